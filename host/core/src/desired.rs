@@ -1,0 +1,355 @@
+//! A plugin's answer → validated children and status. Everything behind this is infallible.
+//!
+//! Scope, ownership and marks come from the host: an answer that tries to set them, or that names anything the plugin
+//! was not granted, is refused whole. Doubt never writes.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::contract::{Limits, Response, UpdateStrategy};
+use crate::digest::Digest;
+use crate::ids::{Gvk, ObjectKey, is_dns_subdomain};
+use crate::json::{self, Malformed, Map, Value};
+use crate::names;
+use crate::order::install_rank;
+use crate::parent::ParentRef;
+
+/// Head of the annotation of what was applied: says how the hash behind it was made.
+pub const APPLIED_VERSION: &str = "1:";
+
+/// What a plugin may want, resolved against what the cluster serves.
+#[derive(Debug, Clone, Default)]
+pub struct Grants(HashMap<Gvk, Grant>);
+
+/// How one granted kind may be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// The kind; shared by all children of it.
+    pub kind: Arc<Gvk>,
+    /// Whether its objects live in namespaces, as discovery says.
+    pub namespaced: bool,
+    /// How its children are updated.
+    pub update: UpdateStrategy,
+}
+
+impl Grants {
+    /// From granted kinds.
+    pub fn new(grants: impl IntoIterator<Item = Grant>) -> Self {
+        Self(grants.into_iter().map(|grant| (Gvk::clone(&grant.kind), grant)).collect())
+    }
+
+    /// The granted kinds, sorted.
+    pub fn kinds(&self) -> Vec<&Gvk> {
+        let mut kinds: Vec<_> = self.0.keys().collect();
+        kinds.sort();
+        kinds
+    }
+
+    /// The grants, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Grant> {
+        self.0.values()
+    }
+}
+
+/// A plugin's answer after validation.
+#[derive(Debug, Clone, Default)]
+pub struct Desired {
+    /// The children, in install order.
+    pub children: Vec<Arc<DesiredChild>>,
+    /// The plugin's part of the status, if it gave one.
+    pub status: Option<Map>,
+    /// When it wants to be asked again.
+    pub requeue: Option<std::time::Duration>,
+}
+
+/// A child as it will be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DesiredChild {
+    /// Its kind.
+    pub kind: Arc<Gvk>,
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// All of it, with ownership, labels and the annotation of what was applied.
+    pub body: Map,
+    /// The value of the annotation: names what is desired.
+    pub applied: String,
+    /// How an existing one is updated.
+    pub update: UpdateStrategy,
+    /// Whether it outlives its parent.
+    pub retain: bool,
+    /// Whether fields are to be taken over from other appliers.
+    pub take_over: bool,
+}
+
+/// Why an answer is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A child or status that is not JSON.
+    #[error("{what} is not valid JSON: {error}")]
+    Malformed {
+        /// Which part of the answer.
+        what: String,
+        /// Where and why.
+        error: Malformed,
+    },
+    /// A child that is no Kubernetes object.
+    #[error("child {index} is no Kubernetes object: {problem}")]
+    NotAnObject {
+        /// Its place in the answer, from 0.
+        index: usize,
+        /// What is missing.
+        problem: String,
+    },
+    /// More of something than the limit allows.
+    #[error("the answer has {count} {what}, more than the limit of {limit}")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// How much.
+        count: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A child of a kind that was not granted.
+    #[error("child {name:?} is of kind {kind}, which this plugin was not granted")]
+    KindNotGranted {
+        /// The child's name.
+        name: String,
+        /// Its kind.
+        kind: Gvk,
+    },
+    /// A child outside its parent's namespace, or without one where it needs one.
+    #[error("{child}: {problem}")]
+    Scope {
+        /// The child.
+        child: String,
+        /// What is wrong with its namespace.
+        problem: String,
+    },
+    /// Something in a child that is the host's or the API server's to set.
+    #[error("{child} sets {field}, which is not a plugin's to set")]
+    NotYours {
+        /// The child.
+        child: String,
+        /// The field.
+        field: String,
+    },
+    /// The same child twice.
+    #[error("{child} stands twice in the answer")]
+    Duplicate {
+        /// The child.
+        child: String,
+    },
+    /// Something that this host does not do yet.
+    #[error("the answer asks for {what}, which this host does not serve")]
+    Unsupported {
+        /// What.
+        what: &'static str,
+    },
+}
+
+impl Refusal {
+    /// Whether the bytes themselves are wrong, rather than what they want.
+    pub fn is_malformed(&self) -> bool {
+        matches!(self, Self::Malformed { .. } | Self::NotAnObject { .. })
+    }
+}
+
+/// Checks an answer and completes its children.
+///
+/// # Errors
+/// The first thing in the answer that a plugin may not say; then none of it counts.
+pub fn validate(
+    response: &Response,
+    parent: &ParentRef,
+    grants: &Grants,
+    limits: &Limits,
+) -> Result<Desired, Refusal> {
+    too_many("children", response.children.len(), limits.children)?;
+    too_many("events", response.events.len(), limits.events)?;
+    if !response.requirements.is_empty() {
+        return Err(Refusal::Unsupported { what: "related objects" });
+    }
+    let mut seen = HashSet::new();
+    let mut children = Vec::with_capacity(response.children.len());
+    for (index, bytes) in response.children.iter().enumerate() {
+        let what = || format!("child {index}");
+        let value = json::parse(bytes, limits.json_depth)
+            .map_err(|error| Refusal::Malformed { what: what(), error })?;
+        let child = validate_child(index, value, parent, grants)?;
+        if !seen.insert((child.kind.group_kind(), child.key.clone())) {
+            return Err(Refusal::Duplicate { child: describe(&child.kind, &child.key) });
+        }
+        children.push(Arc::new(child));
+    }
+    children.sort_by_key(|child| install_rank(&child.kind));
+    let status = match &response.status {
+        None => None,
+        Some(bytes) => Some(validate_status(bytes, limits)?),
+    };
+    Ok(Desired { children, status, requeue: response.requeue.map(std::time::Duration::from_millis) })
+}
+
+fn too_many(what: &'static str, count: usize, limit: usize) -> Result<(), Refusal> {
+    if count > limit { Err(Refusal::TooMany { what, count, limit }) } else { Ok(()) }
+}
+
+fn validate_status(bytes: &[u8], limits: &Limits) -> Result<Map, Refusal> {
+    let malformed = |error| Refusal::Malformed { what: "the status".to_owned(), error };
+    match json::parse(bytes, limits.json_depth).map_err(malformed)? {
+        Value::Object(map) => Ok(map),
+        other => Err(Refusal::Scope {
+            child: "the status".to_owned(),
+            problem: format!("{} instead of an object", other.type_name()),
+        }),
+    }
+}
+
+/// How messages name a child.
+pub fn describe(kind: &Gvk, key: &ObjectKey) -> String {
+    format!("{} {key}", kind.kind)
+}
+
+fn validate_child(
+    index: usize,
+    value: Value,
+    parent: &ParentRef,
+    grants: &Grants,
+) -> Result<DesiredChild, Refusal> {
+    let not_an_object = |problem: &str| Refusal::NotAnObject { index, problem: problem.to_owned() };
+    let Value::Object(mut body) = value else {
+        return Err(not_an_object(&format!("{} instead of an object", value.type_name())));
+    };
+    let text = |map: &Map, field: &str| map.get(field).and_then(Value::as_str).map(str::to_owned);
+    let api_version = text(&body, "apiVersion").ok_or_else(|| not_an_object("apiVersion is missing"))?;
+    let kind = text(&body, "kind").ok_or_else(|| not_an_object("kind is missing"))?;
+    let Some(Value::Object(mut meta)) = body.remove("metadata") else {
+        return Err(not_an_object("metadata is missing"));
+    };
+    let name = text(&meta, "name").unwrap_or_default();
+    if !is_dns_subdomain(&name) {
+        return Err(not_an_object(&format!("metadata.name {name:?} is not a valid name (RFC 1123)")));
+    }
+    let gvk = Gvk::from_api_version(&api_version, &kind);
+    let grant = grants
+        .0
+        .get(&gvk)
+        .ok_or_else(|| Refusal::KindNotGranted { name: name.clone(), kind: gvk })?;
+    let namespace = match meta.get("namespace") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(namespace)) if namespace.is_empty() => None,
+        Some(Value::String(namespace)) => Some(namespace.as_str()),
+        Some(_) => return Err(not_an_object("metadata.namespace is no string")),
+    };
+    let key = ObjectKey { namespace: placed(grant, parent, &name, namespace)?, name: name.as_str().into() };
+    let child = describe(&grant.kind, &key);
+    let options = strip_options(&mut meta, &child)?;
+    complete_metadata(&mut meta, &key, parent, options.retain);
+    // The status of a child is its own controller's; typed builders leave an empty one in.
+    body.remove("status");
+    body.insert("metadata", meta);
+    let applied = mark_applied(&mut body);
+    Ok(DesiredChild {
+        kind: grant.kind.clone(),
+        key,
+        body,
+        applied,
+        update: grant.update.clone(),
+        retain: options.retain,
+        take_over: options.take_over,
+    })
+}
+
+/// The namespace a child goes to, or why it may not.
+fn placed(
+    grant: &Grant,
+    parent: &ParentRef,
+    name: &str,
+    namespace: Option<&str>,
+) -> Result<Option<Arc<str>>, Refusal> {
+    let scope = |problem: String| Refusal::Scope { child: format!("{} {name}", grant.kind.kind), problem };
+    match (grant.namespaced, &parent.key.namespace, namespace) {
+        (true, Some(home), None) => Ok(Some(home.clone())),
+        (true, Some(home), Some(wanted)) if **home == *wanted => Ok(Some(home.clone())),
+        (true, Some(home), Some(wanted)) => {
+            Err(scope(format!("namespace {wanted} is not its parent's, which is {home}")))
+        }
+        (true, None, Some(wanted)) => Ok(Some(wanted.into())),
+        (true, None, None) => {
+            Err(scope("no namespace, and its parent is cluster-scoped, so it must name one".to_owned()))
+        }
+        (false, Some(_), _) => {
+            Err(scope("a cluster-scoped object cannot be the child of a namespaced parent".to_owned()))
+        }
+        (false, None, None) => Ok(None),
+        (false, None, Some(_)) => Err(scope("a namespace, but its kind is cluster-scoped".to_owned())),
+    }
+}
+
+#[derive(Default, Clone, Copy)]
+struct Options {
+    retain: bool,
+    take_over: bool,
+}
+
+/// Takes the options meant for the host out of the metadata, and refuses what is not a plugin's to set.
+fn strip_options(meta: &mut Map, child: &str) -> Result<Options, Refusal> {
+    let not_yours = |field: String| Refusal::NotYours { child: child.to_owned(), field };
+    // Typed builders write nulls and empty lists for what was not set.
+    meta.retain(|_, value| !matches!(value, Value::Null) && value.as_array().is_none_or(|items| !items.is_empty()));
+    if let Some((field, _)) =
+        meta.iter().find(|(key, _)| !matches!(*key, "name" | "namespace" | "labels" | "annotations"))
+    {
+        return Err(not_yours(format!("metadata.{field}")));
+    }
+    let mut options = Options::default();
+    for field in ["labels", "annotations"] {
+        let Some(value) = meta.get(field) else { continue };
+        let entries = value.as_object().ok_or_else(|| not_yours(format!("metadata.{field} to no map")))?;
+        if let Some((key, _)) = entries.iter().find(|(_, value)| value.as_str().is_none()) {
+            return Err(not_yours(format!("metadata.{field}[{key}] to something other than a string")));
+        }
+        for (key, value) in entries.iter().filter(|(key, _)| key.starts_with(names::ANNOTATION_PREFIX)) {
+            let on = value.as_str() == Some("true");
+            match (field, key) {
+                ("annotations", names::ANNOTATION_RETAIN) => options.retain = on,
+                ("annotations", names::ANNOTATION_TAKE_OVER) => options.take_over = on,
+                _ => return Err(not_yours(format!("metadata.{field}[{key}]"))),
+            }
+        }
+    }
+    if let Some(annotations) = meta.object_mut("annotations") {
+        annotations.retain(|key, _| !key.starts_with(names::ANNOTATION_PREFIX));
+    }
+    Ok(options)
+}
+
+fn complete_metadata(meta: &mut Map, key: &ObjectKey, parent: &ParentRef, retain: bool) {
+    match &key.namespace {
+        Some(namespace) => meta.insert("namespace", Value::from(&**namespace)),
+        None => meta.remove("namespace"),
+    };
+    if let Some(labels) = meta.object_mut("labels") {
+        for (label, value) in parent.child_labels() {
+            labels.insert(label, value);
+        }
+    }
+    if retain {
+        if let Some(annotations) = meta.object_mut("annotations") {
+            annotations.insert(names::ANNOTATION_RETAINED_FOR, parent.retained_for());
+        }
+    } else {
+        meta.insert("ownerReferences", vec![Value::Object(parent.owner_reference())]);
+    }
+}
+
+/// Hashes the child as it is, then says so in its annotation (rule R7).
+fn mark_applied(body: &mut Map) -> String {
+    let mut text = String::with_capacity(1024);
+    body.write(&mut text);
+    let applied = format!("{APPLIED_VERSION}{}", Digest::of(text.as_bytes()).hex());
+    if let Some(annotations) = body.object_mut("metadata").and_then(|meta| meta.object_mut("annotations")) {
+        annotations.insert(names::ANNOTATION_APPLIED, applied.as_str());
+    }
+    applied
+}

@@ -1,0 +1,98 @@
+//! SHA-256 digests: the identity of a component's bytes, and of the inputs of a call.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sha2::{Digest as _, Sha256};
+
+/// A SHA-256 digest; written `sha256:<64 hex digits>` as in the OCI image spec.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest([u8; 32]);
+
+/// A text that is no digest.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a digest: write sha256: and 64 lower-case hexadecimal digits")]
+pub struct InvalidDigest(String);
+
+impl Digest {
+    /// The digest of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// From a finished hash.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The 32 bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The 64 hexadecimal digits without the algorithm's name.
+    pub fn hex(&self) -> String {
+        self.0.iter().fold(String::with_capacity(64), |mut text, byte| {
+            for nibble in [byte >> 4, byte & 15] {
+                text.push(char::from_digit(u32::from(nibble), 16).unwrap_or('0'));
+            }
+            text
+        })
+    }
+
+    /// The first 12 hexadecimal digits: enough for people, and for names of parts.
+    pub fn short(&self) -> String {
+        let mut hex = self.hex();
+        hex.truncate(12);
+        hex
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256:{}", self.hex())
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Digest {
+    type Err = InvalidDigest;
+
+    fn from_str(text: &str) -> Result<Self, InvalidDigest> {
+        let error = || InvalidDigest(text.to_owned());
+        let hex = text.strip_prefix("sha256:").filter(|hex| hex.len() == 64).ok_or_else(error)?;
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
+            for digit in pair {
+                let value = match digit {
+                    b'0'..=b'9' => digit - b'0',
+                    b'a'..=b'f' => digit - b'a' + 10,
+                    _ => return Err(error()),
+                };
+                *byte = *byte << 4 | value;
+            }
+        }
+        Ok(Self(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_reads_what_it_writes_and_nothing_else() {
+        let digest = Digest::of(b"windlass");
+        assert_eq!(digest.to_string().parse(), Ok(digest));
+        assert_eq!(digest.short().len(), 12);
+        for bad in ["", "sha256:", "sha512:00", &digest.hex(), &digest.to_string().to_uppercase()] {
+            let error = bad.parse::<Digest>().expect_err(bad).to_string();
+            assert!(error.contains("64 lower-case hexadecimal digits"), "{error}");
+        }
+    }
+}

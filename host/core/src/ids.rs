@@ -1,0 +1,202 @@
+//! Names and identities as types, so that one cannot be passed for another.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+
+/// Why a text is not what it should be, in words for a user.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} {text:?} is not valid: {rule}")]
+pub struct InvalidName {
+    what: &'static str,
+    text: String,
+    rule: &'static str,
+}
+
+/// Longest plugin name: it becomes part of labels, finalizers and span names, which hold 63 characters.
+pub const PLUGIN_NAME_MAX: usize = 50;
+
+/// The name of a `Plugin` resource: a DNS label (RFC 1123) of at most [`PLUGIN_NAME_MAX`] characters.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PluginName(Arc<str>);
+
+impl PluginName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for PluginName {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        if text.len() <= PLUGIN_NAME_MAX && is_dns_label(text) {
+            Ok(Self(text.into()))
+        } else {
+            Err(InvalidName {
+                what: "plugin name",
+                text: text.to_owned(),
+                rule: "lower-case letters, digits and '-', starting and ending with a letter or digit, at most 50 \
+                       characters",
+            })
+        }
+    }
+}
+
+impl fmt::Display for PluginName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Group, version and kind of an object.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Gvk {
+    /// API group; empty for the core group.
+    pub group: Arc<str>,
+    /// API version inside the group, as in `v1`.
+    pub version: Arc<str>,
+    /// Kind, in CamelCase.
+    pub kind: Arc<str>,
+}
+
+impl Gvk {
+    /// From `apiVersion` and `kind` as objects carry them.
+    pub fn from_api_version(api_version: &str, kind: &str) -> Self {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        Self { group: group.into(), version: version.into(), kind: kind.into() }
+    }
+
+    /// `group/version`, or the version alone for the core group.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// Group and kind without the version: what identifies a kind while its versions come and go.
+    pub fn group_kind(&self) -> GroupKind {
+        GroupKind { group: self.group.clone(), kind: self.kind.clone() }
+    }
+}
+
+impl fmt::Display for Gvk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.kind, self.version)?;
+        if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
+    }
+}
+
+/// A kind in any version.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupKind {
+    /// API group; empty for the core group.
+    pub group: Arc<str>,
+    /// Kind, in CamelCase.
+    pub kind: Arc<str>,
+}
+
+/// An object's namespace (none if cluster-scoped) and name, within one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectKey {
+    /// Namespace; `None` for a cluster-scoped object.
+    pub namespace: Option<Arc<str>>,
+    /// Name.
+    pub name: Arc<str>,
+}
+
+impl ObjectKey {
+    /// A key from borrowed text.
+    pub fn new(namespace: Option<&str>, name: &str) -> Self {
+        Self { namespace: namespace.map(Into::into), name: name.into() }
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{namespace}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// The identity of one life of an object: a namesake created later has another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Uid(Arc<str>);
+
+impl Uid {
+    /// The identity as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Uid {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Whether a text is a DNS label as Kubernetes takes it for names (RFC 1123: at most 63 characters).
+pub fn is_dns_label(text: &str) -> bool {
+    let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = text.as_bytes();
+    bytes.len() <= 63
+        && bytes.first().is_some_and(|byte| edge(*byte))
+        && bytes.last().is_some_and(|byte| edge(*byte))
+        && bytes.iter().all(|byte| edge(*byte) || *byte == b'-')
+}
+
+/// Whether a text is a DNS subdomain as Kubernetes takes it for most names (RFC 1123: labels joined by dots, at most
+/// 253 characters in all; the labels themselves are not bounded by 63, as in `apimachinery`'s validation).
+pub fn is_dns_subdomain(text: &str) -> bool {
+    let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    !text.is_empty()
+        && text.len() <= 253
+        && text.split('.').all(|label| {
+            let bytes = label.as_bytes();
+            bytes.first().is_some_and(|byte| edge(*byte))
+                && bytes.last().is_some_and(|byte| edge(*byte))
+                && bytes.iter().all(|byte| edge(*byte) || *byte == b'-')
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_name_is_a_dns_label_of_at_most_fifty_characters() {
+        assert!("echo".parse::<PluginName>().is_ok());
+        assert!("a".repeat(50).parse::<PluginName>().is_ok());
+        for bad in ["", "Echo", "-echo", "echo-", "e.cho", "é", &"a".repeat(51)] {
+            let error = bad.parse::<PluginName>().expect_err(bad).to_string();
+            assert!(error.contains("at most 50 characters"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_kind_of_the_core_group_has_a_bare_api_version() {
+        let pod = Gvk::from_api_version("v1", "Pod");
+        assert_eq!((&*pod.group, pod.api_version().as_str(), pod.to_string().as_str()), ("", "v1", "Pod.v1"));
+        let deployment = Gvk::from_api_version("apps/v1", "Deployment");
+        assert_eq!((&*deployment.group, deployment.api_version().as_str()), ("apps", "apps/v1"));
+        assert_eq!(deployment.to_string(), "Deployment.v1.apps");
+    }
+
+    #[test]
+    fn names_are_checked_as_the_api_server_does() {
+        assert!(is_dns_subdomain("a.b-c.d0"));
+        for bad in ["", ".", "a..b", "a.", "A", "a_b", &"a".repeat(254)] {
+            assert!(!is_dns_subdomain(bad), "{bad}");
+        }
+        assert!(is_dns_label(&"a".repeat(63)) && !is_dns_label(&"a".repeat(64)));
+    }
+}

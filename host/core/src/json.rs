@@ -1,0 +1,263 @@
+//! JSON as Windlass needs it for what strangers answer: strict, bounded in depth, numbers kept to the letter.
+//!
+//! `serde_json` takes duplicate keys, turns `1.10` into an f64 and loses digits; its `arbitrary_precision` feature is
+//! global to a build and breaks the untagged types of `k8s-openapi`. So answers are read here, once, into values
+//! whose objects are sorted by key: what is written again from them is canonical and can be hashed.
+
+mod number;
+mod parse;
+
+use std::fmt;
+
+pub use number::Number;
+pub use parse::{Malformed, parse};
+
+/// A JSON value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// A number, to the letter.
+    Number(Number),
+    /// A text.
+    String(String),
+    /// A list.
+    Array(Vec<Value>),
+    /// An object.
+    Object(Map),
+}
+
+/// A JSON object: keys are unique and sorted bytewise.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Map(Vec<(String, Value)>);
+
+impl Map {
+    /// From entries in any order; the first key that stands twice is the error.
+    pub fn from_entries(mut entries: Vec<(String, Value)>) -> Result<Self, String> {
+        if !entries.is_sorted_by(|a, b| a.0 < b.0) {
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            let twice = entries.iter().zip(entries.iter().skip(1)).find(|(a, b)| a.0 == b.0);
+            if let Some(((key, _), _)) = twice {
+                return Err(key.clone());
+            }
+        }
+        Ok(Self(entries))
+    }
+
+    /// The value under a key.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        let at = self.position(key).ok()?;
+        self.0.get(at).map(|(_, value)| value)
+    }
+
+    /// The value under a key, to be changed in place.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        let at = self.position(key).ok()?;
+        self.0.get_mut(at).map(|(_, value)| value)
+    }
+
+    /// Sets a value and returns what stood there.
+    pub fn insert(&mut self, key: &str, value: impl Into<Value>) -> Option<Value> {
+        let value = value.into();
+        match self.position(key) {
+            Ok(at) => self.0.get_mut(at).map(|(_, old)| std::mem::replace(old, value)),
+            Err(at) => {
+                self.0.insert(at, (key.to_owned(), value));
+                None
+            }
+        }
+    }
+
+    /// Takes a value out.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        self.position(key).ok().map(|at| self.0.remove(at).1)
+    }
+
+    /// The object under a key, made if it is not there; `None` if something else stands there.
+    pub fn object_mut(&mut self, key: &str) -> Option<&mut Map> {
+        let at = match self.position(key) {
+            Ok(at) => at,
+            Err(at) => {
+                self.0.insert(at, (key.to_owned(), Value::Object(Map::default())));
+                at
+            }
+        };
+        match self.0.get_mut(at) {
+            Some((_, Value::Object(map))) => Some(map),
+            _ => None,
+        }
+    }
+
+    /// Keys and values in the order of the keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value))
+    }
+
+    /// Keeps what the test says.
+    pub fn retain(&mut self, mut keep: impl FnMut(&str, &Value) -> bool) {
+        self.0.retain(|(key, value)| keep(key, value));
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn position(&self, key: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(probe, _)| probe.as_str().cmp(key))
+    }
+}
+
+impl Value {
+    /// The object, if it is one.
+    pub fn as_object(&self) -> Option<&Map> {
+        if let Self::Object(map) = self { Some(map) } else { None }
+    }
+
+    /// The list, if it is one.
+    pub fn as_array(&self) -> Option<&[Value]> {
+        if let Self::Array(items) = self { Some(items) } else { None }
+    }
+
+    /// The text, if it is one.
+    pub fn as_str(&self) -> Option<&str> {
+        if let Self::String(text) = self { Some(text) } else { None }
+    }
+
+    /// The value at a path of object keys.
+    pub fn at(&self, path: &[&str]) -> Option<&Value> {
+        path.iter().try_fold(self, |value, key| value.as_object()?.get(key))
+    }
+
+    /// What kind of value it is, in words for a user.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "a boolean",
+            Self::Number(_) => "a number",
+            Self::String(_) => "a string",
+            Self::Array(_) => "a list",
+            Self::Object(_) => "an object",
+        }
+    }
+
+    /// Appends the value as compact JSON with sorted keys.
+    pub fn write(&self, out: &mut String) {
+        match self {
+            Self::Null => out.push_str("null"),
+            Self::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+            Self::Number(number) => out.push_str(number.as_str()),
+            Self::String(text) => write_string(text, out),
+            Self::Array(items) => {
+                out.push('[');
+                for (i, item) in items.iter().enumerate() {
+                    if i > 0 {
+                        out.push(',');
+                    }
+                    item.write(out);
+                }
+                out.push(']');
+            }
+            Self::Object(map) => map.write(out),
+        }
+    }
+}
+
+impl Map {
+    /// Appends the object as compact JSON with sorted keys.
+    pub fn write(&self, out: &mut String) {
+        out.push('{');
+        for (i, (key, value)) in self.0.iter().enumerate() {
+            if i > 0 {
+                out.push(',');
+            }
+            write_string(key, out);
+            out.push(':');
+            value.write(out);
+        }
+        out.push('}');
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        self.write(&mut text);
+        f.write_str(&text)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::String(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::String(text)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Number(Number::from(value))
+    }
+}
+
+impl From<Vec<Value>> for Value {
+    fn from(items: Vec<Value>) -> Self {
+        Self::Array(items)
+    }
+}
+
+impl From<Map> for Value {
+    fn from(map: Map) -> Self {
+        Self::Object(map)
+    }
+}
+
+impl<const N: usize> From<[(&str, Value); N]> for Map {
+    fn from(entries: [(&str, Value); N]) -> Self {
+        let mut map = Self::default();
+        for (key, value) in entries {
+            map.insert(key, value);
+        }
+        map
+    }
+}
+
+fn write_string(text: &str, out: &mut String) {
+    out.push('"');
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c < ' ' || c == '"' || c == '\\') {
+        let (plain, tail) = rest.split_at(at);
+        out.push_str(plain);
+        let mut chars = tail.chars();
+        match chars.next() {
+            Some('"') => out.push_str("\\\""),
+            Some('\\') => out.push_str("\\\\"),
+            Some('\n') => out.push_str("\\n"),
+            Some('\r') => out.push_str("\\r"),
+            Some('\t') => out.push_str("\\t"),
+            Some(control) => {
+                out.push_str("\\u00");
+                for nibble in [u32::from(control) >> 4, u32::from(control) & 15] {
+                    out.push(char::from_digit(nibble, 16).unwrap_or('0'));
+                }
+            }
+            None => {}
+        }
+        rest = chars.as_str();
+    }
+    out.push_str(rest);
+    out.push('"');
+}

@@ -1,0 +1,270 @@
+//! The strict reader (RFC 8259): UTF-8 only, no duplicate keys, no lone surrogates, bounded depth.
+
+use super::{Map, Number, Value};
+
+/// Why a text is no JSON that the host takes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} at byte {offset}")]
+pub struct Malformed {
+    what: String,
+    offset: usize,
+}
+
+/// Reads one JSON document.
+///
+/// # Errors
+/// Anything that RFC 8259 does not allow, a key that stands twice in one object, text that is not UTF-8, and
+/// nesting deeper than `max_depth` objects and lists.
+pub fn parse(bytes: &[u8], max_depth: usize) -> Result<Value, Malformed> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| Malformed { what: "invalid UTF-8".to_owned(), offset: error.valid_up_to() })?;
+    let mut reader = Reader { text, at: 0, depth_left: max_depth };
+    let value = reader.value()?;
+    reader.skip_whitespace();
+    match reader.peek() {
+        None => Ok(value),
+        Some(_) => Err(reader.error("unexpected text after the document")),
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    depth_left: usize,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn error(&self, what: impl Into<String>) -> Malformed {
+        Malformed { what: what.into(), offset: self.at }
+    }
+
+    fn skip_whitespace(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    fn value(&mut self) -> Result<Value, Malformed> {
+        self.skip_whitespace();
+        match self.peek() {
+            Some(b'{') => self.nested(Self::object),
+            Some(b'[') => self.nested(Self::array),
+            Some(b'"') => self.string().map(Value::String),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.literal("true", Value::Bool(true)),
+            Some(b'f') => self.literal("false", Value::Bool(false)),
+            Some(b'n') => self.literal("null", Value::Null),
+            Some(_) => Err(self.error("no JSON value")),
+            None => Err(self.error("the text ends early")),
+        }
+    }
+
+    fn literal(&mut self, word: &str, value: Value) -> Result<Value, Malformed> {
+        if self.text.as_bytes().get(self.at..).is_some_and(|rest| rest.starts_with(word.as_bytes())) {
+            self.at += word.len();
+            Ok(value)
+        } else {
+            Err(self.error("no JSON value"))
+        }
+    }
+
+    fn nested(&mut self, read: fn(&mut Self) -> Result<Value, Malformed>) -> Result<Value, Malformed> {
+        self.depth_left = self.depth_left.checked_sub(1).ok_or_else(|| self.error("nested too deeply"))?;
+        self.at += 1;
+        let value = read(self)?;
+        self.depth_left += 1;
+        Ok(value)
+    }
+
+    fn array(&mut self) -> Result<Value, Malformed> {
+        let mut items = Vec::new();
+        self.skip_whitespace();
+        if self.take(b']') {
+            return Ok(Value::Array(items));
+        }
+        loop {
+            items.push(self.value()?);
+            self.skip_whitespace();
+            if self.take(b']') {
+                return Ok(Value::Array(items));
+            }
+            self.expect(b',', "no ',' or ']' after a list's item")?;
+        }
+    }
+
+    fn object(&mut self) -> Result<Value, Malformed> {
+        let mut entries = Vec::new();
+        self.skip_whitespace();
+        if !self.take(b'}') {
+            loop {
+                self.skip_whitespace();
+                if self.peek() != Some(b'"') {
+                    return Err(self.error("no string where an object's key should be"));
+                }
+                let key = self.string()?;
+                self.skip_whitespace();
+                self.expect(b':', "no ':' after an object's key")?;
+                entries.push((key, self.value()?));
+                self.skip_whitespace();
+                if self.take(b'}') {
+                    break;
+                }
+                self.expect(b',', "no ',' or '}' after an object's entry")?;
+            }
+        }
+        Map::from_entries(entries)
+            .map(Value::Object)
+            .map_err(|key| self.error(format!("the key {key:?} stands twice in the object that ends")))
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, byte: u8, what: &str) -> Result<(), Malformed> {
+        if self.take(byte) { Ok(()) } else { Err(self.error(what)) }
+    }
+
+    fn number(&mut self) -> Result<Value, Malformed> {
+        let start = self.at;
+        self.take(b'-');
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits()?,
+            _ => return Err(self.error("no digit in a number")),
+        }
+        if self.take(b'.') {
+            self.digits()?;
+        }
+        if self.take(b'e') || self.take(b'E') {
+            let _sign = self.take(b'+') || self.take(b'-');
+            self.digits()?;
+        }
+        Ok(Value::Number(Number::verbatim(self.text.get(start..self.at).unwrap_or_default())))
+    }
+
+    fn digits(&mut self) -> Result<(), Malformed> {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        if self.at > start { Ok(()) } else { Err(self.error("no digit in a number")) }
+    }
+
+    fn string(&mut self) -> Result<String, Malformed> {
+        self.at += 1;
+        let mut out = String::new();
+        loop {
+            let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+            let plain = rest
+                .iter()
+                .position(|byte| *byte < b' ' || *byte == b'"' || *byte == b'\\')
+                .ok_or_else(|| self.error("a string without an end"))?;
+            out.push_str(self.text.get(self.at..self.at + plain).unwrap_or_default());
+            self.at += plain;
+            if self.take(b'"') {
+                return Ok(out);
+            }
+            if !self.take(b'\\') {
+                return Err(self.error("a control character in a string"));
+            }
+            out.push(self.escape()?);
+        }
+    }
+
+    fn escape(&mut self) -> Result<char, Malformed> {
+        let escaped = self.peek().ok_or_else(|| self.error("a string without an end"))?;
+        self.at += 1;
+        Ok(match escaped {
+            b'"' => '"',
+            b'\\' => '\\',
+            b'/' => '/',
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => return self.unicode_escape(),
+            _ => return Err(self.error("an escape that JSON does not know")),
+        })
+    }
+
+    fn unicode_escape(&mut self) -> Result<char, Malformed> {
+        let first = self.four_hex()?;
+        let code = if (0xD800..0xDC00).contains(&first) {
+            let second = if self.take(b'\\') && self.take(b'u') { self.four_hex()? } else { 0 };
+            if !(0xDC00..0xE000).contains(&second) {
+                return Err(self.error("half of a surrogate pair"));
+            }
+            0x1_0000 + ((first - 0xD800) << 10) + (second - 0xDC00)
+        } else {
+            first
+        };
+        char::from_u32(code).ok_or_else(|| self.error("half of a surrogate pair"))
+    }
+
+    fn four_hex(&mut self) -> Result<u32, Malformed> {
+        let mut code = 0;
+        for _ in 0..4 {
+            let digit = self.peek().and_then(|byte| char::from(byte).to_digit(16));
+            code = code * 16 + digit.ok_or_else(|| self.error("no four hexadecimal digits after \\u"))?;
+            self.at += 1;
+        }
+        Ok(code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn reject(text: &[u8]) -> String {
+        parse(text, 8).expect_err(&String::from_utf8_lossy(text)).to_string()
+    }
+
+    #[test]
+    fn what_is_read_is_written_again_with_sorted_keys_and_numbers_to_the_letter() {
+        let text = br#" {"b":[1.10, -0e+7, 9007199254740993 ,null,true,false],"a":"\u00e9\ud83d\ude00\n\"\\/" } "#;
+        let value = parse(text, 8).expect("valid");
+        assert_eq!(value.to_string(), r#"{"a":"é😀\n\"\\/","b":[1.10,-0e+7,9007199254740993,null,true,false]}"#);
+    }
+
+    #[test]
+    fn doubtful_documents_are_refused_with_the_place() {
+        assert_eq!(reject(br#"{"a":1,"a":2}"#), "the key \"a\" stands twice in the object that ends at byte 13");
+        assert_eq!(reject(br#"{"a":1,"b":0,"\u0061":2}"#), "the key \"a\" stands twice in the object that ends at byte 24");
+        assert_eq!(reject(b"\"\xff\""), "invalid UTF-8 at byte 1");
+        assert_eq!(reject(b"[[[[[[[[[0]]]]]]]]]"), "nested too deeply at byte 8");
+        assert!(parse(b"[[[[[[[[0]]]]]]]]", 8).is_ok());
+        for bad in [
+            "", "{", "[1,]", "{,}", "{\"a\"}", "01", "1.", ".5", "+1", "1e", "nul", "'a'", "\"\\x\"", "\"\\ud800\"",
+            "\"\\udc00\"", "\"\\ud800\\u0041\"", "\"a\nb\"", "1 2", "NaN", "{\"a\":1 \"b\":2}", "\u{feff}1",
+        ] {
+            reject(bad.as_bytes());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused_and_agree_with_serde_json(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let ours = parse(&bytes, 128);
+            if ours.is_ok() {
+                prop_assert!(serde_json::from_slice::<&serde_json::value::RawValue>(&bytes).is_ok());
+            }
+        }
+
+        #[test]
+        fn texts_survive_writing_and_reading(text in any::<String>()) {
+            let value = Value::String(text);
+            prop_assert_eq!(parse(value.to_string().as_bytes(), 1), Ok(value));
+        }
+    }
+}

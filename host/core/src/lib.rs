@@ -1,0 +1,19 @@
+//! Decisions of the Windlass host, without I/O: what a plugin's answer means, what should be written, what to say
+//! about it. Nothing here knows HTTP, tokio, wasmtime, the clock or the environment, so the same code plans in the
+//! host, in `windlass render` and in plain tests.
+
+pub mod conditions;
+pub mod contract;
+pub mod desired;
+pub mod digest;
+pub mod ids;
+pub mod json;
+pub mod managed;
+pub mod names;
+pub mod object;
+pub mod order;
+pub mod outcome;
+pub mod parent;
+pub mod plan;
+pub mod snapshot;
+pub mod status;

@@ -1,0 +1,201 @@
+//! Who owns which field (server-side apply, KEP-555): whether the host still owns all that it wants to.
+//!
+//! A field that another manager changes leaves our `managedFields` entry, and so does a field that somebody removes.
+//! So "does our entry cover every field of the desired child?" answers "did anybody change what we own?" from the
+//! object alone: after a restart too, without comparing values, and so whatever the API server or a webhook made of
+//! them (rule R7).
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::json::{self, Map, Value};
+use crate::names::FIELD_MANAGER;
+
+/// The host's own entries of an object's `metadata.managedFields`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ManagedFields {
+    /// `fieldsV1` of our Apply entry.
+    apply: Option<Box<str>>,
+    /// `fieldsV1` of the Update entry that our POST left, and where it stands in the list.
+    update: Option<(Box<str>, usize)>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry<'a> {
+    #[serde(borrow, default)]
+    manager: Cow<'a, str>,
+    #[serde(borrow, default)]
+    operation: Cow<'a, str>,
+    #[serde(borrow, default)]
+    subresource: Cow<'a, str>,
+    #[serde(borrow, default)]
+    fields_v1: Option<&'a RawValue>,
+}
+
+impl ManagedFields {
+    /// Keeps what matters of a `managedFields` list. A list that cannot be read counts as one without our entries:
+    /// the next reconcile applies once more, which is always right.
+    pub fn read(list: &str) -> Self {
+        let entries: Vec<Entry<'_>> = serde_json::from_str(list).unwrap_or_default();
+        let mut ours = Self::default();
+        for (at, entry) in entries.iter().enumerate() {
+            if entry.manager != FIELD_MANAGER || !entry.subresource.is_empty() {
+                continue;
+            }
+            let fields = entry.fields_v1.map_or("{}", RawValue::get).into();
+            match &*entry.operation {
+                "Apply" => ours.apply = Some(fields),
+                "Update" => ours.update = Some((fields, at)),
+                _ => {}
+            }
+        }
+        ours
+    }
+
+    /// Where the Update entry of our POST stands, as long as there is no Apply entry: it must become one before the
+    /// first apply, or fields that the plugin drops later would stay (they would still be the Update entry's).
+    pub fn entry_to_migrate(&self) -> Option<usize> {
+        match (&self.apply, &self.update) {
+            (None, Some((_, at))) => Some(*at),
+            _ => None,
+        }
+    }
+
+    /// Whether our entries cover every field of a desired object (apiVersion, kind, name and namespace aside, which
+    /// nobody owns).
+    pub fn cover(&self, desired: &Map) -> bool {
+        let entries = [self.apply.as_deref(), self.update.as_ref().map(|(fields, _)| &**fields)];
+        let trees: Vec<Value> =
+            entries.into_iter().flatten().filter_map(|fields| json::parse(fields.as_bytes(), 256).ok()).collect();
+        let nodes: Vec<&Map> = trees.iter().filter_map(Value::as_object).collect();
+        desired.iter().filter(|(key, _)| !matches!(*key, "apiVersion" | "kind")).all(|(key, value)| {
+            match (key, value) {
+                ("metadata", Value::Object(meta)) => {
+                    let inside = children(&nodes, "metadata");
+                    meta.iter()
+                        .filter(|(key, _)| !matches!(*key, "name" | "namespace"))
+                        .all(|(key, value)| field_covered(&inside, key, value))
+                }
+                _ => field_covered(&nodes, key, value),
+            }
+        })
+    }
+}
+
+/// The nodes below `f:<key>` of each tree.
+fn children<'a>(nodes: &[&'a Map], key: &str) -> Vec<&'a Map> {
+    let name = format!("f:{key}");
+    nodes.iter().filter_map(|node| node.get(&name)?.as_object()).collect()
+}
+
+fn field_covered(nodes: &[&Map], key: &str, value: &Value) -> bool {
+    covered(&children(nodes, key), value)
+}
+
+fn covered(nodes: &[&Map], value: &Value) -> bool {
+    // An empty node owns all below it: a scalar, or an atomic list or map. One that holds only "." owns a map or list
+    // whose entries belong to others by now.
+    if nodes.iter().any(|node| node.is_empty()) {
+        return true;
+    }
+    match value {
+        // The API server drops nulls and empty collections, so there may be nothing left to own.
+        Value::Null => true,
+        Value::Object(map) => map.iter().all(|(key, value)| field_covered(nodes, key, value)),
+        Value::Array(items) => items.iter().all(|item| item_covered(nodes, item)),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Whether one item of a list with keys (`k:`) or of a set (`v:`) is covered.
+fn item_covered(nodes: &[&Map], item: &Value) -> bool {
+    let mut below = Vec::new();
+    for (name, node) in nodes.iter().flat_map(|node| node.iter()) {
+        let matches = match (name.strip_prefix("k:"), name.strip_prefix("v:")) {
+            (Some(keys), _) => json::parse(keys.as_bytes(), 8).is_ok_and(|keys| has_keys(item, &keys)),
+            (_, Some(value)) => json::parse(value.as_bytes(), 8).is_ok_and(|value| value == *item),
+            _ => false,
+        };
+        if let (true, Some(node)) = (matches, node.as_object()) {
+            below.push(node);
+        }
+    }
+    !below.is_empty() && covered(&below, item)
+}
+
+/// Whether an item has these key fields; one that it leaves out was defaulted by the API server (a port's protocol).
+fn has_keys(item: &Value, keys: &Value) -> bool {
+    let (Some(item), Some(keys)) = (item.as_object(), keys.as_object()) else { return false };
+    let mut any = false;
+    let all = keys.iter().all(|(key, value)| match item.get(key) {
+        Some(found) => {
+            any = true;
+            found == value
+        }
+        None => true,
+    });
+    all && any
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn managed(entries: &[(&str, &str, &str)]) -> ManagedFields {
+        let list: Vec<String> = entries
+            .iter()
+            .map(|(manager, operation, fields)| {
+                format!(
+                    r#"{{"manager":"{manager}","operation":"{operation}","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{fields}}}"#
+                )
+            })
+            .collect();
+        ManagedFields::read(&format!("[{}]", list.join(",")))
+    }
+
+    fn map(text: &str) -> Map {
+        match json::parse(text.as_bytes(), 64) {
+            Ok(Value::Object(map)) => map,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    const FIELDS: &str = r#"{"f:metadata":{"f:labels":{".":{},"f:app":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"p\"}":{}}},
+        "f:spec":{"f:containers":{"k:{\"name\":\"nginx\"}":{".":{},"f:image":{},"f:name":{},"f:ports":{".":{},
+        "k:{\"containerPort\":80,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{}}},"f:args":{}}},
+        "f:finals":{"v:\"a\"":{}}}}"#;
+
+    const DESIRED: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","namespace":"n","labels":{"app":"a"},
+        "ownerReferences":[{"uid":"p","controller":true}]},"spec":{"containers":[{"name":"nginx","image":"i",
+        "ports":[{"containerPort":80}],"args":["-v"]}],"finals":["a"]}}"#;
+
+    #[test]
+    fn r07_what_our_entry_covers_nobody_changed() {
+        assert!(managed(&[("windlass", "Apply", FIELDS)]).cover(&map(DESIRED)));
+        assert!(managed(&[("windlass", "Update", FIELDS)]).cover(&map(DESIRED)), "the entry of our POST counts");
+        assert!(!managed(&[("kubectl", "Apply", FIELDS)]).cover(&map(DESIRED)), "another's entry does not");
+    }
+
+    #[test]
+    fn r07_each_field_that_left_our_entry_is_drift() {
+        for lost in [
+            r#""f:image":{},"#, r#","f:args":{}"#, r#","f:app":{}"#, r#""v:\"a\"":{}"#, r#""k:{\"uid\":\"p\"}":{}"#,
+        ] {
+            let fields = FIELDS.replacen(lost, if lost.starts_with(',') { "" } else { r#""f:other":{},"# }, 1);
+            let fields = fields.replace(",}", "}");
+            assert_ne!(fields, FIELDS);
+            assert!(!managed(&[("windlass", "Apply", &fields)]).cover(&map(DESIRED)), "without {lost}");
+        }
+    }
+
+    #[test]
+    fn the_entry_of_our_post_is_migrated_until_there_is_an_apply_entry() {
+        let update = ("windlass", "Update", FIELDS);
+        assert_eq!(managed(&[("kubelet", "Update", "{}"), update]).entry_to_migrate(), Some(1));
+        assert_eq!(managed(&[update, ("windlass", "Apply", FIELDS)]).entry_to_migrate(), None);
+        assert_eq!(managed(&[]).entry_to_migrate(), None);
+    }
+}

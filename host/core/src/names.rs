@@ -1,0 +1,128 @@
+//! Every label, annotation, condition type and reason that Windlass writes, in one place: people's scripts and
+//! dashboards depend on them. `docs/conditions.md` explains each to its reader.
+
+/// Field manager of every server-side apply and create, whatever the plugin: renaming a Plugin orphans no field.
+pub const FIELD_MANAGER: &str = "windlass";
+
+/// Prefix of annotations that mean something to the host.
+pub const ANNOTATION_PREFIX: &str = "windlass.dev/";
+
+/// Label on every child: the Plugin that wants it. Children are watched by it.
+pub const LABEL_PLUGIN: &str = "windlass.dev/plugin";
+/// Label on every child: the uid of the parent it exists for.
+pub const LABEL_PARENT_UID: &str = "windlass.dev/parent-uid";
+
+/// Annotation on every child: `1:` and the SHA-256 of what was last applied.
+pub const ANNOTATION_APPLIED: &str = "windlass.dev/applied";
+/// Annotation by which a plugin asks that a child outlive its parent: labels, but no ownerReference.
+pub const ANNOTATION_RETAIN: &str = "windlass.dev/retain";
+/// Annotation on a retained child: the parent that may take it up again, whatever its uid.
+pub const ANNOTATION_RETAINED_FOR: &str = "windlass.dev/retained-for";
+/// Annotation that a plugin sets on a child: take fields over from other appliers, once.
+pub const ANNOTATION_TAKE_OVER: &str = "windlass.dev/take-over";
+
+/// Condition types of a Plugin.
+pub mod plugin_condition {
+    /// The component's bytes are here and have the digest they should have.
+    pub const FETCHED: &str = "Fetched";
+    /// The component compiled and speaks the contract.
+    pub const COMPILED: &str = "Compiled";
+    /// All kinds that the plugin needs exist and may be used by it.
+    pub const GRANTED: &str = "Granted";
+    /// Some logic is live and reconciles parents.
+    pub const READY: &str = "Ready";
+    /// The newest logic is not live, or does not do its work.
+    pub const DEGRADED: &str = "Degraded";
+}
+
+/// Condition types of a parent.
+pub mod parent_condition {
+    /// All that the plugin wants was written, and the plugin calls it ready.
+    pub const READY: &str = "Ready";
+    /// The host is working towards the spec (kstatus).
+    pub const RECONCILING: &str = "Reconciling";
+    /// The host stopped trying until something changes (kstatus).
+    pub const STALLED: &str = "Stalled";
+}
+
+/// Reasons in a Plugin's conditions.
+pub mod plugin_reason {
+    /// As the type says.
+    pub const SUCCEEDED: &str = "Succeeded";
+    /// The ConfigMap is not there.
+    pub const SOURCE_NOT_FOUND: &str = "SourceNotFound";
+    /// The host may not read the source.
+    pub const SOURCE_FORBIDDEN: &str = "SourceForbidden";
+    /// The source holds no component, or several forms of one.
+    pub const SOURCE_INVALID: &str = "SourceInvalid";
+    /// Parts of a chunked set are missing or of another component; none of it is loaded.
+    pub const PARTS_INCOMPLETE: &str = "PartsIncomplete";
+    /// The bytes do not have the pinned digest.
+    pub const DIGEST_MISMATCH: &str = "DigestMismatch";
+    /// The bytes are no component.
+    pub const NOT_A_COMPONENT: &str = "NotAComponent";
+    /// The component speaks no contract version that the host knows.
+    pub const WRONG_CONTRACT: &str = "WrongContract";
+    /// The compiler refused the component, or the host could not run it.
+    pub const COMPILE_FAILED: &str = "CompileFailed";
+    /// `describe` failed or says something that cannot be.
+    pub const INVALID_DESCRIPTOR: &str = "InvalidDescriptor";
+    /// The descriptor asks for something that this host does not do.
+    pub const UNSUPPORTED: &str = "Unsupported";
+    /// The CRD of the parent kind does not exist, and the Plugin does not say `installCRD`.
+    pub const PARENT_KIND_MISSING: &str = "ParentKindMissing";
+    /// A kind among the children does not exist in this cluster.
+    pub const CHILD_KIND_MISSING: &str = "ChildKindMissing";
+    /// The host lacks a right that the plugin's work needs.
+    pub const FORBIDDEN: &str = "Forbidden";
+    /// The plugin wants a kind that the Plugin resource does not grant, or that is never granted.
+    pub const NOT_GRANTED: &str = "NotGranted";
+    /// An older Plugin has the parent kind already.
+    pub const PARENT_KIND_TAKEN: &str = "ParentKindTaken";
+    /// The API server refused the CRD, or did not establish it.
+    pub const CRD_REJECTED: &str = "CRDRejected";
+    /// The Plugin's own spec makes no sense.
+    pub const INVALID_SPEC: &str = "InvalidSpec";
+    /// A step before this one failed.
+    pub const BLOCKED: &str = "Blocked";
+    /// The API server could not be asked.
+    pub const API_ERROR: &str = "APIError";
+    /// Work is under way.
+    pub const PROGRESSING: &str = "Progressing";
+}
+
+/// Reasons in a parent's conditions.
+pub mod parent_reason {
+    /// All is applied.
+    pub const SUCCEEDED: &str = "Succeeded";
+    /// The plugin calls the spec wrong; it is not asked again before the parent changes.
+    pub const INVALID_SPEC: &str = "InvalidSpec";
+    /// The plugin wants to be asked again later.
+    pub const WAITING: &str = "Waiting";
+    /// The plugin reports a failure.
+    pub const PLUGIN_FAILED: &str = "PluginFailed";
+    /// The plugin did not answer in time.
+    pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+    /// The plugin wanted more memory than it may have.
+    pub const MEMORY_LIMIT: &str = "MemoryLimit";
+    /// The plugin trapped.
+    pub const TRAPPED: &str = "Trapped";
+    /// A request or answer over its limit.
+    pub const LIMIT_EXCEEDED: &str = "LimitExceeded";
+    /// The answer is no valid JSON, or no Kubernetes object.
+    pub const MALFORMED_ANSWER: &str = "MalformedAnswer";
+    /// The answer holds something that the plugin may not want.
+    pub const REFUSED_ANSWER: &str = "RefusedAnswer";
+    /// The host could not run the plugin.
+    pub const HOST_ERROR: &str = "HostError";
+    /// A child's name is taken by an object that is not this parent's.
+    pub const CONFLICT: &str = "Conflict";
+    /// Another applier owns a field of a child.
+    pub const FIELD_CONFLICT: &str = "FieldConflict";
+    /// The API server refused a child.
+    pub const CHILD_REJECTED: &str = "ChildRejected";
+    /// The API server could not be asked, or asked to come back later.
+    pub const API_ERROR: &str = "APIError";
+    /// Children are still being deleted, and take the place of new ones.
+    pub const CHILDREN_TERMINATING: &str = "ChildrenTerminating";
+}

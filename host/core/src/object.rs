@@ -1,0 +1,346 @@
+//! One Kubernetes object: a small header beside the JSON bytes, which pass to the guest unparsed.
+//!
+//! The bytes are what the API server sent, with `metadata.managedFields` cut out (half of a Pod, and nothing a plugin
+//! wants) and `apiVersion` and `kind` put in where a list omitted them.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::contract::Observed;
+use crate::digest::Digest;
+use crate::ids::{Gvk, ObjectKey, Uid};
+use crate::managed::ManagedFields;
+use crate::names;
+
+/// An object as the caches hold it.
+#[derive(Debug, Clone)]
+pub struct Object {
+    /// The kind it was asked for as; shared by all objects of a cache.
+    pub kind: Arc<Gvk>,
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Identity of this life of the object.
+    pub uid: Uid,
+    /// As the API server counts (comparable within a kind: KEP-5504).
+    pub resource_version: u64,
+    /// `metadata.generation`; kinds without one have `None`.
+    pub generation: Option<i64>,
+    /// Whether a deletion timestamp is set.
+    pub deleting: bool,
+    /// Uid of the controller ownerReference.
+    pub controller: Option<Uid>,
+    /// What the labels and annotations of the host's own prefix say.
+    pub marks: Marks,
+    /// Which fields the host owns.
+    pub managed: ManagedFields,
+    /// SHA-256 of `json`.
+    pub content: Digest,
+    /// The object's JSON.
+    pub json: Arc<[u8]>,
+}
+
+/// Labels and annotations that mean something to the host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Marks(Box<[(Box<str>, Box<str>)]>);
+
+impl Marks {
+    /// The value of a label or annotation under the host's prefix.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| &**key == name).map(|(_, value)| &**value)
+    }
+
+    /// Whether a mark is set to `"true"`.
+    pub fn is_true(&self, name: &str) -> bool {
+        self.get(name) == Some("true")
+    }
+}
+
+/// How an index finds the children of a parent.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum OwnerKey {
+    /// By the uid in the label.
+    Uid(Uid),
+    /// By the name that a retained child keeps.
+    Retained(Arc<str>),
+}
+
+/// Why bytes are no Kubernetes object.
+#[derive(Debug, thiserror::Error)]
+pub enum NotAnObject {
+    /// Not JSON, or a field of the wrong type.
+    #[error("not a Kubernetes object: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A field that every stored object has is missing or makes no sense.
+    #[error("not a stored Kubernetes object: metadata.{0} is missing or malformed")]
+    Missing(&'static str),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Header<'a> {
+    #[serde(borrow, default)]
+    api_version: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    namespace: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    uid: Cow<'a, str>,
+    #[serde(borrow, default)]
+    resource_version: Cow<'a, str>,
+    #[serde(default)]
+    generation: Option<i64>,
+    #[serde(default)]
+    deletion_timestamp: Option<serde::de::IgnoredAny>,
+    #[serde(borrow, default)]
+    labels: Option<OwnMarks<'a>>,
+    #[serde(borrow, default)]
+    annotations: Option<OwnMarks<'a>>,
+    #[serde(borrow, default)]
+    owner_references: Option<Vec<OwnerReference<'a>>>,
+    #[serde(borrow, default)]
+    managed_fields: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct OwnerReference<'a> {
+    #[serde(borrow, default)]
+    uid: Cow<'a, str>,
+    #[serde(default)]
+    controller: Option<bool>,
+}
+
+/// Entries of a string map under the host's prefix; the rest is skipped without being kept.
+struct OwnMarks<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for OwnMarks<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = OwnMarks<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a map of strings")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut marks = Vec::new();
+                while let Some(BorrowedStr(key)) = map.next_key()? {
+                    if key.starts_with(names::ANNOTATION_PREFIX) {
+                        let BorrowedStr(value) = map.next_value()?;
+                        marks.push((key, value));
+                    } else {
+                        map.next_value::<serde::de::IgnoredAny>()?;
+                    }
+                }
+                Ok(OwnMarks(marks))
+            }
+        }
+        deserializer.deserialize_map(Visitor)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct BorrowedStr<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Object {
+    /// Reads an object of a known kind from what the API server sent for it.
+    ///
+    /// # Errors
+    /// Text that is no stored object of Kubernetes: no name, uid or resourceVersion.
+    pub fn from_api(kind: &Arc<Gvk>, text: &str) -> Result<Self, NotAnObject> {
+        let header: Header<'_> = serde_json::from_str(text)?;
+        let meta = &header.metadata;
+        if meta.name.is_empty() {
+            return Err(NotAnObject::Missing("name"));
+        }
+        if meta.uid.is_empty() {
+            return Err(NotAnObject::Missing("uid"));
+        }
+        let resource_version =
+            meta.resource_version.parse().map_err(|_| NotAnObject::Missing("resourceVersion"))?;
+        let managed = meta.managed_fields.map(|raw| ManagedFields::read(raw.get())).unwrap_or_default();
+        let controller = meta
+            .owner_references
+            .iter()
+            .flatten()
+            .find(|reference| reference.controller == Some(true))
+            .map(|reference| Uid::from(&*reference.uid));
+        let marks = [&meta.labels, &meta.annotations]
+            .into_iter()
+            .flatten()
+            .flat_map(|marks| &marks.0)
+            .map(|(key, value)| (Box::from(&**key), Box::from(&**value)))
+            .collect();
+        let json = trim(text, kind, &header);
+        Ok(Self {
+            kind: kind.clone(),
+            key: ObjectKey::new(meta.namespace.as_deref(), &meta.name),
+            uid: Uid::from(&*meta.uid),
+            resource_version,
+            generation: meta.generation,
+            deleting: meta.deletion_timestamp.is_some(),
+            controller,
+            marks: Marks(marks),
+            managed,
+            content: Digest::of(&json),
+            json,
+        })
+    }
+
+    /// The object as a plugin sees it.
+    pub fn observed(&self) -> Observed {
+        Observed {
+            kind: Gvk::clone(&self.kind),
+            namespace: self.key.namespace.clone(),
+            name: self.key.name.clone(),
+            object: self.json.clone(),
+        }
+    }
+
+    /// Under which parent an index finds this object. Only a hint: labels get copied, so a child is
+    /// [owned](Self::is_owned_by) only when all of it agrees.
+    pub fn owner_key(&self) -> Option<OwnerKey> {
+        match self.marks.get(names::ANNOTATION_RETAINED_FOR) {
+            Some(parent) => Some(OwnerKey::Retained(parent.into())),
+            None => self.marks.get(names::LABEL_PARENT_UID).map(|uid| OwnerKey::Uid(uid.into())),
+        }
+    }
+
+    /// Whether this object is a child of that parent, and may be changed and pruned: label **and** ownerReference
+    /// (rule R4).
+    pub fn is_owned_by(&self, parent: &Uid) -> bool {
+        self.controller.as_ref() == Some(parent) && self.marks.get(names::LABEL_PARENT_UID) == Some(parent.as_str())
+    }
+
+    /// Whether this object outlived a parent of that name, or will: it may be changed, but is never pruned.
+    pub fn is_retained_for(&self, parent: &str) -> bool {
+        self.controller.is_none() && self.marks.get(names::ANNOTATION_RETAINED_FOR) == Some(parent)
+    }
+
+    /// The object's top-level field, unparsed.
+    pub fn field(&self, name: &str) -> Option<&RawValue> {
+        let text = std::str::from_utf8(&self.json).ok()?;
+        // BTreeMap rather than a struct: the field's name is the caller's.
+        let mut fields: std::collections::BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(text).ok()?;
+        fields.remove(name)
+    }
+}
+
+/// The text without managedFields, and with apiVersion and kind at its head if they were missing.
+fn trim(text: &str, kind: &Gvk, header: &Header<'_>) -> Arc<[u8]> {
+    let text = text.trim();
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    if header.api_version.is_none() || header.kind.is_none() {
+        // Kubernetes names hold no character that JSON would escape.
+        out.push_str("{\"apiVersion\":\"");
+        out.push_str(&kind.api_version());
+        out.push_str("\",\"kind\":\"");
+        out.push_str(&kind.kind);
+        out.push_str("\",");
+        rest = text.get(1..).unwrap_or_default();
+    }
+    if let Some((before, after)) = header.metadata.managed_fields.and_then(|raw| around(rest, raw.get())) {
+        out.push_str(before);
+        out.push_str(after);
+    } else {
+        out.push_str(rest);
+    }
+    out.into_bytes().into()
+}
+
+/// What stands before and after the entry whose value is `value`, a slice of `text`: key and comma are left out.
+fn around<'a>(text: &'a str, value: &str) -> Option<(&'a str, &'a str)> {
+    let start = (value.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
+    let before = text.get(..start)?.trim_end().strip_suffix(':')?.trim_end();
+    let before = before.strip_suffix("\"managedFields\"")?.trim_end();
+    let after = text.get(start.checked_add(value.len())?..)?.trim_start();
+    match (before.strip_suffix(','), after.strip_prefix(',')) {
+        // In the middle or at the end of its object: the comma before goes with it.
+        (Some(before), _) => Some((before, after)),
+        (None, Some(after)) => Some((before, after)),
+        (None, None) => Some((before, after)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod() -> Arc<Gvk> {
+        Arc::new(Gvk::from_api_version("v1", "Pod"))
+    }
+
+    fn read(text: &str) -> Object {
+        Object::from_api(&pod(), text).expect("an object")
+    }
+
+    fn json(object: &Object) -> &str {
+        std::str::from_utf8(&object.json).expect("UTF-8")
+    }
+
+    #[test]
+    fn managed_fields_are_cut_wherever_they_stand_and_nothing_else_changes() {
+        let meta = r#""name":"a","uid":"u","resourceVersion":"7""#;
+        let managed = r#""managedFields":[{"manager":"x, \"managedFields\":[]","fieldsV1":{"f:a":{}}}]"#;
+        for (with, without) in [
+            (format!("{managed},{meta}"), meta.to_owned()),
+            (format!("{meta},{managed}"), meta.to_owned()),
+            (format!(r#"{meta}, {managed} ,"labels":{{}}"#), format!(r#"{meta},"labels":{{}}"#)),
+        ] {
+            let frame = |meta: &str| format!(r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{{meta}}},"spec":{{"n":1.10}}}}"#);
+            assert_eq!(json(&read(&frame(&with))), frame(&without));
+        }
+    }
+
+    #[test]
+    fn a_list_item_gets_its_api_version_and_kind() {
+        let object = read(r#"{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7"}}"#);
+        assert_eq!(
+            json(&object),
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7"}}"#
+        );
+        assert_eq!((object.key.to_string().as_str(), object.resource_version), ("n/a", 7));
+    }
+
+    #[test]
+    fn r04_a_child_is_label_and_owner_reference() {
+        let with = |labels: &str, owners: &str| {
+            read(&format!(
+                r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"7","labels":{labels},"ownerReferences":{owners}}}}}"#
+            ))
+        };
+        let label = r#"{"app":"x","windlass.dev/parent-uid":"p"}"#;
+        let owner = r#"[{"uid":"z"},{"uid":"p","controller":true}]"#;
+        let parent = Uid::from("p");
+        assert!(with(label, owner).is_owned_by(&parent));
+        assert!(!with("{}", owner).is_owned_by(&parent), "a reference alone");
+        assert!(!with(label, "[]").is_owned_by(&parent), "a copied label alone");
+        assert!(!with(label, r#"[{"uid":"p"}]"#).is_owned_by(&parent), "a reference that is not the controller's");
+        assert!(!with(label, owner).is_owned_by(&Uid::from("q")));
+    }
+
+    #[test]
+    fn what_is_no_stored_object_is_refused() {
+        for bad in [
+            "", "[]", "{}", r#"{"metadata":{}}"#, r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"x"}}"#,
+            r#"{"metadata":{"name":"a","resourceVersion":"1"}}"#,
+        ] {
+            assert!(Object::from_api(&pod(), bad).is_err(), "{bad}");
+        }
+    }
+}

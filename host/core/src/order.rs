@@ -1,0 +1,18 @@
+//! In which order kinds are installed, so that what others lean on comes first (rule R10).
+
+use crate::ids::Gvk;
+
+/// The place of a kind in the install order: lower comes first. Within a place the plugin's own order stands.
+pub fn install_rank(kind: &Gvk) -> u8 {
+    match (&*kind.group, &*kind.kind) {
+        ("", "Namespace") => 0,
+        ("", "ResourceQuota" | "LimitRange") | ("networking.k8s.io", "NetworkPolicy") => 1,
+        ("", "ServiceAccount") | ("rbac.authorization.k8s.io", _) => 2,
+        ("", "Secret") => 3,
+        ("", "ConfigMap") => 4,
+        ("", "PersistentVolume" | "PersistentVolumeClaim") | ("storage.k8s.io", _) => 5,
+        ("", "Service" | "Endpoints") | ("discovery.k8s.io", _) => 6,
+        ("", "Pod" | "ReplicationController") | ("apps" | "batch", _) => 7,
+        _ => 8,
+    }
+}

@@ -1,0 +1,211 @@
+//! Every way a reconcile can end → what the conditions say, and when the parent is looked at again.
+
+use std::time::Duration;
+
+use crate::contract::{CallFailure, Failure};
+use crate::desired::Refusal;
+use crate::names::parent_reason as reason;
+use crate::plan::ChildId;
+
+/// Why a reconcile did not bring its parent to what is desired.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Problem {
+    /// The plugin gave no answer.
+    Call(CallFailure),
+    /// The plugin answered with a failure.
+    Plugin(Failure),
+    /// The plugin's answer was refused.
+    Refused(Refusal),
+    /// Writes that did not succeed, with the children they were for.
+    Writes(Vec<(ChildId, WriteProblem)>),
+    /// Wanted children that are still being deleted.
+    Terminating(Vec<ChildId>),
+}
+
+/// Why one write did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WriteProblem {
+    /// The name is taken by an object that is not this parent's (rule R5).
+    Taken,
+    /// Another applier owns fields of the child (rule R6).
+    FieldConflict {
+        /// What the API server said of the fields and their managers.
+        conflicts: Vec<String>,
+    },
+    /// The object changed or went between the plan and the write: the next event brings the new state.
+    Outdated,
+    /// The API server refuses this object as it is.
+    Rejected {
+        /// HTTP status.
+        code: u16,
+        /// What it said.
+        message: String,
+    },
+    /// The API server could not be asked, or wants to be left alone for a while.
+    Unavailable {
+        /// What happened.
+        message: String,
+        /// How long it wants to be left alone.
+        retry_after: Option<Duration>,
+    },
+}
+
+/// When a parent is looked at again, if nothing happens before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Requeue {
+    /// After the plugin's resync interval, or what it asked for.
+    Settled(Option<Duration>),
+    /// After this long.
+    After(Duration),
+    /// After the key's backoff, and at least this long.
+    Backoff(Duration),
+    /// Only when it changes.
+    WhenChanged,
+}
+
+/// How a reconcile ended, in the terms of conditions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether all that is desired was written.
+    pub applied: bool,
+    /// Whether nothing will be tried before the parent or the plugin changes (kstatus `Stalled`).
+    pub stalled: bool,
+    /// Reason for the conditions; one of [`crate::names::parent_reason`].
+    pub reason: &'static str,
+    /// Message for the conditions.
+    pub message: String,
+    /// When to look again.
+    pub requeue: Requeue,
+}
+
+impl Verdict {
+    /// All that is desired was written.
+    pub fn applied(children: usize, requeue: Option<Duration>) -> Self {
+        let noun = if children == 1 { "child" } else { "children" };
+        Self {
+            applied: true,
+            stalled: false,
+            reason: reason::SUCCEEDED,
+            message: format!("{children} {noun} applied"),
+            requeue: Requeue::Settled(requeue),
+        }
+    }
+}
+
+const BACKOFF: Requeue = Requeue::Backoff(Duration::ZERO);
+
+impl From<&Problem> for Verdict {
+    fn from(problem: &Problem) -> Self {
+        let (reason, message, requeue) = match problem {
+            Problem::Call(failure) => (call_reason(failure), format!("The plugin's call failed: {failure}"), BACKOFF),
+            Problem::Plugin(Failure::Invalid(message)) => {
+                (reason::INVALID_SPEC, message.clone(), Requeue::WhenChanged)
+            }
+            Problem::Plugin(Failure::Retry { message, after }) => {
+                (reason::WAITING, message.clone(), Requeue::After(Duration::from_millis(*after)))
+            }
+            Problem::Plugin(Failure::Failed(message)) => (reason::PLUGIN_FAILED, message.clone(), BACKOFF),
+            Problem::Refused(refusal) => {
+                let reason =
+                    if refusal.is_malformed() { reason::MALFORMED_ANSWER } else { reason::REFUSED_ANSWER };
+                (reason, format!("The plugin's answer was refused, nothing was written: {refusal}"), BACKOFF)
+            }
+            Problem::Writes(writes) => of_writes(writes),
+            Problem::Terminating(children) => (
+                reason::CHILDREN_TERMINATING,
+                format!("Waiting for the deletion of {}", list(children)),
+                // The deletion is an event of its own; this is for the case that it never ends.
+                Requeue::After(Duration::from_secs(60)),
+            ),
+        };
+        let stalled = requeue == Requeue::WhenChanged;
+        Self { applied: false, stalled, reason, message: bounded(message), requeue }
+    }
+}
+
+fn call_reason(failure: &CallFailure) -> &'static str {
+    match failure {
+        CallFailure::Deadline { .. } => reason::DEADLINE_EXCEEDED,
+        CallFailure::Memory { .. } => reason::MEMORY_LIMIT,
+        CallFailure::StackOverflow
+        | CallFailure::Trap { .. }
+        | CallFailure::UnknownImport { .. }
+        | CallFailure::Exit => reason::TRAPPED,
+        CallFailure::RequestTooLarge { .. } | CallFailure::ResponseTooLarge { .. } => reason::LIMIT_EXCEEDED,
+        CallFailure::Malformed { .. } => reason::MALFORMED_ANSWER,
+        CallFailure::Host { .. } => reason::HOST_ERROR,
+    }
+}
+
+/// The gravest problem speaks for all: what a person must settle first, then what the API server refuses, then what
+/// passes by itself.
+fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Requeue) {
+    let gravest = writes.iter().max_by_key(|(_, problem)| gravity(problem));
+    let Some((child, problem)) = gravest else {
+        return (reason::API_ERROR, "A write failed".to_owned(), BACKOFF);
+    };
+    let more = match writes.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more children with problems)"),
+    };
+    match problem {
+        WriteProblem::Taken => (
+            reason::CONFLICT,
+            format!("{child} exists already and is not a child of this object; it was left alone. Delete or rename it{more}"),
+            BACKOFF,
+        ),
+        WriteProblem::FieldConflict { conflicts } => (
+            reason::FIELD_CONFLICT,
+            format!(
+                "Nothing of {child} was written, because others own fields of it: {}. Annotate the child with {}=true in \
+                 the plugin's answer to take them over{more}",
+                conflicts.join("; "),
+                crate::names::ANNOTATION_TAKE_OVER
+            ),
+            BACKOFF,
+        ),
+        WriteProblem::Rejected { code, message } => {
+            (reason::CHILD_REJECTED, format!("The API server refused {child} ({code}): {message}{more}"), BACKOFF)
+        }
+        WriteProblem::Unavailable { message, retry_after } => (
+            reason::API_ERROR,
+            format!("{child} could not be written: {message}{more}"),
+            Requeue::Backoff(retry_after.unwrap_or_default()),
+        ),
+        WriteProblem::Outdated => {
+            // The event of that change is on its way.
+            let soon = Requeue::After(Duration::from_secs(1));
+            (reason::API_ERROR, format!("{child} changed while it was written; trying again{more}"), soon)
+        }
+    }
+}
+
+fn gravity(problem: &WriteProblem) -> u8 {
+    match problem {
+        WriteProblem::Outdated => 0,
+        WriteProblem::Unavailable { .. } => 1,
+        WriteProblem::Rejected { .. } => 2,
+        WriteProblem::FieldConflict { .. } => 3,
+        WriteProblem::Taken => 4,
+    }
+}
+
+fn list(children: &[ChildId]) -> String {
+    const SHOWN: usize = 5;
+    let mut names: Vec<String> = children.iter().take(SHOWN).map(ToString::to_string).collect();
+    if children.len() > SHOWN {
+        names.push(format!("{} more", children.len() - SHOWN));
+    }
+    names.join(", ")
+}
+
+/// A condition's message holds 32 768 characters (API conventions); a guest's trap or message may be longer, and a
+/// status that large helps nobody.
+fn bounded(message: String) -> String {
+    const MAX: usize = 1024;
+    if message.len() <= MAX {
+        return message;
+    }
+    let end = message.char_indices().map(|(at, _)| at).take_while(|at| *at <= MAX).last().unwrap_or(0);
+    format!("{}…", message.get(..end).unwrap_or_default())
+}

@@ -1,0 +1,67 @@
+//! The object that a plugin reconciles, as its children refer to it.
+
+use std::sync::Arc;
+
+use crate::ids::{Gvk, ObjectKey, PluginName, Uid};
+use crate::json::{Map, Value};
+use crate::names;
+use crate::object::{Object, OwnerKey};
+
+/// What children and conditions need to know of their parent.
+#[derive(Debug, Clone)]
+pub struct ParentRef {
+    /// The plugin that reconciles it.
+    pub plugin: PluginName,
+    /// Its kind, in the version that is handed to the plugin.
+    pub kind: Arc<Gvk>,
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Identity.
+    pub uid: Uid,
+}
+
+impl ParentRef {
+    /// Of an object of a plugin's parent kind.
+    pub fn of(plugin: &PluginName, parent: &Object) -> Self {
+        Self {
+            plugin: plugin.clone(),
+            kind: parent.kind.clone(),
+            key: parent.key.clone(),
+            uid: parent.uid.clone(),
+        }
+    }
+
+    /// The controller ownerReference that every child gets (rule R4).
+    pub fn owner_reference(&self) -> Map {
+        Map::from([
+            ("apiVersion", self.kind.api_version().into()),
+            ("blockOwnerDeletion", true.into()),
+            ("controller", true.into()),
+            ("kind", Value::from(&*self.kind.kind)),
+            ("name", Value::from(&*self.key.name)),
+            ("uid", self.uid.as_str().into()),
+        ])
+    }
+
+    /// How a retained child names its parent: the plugin, kind, namespace and name that may take it up again.
+    pub fn retained_for(&self) -> String {
+        let group_kind = self.kind.group_kind();
+        format!("{}/{}.{}/{}", self.plugin, group_kind.kind, group_kind.group, self.key)
+    }
+
+    /// The keys under which an index holds its children.
+    pub fn owner_keys(&self) -> [OwnerKey; 2] {
+        [OwnerKey::Uid(self.uid.clone()), OwnerKey::Retained(self.retained_for().into())]
+    }
+
+    /// The labels that every child gets.
+    pub fn child_labels(&self) -> [(&'static str, &str); 2] {
+        [(names::LABEL_PLUGIN, self.plugin.as_str()), (names::LABEL_PARENT_UID, self.uid.as_str())]
+    }
+}
+
+impl std::fmt::Display for ParentRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.kind.kind, self.key)
+    }
+}

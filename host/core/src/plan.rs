@@ -1,0 +1,176 @@
+//! diff(snapshot, desired) → the writes that lead from one to the other, in order; empty when nothing differs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::contract::UpdateStrategy;
+use crate::desired::{APPLIED_VERSION, Desired, DesiredChild};
+use crate::ids::{GroupKind, Gvk, ObjectKey, Uid};
+use crate::json::{self, Map, Value};
+use crate::names;
+use crate::object::Object;
+use crate::order::install_rank;
+use crate::snapshot::Snapshot;
+
+/// What to write for one parent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Creates and applies, in install order; independent of each other within a rank.
+    pub writes: Vec<Write>,
+    /// Deletes of what is no longer wanted, in reverse install order, once all writes succeeded (rule R8).
+    pub prunes: Vec<Delete>,
+    /// Wanted children that are still being deleted: they are made again when they are gone.
+    pub terminating: Vec<ChildId>,
+}
+
+/// One write towards what is desired.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Write {
+    /// POST: the API server decides whether the name is free.
+    Create(Arc<DesiredChild>),
+    /// Server-side apply to this very object.
+    Apply {
+        /// What it should be.
+        child: Arc<DesiredChild>,
+        /// The object's identity: a namesake is never hit.
+        uid: Uid,
+        /// Set when the entry that our POST left in managedFields must become an Apply entry first.
+        migrate: Option<Migration>,
+    },
+    /// Deleted to be created anew when it is gone (`recreate`).
+    Replace(Delete),
+}
+
+/// How an `Update` entry in managedFields becomes our `Apply` entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Migration {
+    /// Its place in the list.
+    pub entry: usize,
+    /// The version at which it stands there.
+    pub resource_version: u64,
+}
+
+/// A delete with the identity as its precondition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delete {
+    /// Which child.
+    pub child: ChildId,
+    /// The object's identity: a namesake is never hit.
+    pub uid: Uid,
+}
+
+/// A child's kind, namespace and name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ChildId {
+    /// Kind.
+    pub kind: Arc<Gvk>,
+    /// Namespace and name.
+    pub key: ObjectKey,
+}
+
+impl std::fmt::Display for ChildId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.kind.kind, self.key)
+    }
+}
+
+impl Plan {
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.prunes.is_empty()
+    }
+
+    /// How many creates, updates and deletes it has.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        let count = |test: fn(&Write) -> bool| self.writes.iter().filter(|write| test(write)).count();
+        let replaced = count(|write| matches!(write, Write::Replace(_)));
+        (
+            count(|write| matches!(write, Write::Create(_))),
+            count(|write| matches!(write, Write::Apply { .. })),
+            self.prunes.len() + replaced,
+        )
+    }
+}
+
+/// Plans what leads from what is to what is wanted.
+pub fn plan(snapshot: &Snapshot, desired: &Desired) -> Plan {
+    let mut existing: HashMap<(GroupKind, &ObjectKey), &Arc<Object>> =
+        snapshot.children.iter().map(|child| ((child.kind.group_kind(), &child.key), child)).collect();
+    let mut plan = Plan::default();
+    for child in &desired.children {
+        match existing.remove(&(child.kind.group_kind(), &child.key)) {
+            None => plan.writes.push(Write::Create(child.clone())),
+            Some(live) if live.deleting => plan.terminating.push(id(live)),
+            Some(live) if is_settled(live, child) => {}
+            Some(live) => plan.writes.extend(update(live, child)),
+        }
+    }
+    let mut prunes: Vec<_> = existing
+        .into_values()
+        .filter(|live| !live.deleting && live.is_owned_by(&snapshot.parent.uid))
+        .map(|live| Delete { child: id(live), uid: live.uid.clone() })
+        .collect();
+    prunes.sort_by(|a, b| {
+        let rank = |delete: &Delete| install_rank(&delete.child.kind);
+        rank(b).cmp(&rank(a)).then_with(|| b.child.key.cmp(&a.child.key))
+    });
+    plan.prunes = prunes;
+    plan
+}
+
+fn id(object: &Object) -> ChildId {
+    ChildId { kind: object.kind.clone(), key: object.key.clone() }
+}
+
+/// Whether a child is what was applied last, and nobody changed what we own since (rule R7).
+fn is_settled(live: &Object, child: &DesiredChild) -> bool {
+    let applied = live.marks.get(names::ANNOTATION_APPLIED);
+    let as_applied = match applied {
+        Some(mark) if mark.starts_with(APPLIED_VERSION) => mark == child.applied,
+        // Written by a version of Windlass that hashes in another way: changing it must write nothing.
+        Some(_) => holds(live, &child.body),
+        None => false,
+    };
+    as_applied && live.managed.cover(&child.body)
+}
+
+/// Whether a live object has every field of a body, the annotation of what was applied aside.
+fn holds(live: &Object, body: &Map) -> bool {
+    let Ok(live) = json::parse(&live.json, usize::from(u8::MAX)) else { return false };
+    let mut body = body.clone();
+    if let Some(annotations) = body.object_mut("metadata").and_then(|meta| meta.object_mut("annotations")) {
+        annotations.remove(names::ANNOTATION_APPLIED);
+    }
+    contains(&live, &Value::Object(body))
+}
+
+fn contains(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => wanted.iter().all(|(key, wanted)| match live.get(key) {
+            Some(live) => contains(live, wanted),
+            // The API server drops nulls and empty maps.
+            None => matches!(wanted, Value::Null) || wanted.as_object().is_some_and(Map::is_empty),
+        }),
+        (Value::Array(live), Value::Array(wanted)) => {
+            live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| contains(live, wanted))
+        }
+        (live, wanted) => live == wanted,
+    }
+}
+
+fn update(live: &Object, child: &Arc<DesiredChild>) -> Option<Write> {
+    match child.update {
+        UpdateStrategy::OnDelete => None,
+        UpdateStrategy::Recreate | UpdateStrategy::Rolling { recreate: true, .. } => {
+            Some(Write::Replace(Delete { child: id(live), uid: live.uid.clone() }))
+        }
+        UpdateStrategy::Apply | UpdateStrategy::Rolling { recreate: false, .. } => Some(Write::Apply {
+            child: child.clone(),
+            uid: live.uid.clone(),
+            migrate: live
+                .managed
+                .entry_to_migrate()
+                .map(|entry| Migration { entry, resource_version: live.resource_version }),
+        }),
+    }
+}

@@ -1,0 +1,106 @@
+//! A parent's next status: the plugin's part and the host's conditions, or nothing when it would not differ (R12).
+
+use jiff::Timestamp;
+
+use crate::conditions::{condition, conditions_of, stamp, type_of};
+use crate::json::{self, Map, Value};
+use crate::names::parent_condition;
+use crate::object::Object;
+use crate::outcome::Verdict;
+
+/// Which of the host's fields the parent kind's schema keeps; what it would prune is neither compared nor sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatusShape {
+    /// The status subresource: without it there is no status of ours.
+    pub subresource: bool,
+    /// `status.observedGeneration`
+    pub observed_generation: bool,
+    /// `status.conditions`
+    pub conditions: bool,
+}
+
+/// The status that a parent should have, if it differs from the one it has (`lastTransitionTime` aside).
+///
+/// `part` is the plugin's part; without one, what is there of it stays. `now` is used only for conditions that change.
+pub fn next(parent: &Object, part: Option<&Map>, verdict: &Verdict, shape: StatusShape, now: Timestamp) -> Option<Map> {
+    if !shape.subresource {
+        return None;
+    }
+    let observed = observed(parent);
+    let mut next = part.unwrap_or(&observed).clone();
+    let old_conditions = conditions_of(&observed);
+    let from_plugin = conditions_of(&next);
+    next.remove("observedGeneration");
+    next.remove("conditions");
+    if shape.observed_generation {
+        let generation = if verdict.applied || verdict.stalled {
+            parent.generation.map(Value::from)
+        } else {
+            observed.get("observedGeneration").cloned()
+        };
+        if let Some(generation) = generation {
+            next.insert("observedGeneration", generation);
+        }
+    }
+    if shape.conditions {
+        let wanted = merge(&from_plugin, part.is_some(), verdict, parent.generation);
+        next.insert("conditions", stamp(wanted, &old_conditions, now));
+    }
+    (next != observed).then_some(next)
+}
+
+/// The status that an object has.
+pub fn observed(parent: &Object) -> Map {
+    let status = parent.field("status").and_then(|raw| json::parse(raw.get().as_bytes(), 256).ok());
+    match status {
+        Some(Value::Object(map)) => map,
+        _ => Map::default(),
+    }
+}
+
+/// The host's three conditions, then the plugin's other ones in its order.
+fn merge(from_plugin: &[Map], fresh: bool, verdict: &Verdict, generation: Option<i64>) -> Vec<Map> {
+    let host = |kind: &str, status: bool, reason: &str, message: &str| {
+        condition(kind, if status { "True" } else { "False" }, reason, message, generation)
+    };
+    let plugins_ready = from_plugin.iter().find(|own| fresh && type_of(own) == Some(parent_condition::READY));
+    let ready = match plugins_ready {
+        Some(own) if verdict.applied => completed(own, generation),
+        _ => host(parent_condition::READY, verdict.applied, verdict.reason, &verdict.message),
+    };
+    let reconciling = !verdict.applied && !verdict.stalled;
+    let told = |on: bool| if on { verdict.message.as_str() } else { "" };
+    let mut all = vec![
+        ready,
+        host(parent_condition::RECONCILING, reconciling, verdict.reason, told(reconciling)),
+        host(parent_condition::STALLED, verdict.stalled, verdict.reason, told(verdict.stalled)),
+    ];
+    for own in from_plugin {
+        let known = all.iter().any(|condition| type_of(condition) == type_of(own));
+        if !known {
+            // Kept from an earlier answer, a condition keeps what it said then.
+            all.push(if fresh { completed(own, generation) } else { own.clone() });
+        }
+    }
+    all
+}
+
+/// A plugin's condition with all fields that `metav1.Condition` requires.
+fn completed(own: &Map, generation: Option<i64>) -> Map {
+    let text = |field: &str, default: &'static str| match own.get(field).and_then(Value::as_str) {
+        Some(text) if !text.is_empty() => text.to_owned(),
+        _ => default.to_owned(),
+    };
+    condition(
+        &text("type", ""),
+        match own.get("status") {
+            Some(Value::String(status)) if status == "True" || status == "False" => status,
+            Some(Value::Bool(true)) => "True",
+            Some(Value::Bool(false)) => "False",
+            _ => "Unknown",
+        },
+        &text("reason", "Reported"),
+        &text("message", ""),
+        generation,
+    )
+}

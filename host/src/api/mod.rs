@@ -1,0 +1,38 @@
+//! Windlass' own resources, from whose types the CRDs are generated.
+
+mod plugin;
+mod quantity;
+
+use kube::CustomResourceExt;
+
+pub use plugin::{ConfigMapSource, KindRef, LimitsSpec, Plugin, PluginSpec, PluginStatus, Source, positive};
+pub use quantity::ByteQuantity;
+
+/// Schema of `status.conditions` (KEP-1623), one list for all resources whose status the host writes.
+pub fn conditions_schema() -> serde_json::Value {
+    serde_json::json!({
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": {
+            "type": "object",
+            "required": ["type", "status", "reason", "message", "lastTransitionTime"],
+            "properties": {
+                "type": {"type": "string", "maxLength": 316},
+                "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+                "reason": {"type": "string", "maxLength": 1024},
+                "message": {"type": "string", "maxLength": 32768},
+                "lastTransitionTime": {"type": "string", "format": "date-time"},
+                "observedGeneration": {"type": "integer", "format": "int64"},
+            },
+        },
+    })
+}
+
+/// The CRDs of Windlass, as YAML documents.
+///
+/// # Errors
+/// If they cannot be written as YAML, which would be a mistake of ours.
+pub fn crds_yaml() -> anyhow::Result<String> {
+    Ok(serde_saphyr::to_string(&Plugin::crd())?)
+}

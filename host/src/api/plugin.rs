@@ -1,0 +1,216 @@
+//! The `Plugin` resource: which component reconciles which kind, and within which bounds.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass_core::contract::Limits;
+use windlass_core::ids::Gvk;
+
+use super::quantity::ByteQuantity;
+
+/// A Plugin runs a WebAssembly component as the operator of one kind.
+#[derive(Debug, Clone, PartialEq, CustomResource, KubeSchema, Serialize, Deserialize)]
+#[kube(
+    group = "windlass.dev",
+    version = "v1alpha1",
+    kind = "Plugin",
+    plural = "plugins",
+    shortname = "wp",
+    category = "windlass",
+    status = "PluginStatus",
+    doc = "A Plugin runs a WebAssembly component as the operator of one kind.",
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
+    printcolumn(name = "Kind", type_ = "string", json_path = ".status.parentKind"),
+    printcolumn(name = "Digest", type_ = "string", json_path = ".status.digest12"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason", priority = 1),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = Rule::new("self.metadata.name.size() <= 50 && !self.metadata.name.contains('.')")
+        .message("a Plugin's name is a DNS label of at most 50 characters: it becomes part of labels and finalizers")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginSpec {
+    /// Where the component comes from.
+    pub source: Source,
+    /// Pin: a component with another digest is refused. `sha256:` and 64 hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
+    pub digest: Option<String>,
+    /// Install and update the CustomResourceDefinition that the component carries. A definition that somebody else
+    /// installed is used as it is and never changed.
+    #[serde(default, rename = "installCRD")]
+    pub install_crd: bool,
+    /// The kinds that the plugin may own. Default: what the component asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub children: Option<Vec<KindRef>>,
+    /// Handed to the plugin as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_object")]
+    pub config: Option<serde_json::Value>,
+    /// Bounds of each call.
+    #[serde(default)]
+    pub limits: LimitsSpec,
+    /// Time between reconciles that nothing else caused, as in `10m`; jitter of 10 % is added. Default: what the
+    /// component asks for, or ten minutes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "duration")]
+    pub resync: Option<kube::core::Duration>,
+    /// How many parents are reconciled at once.
+    #[serde(default = "default_concurrency")]
+    #[schemars(range(min = 1, max = 64))]
+    pub concurrency: u32,
+}
+
+/// Where a component comes from: exactly one of the fields.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Source {
+    /// A ConfigMap, or the head of a set of them.
+    pub config_map: ConfigMapSource,
+}
+
+/// A ConfigMap with a component under `plugin.wasm`, `plugin.wasm.zst` or `plugin.wasm.gz`, or the head of a chunked
+/// set as `windlass push` writes it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct ConfigMapSource {
+    /// Its namespace. The host reads ConfigMaps of its own namespace; others need a right of their own.
+    #[schemars(length(min = 1, max = 63))]
+    pub namespace: String,
+    /// Its name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+/// A kind, as objects name it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KindRef {
+    /// As in `apps/v1`.
+    #[schemars(length(min = 1, max = 317))]
+    pub api_version: String,
+    /// As in `Deployment`.
+    #[schemars(length(min = 1, max = 63))]
+    pub kind: String,
+}
+
+impl KindRef {
+    /// The kind.
+    pub fn gvk(&self) -> Gvk {
+        Gvk::from_api_version(&self.api_version, &self.kind)
+    }
+}
+
+/// Bounds of each call. What is not given has the contract's default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitsSpec {
+    /// Linear memory. Default 64Mi.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<ByteQuantity>,
+    /// Wall time of a whole call, as in `1s`. Default 1s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "duration")]
+    pub deadline: Option<kube::core::Duration>,
+    /// Bytes handed to the plugin. Default 4Mi.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_bytes: Option<ByteQuantity>,
+    /// Bytes of an answer. Default 4Mi.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_bytes: Option<ByteQuantity>,
+    /// Children in an answer. Default 1000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub children: Option<u32>,
+}
+
+impl LimitsSpec {
+    /// The limits, with defaults for what is not given.
+    ///
+    /// # Errors
+    /// An amount or a time that makes no sense, in words for a user.
+    pub fn resolve(&self) -> Result<Limits, String> {
+        let mut limits = Limits::default();
+        let set = |limit: &mut u64, wanted: &Option<ByteQuantity>| {
+            if let Some(wanted) = wanted {
+                *limit = wanted.bytes()?;
+            }
+            Ok::<_, String>(())
+        };
+        set(&mut limits.memory, &self.memory)?;
+        set(&mut limits.request_bytes, &self.request_bytes)?;
+        set(&mut limits.response_bytes, &self.response_bytes)?;
+        if let Some(deadline) = &self.deadline {
+            limits.deadline = positive(deadline, "limits.deadline")?;
+        }
+        if let Some(children) = self.children {
+            limits.children = usize::try_from(children).unwrap_or(usize::MAX);
+        }
+        Ok(limits)
+    }
+}
+
+/// A duration that is longer than nothing.
+///
+/// # Errors
+/// In words for a user.
+pub fn positive(duration: &kube::core::Duration, field: &str) -> Result<Duration, String> {
+    let plain = Duration::from(*duration);
+    if duration.is_negative() || plain.is_zero() {
+        return Err(format!("spec.{field} must be longer than nothing"));
+    }
+    Ok(plain)
+}
+
+/// What the host says of a Plugin.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginStatus {
+    /// The generation that was acted on last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Digest of the live logic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_digest: Option<String>,
+    /// The first twelve digits of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest12: Option<String>,
+    /// Digest of logic that was delivered but is not live.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidate_digest: Option<String>,
+    /// Digest of the logic that was live before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_digest: Option<String>,
+    /// Version of the live logic, as it calls itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The kind whose objects are reconciled, as in `Echo.v1.my-operator.dev`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_kind: Option<String>,
+    /// The kinds that it may own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child_kinds: Option<Vec<String>>,
+    /// Conditions `Fetched`, `Compiled`, `Granted` and `Ready`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "conditions")]
+    pub conditions: Option<Vec<Condition>>,
+}
+
+fn default_concurrency() -> u32 {
+    16
+}
+
+fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+}
+
+fn duration(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "string", "pattern": "^([0-9]+(\\.[0-9]+)?(ns|us|ms|s|m|h))+$"})
+}
+
+fn conditions(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    super::conditions_schema().try_into().unwrap_or_default()
+}

@@ -1,0 +1,64 @@
+//! Amounts of bytes in Kubernetes' notation (apimachinery, `resource.Quantity`).
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// A whole number of bytes: `64Mi`, `1G`, `4096`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ByteQuantity(String);
+
+const UNITS: [(&str, u64); 8] = [
+    ("Ki", 1 << 10),
+    ("Mi", 1 << 20),
+    ("Gi", 1 << 30),
+    ("Ti", 1 << 40),
+    ("k", 1_000),
+    ("M", 1_000_000),
+    ("G", 1_000_000_000),
+    ("T", 1_000_000_000_000),
+];
+
+impl ByteQuantity {
+    /// The number of bytes.
+    ///
+    /// # Errors
+    /// A text in words for a user, if it is no whole number of bytes that fits 64 bits.
+    pub fn bytes(&self) -> Result<u64, String> {
+        let unit = UNITS.iter().find_map(|(suffix, factor)| Some((self.0.strip_suffix(suffix)?, *factor)));
+        let (digits, factor) = unit.unwrap_or((&self.0, 1));
+        digits
+            .parse::<u64>()
+            .ok()
+            .and_then(|count| count.checked_mul(factor))
+            .ok_or_else(|| format!("{:?} is no amount of bytes; write it as in 64Mi", self.0))
+    }
+}
+
+impl JsonSchema for ByteQuantity {
+    fn schema_name() -> Cow<'static, str> {
+        "ByteQuantity".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": "^[0-9]{1,15}(Ki|Mi|Gi|Ti|k|M|G|T)?$"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_read_as_kubernetes_does() {
+        let bytes = |text: &str| ByteQuantity(text.to_owned()).bytes();
+        assert_eq!(bytes("4096"), Ok(4096));
+        assert_eq!(bytes("64Mi"), Ok(64 << 20));
+        assert_eq!(bytes("1G"), Ok(1_000_000_000));
+        for bad in ["", "Mi", "-1", "1.5Gi", "1m", "99999999999Ti"] {
+            assert!(bytes(bad).expect_err(bad).contains("as in 64Mi"));
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What the API server says to a write.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::core::Status;
+use serde::Deserialize;
+use windlass_core::ids::Gvk;
+use windlass_core::outcome::WriteProblem;
+use windlass_core::plan::Delete;
+
+use crate::pending::Written;
+
+/// The metadata of what was written; a `Status` after a delete has none.
+#[derive(Debug, Deserialize)]
+pub struct Ack {
+    #[serde(default)]
+    metadata: AckMetadata,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AckMetadata {
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    deletion_timestamp: Option<serde::de::IgnoredAny>,
+}
+
+impl Ack {
+    /// The object has this version since.
+    pub fn written(&self, kind: &Arc<Gvk>) -> Written {
+        // No version means nothing to wait for.
+        Written::At { kind: kind.clone(), resource_version: self.metadata.resource_version.parse().unwrap_or(0) }
+    }
+
+    /// The object is gone, or marked for deletion since this version.
+    pub(super) fn deleted(&self, delete: Delete) -> Written {
+        if self.metadata.deletion_timestamp.is_some() {
+            self.written(&delete.child.kind)
+        } else {
+            Written::Gone { child: delete.child, uid: delete.uid }
+        }
+    }
+}
+
+/// Who owns fields that an apply wanted.
+pub(super) struct FieldOwners {
+    /// What the API server said of each field.
+    pub causes: Vec<String>,
+    /// Whether all of them were edited in place, by nobody who applies and not through a subresource.
+    pub only_drift: bool,
+}
+
+/// The fields and their owners, if an error is an apply's conflict.
+pub(super) fn conflict_of(error: &kube::Error) -> Option<FieldOwners> {
+    let causes = &status_of(error).filter(|status| status.code == 409)?.details.as_ref()?.causes;
+    let conflicts: Vec<_> = causes.iter().filter(|cause| cause.reason == "FieldManagerConflict").collect();
+    if conflicts.is_empty() {
+        return None;
+    }
+    Some(FieldOwners {
+        only_drift: conflicts.iter().all(|cause| is_drift(&cause.message)),
+        causes: conflicts.iter().map(|cause| format!("{} ({})", cause.field, cause.message)).collect(),
+    })
+}
+
+/// The API server names an Apply manager alone, as in `conflict with "helm"`, and an Update manager with its version
+/// and time, as in `conflict with "kubectl-edit" using v1 at …` (apimachinery, managedfields/internal/conflict.go).
+fn is_drift(message: &str) -> bool {
+    let after_name = message.rsplit_once('"').map_or("", |(_, after)| after);
+    after_name.starts_with(" using ") && !message.contains(" with subresource ")
+}
+
+/// Whether a create found its name taken.
+pub(super) fn already_exists(error: &kube::Error) -> bool {
+    status_of(error).is_some_and(|status| status.reason == "AlreadyExists")
+}
+
+/// Whether the object is not there.
+pub(super) fn not_found(error: &kube::Error) -> bool {
+    status_of(error).is_some_and(|status| status.code == 404)
+}
+
+/// The HTTP status of an answer; 0 when none came.
+pub(super) fn status_code(result: &Result<Ack, kube::Error>) -> u16 {
+    match result {
+        Ok(_) => 200,
+        Err(error) => status_of(error).map_or(0, |status| status.code),
+    }
+}
+
+/// What an error means for the object that was to be written.
+pub fn problem_of(error: &kube::Error) -> WriteProblem {
+    let Some(status) = status_of(error) else {
+        return WriteProblem::Unavailable { message: error.to_string(), retry_after: None };
+    };
+    match status.code {
+        409 => WriteProblem::Outdated,
+        429 | 500..=599 => WriteProblem::Unavailable {
+            message: status.message.clone(),
+            retry_after: status
+                .details
+                .as_ref()
+                .map(|details| Duration::from_secs(details.retry_after_seconds.into()))
+                .filter(|wait| !wait.is_zero()),
+        },
+        code => WriteProblem::Rejected { code, message: status.message.clone() },
+    }
+}
+
+fn status_of(error: &kube::Error) -> Option<&Status> {
+    match error {
+        kube::Error::Api(status) => Some(status),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r06_only_edits_in_place_are_drift() {
+        assert!(is_drift(r#"conflict with "kubectl-edit" using v1"#));
+        assert!(is_drift(r#"conflict with "kubectl-patch" using apps/v1 at 2026-01-01T00:00:00Z"#));
+        assert!(!is_drift(r#"conflict with "helm""#), "an applier");
+        assert!(!is_drift(r#"conflict with "hpa" with subresource "scale" using apps/v1"#), "an autoscaler");
+        assert!(!is_drift(r#"conflict with "a "using" b""#), "an applier with an odd name");
+    }
+}

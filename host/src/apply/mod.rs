@@ -1,0 +1,184 @@
+//! plan → creates, server-side applies and deletes → what was written. Decides nothing.
+
+mod answer;
+mod request;
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use http::Request;
+use kube::Client;
+use tracing::Instrument;
+use windlass_core::desired::DesiredChild;
+use windlass_core::ids::Uid;
+use windlass_core::order::install_rank;
+use windlass_core::outcome::WriteProblem;
+use windlass_core::plan::{ChildId, Delete, Migration, Plan, Write};
+
+use crate::live::Live;
+use crate::pending::Written;
+pub use answer::{Ack, problem_of};
+pub use request::status as status_request;
+
+/// Writes of one parent that are under way at once: enough to hide the round trip, few enough that one parent with a
+/// thousand children leaves room for others.
+const PARALLEL_WRITES: usize = 8;
+
+/// Proof of what was sent: status may only speak of this.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// What the API server acknowledged.
+    pub written: Vec<Written>,
+    /// What did not succeed.
+    pub problems: Vec<(ChildId, WriteProblem)>,
+}
+
+/// Writes to the API server.
+#[derive(Clone)]
+pub struct Applier {
+    client: Client,
+}
+
+impl Applier {
+    /// Writes with this client.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Carries out a plan: writes in install order, independent ones at once; deletes when all of them succeeded.
+    pub async fn apply(&self, live: &Live, plan: Plan) -> Applied {
+        let mut applied = Applied::default();
+        let mut writes = plan.writes.into_iter().peekable();
+        while let Some(first) = writes.next() {
+            let rank = rank_of(&first);
+            let mut wave = vec![first];
+            while let Some(write) = writes.next_if(|write| rank_of(write) == rank) {
+                wave.push(write);
+            }
+            self.wave(&mut applied, wave.into_iter().map(|write| self.write(live, write))).await;
+            if !applied.problems.is_empty() {
+                // What comes later in the order leans on what failed.
+                return applied;
+            }
+        }
+        self.wave(&mut applied, plan.prunes.into_iter().map(|delete| self.delete(live, delete))).await;
+        applied
+    }
+
+    async fn wave<F>(&self, applied: &mut Applied, writes: impl Iterator<Item = F>)
+    where
+        F: Future<Output = Result<Written, (ChildId, WriteProblem)>>,
+    {
+        let mut results = futures::stream::iter(writes).buffer_unordered(PARALLEL_WRITES);
+        while let Some(result) = results.next().await {
+            match result {
+                Ok(written) => applied.written.push(written),
+                Err(problem) => applied.problems.push(problem),
+            }
+        }
+    }
+
+    async fn write(&self, live: &Live, write: Write) -> Result<Written, (ChildId, WriteProblem)> {
+        match write {
+            Write::Create(child) => self.create(live, &child).await.map_err(|problem| (id(&child), problem)),
+            Write::Apply { child, uid, migrate } => {
+                self.change(live, &child, &uid, migrate).await.map_err(|problem| (id(&child), problem))
+            }
+            Write::Replace(delete) => self.delete(live, delete).await,
+        }
+    }
+
+    async fn create(&self, live: &Live, child: &DesiredChild) -> Result<Written, WriteProblem> {
+        let request = request::create(live, child)?;
+        let ack = self.send(live, "create", &id(child), request).await;
+        ack.map(|ack| ack.written(&child.kind)).map_err(|error| match problem_of(&error) {
+            WriteProblem::Outdated if answer::already_exists(&error) => WriteProblem::Taken,
+            problem => problem,
+        })
+    }
+
+    async fn change(
+        &self,
+        live: &Live,
+        child: &DesiredChild,
+        uid: &Uid,
+        migrate: Option<Migration>,
+    ) -> Result<Written, WriteProblem> {
+        if let Some(migration) = migrate {
+            let request = request::migrate(live, child, &migration)?;
+            self.send(live, "patch", &id(child), request).await.map_err(|error| problem_of(&error))?;
+        }
+        let first = self.send(live, "apply", &id(child), request::apply(live, child, uid, child.take_over)?).await;
+        let error = match first {
+            Ok(ack) => return Ok(ack.written(&child.kind)),
+            Err(error) => error,
+        };
+        match answer::conflict_of(&error) {
+            // Somebody edited by hand what is the plugin's: put it back.
+            Some(conflict) if conflict.only_drift => {
+                let request = request::apply(live, child, uid, true)?;
+                let ack = self.send(live, "apply", &id(child), request).await;
+                ack.map(|ack| ack.written(&child.kind)).map_err(|error| problem_of(&error))
+            }
+            Some(conflict) => Err(WriteProblem::FieldConflict { conflicts: conflict.causes }),
+            None => Err(problem_of(&error)),
+        }
+    }
+
+    async fn delete(&self, live: &Live, delete: Delete) -> Result<Written, (ChildId, WriteProblem)> {
+        let gone = |delete: Delete| Written::Gone { child: delete.child, uid: delete.uid };
+        let request = match request::delete(live, &delete) {
+            Ok(request) => request,
+            Err(problem) => return Err((delete.child, problem)),
+        };
+        match self.send(live, "delete", &delete.child, request).await {
+            Ok(ack) => Ok(ack.deleted(delete)),
+            Err(error) if answer::not_found(&error) => Ok(gone(delete)),
+            Err(error) => Err((delete.child, problem_of(&error))),
+        }
+    }
+
+    async fn send(
+        &self,
+        live: &Live,
+        verb: &'static str,
+        child: &ChildId,
+        request: Request<Vec<u8>>,
+    ) -> Result<Ack, kube::Error> {
+        let span = tracing::debug_span!(
+            target: crate::telemetry::TRACE,
+            "write",
+            otel.name = verb,
+            windlass.verb = verb,
+            k8s.object.kind = &*child.kind.kind,
+            k8s.object.name = &*child.key.name,
+            http.response.status_code = tracing::field::Empty,
+        );
+        let result = self.client.request::<Ack>(request).instrument(span.clone()).await;
+        let code = answer::status_code(&result);
+        span.record("http.response.status_code", code);
+        // The audit line: one for each write that was tried.
+        tracing::info!(
+            target: crate::telemetry::AUDIT,
+            plugin = %live.name,
+            digest = %live.digest().short(),
+            verb,
+            object = %child,
+            code,
+            "write"
+        );
+        result
+    }
+}
+
+fn id(child: &DesiredChild) -> ChildId {
+    ChildId { kind: child.kind.clone(), key: child.key.clone() }
+}
+
+fn rank_of(write: &Write) -> u8 {
+    let kind: &Arc<_> = match write {
+        Write::Create(child) | Write::Apply { child, .. } => &child.kind,
+        Write::Replace(delete) => &delete.child.kind,
+    };
+    install_rank(kind)
+}

@@ -1,0 +1,130 @@
+//! Writes as HTTP requests. Built by hand from URLs and bytes: a child is serialised once and never made a tree again.
+
+use http::{HeaderValue, Request, header};
+use kube::Resource;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use kube::core::{ApiResource, DynamicObject};
+use windlass_core::desired::DesiredChild;
+use windlass_core::ids::{Gvk, ObjectKey, Uid};
+use windlass_core::json::{Map, Value};
+use windlass_core::names::FIELD_MANAGER;
+use windlass_core::object::Object;
+use windlass_core::outcome::WriteProblem;
+use windlass_core::plan::{Delete, Migration};
+
+use crate::live::Live;
+
+/// Only the metadata of what was written comes back: nobody reads the rest.
+const METADATA_ONLY: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
+
+type Built = Result<Request<Vec<u8>>, WriteProblem>;
+
+/// POST of a new child.
+pub(super) fn create(live: &Live, child: &DesiredChild) -> Built {
+    let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+    to_kind(live, &child.kind, &child.key)?
+        .create(&params, text(&child.body).into_bytes())
+        .map(metadata_only)
+        .map_err(unbuilt)
+}
+
+/// Server-side apply to the very object with this uid.
+pub(super) fn apply(live: &Live, child: &DesiredChild, uid: &Uid, force: bool) -> Built {
+    let mut body = child.body.clone();
+    if let Some(meta) = body.object_mut("metadata") {
+        meta.insert("uid", uid.as_str());
+    }
+    let params = PatchParams { force, ..PatchParams::apply(FIELD_MANAGER) };
+    let mut request = to_kind(live, &child.kind, &child.key)?
+        .patch(&child.key.name, &params, &Patch::Apply(serde_json::Value::Null))
+        .map_err(unbuilt)?;
+    *request.body_mut() = text(&body).into_bytes();
+    Ok(metadata_only(request))
+}
+
+/// Makes the Update entry that our POST left in managedFields an Apply entry: exactly if it still stands there.
+pub(super) fn migrate(live: &Live, child: &DesiredChild, migration: &Migration) -> Built {
+    let entry = format!("/metadata/managedFields/{}", migration.entry);
+    let patch = serde_json::json!([
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": migration.resource_version.to_string()},
+        {"op": "test", "path": format!("{entry}/manager"), "value": FIELD_MANAGER},
+        {"op": "test", "path": format!("{entry}/operation"), "value": "Update"},
+        {"op": "replace", "path": format!("{entry}/operation"), "value": "Apply"},
+    ]);
+    let mut request = to_kind(live, &child.kind, &child.key)?
+        .patch(&child.key.name, &PatchParams::default(), &Patch::Merge(serde_json::Value::Null))
+        .map_err(unbuilt)?;
+    *request.body_mut() = patch.to_string().into_bytes();
+    request
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json-patch+json"));
+    Ok(metadata_only(request))
+}
+
+/// DELETE of the very object with this uid; its dependents follow in the background.
+pub(super) fn delete(live: &Live, delete: &Delete) -> Built {
+    let params = DeleteParams {
+        preconditions: Some(Preconditions { uid: Some(delete.uid.to_string()), resource_version: None }),
+        propagation_policy: Some(PropagationPolicy::Background),
+        ..DeleteParams::default()
+    };
+    to_kind(live, &delete.child.kind, &delete.child.key)?
+        .delete(&delete.child.key.name, &params)
+        .map(metadata_only)
+        .map_err(unbuilt)
+}
+
+/// Server-side apply of a whole status. By force: the status is the controller's alone.
+///
+/// # Errors
+/// A name that makes no URL.
+pub fn status(resource: &ApiResource, object: &Object, status: Map) -> Built {
+    let mut meta =
+        Map::from([("name", Value::from(&*object.key.name)), ("uid", Value::from(object.uid.as_str()))]);
+    if let Some(namespace) = &object.key.namespace {
+        meta.insert("namespace", &**namespace);
+    }
+    let body = Map::from([
+        ("apiVersion", object.kind.api_version().into()),
+        ("kind", Value::from(&*object.kind.kind)),
+        ("metadata", meta.into()),
+        ("status", status.into()),
+    ]);
+    let url = DynamicObject::url_path(resource, object.key.namespace.as_deref());
+    let mut request = kube::core::Request::new(url)
+        .patch_subresource(
+            "status",
+            &object.key.name,
+            &PatchParams::apply(FIELD_MANAGER).force(),
+            &Patch::Apply(serde_json::Value::Null),
+        )
+        .map_err(unbuilt)?;
+    *request.body_mut() = text(&body).into_bytes();
+    Ok(metadata_only(request))
+}
+
+fn to_kind(live: &Live, kind: &Gvk, key: &ObjectKey) -> Result<kube::core::Request, WriteProblem> {
+    let watch = live.child_watch(kind).ok_or_else(|| WriteProblem::Unavailable {
+        message: format!("{kind} is not watched"),
+        retry_after: None,
+    })?;
+    Ok(kube::core::Request::new(DynamicObject::url_path(&watch.resource, key.namespace.as_deref())))
+}
+
+fn metadata_only(mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {
+    request.headers_mut().insert(header::ACCEPT, METADATA_ONLY);
+    request
+}
+
+fn text(body: &Map) -> String {
+    let mut text = String::with_capacity(1024);
+    body.write(&mut text);
+    text
+}
+
+// By value, so that it stands in `map_err`.
+#[expect(clippy::needless_pass_by_value)]
+fn unbuilt(error: kube::core::request::Error) -> WriteProblem {
+    WriteProblem::Unavailable { message: format!("the request could not be built: {error}"), retry_after: None }
+}

@@ -1,0 +1,70 @@
+//! `windlass run`: the host.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::connect::ClusterArgs;
+use crate::run::{Settings, run};
+use crate::telemetry::{self, Telemetry};
+
+/// Flags of `windlass run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  windlass run --kubeconfig ~/.kube/config
+  WINDLASS_LOG=debug windlass run --log-traces
+  OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4317 windlass run")]
+pub struct Args {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Folder of compiled components: private to this user
+    #[arg(long, env = "WINDLASS_CACHE_DIR")]
+    cache_dir: Option<PathBuf>,
+    /// Address of /healthz and /readyz
+    #[arg(long, env = "WINDLASS_HEALTH_ADDR", default_value = "0.0.0.0:8080")]
+    health_addr: SocketAddr,
+    /// Parents that are reconciled at once
+    #[arg(long, env = "WINDLASS_WORKERS", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    workers: u16,
+    #[command(flatten)]
+    telemetry: telemetry::Options,
+}
+
+/// Runs until SIGTERM or SIGINT.
+pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+    runtime.block_on(async {
+        let telemetry = Telemetry::start(&args.telemetry)?;
+        let client = args.cluster.client().await?;
+        let settings = Settings {
+            cache_dir: args.cache_dir.clone().map_or_else(default_cache_dir, Ok)?,
+            health_addr: args.health_addr,
+            workers: usize::from(args.workers),
+        };
+        let stop = CancellationToken::new();
+        let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be handled")?;
+        let on_signal = stop.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            on_signal.cancel();
+        });
+        let result = run(client, settings, stop).await;
+        telemetry.close();
+        result.map(|()| ExitCode::SUCCESS)
+    })
+}
+
+/// `$XDG_CACHE_HOME/windlass/components`, or below `~/.cache`.
+fn default_cache_dir() -> anyhow::Result<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
+    Ok(base.context("no folder for compiled components: set --cache-dir")?.join("windlass/components"))
+}

@@ -1,0 +1,123 @@
+//! How a component's bytes are packed in a ConfigMap, and their bounded unpacking.
+
+use std::io::Read;
+use std::str::FromStr;
+
+/// A way of packing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// As they are.
+    Identity,
+    /// Zstandard (RFC 8878).
+    Zstd,
+    /// gzip (RFC 1952).
+    Gzip,
+}
+
+impl Encoding {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Identity, Self::Zstd, Self::Gzip];
+
+    /// The ending of a ConfigMap's key.
+    pub fn key_suffix(self) -> &'static str {
+        match self {
+            Self::Identity => "",
+            Self::Zstd => ".zst",
+            Self::Gzip => ".gz",
+        }
+    }
+
+    /// The name in a head's `encoding`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Identity => "identity",
+            Self::Zstd => "zstd",
+            Self::Gzip => "gzip",
+        }
+    }
+
+    /// Unpacks at most `limit` bytes.
+    ///
+    /// # Errors
+    /// In words for a user: broken packing, or more bytes than the limit.
+    pub fn unpack(self, packed: Vec<u8>, limit: u64) -> Result<Vec<u8>, String> {
+        let read = |reader: &mut dyn Read| {
+            let mut bytes = Vec::new();
+            reader
+                .take(limit.saturating_add(1))
+                .read_to_end(&mut bytes)
+                .map_err(|error| format!("the {} data is broken: {error}", self.as_str()))?;
+            Ok::<_, String>(bytes)
+        };
+        let bytes = match self {
+            Self::Identity => packed,
+            Self::Gzip => read(&mut flate2::read::MultiGzDecoder::new(packed.as_slice()))?,
+            Self::Zstd => {
+                let decoder = zstd::stream::read::Decoder::new(packed.as_slice());
+                read(&mut decoder.map_err(|error| format!("the zstd data is broken: {error}"))?)?
+            }
+        };
+        if bytes.len() as u64 > limit {
+            return Err(format!("the component is larger than the limit of {limit} bytes"));
+        }
+        Ok(bytes)
+    }
+
+    /// Packs.
+    ///
+    /// # Errors
+    /// If the packer fails, which memory alone can cause.
+    pub fn pack(self, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+        match self {
+            Self::Identity => Ok(bytes.to_vec()),
+            // Packed once, read often: the level that targets a ConfigMap's size.
+            Self::Zstd => zstd::stream::encode_all(bytes, 19),
+            Self::Gzip => {
+                let mut packed = Vec::new();
+                flate2::read::GzEncoder::new(bytes, flate2::Compression::best()).read_to_end(&mut packed)?;
+                Ok(packed)
+            }
+        }
+    }
+}
+
+impl FromStr for Encoding {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|encoding| encoding.as_str() == text)
+            .ok_or_else(|| format!("encoding {text:?} is not known; it must be identity, zstd or gzip"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_is_unpacked_again() {
+        let bytes = b"component ".repeat(1000);
+        for encoding in Encoding::ALL {
+            let packed = encoding.pack(&bytes).expect("packs");
+            assert_eq!(encoding.unpack(packed, 10_000), Ok(bytes.clone()));
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_not_unpacked_beyond_the_limit() {
+        for encoding in [Encoding::Zstd, Encoding::Gzip] {
+            let bomb = encoding.pack(&vec![0; 50_000_000]).expect("packs");
+            assert!(bomb.len() < 100_000, "it is a bomb");
+            assert!(encoding.unpack(bomb, 10_000).expect_err("too large").contains("larger than the limit"));
+        }
+    }
+
+    #[test]
+    fn broken_packing_is_said() {
+        for encoding in [Encoding::Zstd, Encoding::Gzip] {
+            assert!(encoding.unpack(b"no".to_vec(), 10).expect_err("broken").contains("is broken"));
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! A plugin as it is live: its component, and all that was resolved for it. Replaced whole, never changed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::contract::Limits;
+use windlass_core::desired::Grants;
+use windlass_core::digest::Digest;
+use windlass_core::ids::{GroupKind, Gvk, ObjectKey, PluginName};
+use windlass_core::status::StatusShape;
+use windlass_sandbox::Component;
+
+use crate::watch::Watch;
+
+/// One Plugin's live logic and settings. A reconcile keeps the one it started with to its end.
+pub struct Live {
+    /// The Plugin's name.
+    pub name: PluginName,
+    /// The logic.
+    pub component: Arc<Component>,
+    /// What the descriptor calls the logic's version.
+    pub version: String,
+    /// The watch of the parent kind.
+    pub parents: Arc<Watch>,
+    /// Which of the host's status fields the parent kind keeps.
+    pub shape: StatusShape,
+    /// The watches of the child kinds.
+    pub children: HashMap<GroupKind, Arc<Watch>>,
+    /// What it may want.
+    pub grants: Grants,
+    /// `spec.config`, as JSON.
+    pub config: Option<Arc<[u8]>>,
+    /// Bounds of its calls.
+    pub limits: Limits,
+    /// Time between unprompted reconciles, before jitter.
+    pub resync: Duration,
+    /// How many of its parents are reconciled at once.
+    pub concurrency: usize,
+}
+
+impl Live {
+    /// Digest of the logic.
+    pub fn digest(&self) -> Digest {
+        self.component.surface().digest
+    }
+
+    /// The watch of a child kind.
+    pub fn child_watch(&self, kind: &Gvk) -> Option<&Arc<Watch>> {
+        self.children.get(&kind.group_kind())
+    }
+}
+
+/// A key of the work queue, together with its plugin's name.
+pub type ParentKey = ObjectKey;

@@ -1,0 +1,24 @@
+//! `windlass`: one binary, whose subcommands live in `cli`.
+
+mod api;
+mod apply;
+mod cli;
+mod delivery;
+mod live;
+mod observe;
+mod pending;
+mod plugins;
+mod queue;
+mod reconcile;
+mod report;
+mod run;
+mod serve;
+mod telemetry;
+mod triggers;
+mod watch;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

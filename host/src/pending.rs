@@ -1,0 +1,100 @@
+//! Own writes that the caches have not shown yet: until they do, their parent is not decided again (rule R3).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use windlass_core::ids::{Gvk, ObjectKey, PluginName, Uid};
+use windlass_core::plan::ChildId;
+
+use crate::live::Live;
+
+/// How long a key waits for its own writes at most. A watch lags by milliseconds; one that lags longer is being
+/// restarted, and then a decision from an old cache is refused by the API server's own preconditions.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One write that the API server acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Written {
+    /// Created or changed, or marked for deletion: the version that the object has since.
+    At {
+        /// The object's kind.
+        kind: Arc<Gvk>,
+        /// The version.
+        resource_version: u64,
+    },
+    /// Deleted at once.
+    Gone {
+        /// The object.
+        child: ChildId,
+        /// Its identity.
+        uid: Uid,
+    },
+}
+
+/// The writes of all parents that are not seen yet.
+#[derive(Debug, Default)]
+pub struct OwnWrites(Mutex<HashMap<(PluginName, ObjectKey), Pending>>);
+
+#[derive(Debug)]
+struct Pending {
+    until: Instant,
+    writes: Vec<Written>,
+}
+
+impl OwnWrites {
+    /// Remembers what was written for a parent.
+    pub fn add(&self, plugin: &PluginName, parent: &ObjectKey, writes: Vec<Written>) {
+        if writes.is_empty() {
+            return;
+        }
+        let mut pending = self.0.lock();
+        let until = Instant::now() + PATIENCE;
+        let entry = pending
+            .entry((plugin.clone(), parent.clone()))
+            .or_insert_with(|| Pending { until, writes: Vec::new() });
+        entry.until = until;
+        entry.writes.extend(writes);
+    }
+
+    /// How much longer a parent must wait for its own writes; nothing when the caches show them all, or the time is
+    /// over.
+    pub fn wait(&self, live: &Live, parent: &ObjectKey) -> Option<Duration> {
+        let id = (live.name.clone(), parent.clone());
+        let mut pending = self.0.lock();
+        let entry = pending.get_mut(&id)?;
+        entry.writes.retain(|write| !is_seen(live, write));
+        let left = entry.until.checked_duration_since(Instant::now());
+        match left {
+            Some(left) if !entry.writes.is_empty() => Some(left),
+            _ => {
+                if left.is_none() && !entry.writes.is_empty() {
+                    tracing::warn!(plugin = %live.name, %parent, "own writes were not seen in time; going on");
+                }
+                pending.remove(&id);
+                None
+            }
+        }
+    }
+
+    /// A parent is gone.
+    pub fn forget(&self, plugin: &PluginName, parent: &ObjectKey) {
+        self.0.lock().remove(&(plugin.clone(), parent.clone()));
+    }
+}
+
+fn is_seen(live: &Live, write: &Written) -> bool {
+    match write {
+        Written::At { kind, resource_version } => {
+            let watch =
+                if *live.parents.id.kind == **kind { Some(&live.parents) } else { live.child_watch(kind) };
+            // A kind that is no longer watched has nothing to wait for.
+            watch.is_none_or(|watch| watch.store.has_seen(*resource_version))
+        }
+        Written::Gone { child, uid } => live
+            .child_watch(&child.kind)
+            .and_then(|watch| watch.store.get(&child.key))
+            .is_none_or(|found| found.uid != *uid || found.deleting),
+    }
+}

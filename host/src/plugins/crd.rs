@@ -1,0 +1,284 @@
+//! The parent kind's CustomResourceDefinition: found, or installed from the component, and made ready.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Patch, PatchParams};
+use kube::core::ApiResource;
+use kube::runtime::{conditions, wait::await_condition};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use windlass_core::contract::{Descriptor, Parent};
+use windlass_core::digest::Digest;
+use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::names::{ANNOTATION_APPLIED, FIELD_MANAGER, LABEL_PLUGIN, plugin_reason as reason};
+use windlass_core::status::StatusShape;
+
+use super::load::{Problem, Step};
+use crate::api::conditions_schema;
+
+/// How long the API server may take to serve a new definition.
+const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The kind that a plugin reconciles, as the cluster serves it.
+pub(super) struct ParentKind {
+    pub kind: Arc<Gvk>,
+    pub resource: ApiResource,
+    pub namespaced: bool,
+    pub shape: StatusShape,
+}
+
+/// Finds the parent kind, installing it first if the Plugin says so.
+pub(super) async fn resolve(
+    client: &Client,
+    plugin: &PluginName,
+    descriptor: &Descriptor,
+    install: bool,
+) -> Result<ParentKind, Problem> {
+    let Parent::Custom(carried) = &descriptor.parent else {
+        return Err(descriptor_problem("the parent is no custom kind".to_owned()));
+    };
+    let definition = sanitize(carried, plugin).map_err(descriptor_problem)?;
+    let name = text(&definition, "/metadata/name").to_owned();
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let found = api.get_metadata_opt(&name).await.map_err(|error| unavailable(&name, &error))?;
+    let ours = found.as_ref().is_some_and(|found| {
+        found.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_PLUGIN)).map(String::as_str)
+            == Some(plugin.as_str())
+    });
+    let applied = found.as_ref().and_then(|found| found.metadata.annotations.as_ref()?.get(ANNOTATION_APPLIED));
+    match (&found, install) {
+        (None, false) => {
+            let message = format!("CustomResourceDefinition {name} does not exist; install it, or set spec.installCRD");
+            return Err(Problem::new(Step::Granted, reason::PARENT_KIND_MISSING, message));
+        }
+        (None, true) => apply(&api, &name, &definition).await?,
+        (Some(_), true) if ours && applied.map(String::as_str) != definition.pointer(APPLIED_AT).and_then(Value::as_str) => {
+            apply(&api, &name, &definition).await?;
+        }
+        (Some(_), _) => {}
+    }
+    let served = established(&api, &name).await?;
+    describe(&served, &definition)
+}
+
+const APPLIED_AT: &str = "/metadata/annotations/windlass.dev~1applied";
+
+/// A definition as it may be installed: its own group, no conversion, no metadata but ours, the host's status fields in
+/// every schema.
+///
+/// # Errors
+/// In words for the component's author.
+fn sanitize(carried: &[u8], plugin: &PluginName) -> Result<Value, String> {
+    let carried: Value =
+        serde_json::from_slice(carried).map_err(|error| format!("the carried definition is no JSON: {error}"))?;
+    if text(&carried, "/kind") != "CustomResourceDefinition" || text(&carried, "/apiVersion") != "apiextensions.k8s.io/v1" {
+        return Err("the parent is no CustomResourceDefinition of apiextensions.k8s.io/v1".to_owned());
+    }
+    let group = text(&carried, "/spec/group");
+    if group.is_empty() || ["k8s.io", "kubernetes.io", "windlass.dev"].iter().any(|reserved| is_within(group, reserved)) {
+        return Err(format!("a component may not define kinds of the group {group:?}"));
+    }
+    let name = format!("{}.{group}", text(&carried, "/spec/names/plural"));
+    if text(&carried, "/metadata/name") != name {
+        return Err(format!("the definition must be named {name:?}"));
+    }
+    let mut spec = carried.get("spec").cloned().unwrap_or_default();
+    if let Some(spec) = spec.as_object_mut() {
+        // A webhook of the component's choice would see and change every object of the kind.
+        spec.remove("conversion");
+    }
+    for version in spec.pointer_mut("/versions").and_then(Value::as_array_mut).into_iter().flatten() {
+        add_status_fields(version);
+    }
+    let hash = Digest::of(spec.to_string().as_bytes()).hex();
+    Ok(json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": name,
+            "labels": {LABEL_PLUGIN: plugin.as_str()},
+            "annotations": {ANNOTATION_APPLIED: format!("1:{hash}")},
+        },
+        "spec": spec,
+    }))
+}
+
+fn is_within(group: &str, reserved: &str) -> bool {
+    group == reserved || group.strip_suffix(reserved).is_some_and(|rest| rest.ends_with('.'))
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Gives a version's schema the status fields that the host writes, where they are missing.
+fn add_status_fields(version: &mut Value) {
+    let Some(schema) = version.pointer_mut("/schema/openAPIV3Schema").and_then(Value::as_object_mut) else { return };
+    let properties = schema.entry("properties").or_insert_with(|| json!({}));
+    let Some(properties) = properties.as_object_mut() else { return };
+    let status = properties.entry("status").or_insert_with(|| json!({"type": "object"}));
+    let Some(status) = status.as_object_mut() else { return };
+    let fields = status.entry("properties").or_insert_with(|| json!({}));
+    let Some(fields) = fields.as_object_mut() else { return };
+    fields.entry("observedGeneration").or_insert_with(|| json!({"type": "integer", "format": "int64"}));
+    fields.entry("conditions").or_insert_with(conditions_schema);
+}
+
+async fn apply(api: &Api<CustomResourceDefinition>, name: &str, definition: &Value) -> Result<(), Problem> {
+    tracing::info!(name, "installing the CustomResourceDefinition");
+    let params = PatchParams::apply(FIELD_MANAGER).force();
+    match api.patch_metadata(name, &params, &Patch::Apply(definition)).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 422) => Err(Problem::lasting(
+            Step::Granted,
+            reason::CRD_REJECTED,
+            format!("the API server refused CustomResourceDefinition {name}: {}", status.message),
+        )),
+        Err(error) => Err(unavailable(name, &error)),
+    }
+}
+
+/// Waits until the API server serves the definition.
+async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<Value, Problem> {
+    let wait = await_condition(api.clone(), name, conditions::is_crd_established());
+    let found = match tokio::time::timeout(ESTABLISH_TIMEOUT, wait).await {
+        Ok(Ok(found)) => found,
+        Ok(Err(error)) => {
+            let message = format!("CustomResourceDefinition {name} could not be watched: {error}");
+            return Err(Problem::new(Step::Granted, reason::API_ERROR, message));
+        }
+        Err(_) => None,
+    };
+    let not_established = || {
+        let message = format!(
+            "the API server did not establish CustomResourceDefinition {name} within {} s; see its conditions",
+            ESTABLISH_TIMEOUT.as_secs()
+        );
+        Problem::new(Step::Granted, reason::CRD_REJECTED, message)
+    };
+    found.and_then(|found| serde_json::to_value(found).ok()).ok_or_else(not_established)
+}
+
+/// The kind in its storage version, which must be the one the component was written for.
+fn describe(served: &Value, carried: &Value) -> Result<ParentKind, Problem> {
+    let storage = |definition: &Value| {
+        let versions = definition.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
+        versions.into_iter().find(|version| version.get("storage") == Some(&Value::Bool(true)))
+    };
+    let name = text(served, "/metadata/name");
+    let version = storage(served).ok_or_else(|| descriptor_problem(format!("{name} has no storage version")))?;
+    let wanted = storage(carried).map(|version| text(&version, "/name").to_owned()).unwrap_or_default();
+    let found = text(&version, "/name");
+    if wanted != found {
+        let message = format!("{name} is stored as {found}, but the component is written for {wanted:?}");
+        return Err(Problem::new(Step::Granted, reason::PARENT_KIND_MISSING, message));
+    }
+    let group = text(served, "/spec/group");
+    let kind = text(served, "/spec/names/kind");
+    let api_version = format!("{group}/{found}");
+    Ok(ParentKind {
+        kind: Arc::new(Gvk::from_api_version(&api_version, kind)),
+        resource: ApiResource {
+            group: group.to_owned(),
+            version: found.to_owned(),
+            api_version,
+            kind: kind.to_owned(),
+            plural: text(served, "/spec/names/plural").to_owned(),
+        },
+        namespaced: text(served, "/spec/scope") == "Namespaced",
+        shape: shape_of(&version),
+    })
+}
+
+/// Which of the host's status fields the schema keeps.
+fn shape_of(version: &Value) -> StatusShape {
+    const STATUS: &str = "/schema/openAPIV3Schema/properties/status";
+    let has_status = version.pointer("/subresources/status").is_some();
+    let keeps_all = [STATUS, "/schema/openAPIV3Schema"].iter().any(|at| {
+        version.pointer(at).and_then(|schema| schema.get("x-kubernetes-preserve-unknown-fields"))
+            == Some(&Value::Bool(true))
+    });
+    let keeps =
+        |field: &str| has_status && (keeps_all || version.pointer(&format!("{STATUS}/properties/{field}")).is_some());
+    StatusShape {
+        subresource: has_status,
+        observed_generation: keeps("observedGeneration"),
+        conditions: keeps("conditions"),
+    }
+}
+
+// By value, so that it stands in `map_err`.
+fn descriptor_problem(message: String) -> Problem {
+    Problem::lasting(Step::Granted, reason::INVALID_DESCRIPTOR, message)
+}
+
+fn unavailable(name: &str, error: &kube::Error) -> Problem {
+    match error {
+        kube::Error::Api(status) if matches!(status.code, 401 | 403) => Problem::new(
+            Step::Granted,
+            reason::FORBIDDEN,
+            format!("the host may not read or install CustomResourceDefinition {name}: {}", status.message),
+        ),
+        error => Problem::new(
+            Step::Granted,
+            reason::API_ERROR,
+            format!("CustomResourceDefinition {name} could not be read or installed: {error}"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn carried(change: impl FnOnce(&mut Value)) -> Vec<u8> {
+        let mut crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "echoes.my-operator.dev", "labels": {"windlass.dev/plugin": "other"}},
+            "spec": {
+                "group": "my-operator.dev", "scope": "Namespaced", "names": {"plural": "echoes", "kind": "Echo"},
+                "conversion": {"strategy": "Webhook"},
+                "versions": [{"name": "v1", "storage": true, "served": true, "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": {"type": "object"}}}],
+            },
+        });
+        change(&mut crd);
+        crd.to_string().into_bytes()
+    }
+
+    fn sanitized(change: impl FnOnce(&mut Value)) -> Result<Value, String> {
+        sanitize(&carried(change), &"echo".parse().expect("a name"))
+    }
+
+    #[test]
+    fn a_carried_definition_is_installed_without_what_a_component_may_not_choose() {
+        let crd = sanitized(|_| ()).expect("valid");
+        assert_eq!(crd.pointer("/spec/conversion"), None);
+        assert_eq!(text(&crd, "/metadata/labels/windlass.dev~1plugin"), "echo");
+        let shape = shape_of(crd.pointer("/spec/versions/0").expect("a version"));
+        assert_eq!(shape, StatusShape { subresource: true, observed_generation: true, conditions: true });
+    }
+
+    #[test]
+    fn definitions_of_other_peoples_groups_are_refused() {
+        for group in ["apps.k8s.io", "k8s.io", "windlass.dev", "x.windlass.dev", "a.kubernetes.io", ""] {
+            let refused = sanitized(|crd| crd["spec"]["group"] = json!(group)).expect_err(group);
+            assert!(refused.contains("may not define kinds"), "{refused}");
+        }
+        assert!(sanitized(|crd| crd["metadata"]["name"] = json!("x")).expect_err("name").contains("must be named"));
+        assert!(sanitized(|crd| crd["kind"] = json!("Pod")).expect_err("kind").contains("CustomResourceDefinition"));
+    }
+
+    #[test]
+    fn fields_that_a_schema_would_prune_are_known() {
+        let version = json!({"subresources": {"status": {}}, "schema": {"openAPIV3Schema": {"properties": {"status":
+            {"properties": {"conditions": {}}}}}}});
+        assert_eq!(
+            shape_of(&version),
+            StatusShape { subresource: true, observed_generation: false, conditions: true }
+        );
+        assert!(!shape_of(&json!({})).subresource);
+    }
+}

@@ -1,0 +1,124 @@
+//! What the host says of a Plugin: written when it changes.
+
+use kube::Client;
+use kube::core::ApiResource;
+use windlass_core::conditions::{condition, conditions_of, stamp};
+use windlass_core::json::{Map, Value};
+use windlass_core::names::{plugin_condition as condition_type, plugin_reason as reason};
+use windlass_core::object::Object;
+use windlass_core::status::observed;
+
+use super::load::{Findings, Problem, Step};
+use crate::apply::{Ack, status_request};
+use crate::live::Live;
+
+/// Brings the status to what the last attempt and the live logic say.
+pub(super) async fn write(
+    client: &Client,
+    resource: &ApiResource,
+    object: &Object,
+    live: Option<&Live>,
+    result: &Result<Findings, Problem>,
+) -> anyhow::Result<()> {
+    let before = observed(object);
+    let next = next(object, &before, live, result, jiff::Timestamp::now());
+    if next == before {
+        return Ok(());
+    }
+    let request = status_request(resource, object, next).map_err(|problem| anyhow::anyhow!("{problem:?}"))?;
+    match client.request::<Ack>(request).await {
+        Ok(_) => Ok(()),
+        // Gone, or another one of the same name: its own event follows.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn next(
+    object: &Object,
+    before: &Map,
+    live: Option<&Live>,
+    result: &Result<Findings, Problem>,
+    now: jiff::Timestamp,
+) -> Map {
+    let mut next = Map::default();
+    if let Some(generation) = object.generation {
+        next.insert("observedGeneration", generation);
+    }
+    let was_active = before.get("activeDigest").and_then(Value::as_str);
+    let mut previous = before.get("previousDigest").cloned();
+    if let Some(live) = live {
+        let active = live.digest().to_string();
+        if let Some(was) = was_active.filter(|was| *was != active) {
+            previous = Some(was.into());
+        }
+        next.insert("activeDigest", active);
+        next.insert("digest12", live.digest().short());
+        next.insert("version", live.version.as_str());
+        next.insert("parentKind", live.parents.id.kind.to_string());
+        let kinds = live.grants.kinds().into_iter().map(|kind| Value::from(kind.to_string())).collect::<Vec<_>>();
+        next.insert("childKinds", kinds);
+    }
+    if let Some(previous) = previous {
+        next.insert("previousDigest", previous);
+    }
+    if let Err(Problem { candidate: Some(candidate), .. }) = result
+        && live.is_none_or(|live| live.digest() != *candidate)
+    {
+        next.insert("candidateDigest", candidate.to_string());
+    }
+    let conditions = conditions(object.generation, live, result);
+    next.insert("conditions", stamp(conditions, &conditions_of(before), now));
+    next
+}
+
+fn conditions(generation: Option<i64>, live: Option<&Live>, result: &Result<Findings, Problem>) -> Vec<Map> {
+    let say = |kind: &str, status: &str, reason: &str, message: &str| condition(kind, status, reason, message, generation);
+    let steps = [
+        (Step::Fetched, condition_type::FETCHED),
+        (Step::Compiled, condition_type::COMPILED),
+        (Step::Granted, condition_type::GRANTED),
+    ];
+    let mut all: Vec<Map> = steps
+        .into_iter()
+        .map(|(step, kind)| match result {
+            Ok(findings) if step == Step::Granted => granted(findings, say),
+            Ok(_) => say(kind, "True", reason::SUCCEEDED, ""),
+            Err(problem) if step < problem.step => say(kind, "True", reason::SUCCEEDED, ""),
+            Err(problem) if step == problem.step => say(kind, "False", problem.reason, &problem.message),
+            Err(_) => say(kind, "Unknown", reason::BLOCKED, "A step before this one failed"),
+        })
+        .collect();
+    all.push(match (live, result) {
+        (Some(live), _) => {
+            let message = format!("{} is live", live.digest());
+            say(condition_type::READY, "True", reason::SUCCEEDED, &message)
+        }
+        (None, Err(problem)) => say(condition_type::READY, "False", problem.reason, &problem.message),
+        (None, Ok(_)) => say(condition_type::READY, "False", reason::PROGRESSING, ""),
+    });
+    all.push(match (live, result) {
+        (Some(live), Err(problem)) => {
+            let message = format!("{} stays live: {}", live.digest(), problem.message);
+            say(condition_type::DEGRADED, "True", problem.reason, &message)
+        }
+        _ => say(condition_type::DEGRADED, "False", reason::SUCCEEDED, ""),
+    });
+    all
+}
+
+fn granted(findings: &Findings, say: impl Fn(&str, &str, &str, &str) -> Map) -> Map {
+    if !findings.not_granted.is_empty() {
+        let message = format!(
+            "The component asks for {}, which spec.children does not grant; answers with such children are refused",
+            findings.not_granted.join(", ")
+        );
+        return say(condition_type::GRANTED, "False", reason::NOT_GRANTED, &message);
+    }
+    let message = if findings.conditions_kept {
+        ""
+    } else {
+        "The parent kind's schema prunes status.conditions or status.observedGeneration, so they are not written"
+    };
+    say(condition_type::GRANTED, "True", reason::SUCCEEDED, message)
+}

@@ -1,0 +1,502 @@
+//! What the queue decides, as a plain state machine: time and chance are arguments.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+use windlass_core::outcome::Requeue;
+
+/// First and longest wait after failures (rule R13).
+const BACKOFF_MIN: Duration = Duration::from_secs(1);
+const BACKOFF_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// Why a key should run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trigger {
+    /// Time has passed, or the cache was filled: not urgent.
+    Resync,
+    /// Something around it changed; waits for a backoff to end.
+    Event,
+    /// Its own generation, the logic or the config is new: runs now, and failures so far are forgotten.
+    Fresh,
+}
+
+impl Trigger {
+    /// As a span attribute.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Resync => "resync",
+            Self::Event => "event",
+            Self::Fresh => "fresh",
+        }
+    }
+}
+
+/// A key taken out to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job<G, K> {
+    /// Its group.
+    pub group: G,
+    /// The key.
+    pub key: K,
+    /// The most urgent reason for the run.
+    pub trigger: Trigger,
+}
+
+#[derive(Debug)]
+struct Entry {
+    phase: Phase,
+    /// Runs again at this time; timers that say otherwise are stale.
+    due: Option<(Instant, Trigger)>,
+    /// Failures in a row.
+    failures: u32,
+    /// Events wait until then.
+    not_before: Option<Instant>,
+}
+
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+enum Phase {
+    Idle,
+    Ready(Trigger),
+    Running { again: Option<Trigger>, forget: bool },
+}
+
+#[derive(Debug)]
+struct Group<K> {
+    urgent: VecDeque<K>,
+    resync: VecDeque<K>,
+    running: usize,
+    concurrency: usize,
+    entries: HashMap<K, Entry>,
+    /// Whether it stands in the turn.
+    in_turn: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct State<G, K> {
+    groups: HashMap<G, Group<K>>,
+    /// Groups with a key that may run, each once: the next one to serve stands first.
+    turn: VecDeque<G>,
+    timers: BinaryHeap<Reverse<Timer<G, K>>>,
+    concurrency: usize,
+}
+
+#[derive(Debug)]
+struct Timer<G, K> {
+    at: Instant,
+    group: G,
+    key: K,
+}
+
+impl<G, K> PartialEq for Timer<G, K> {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+impl<G, K> Eq for Timer<G, K> {}
+impl<G, K> PartialOrd for Timer<G, K> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl<G, K> Ord for Timer<G, K> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.at.cmp(&other.at)
+    }
+}
+
+impl<K> Group<K> {
+    fn new(concurrency: usize) -> Self {
+        Self {
+            urgent: VecDeque::new(),
+            resync: VecDeque::new(),
+            running: 0,
+            concurrency,
+            entries: HashMap::new(),
+            in_turn: false,
+        }
+    }
+
+    fn may_run(&self) -> bool {
+        self.running < self.concurrency && !(self.urgent.is_empty() && self.resync.is_empty())
+    }
+}
+
+impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
+    pub(super) fn new(concurrency: usize) -> Self {
+        Self { groups: HashMap::new(), turn: VecDeque::new(), timers: BinaryHeap::new(), concurrency }
+    }
+
+    pub(super) fn set_concurrency(&mut self, group: &G, concurrency: usize) {
+        self.group(group).concurrency = concurrency.max(1);
+        self.take_turn(group);
+    }
+
+    pub(super) fn add(&mut self, group: &G, key: K, trigger: Trigger, now: Instant) {
+        let entry = self.entry(group, &key);
+        if trigger == Trigger::Fresh {
+            entry.failures = 0;
+            entry.not_before = None;
+        }
+        match (entry.phase, entry.not_before) {
+            (Phase::Idle, Some(until)) if until > now => self.add_at(group, key, trigger, until),
+            (Phase::Idle, _) => {
+                entry.due = None;
+                self.make_ready(group, key, trigger);
+            }
+            (Phase::Ready(before), _) if before < trigger => {
+                entry.phase = Phase::Ready(trigger);
+                if before == Trigger::Resync {
+                    // It stands in the slow lane: one in the fast lane as well; whichever comes second finds it gone.
+                    self.group(group).urgent.push_back(key);
+                }
+            }
+            (Phase::Ready(_), _) => {}
+            (Phase::Running { again, .. }, _) => {
+                entry.phase = Phase::Running { again: again.max(Some(trigger)), forget: false };
+            }
+        }
+    }
+
+    pub(super) fn add_at(&mut self, group: &G, key: K, trigger: Trigger, at: Instant) {
+        let entry = self.entry(group, &key);
+        // The sooner of two times counts, and the more urgent of two reasons.
+        let due = match entry.due {
+            Some((before, reason)) => (before.min(at), reason.max(trigger)),
+            None => (at, trigger),
+        };
+        if entry.due.is_none_or(|(before, _)| due.0 < before) {
+            self.timers.push(Reverse(Timer { at: due.0, group: group.clone(), key: key.clone() }));
+        }
+        self.entry(group, &key).due = Some(due);
+    }
+
+    pub(super) fn forget(&mut self, group: &G, key: &K) {
+        let Some(found) = self.groups.get_mut(group) else { return };
+        match found.entries.get_mut(key) {
+            Some(Entry { phase: phase @ Phase::Running { .. }, .. }) => {
+                *phase = Phase::Running { again: None, forget: true };
+            }
+            // A lane may still hold the key; it is skipped when its turn comes.
+            Some(_) => drop(found.entries.remove(key)),
+            None => {}
+        }
+    }
+
+    pub(super) fn forget_group(&mut self, group: &G) {
+        let Some(found) = self.groups.get_mut(group) else { return };
+        let keys: Vec<K> = found.entries.keys().cloned().collect();
+        for key in keys {
+            self.forget(group, &key);
+        }
+        self.drop_group_if_empty(group);
+    }
+
+    pub(super) fn next(&mut self, now: Instant) -> Option<Job<G, K>> {
+        self.ring_timers(now);
+        while let Some(name) = self.turn.pop_front() {
+            let Some(group) = self.groups.get_mut(&name) else { continue };
+            group.in_turn = false;
+            let job = if group.running < group.concurrency { take(group, &name) } else { None };
+            self.take_turn(&name);
+            if job.is_some() {
+                return job;
+            }
+        }
+        None
+    }
+
+    pub(super) fn has_ready(&self) -> bool {
+        !self.turn.is_empty()
+    }
+
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.timers.peek().map(|Reverse(timer)| timer.at)
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.groups.values().all(|group| {
+            group.running == 0 && group.entries.values().all(|entry| !matches!(entry.phase, Phase::Ready(_)))
+        })
+    }
+
+    pub(super) fn done(&mut self, job: &Job<G, K>, requeue: Requeue, resync: Duration, now: Instant, chance: f64) {
+        let Some(group) = self.groups.get_mut(&job.group) else { return };
+        group.running = group.running.saturating_sub(1);
+        let Some(entry) = group.entries.get_mut(&job.key) else { return };
+        let Phase::Running { again, forget } = entry.phase else { return };
+        entry.phase = Phase::Idle;
+        if forget {
+            group.entries.remove(&job.key);
+            self.drop_group_if_empty(&job.group);
+            self.take_turn(&job.group);
+            return;
+        }
+        let delay = match requeue {
+            Requeue::Settled(asked) => {
+                entry.failures = 0;
+                entry.not_before = None;
+                Some(asked.unwrap_or_else(|| jittered(resync, 0.1, chance)))
+            }
+            Requeue::After(delay) => {
+                entry.failures = 0;
+                entry.not_before = None;
+                Some(delay)
+            }
+            Requeue::Backoff(at_least) => {
+                let delay = backoff(entry.failures, chance).max(at_least);
+                // A change during the run may already be what heals it.
+                if again != Some(Trigger::Fresh) {
+                    entry.failures = entry.failures.saturating_add(1);
+                    entry.not_before = Some(now + delay);
+                }
+                Some(delay)
+            }
+            Requeue::WhenChanged => {
+                entry.failures = 0;
+                entry.not_before = None;
+                None
+            }
+        };
+        entry.due = None;
+        if let Some(delay) = delay {
+            self.add_at(&job.group, job.key.clone(), Trigger::Resync, now + delay);
+        }
+        if let Some(trigger) = again {
+            self.add(&job.group, job.key.clone(), trigger, now);
+        }
+        self.take_turn(&job.group);
+    }
+
+    fn ring_timers(&mut self, now: Instant) {
+        while self.timers.peek().is_some_and(|Reverse(timer)| timer.at <= now) {
+            let Some(Reverse(timer)) = self.timers.pop() else { return };
+            let entry = self.groups.get_mut(&timer.group).and_then(|group| group.entries.get_mut(&timer.key));
+            let Some(entry) = entry else { continue };
+            if let Some((_, trigger)) = entry.due.filter(|(due, _)| *due <= now) {
+                entry.due = None;
+                entry.not_before = None;
+                self.add(&timer.group, timer.key, trigger, now);
+            }
+        }
+    }
+
+    fn make_ready(&mut self, name: &G, key: K, trigger: Trigger) {
+        let group = self.group(name);
+        if let Some(entry) = group.entries.get_mut(&key) {
+            entry.phase = Phase::Ready(trigger);
+        }
+        if trigger == Trigger::Resync { &mut group.resync } else { &mut group.urgent }.push_back(key);
+        self.take_turn(name);
+    }
+
+    fn take_turn(&mut self, name: &G) {
+        let Some(group) = self.groups.get_mut(name) else { return };
+        if !group.in_turn && group.may_run() {
+            group.in_turn = true;
+            self.turn.push_back(name.clone());
+        }
+    }
+
+    fn drop_group_if_empty(&mut self, name: &G) {
+        if self.groups.get(name).is_some_and(|group| group.entries.is_empty() && group.running == 0) {
+            self.groups.remove(name);
+        }
+    }
+
+    fn group(&mut self, name: &G) -> &mut Group<K> {
+        let concurrency = self.concurrency;
+        self.groups.entry(name.clone()).or_insert_with(|| Group::new(concurrency))
+    }
+
+    fn entry(&mut self, group: &G, key: &K) -> &mut Entry {
+        self.group(group).entries.entry(key.clone()).or_insert(Entry {
+            phase: Phase::Idle,
+            due: None,
+            failures: 0,
+            not_before: None,
+        })
+    }
+}
+
+/// The next key of a group: urgent ones first.
+fn take<G: Clone, K: Clone + Eq + Hash>(group: &mut Group<K>, name: &G) -> Option<Job<G, K>> {
+    loop {
+        let key = group.urgent.pop_front().or_else(|| group.resync.pop_front())?;
+        let Some(entry) = group.entries.get_mut(&key) else { continue };
+        let Phase::Ready(trigger) = entry.phase else { continue };
+        entry.phase = Phase::Running { again: None, forget: false };
+        group.running += 1;
+        return Some(Job { group: name.clone(), key, trigger });
+    }
+}
+
+/// Exponential from [`BACKOFF_MIN`] to [`BACKOFF_MAX`], with ±20 % of chance so that keys that failed together do not
+/// come back together.
+fn backoff(failures: u32, chance: f64) -> Duration {
+    let plain = BACKOFF_MIN.saturating_mul(2_u32.saturating_pow(failures)).min(BACKOFF_MAX);
+    jittered(plain, 0.2, chance)
+}
+
+/// A duration that `chance` (0 to 1) moves by up to ± `part` of itself.
+fn jittered(plain: Duration, part: f64, chance: f64) -> Duration {
+    plain.mul_f64(1.0 - part + 2.0 * part * chance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RESYNC: Duration = Duration::from_secs(600);
+
+    struct Harness {
+        state: State<&'static str, u32>,
+        now: Instant,
+    }
+
+    impl Harness {
+        fn new() -> Self {
+            Self { state: State::new(16), now: Instant::now() }
+        }
+
+        fn add(&mut self, group: &'static str, key: u32, trigger: Trigger) {
+            self.state.add(&group, key, trigger, self.now);
+        }
+
+        fn next(&mut self) -> Option<Job<&'static str, u32>> {
+            self.state.next(self.now)
+        }
+
+        fn key(&mut self) -> Option<u32> {
+            self.next().map(|job| job.key)
+        }
+
+        fn done(&mut self, job: &Job<&'static str, u32>, requeue: Requeue) {
+            self.state.done(job, requeue, RESYNC, self.now, 0.5);
+        }
+
+        fn pass(&mut self, time: Duration) {
+            self.now += time;
+        }
+    }
+
+    const BACKOFF: Requeue = Requeue::Backoff(Duration::ZERO);
+
+    #[test]
+    fn r02_a_key_never_runs_twice_at_once_and_a_change_during_a_run_queues_one_more() {
+        let mut queue = Harness::new();
+        queue.add("a", 1, Trigger::Event);
+        queue.add("a", 1, Trigger::Event);
+        let job = queue.next().expect("ready");
+        assert_eq!(queue.next(), None);
+        queue.add("a", 1, Trigger::Event);
+        queue.add("a", 1, Trigger::Event);
+        assert_eq!(queue.next(), None, "still running");
+        queue.done(&job, Requeue::Settled(None));
+        let again = queue.next().expect("one more");
+        queue.done(&again, Requeue::Settled(None));
+        assert_eq!(queue.next(), None, "not two more");
+    }
+
+    #[test]
+    fn r13_failures_back_off_from_one_second_to_five_minutes() {
+        let mut queue = Harness::new();
+        queue.add("a", 1, Trigger::Event);
+        let mut waits = Vec::new();
+        for _ in 0..11 {
+            let job = queue.next().expect("due");
+            queue.done(&job, BACKOFF);
+            let due = queue.state.next_due().expect("a timer");
+            waits.push((due - queue.now).as_secs());
+            queue.now = due;
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+    }
+
+    #[test]
+    fn r13_events_wait_for_the_backoff_but_a_new_generation_runs_now_and_resets_it() {
+        let mut queue = Harness::new();
+        for _ in 0..3 {
+            queue.add("a", 1, Trigger::Fresh);
+            let job = queue.next().expect("fresh runs now");
+            queue.done(&job, BACKOFF);
+            assert_eq!(queue.state.next_due().map(|due| due - queue.now), Some(Duration::from_secs(1)));
+            queue.add("a", 1, Trigger::Event);
+            assert_eq!(queue.next(), None, "an event waits");
+        }
+        queue.pass(Duration::from_secs(1));
+        assert_eq!(queue.key(), Some(1), "until the backoff has ended");
+    }
+
+    #[test]
+    fn r13_a_retry_after_is_honoured() {
+        let mut queue = Harness::new();
+        queue.add("a", 1, Trigger::Event);
+        let job = queue.next().expect("ready");
+        queue.done(&job, Requeue::Backoff(Duration::from_secs(30)));
+        queue.pass(Duration::from_secs(29));
+        assert_eq!(queue.next(), None);
+        queue.pass(Duration::from_secs(1));
+        assert_eq!(queue.key(), Some(1));
+    }
+
+    #[test]
+    fn r13_a_settled_key_comes_back_after_what_the_plugin_asked_or_the_resync() {
+        let mut queue = Harness::new();
+        for (asked, wait) in [(Some(Duration::from_secs(7)), 7), (None, 600)] {
+            queue.add("a", 1, Trigger::Event);
+            let job = queue.next().expect("ready");
+            queue.done(&job, Requeue::Settled(asked));
+            queue.pass(Duration::from_secs(wait - 1));
+            assert_eq!(queue.next(), None);
+            queue.pass(Duration::from_secs(1));
+            let job = queue.next().expect("due");
+            assert_eq!(job.trigger, Trigger::Resync);
+            queue.done(&job, Requeue::WhenChanged);
+            queue.pass(Duration::from_secs(10_000));
+            assert_eq!(queue.next(), None, "only a change wakes it");
+        }
+    }
+
+    #[test]
+    fn groups_take_turns_and_none_runs_more_than_its_share() {
+        let mut queue = Harness::new();
+        queue.state.set_concurrency(&"big", 2);
+        for key in 0..100 {
+            queue.add("big", key, Trigger::Event);
+        }
+        queue.add("small", 7, Trigger::Event);
+        let first = queue.next().expect("ready");
+        assert_eq!(queue.next().map(|job| job.group), Some("small"), "one key of a flood, then the neighbour");
+        assert!(queue.next().is_some());
+        assert_eq!(queue.next(), None, "two of the big group run already");
+        queue.done(&first, Requeue::WhenChanged);
+        assert!(queue.next().is_some());
+    }
+
+    #[test]
+    fn fresh_events_run_before_a_resync() {
+        let mut queue = Harness::new();
+        queue.add("a", 1, Trigger::Resync);
+        queue.add("a", 2, Trigger::Resync);
+        queue.add("a", 3, Trigger::Event);
+        queue.add("a", 2, Trigger::Event);
+        assert_eq!([queue.key(), queue.key(), queue.key(), queue.key()], [Some(3), Some(2), Some(1), None]);
+    }
+
+    #[test]
+    fn a_forgotten_key_leaves_nothing_behind() {
+        let mut queue = Harness::new();
+        queue.add("a", 1, Trigger::Event);
+        queue.state.forget(&"a", &1);
+        assert_eq!(queue.next(), None);
+        queue.add("a", 2, Trigger::Event);
+        let job = queue.next().expect("ready");
+        queue.state.forget(&"a", &2);
+        queue.done(&job, BACKOFF);
+        queue.pass(Duration::from_secs(1000));
+        assert_eq!(queue.next(), None);
+        assert!(queue.state.groups.values().all(|group| group.entries.is_empty()));
+    }
+}

@@ -1,0 +1,177 @@
+//! The host, wired: which part hears of what, who works, and how all of it stops.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use kube::Client;
+use kube::core::{ApiResource, GroupVersionKind};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use windlass_core::ids::PluginName;
+use windlass_sandbox::Sandbox;
+use windlass_sandbox::registry::Publisher;
+
+use crate::apply::Applier;
+use crate::delivery::Sources;
+use crate::live::Live;
+use crate::plugins::{PluginQueue, Plugins};
+use crate::queue::{Queue, Trigger};
+use crate::reconcile::Reconciler;
+use crate::report::Reporter;
+use crate::serve::{Readiness, serve};
+use crate::triggers::Triggers;
+use crate::watch::{Watch, Watches};
+
+/// How many Plugins are brought up at once: compiling is bounded elsewhere, the rest waits for the API server.
+const PLUGIN_WORKERS: usize = 4;
+/// How long running reconciles may take to end after SIGTERM; Kubernetes kills after 30 s.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// What a host needs to know.
+#[derive(Debug)]
+pub struct Settings {
+    /// Where compiled components are kept.
+    pub cache_dir: PathBuf,
+    /// Where `/healthz` and `/readyz` are served.
+    pub health_addr: SocketAddr,
+    /// Parents that are reconciled at once.
+    pub workers: usize,
+}
+
+/// Runs the host until `stop` is cancelled, then lets what is running end.
+///
+/// # Errors
+/// If it cannot start; afterwards nothing but `stop` ends it.
+pub async fn run(client: Client, settings: Settings, stop: CancellationToken) -> anyhow::Result<()> {
+    let sandbox = Sandbox::new(windlass_sandbox::Options::new(&settings.cache_dir))
+        .with_context(|| format!("the sandbox cannot use --cache-dir {}", settings.cache_dir.display()))?;
+    let readiness = Readiness::default();
+    let serving = tokio::spawn(serve(settings.health_addr, readiness.clone(), stop.clone()));
+
+    let publisher = Publisher::<Live>::new();
+    let registry = publisher.registry();
+    let parents = Queue::new(settings.workers);
+    let plugin_queue = PluginQueue::new(PLUGIN_WORKERS);
+    let triggers =
+        Triggers { registry: registry.clone(), parents: parents.clone(), plugins: plugin_queue.clone() };
+    let watches =
+        Arc::new(Watches::new(client.clone(), Arc::new(move |kind, change| triggers.on_change(kind, change))));
+    let own = watch_plugins(&watches);
+    let source_queue = plugin_queue.clone();
+    let sources = Sources::new(
+        client.clone(),
+        Arc::new(move |plugin: &PluginName| source_queue.add(&(), plugin.clone(), Trigger::Fresh)),
+    );
+    let plugins = Arc::new(Plugins::new(
+        client.clone(),
+        own.clone(),
+        sandbox,
+        watches,
+        sources,
+        publisher,
+        plugin_queue.clone(),
+        parents.clone(),
+    ));
+    let mut secret = [0; 32];
+    fill_random(&mut secret)?;
+    let reconciler =
+        Arc::new(Reconciler::new(registry, Applier::new(client.clone()), Reporter::new(client), secret));
+
+    let tasks = TaskTracker::new();
+    for _ in 0..PLUGIN_WORKERS {
+        tasks.spawn(work_on_plugins(plugins.clone(), plugin_queue.clone(), readiness.clone(), stop.clone()));
+    }
+    for _ in 0..settings.workers {
+        tasks.spawn(work_on_parents(reconciler.clone(), parents.clone(), stop.clone()));
+    }
+    tasks.spawn(wait_until_ready(own, plugins, readiness.clone(), stop.clone()));
+    tasks.close();
+
+    tokio::select! {
+        () = stop.cancelled() => {}
+        failed = serving => {
+            stop.cancel();
+            failed??;
+        }
+    }
+    readiness.set(false);
+    tracing::info!("stopping: running reconciles may end");
+    if tokio::time::timeout(GRACE, tasks.wait()).await.is_err() {
+        tracing::warn!("stopped in the middle of reconciles; the next start takes them up");
+    }
+    Ok(())
+}
+
+fn watch_plugins(watches: &Watches) -> Arc<Watch> {
+    let kind = Plugins::kind();
+    let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+    watches.lease(&Arc::new(kind), &ApiResource::from_gvk_with_plural(&gvk, "plugins"), None)
+}
+
+async fn work_on_plugins(plugins: Arc<Plugins>, queue: PluginQueue, readiness: Readiness, stop: CancellationToken) {
+    loop {
+        let job = tokio::select! {
+            () = stop.cancelled() => return,
+            job = queue.next() => job,
+        };
+        let (requeue, resync) = plugins.reconcile(&job.key).await;
+        queue.done(&job, requeue, resync);
+        readiness.set(plugins.all_tried());
+    }
+}
+
+async fn work_on_parents(
+    reconciler: Arc<Reconciler>,
+    queue: Queue<PluginName, crate::live::ParentKey>,
+    stop: CancellationToken,
+) {
+    loop {
+        let job = tokio::select! {
+            () = stop.cancelled() => return,
+            job = queue.next() => job,
+        };
+        let (requeue, resync) = reconciler.reconcile(&job).await;
+        queue.done(&job, requeue, resync);
+    }
+}
+
+/// A cluster without Plugins is ready as soon as that is known.
+async fn wait_until_ready(own: Arc<Watch>, plugins: Arc<Plugins>, readiness: Readiness, stop: CancellationToken) {
+    loop {
+        let synced = tokio::select! {
+            () = stop.cancelled() => return,
+            synced = own.synced(Duration::from_secs(10)) => synced,
+        };
+        match synced {
+            Ok(()) => {
+                if plugins.all_tried() {
+                    readiness.set(true);
+                }
+                return;
+            }
+            Err(health) => {
+                tracing::warn!(
+                    ?health,
+                    "Plugins cannot be watched yet: are Windlass' CRDs installed (`windlass crd | kubectl apply -f -`), \
+                     and may this host watch them?"
+                );
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    // The watch itself goes on trying; this only paces the message.
+                    () = tokio::time::sleep(Duration::from_secs(10)) => {}
+                }
+            }
+        }
+    }
+}
+
+/// From the operating system: what guests are given must not be guessed.
+fn fill_random(bytes: &mut [u8]) -> anyhow::Result<()> {
+    use std::io::Read as _;
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(bytes))
+        .context("no random numbers from /dev/urandom")
+}

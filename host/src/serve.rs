@@ -1,0 +1,52 @@
+//! The host's own HTTP: `/healthz` and `/readyz`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+use tokio_util::sync::CancellationToken;
+
+/// Whether the host is ready: caches filled, and every Plugin tried.
+#[derive(Debug, Clone, Default)]
+pub struct Readiness(Arc<AtomicBool>);
+
+impl Readiness {
+    /// Says whether the host is ready.
+    pub fn set(&self, ready: bool) {
+        self.0.store(ready, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Serves until told to stop.
+///
+/// # Errors
+/// If the address cannot be listened on.
+pub async fn serve(address: SocketAddr, readiness: Readiness, stop: CancellationToken) -> anyhow::Result<()> {
+    let listener = tokio::net::TcpListener::bind(address)
+        .await
+        .map_err(|error| anyhow::anyhow!("--health-addr {address} cannot be listened on: {error}"))?;
+    tracing::info!(address = %listener.local_addr()?, "serving /healthz and /readyz");
+    let app = Router::new()
+        // That it answers is the answer: the runtime's threads are not stuck.
+        .route("/healthz", get(|| async { "ok" }))
+        .route("/readyz", get(ready))
+        .with_state(readiness);
+    axum::serve(listener, app).with_graceful_shutdown(async move { stop.cancelled().await }).await?;
+    Ok(())
+}
+
+async fn ready(State(readiness): State<Readiness>) -> (StatusCode, &'static str) {
+    if readiness.get() {
+        (StatusCode::OK, "ok")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "not every Plugin was tried yet")
+    }
+}
