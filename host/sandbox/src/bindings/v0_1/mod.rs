@@ -1,0 +1,84 @@
+//! Contract `windlass:plugin@0.1.x`.
+
+mod convert;
+
+use wasmtime::Store;
+use wasmtime::component::{HasSelf, InstancePre, Linker};
+use windlass_core::contract::{Answer, Descriptor, Note, Request};
+
+use crate::notes::Notes;
+
+#[allow(unsafe_code, missing_docs, clippy::all, clippy::pedantic, unused_qualifications)]
+mod generated {
+    wasmtime::component::bindgen!({
+        path: "../../wit",
+        world: "plugin",
+        // The request is lowered from what the caches hold: its bytes are copied once, into the guest's memory.
+        ownership: Borrowing { duplicate_if_necessary: true },
+    });
+}
+
+use generated::windlass::plugin::{host, types};
+
+/// The interface that makes a component a plugin of this contract.
+pub(crate) const RECONCILER: &str = "windlass:plugin/reconciler@0.1.0";
+
+/// Interfaces that this contract's [`add_to_linker`] serves.
+pub(crate) const SERVED: &[&str] = &["windlass:plugin/host@0.1.0", "windlass:plugin/types@0.1.0"];
+
+/// Serves `windlass:plugin/host`.
+pub(crate) fn add_to_linker<T: 'static>(
+    linker: &mut Linker<T>,
+    notes: fn(&mut T) -> &mut Notes,
+) -> wasmtime::Result<()> {
+    generated::Plugin::add_to_linker::<T, HasSelf<Notes>>(linker, notes)
+}
+
+/// A component whose exports were found to be those of the contract.
+pub(crate) struct Pre<T: 'static>(generated::PluginPre<T>);
+
+impl<T> Pre<T> {
+    pub(crate) fn new(pre: InstancePre<T>) -> wasmtime::Result<Self> {
+        generated::PluginPre::new(pre).map(Self)
+    }
+
+    pub(crate) fn instantiate(&self, store: &mut Store<T>) -> wasmtime::Result<Instance> {
+        self.0.instantiate(store).map(Instance)
+    }
+}
+
+/// One instance, for one call.
+pub(crate) struct Instance(generated::Plugin);
+
+impl Instance {
+    pub(crate) fn describe<T>(&self, store: &mut Store<T>) -> wasmtime::Result<Descriptor> {
+        self.0.windlass_plugin_reconciler().call_describe(store).map(convert::descriptor)
+    }
+
+    pub(crate) fn reconcile<T>(&self, store: &mut Store<T>, request: &Request) -> wasmtime::Result<Answer> {
+        let api_versions = convert::api_versions(request);
+        let lists = convert::Lists::of(request, &api_versions);
+        let related = lists.related();
+        self.0.windlass_plugin_reconciler().call_reconcile(store, lists.request(request, &related)).map(convert::answer)
+    }
+}
+
+impl types::Host for Notes {}
+
+impl host::Host for Notes {
+    fn log(&mut self, level: host::Level, message: String, fields: Vec<(String, String)>) {
+        self.push(Note::Log { level: convert::level(level), message, fields });
+    }
+
+    fn span_attribute(&mut self, key: String, value: String) {
+        self.push(Note::SpanAttribute { key, value });
+    }
+
+    fn span_event(&mut self, name: String, attributes: Vec<(String, String)>) {
+        self.push(Note::SpanEvent { name, attributes });
+    }
+
+    fn measure(&mut self, metric: String, value: f64, labels: Vec<(String, String)>) {
+        self.push(Note::Measure { metric, value, labels });
+    }
+}

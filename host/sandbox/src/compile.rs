@@ -1,0 +1,247 @@
+//! Bytes → compiled file, in a short-lived child process with limits: the same binary, started with a hidden
+//! subcommand. The serving process never runs the compiler, whose memory would stay.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, Signal, setpriority_process, setrlimit};
+use serde::{Deserialize, Serialize};
+use wasmtime::wasmparser::{Parser, Payload};
+use windlass_core::contract::LoadFailure;
+
+use crate::{engine, link};
+
+/// The hidden subcommand that the host's binary hands to [`child_main`].
+pub const SUBCOMMAND: &str = "compile-child";
+
+/// What the child may use. A Python component of 40 MB wants most of it.
+const CHILD_MEMORY: u64 = 2 * 1024 * 1024 * 1024;
+/// CPU seconds; the parent's timeout is in wall time, and the parent may die.
+const CHILD_CPU: u64 = 300;
+/// Size of a compiled file.
+const CHILD_FILE: u64 = 1024 * 1024 * 1024;
+const CHILD_FILES: u64 = 16;
+/// What the parent reads of the child's complaints.
+const COMPLAINT: u64 = 16 * 1024;
+
+/// How to start the compiling child.
+#[derive(Debug, Clone)]
+pub struct CompilerCommand {
+    /// The binary.
+    pub exe: PathBuf,
+    /// Arguments that make it call [`child_main`].
+    pub args: Vec<OsString>,
+}
+
+impl Default for CompilerCommand {
+    /// The binary that runs, with [`SUBCOMMAND`].
+    fn default() -> Self {
+        // This link leads to the running binary even after an upgrade has replaced the file.
+        let running = Path::new("/proc/self/exe");
+        let exe = if running.exists() { Some(running.to_owned()) } else { std::env::current_exe().ok() };
+        Self { exe: exe.unwrap_or_default(), args: vec![SUBCOMMAND.into()] }
+    }
+}
+
+/// Starts compiling children, one at a time.
+pub(crate) struct Compiler {
+    pub(crate) command: CompilerCommand,
+    pub(crate) timeout: Duration,
+}
+
+/// What the child says on its standard error when it refuses.
+#[derive(Debug, Serialize, Deserialize)]
+enum Refusal {
+    NotAComponent(String),
+    WrongContract(String),
+    Compile(String),
+}
+
+impl From<Refusal> for LoadFailure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotAComponent(message) => Self::NotAComponent { message },
+            Refusal::WrongContract(found) => Self::WrongContract { found },
+            Refusal::Compile(message) => Self::Compile { message },
+        }
+    }
+}
+
+/// Refuses what is clearly no component, before a process is started for it.
+pub(crate) fn check_header(bytes: &[u8]) -> Result<(), LoadFailure> {
+    let what = match bytes {
+        [0, b'a', b's', b'm', 0x0d, 0, 1, 0, ..] => return Ok(()),
+        [0, b'a', b's', b'm', 1, 0, 0, 0, ..] => {
+            "this is a core module; make a component of it with `wasm-tools component new`"
+        }
+        [0, b'a', b's', b'm', ..] => "this is WebAssembly of an unknown version; build it with current tools",
+        [] => "the file is empty",
+        [0x7f, b'E', b'L', b'F', ..] => {
+            "this is native code; precompiled components are not accepted, give the .wasm file"
+        }
+        [0x1f, 0x8b, ..] => "this is gzip data; the component must be unpacked first",
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => "this is zstd data; the component must be unpacked first",
+        [b'(', ..] => "this is WebAssembly text; make a binary of it with `wasm-tools parse`",
+        _ => "this is not WebAssembly; give the .wasm file of a component",
+    };
+    Err(LoadFailure::NotAComponent { message: what.to_owned() })
+}
+
+impl Compiler {
+    /// Compiles into a file.
+    pub(crate) fn compile(&self, bytes: &[u8], into: &File) -> Result<(), LoadFailure> {
+        let failed = |message: String| LoadFailure::Compile { message };
+        let cannot =
+            |error: io::Error| failed(format!("the compiler {} does not start: {error}", self.command.exe.display()));
+        let child = Command::new(&self.command.exe)
+            .args(&self.command.args)
+            // Nothing of the host's settings and secrets is the compiler's business.
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(into.try_clone().map_err(cannot)?)
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(cannot)?;
+        let (status, complaint) = self.attend(child, bytes).map_err(cannot)?;
+        match status {
+            None => Err(failed(format!("it took longer than {} s", self.timeout.as_secs()))),
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(refusal(status, &complaint)),
+        }
+    }
+
+    /// Feeds the child and waits for its end; `None` if it had to be killed.
+    fn attend(&self, mut child: Child, bytes: &[u8]) -> io::Result<(Option<ExitStatus>, String)> {
+        let deadline = Instant::now() + self.timeout;
+        let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                // A child that does not read to the end says why on its standard error.
+                let _ = stdin.map(|mut stdin| stdin.write_all(bytes));
+            });
+            let (tell, told) = channel();
+            scope.spawn(move || {
+                let mut complaint = Vec::new();
+                let _ = stderr.map(|stderr| stderr.take(COMPLAINT).read_to_end(&mut complaint));
+                let _ = tell.send(String::from_utf8_lossy(&complaint).into_owned());
+            });
+            // Its standard error ends when it ends.
+            let left = deadline.saturating_duration_since(Instant::now());
+            let complaint = match told.recv_timeout(left) {
+                Ok(complaint) => complaint,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    child.kill()?;
+                    child.wait()?;
+                    return Ok((None, String::new()));
+                }
+            };
+            while Instant::now() < deadline {
+                if let Some(status) = child.try_wait()? {
+                    return Ok((Some(status), complaint));
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            child.kill()?;
+            child.wait()?;
+            Ok((None, complaint))
+        })
+    }
+}
+
+fn refusal(status: ExitStatus, complaint: &str) -> LoadFailure {
+    if let Ok(refusal) = serde_json::from_str::<Refusal>(complaint) {
+        return refusal.into();
+    }
+    let end = match status.signal() {
+        Some(signal) if signal == Signal::XCPU.as_raw() => format!("it used more than {CHILD_CPU} s of CPU time"),
+        Some(signal) => format!("the compiler was ended by signal {signal}"),
+        None => format!("the compiler ended with {status}"),
+    };
+    // A compiler that dies says why in its last lines.
+    let last: Vec<&str> = complaint.lines().rev().take(3).collect();
+    let last = last.into_iter().rev().collect::<Vec<_>>().join("; ");
+    LoadFailure::Compile { message: if last.is_empty() { end } else { format!("{end}: {last}") } }
+}
+
+/// The compiling child: component on standard input, compiled file on standard output, refusal on standard error.
+pub fn child_main() -> ExitCode {
+    let result = confine().and_then(|()| {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes).map_err(internal)?;
+        let compiled = compile(&bytes)?;
+        io::stdout().lock().write_all(&compiled).map_err(internal)
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(refusal) => {
+            // Nobody is left to tell if this fails.
+            let _ = serde_json::to_writer(io::stderr().lock(), &refusal);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn internal(error: impl ToString) -> Refusal {
+    Refusal::Compile(error.to_string())
+}
+
+/// Limits what this process can take, whatever the component makes of the compiler.
+fn confine() -> Result<(), Refusal> {
+    let limits = [
+        (Resource::As, CHILD_MEMORY),
+        (Resource::Data, CHILD_MEMORY),
+        (Resource::Cpu, CHILD_CPU),
+        (Resource::Fsize, CHILD_FILE),
+        (Resource::Nofile, CHILD_FILES),
+        (Resource::Core, 0),
+    ];
+    for (resource, limit) in limits {
+        let old = rustix::process::getrlimit(resource);
+        // A stricter limit of the container's stays.
+        let limit = Some(old.maximum.map_or(limit, |maximum| maximum.min(limit)));
+        setrlimit(resource, Rlimit { current: limit, maximum: limit }).map_err(internal)?;
+    }
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(internal)?;
+    // Serving calls matters more than compiling. Being refused this is no reason not to compile.
+    let _ = setpriority_process(None, 10);
+    Ok(())
+}
+
+fn compile(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let damaged = |error: String| Refusal::NotAComponent(format!("the component is damaged or cut off: {error}"));
+    let exports = exports(bytes).map_err(|error| damaged(error.to_string()))?;
+    if !link::is_plugin(exports.iter().map(String::as_str)) {
+        let found = if exports.is_empty() { "no exports".to_owned() } else { exports.join(", ") };
+        return Err(Refusal::WrongContract(found));
+    }
+    let engine = engine::for_compiling().map_err(internal)?;
+    engine.precompile_component(bytes).map_err(|error| Refusal::Compile(format!("{error:#}")))
+}
+
+/// Names of the component's own exports, not of those inside it.
+fn exports(bytes: &[u8]) -> wasmtime::wasmparser::Result<Vec<String>> {
+    let mut names = Vec::new();
+    let mut depth = 0_u32;
+    for payload in Parser::new(0).parse_all(bytes) {
+        match payload? {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::ComponentExportSection(section) if depth == 0 => {
+                for export in section {
+                    names.push(export?.name.name.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(names)
+}

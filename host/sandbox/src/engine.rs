@@ -1,0 +1,129 @@
+//! The two wasmtime engines with equal tunables that share one compiled file: pooled for what fits the slots, on demand
+//! for the rest.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Strategy};
+use windlass_core::digest::Digest;
+
+use crate::ticker::Ticker;
+
+/// Stack that a guest may use. Calls run on threads of 2 MiB (tokio's blocking threads and `std`'s default), and what
+/// the host's own functions need comes on top of the guest's.
+const GUEST_STACK: usize = 1024 * 1024;
+
+/// The engines of this process, and the thread that ticks their epochs.
+#[derive(Clone)]
+pub(crate) struct Engines {
+    /// For components that fit a slot: an instance costs no system call but the reset of its memory.
+    pub(crate) pooled: Engine,
+    /// For all others, and when all slots are taken.
+    pub(crate) on_demand: Engine,
+    pub(crate) ticker: Arc<Ticker>,
+}
+
+impl Engines {
+    pub(crate) fn new(call_slots: u32) -> wasmtime::Result<Self> {
+        let mut pooled = config();
+        pooled.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(call_slots)));
+        let pooled = Engine::new(&pooled)?;
+        let on_demand = Engine::new(&config())?;
+        let ticker = Ticker::start(vec![pooled.clone(), on_demand.clone()])?;
+        Ok(Self { pooled, on_demand, ticker: Arc::new(ticker) })
+    }
+
+    /// What compiled files must have in common with these engines; part of their names in the cache.
+    pub(crate) fn compatibility(&self) -> String {
+        compatibility(&self.on_demand)
+    }
+}
+
+/// The engine of the compiling child, which only its own process uses.
+pub(crate) fn for_compiling() -> wasmtime::Result<Engine> {
+    Engine::new(&config())
+}
+
+fn compatibility(engine: &Engine) -> String {
+    // Not `DefaultHasher`: its result may change with the Rust release, and the cache outlives a build.
+    struct Collected(Vec<u8>);
+    impl Hasher for Collected {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.extend_from_slice(bytes);
+        }
+        fn finish(&self) -> u64 {
+            0
+        }
+    }
+    let mut collected = Collected(Vec::new());
+    engine.precompile_compatibility_hash().hash(&mut collected);
+    Digest::of(&collected.0).short()
+}
+
+/// Everything that both engines and the compiling child have in common. Whatever changes the compiled code belongs
+/// here, so that their compatibility hashes are equal.
+fn config() -> Config {
+    let mut config = Config::new();
+    config
+        .strategy(Strategy::Cranelift)
+        .cranelift_opt_level(OptLevel::Speed)
+        .wasm_component_model(true)
+        // A guest can only be stopped from outside: fuel would cost every guest some 10 %, and a call may not be
+        // cancelled by dropping it.
+        .epoch_interruption(true)
+        .max_wasm_stack(GUEST_STACK)
+        // Memory images are mapped from the compiled file; a fresh instance copies only the pages that it writes.
+        .memory_init_cow(true)
+        // Each proposal is attack surface; these are off until a supported language needs one. Go from 1.26 on needs
+        // function references, which wasmtime enables by default in this build; garbage-collected types stay off.
+        .wasm_gc(false)
+        .wasm_memory64(false)
+        .wasm_relaxed_simd(false)
+        .wasm_stack_switching(false)
+        .concurrency_support(false)
+        // Names of functions for a trap's message come from the name section; address maps to source lines would
+        // double the size of the compiled file for nothing that a user of the plugin reads.
+        .generate_address_map(false);
+    config
+}
+
+/// The pool's size. Its address space is only reserved: what counts is what stays resident between calls.
+fn pool(call_slots: u32) -> PoolingAllocationConfig {
+    let mut pool = PoolingAllocationConfig::new();
+    pool
+        // One component instance a call.
+        .total_component_instances(call_slots)
+        // A Rust component has 3 or 4 core instances (main module, shim and fix-up of `wit-component`, perhaps the
+        // adapter of preview 1), a JavaScript one some more. Python has about 100 and runs on demand.
+        .max_core_instances_per_component(16)
+        .total_core_instances(call_slots.saturating_mul(16))
+        // One memory is the rule; two leave room for a component that was composed of two.
+        .max_memories_per_component(2)
+        .total_memories(call_slots.saturating_mul(2))
+        .max_tables_per_component(8)
+        .total_tables(call_slots.saturating_mul(8))
+        // 10 000 functions in a table is a large JavaScript engine; larger ones run on demand.
+        .table_elements(20_000)
+        // No asynchronous calls, hence no stacks of their own.
+        .total_stacks(0)
+        // Memory that keeps its pages after a call is zeroed instead of returned to the kernel, which saves page
+        // faults in the next call; times the number of slots it is what an idle host keeps.
+        .linear_memory_keep_resident(64 * 1024)
+        .table_keep_resident(4 * 1024)
+        // Slots that keep a component's image mapped while idle, so that its next call maps nothing.
+        .max_unused_warm_slots(call_slots);
+    pool
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_compiled_file_serves_both_engines_and_the_compiling_child() {
+        let engines = Engines::new(2).unwrap();
+        let pooled = compatibility(&engines.pooled);
+        assert_eq!(pooled, compatibility(&engines.on_demand));
+        assert_eq!(pooled, compatibility(&for_compiling().unwrap()));
+    }
+}

@@ -1,0 +1,89 @@
+//! Why a call ended without an answer: wasmtime's errors → [`CallFailure`].
+
+use std::time::Instant;
+
+use wasmtime::{Error, Trap, WasmBacktrace};
+use windlass_core::contract::{CallFailure, Limits};
+
+use crate::limiter::Limiter;
+use crate::link::UnknownImport;
+use crate::wasi::Exit;
+
+/// Guest functions that a trap's message names, from the innermost.
+const FRAMES: usize = 3;
+
+/// Longest name of a function, and of any text of wasmtime's, in a message.
+const TEXT: usize = 300;
+
+/// The epoch callback found that the time is over.
+#[derive(Debug, thiserror::Error)]
+#[error("deadline reached at {0:?}")]
+pub(crate) struct DeadlineReached(pub(crate) Instant);
+
+/// How far a call had come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Making the instance, start functions included.
+    Start,
+    /// The exported function: its arguments, itself, its result.
+    Call,
+}
+
+/// The verdict over an error.
+pub(crate) fn classify(error: &Error, stage: Stage, limiter: &Limiter, limits: &Limits) -> CallFailure {
+    if error.is::<DeadlineReached>() {
+        return CallFailure::Deadline { limit: limits.deadline };
+    }
+    if let Some(UnknownImport(name)) = error.downcast_ref() {
+        return CallFailure::UnknownImport { name: name.clone() };
+    }
+    if limiter.refused() {
+        // Whatever a guest did when it got no memory (trap, abort, exit): that was the reason.
+        return CallFailure::Memory { limit: limits.memory };
+    }
+    if error.is::<Exit>() {
+        return CallFailure::Exit;
+    }
+    let in_guest = error.downcast_ref::<WasmBacktrace>();
+    if let Some(trap) = error.downcast_ref::<Trap>() {
+        return match trap {
+            Trap::StackOverflow => CallFailure::StackOverflow,
+            trap => CallFailure::Trap { message: with_frames(&trap_name(*trap), in_guest) },
+        };
+    }
+    let message = cut(&error.root_cause().to_string());
+    match (in_guest, stage) {
+        // An error of a host function, or of what the guest passed to it.
+        (Some(_), _) => CallFailure::Trap { message: with_frames(&message, in_guest) },
+        (None, Stage::Start) => CallFailure::Host { message },
+        // wasmtime keeps the type to itself; the test of aliased lists notices another wording.
+        (None, Stage::Call) if message.contains("fuel allocated for hostcalls") => {
+            CallFailure::ResponseTooLarge { limit: limits.response_bytes }
+        }
+        (None, Stage::Call) => CallFailure::Malformed { message },
+    }
+}
+
+fn trap_name(trap: Trap) -> String {
+    let text = trap.to_string();
+    text.strip_prefix("wasm trap: ").unwrap_or(&text).to_owned()
+}
+
+fn with_frames(message: &str, backtrace: Option<&WasmBacktrace>) -> String {
+    let frames = backtrace.map(WasmBacktrace::frames).unwrap_or_default();
+    let names: Vec<String> = frames
+        .iter()
+        .filter_map(|frame| frame.func_name())
+        .take(FRAMES)
+        .map(|name| cut(&format!("{:#}", rustc_demangle::demangle(name))))
+        .collect();
+    if names.is_empty() { message.to_owned() } else { format!("{message} in {}", names.join(" < ")) }
+}
+
+/// Guests choose names and some messages; they end up in a condition.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(TEXT) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,204 @@
+//! Where plugins run: compiled in a child process, kept on disk, called one fresh instance at a time, with limits that
+//! no guest can lift. Knows wasmtime and nothing of Kubernetes' API server.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+
+mod bindings;
+mod cache;
+mod call;
+pub mod compile;
+mod engine;
+mod failure;
+mod limiter;
+mod link;
+mod notes;
+pub mod registry;
+mod ticker;
+mod wasi;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use wasmtime::component::Linker;
+use wasmtime::{Engine, component};
+use windlass_core::contract::{Limits, LoadFailure};
+use windlass_core::digest::Digest;
+
+pub use self::cache::CacheError;
+pub use self::call::Component;
+pub use self::compile::CompilerCommand;
+
+use self::bindings::v0_1::Pre;
+use self::cache::Cache;
+use self::call::{Code, State};
+use self::compile::Compiler;
+use self::engine::Engines;
+
+/// How a [`Sandbox`] works. Start from [`Options::new`].
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Folder of compiled components: private to this user, made if it does not exist.
+    pub cache_dir: PathBuf,
+    /// How to start the compiling child.
+    pub compiler: CompilerCommand,
+    /// Wall time of one compilation.
+    pub compile_timeout: Duration,
+    /// Size of the largest component that is compiled.
+    pub max_component_bytes: u64,
+    /// Calls at a time that the pool has room for; more of them run on demand, which is slower.
+    pub call_slots: u32,
+    /// Limits of the `describe` call at load. Its plugin's own limits are not known yet.
+    pub describe: Limits,
+}
+
+impl Options {
+    /// The defaults.
+    pub fn new(cache_dir: impl Into<PathBuf>) -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, |cores| u32::try_from(cores.get()).unwrap_or(2));
+        Self {
+            cache_dir: cache_dir.into(),
+            compiler: CompilerCommand::default(),
+            compile_timeout: Duration::from_mins(2),
+            max_component_bytes: 64 * 1024 * 1024,
+            // Calls compute and never wait: more than the cores can run only queue elsewhere.
+            call_slots: cores.saturating_mul(2),
+            // As much as the largest runtime (Python) needs to start on a busy machine.
+            describe: Limits { memory: 256 * 1024 * 1024, deadline: Duration::from_secs(10), ..Limits::default() },
+        }
+    }
+}
+
+/// The sandbox cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// The cache folder cannot be used.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// wasmtime cannot run here.
+    #[error("the WebAssembly engine does not start: {0:#}")]
+    Engine(wasmtime::Error),
+}
+
+/// Loads components. Cloning it is cheap.
+#[derive(Clone)]
+pub struct Sandbox(Arc<Inner>);
+
+struct Inner {
+    options: Options,
+    engines: Engines,
+    pooled: Linker<State>,
+    on_demand: Linker<State>,
+    cache: Cache,
+    /// One child at a time: each may take gigabytes for a moment.
+    compiler: Mutex<Compiler>,
+}
+
+impl Sandbox {
+    /// Starts the engines.
+    ///
+    /// # Errors
+    /// If the cache folder is not private, or the machine cannot run wasmtime.
+    pub fn new(options: Options) -> Result<Self, SandboxError> {
+        let engines = Engines::new(options.call_slots.max(1)).map_err(SandboxError::Engine)?;
+        let pooled = link::linker(&engines.pooled).map_err(SandboxError::Engine)?;
+        let on_demand = link::linker(&engines.on_demand).map_err(SandboxError::Engine)?;
+        let cache = Cache::open(options.cache_dir.clone(), engines.compatibility())?;
+        let compiler = Compiler { command: options.compiler.clone(), timeout: options.compile_timeout };
+        let compiler = Mutex::new(compiler);
+        Ok(Self(Arc::new(Inner { options, engines, pooled, on_demand, cache, compiler })))
+    }
+
+    /// Makes a component's bytes callable: from the cache, or by compiling them. Blocks for as long as that takes.
+    ///
+    /// # Errors
+    /// In words for the component's author.
+    pub fn load(&self, bytes: &[u8]) -> Result<Arc<Component>, LoadFailure> {
+        let (size, limit) = (bytes.len() as u64, self.0.options.max_component_bytes);
+        if size > limit {
+            return Err(LoadFailure::TooLarge { size, limit });
+        }
+        compile::check_header(bytes)?;
+        let digest = Digest::of(bytes);
+        let found = self.0.cache.find(digest).and_then(|path| match self.map(digest, size, &path) {
+            Ok(linked) => Some(linked),
+            Err(error) => {
+                // Compiled on a machine with another processor, say.
+                tracing::warn!(%digest, error = format!("{error:#}"), "a compiled component is of no use here: compiling again");
+                self.0.cache.remove(digest);
+                None
+            }
+        });
+        let (surface, code) = if let Some(linked) = found {
+            linked
+        } else {
+            let path = self.compile(digest, bytes)?;
+            let unusable = |error: wasmtime::Error| LoadFailure::Compile { message: format!("{error:#}") };
+            self.map(digest, size, &path).map_err(unusable)?
+        };
+        Component::describe_first(surface, code, &self.0.options.describe).map(Arc::new).map_err(LoadFailure::Describe)
+    }
+
+    fn compile(&self, digest: Digest, bytes: &[u8]) -> Result<PathBuf, LoadFailure> {
+        let cache = &self.0.cache;
+        let unkept = |error: CacheError| LoadFailure::Cache { message: error.to_string() };
+        let compiler = self.0.compiler.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever held the lock before may have compiled the same.
+        if let Some(path) = cache.find(digest) {
+            return Ok(path);
+        }
+        let file = cache.begin().map_err(unkept)?;
+        compiler.compile(bytes, file.as_file())?;
+        cache.keep(digest, file).map_err(unkept)
+    }
+
+    /// Maps a compiled file and links it: for the pool if it fits a slot, otherwise on demand.
+    fn map(
+        &self,
+        digest: Digest,
+        size: u64,
+        path: &std::path::Path,
+    ) -> wasmtime::Result<(windlass_core::contract::Surface, Code)> {
+        let Inner { engines, pooled, on_demand, .. } = &*self.0;
+        let later = OnceLock::new();
+        // The pool refuses what does not fit its slots.
+        let (component, pre, unknown) = if let Ok(component) = Cache::map(&engines.pooled, path) {
+            let (pre, unknown) = link_to(pooled, &component)?;
+            (component, Some(pre), unknown)
+        } else {
+            let component = Cache::map(&engines.on_demand, path)?;
+            let (pre, unknown) = link_to(on_demand, &component)?;
+            // Empty until now.
+            let _ = later.set(Ok(pre));
+            (component, None, unknown)
+        };
+        let surface = link::surface(&component, digest, size, unknown);
+        let sandbox = self.clone();
+        let link_on_demand = Box::new(move || sandbox.link_on_demand(digest));
+        Ok((surface, Code { engines: engines.clone(), pooled: pre, on_demand: later, link_on_demand }))
+    }
+
+    fn link_on_demand(&self, digest: Digest) -> Result<Pre<State>, String> {
+        let path = self.0.cache.find(digest).ok_or("its compiled file has gone from the cache")?;
+        let linked =
+            Cache::map(&self.0.engines.on_demand, &path).and_then(|component| link_to(&self.0.on_demand, &component));
+        linked.map(|(pre, _)| pre).map_err(|error| format!("{error:#}"))
+    }
+
+    /// The digest of an engine's settings: compiled files of another are of no use here.
+    pub fn compatibility(&self) -> String {
+        self.0.engines.compatibility()
+    }
+}
+
+fn link_to(linker: &Linker<State>, component: &component::Component) -> wasmtime::Result<(Pre<State>, Vec<String>)> {
+    let mut linker = linker.clone();
+    let unknown = link::trap_unknown(&mut linker, component)?;
+    Ok((Pre::new(linker.instantiate_pre(component)?)?, unknown))
+}
+
+const _: fn() = || {
+    fn shared<T: Send + Sync>() {}
+    shared::<Component>();
+    shared::<Sandbox>();
+    shared::<Engine>();
+};

@@ -1,0 +1,152 @@
+//! What a component is given: the contract's `host`, WASI as granted, and a trap for each import that nobody serves.
+
+use wasmtime::Engine;
+use wasmtime::component::types::ComponentItem;
+use wasmtime::component::{Component, Linker, LinkerInstance, ResourceType};
+use windlass_core::contract::Surface;
+use windlass_core::digest::Digest;
+
+use crate::bindings::v0_1;
+use crate::call::State;
+use crate::wasi;
+
+/// An import was called that the host does not serve.
+#[derive(Debug, thiserror::Error)]
+#[error("import {0} is not served")]
+pub(crate) struct UnknownImport(pub(crate) String);
+
+/// Stands for resources of interfaces that are not served; no value of it is ever made.
+struct Unserved;
+
+/// Serves all that any component may import.
+pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(engine);
+    v0_1::add_to_linker(&mut linker, |state: &mut State| &mut state.wasi.notes)?;
+    wasi::add_to_linker(&mut linker)?;
+    Ok(linker)
+}
+
+/// Gives a trap to each import that is not served, and names those imports.
+pub(crate) fn trap_unknown(linker: &mut Linker<State>, component: &Component) -> wasmtime::Result<Vec<String>> {
+    let engine = linker.engine().clone();
+    let mut unknown = Vec::new();
+    // Resources of served interfaces, as this component knows them: interfaces that are not served use them.
+    let mut shared = Vec::new();
+    for (name, import) in component.component_type().imports(&engine) {
+        match import.ty {
+            ComponentItem::ComponentInstance(interface) => {
+                let served = served(name);
+                let mut instance = linker.instance(served.unwrap_or(name))?;
+                let mut missing = Vec::new();
+                for (item_name, item) in interface.exports(&engine) {
+                    let known = served.and_then(|_| wasi::resource(item_name));
+                    if let (ComponentItem::Resource(theirs), Some(ours)) = (&item.ty, known) {
+                        shared.push((*theirs, ours));
+                    } else if trap_item(&mut instance, &format!("{name}#{item_name}"), item_name, &item.ty, &shared) {
+                        missing.push(format!("{name}#{item_name}"));
+                    }
+                }
+                if served.is_some() {
+                    unknown.append(&mut missing);
+                } else {
+                    unknown.push(name.to_owned());
+                }
+            }
+            item => {
+                if trap_item(&mut linker.root(), name, name, &item, &shared) {
+                    unknown.push(name.to_owned());
+                }
+            }
+        }
+    }
+    Ok(unknown)
+}
+
+/// Whether the linker did not have it. What it has already it refuses to define again, and that is how to ask.
+fn trap_item(
+    instance: &mut LinkerInstance<'_, State>,
+    full_name: &str,
+    name: &str,
+    item: &ComponentItem,
+    shared: &[(ResourceType, ResourceType)],
+) -> bool {
+    match item {
+        ComponentItem::ComponentFunc(_) => {
+            let full_name = full_name.to_owned();
+            instance.func_new(name, move |_, _, _, _| Err(UnknownImport(full_name.clone()).into())).is_ok()
+        }
+        ComponentItem::Resource(theirs) => {
+            let same = shared.iter().find(|(known, _)| known == theirs);
+            let ours = same.map_or_else(ResourceType::host::<Unserved>, |(_, ours)| *ours);
+            instance.resource(name, ours, |_, _| Ok(())).is_ok()
+        }
+        // Types need no definition; modules and components cannot have one, and linking says so.
+        _ => false,
+    }
+}
+
+/// The served interface that an import means: the same one in a compatible version.
+fn served(import: &str) -> Option<&'static str> {
+    let track = track(import)?;
+    v0_1::SERVED.iter().chain(wasi::SERVED).copied().find(|name| self::track(name) == Some(track))
+}
+
+/// Interface and the part of its version that a change must not break: `0.2` of `0.2.6`, `1` of `1.4.0`.
+fn track(name: &str) -> Option<(&str, &str)> {
+    let (interface, version) = name.split_once('@')?;
+    if version.contains('-') {
+        // Versions before a release promise nothing.
+        return Some((interface, version));
+    }
+    let major = version.split('.').next()?;
+    if major != "0" {
+        return Some((interface, major));
+    }
+    version.rsplit_once('.').map(|(track, _)| (interface, track))
+}
+
+/// What a component shows of itself.
+pub(crate) fn surface(component: &Component, digest: Digest, size: u64, unknown_imports: Vec<String>) -> Surface {
+    let engine = component.engine();
+    let ty = component.component_type();
+    let exports: Vec<String> = ty.exports(engine).map(|(name, _)| name.to_owned()).collect();
+    let contract = exports.iter().find_map(|name| name.strip_prefix("windlass:plugin/reconciler@"));
+    Surface {
+        digest,
+        contract: contract.unwrap_or_default().to_owned(),
+        imports: ty.imports(engine).map(|(name, _)| name.to_owned()).collect(),
+        exports,
+        unknown_imports,
+        size,
+    }
+}
+
+/// Whether one of these exports makes a component a plugin of a contract that this host speaks.
+pub(crate) fn is_plugin<'a>(exports: impl IntoIterator<Item = &'a str>) -> bool {
+    exports.into_iter().any(|name| track(name) == track(v0_1::RECONCILER))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_release_is_the_same_contract_and_a_minor_one_another() {
+        assert!(is_plugin(["wasi:cli/run@0.2.0", "windlass:plugin/reconciler@0.1.7"]));
+        assert!(!is_plugin(["windlass:plugin/reconciler@0.2.0"]));
+        assert!(!is_plugin(["windlass:plugin/reconciler@0.1.0-rc1", "windlass:plugin/reconciler", "reconciler"]));
+        assert_eq!(served("wasi:io/poll@0.2.0"), Some("wasi:io/poll@0.2.12"));
+        assert_eq!(served("wasi:io/poll@0.3.0"), None);
+        assert_eq!(track("a:b/c@1.4.0"), Some(("a:b/c", "1")));
+    }
+
+    #[test]
+    fn everything_named_as_served_is_in_the_linker() {
+        let engine = crate::engine::for_compiling().unwrap();
+        let mut linker = linker(&engine).unwrap();
+        for name in v0_1::SERVED.iter().chain(wasi::SERVED) {
+            // A name that is not there yet can be taken by a function.
+            assert!(linker.root().func_new(name, |_, _, _, _| Ok(())).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What a guest says while it runs, through `host` or its standard streams: kept up to a bound, and counted beyond it.
+
+use windlass_core::contract::{CallReport, Level, Note};
+
+/// Added to each note's text, so that empty notes fill the bound as well.
+const NOTE_OVERHEAD: usize = 64;
+
+/// Longest line of a standard stream; a longer one is cut in pieces.
+const LINE: usize = 8 * 1024;
+
+/// A guest's standard stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// The notes of one call.
+pub(crate) struct Notes {
+    kept: Vec<Note>,
+    /// Bytes that still fit; measurements have their own, so that a chatty log does not hide them.
+    room: usize,
+    measure_room: usize,
+    dropped: u64,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+impl Notes {
+    pub(crate) fn new(log_bytes: usize) -> Self {
+        Self {
+            kept: Vec::new(),
+            room: log_bytes,
+            measure_room: log_bytes,
+            dropped: 0,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, note: Note) {
+        let (text, room) = match &note {
+            Note::Log { message, fields, .. } => (message.len() + pairs(fields), &mut self.room),
+            Note::SpanAttribute { key, value } => (key.len() + value.len(), &mut self.room),
+            Note::SpanEvent { name, attributes } => (name.len() + pairs(attributes), &mut self.room),
+            Note::Measure { metric, labels, .. } => (metric.len() + pairs(labels), &mut self.measure_room),
+        };
+        match room.checked_sub(text.saturating_add(NOTE_OVERHEAD)) {
+            Some(rest) => {
+                *room = rest;
+                self.kept.push(note);
+            }
+            None => self.dropped += 1,
+        }
+    }
+
+    /// Bytes that a guest wrote to a standard stream. Each line becomes a log line.
+    pub(crate) fn write(&mut self, stream: Stream, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let pending = match stream {
+                Stream::Stdout => &mut self.stdout,
+                Stream::Stderr => &mut self.stderr,
+            };
+            // What is beyond the longest line is lost, not buffered: a line without an end must not fill the host.
+            pending.extend(piece.iter().take(LINE.saturating_sub(pending.len())));
+            if piece.ends_with(b"\n") || pending.len() >= LINE {
+                self.end_line(stream);
+            }
+        }
+    }
+
+    fn end_line(&mut self, stream: Stream) {
+        let (pending, level, name) = match stream {
+            Stream::Stdout => (&mut self.stdout, Level::Info, "stdout"),
+            // Runtimes report panics there.
+            Stream::Stderr => (&mut self.stderr, Level::Warn, "stderr"),
+        };
+        let line = std::mem::take(pending);
+        let message = String::from_utf8_lossy(&line).trim_end().to_owned();
+        if !message.is_empty() {
+            let fields = vec![("stream".to_owned(), name.to_owned())];
+            self.push(Note::Log { level, message, fields });
+        }
+    }
+
+    /// Hands over all notes at the end of a call.
+    pub(crate) fn report(&mut self, report: &mut CallReport) {
+        self.end_line(Stream::Stdout);
+        self.end_line(Stream::Stderr);
+        report.notes = std::mem::take(&mut self.kept);
+        report.notes_dropped = self.dropped;
+    }
+}
+
+fn pairs(fields: &[(String, String)]) -> usize {
+    fields.iter().map(|(key, value)| key.len() + value.len() + NOTE_OVERHEAD).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reported(mut notes: Notes) -> (Vec<String>, u64) {
+        let mut report = CallReport::default();
+        notes.report(&mut report);
+        let messages = report.notes.into_iter().map(|note| match note {
+            Note::Log { message, level, .. } => format!("{level:?} {message}"),
+            other => format!("{other:?}"),
+        });
+        (messages.collect(), report.notes_dropped)
+    }
+
+    #[test]
+    fn what_goes_beyond_the_bound_is_counted_and_not_kept() {
+        let mut notes = Notes::new(1000);
+        for _ in 0..10_000 {
+            notes.push(Note::SpanAttribute { key: String::new(), value: String::new() });
+        }
+        let (kept, dropped) = reported(notes);
+        assert_eq!((kept.len(), dropped), (15, 9985));
+    }
+
+    #[test]
+    fn a_flood_of_log_lines_does_not_hide_a_measurement() {
+        let mut notes = Notes::new(200);
+        for _ in 0..10 {
+            notes.write(Stream::Stdout, b"a line\n");
+        }
+        notes.push(Note::Measure { metric: "m".into(), value: 1.0, labels: Vec::new() });
+        let (kept, _) = reported(notes);
+        assert!(kept.last().is_some_and(|note| note.starts_with("Measure")), "{kept:?}");
+    }
+
+    #[test]
+    fn standard_streams_become_log_lines_even_without_a_last_newline() {
+        let mut notes = Notes::new(10_000);
+        notes.write(Stream::Stdout, b"one\ntw");
+        notes.write(Stream::Stderr, b"\xff!\n\n");
+        notes.write(Stream::Stdout, b"o");
+        assert_eq!(reported(notes).0, ["Info one", "Warn \u{fffd}!", "Info two"]);
+    }
+
+    #[test]
+    fn a_line_without_an_end_does_not_grow_in_the_host() {
+        let mut notes = Notes::new(100_000);
+        for _ in 0..1000 {
+            notes.write(Stream::Stdout, &[b'x'; LINE]);
+            assert!(notes.stdout.capacity() <= 2 * LINE);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Who is live: a map from plugin names to their logic with one writer and many readers, where a reader never waits and
+//! keeps what it read for as long as its call runs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use windlass_core::ids::PluginName;
+
+type Live<T> = HashMap<PluginName, Arc<T>>;
+
+/// The readers' side. Cloning it is cheap.
+pub struct Registry<T>(Arc<ArcSwap<Live<T>>>);
+
+impl<T> Clone for Registry<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Registry<T> {
+    /// What is live under this name now. What is published later does not change it.
+    pub fn get(&self, name: &PluginName) -> Option<Arc<T>> {
+        self.0.load().get(name).cloned()
+    }
+
+    /// The names of all that is live, in order.
+    pub fn names(&self) -> Vec<PluginName> {
+        let mut names: Vec<_> = self.0.load().keys().cloned().collect();
+        names.sort();
+        names
+    }
+}
+
+/// The only writer: it cannot be cloned, and its methods want it exclusively.
+pub struct Publisher<T>(Registry<T>);
+
+impl<T> Publisher<T> {
+    /// An empty registry and its writer.
+    #[expect(clippy::new_without_default, reason = "a second writer should not appear by accident")]
+    pub fn new() -> Self {
+        Self(Registry(Arc::new(ArcSwap::from_pointee(HashMap::new()))))
+    }
+
+    /// A reader.
+    pub fn registry(&self) -> Registry<T> {
+        self.0.clone()
+    }
+
+    /// Makes this live, and returns what was live before.
+    pub fn publish(&mut self, name: PluginName, logic: Arc<T>) -> Option<Arc<T>> {
+        let mut next = Live::clone(&self.0.0.load());
+        let before = next.insert(name, logic);
+        self.0.0.store(Arc::new(next));
+        before
+    }
+
+    /// Ends its life; calls that run keep it until they are done.
+    pub fn retract(&mut self, name: &PluginName) -> Option<Arc<T>> {
+        let mut next = Live::clone(&self.0.0.load());
+        let before = next.remove(name);
+        self.0.0.store(Arc::new(next));
+        before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_keeps_what_it_read_while_something_newer_goes_live() {
+        let echo: PluginName = "echo".parse().unwrap();
+        let mut publisher = Publisher::new();
+        let registry = publisher.registry();
+        assert!(registry.get(&echo).is_none());
+        publisher.publish(echo.clone(), Arc::new("old"));
+        let held = registry.get(&echo).unwrap();
+        assert_eq!(publisher.publish(echo.clone(), Arc::new("new")).as_deref(), Some(&"old"));
+        assert_eq!((*held, *registry.get(&echo).unwrap()), ("old", "new"));
+        assert_eq!(registry.names(), std::slice::from_ref(&echo));
+        publisher.retract(&echo);
+        assert!(registry.clone().get(&echo).is_none());
+    }
+}

@@ -1,0 +1,123 @@
+//! The epoch ticker: one thread that interrupts guests every few milliseconds while calls run, and sleeps otherwise.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use wasmtime::Engine;
+
+/// How late a deadline may be noticed. Each tick costs a running guest one call into the host.
+const TICK: Duration = Duration::from_millis(5);
+
+/// Ticks without a call before the thread goes to sleep: a busy host must not pay a wake-up for every call.
+const LINGER: u32 = 20;
+
+/// Ticks the epochs of some engines while calls run.
+pub(crate) struct Ticker {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    running: AtomicUsize,
+    asleep: AtomicBool,
+    stop: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.stop.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// While it lives, epochs tick.
+pub(crate) struct Running<'a>(&'a Shared);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Ticker {
+    pub(crate) fn start(engines: Vec<Engine>) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let thread = std::thread::Builder::new()
+            .name("epoch".to_owned())
+            // It only counts; the default of 2 MiB is reserved for nothing.
+            .stack_size(64 * 1024)
+            .spawn({
+                let shared = Arc::clone(&shared);
+                move || run(&shared, &engines)
+            })?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Announces a call.
+    pub(crate) fn enter(&self) -> Running<'_> {
+        self.shared.running.fetch_add(1, Ordering::SeqCst);
+        // The ticker sets `asleep` before it looks at `running` for the last time: one of the two sees the other.
+        if self.shared.asleep.load(Ordering::SeqCst) {
+            // It holds the lock until it waits, so that this cannot fall between its look and its sleep.
+            drop(self.shared.lock());
+            self.shared.wake.notify_one();
+        }
+        Running(&self.shared)
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        *self.shared.lock() = true;
+        self.shared.wake.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // It cannot panic; and if it did, there is nobody left to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(shared: &Shared, engines: &[Engine]) {
+    let mut quiet = 0;
+    let mut stop = shared.lock();
+    while !*stop {
+        if quiet >= LINGER {
+            shared.asleep.store(true, Ordering::SeqCst);
+            while shared.running.load(Ordering::SeqCst) == 0 && !*stop {
+                stop = shared.wake.wait(stop).unwrap_or_else(PoisonError::into_inner);
+            }
+            shared.asleep.store(false, Ordering::SeqCst);
+            quiet = 0;
+        } else {
+            (stop, _) = shared.wake.wait_timeout(stop, TICK).unwrap_or_else(PoisonError::into_inner);
+            engines.iter().for_each(Engine::increment_epoch);
+            quiet = if shared.running.load(Ordering::SeqCst) == 0 { quiet + 1 } else { 0 };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Waits until the thread says so itself, however slow the machine is.
+    fn until(what: impl Fn() -> bool) {
+        while !what() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn the_ticker_sleeps_when_no_call_runs_and_wakes_for_the_next() {
+        let ticker = Ticker::start(Vec::new()).unwrap();
+        for _ in 0..3 {
+            until(|| ticker.shared.asleep.load(Ordering::SeqCst));
+            let running = ticker.enter();
+            until(|| !ticker.shared.asleep.load(Ordering::SeqCst));
+            drop(running);
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! WASI 0.2 as the contract grants it: enough for the runtimes of languages to start, repeatable, and nothing that
+//! reaches outside. No call ever blocks, so that no thread does and nobody needs an asynchronous runtime.
+//!
+//! The interfaces' types and linking are those of wasmtime-wasi. Its implementations are not used but for the file
+//! system's types: they block on tokio, read the host's clocks and seed from the host's entropy.
+
+mod io;
+
+use std::time::SystemTime;
+
+use chacha20::ChaCha20Rng;
+use chacha20::rand_core::{Rng as _, SeedableRng as _};
+use wasmtime::bail;
+use wasmtime::component::{HasSelf, Linker, Resource, ResourceTable, ResourceType};
+use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemCtx, WasiFilesystemCtxView};
+use wasmtime_wasi::p2::bindings::sync::{filesystem::types as filesystem_types, io as wasi_io};
+use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem, random};
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable};
+
+use crate::notes::{Notes, Stream};
+
+/// Interfaces that [`add_to_linker`] serves, in the version that it serves.
+pub(crate) const SERVED: &[&str] = &[
+    "wasi:cli/environment@0.2.12",
+    "wasi:cli/exit@0.2.12",
+    "wasi:cli/stderr@0.2.12",
+    "wasi:cli/stdin@0.2.12",
+    "wasi:cli/stdout@0.2.12",
+    "wasi:cli/terminal-input@0.2.12",
+    "wasi:cli/terminal-output@0.2.12",
+    "wasi:cli/terminal-stderr@0.2.12",
+    "wasi:cli/terminal-stdin@0.2.12",
+    "wasi:cli/terminal-stdout@0.2.12",
+    "wasi:clocks/monotonic-clock@0.2.12",
+    "wasi:clocks/wall-clock@0.2.12",
+    "wasi:filesystem/preopens@0.2.12",
+    "wasi:filesystem/types@0.2.12",
+    "wasi:io/error@0.2.12",
+    "wasi:io/poll@0.2.12",
+    "wasi:io/streams@0.2.12",
+    "wasi:random/insecure-seed@0.2.12",
+    "wasi:random/insecure@0.2.12",
+    "wasi:random/random@0.2.12",
+];
+
+/// The type behind a resource of a served interface, for interfaces that are not served but use it.
+pub(crate) fn resource(name: &str) -> Option<ResourceType> {
+    Some(match name {
+        "pollable" => ResourceType::host::<DynPollable>(),
+        "input-stream" => ResourceType::host::<DynInputStream>(),
+        "output-stream" => ResourceType::host::<DynOutputStream>(),
+        "error" => ResourceType::host::<wasi_io::error::Error>(),
+        "descriptor" => ResourceType::host::<filesystem_types::Descriptor>(),
+        _ => return None,
+    })
+}
+
+/// Handles that a guest may hold at a time: each costs the host some memory.
+const HANDLES: u32 = 4096;
+
+/// Random bytes of one call; more is a mistake or an attempt to fill the host.
+const RANDOM_BYTES: u64 = 1024 * 1024;
+
+/// How far a look at the monotonic clock moves it, so that a loop that waits for it ends.
+const LOOK: u64 = 1000;
+
+/// The guest ended itself.
+#[derive(Debug, thiserror::Error)]
+#[error("exit")]
+pub(crate) struct Exit;
+
+/// WASI's state of one call.
+pub(crate) struct Wasi {
+    pub(crate) notes: Notes,
+    /// Whether the guest read the wall clock.
+    pub(crate) impure: bool,
+    random: ChaCha20Rng,
+    /// The monotonic clock, in nanoseconds.
+    now: u64,
+    handles: u32,
+    timers: io::Timers,
+    // Both stay empty: without a preopened folder there is no descriptor to call anything on.
+    filesystem: WasiFilesystemCtx,
+    table: ResourceTable,
+}
+
+impl Wasi {
+    pub(crate) fn new(notes: Notes, seed: [u8; 32]) -> Self {
+        Self {
+            notes,
+            impure: false,
+            random: ChaCha20Rng::from_seed(seed),
+            now: 0,
+            handles: 0,
+            timers: io::Timers::default(),
+            filesystem: WasiFilesystemCtx::default(),
+            table: ResourceTable::new(),
+        }
+    }
+
+    /// Hands out a resource. What it is, its number says: there is nothing to keep.
+    fn hand_out<R: 'static>(&mut self, number: u32) -> wasmtime::Result<Resource<R>> {
+        self.count_handle()?;
+        Ok(Resource::new_own(number))
+    }
+
+    fn count_handle(&mut self) -> wasmtime::Result<()> {
+        if self.handles >= HANDLES {
+            bail!("more than {HANDLES} WASI resources at a time");
+        }
+        self.handles += 1;
+        Ok(())
+    }
+
+    fn take_back(&mut self) {
+        self.handles = self.handles.saturating_sub(1);
+    }
+
+    fn random_bytes(&mut self, len: u64) -> wasmtime::Result<Vec<u8>> {
+        if len > RANDOM_BYTES {
+            bail!("{len} random bytes wanted, more than {RANDOM_BYTES} at a time");
+        }
+        let mut bytes = vec![0; usize::try_from(len)?];
+        self.random.fill_bytes(&mut bytes);
+        Ok(bytes)
+    }
+}
+
+/// Serves all of [`SERVED`].
+pub(crate) fn add_to_linker<T: AsMut<Wasi> + Send + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+    type Own = HasSelf<Wasi>;
+    let wasi = <T as AsMut<Wasi>>::as_mut;
+    cli::environment::add_to_linker::<T, Own>(linker, wasi)?;
+    cli::exit::add_to_linker::<T, Own>(linker, wasi)?;
+    cli::stderr::add_to_linker::<T, Own>(linker, wasi)?;
+    cli::stdin::add_to_linker::<T, Own>(linker, wasi)?;
+    cli::stdout::add_to_linker::<T, Own>(linker, wasi)?;
+    cli::terminal_input::add_to_linker::<T, Own>(linker, wasi)?;
+    cli::terminal_output::add_to_linker::<T, Own>(linker, wasi)?;
+    cli::terminal_stderr::add_to_linker::<T, Own>(linker, wasi)?;
+    cli::terminal_stdin::add_to_linker::<T, Own>(linker, wasi)?;
+    cli::terminal_stdout::add_to_linker::<T, Own>(linker, wasi)?;
+    clocks::monotonic_clock::add_to_linker::<T, Own>(linker, wasi)?;
+    clocks::wall_clock::add_to_linker::<T, Own>(linker, wasi)?;
+    wasi_io::error::add_to_linker::<T, Own>(linker, wasi)?;
+    wasi_io::poll::add_to_linker::<T, Own>(linker, wasi)?;
+    wasi_io::streams::add_to_linker::<T, Own>(linker, wasi)?;
+    random::insecure::add_to_linker::<T, Own>(linker, wasi)?;
+    random::insecure_seed::add_to_linker::<T, Own>(linker, wasi)?;
+    random::random::add_to_linker::<T, Own>(linker, wasi)?;
+    filesystem::preopens::add_to_linker::<T, WasiFilesystem>(linker, files)?;
+    filesystem_types::add_to_linker::<T, WasiFilesystem>(linker, files)?;
+    Ok(())
+}
+
+fn files<T: AsMut<Wasi>>(state: &mut T) -> WasiFilesystemCtxView<'_> {
+    let wasi = state.as_mut();
+    WasiFilesystemCtxView { ctx: &mut wasi.filesystem, table: &mut wasi.table }
+}
+
+impl clocks::monotonic_clock::Host for Wasi {
+    fn now(&mut self) -> wasmtime::Result<u64> {
+        self.now = self.now.saturating_add(LOOK);
+        Ok(self.now)
+    }
+
+    fn resolution(&mut self) -> wasmtime::Result<u64> {
+        Ok(LOOK)
+    }
+
+    fn subscribe_instant(&mut self, when: u64) -> wasmtime::Result<Resource<DynPollable>> {
+        self.subscribe_timer(when)
+    }
+
+    fn subscribe_duration(&mut self, duration: u64) -> wasmtime::Result<Resource<DynPollable>> {
+        self.subscribe_timer(self.now.saturating_add(duration))
+    }
+}
+
+impl clocks::wall_clock::Host for Wasi {
+    fn now(&mut self) -> wasmtime::Result<clocks::wall_clock::Datetime> {
+        self.impure = true;
+        // A host whose clock stands before 1970 has other worries than this answer.
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Ok(clocks::wall_clock::Datetime { seconds: now.as_secs(), nanoseconds: now.subsec_nanos() })
+    }
+
+    fn resolution(&mut self) -> wasmtime::Result<clocks::wall_clock::Datetime> {
+        Ok(clocks::wall_clock::Datetime { seconds: 0, nanoseconds: 1000 })
+    }
+}
+
+impl random::random::Host for Wasi {
+    fn get_random_bytes(&mut self, len: u64) -> wasmtime::Result<Vec<u8>> {
+        self.random_bytes(len)
+    }
+
+    fn get_random_u64(&mut self) -> wasmtime::Result<u64> {
+        Ok(self.random.next_u64())
+    }
+}
+
+impl random::insecure::Host for Wasi {
+    fn get_insecure_random_bytes(&mut self, len: u64) -> wasmtime::Result<Vec<u8>> {
+        self.random_bytes(len)
+    }
+
+    fn get_insecure_random_u64(&mut self) -> wasmtime::Result<u64> {
+        Ok(self.random.next_u64())
+    }
+}
+
+impl random::insecure_seed::Host for Wasi {
+    fn insecure_seed(&mut self) -> wasmtime::Result<(u64, u64)> {
+        Ok((self.random.next_u64(), self.random.next_u64()))
+    }
+}
+
+impl cli::environment::Host for Wasi {
+    fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
+        Ok(Vec::new())
+    }
+
+    fn get_arguments(&mut self) -> wasmtime::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    fn initial_cwd(&mut self) -> wasmtime::Result<Option<String>> {
+        Ok(None)
+    }
+}
+
+impl cli::exit::Host for Wasi {
+    fn exit(&mut self, _status: Result<(), ()>) -> wasmtime::Result<()> {
+        Err(Exit.into())
+    }
+
+    fn exit_with_code(&mut self, _status: u8) -> wasmtime::Result<()> {
+        Err(Exit.into())
+    }
+}
+
+impl cli::stdin::Host for Wasi {
+    fn get_stdin(&mut self) -> wasmtime::Result<Resource<DynInputStream>> {
+        self.hand_out(0)
+    }
+}
+
+impl cli::stdout::Host for Wasi {
+    fn get_stdout(&mut self) -> wasmtime::Result<Resource<DynOutputStream>> {
+        self.hand_out(io::output_number(Stream::Stdout))
+    }
+}
+
+impl cli::stderr::Host for Wasi {
+    fn get_stderr(&mut self) -> wasmtime::Result<Resource<DynOutputStream>> {
+        self.hand_out(io::output_number(Stream::Stderr))
+    }
+}
+
+impl cli::terminal_input::Host for Wasi {}
+impl cli::terminal_input::HostTerminalInput for Wasi {
+    fn drop(&mut self, _: Resource<cli::terminal_input::TerminalInput>) -> wasmtime::Result<()> {
+        Ok(())
+    }
+}
+
+impl cli::terminal_output::Host for Wasi {}
+impl cli::terminal_output::HostTerminalOutput for Wasi {
+    fn drop(&mut self, _: Resource<cli::terminal_output::TerminalOutput>) -> wasmtime::Result<()> {
+        Ok(())
+    }
+}
+
+impl cli::terminal_stdin::Host for Wasi {
+    fn get_terminal_stdin(&mut self) -> wasmtime::Result<Option<Resource<cli::terminal_stdin::TerminalInput>>> {
+        Ok(None)
+    }
+}
+
+impl cli::terminal_stdout::Host for Wasi {
+    fn get_terminal_stdout(&mut self) -> wasmtime::Result<Option<Resource<cli::terminal_stdout::TerminalOutput>>> {
+        Ok(None)
+    }
+}
+
+impl cli::terminal_stderr::Host for Wasi {
+    fn get_terminal_stderr(&mut self) -> wasmtime::Result<Option<Resource<cli::terminal_stderr::TerminalOutput>>> {
+        Ok(None)
+    }
+}

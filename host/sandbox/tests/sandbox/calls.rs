@@ -1,0 +1,272 @@
+//! What a guest can do to its own call, and to nothing else.
+
+use std::time::{Duration, Instant};
+
+use windlass_core::contract::{CallFailure, Failure, Limits, Note, Observed, Related, Request, Response};
+use windlass_core::ids::Gvk;
+use windlass_sandbox::{Options, Sandbox};
+
+use crate::guest::Guest;
+use crate::{MIB, limits, load, options, reconcile, request};
+
+fn failure_of(reconcile_body: &str, limits: &Limits) -> CallFailure {
+    reconcile(&load(&Guest::doing(reconcile_body)), limits).0.unwrap_err()
+}
+
+fn soon() -> Limits {
+    Limits { deadline: Duration::from_millis(50), ..Limits::default() }
+}
+
+/// Answers with the parent as status.
+const ECHO: &str = "(i32.store8 (i32.const 1040) (i32.const 1))
+    (i32.store (i32.const 1044) (local.get $parent))
+    (i32.store (i32.const 1048) (local.get $parent_len))";
+
+#[test]
+fn a_plugin_that_wants_nothing_answers_with_nothing() {
+    let component = load(&Guest::doing(""));
+    assert_eq!(component.descriptor().name, "");
+    assert!(component.is_pooled());
+    let (answer, report) = reconcile(&component, &limits());
+    assert_eq!(answer, Ok(Ok(Response::default())));
+    assert_eq!((report.request_bytes, report.impure, report.memory_peak), (2, false, 2 * 64 * 1024));
+}
+
+#[test]
+fn the_parent_reaches_the_guest_and_comes_back() {
+    let component = load(&Guest::doing(ECHO));
+    for parent in [&b"{\"a\":1}"[..], &vec![b'x'; 3_000_000]] {
+        let (answer, report) = component.reconcile(&request(parent), &limits(), [0; 32]);
+        assert_eq!(answer.unwrap().unwrap().status.as_deref(), Some(parent));
+        assert_eq!(report.response_bytes, parent.len() as u64);
+    }
+}
+
+#[test]
+fn children_and_related_objects_reach_the_guest_in_order() {
+    let observed = |kind: &str, name: &str| Observed {
+        kind: Gvk::from_api_version("apps/v1", kind),
+        namespace: Some("ns".into()),
+        name: name.into(),
+        object: name.as_bytes().into(),
+    };
+    // An observed object has 44 bytes: its kind's api-version at 0, name at 8, object at 36.
+    let component = load(&Guest::doing(
+        "(i32.store8 (i32.const 1040) (i32.const 1))
+         (local.set $a (i32.load (i32.add (local.get 5) (i32.const 8))))
+         (i32.store (i32.const 1044) (i32.load (local.get $a)))
+         (i32.store (i32.const 1048) (i32.const 7))
+         (i32.store (i32.const 1032) (i32.add (local.get 3) (i32.const 80)))
+         (i32.store (i32.const 1036) (i32.const 1))",
+    ));
+    let request = Request {
+        children: vec![observed("Deployment", "one"), observed("Deployment", "two")],
+        related: vec![Related { id: "r".into(), objects: vec![observed("ReplicaSet", "three")] }],
+        ..request(b"{}")
+    };
+    let response = component.reconcile(&request, &limits(), [0; 32]).0.unwrap().unwrap();
+    // The second child's object, and the api-version of the related object.
+    assert_eq!(response.children, [b"two"]);
+    assert_eq!(response.status.as_deref(), Some(&b"apps/v1"[..]));
+}
+
+#[test]
+fn an_endless_loop_ends_at_its_deadline() {
+    let begun = Instant::now();
+    assert_eq!(failure_of("(loop (br 0))", &soon()), CallFailure::Deadline { limit: soon().deadline });
+    assert!(begun.elapsed() >= soon().deadline);
+}
+
+#[test]
+fn an_endless_loop_of_host_calls_ends_at_its_deadline_and_fills_nothing() {
+    let guest = Guest {
+        imports: r#"(import "windlass:plugin/host@0.1.0" "span-attribute" (func $say (param i32 i32 i32 i32)))"#,
+        reconcile: "(loop (call $say (i32.const 0) (i32.const 9) (i32.const 0) (i32.const 9)) (br 0))",
+        ..Guest::default()
+    };
+    let (answer, report) = reconcile(&load(&guest.component()), &soon());
+    assert_eq!(answer, Err(CallFailure::Deadline { limit: soon().deadline }));
+    assert!(report.notes.len() <= 1024 && report.notes_dropped > 0, "{} notes", report.notes.len());
+}
+
+#[test]
+fn a_trap_says_what_and_where() {
+    let guest = Guest {
+        fields: "(func $deep unreachable) (func $deeper (call $deep)) (func $deepest (call $deeper))",
+        reconcile: "(call $deepest)",
+        ..Guest::default()
+    };
+    let failure = reconcile(&load(&guest.component()), &limits()).0.unwrap_err();
+    let message = "wasm `unreachable` instruction executed in deep < deeper < deepest".to_owned();
+    assert_eq!(failure, CallFailure::Trap { message });
+}
+
+#[test]
+fn a_division_by_zero_is_a_trap() {
+    let failure = failure_of("(drop (i32.div_u (i32.const 1) (i32.const 0)))", &limits());
+    assert!(
+        matches!(&failure, CallFailure::Trap { message } if message.starts_with("integer divide by zero")),
+        "{failure}"
+    );
+}
+
+#[test]
+fn endless_recursion_is_a_stack_overflow() {
+    let guest = Guest { fields: "(func $down (call $down))", reconcile: "(call $down)", ..Guest::default() };
+    assert_eq!(reconcile(&load(&guest.component()), &limits()).0, Err(CallFailure::StackOverflow));
+}
+
+const GREEDY: &str = "(loop (br_if 0 (i32.ne (memory.grow (i32.const 16)) (i32.const -1))))";
+
+#[test]
+fn a_memory_bomb_fails_as_memory_even_if_the_guest_aborts_by_itself() {
+    let failure = failure_of(&format!("{GREEDY} unreachable"), &limits());
+    assert_eq!(failure, CallFailure::Memory { limit: 64 * MIB });
+}
+
+#[test]
+fn a_guest_that_copes_without_the_memory_may_answer() {
+    let (answer, report) = reconcile(&load(&Guest::doing(GREEDY)), &limits());
+    assert_eq!(answer, Ok(Ok(Response::default())));
+    assert!(report.memory_peak > 60 * MIB && report.memory_peak <= 64 * MIB, "{}", report.memory_peak);
+}
+
+#[test]
+fn a_memory_larger_than_the_limit_from_the_start_fails_as_memory() {
+    let limit = 64 * 1024;
+    let failure = failure_of("", &Limits { memory: limit, ..limits() });
+    assert_eq!(failure, CallFailure::Memory { limit });
+}
+
+#[test]
+fn a_table_bomb_is_refused() {
+    let guest = Guest {
+        fields: "(table $t 1 funcref)",
+        reconcile: "(loop (br_if 0 (i32.ne (table.grow $t (ref.null func) (i32.const 100000)) (i32.const -1))))",
+        ..Guest::default()
+    };
+    assert_eq!(reconcile(&load(&guest.component()), &limits()).0, Ok(Ok(Response::default())));
+}
+
+#[test]
+fn a_child_of_100_mb_is_too_large_an_answer() {
+    let failure = failure_of(
+        "(drop (memory.grow (i32.const 1700)))
+         (i32.store (i32.const 1032) (i32.const 2048)) (i32.store (i32.const 1036) (i32.const 1))
+         (i32.store (i32.const 2048) (i32.const 0)) (i32.store (i32.const 2052) (i32.const 104857600))",
+        &Limits { memory: 256 * MIB, ..limits() },
+    );
+    assert_eq!(failure, CallFailure::ResponseTooLarge { limit: 4 * MIB });
+}
+
+#[test]
+fn children_that_alias_one_region_are_counted_as_often_as_they_are_named() {
+    // 4096 children, each the same 64 KiB: 256 MiB for the host.
+    let failure = failure_of(
+        "(local.set $a (i32.const 65536))
+         (drop (memory.grow (i32.const 1)))
+         (loop
+           (i32.store (local.get $a) (i32.const 0))
+           (i32.store (i32.add (local.get $a) (i32.const 4)) (i32.const 65536))
+           (local.set $a (i32.add (local.get $a) (i32.const 8)))
+           (br_if 0 (i32.lt_u (local.get $a) (i32.const 98304))))
+         (i32.store (i32.const 1032) (i32.const 65536)) (i32.store (i32.const 1036) (i32.const 4096))",
+        &limits(),
+    );
+    assert_eq!(failure, CallFailure::ResponseTooLarge { limit: 4 * MIB });
+}
+
+#[test]
+fn an_answer_just_over_the_limit_is_too_large_too() {
+    let component = load(&Guest::doing(ECHO));
+    let limits = Limits { response_bytes: 9, ..limits() };
+    assert!(component.reconcile(&request(&[b'x'; 9]), &limits, [0; 32]).0.is_ok());
+    let answer = component.reconcile(&request(&[b'x'; 10]), &limits, [0; 32]).0;
+    assert_eq!(answer, Err(CallFailure::ResponseTooLarge { limit: 9 }));
+}
+
+#[test]
+fn a_request_over_the_limit_never_reaches_the_guest() {
+    let limits = Limits { request_bytes: 9, ..limits() };
+    let answer = load(&Guest::doing("unreachable")).reconcile(&request(&[b'x'; 10]), &limits, [0; 32]).0;
+    assert_eq!(answer, Err(CallFailure::RequestTooLarge { size: 10, limit: 9 }));
+}
+
+#[test]
+fn an_answer_outside_the_guests_memory_is_malformed() {
+    let failure = failure_of(
+        "(i32.store (i32.const 1032) (i32.const 0x7fff0000)) (i32.store (i32.const 1036) (i32.const 1))",
+        &limits(),
+    );
+    assert!(matches!(failure, CallFailure::Malformed { .. }), "{failure}");
+}
+
+/// `err(failed(…))` with this many bytes of the message at 2048.
+const FAILED: &str = "(i32.store8 (i32.const 1024) (i32.const 1)) (i32.store8 (i32.const 1032) (i32.const 2))
+    (i32.store (i32.const 1040) (i32.const 2048)) (i32.store (i32.const 1044) (i32.const 4))";
+
+#[test]
+fn the_plugins_own_failure_is_an_answer() {
+    let guest = Guest { fields: r#"(data (i32.const 2048) "oops")"#, reconcile: FAILED, ..Guest::default() };
+    assert_eq!(reconcile(&load(&guest.component()), &limits()).0, Ok(Err(Failure::Failed("oops".into()))));
+}
+
+#[test]
+fn text_that_is_not_utf8_is_malformed() {
+    let guest = Guest { fields: r#"(data (i32.const 2048) "\ff\fe\fd\fc")"#, reconcile: FAILED, ..Guest::default() };
+    let failure = reconcile(&load(&guest.component()), &limits()).0.unwrap_err();
+    assert!(matches!(&failure, CallFailure::Malformed { message } if message.contains("utf-8")), "{failure}");
+}
+
+#[test]
+fn notes_keep_their_order_and_fields() {
+    let guest = Guest {
+        imports: r#"(import "windlass:plugin/host@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
+            (import "windlass:plugin/host@0.1.0" "measure" (func $measure (param i32 i32 f64 i32 i32)))"#,
+        fields: r#"(data (i32.const 2048) "hello")"#,
+        reconcile: "(call $measure (i32.const 2048) (i32.const 4) (f64.const 1.5) (i32.const 0) (i32.const 0))
+            (call $log (i32.const 3) (i32.const 2048) (i32.const 5) (i32.const 0) (i32.const 0)) unreachable",
+        ..Guest::default()
+    };
+    let (_, report) = reconcile(&load(&guest.component()), &limits());
+    let measure = Note::Measure { metric: "hell".into(), value: 1.5, labels: vec![] };
+    let level = windlass_core::contract::Level::Warn;
+    assert_eq!(report.notes, [measure, Note::Log { level, message: "hello".into(), fields: vec![] }]);
+}
+
+#[test]
+fn no_call_sees_what_the_one_before_left() {
+    let component = load(&Guest::doing(
+        "(i32.store8 (i32.const 1088) (i32.load8_u (i32.const 4096)))
+         (i32.store8 (i32.const 4096) (i32.const 1))",
+    ));
+    for _ in 0..100 {
+        assert!(!reconcile(&component, &limits()).0.unwrap().unwrap().finalized);
+    }
+}
+
+#[test]
+fn a_component_that_does_not_fit_the_pool_runs_on_demand() {
+    let guest = Guest { fields: "(memory 1) (memory 1)", reconcile: ECHO, ..Guest::default() };
+    let component = load(&guest.component());
+    assert!(!component.is_pooled());
+    assert_eq!(reconcile(&component, &limits()).0.unwrap().unwrap().status.as_deref(), Some(&b"{}"[..]));
+}
+
+#[test]
+fn calls_beyond_the_pools_slots_run_on_demand_instead_of_failing() {
+    let cache = tempfile::TempDir::new().unwrap();
+    let sandbox = Sandbox::new(Options { call_slots: 1, ..options(&cache) }).unwrap();
+    let looping = sandbox.load(&Guest::doing("(loop (br 0))")).unwrap();
+    let quick = sandbox.load(&Guest::doing(ECHO)).unwrap();
+    let limits = Limits { deadline: Duration::from_secs(1), ..limits() };
+    std::thread::scope(|scope| {
+        let loops: Vec<_> = (0..3).map(|_| scope.spawn(|| reconcile(&looping, &limits).0)).collect();
+        while !loops.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            assert!(reconcile(&quick, &crate::limits()).0.is_ok());
+        }
+        for call in loops {
+            assert_eq!(call.join().unwrap(), Err(CallFailure::Deadline { limit: limits.deadline }));
+        }
+    });
+}

@@ -1,0 +1,215 @@
+//! From bytes to a component: what is refused and why, the compiling child, the cache.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use windlass_core::contract::{CallFailure, Limits, LoadFailure};
+use windlass_sandbox::{CacheError, Options, Sandbox, SandboxError};
+
+use crate::guest::{self, Guest};
+use crate::{SANDBOX, command, limits, options, reconcile};
+
+fn refusal(bytes: &[u8]) -> LoadFailure {
+    SANDBOX.0.load(bytes).err().expect("refused")
+}
+
+fn message(failure: LoadFailure) -> String {
+    match failure {
+        LoadFailure::NotAComponent { message } => message,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn what_is_no_component_is_named_for_what_it_is() {
+    let core = wat::parse_str("(module)").unwrap();
+    assert!(message(refusal(&core)).contains("wasm-tools component new"));
+    for (bytes, what) in [
+        (&b""[..], "empty"),
+        (b"\x7fELF....", "native code"),
+        (b"\x1f\x8b....", "gzip"),
+        (b"\x28\xb5\x2f\xfd....", "zstd"),
+        (b"(component)", "text"),
+        (b"\0asm\x0e\0\x01\0", "unknown version"),
+        (b"hello", "not WebAssembly"),
+    ] {
+        let message = message(refusal(bytes));
+        assert!(message.contains(what), "{message}");
+    }
+}
+
+#[test]
+fn a_component_that_was_cut_off_is_called_damaged() {
+    let whole = Guest::doing("");
+    let message = message(refusal(&whole[..whole.len() / 2]));
+    assert!(message.contains("damaged or cut off"), "{message}");
+}
+
+#[test]
+fn a_component_that_is_damaged_inside_does_not_compile() {
+    let mut bytes = Guest::doing("");
+    let middle = bytes.windows(4).position(|window| window == b"\0asm").map(|_| bytes.len() / 3).unwrap();
+    bytes[middle..middle + 64].fill(0xff);
+    let failure = refusal(&bytes);
+    assert!(matches!(failure, LoadFailure::Compile { .. } | LoadFailure::NotAComponent { .. }), "{failure}");
+}
+
+#[test]
+fn a_component_of_another_world_is_refused_with_what_it_exports() {
+    assert_eq!(refusal(&guest::of_another_world()), LoadFailure::WrongContract { found: "run".into() });
+}
+
+#[test]
+fn a_component_over_the_limit_is_not_compiled() {
+    let cache = TempDir::new().unwrap();
+    let sandbox = Sandbox::new(Options { max_component_bytes: 100, ..options(&cache) }).unwrap();
+    let failure = sandbox.load(&[0; 101]).err().unwrap();
+    assert_eq!(failure, LoadFailure::TooLarge { size: 101, limit: 100 });
+}
+
+#[test]
+fn a_describe_that_fails_is_told_from_the_rest() {
+    let cache = TempDir::new().unwrap();
+    let describe = Limits { deadline: Duration::from_millis(50), ..limits() };
+    let sandbox = Sandbox::new(Options { describe, ..options(&cache) }).unwrap();
+    let late = LoadFailure::Describe(CallFailure::Deadline { limit: Duration::from_millis(50) });
+    let looping = Guest { describe: "(loop (br 0))", ..Guest::default() };
+    assert_eq!(sandbox.load(&looping.component()).err(), Some(late.clone()));
+    let start = Guest { fields: "(func $begin (loop (br 0))) (start $begin)", ..Guest::default() };
+    assert_eq!(sandbox.load(&start.component()).err(), Some(late));
+    let trap = Guest { describe: "unreachable", ..Guest::default() };
+    let failure = sandbox.load(&trap.component()).err().unwrap();
+    assert!(matches!(failure, LoadFailure::Describe(CallFailure::Trap { .. })), "{failure}");
+}
+
+fn compile_failure(compiler: windlass_sandbox::CompilerCommand, timeout: Duration) -> String {
+    let cache = TempDir::new().unwrap();
+    let sandbox = Sandbox::new(Options { compiler, compile_timeout: timeout, ..options(&cache) }).unwrap();
+    match sandbox.load(&Guest::doing("")).err().unwrap() {
+        LoadFailure::Compile { message } => message,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_compiler_that_takes_too_long_is_killed() {
+    let message = compile_failure(command("/bin/sh", &["-c", "exec sleep 1000"]), Duration::from_millis(100));
+    assert!(message.contains("longer than"), "{message}");
+}
+
+#[test]
+fn a_compiler_that_dies_takes_nobody_with_it_and_its_last_words_are_kept() {
+    let minute = Duration::from_mins(1);
+    let message = compile_failure(command("/bin/sh", &["-c", "echo no memory >&2; kill -9 $$"]), minute);
+    assert_eq!(message, "the compiler was ended by signal 9: no memory");
+    let message = compile_failure(command("/nowhere/compiler", &[]), minute);
+    assert!(message.contains("does not start"), "{message}");
+}
+
+#[test]
+fn a_compiler_that_gives_garbage_gives_no_component() {
+    let message = compile_failure(command("/bin/sh", &["-c", "cat"]), Duration::from_mins(1));
+    assert!(!message.is_empty());
+}
+
+#[test]
+fn the_child_sees_nothing_of_the_hosts_environment() {
+    let message = compile_failure(command("/bin/sh", &["-c", "export -p >&2; exit 1"]), Duration::from_mins(1));
+    assert!(!message.contains("PATH=") && !message.contains("HOME="), "{message}");
+}
+
+/// A cache with one compiled component, and a sandbox on it that cannot compile.
+fn filled() -> (TempDir, Vec<u8>, Options) {
+    let cache = TempDir::new().unwrap();
+    let bytes = Guest::doing("");
+    Sandbox::new(options(&cache)).unwrap().load(&bytes).unwrap();
+    let cannot = Options { compiler: command("/bin/false", &[]), ..options(&cache) };
+    (cache, bytes, cannot)
+}
+
+fn file(cache: &TempDir, end: &str) -> PathBuf {
+    let entries = fs::read_dir(cache.path().join("cache")).unwrap();
+    let mut found = entries.map(|entry| entry.unwrap().path()).filter(|path| path.to_str().unwrap().ends_with(end));
+    let file = found.next().unwrap();
+    assert!(found.next().is_none(), "nothing else is left in the cache");
+    file
+}
+
+#[test]
+fn a_component_that_is_in_the_cache_is_not_compiled_again() {
+    let (cache, bytes, cannot) = filled();
+    let component = Sandbox::new(cannot).unwrap().load(&bytes).unwrap();
+    assert!(reconcile(&component, &limits()).0.is_ok());
+    let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(cache.path().join("cache")), mode(file(&cache, ".cwasm"))), (0o700, 0o600));
+}
+
+#[test]
+fn a_compiled_file_that_was_changed_is_never_loaded_but_made_again() {
+    let (cache, bytes, cannot) = filled();
+    let path = file(&cache, ".cwasm");
+    let mut damaged = fs::read(&path).unwrap();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    fs::write(&path, &damaged).unwrap();
+    let failure = Sandbox::new(cannot).unwrap().load(&bytes).err().unwrap();
+    assert!(matches!(failure, LoadFailure::Compile { .. }), "{failure}");
+    assert!(!path.exists());
+    Sandbox::new(options(&cache)).unwrap().load(&bytes).unwrap();
+    assert_ne!(fs::read(&path).unwrap(), damaged);
+}
+
+#[test]
+fn a_compiled_file_of_unknown_origin_is_never_loaded() {
+    let (cache, bytes, cannot) = filled();
+    fs::remove_file(file(&cache, ".sha256")).unwrap();
+    assert!(Sandbox::new(cannot).unwrap().load(&bytes).is_err());
+
+    let (cache, bytes, cannot) = filled();
+    fs::set_permissions(file(&cache, ".cwasm"), fs::Permissions::from_mode(0o666)).unwrap();
+    assert!(Sandbox::new(cannot).unwrap().load(&bytes).is_err());
+
+    let (cache, bytes, cannot) = filled();
+    let elsewhere = cache.path().join("elsewhere");
+    fs::rename(file(&cache, ".cwasm"), &elsewhere).unwrap();
+    let link = file(&cache, ".sha256").with_extension("");
+    std::os::unix::fs::symlink(&elsewhere, link).unwrap();
+    assert!(Sandbox::new(cannot).unwrap().load(&bytes).is_err());
+}
+
+#[test]
+fn a_file_with_a_right_sum_that_is_no_compiled_component_is_compiled_again() {
+    let (cache, bytes, cannot) = filled();
+    let path = file(&cache, ".cwasm");
+    fs::write(&path, b"\x7fELF and nothing").unwrap();
+    let sum = windlass_core::digest::Digest::of(b"\x7fELF and nothing").hex();
+    fs::write(file(&cache, ".sha256"), sum).unwrap();
+    assert!(Sandbox::new(cannot).unwrap().load(&bytes).is_err());
+    Sandbox::new(options(&cache)).unwrap().load(&bytes).unwrap();
+}
+
+#[test]
+fn a_cache_folder_that_others_may_write_is_refused() {
+    let cache = TempDir::new().unwrap();
+    let folder = cache.path().join("cache");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    let error = Sandbox::new(options(&cache)).err().unwrap();
+    assert!(matches!(error, SandboxError::Cache(CacheError::NotPrivate { mode: 0o777, .. })), "{error}");
+    let private = cache.path().join("private");
+    fs::create_dir(&private).unwrap();
+    fs::remove_dir(&folder).unwrap();
+    std::os::unix::fs::symlink(private, &folder).unwrap();
+    assert!(Sandbox::new(options(&cache)).is_err(), "a link leads where its owner likes");
+}
+
+#[test]
+fn no_half_made_file_stays_after_a_failed_compilation() {
+    let cache = TempDir::new().unwrap();
+    let sandbox = Sandbox::new(options(&cache)).unwrap();
+    assert!(sandbox.load(&guest::of_another_world()).is_err());
+    assert_eq!(fs::read_dir(cache.path().join("cache")).unwrap().count(), 0);
+}

@@ -1,0 +1,57 @@
+//! The sandbox from outside: real components, a real compiling child.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod calls;
+mod guest;
+mod loading;
+mod wasi;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use windlass_core::contract::{Answer, CallFailure, CallReport, Limits, Phase, Request};
+use windlass_sandbox::{CompilerCommand, Component, Options, Sandbox};
+
+const MIB: u64 = 1024 * 1024;
+
+/// The example that cargo builds beside the tests.
+fn compile_child() -> CompilerCommand {
+    let test = std::env::current_exe().unwrap();
+    let exe = test.ancestors().nth(2).unwrap().join("examples/compile-child");
+    assert!(exe.exists(), "run `cargo build --examples -p windlass-sandbox` first: no {}", exe.display());
+    CompilerCommand { exe, args: Vec::new() }
+}
+
+fn command(exe: &str, args: &[&str]) -> CompilerCommand {
+    CompilerCommand { exe: PathBuf::from(exe), args: args.iter().map(OsString::from).collect() }
+}
+
+fn options(cache: &TempDir) -> Options {
+    Options { compiler: compile_child(), ..Options::new(cache.path().join("cache")) }
+}
+
+/// One sandbox for all tests that do not look at its cache.
+static SANDBOX: LazyLock<(Sandbox, TempDir)> = LazyLock::new(|| {
+    let cache = TempDir::new().unwrap();
+    (Sandbox::new(options(&cache)).unwrap(), cache)
+});
+
+fn load(bytes: &[u8]) -> Arc<Component> {
+    SANDBOX.0.load(bytes).unwrap()
+}
+
+fn request(parent: &[u8]) -> Request {
+    Request { phase: Phase::Sync, parent: parent.into(), children: Vec::new(), related: Vec::new(), config: None }
+}
+
+/// Generous for slow machines; what must end by itself ends long before.
+fn limits() -> Limits {
+    Limits { deadline: Duration::from_secs(20), ..Limits::default() }
+}
+
+fn reconcile(component: &Component, limits: &Limits) -> (Result<Answer, CallFailure>, CallReport) {
+    component.reconcile(&request(b"{}"), limits, [7; 32])
+}

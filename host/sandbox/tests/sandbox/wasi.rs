@@ -1,0 +1,136 @@
+//! What of WASI a guest gets.
+
+use std::time::{Duration, Instant};
+
+use windlass_core::contract::{CallFailure, CallReport, Note};
+
+use crate::guest::Guest;
+use crate::{limits, load, reconcile, request};
+
+#[test]
+fn a_sleep_of_a_year_returns_at_once_and_the_clock_has_moved() {
+    let guest = Guest {
+        imports: r#"(import "wasi:clocks/monotonic-clock@0.2.0" "now" (func $now (result i64)))
+            (import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-duration" (func $after (param i64) (result i32)))
+            (import "wasi:io/poll@0.2.0" "[method]pollable.block" (func $block (param i32)))
+            (import "wasi:io/poll@0.2.0" "[resource-drop]pollable" (func $drop (param i32)))"#,
+        // A year has some 3 * 10^16 ns.
+        reconcile: "(if (i64.ge_u (call $now) (i64.const 1000000)) (then unreachable))
+            (local.set $a (call $after (i64.const 31536000000000000)))
+            (call $block (local.get $a)) (call $drop (local.get $a))
+            (if (i64.lt_u (call $now) (i64.const 31536000000000000)) (then unreachable))",
+        ..Guest::default()
+    };
+    let begun = Instant::now();
+    let (answer, report) = reconcile(&load(&guest.component()), &limits());
+    assert!(answer.is_ok(), "{answer:?}");
+    assert!(!report.impure && begun.elapsed() < Duration::from_secs(15));
+}
+
+#[test]
+fn timers_without_end_do_not_fill_the_host() {
+    let guest = Guest {
+        imports: r#"(import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-duration" (func $after (param i64) (result i32)))"#,
+        reconcile: "(loop (drop (call $after (i64.const 1))) (br 0))",
+        ..Guest::default()
+    };
+    let failure = reconcile(&load(&guest.component()), &limits()).0.unwrap_err();
+    assert!(failure.to_string().contains("more than 4096 WASI resources"), "{failure}");
+}
+
+fn random() -> Guest<'static> {
+    Guest {
+        imports: r#"(import "wasi:random/random@0.2.0" "get-random-bytes" (func $random (param i64 i32)))"#,
+        reconcile: "(call $random (i64.const 32) (i32.const 2048))
+            (i32.store8 (i32.const 1040) (i32.const 1))
+            (i32.store (i32.const 1044) (i32.load (i32.const 2048))) (i32.store (i32.const 1048) (i32.load (i32.const 2052)))",
+        ..Guest::default()
+    }
+}
+
+#[test]
+fn random_depends_on_the_seed_and_on_nothing_else() {
+    let component = load(&random().component());
+    let with = |seed| {
+        let (answer, report) = component.reconcile(&request(b"{}"), &limits(), [seed; 32]);
+        assert!(!report.impure);
+        answer.unwrap().unwrap().status.unwrap()
+    };
+    assert_eq!(with(1), with(1));
+    assert_ne!(with(1), with(2));
+    assert_eq!(with(1).len(), 32);
+}
+
+#[test]
+fn the_wall_clock_tells_the_time_and_makes_the_call_impure() {
+    let guest = Guest {
+        imports: r#"(import "wasi:clocks/wall-clock@0.2.0" "now" (func $now (param i32)))"#,
+        // 2020-01-01.
+        reconcile: "(call $now (i32.const 2048))
+            (if (i64.lt_u (i64.load (i32.const 2048)) (i64.const 1577836800)) (then unreachable))",
+        ..Guest::default()
+    };
+    let (answer, report) = reconcile(&load(&guest.component()), &limits());
+    assert!(answer.is_ok() && report.impure, "{answer:?}");
+}
+
+#[test]
+fn exit_is_told_from_a_trap() {
+    let guest = Guest {
+        imports: r#"(import "wasi:cli/exit@0.2.0" "exit" (func $exit (param i32)))"#,
+        reconcile: "(call $exit (i32.const 0))",
+        ..Guest::default()
+    };
+    assert_eq!(reconcile(&load(&guest.component()), &limits()).0, Err(CallFailure::Exit));
+}
+
+#[test]
+fn what_is_printed_becomes_log_lines() {
+    let guest = Guest {
+        imports: r#"(import "wasi:cli/stdout@0.2.0" "get-stdout" (func $stdout (result i32)))
+            (import "wasi:io/streams@0.2.0" "[method]output-stream.blocking-write-and-flush"
+              (func $write (param i32 i32 i32 i32)))"#,
+        fields: r#"(data (i32.const 3000) "one\0atwo")"#,
+        reconcile: "(call $write (call $stdout) (i32.const 3000) (i32.const 7) (i32.const 2048))",
+        ..Guest::default()
+    };
+    let (answer, report) = reconcile(&load(&guest.component()), &limits());
+    assert!(answer.is_ok(), "{answer:?}");
+    assert_eq!(lines(&report), ["one", "two"]);
+}
+
+fn lines(report: &CallReport) -> Vec<&str> {
+    fn line(note: &Note) -> &str {
+        match note {
+            Note::Log { message, .. } => message,
+            other => panic!("{other:?}"),
+        }
+    }
+    report.notes.iter().map(line).collect()
+}
+
+#[test]
+fn an_import_that_nobody_serves_is_named_at_load_and_traps_when_called() {
+    let guest = Guest {
+        // With a resource of its own and one that it shares with a served interface.
+        imports: r#"(import "wasi:http/handler@0.2.0" "open" (func $open (param i32)))
+            (import "wasi:http/handler@0.2.0" "handle" (func $handle (param i32 i32)))
+            (import "wasi:cli/stdout@0.2.0" "get-stdout" (func $stdout (result i32)))"#,
+        reconcile: "(if (i32.gt_u (local.get $parent_len) (i32.const 2)) (then (call $open (i32.const 2048))))",
+        ..Guest::default()
+    };
+    let component = load(&guest.component());
+    assert_eq!(component.surface().unknown_imports, ["wasi:http/handler@0.2.0"]);
+    assert!(component.surface().imports.contains(&"wasi:cli/stdout@0.2.0".to_owned()));
+    assert_eq!(component.surface().contract, "0.1.0");
+    assert!(reconcile(&component, &limits()).0.is_ok());
+    let failure = component.reconcile(&request(b"{  }"), &limits(), [0; 32]).0;
+    assert_eq!(failure, Err(CallFailure::UnknownImport { name: "wasi:http/handler@0.2.0#open".into() }));
+}
+
+#[test]
+fn no_amount_of_random_bytes_fills_the_host() {
+    let guest = Guest { reconcile: "(call $random (i64.const 0x7fffffffffffffff) (i32.const 2048))", ..random() };
+    let failure = reconcile(&load(&guest.component()), &limits()).0.unwrap_err();
+    assert!(failure.to_string().contains("random bytes wanted"), "{failure}");
+}
