@@ -1,0 +1,291 @@
+//! The CustomResourceDefinition that a plugin brings along.
+
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use crate::{
+    Reconciler,
+    json::object,
+    schema::{self, Direction},
+};
+
+/// A custom kind. Its CustomResourceDefinition has a schema from the plugin's spec and status types, the status
+/// subresource, `observedGeneration` and `conditions` in the status, and the columns `Ready` and `Age`.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct CustomResource {
+    group: String,
+    version: String,
+    kind: String,
+    plural: String,
+    scope: &'static str,
+    short_names: Vec<String>,
+    categories: Vec<String>,
+    columns: Vec<Value>,
+    rules: Vec<Value>,
+    spec: Value,
+    status: Value,
+}
+
+impl CustomResource {
+    /// A kind whose objects live in namespaces: its group (`example.com`), version (`v1`) and name (`Greeting`).
+    pub fn namespaced<R>(group: &str, version: &str, kind: &str) -> Self
+    where
+        R: Reconciler<Spec: JsonSchema, Status: JsonSchema>,
+    {
+        Self::new::<R>(group, version, kind, "Namespaced")
+    }
+
+    /// A kind whose objects live in no namespace.
+    pub fn cluster_scoped<R>(group: &str, version: &str, kind: &str) -> Self
+    where
+        R: Reconciler<Spec: JsonSchema, Status: JsonSchema>,
+    {
+        Self::new::<R>(group, version, kind, "Cluster")
+    }
+
+    fn new<R>(group: &str, version: &str, kind: &str, scope: &'static str) -> Self
+    where
+        R: Reconciler<Spec: JsonSchema, Status: JsonSchema>,
+    {
+        Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            plural: plural(&kind.to_ascii_lowercase()),
+            scope,
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            columns: Vec::new(),
+            rules: Vec::new(),
+            spec: schema::of::<R::Spec>(Direction::Read),
+            status: schema::of::<R::Status>(Direction::Written),
+        }
+    }
+
+    /// The plural, where it is not the English one of the kind (`echo`, `echoes`; `policy`, `policies`).
+    pub fn plural(mut self, plural: &str) -> Self {
+        plural.clone_into(&mut self.plural);
+        self
+    }
+
+    /// A short name for kubectl.
+    pub fn short_name(mut self, name: &str) -> Self {
+        self.short_names.push(name.to_owned());
+        self
+    }
+
+    /// A group of kinds for kubectl: with category `all`, `kubectl get all` shows it.
+    pub fn category(mut self, category: &str) -> Self {
+        self.categories.push(category.to_owned());
+        self
+    }
+
+    /// A column of `kubectl get`: its title, its type (`integer`, `number`, `string`, `boolean`, `date`) and where it
+    /// is, as a JSON path. `Ready` (from the conditions) and `Age` are there by themselves; a column of one of these
+    /// names replaces it.
+    pub fn column(mut self, name: &str, kind: &str, path: &str) -> Self {
+        self.columns.push(column(name, kind, path));
+        self
+    }
+
+    /// A rule in CEL on the whole object (`self.metadata.name`, `self.spec`, `oldSelf`…), and what to tell who breaks
+    /// it. Rules on fields belong to the types: `#[schemars(extend("x-kubernetes-validations" = […]))]`.
+    pub fn rule(mut self, rule: &str, message: &str) -> Self {
+        self.rules
+            .push(object([("rule", rule.into()), ("message", message.into())]));
+        self
+    }
+
+    /// The CustomResourceDefinition.
+    pub fn definition(self) -> Value {
+        let mut names = object([
+            ("kind", self.kind.as_str().into()),
+            ("listKind", format!("{}List", self.kind).into()),
+            ("plural", self.plural.as_str().into()),
+            ("singular", self.kind.to_ascii_lowercase().into()),
+        ]);
+        set(&mut names, "shortNames", self.short_names.into());
+        set(&mut names, "categories", self.categories.into());
+
+        // A spec whose fields are all optional may be left out as a whole.
+        let required = if self.spec.get("required").is_some() {
+            vec!["spec"]
+        } else {
+            Vec::new()
+        };
+        let mut root = object([
+            ("type", "object".into()),
+            (
+                "properties",
+                object([("spec", self.spec), ("status", status(self.status))]),
+            ),
+        ]);
+        set(&mut root, "required", required.into());
+        set(&mut root, "x-kubernetes-validations", self.rules.into());
+
+        let version = object([
+            ("name", self.version.into()),
+            ("served", true.into()),
+            ("storage", true.into()),
+            ("subresources", object([("status", object([]))])),
+            ("additionalPrinterColumns", columns(self.columns).into()),
+            ("schema", object([("openAPIV3Schema", root)])),
+        ]);
+        object([
+            ("apiVersion", "apiextensions.k8s.io/v1".into()),
+            ("kind", "CustomResourceDefinition".into()),
+            (
+                "metadata",
+                object([("name", format!("{}.{}", self.plural, self.group).into())]),
+            ),
+            (
+                "spec",
+                object([
+                    ("group", self.group.into()),
+                    ("names", names),
+                    ("scope", self.scope.into()),
+                    ("versions", vec![version].into()),
+                ]),
+            ),
+        ])
+    }
+}
+
+/// Sets a field of an object, unless it would be an empty list.
+fn set(object: &mut Value, field: &str, value: Value) {
+    let empty = value.as_array().is_some_and(Vec::is_empty);
+    if let Some(object) = object.as_object_mut().filter(|_| !empty) {
+        object.insert(field.to_owned(), value);
+    }
+}
+
+fn column(name: &str, kind: &str, path: &str) -> Value {
+    object([
+        ("name", name.into()),
+        ("type", kind.into()),
+        ("jsonPath", path.into()),
+    ])
+}
+
+fn columns(mut columns: Vec<Value>) -> Vec<Value> {
+    let missing = |columns: &[Value], name: &str| {
+        columns
+            .iter()
+            .all(|column| column.get("name") != Some(&name.into()))
+    };
+    if missing(&columns, "Ready") {
+        columns.insert(
+            0,
+            column(
+                "Ready",
+                "string",
+                ".status.conditions[?(@.type==\"Ready\")].status",
+            ),
+        );
+    }
+    if missing(&columns, "Age") {
+        columns.push(column("Age", "date", ".metadata.creationTimestamp"));
+    }
+    columns
+}
+
+/// The plugin's fields and the host's. None is required: after a failed first call the host's are there alone.
+fn status(plugin: Value) -> Value {
+    let mut properties = object([]);
+    let mut status = object([("type", "object".into())]);
+    if let Value::Object(plugin) = plugin {
+        for (keyword, value) in plugin {
+            match keyword.as_str() {
+                "properties" => properties = value,
+                "required" | "nullable" | "type" => {}
+                _ => set(&mut status, &keyword, value),
+            }
+        }
+    }
+    set(
+        &mut properties,
+        "observedGeneration",
+        object([("type", "integer".into()), ("format", "int64".into())]),
+    );
+    set(
+        &mut properties,
+        "conditions",
+        serde_json::from_str(CONDITIONS).unwrap_or_default(),
+    );
+    set(&mut status, "properties", properties);
+    status
+}
+
+/// A list of `metav1.Condition`, with that type's bounds. (As text: half the code of building it.)
+const CONDITIONS: &str = r#"{
+    "type": "array",
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["type"],
+    "items": {
+        "type": "object",
+        "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+        "properties": {
+            "type": { "type": "string", "maxLength": 316 },
+            "status": { "type": "string", "enum": ["True", "False", "Unknown"] },
+            "observedGeneration": { "type": "integer", "format": "int64", "minimum": 0 },
+            "lastTransitionTime": { "type": "string", "format": "date-time" },
+            "reason": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 1024,
+                "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+            },
+            "message": { "type": "string", "maxLength": 32768 }
+        }
+    }
+}"#;
+
+/// English as far as kinds need it.
+fn plural(singular: &str) -> String {
+    let before_y = singular
+        .strip_suffix('y')
+        .filter(|stem| !stem.ends_with(['a', 'e', 'o', 'u']));
+    if let Some(stem) = before_y {
+        return format!("{stem}ies");
+    }
+    if singular.ends_with(['s', 'x', 'z', 'o'])
+        || singular.ends_with("ch")
+        || singular.ends_with("sh")
+    {
+        return format!("{singular}es");
+    }
+    format!("{singular}s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plural;
+
+    #[test]
+    fn plurals_are_english() {
+        let kinds = [
+            "echo",
+            "myapp",
+            "networkpolicy",
+            "gateway",
+            "ingress",
+            "index",
+            "switch",
+            "mysqlcluster",
+        ];
+        assert_eq!(
+            kinds.map(plural),
+            [
+                "echoes",
+                "myapps",
+                "networkpolicies",
+                "gateways",
+                "ingresses",
+                "indexes",
+                "switches",
+                "mysqlclusters"
+            ]
+        );
+    }
+}

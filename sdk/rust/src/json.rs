@@ -1,0 +1,12 @@
+//! JSON objects, built in less code than `json!` or `collect` become: a component travels in a ConfigMap.
+
+use serde_json::{Map, Value};
+
+/// An object of these fields.
+pub(crate) fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    let mut object = Map::new();
+    for (name, value) in fields {
+        object.insert(name.to_owned(), value);
+    }
+    Value::Object(object)
+}

@@ -1,0 +1,255 @@
+//! The question, typed.
+
+use std::{collections::BTreeMap, marker::PhantomData};
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
+
+use crate::{Failure, Kind, Phase, Reconciler, failure::reason, raw};
+
+/// Everything that an answer may depend on.
+#[derive(Debug)]
+pub struct Request<R: Reconciler> {
+    /// Why the plugin is called.
+    pub phase: Phase,
+    /// The parent's metadata.
+    pub metadata: Metadata,
+    /// The parent's spec.
+    pub spec: R::Spec,
+    raw: raw::Request,
+}
+
+/// What a plugin needs of an object's `metadata`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Metadata {
+    /// `metadata.name`.
+    pub name: String,
+    /// Absent for a cluster-scoped object.
+    pub namespace: Option<String>,
+    /// Unlike any other object's, also of the same name later.
+    pub uid: String,
+    /// Moves with each change of the spec.
+    pub generation: i64,
+    /// `metadata.labels`.
+    pub labels: BTreeMap<String, String>,
+    /// `metadata.annotations`.
+    pub annotations: BTreeMap<String, String>,
+    /// RFC 3339.
+    pub creation_timestamp: Option<String>,
+    /// RFC 3339; present while the object is being deleted.
+    pub deletion_timestamp: Option<String>,
+}
+
+/// One entry of an object's `status.conditions`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Condition {
+    /// Like `Ready`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// Why, in CamelCase.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(borrow)]
+    spec: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+}
+
+impl<R: Reconciler> Request<R> {
+    pub(crate) fn parse(raw: raw::Request) -> Result<Self, Failure> {
+        let envelope: Envelope = serde_json::from_slice(&raw.parent)
+            .map_err(|error| Failure::failed(format!("the parent: {error}")))?;
+        // A parent without spec is one whose fields all have defaults, or a built-in kind that has none.
+        let spec = envelope.spec.map_or("{}", RawValue::get);
+        let spec = part(spec.as_bytes(), "spec").map_err(Failure::invalid)?;
+        Ok(Self {
+            phase: raw.phase,
+            metadata: envelope.metadata,
+            spec,
+            raw,
+        })
+    }
+
+    /// The parent's name.
+    pub fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// The parent's namespace; empty for a cluster-scoped parent.
+    pub fn namespace(&self) -> &str {
+        self.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The parent's uid.
+    pub fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+
+    /// The parent's status as last written; `None` when there is none or it is of another shape (an older version's).
+    pub fn status<S: DeserializeOwned>(&self) -> Option<S> {
+        let envelope: Envelope = serde_json::from_slice(&self.raw.parent).ok()?;
+        serde_json::from_str(envelope.status?.get()).ok()
+    }
+
+    /// The whole parent, for kinds that keep things outside `spec`.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::invalid`], naming the field, when it is not a `T`.
+    pub fn parent<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        part(&self.raw.parent, "").map_err(Failure::invalid)
+    }
+
+    /// The Plugin's `spec.config`; without one, as if it were `{}`.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::failed`], naming the field: the parent's user cannot mend it.
+    pub fn config<C: DeserializeOwned>(&self) -> Result<C, Failure> {
+        let config = self.raw.config.as_deref().unwrap_or(b"{}");
+        part(config, "the Plugin's spec.config").map_err(Failure::failed)
+    }
+
+    /// The children of one kind that this parent owns, ordered by namespace and name. Those being deleted are among
+    /// them.
+    pub fn children_of<K: Kind>(&self) -> impl Iterator<Item = Object<'_, K>> {
+        of_kind(&self.raw.children)
+    }
+
+    /// The child of this kind and name.
+    pub fn child<K: Kind>(&self, name: &str) -> Option<Object<'_, K>> {
+        self.children_of().find(|child| child.name() == name)
+    }
+
+    /// What the requirement of this id found; `None` while it was not served yet. Answer then without what depends on
+    /// it, but with the requirement: the host looks and calls again at once.
+    pub fn related<K: Kind>(&self, id: &str) -> Option<impl Iterator<Item = Object<'_, K>>> {
+        let related = self.raw.related.iter().find(|related| related.id == id)?;
+        Some(of_kind(&related.objects))
+    }
+
+    /// What the contract carries, untyped.
+    pub fn raw(&self) -> &raw::Request {
+        &self.raw
+    }
+}
+
+fn of_kind<K: Kind>(objects: &[raw::Observed]) -> impl Iterator<Item = Object<'_, K>> {
+    objects
+        .iter()
+        .filter(|object| object.kind.name == K::KIND && object.kind.api_version == K::API_VERSION)
+        .map(|observed| Object {
+            observed,
+            kind: PhantomData,
+        })
+}
+
+/// Reads what a person wrote; the error is a sentence that names the field, as `place.field`.
+fn part<'a, T: Deserialize<'a>>(json: &'a [u8], place: &str) -> Result<T, String> {
+    let mut json = serde_json::Deserializer::from_slice(json);
+    serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let field = error.path().to_string();
+        let reason = reason(error.inner());
+        match (place, field.as_str()) {
+            ("", _) => format!("{field}: {reason}"),
+            (_, ".") => format!("{place}: {reason}"),
+            _ => format!("{place}.{field}: {reason}"),
+        }
+    })
+}
+
+/// An object that exists: a child, or something related.
+#[derive(Debug)]
+pub struct Object<'a, K> {
+    observed: &'a raw::Observed,
+    kind: PhantomData<K>,
+}
+
+impl<'a, K: Kind> Object<'a, K> {
+    /// `metadata.name`.
+    pub fn name(&self) -> &'a str {
+        &self.observed.name
+    }
+
+    /// Empty for a cluster-scoped object.
+    pub fn namespace(&self) -> &'a str {
+        self.observed.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The object as JSON, as the API server sent it.
+    pub fn json(&self) -> &'a [u8] {
+        &self.observed.object
+    }
+
+    /// The object as a `K`: a type of your own that takes what it needs, or k8s-openapi's.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::failed`], naming the object, when it is not a `K`.
+    pub fn read(&self) -> Result<K, Failure>
+    where
+        K: Deserialize<'a>,
+    {
+        self.read_as()
+    }
+
+    /// The object as any type, for kinds that are only names ([`kinds`](crate::kinds)).
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::failed`], naming the object, when it is not a `T`.
+    pub fn read_as<T: Deserialize<'a>>(&self) -> Result<T, Failure> {
+        serde_json::from_slice(self.json()).map_err(|error| {
+            Failure::failed(format!("{} {}: {}", K::KIND, self.name(), reason(&error)))
+        })
+    }
+
+    /// Its metadata.
+    pub fn metadata(&self) -> Metadata {
+        self.read_as::<Envelope>()
+            .map(|envelope| envelope.metadata)
+            .unwrap_or_default()
+    }
+
+    /// Whether it is on its way out.
+    pub fn is_being_deleted(&self) -> bool {
+        self.metadata().deletion_timestamp.is_some()
+    }
+
+    /// One of its `status.conditions`.
+    pub fn condition(&self, kind: &str) -> Option<Condition> {
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
+        struct Conditioned {
+            status: Status,
+        }
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
+        struct Status {
+            conditions: Vec<Condition>,
+        }
+        let object: Conditioned = serde_json::from_slice(self.json()).ok()?;
+        object
+            .status
+            .conditions
+            .into_iter()
+            .find(|condition| condition.kind == kind)
+    }
+
+    /// Whether one of its conditions has status True.
+    pub fn is_true(&self, condition: &str) -> bool {
+        self.condition(condition)
+            .is_some_and(|condition| condition.status == "True")
+    }
+}

@@ -1,0 +1,217 @@
+//! The answer, typed.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::{Failure, Kind, Reconciler, failure::milliseconds, json::object, kinds, raw};
+
+/// What should exist.
+#[derive(Debug)]
+#[must_use]
+pub struct Response<R: Reconciler> {
+    /// All children that should exist; an owned one that is missing here is deleted.
+    pub children: Vec<Value>,
+    status: Option<R::Status>,
+    conditions: Vec<Value>,
+    requeue: Option<u64>,
+    events: Vec<raw::Event>,
+    requirements: Vec<raw::Requirement>,
+    finalized: bool,
+    /// Builders return no `Result`: what could not be serialized fails the answer as a whole.
+    error: Option<Failure>,
+}
+
+impl<R: Reconciler> Default for Response<R> {
+    fn default() -> Self {
+        Self {
+            children: Vec::new(),
+            status: None,
+            conditions: Vec::new(),
+            requeue: None,
+            events: Vec::new(),
+            requirements: Vec::new(),
+            finalized: false,
+            error: None,
+        }
+    }
+}
+
+impl<R: Reconciler> Response<R> {
+    /// An answer without children: what is owned is deleted.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A child that should exist: `json!`, a type of your own, or one of k8s-openapi's. It needs `apiVersion`, `kind`
+    /// and `metadata.name`.
+    pub fn child(mut self, child: impl Serialize) -> Self {
+        match serde_json::to_value(child) {
+            Ok(child) => self.children.push(child),
+            Err(error) => {
+                self.error = Some(Failure::failed(format!("a child is not JSON: {error}")));
+            }
+        }
+        self
+    }
+
+    /// Several children.
+    pub fn children<C: Serialize>(self, children: impl IntoIterator<Item = C>) -> Self {
+        children.into_iter().fold(self, Self::child)
+    }
+
+    /// The plugin's part of the parent's status. Without it, that part stays as it is. Fields that are `None` are left
+    /// out.
+    pub fn status(mut self, status: R::Status) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    /// A condition of the plugin's own in the parent's status. With type `Ready` it replaces the host's verdict when
+    /// all is applied. The host keeps `lastTransitionTime` and `observedGeneration`.
+    pub fn condition(mut self, kind: &str, is_true: bool, reason: &str, message: &str) -> Self {
+        let status = if is_true { "True" } else { "False" };
+        self.conditions.push(object([
+            ("type", kind.into()),
+            ("status", status.into()),
+            ("reason", reason.into()),
+            ("message", message.into()),
+        ]));
+        self
+    }
+
+    /// When to reconcile next, if nothing happens before; without it, after the resync interval.
+    pub fn requeue(mut self, after: Duration) -> Self {
+        self.requeue = Some(milliseconds(after));
+        self
+    }
+
+    /// An event on the parent.
+    pub fn event(mut self, event: Event) -> Self {
+        self.events.push(event.0);
+        self
+    }
+
+    /// A related object that the answer depends on. Always give all of them, also those that were served.
+    pub fn require(mut self, requirement: Requirement) -> Self {
+        self.requirements.push(requirement.0);
+        self
+    }
+
+    /// In [`Phase::Finalize`](crate::Phase): all is done, the finalizer may go.
+    pub fn finalized(mut self) -> Self {
+        self.finalized = true;
+        self
+    }
+
+    pub(crate) fn into_raw(self) -> Result<raw::Response, Failure> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        Ok(raw::Response {
+            children: self
+                .children
+                .into_iter()
+                .map(|child| child.to_string().into_bytes())
+                .collect(),
+            status: status_json(self.status, self.conditions)?,
+            requeue: self.requeue,
+            events: self.events,
+            requirements: self.requirements,
+            finalized: self.finalized,
+            extensions: Vec::new(),
+        })
+    }
+}
+
+fn status_json(
+    status: Option<impl Serialize>,
+    conditions: Vec<Value>,
+) -> Result<Option<Vec<u8>>, Failure> {
+    if status.is_none() && conditions.is_empty() {
+        return Ok(None);
+    }
+    let status = serde_json::to_value(status)
+        .map_err(|error| Failure::failed(format!("the status is not JSON: {error}")))?;
+    let mut fields = match status {
+        Value::Object(fields) => fields,
+        Value::Null => Map::new(),
+        _ => return Err(Failure::failed("the status is not a JSON object")),
+    };
+    if !conditions.is_empty() {
+        fields.insert("conditions".to_owned(), Value::Array(conditions));
+    }
+    let mut status = Value::Object(fields);
+    drop_nulls(&mut status);
+    Ok(Some(status.to_string().into_bytes()))
+}
+
+/// To the API server a null field is an absent one: sent, it would differ from what comes back on every pass.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+/// A Kubernetes event on the parent. For what a person would want to know, when it happens: not on every call.
+#[derive(Debug, Clone)]
+pub struct Event(raw::Event);
+
+impl Event {
+    /// Things went as they should. The reason is CamelCase, as in `ScaledUp`.
+    pub fn normal(reason: &str, message: impl Into<String>) -> Self {
+        Self::new(raw::EventType::Normal, reason, message.into())
+    }
+
+    /// Somebody may want to act.
+    pub fn warning(reason: &str, message: impl Into<String>) -> Self {
+        Self::new(raw::EventType::Warning, reason, message.into())
+    }
+
+    fn new(event_type: raw::EventType, reason: &str, message: String) -> Self {
+        Self(raw::Event {
+            event_type,
+            reason: reason.to_owned(),
+            message,
+        })
+    }
+}
+
+/// Related objects that an answer depends on: read with [`Request::related`](crate::Request::related), watched by the
+/// host from then on.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Requirement(raw::Requirement);
+
+impl Requirement {
+    /// The object of this name, in the parent's namespace. The id is the plugin's, unique in one answer.
+    pub fn named<K: Kind>(id: &str, name: &str) -> Self {
+        Self::new::<K>(id, raw::Selection::Name(name.to_owned()))
+    }
+
+    /// The objects that match a label selector in kubectl's syntax, in the parent's namespace.
+    pub fn labelled<K: Kind>(id: &str, selector: &str) -> Self {
+        Self::new::<K>(id, raw::Selection::Labels(selector.to_owned()))
+    }
+
+    /// In another namespace than the parent's; needed for a cluster-scoped parent.
+    pub fn in_namespace(mut self, namespace: &str) -> Self {
+        self.0.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    fn new<K: Kind>(id: &str, select: raw::Selection) -> Self {
+        Self(raw::Requirement {
+            id: id.to_owned(),
+            kind: kinds::raw::<K>(),
+            namespace: None,
+            select,
+        })
+    }
+}

@@ -1,0 +1,457 @@
+//! The CustomResourceDefinition of a plugin that uses all there is, and what the SDK makes of requests and answers.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::needless_pass_by_value,
+    clippy::too_many_lines,
+    clippy::unwrap_used
+)]
+
+use std::time::Duration;
+
+use expect_test::expect;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass_plugin::{
+    CustomResource, Descriptor, Event, Failure, Phase, Reconciler, Request, Requirement, Response,
+    UpdateStrategy, json,
+    kinds::{ConfigMap, Deployment, Secret},
+    testing::{self, Value},
+};
+
+/// A site.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code)]
+struct SiteSpec {
+    /// Its host name.
+    #[schemars(length(min = 1, max = 253), regex(pattern = "^[a-z0-9.-]+$"))]
+    host: String,
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 9))]
+    replicas: u8,
+    tls: Option<Tls>,
+}
+
+fn one() -> u8 {
+    1
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Tls {
+    secret_name: String,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(rename_all = "camelCase")]
+struct SiteStatus {
+    ready_replicas: u32,
+    certificate: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Config {
+    #[serde(default)]
+    prefix: String,
+}
+
+#[derive(Debug)]
+struct Site;
+
+impl Reconciler for Site {
+    type Spec = SiteSpec;
+    type Status = SiteStatus;
+
+    fn descriptor() -> Descriptor {
+        let kind = CustomResource::namespaced::<Self>("example.com", "v1", "Site")
+            .short_name("si")
+            .category("all")
+            .column("Host", "string", ".spec.host")
+            .rule(
+                "size(self.metadata.name) <= 40",
+                "metadata.name may have at most 40 characters",
+            );
+        Descriptor::new("site", "1.2.3", kind)
+            .description("Sites")
+            .child_with::<Deployment>(UpdateStrategy::rolling(["Available"]))
+            .related::<Secret>()
+            .config::<Config>()
+            .finalizes()
+            .resync(Duration::from_secs(30))
+    }
+
+    fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
+        let config: Config = request.config()?;
+        if request.phase == Phase::Finalize {
+            return Ok(Response::new()
+                .event(Event::normal("Gone", "all is done"))
+                .finalized());
+        }
+        let mut response = Response::new();
+        let mut certificate = None;
+        if let Some(tls) = &request.spec.tls {
+            response = response.require(Requirement::named::<Secret>("tls", &tls.secret_name));
+            let Some(mut secrets) = request.related::<Secret>("tls") else {
+                return Ok(response);
+            };
+            let Some(secret) = secrets.next() else {
+                return Err(Failure::retry(
+                    format!("Secret {} is missing", tls.secret_name),
+                    Duration::from_secs(5),
+                ));
+            };
+            certificate = Some(secret.name().to_owned());
+        }
+        let before: Option<SiteStatus> = request.status();
+        Ok(response
+            .child(json!({ "kind": "Deployment", "metadata": { "name": format!("{}{}", config.prefix, request.name()) } }))
+            .condition("Served", certificate.is_some(), "Tls", request.namespace())
+            .status(SiteStatus { ready_replicas: before.map_or(0, |before| before.ready_replicas + 1), certificate })
+            .requeue(Duration::from_millis(1500)))
+    }
+}
+
+fn site(spec: Value) -> testing::Call<Site> {
+    testing::request(
+        json!({ "metadata": { "name": "blog", "namespace": "web" }, "spec": spec, "status": { "readyReplicas": 3 } }),
+    )
+}
+
+#[test]
+fn the_definition_comes_from_the_types() {
+    expect![[r#"
+        {
+          "apiVersion": "apiextensions.k8s.io/v1",
+          "kind": "CustomResourceDefinition",
+          "metadata": {
+            "name": "sites.example.com"
+          },
+          "spec": {
+            "group": "example.com",
+            "names": {
+              "categories": [
+                "all"
+              ],
+              "kind": "Site",
+              "listKind": "SiteList",
+              "plural": "sites",
+              "shortNames": [
+                "si"
+              ],
+              "singular": "site"
+            },
+            "scope": "Namespaced",
+            "versions": [
+              {
+                "additionalPrinterColumns": [
+                  {
+                    "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status",
+                    "name": "Ready",
+                    "type": "string"
+                  },
+                  {
+                    "jsonPath": ".spec.host",
+                    "name": "Host",
+                    "type": "string"
+                  },
+                  {
+                    "jsonPath": ".metadata.creationTimestamp",
+                    "name": "Age",
+                    "type": "date"
+                  }
+                ],
+                "name": "v1",
+                "schema": {
+                  "openAPIV3Schema": {
+                    "properties": {
+                      "spec": {
+                        "description": "A site.",
+                        "properties": {
+                          "host": {
+                            "description": "Its host name.",
+                            "maxLength": 253,
+                            "minLength": 1,
+                            "pattern": "^[a-z0-9.-]+$",
+                            "type": "string"
+                          },
+                          "replicas": {
+                            "default": 1,
+                            "format": "int32",
+                            "maximum": 9,
+                            "minimum": 1,
+                            "type": "integer"
+                          },
+                          "tls": {
+                            "nullable": true,
+                            "properties": {
+                              "secretName": {
+                                "type": "string"
+                              }
+                            },
+                            "required": [
+                              "secretName"
+                            ],
+                            "type": "object"
+                          }
+                        },
+                        "required": [
+                          "host"
+                        ],
+                        "type": "object"
+                      },
+                      "status": {
+                        "properties": {
+                          "certificate": {
+                            "nullable": true,
+                            "type": "string"
+                          },
+                          "conditions": {
+                            "items": {
+                              "properties": {
+                                "lastTransitionTime": {
+                                  "format": "date-time",
+                                  "type": "string"
+                                },
+                                "message": {
+                                  "maxLength": 32768,
+                                  "type": "string"
+                                },
+                                "observedGeneration": {
+                                  "format": "int64",
+                                  "minimum": 0,
+                                  "type": "integer"
+                                },
+                                "reason": {
+                                  "maxLength": 1024,
+                                  "minLength": 1,
+                                  "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+                                  "type": "string"
+                                },
+                                "status": {
+                                  "enum": [
+                                    "True",
+                                    "False",
+                                    "Unknown"
+                                  ],
+                                  "type": "string"
+                                },
+                                "type": {
+                                  "maxLength": 316,
+                                  "type": "string"
+                                }
+                              },
+                              "required": [
+                                "lastTransitionTime",
+                                "message",
+                                "reason",
+                                "status",
+                                "type"
+                              ],
+                              "type": "object"
+                            },
+                            "type": "array",
+                            "x-kubernetes-list-map-keys": [
+                              "type"
+                            ],
+                            "x-kubernetes-list-type": "map"
+                          },
+                          "observedGeneration": {
+                            "format": "int64",
+                            "type": "integer"
+                          },
+                          "readyReplicas": {
+                            "format": "int64",
+                            "maximum": 4294967295,
+                            "minimum": 0,
+                            "type": "integer"
+                          }
+                        },
+                        "type": "object"
+                      }
+                    },
+                    "required": [
+                      "spec"
+                    ],
+                    "type": "object",
+                    "x-kubernetes-validations": [
+                      {
+                        "message": "metadata.name may have at most 40 characters",
+                        "rule": "size(self.metadata.name) <= 40"
+                      }
+                    ]
+                  }
+                },
+                "served": true,
+                "storage": true,
+                "subresources": {
+                  "status": {}
+                }
+              }
+            ]
+          }
+        }"#]]
+    .assert_eq(&serde_json::to_string_pretty(&testing::crd::<Site>()).unwrap());
+}
+
+#[test]
+fn the_descriptor_says_what_was_built() {
+    let descriptor = testing::descriptor::<Site>();
+    expect![[r#"
+        (
+            "site",
+            "1.2.3",
+            [
+                ChildRule {
+                    kind: Kind {
+                        api-version: "apps/v1",
+                        name: "Deployment",
+                    },
+                    update: UpdateStrategy::Rolling(
+                        Rolling {
+                            recreate: false,
+                            conditions: [
+                                "Available",
+                            ],
+                        },
+                    ),
+                },
+            ],
+            [
+                Kind {
+                    api-version: "v1",
+                    name: "Secret",
+                },
+            ],
+            true,
+            Some(
+                30000,
+            ),
+        )"#]]
+    .assert_eq(&format!(
+        "{:#?}",
+        (
+            descriptor.name,
+            descriptor.version,
+            descriptor.children,
+            descriptor.related,
+            descriptor.finalizes,
+            descriptor.resync
+        )
+    ));
+    assert_eq!(
+        serde_json::from_slice::<Value>(&descriptor.config_schema.unwrap()).unwrap(),
+        json!({ "type": "object", "properties": { "prefix": { "type": "string", "default": "" } } })
+    );
+}
+
+#[test]
+fn an_answer_carries_all_that_was_said() {
+    let answer = site(json!({ "host": "blog.example.com" }))
+        .config(&json!({ "prefix": "a-" }))
+        .call()
+        .unwrap();
+    assert_eq!(
+        answer.children,
+        [json!({ "kind": "Deployment", "metadata": { "name": "a-blog" } })]
+    );
+    assert_eq!(answer.requeue, Some(1500));
+    let condition =
+        json!({ "type": "Served", "status": "False", "reason": "Tls", "message": "web" });
+    assert_eq!(
+        answer.status,
+        Some(json!({ "readyReplicas": 4, "conditions": [condition] })),
+        "a field that is None is left out"
+    );
+}
+
+#[test]
+fn what_is_required_is_asked_for_until_it_was_served() {
+    let call = || site(json!({ "host": "blog.example.com", "tls": { "secretName": "cert" } }));
+    let asked = call().call().unwrap();
+    assert_eq!(
+        (asked.children.len(), asked.requirements.len(), asked.status),
+        (0, 1, None)
+    );
+
+    let missing = call().related("tls", []).call();
+    assert_eq!(
+        missing,
+        Err(Failure::retry(
+            "Secret cert is missing",
+            Duration::from_secs(5)
+        ))
+    );
+
+    let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "cert" } });
+    let served = call().related("tls", [secret]).call().unwrap();
+    assert_eq!(served.requirements, asked.requirements);
+    assert_eq!(served.status.unwrap()["certificate"], "cert");
+}
+
+#[test]
+fn a_finalizing_plugin_says_when_it_is_done() {
+    let answer = site(json!({ "host": "h" })).finalize().call().unwrap();
+    assert!(answer.finalized);
+    assert_eq!(answer.events[0].reason, "Gone");
+}
+
+#[test]
+fn a_wrong_field_is_named_by_its_path() {
+    let failure = |spec| site(spec).call().unwrap_err();
+    assert_eq!(
+        failure(json!({})),
+        Failure::invalid("spec: missing field `host`")
+    );
+    assert_eq!(
+        failure(json!({ "host": "h", "tls": { "secretName": 7 } })),
+        Failure::invalid("spec.tls.secretName: invalid type: integer `7`, expected a string")
+    );
+    assert_eq!(
+        site(json!({ "host": "h" }))
+            .config(&json!({ "prefix": [] }))
+            .call()
+            .unwrap_err(),
+        Failure::failed(
+            "the Plugin's spec.config.prefix: invalid type: sequence, expected a string"
+        )
+    );
+}
+
+#[test]
+fn children_of_another_kind_are_not_a_kinds_children() {
+    struct Count;
+    impl Reconciler for Count {
+        type Spec = Value;
+        type Status = Value;
+        fn descriptor() -> Descriptor {
+            Descriptor::new(
+                "count",
+                "1.0.0",
+                windlass_plugin::Existing::<ConfigMap>::selected("a=b"),
+            )
+        }
+        fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
+            let names: Vec<&str> = request
+                .children_of::<ConfigMap>()
+                .map(|child| child.name())
+                .collect();
+            let data: Value = request.child::<ConfigMap>("a").unwrap().read_as()?;
+            Ok(Response::new().status(json!({ "names": names, "data": data["data"] })))
+        }
+    }
+    let child = |kind, name| json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name }, "data": { "k": "v" } });
+    let answer = testing::request::<Count>(json!({}))
+        .children([
+            child("Secret", "a"),
+            child("ConfigMap", "b"),
+            child("ConfigMap", "a"),
+        ])
+        .call()
+        .unwrap();
+    assert_eq!(
+        answer.status,
+        Some(json!({ "names": ["a", "b"], "data": { "k": "v" } }))
+    );
+    assert_eq!(testing::crd::<Count>(), Value::Null);
+}
