@@ -1,0 +1,136 @@
+//! The audit log: who asked what of the API server, as the API server itself says.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::audit_events::{AuditEvents, Line};
+use crate::poll::until;
+
+/// A place in the audit log; [`Audit::since`] gives what came after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark(u64);
+
+/// Reads the audit log of one cluster.
+///
+/// The line of a request is written when its handler ends. A short answer (up to some 4 KB) leaves the server after
+/// that; a long one may reach the client a moment sooner, so look for it with [`Audit::wait`].
+#[derive(Clone, Debug)]
+pub struct Audit {
+    path: PathBuf,
+}
+
+impl Audit {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// The end of the log as it is now.
+    pub fn mark(&self) -> Result<Mark> {
+        // Long lines can become visible in pieces.
+        until(
+            "a whole line in the audit log",
+            Duration::from_secs(5),
+            || {
+                let text = self.read(Mark(self.len()?.saturating_sub(1)))?;
+                Ok((text.is_empty() || text.ends_with(b"\n")).then_some(()))
+            },
+        )?;
+        Ok(Mark(self.len()?))
+    }
+
+    /// All requests so far.
+    pub fn entries(&self) -> Result<AuditEvents> {
+        self.since(Mark(0))
+    }
+
+    /// The requests after a mark, in the order in which they ended.
+    pub fn since(&self, mark: Mark) -> Result<AuditEvents> {
+        let text = self.read(mark)?;
+        let whole = text
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |end| end + 1);
+        let lines = text
+            .get(..whole)
+            .unwrap_or_default()
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty());
+        let events = lines.map(|line| {
+            let line: Line = serde_json::from_slice(line).with_context(|| {
+                format!(
+                    "cannot read a line of {}: {}",
+                    self.path.display(),
+                    String::from_utf8_lossy(line)
+                )
+            })?;
+            Ok(line.into())
+        });
+        Ok(AuditEvents(events.collect::<Result<_>>()?))
+    }
+
+    /// Waits until the requests after a mark are such as `condition` wants them, and gives them back.
+    pub fn wait(
+        &self,
+        mark: Mark,
+        timeout: Duration,
+        condition: impl Fn(&AuditEvents) -> bool,
+    ) -> Result<AuditEvents> {
+        until(
+            format_args!("the audit log {}", self.path.display()),
+            timeout,
+            || Ok(Some(self.since(mark)?).filter(|events| condition(events))),
+        )
+    }
+
+    fn len(&self) -> Result<u64> {
+        match self.path.metadata() {
+            Ok(metadata) => Ok(metadata.len()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
+            Err(error) => {
+                Err(error).with_context(|| format!("cannot look at {}", self.path.display()))
+            }
+        }
+    }
+
+    fn read(&self, from: Mark) -> Result<Vec<u8>> {
+        let mut text = Vec::new();
+        let read = File::open(&self.path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(from.0))?;
+            file.read_to_end(&mut text)
+        });
+        match read {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot read {}", self.path.display()))
+            }
+            _ => Ok(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_not_whole_yet_is_left_for_later() -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("audit.jsonl");
+        let audit = Audit::new(path.clone());
+        assert_eq!(audit.entries()?.len(), 0, "no file yet");
+        let line = r#"{"stage":"ResponseComplete","verb":"get","user":{"username":"a"},"requestURI":"/","requestReceivedTimestamp":"t"}"#;
+        std::fs::write(
+            &path,
+            format!("{line}\n{}", line.get(..20).unwrap_or_default()),
+        )?;
+        assert_eq!(audit.entries()?.len(), 1);
+        std::fs::write(&path, format!("{line}\n"))?;
+        let mark = audit.mark()?;
+        std::fs::write(&path, format!("{line}\n{line}\n"))?;
+        assert_eq!(audit.since(mark)?.len(), 1);
+        Ok(())
+    }
+}

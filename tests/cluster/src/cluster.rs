@@ -1,0 +1,289 @@
+//! One cluster: started for a test and gone with it, or the one that the user named.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread::panicking;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::audit::Audit;
+use crate::control_plane::{self, AUDIT_LOG, KUBECONFIG};
+use crate::supervised::Supervised;
+use crate::tools;
+
+/// Names a kubeconfig file of a cluster to use instead of a new one.
+const EXTERNAL: &str = "WINDLASS_TEST_KUBECONFIG";
+/// Keeps the folder (logs, audit log, data) of every cluster.
+const KEEP: &str = "WINDLASS_KEEP";
+
+/// How much of each request the audit log holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AuditLevel {
+    /// Who did what to which object, and with which result.
+    #[default]
+    Metadata,
+    /// Also what was sent.
+    Request,
+    /// Also what was answered.
+    RequestResponse,
+}
+
+/// How a cluster is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many fake Nodes; each has room for 5000 Pods.
+    pub nodes: u32,
+    /// The folder to use, kept at the end; without one, a temporary folder that is removed at the end.
+    pub dir: Option<PathBuf>,
+    /// Keeps a temporary folder too; so do a panic and `WINDLASS_KEEP=1`.
+    pub keep: bool,
+    /// How much the audit log holds.
+    pub audit: AuditLevel,
+    /// More flags for kube-apiserver; they win over ours.
+    pub apiserver_args: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            nodes: 2,
+            dir: None,
+            keep: false,
+            audit: AuditLevel::default(),
+            apiserver_args: Vec::new(),
+        }
+    }
+}
+
+/// A Kubernetes cluster. Dropping it ends what [`Cluster::start`] started; so does the end of this process, however it
+/// comes.
+pub struct Cluster {
+    pub(crate) dir: PathBuf,
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) kubectl: PathBuf,
+    life: Life,
+}
+
+enum Life {
+    /// Ends with this value.
+    Owned {
+        processes: Mutex<Supervised>,
+        keep: bool,
+        remove_dir: bool,
+    },
+    /// Started by [`crate::up`]; lives on.
+    Detached,
+    /// The user's; only the folder for our files is ours.
+    External,
+}
+
+impl Cluster {
+    /// A ready cluster of its own, or the one that `WINDLASS_TEST_KUBECONFIG` names.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers write the options in place"
+    )]
+    pub fn start(options: Options) -> Result<Self> {
+        if let Some(kubeconfig) = env::var_os(EXTERNAL).filter(|value| !value.is_empty()) {
+            return Self::external(PathBuf::from(kubeconfig));
+        }
+        let tools = tools::control_plane(&tools::stderr)?;
+        let remove_dir = options.dir.is_none();
+        let dir = folder(options.dir.as_deref())?;
+        match run(&dir, &tools, &options, remove_dir, false) {
+            Ok(processes) => {
+                let keep = options.keep;
+                Ok(Self::new(
+                    dir,
+                    tools.kubectl,
+                    Life::Owned {
+                        processes: Mutex::new(processes),
+                        keep,
+                        remove_dir,
+                    },
+                ))
+            }
+            Err(error) => Err(error.context(format!(
+                "no cluster; its logs are kept in {}",
+                dir.display()
+            ))),
+        }
+    }
+
+    pub(crate) fn detached(dir: PathBuf, kubectl: PathBuf) -> Self {
+        Self::new(dir, kubectl, Life::Detached)
+    }
+
+    fn new(dir: PathBuf, kubectl: PathBuf, life: Life) -> Self {
+        Self {
+            kubeconfig: dir.join(KUBECONFIG),
+            dir,
+            kubectl,
+            life,
+        }
+    }
+
+    fn external(kubeconfig: PathBuf) -> Result<Self> {
+        ensure!(
+            kubeconfig.is_file(),
+            "{EXTERNAL} names {}, which is no file: correct or unset it",
+            kubeconfig.display()
+        );
+        // Who has a cluster has a kubectl that fits it.
+        let kubectl = match find_in_path("kubectl") {
+            Some(path) => path,
+            None => tools::kubectl(&tools::stderr)?,
+        };
+        Ok(Self {
+            kubeconfig: fs::canonicalize(kubeconfig)?,
+            dir: folder(None)?,
+            kubectl,
+            life: Life::External,
+        })
+    }
+
+    /// The administrator's kubeconfig file (group `system:masters`, which no missing right can stop: give the host under
+    /// test [`Cluster::service_account_kubeconfig`] instead).
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// The folder with logs (`<component>.log`), audit log and data.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The kubectl that [`Cluster::kubectl`] runs.
+    pub fn kubectl_path(&self) -> &Path {
+        &self.kubectl
+    }
+
+    /// What was asked of the API server, by whom.
+    ///
+    /// # Errors
+    /// On a cluster of the user's, whose audit log is out of reach.
+    pub fn audit(&self) -> Result<Audit> {
+        if matches!(self.life, Life::External) {
+            bail!(
+                "the audit log of the cluster in {EXTERNAL} is out of reach: unset it to run this test on a cluster of its own"
+            );
+        }
+        Ok(Audit::new(self.dir.join(AUDIT_LOG)))
+    }
+
+    /// Kills one component (`etcd`, `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `kwok`), as a crash
+    /// does. [`Cluster::start_component`] brings it back with the same ports and data.
+    pub fn stop_component(&self, name: &str) -> Result<()> {
+        self.command("stop", name)
+    }
+
+    /// Starts a component that was stopped. Comes back at once: the component needs some time to answer.
+    pub fn start_component(&self, name: &str) -> Result<()> {
+        self.command("start", name)
+    }
+
+    /// Stops a component from running (SIGSTOP): its connections stay open and silent, as on a dead network.
+    pub fn pause_component(&self, name: &str) -> Result<()> {
+        self.command("pause", name)
+    }
+
+    /// Lets a paused component go on.
+    pub fn resume_component(&self, name: &str) -> Result<()> {
+        self.command("resume", name)
+    }
+
+    fn command(&self, verb: &str, name: &str) -> Result<()> {
+        let Life::Owned { processes, .. } = &self.life else {
+            bail!("cannot {verb} {name}: this process did not start the cluster");
+        };
+        let mut processes = processes.lock().unwrap_or_else(PoisonError::into_inner);
+        processes.command(&format!("{verb} {name}"))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let wish =
+            panicking() || env::var_os(KEEP).is_some_and(|value| value != "0" && !value.is_empty());
+        match &mut self.life {
+            Life::Owned {
+                processes,
+                keep,
+                remove_dir,
+            } => {
+                let keep = *keep || wish;
+                processes
+                    .get_mut()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .end(keep);
+                if keep {
+                    tools::stderr(&format!(
+                        "logs of the cluster are kept in {}",
+                        self.dir.display()
+                    ));
+                } else if *remove_dir {
+                    // The supervisor has done it unless it was killed.
+                    let _ = fs::remove_dir_all(&self.dir);
+                }
+            }
+            Life::External => {
+                let _ = fs::remove_dir_all(&self.dir);
+            }
+            Life::Detached => {}
+        }
+    }
+}
+
+/// Starts a control plane in `dir`; again with other ports when somebody else took one in the meantime.
+pub(crate) fn run(
+    dir: &Path,
+    tools: &tools::ControlPlane,
+    options: &Options,
+    remove_dir: bool,
+    detached: bool,
+) -> Result<Supervised> {
+    let mut tries = 1;
+    loop {
+        let plan = control_plane::plan(dir, tools, options, remove_dir, detached)?;
+        match Supervised::start(&tools.supervise, &plan) {
+            Err(error) if tries < 3 && format!("{error:#}").contains("address already in use") => {
+                tries += 1;
+                // Its members are named by their ports.
+                let _ = fs::remove_dir_all(dir.join("etcd"));
+            }
+            result => return result,
+        }
+    }
+}
+
+fn folder(dir: Option<&Path>) -> Result<PathBuf> {
+    let Some(dir) = dir else {
+        let dir = tempfile::Builder::new()
+            .prefix("windlass-cluster-")
+            .tempdir()
+            .context("cannot create a temporary folder")?;
+        return Ok(dir.keep());
+    };
+    let dir = std::path::absolute(dir)?;
+    fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    let empty = fs::read_dir(&dir)
+        .with_context(|| format!("cannot read {}", dir.display()))?
+        .next()
+        .is_none();
+    ensure!(
+        empty,
+        "{} is not empty: give a cluster a folder of its own",
+        dir.display()
+    );
+    Ok(dir)
+}
+
+fn find_in_path(program: impl AsRef<OsStr>) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path)
+        .map(|dir| dir.join(program.as_ref()))
+        .find(|file| file.is_file())
+}

@@ -1,0 +1,147 @@
+//! Certificates, keys, tokens and kubeconfig files of one cluster.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose,
+};
+
+/// The names of the files that [`write`] puts into a folder.
+pub(crate) const CA: &str = "ca.crt";
+pub(crate) const SERVER_CERTIFICATE: &str = "apiserver.crt";
+pub(crate) const SERVER_KEY: &str = "apiserver.key";
+pub(crate) const SERVICE_ACCOUNT_KEY: &str = "service-account.key";
+pub(crate) const SERVICE_ACCOUNT_PUBLIC_KEY: &str = "service-account.pub";
+pub(crate) const TOKENS: &str = "tokens.csv";
+
+/// One server as a client sees it.
+pub(crate) struct Server<'a> {
+    /// `https://…`
+    pub url: &'a str,
+    /// The certificate that signed the server's, PEM.
+    pub ca_pem: &'a [u8],
+}
+
+/// Writes the CA, the API server's certificate, the key that signs `ServiceAccount` tokens and the administrator's token
+/// into `dir`; gives back that token.
+pub(crate) fn write(dir: &Path) -> Result<String> {
+    let mut ca = CertificateParams::default();
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    ca.key_usages = vec![
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::DigitalSignature,
+    ];
+    ca.distinguished_name
+        .push(DnType::CommonName, "windlass testbed CA");
+    let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate()?)?;
+
+    let names = [
+        "127.0.0.1",
+        "10.96.0.1",
+        "localhost",
+        "kubernetes.default.svc",
+    ]
+    .map(String::from);
+    let mut server = CertificateParams::new(names)?;
+    server
+        .distinguished_name
+        .push(DnType::CommonName, "kube-apiserver");
+    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let server_key = KeyPair::generate()?;
+    let server = server.signed_by(&server_key, &ca)?;
+
+    let service_accounts = KeyPair::generate()?;
+    let token = hex::encode(random_bytes::<16>()?);
+
+    private_file(&dir.join(CA), ca.pem().as_bytes())?;
+    private_file(&dir.join(SERVER_CERTIFICATE), server.pem().as_bytes())?;
+    private_file(&dir.join(SERVER_KEY), server_key.serialize_pem().as_bytes())?;
+    private_file(
+        &dir.join(SERVICE_ACCOUNT_KEY),
+        service_accounts.serialize_pem().as_bytes(),
+    )?;
+    private_file(
+        &dir.join(SERVICE_ACCOUNT_PUBLIC_KEY),
+        service_accounts.public_key_pem().as_bytes(),
+    )?;
+    // Each control plane component is a user of its own, or the audit log could not tell its writes from a test's.
+    private_file(&dir.join(TOKENS), tokens(&token).as_bytes())?;
+    Ok(token)
+}
+
+/// The user of a control plane component: its name, and the token derived from the administrator's.
+pub(crate) const COMPONENTS: [&str; 3] = ["kube-controller-manager", "kube-scheduler", "kwok"];
+
+/// The token of one of [`COMPONENTS`].
+pub(crate) fn component_token(admin: &str, component: &str) -> String {
+    format!("{component}-{admin}")
+}
+
+fn tokens(admin: &str) -> String {
+    let mut lines = format!("{admin},admin,admin,\"system:masters\"\n");
+    for component in COMPONENTS {
+        let token = component_token(admin, component);
+        lines.extend([
+            &token,
+            ",system:",
+            component,
+            ",",
+            component,
+            ",\"system:masters\"\n",
+        ]);
+    }
+    lines
+}
+
+/// Writes a kubeconfig file with one user.
+pub(crate) fn kubeconfig(path: &Path, server: &Server, user: &str, token: &str) -> Result<()> {
+    let ca = STANDARD.encode(server.ca_pem);
+    let url = server.url;
+    let text = format!(
+        "apiVersion: v1
+kind: Config
+clusters:
+- name: windlass
+  cluster:
+    server: {url}
+    certificate-authority-data: {ca}
+users:
+- name: {user}
+  user:
+    token: {token}
+contexts:
+- name: windlass
+  context:
+    cluster: windlass
+    user: {user}
+current-context: windlass
+"
+    );
+    private_file(path, text.as_bytes())
+}
+
+/// Writes a file that only its owner may read.
+pub(crate) fn private_file(path: &Path, content: &[u8]) -> Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let written = options
+        .open(path)
+        .and_then(|mut file| file.write_all(content));
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Random bytes from the operating system.
+pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    File::open("/dev/urandom")
+        .and_then(|mut source| source.read_exact(&mut bytes))
+        .context("cannot read /dev/urandom")?;
+    Ok(bytes)
+}

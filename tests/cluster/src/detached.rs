@@ -1,0 +1,125 @@
+//! Clusters that outlive the process that started them: `cargo xtask cluster up` and `down`.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::cluster::{Cluster, Options, run};
+use crate::control_plane::KUBECONFIG;
+use crate::poll::until;
+use crate::tools;
+
+/// The supervisor holds a lock on this file, with its process id in it: no stale id can be taken for a living one.
+const LOCK: &str = "supervise.lock";
+/// Says that a folder is ours to remove, and that its cluster became ready.
+const STATE: &str = "cluster.json";
+
+/// Starts a cluster in `dir` that lives until [`down`], or finds the one that runs there.
+pub fn up(dir: &Path, options: &Options) -> Result<Cluster> {
+    let dir = std::path::absolute(dir)?;
+    if running(&dir)?.is_some() {
+        return attach(&dir);
+    }
+    let stopped = dir.join(STATE).exists();
+    if stopped {
+        // It ran until the machine went down, or was killed: nothing in there is of use without its processes.
+        fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+    }
+    let tools = tools::control_plane(&tools::stderr)?;
+    fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    let empty = fs::read_dir(&dir)
+        .with_context(|| format!("cannot read {}", dir.display()))?
+        .next()
+        .is_none();
+    ensure!(
+        empty,
+        "{} is not empty: give the cluster a folder of its own",
+        dir.display()
+    );
+    // Written first: `down` must be able to remove what did not become ready.
+    fs::write(dir.join(STATE), "{\"ready\":false}\n")
+        .with_context(|| format!("cannot write to {}", dir.display()))?;
+    let processes = run(&dir, &tools, options, false, true);
+    let id = processes
+        .with_context(|| format!("no cluster; its logs are in {}", dir.display()))?
+        .detach();
+    let state =
+        serde_json::json!({"ready": true, "supervisor": id, "kubeconfig": dir.join(KUBECONFIG)});
+    fs::write(dir.join(STATE), format!("{state}\n"))
+        .with_context(|| format!("cannot write to {}", dir.display()))?;
+    Ok(Cluster::detached(dir, tools.kubectl))
+}
+
+/// The cluster that [`up`] started in `dir`.
+///
+/// # Errors
+/// When none runs there.
+pub fn attach(dir: &Path) -> Result<Cluster> {
+    let dir = std::path::absolute(dir)?;
+    if running(&dir)?.is_none() {
+        bail!(
+            "no cluster runs in {}: start one with `cargo xtask cluster up`",
+            dir.display()
+        );
+    }
+    until("the cluster to be ready", Duration::from_mins(2), || {
+        let state: serde_json::Value = serde_json::from_slice(&fs::read(dir.join(STATE))?)?;
+        Ok(state
+            .get("ready")
+            .and_then(serde_json::Value::as_bool)
+            .filter(|ready| *ready))
+    })?;
+    let kubectl = tools::kubectl(&tools::stderr)?;
+    Ok(Cluster::detached(dir, kubectl))
+}
+
+/// Ends the cluster in `dir` and removes the folder; says whether one ran.
+pub fn down(dir: &Path) -> Result<bool> {
+    let dir = std::path::absolute(dir)?;
+    let Some(pid) = running(&dir)? else {
+        // A folder without our state file is not ours to remove.
+        if dir.join(STATE).exists() {
+            fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+        }
+        return Ok(false);
+    };
+    ensure!(
+        dir.join(STATE).exists(),
+        "the cluster in {} belongs to a running test or demo: end that instead",
+        dir.display()
+    );
+    kill_process(pid, Signal::TERM)
+        .with_context(|| format!("cannot end process {pid:?}, the supervisor"))?;
+    let ended = || Ok(running(&dir)?.is_none().then_some(()));
+    if until("the cluster to end", Duration::from_secs(10), ended).is_err() {
+        kill_process_group(pid, Signal::KILL).context("cannot kill the cluster's processes")?;
+        until("the killed cluster to end", Duration::from_secs(10), ended)?;
+    }
+    fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+    Ok(true)
+}
+
+/// The supervisor's process id, while it lives.
+fn running(dir: &Path) -> Result<Option<Pid>> {
+    let path = dir.join(LOCK);
+    let Ok(lock) = File::open(&path) else {
+        return Ok(None);
+    };
+    if flock(&lock, FlockOperation::NonBlockingLockShared).is_ok() {
+        return Ok(None);
+    }
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let pid = text.trim().parse().ok().and_then(Pid::from_raw);
+    pid.with_context(|| {
+        format!(
+            "{} names no process: end the processes of this folder by hand and remove it",
+            path.display()
+        )
+    })
+    .map(Some)
+}

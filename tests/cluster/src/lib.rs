@@ -1,0 +1,35 @@
+//! A real Kubernetes control plane, and an OpenTelemetry Collector, as ordinary processes on loopback: for tests and for `cargo xtask`.
+//!
+//! Blocking and without a runtime, so that every kind of test can use it.
+//!
+//! ```no_run
+//! use windlass_testbed::{Cluster, Options};
+//!
+//! let cluster = Cluster::start(Options::default())?;
+//! let mark = cluster.audit()?.mark()?;
+//! cluster.apply("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")?;
+//! assert_eq!(cluster.audit()?.since(mark)?.writes().resource("namespaces").len(), 1);
+//! # anyhow::Ok(())
+//! ```
+
+mod audit;
+mod audit_events;
+mod cluster;
+mod collector;
+mod control_plane;
+mod credentials;
+mod detached;
+mod kubectl;
+mod otlp;
+mod poll;
+mod ports;
+mod supervised;
+pub mod tools;
+
+pub use audit::{Audit, Mark};
+pub use audit_events::{AuditEvent, AuditEvents};
+pub use cluster::{AuditLevel, Cluster, Options};
+pub use collector::Collector;
+pub use detached::{attach, down, up};
+pub use otlp::{Attributes, Metric, Span, SpanEvent, Status};
+pub use poll::until;

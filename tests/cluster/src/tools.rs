@@ -1,0 +1,220 @@
+//! The programs that the testbed runs: built once from their Go modules, kept in the user's cache folder.
+
+mod go;
+mod run;
+mod store;
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+pub use go::Go;
+
+/// Where set-up says what it does: one line a call.
+pub type Progress<'a> = &'a dyn Fn(&str);
+
+/// The usual [`Progress`]: lines on stderr, also where a test's output is captured, since the first build takes minutes.
+pub fn stderr(line: &str) {
+    // Nobody to tell when stderr is gone, and nothing lost.
+    let _ = writeln!(std::io::stderr(), "windlass: {line}");
+}
+
+/// The programs of a control plane.
+#[derive(Clone, Debug)]
+pub struct ControlPlane {
+    /// kube-apiserver, kube-controller-manager, kube-scheduler, kubectl and etcd, by the first argument.
+    pub cluster: PathBuf,
+    /// The same file under the name kubectl.
+    pub kubectl: PathBuf,
+    /// The fake kubelet.
+    pub kwok: PathBuf,
+    /// What starts and ends all of them.
+    pub supervise: PathBuf,
+}
+
+const KWOK: &str = "v0.8.0";
+const COLLECTOR_BUILDER: &str = "go.opentelemetry.io/collector/cmd/builder@v0.156.0";
+
+/// Makes sure that the programs of a control plane are there. Milliseconds when they are; some 7 minutes on two cores
+/// when nothing is.
+pub fn control_plane(progress: Progress) -> Result<ControlPlane> {
+    let cluster = cluster(progress)?;
+    Ok(ControlPlane {
+        kubectl: cluster.with_file_name("kubectl"),
+        cluster,
+        kwok: go_install("kwok", "sigs.k8s.io/kwok/cmd/kwok", KWOK, progress)?,
+        supervise: supervise(progress)?,
+    })
+}
+
+/// kubectl, as the control plane's version.
+pub fn kubectl(progress: Progress) -> Result<PathBuf> {
+    Ok(cluster(progress)?.with_file_name("kubectl"))
+}
+
+fn cluster(progress: Progress) -> Result<PathBuf> {
+    let source = source("cluster");
+    let inputs = read_all(&source, &["go.mod", "go.sum", "main.go"])?;
+    let version = kubernetes_version(&inputs)
+        .context("tests/cluster/go.mod requires no k8s.io/kubernetes v1.x.y")?;
+    let what = format!("the control plane (Kubernetes {version}), some 5 minutes on 2 cores");
+    store::tool("cluster", &inputs, &what, progress, |dir| {
+        let flags = link_flags(&version);
+        let mut build = Go::find(progress)?.command();
+        build.current_dir(&source).args([
+            "build",
+            "-mod=readonly",
+            "-trimpath",
+            "-buildvcs=false",
+            "-ldflags",
+            &flags,
+            "-o",
+        ]);
+        build.arg(dir.join("cluster")).arg(".");
+        run::quietly(build, "go build of tests/cluster", dir, progress)?;
+        // For people: this folder can stand in PATH.
+        symlink("cluster", dir.join("kubectl")).context("cannot link kubectl")
+    })
+}
+
+/// What starts processes and ends them together: see tests/cluster/supervise.
+pub(crate) fn supervise(progress: Progress) -> Result<PathBuf> {
+    let source = source("cluster");
+    let files = [
+        "supervise/main.go",
+        "supervise/ready.go",
+        "supervise/death_linux.go",
+        "supervise/death_other.go",
+    ];
+    let inputs = read_all(&source, &files)?;
+    store::tool(
+        "supervise",
+        &inputs,
+        "the process supervisor",
+        progress,
+        |dir| {
+            let mut build = Go::find(progress)?.command();
+            build.current_dir(&source).args([
+                "build",
+                "-mod=readonly",
+                "-trimpath",
+                "-buildvcs=false",
+                "-ldflags=-s -w",
+                "-o",
+            ]);
+            build.arg(dir.join("supervise")).arg("./supervise");
+            run::quietly(build, "go build of tests/cluster/supervise", dir, progress)
+        },
+    )
+}
+
+/// The OpenTelemetry Collector of the tests, with the parts that tests/collector/builder.yaml names.
+pub fn collector(progress: Progress) -> Result<PathBuf> {
+    let config = fs::read(source("collector").join("builder.yaml"))
+        .context("cannot read tests/collector/builder.yaml")?;
+    let inputs = format!("{COLLECTOR_BUILDER}\n{}", String::from_utf8_lossy(&config));
+    store::tool(
+        "otelcol",
+        inputs.as_bytes(),
+        "the OpenTelemetry Collector, some 2 minutes on 2 cores",
+        progress,
+        |dir| {
+            let go = Go::find(progress)?;
+            let sources = dir.join("sources");
+            // The builder takes these two from its file alone, and the file in the repository cannot know them.
+            let here = format!(
+                "dist:\n  output_path: {}\n  go: {}\n",
+                quoted(&sources),
+                quoted(go.path())
+            );
+            let config = String::from_utf8_lossy(&config).replacen("dist:\n", &here, 1);
+            fs::write(dir.join("builder.yaml"), config)
+                .context("cannot write the collector's builder.yaml")?;
+            let mut build = go.command();
+            build
+                .args(["run", COLLECTOR_BUILDER, "--ldflags=-s -w", "--config"])
+                .arg(dir.join("builder.yaml"));
+            run::quietly(build, "the collector's builder", dir, progress)?;
+            fs::rename(sources.join("otelcol"), dir.join("otelcol"))
+                .context("the collector's builder built no otelcol")?;
+            fs::remove_dir_all(&sources).context("cannot remove the collector's sources")
+        },
+    )
+}
+
+/// Makes sure that a Go program is there under the given name: `go install PACKAGE@VERSION`, once.
+pub fn go_install(name: &str, package: &str, version: &str, progress: Progress) -> Result<PathBuf> {
+    let target = format!("{package}@{version}");
+    store::tool(
+        name,
+        target.as_bytes(),
+        &format!("{name} {version}"),
+        progress,
+        |dir| {
+            let mut build = Go::find(progress)?.command();
+            build
+                .args(["install", "-trimpath", "-ldflags=-s -w", &target])
+                .env("GOBIN", dir);
+            run::quietly(build, &format!("go install {target}"), dir, progress)?;
+            let program = package.rsplit('/').next().unwrap_or(package);
+            if program == name {
+                return Ok(());
+            }
+            fs::rename(dir.join(program), dir.join(name))
+                .with_context(|| format!("go install {target} made no {program}"))
+        },
+    )
+}
+
+/// Clients and the API server compare versions, and a plain `go build` leaves them at v0.0.0.
+fn link_flags(version: &str) -> String {
+    let mut parts = version.trim_start_matches('v').split('.');
+    let (major, minor) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
+    let mut flags = String::from("-s -w");
+    for package in [
+        "k8s.io/component-base/version",
+        "k8s.io/client-go/pkg/version",
+    ] {
+        for (variable, value) in [
+            ("gitVersion", version),
+            ("gitMajor", major),
+            ("gitMinor", minor),
+        ] {
+            flags.extend([" -X ", package, ".", variable, "=", value]);
+        }
+    }
+    flags
+}
+
+fn kubernetes_version(go_mod: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(go_mod);
+    let mut words = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "));
+    Some(words.next()?.trim().to_owned())
+}
+
+/// A folder of the tests, in the checkout that this crate was built from.
+pub(crate) fn source(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(folder)
+}
+
+fn read_all(folder: &Path, files: &[&str]) -> Result<Vec<u8>> {
+    let mut content = Vec::new();
+    for file in files {
+        let path = folder.join(file);
+        content.extend(fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);
+    }
+    Ok(content)
+}
+
+/// A path as a YAML string: JSON's strings are YAML's too.
+fn quoted(path: &Path) -> String {
+    serde_json::Value::from(path.to_string_lossy()).to_string()
+}

@@ -1,0 +1,96 @@
+//! The user's folder of built programs: one folder for each content of their inputs, filled once and then only read.
+
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use rustix::fs::{FlockOperation, flock};
+use sha2::{Digest, Sha256};
+
+use super::Progress;
+
+/// The program `name` made from `inputs`, built by `build` into the folder it is given when it is not there yet.
+///
+/// Callers in other processes wait for one build rather than repeat it, and never see half of one.
+pub(super) fn tool(
+    name: &str,
+    inputs: impl AsRef<[u8]>,
+    what: &str,
+    progress: Progress,
+    build: impl FnOnce(&Path) -> Result<()>,
+) -> Result<PathBuf> {
+    let mut hash = Sha256::new();
+    hash.update(format!("{} {}\n", env::consts::OS, env::consts::ARCH));
+    hash.update(inputs.as_ref());
+    let hash = hex::encode(hash.finalize());
+    let short: String = hash.chars().take(16).collect();
+
+    let root = folder()?;
+    let home = root.join(format!("{name}-{short}"));
+    let program = home.join(name);
+    if program.exists() {
+        return Ok(program);
+    }
+    fs::create_dir_all(&root).with_context(|| format!("cannot create {}", root.display()))?;
+    let lock = File::create(root.join(format!("{name}.lock")))
+        .with_context(|| format!("cannot lock {}", root.display()))?;
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        progress(&format!("waiting for {name}, which somebody else builds"));
+        flock(&lock, FlockOperation::LockExclusive)
+            .with_context(|| format!("cannot lock {}", root.display()))?;
+    }
+    if program.exists() {
+        return Ok(program);
+    }
+    progress(&format!(
+        "building {what}; once, it is kept in {}",
+        home.display()
+    ));
+    let begun = std::time::Instant::now();
+    remove_unfinished(&root, name);
+    // Beside its place, since a rename is atomic on one file system only.
+    let fresh = tempfile::Builder::new()
+        .prefix(&unfinished(name))
+        .tempdir_in(&root)
+        .context("cannot create a folder")?;
+    build(fresh.path())?;
+    ensure!(
+        fresh.path().join(name).exists(),
+        "the build of {name} succeeded and left no file {name}: please report this"
+    );
+    fs::rename(fresh.path(), &home)
+        .with_context(|| format!("cannot move the built {name} to {}", home.display()))?;
+    progress(&format!("built {name} in {} s", begun.elapsed().as_secs()));
+    Ok(program)
+}
+
+fn unfinished(name: &str) -> String {
+    format!(".{name}-")
+}
+
+/// Removes what a killed build left. The caller holds the lock, so nobody fills such a folder now.
+fn remove_unfinished(root: &Path, name: &str) {
+    let Ok(entries) = fs::read_dir(root) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        if entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with(&unfinished(name))
+        {
+            // Only space is lost when it stays.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn folder() -> Result<PathBuf> {
+    let cache = env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
+    let cache = cache.or_else(|| env::home_dir().map(|home| home.join(".cache")));
+    let cache = cache.context("no folder for built programs: set HOME or XDG_CACHE_HOME")?;
+    Ok(cache.join("windlass/tools"))
+}
