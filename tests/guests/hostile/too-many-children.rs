@@ -1,0 +1,17 @@
+//! Returns 5000 children, more than the limit. The host refuses the whole answer and names the limit.
+
+use hostile_guests::{Answer, Hostile, Request, child, response};
+
+struct TooManyChildren;
+
+impl Hostile for TooManyChildren {
+    const KIND: &str = "TooManyChildren";
+
+    fn attack(_request: &Request) -> Answer {
+        Ok(response(
+            (0..5000).map(|index| child(&format!("many-{index}"), "")),
+        ))
+    }
+}
+
+hostile_guests::export!(TooManyChildren);

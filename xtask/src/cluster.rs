@@ -1,0 +1,41 @@
+//! `cargo xtask cluster`: the local control plane alone.
+
+use std::path::PathBuf;
+
+use windlass_testbed::Options;
+
+use crate::run::root;
+
+/// What to do with it.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Start a control plane that runs until `down`, and print its KUBECONFIG
+    Up {
+        /// Its folder; default: target/cluster
+        #[arg(long)]
+        dir: Option<PathBuf>,
+    },
+    /// End the control plane and remove its folder
+    Down {
+        /// Its folder; default: target/cluster
+        #[arg(long)]
+        dir: Option<PathBuf>,
+    },
+}
+
+/// Does it.
+pub fn main(command: &Command) -> anyhow::Result<()> {
+    let (Command::Up { dir } | Command::Down { dir }) = command;
+    let dir = dir.clone().map_or_else(|| Ok::<_, anyhow::Error>(root()?.join("target/cluster")), Ok)?;
+    match command {
+        Command::Up { .. } => {
+            let cluster = windlass_testbed::up(&dir, &Options::default())?;
+            println!("KUBECONFIG={}", cluster.kubeconfig().display());
+        }
+        Command::Down { .. } => {
+            let ran = windlass_testbed::down(&dir)?;
+            println!("{}", if ran { "the cluster is gone" } else { "no cluster ran" });
+        }
+    }
+    Ok(())
+}

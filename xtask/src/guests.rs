@@ -1,0 +1,206 @@
+//! Builds every component: the plugins, and the odd and hostile guests of the tests.
+//!
+//! A guest is built for `wasm32-unknown-unknown` by whatever compiler the machine has (see [`compiler`]) and then made
+//! a component. Cargo decides what is up to date, so a second run takes a second or two.
+
+mod compiler;
+mod component;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// What to build.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// The plugins and their variants alone, without the hostile guests.
+    pub plugins_only: bool,
+}
+
+/// A component that was built.
+#[derive(Debug, Clone)]
+pub struct Guest {
+    /// Its crate's or example's name: `echo`.
+    pub name: String,
+    /// `target/guests/echo.wasm`, or `target/guests/hostile/trap.wasm`.
+    pub path: PathBuf,
+    /// Bytes.
+    pub size: u64,
+    /// `sha256:…` of the bytes.
+    pub digest: String,
+}
+
+/// Builds the guests into `target/guests`, and says on standard output what it does.
+///
+/// # Errors
+///
+/// When there is no compiler for wasm and none can be had (the message says what to install), when a guest does not
+/// build, or when it is no valid component.
+pub fn build(options: Options) -> Result<Vec<Guest>> {
+    let root = root()?;
+    let compiler = compiler::find()?;
+    println!("guests: {compiler}");
+
+    let mut modules = Vec::new();
+    for package in packages(&root.join("plugins/Cargo.toml"))? {
+        // Only a `cdylib` of its own gets link-time optimisation, and a manifest that names `rlib` too (for the
+        // plugin's tests) would make it both.
+        let arguments = ["--package", &package, "--lib", "--crate-type", "cdylib"];
+        modules.extend(compile(
+            compiler.cargo("rustc"),
+            &root,
+            "plugins",
+            &arguments,
+        )?);
+    }
+    modules.extend(compile(
+        compiler.cargo("build"),
+        &root,
+        "tests/guests",
+        &["--examples"],
+    )?);
+
+    let folder = root.join("target/guests");
+    let mut guests = Vec::new();
+    for module in modules
+        .iter()
+        .filter(|module| !(options.plugins_only && module.hostile))
+    {
+        let folder = if module.hostile {
+            folder.join("hostile")
+        } else {
+            folder.clone()
+        };
+        let guest = component::make(
+            &module.path,
+            &folder.join(&module.name).with_extension("wasm"),
+        )
+        .with_context(|| format!("guest {} builds, but is no component", module.name))?;
+        guests.push(guest);
+    }
+    remove_others(&folder, &guests, options)?;
+    guests.sort_by(|a, b| a.path.cmp(&b.path));
+    for guest in &guests {
+        println!(
+            "{:<20}{:>8} bytes  {}",
+            guest.name, guest.size, guest.digest
+        );
+    }
+    Ok(guests)
+}
+
+/// A core module as cargo leaves it.
+struct Module {
+    name: String,
+    path: PathBuf,
+    hostile: bool,
+}
+
+fn root() -> Result<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .context("xtask lies in the repository's root folder")?;
+    Ok(root.to_owned())
+}
+
+/// The members of a workspace.
+fn packages(manifest: &Path) -> Result<Vec<String>> {
+    let metadata = compiler::cargo()
+        .args([
+            "metadata",
+            "--no-deps",
+            "--format-version",
+            "1",
+            "--manifest-path",
+        ])
+        .arg(manifest)
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !metadata.status.success() {
+        bail!("cargo cannot read {}", manifest.display());
+    }
+    let metadata: Value = serde_json::from_slice(&metadata.stdout)?;
+    let packages = metadata
+        .get("packages")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    Ok(packages
+        .filter_map(|package| Some(package.get("name")?.as_str()?.to_owned()))
+        .collect())
+}
+
+/// Runs cargo, which shows its own progress, and gathers the modules that it made or found up to date.
+fn compile(
+    mut cargo: Command,
+    root: &Path,
+    workspace: &str,
+    arguments: &[&str],
+) -> Result<Vec<Module>> {
+    let output = cargo
+        .args(arguments)
+        .args([
+            "--release",
+            "--message-format",
+            "json-render-diagnostics",
+            "--manifest-path",
+        ])
+        .arg(root.join(workspace).join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(root.join("target/guests-build"))
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cargo does not start")?;
+    if !output.status.success() {
+        bail!("the guests in {workspace} do not build; cargo's message above says why");
+    }
+    let messages = String::from_utf8(output.stdout)?;
+    Ok(messages
+        .lines()
+        .filter_map(|line| module(&serde_json::from_str(line).ok()?))
+        .collect())
+}
+
+/// The module in one of cargo's `compiler-artifact` messages, if there is one.
+fn module(message: &Value) -> Option<Module> {
+    let target = message.get("target")?;
+    let files = message.get("filenames")?.as_array()?;
+    let mut files = files.iter().filter_map(Value::as_str).map(Path::new);
+    let path = files.find(|file| {
+        file.extension()
+            .is_some_and(|extension| extension == "wasm")
+    })?;
+    let source = Path::new(target.get("src_path")?.as_str()?);
+    Some(Module {
+        name: target.get("name")?.as_str()?.replace('_', "-"),
+        path: path.into(),
+        hostile: source.parent()?.ends_with("tests/guests/hostile"),
+    })
+}
+
+/// A guest that is no longer built must not stay: tests take all that lie there.
+fn remove_others(folder: &Path, guests: &[Guest], options: Options) -> Result<()> {
+    let folders = if options.plugins_only {
+        vec![folder.to_owned()]
+    } else {
+        vec![folder.to_owned(), folder.join("hostile")]
+    };
+    for folder in folders.iter().filter(|folder| folder.is_dir()) {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "wasm")
+                && guests.iter().all(|guest| guest.path != path)
+            {
+                fs::remove_file(path)?;
+            }
+        }
+    }
+    Ok(())
+}

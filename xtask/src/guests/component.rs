@@ -1,0 +1,50 @@
+//! A core module becomes a component.
+
+use std::{fs, io, path::Path};
+
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+use wasmparser::{Validator, WasmFeatures};
+use wit_component::ComponentEncoder;
+
+use super::Guest;
+
+/// Wraps the module, checks the component by the features that the host has, and writes it if it is another one: an
+/// unchanged file keeps its time, so that nobody reloads it.
+pub(super) fn make(module: &Path, path: &Path) -> Result<Guest> {
+    let bytes = fs::read(module).with_context(|| format!("cannot read {}", module.display()))?;
+    let component = ComponentEncoder::default().module(&bytes)?.encode()?;
+    // No threads, no garbage collection, no relaxed SIMD: the host's engine is built without.
+    let features = WasmFeatures::WASM2 | WasmFeatures::COMPONENT_MODEL;
+    Validator::new_with_features(features).validate_all(&component)?;
+
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    if existing(path)?.as_ref() != Some(&component) {
+        // Renamed into place: a host that watches the folder never reads half a component.
+        let part = path.with_extension("part");
+        fs::write(&part, &component)?;
+        fs::rename(&part, path)?;
+    }
+    let name = path
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let digest = format!("sha256:{}", hex::encode(Sha256::digest(&component)));
+    Ok(Guest {
+        name,
+        path: path.to_owned(),
+        size: component.len() as u64,
+        digest,
+    })
+}
+
+fn existing(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

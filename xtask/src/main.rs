@@ -1,0 +1,46 @@
+//! The repository's own commands: `cargo xtask --help`.
+
+mod cluster;
+mod codegen;
+mod demo;
+mod guests;
+mod run;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Windlass' own commands: everything that contributors and CI run.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Command {
+    /// Show Windlass at work: a real control plane, the host, a plugin from a ConfigMap, a hot swap, a trace
+    Demo(demo::Args),
+    /// Run every test; sets up all they need first
+    Test(test::Args),
+    /// Build all components into target/guests
+    Guests,
+    /// Start or end a local control plane
+    #[command(subcommand)]
+    Cluster(cluster::Command),
+    /// Write the generated files: CRDs, roles, command reference
+    Codegen(codegen::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Command::parse() {
+        Command::Demo(args) => demo::main(&args),
+        Command::Test(args) => test::main(&args),
+        Command::Guests => guests::build(guests::Options::default()).map(drop),
+        Command::Cluster(command) => cluster::main(&command),
+        Command::Codegen(args) => codegen::main(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Running other programs, and where the repository is.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+/// The repository's root.
+pub fn root() -> anyhow::Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    Ok(here.parent().context("xtask has no parent folder")?.to_owned())
+}
+
+/// The cargo that runs us.
+pub fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Runs a program to its end.
+///
+/// # Errors
+/// If it does not start or ends with a failure.
+pub fn run(command: &mut Command) -> anyhow::Result<()> {
+    let status = command.status().with_context(|| format!("{command:?} does not start"))?;
+    if !status.success() {
+        bail!("{command:?} ended with {status}");
+    }
+    Ok(())
+}
+
+/// Runs a program to its end and returns what it printed.
+///
+/// # Errors
+/// If it does not start, ends with a failure, or prints something other than UTF-8.
+pub fn output(command: &mut Command) -> anyhow::Result<String> {
+    let output =
+        command.stderr(std::process::Stdio::inherit()).output().with_context(|| format!("{command:?} does not start"))?;
+    if !output.status.success() {
+        bail!("{command:?} ended with {}", output.status);
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Builds the `windlass` binary and returns its path.
+///
+/// # Errors
+/// If it does not build.
+pub fn windlass() -> anyhow::Result<PathBuf> {
+    let root = root()?;
+    run(cargo().args(["build", "--quiet", "--package", "windlass"]).current_dir(&root))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    Ok(target.join("debug/windlass"))
+}
