@@ -9,6 +9,7 @@ mod observe;
 mod pending;
 mod plugins;
 mod queue;
+mod rbac;
 mod reconcile;
 mod report;
 mod run;

@@ -41,7 +41,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         let telemetry = Telemetry::start(&args.telemetry)?;
         let client = args.cluster.client().await?;
         let settings = Settings {
-            cache_dir: args.cache_dir.clone().map_or_else(default_cache_dir, Ok)?,
+            cache_dir: args.cache_dir.clone().map_or_else(super::default_cache_dir, Ok)?,
             health_addr: args.health_addr,
             workers: usize::from(args.workers),
         };
@@ -60,11 +60,4 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         telemetry.close();
         result.map(|()| ExitCode::SUCCESS)
     })
-}
-
-/// `$XDG_CACHE_HOME/windlass/components`, or below `~/.cache`.
-fn default_cache_dir() -> anyhow::Result<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
-    Ok(base.context("no folder for compiled components: set --cache-dir")?.join("windlass/components"))
 }

@@ -1,0 +1,44 @@
+//! `windlass crd`: Windlass' own CRDs, or the one that a component carries.
+
+use std::process::ExitCode;
+
+use windlass_core::contract::Parent;
+
+use super::component::{ComponentArgs, ComponentRef};
+use super::connect::ClusterArgs;
+use super::output::{Format, print};
+use crate::api;
+
+/// Flags of `windlass crd`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  windlass crd | kubectl apply --server-side -f -
+  windlass crd echo.wasm > echo-crd.yaml")]
+pub struct Args {
+    /// The component whose CRD to print: a file, or configmap/NAMESPACE/NAME; none for Windlass' own CRDs
+    #[arg(value_name = "COMPONENT")]
+    component: Option<ComponentRef>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Folder of compiled components
+    #[arg(long, env = "WINDLASS_CACHE_DIR")]
+    cache_dir: Option<std::path::PathBuf>,
+}
+
+/// Prints it.
+pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    let Some(component) = args.component else {
+        print!("{}", api::crds_yaml()?);
+        return Ok(ExitCode::SUCCESS);
+    };
+    let component = ComponentArgs { component, cluster: args.cluster, cache_dir: args.cache_dir }.load()?;
+    match &component.descriptor().parent {
+        Parent::Custom(definition) => {
+            print(&serde_json::from_slice(definition)?, Format::Yaml)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Parent::Existing { kind, .. } => {
+            anyhow::bail!("the component carries no CRD: it reconciles {kind}, which exists already")
+        }
+    }
+}

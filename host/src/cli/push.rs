@@ -1,0 +1,161 @@
+//! `windlass push`: a component into a ConfigMap (or a head and its parts), with its Plugin and, if wanted, its rights.
+
+mod objects;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::core::{DynamicObject, GroupVersionKind, TypeMeta};
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client, discovery};
+use serde_json::Value;
+use windlass_core::digest::Digest;
+use windlass_core::ids::PluginName;
+
+use self::objects::{PART_OF_LABEL, Pushed, plugin_object, split};
+use super::component::ComponentArgs;
+use super::output::{Format, print_all};
+use crate::api::Plugin;
+use crate::rbac;
+
+/// Field manager of what a person pushes: apart from the host's.
+const FIELD_MANAGER: &str = "windlass-push";
+
+/// Flags of `windlass push`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  windlass push echo.wasm --name echo --create-rbac
+  windlass push echo.wasm --name echo --dry-run -o yaml > echo.yaml && kubectl apply --server-side -f echo.yaml
+
+What is written is applied server-side: client-side `kubectl apply` would copy the component into an annotation, which
+holds only 256 KiB.")]
+pub struct Args {
+    #[command(flatten)]
+    component: ComponentArgs,
+    /// Name of the Plugin and of its ConfigMap; default: what the component calls itself
+    #[arg(long)]
+    name: Option<String>,
+    /// Namespace of the ConfigMap: the host's
+    #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
+    namespace: String,
+    /// Also create the least rights that the host needs for this plugin, to be reviewed by a person
+    #[arg(long)]
+    create_rbac: bool,
+    /// Only print what would be written
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not wait until the host has made it live
+    #[arg(long)]
+    no_wait: bool,
+    /// How long to wait, in seconds
+    #[arg(long, default_value_t = 120)]
+    timeout: u64,
+    /// Format of what --dry-run prints
+    #[arg(short, long, value_enum, default_value = "yaml")]
+    output: Format,
+}
+
+/// Writes it, and waits until it is live.
+pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    let bytes = args.component.bytes()?;
+    let component = args.component.load()?;
+    let descriptor = component.descriptor();
+    let name: PluginName = args.name.as_deref().unwrap_or(&descriptor.name).parse()?;
+    let pushed = split(name.as_str(), &args.namespace, &bytes)?;
+    let plugin = plugin_object(name.as_str(), &args.namespace);
+    super::block_on(async {
+        let mut objects: Vec<Value> = pushed.objects.clone();
+        if args.create_rbac {
+            let client = args.component.cluster.client().await?;
+            let mut resources = Vec::new();
+            for rule in &descriptor.children {
+                let kind = &rule.kind;
+                let wanted = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+                let (resource, _) = discovery::pinned_kind(&client, &wanted)
+                    .await
+                    .with_context(|| format!("the cluster does not serve {kind}"))?;
+                resources.push((resource.group, resource.plural));
+            }
+            objects.push(rbac::plugin_role(name.as_str(), descriptor, &resources)?);
+        }
+        objects.push(plugin);
+        if args.dry_run {
+            print_all(&objects, args.output)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let client = args.component.cluster.client().await?;
+        for object in &objects {
+            apply(&client, object).await?;
+        }
+        println!("pushed {} ({} bytes) as Plugin {name}", pushed.digest, bytes.len());
+        if args.no_wait {
+            return Ok(ExitCode::SUCCESS);
+        }
+        wait(&client, &name, &pushed.digest, Duration::from_secs(args.timeout)).await?;
+        println!("Plugin {name}: {} is live", pushed.digest);
+        remove_old_parts(&client, args, &name, &pushed).await?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn apply(client: &Client, object: &Value) -> anyhow::Result<()> {
+    let object: DynamicObject = serde_json::from_value(object.clone())?;
+    let TypeMeta { api_version, kind } = object.types.clone().unwrap_or_default();
+    let gvk: GroupVersionKind = TypeMeta { api_version, kind }.try_into()?;
+    let name = object.metadata.name.clone().unwrap_or_default();
+    let what = format!("{} {name}", gvk.kind);
+    let (resource, _) = discovery::pinned_kind(client, &gvk)
+        .await
+        .with_context(|| format!("{what}: the cluster does not serve {}; install it with `windlass crd`", gvk.kind))?;
+    let api: Api<DynamicObject> = match &object.metadata.namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let params = PatchParams::apply(FIELD_MANAGER).force();
+    api.patch_metadata(&name, &params, &Patch::Apply(&object)).await.with_context(|| format!("{what} was not written"))?;
+    Ok(())
+}
+
+/// Waits until the Plugin's live logic is this one, or the Plugin says why not.
+async fn wait(client: &Client, name: &PluginName, digest: &Digest, timeout: Duration) -> anyhow::Result<()> {
+    let wanted = digest.to_string();
+    let api: Api<Plugin> = Api::all(client.clone());
+    let settled = |plugin: Option<&Plugin>| {
+        plugin.and_then(|plugin| plugin.status.as_ref()).is_some_and(|status| {
+            status.active_digest.as_deref() == Some(&wanted) || status.candidate_digest.as_deref() == Some(&wanted)
+        })
+    };
+    let waiting = await_condition(api, name.as_str(), settled);
+    let plugin = match tokio::time::timeout(timeout, waiting).await {
+        Ok(plugin) => plugin.context("the Plugin could not be watched")?,
+        Err(_) => bail!(
+            "Plugin {name} did not become live within {} s; is the host running? See `kubectl describe plugin {name}`",
+            timeout.as_secs()
+        ),
+    };
+    let status = plugin.and_then(|plugin| plugin.status).unwrap_or_default();
+    if status.active_digest.as_deref() == Some(&wanted) {
+        return Ok(());
+    }
+    let conditions = status.conditions.unwrap_or_default();
+    let said = conditions.iter().find(|condition| condition.status == "False" && condition.type_ != "Degraded");
+    bail!("Plugin {name} refused {wanted}: {}", said.map_or("see its conditions", |condition| &condition.message))
+}
+
+/// Parts of logic that is no longer live: the head names others now.
+async fn remove_old_parts(client: &Client, args: &Args, name: &PluginName, pushed: &Pushed) -> anyhow::Result<()> {
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), &args.namespace);
+    let parts = api
+        .list_metadata(&ListParams::default().labels(&format!("{PART_OF_LABEL}={name}")))
+        .await
+        .context("old parts could not be listed")?;
+    for part in parts.items.into_iter().filter_map(|part| part.metadata.name) {
+        if !pushed.parts.contains(&part) {
+            api.delete(&part, &DeleteParams::default()).await.with_context(|| format!("old part {part}"))?;
+        }
+    }
+    Ok(())
+}

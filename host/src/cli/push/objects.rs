@@ -1,0 +1,132 @@
+//! A component as ConfigMaps, and the Plugin that names them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use windlass_core::digest::Digest;
+
+use crate::delivery::{Encoding, KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY};
+
+/// Bytes in one ConfigMap: it holds 1 MiB in all, keys included.
+const CHUNK: usize = 1_000_000;
+
+/// Label on parts: the plugin whose component they are of.
+pub const PART_OF_LABEL: &str = "windlass.dev/part-of";
+
+/// A component as it is pushed.
+#[derive(Debug)]
+pub struct Pushed {
+    /// Digest of the component.
+    pub digest: Digest,
+    /// Names of the parts; none if one ConfigMap holds it.
+    pub parts: Vec<String>,
+    /// The ConfigMaps in the order in which they are written: the head comes last.
+    pub objects: Vec<Value>,
+}
+
+/// Splits a component into as few ConfigMaps as hold it: as it is, packed, or packed and in parts.
+///
+/// # Errors
+/// If packing fails.
+pub fn split(name: &str, namespace: &str, bytes: &[u8]) -> anyhow::Result<Pushed> {
+    let digest = Digest::of(bytes);
+    let config_map = |map_name: &str, rest: Value| {
+        let mut map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": map_name, "namespace": namespace},
+        });
+        if let (Some(map), Value::Object(rest)) = (map.as_object_mut(), rest) {
+            map.extend(rest);
+        }
+        map
+    };
+    let single = |encoding: Encoding, packed: &[u8]| Pushed {
+        digest,
+        parts: Vec::new(),
+        objects: vec![config_map(
+            name,
+            json!({"binaryData": {format!("{PLUGIN_KEY}{}", encoding.key_suffix()): STANDARD.encode(packed)}}),
+        )],
+    };
+    if bytes.len() <= CHUNK {
+        return Ok(single(Encoding::Identity, bytes));
+    }
+    let packed = Encoding::Zstd.pack(bytes)?;
+    if packed.len() <= CHUNK {
+        return Ok(single(Encoding::Zstd, &packed));
+    }
+    let mut objects = Vec::new();
+    let mut parts = Vec::new();
+    for (at, chunk) in packed.chunks(CHUNK).enumerate() {
+        let part = format!("{name}-{}-{at}", digest.short());
+        let mut map = config_map(&part, json!({"immutable": true, "binaryData": {KEY_PART: STANDARD.encode(chunk)}}));
+        if let Some(meta) = map.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+            meta.insert("labels".to_owned(), json!({PART_OF_LABEL: name}));
+        }
+        objects.push(map);
+        parts.push(part);
+    }
+    objects.push(config_map(
+        name,
+        json!({"data": {
+            KEY_DIGEST: digest.to_string(),
+            KEY_ENCODING: Encoding::Zstd.as_str(),
+            KEY_PARTS: parts.join("\n"),
+        }}),
+    ));
+    Ok(Pushed { digest, parts, objects })
+}
+
+/// The Plugin that runs it. What a person set besides stays: it is applied.
+pub fn plugin_object(name: &str, namespace: &str) -> Value {
+    json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",
+        "metadata": {"name": name},
+        "spec": {
+            "source": {"configMap": {"namespace": namespace, "name": name}},
+            "installCRD": true,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(length: usize) -> Vec<u8> {
+        let mut state = 1_u64;
+        std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state.to_be_bytes()[0]
+        })
+        .take(length)
+        .collect()
+    }
+
+    #[test]
+    fn a_small_component_is_one_config_map_as_it_is() {
+        let pushed = split("echo", "ns", b"wasm").expect("splits");
+        assert_eq!(pushed.objects.len(), 1);
+        assert_eq!(pushed.objects[0]["binaryData"]["plugin.wasm"], json!("d2FzbQ=="));
+    }
+
+    #[test]
+    fn a_large_one_that_packs_well_is_one_packed_config_map() {
+        let pushed = split("echo", "ns", &vec![7; 3_000_000]).expect("splits");
+        assert_eq!(pushed.objects.len(), 1);
+        assert!(pushed.objects[0]["binaryData"]["plugin.wasm.zst"].is_string());
+    }
+
+    #[test]
+    fn a_larger_one_is_parts_and_then_the_head_that_names_them() {
+        let pushed = split("echo", "ns", &noise(2_500_000)).expect("splits");
+        let names: Vec<_> = pushed.objects.iter().map(|map| map["metadata"]["name"].as_str().expect("a name")).collect();
+        let digest12 = pushed.digest.short();
+        let part = |at: usize| format!("echo-{digest12}-{at}");
+        assert_eq!(names, [part(0), part(1), part(2), "echo".to_owned()]);
+        let head = &pushed.objects[3]["data"];
+        assert_eq!(head["parts"], json!(pushed.parts.join("\n")));
+        assert_eq!(head["digest"], json!(pushed.digest.to_string()));
+        assert!(pushed.objects[..3].iter().all(|map| map["immutable"] == json!(true)));
+    }
+}
