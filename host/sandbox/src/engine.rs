@@ -99,8 +99,10 @@ fn pool(call_slots: u32) -> PoolingAllocationConfig {
         .total_core_instances(call_slots.saturating_mul(16))
         // One memory is the rule; two leave room for a component that was composed of two.
         .max_memories_per_component(2)
+        .max_memories_per_module(2)
         .total_memories(call_slots.saturating_mul(2))
         .max_tables_per_component(8)
+        .max_tables_per_module(4)
         .total_tables(call_slots.saturating_mul(8))
         // 10 000 functions in a table is a large JavaScript engine; larger ones run on demand.
         .table_elements(20_000)
