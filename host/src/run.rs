@@ -17,7 +17,7 @@ use windlass_sandbox::registry::Publisher;
 use crate::apply::Applier;
 use crate::delivery::Sources;
 use crate::live::Live;
-use crate::plugins::{PluginQueue, Plugins};
+use crate::plugins::{Outlets, PluginQueue, Plugins};
 use crate::queue::{Queue, Trigger};
 use crate::reconcile::Reconciler;
 use crate::report::Reporter;
@@ -71,9 +71,7 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
         sandbox,
         watches,
         sources,
-        publisher,
-        plugin_queue.clone(),
-        parents.clone(),
+        Outlets { publisher, queue: plugin_queue.clone(), parents: parents.clone() },
     ));
     let mut secret = [0; 32];
     fill_random(&mut secret)?;

@@ -353,3 +353,6 @@ fn mark_applied(body: &mut Map) -> String {
     }
     applied
 }
+
+#[cfg(test)]
+mod tests;

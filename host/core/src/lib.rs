@@ -6,6 +6,8 @@ pub mod conditions;
 pub mod contract;
 pub mod desired;
 pub mod digest;
+#[cfg(test)]
+mod fixtures;
 pub mod ids;
 pub mod json;
 pub mod managed;

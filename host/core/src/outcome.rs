@@ -115,7 +115,7 @@ impl From<&Problem> for Verdict {
                 reason::CHILDREN_TERMINATING,
                 format!("Waiting for the deletion of {}", list(children)),
                 // The deletion is an event of its own; this is for the case that it never ends.
-                Requeue::After(Duration::from_secs(60)),
+                Requeue::After(Duration::from_mins(1)),
             ),
         };
         let stalled = requeue == Requeue::WhenChanged;

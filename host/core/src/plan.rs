@@ -174,3 +174,6 @@ fn update(live: &Object, child: &Arc<DesiredChild>) -> Option<Write> {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -104,3 +104,6 @@ fn completed(own: &Map, generation: Option<i64>) -> Map {
         generation,
     )
 }
+
+#[cfg(test)]
+mod tests;

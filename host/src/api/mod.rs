@@ -5,8 +5,7 @@ mod quantity;
 
 use kube::CustomResourceExt;
 
-pub use plugin::{ConfigMapSource, KindRef, LimitsSpec, Plugin, PluginSpec, PluginStatus, Source, positive};
-pub use quantity::ByteQuantity;
+pub use plugin::{ConfigMapSource, Plugin, positive};
 
 /// Schema of `status.conditions` (KEP-1623), one list for all resources whose status the host writes.
 pub fn conditions_schema() -> serde_json::Value {

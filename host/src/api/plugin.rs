@@ -62,7 +62,7 @@ pub struct PluginSpec {
     /// How many parents are reconciled at once.
     #[serde(default = "default_concurrency")]
     #[schemars(range(min = 1, max = 64))]
-    pub concurrency: u32,
+    pub concurrency: i32,
 }
 
 /// Where a component comes from: exactly one of the fields.
@@ -124,7 +124,7 @@ pub struct LimitsSpec {
     /// Children in an answer. Default 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100_000))]
-    pub children: Option<u32>,
+    pub children: Option<i32>,
 }
 
 impl LimitsSpec {
@@ -199,7 +199,7 @@ pub struct PluginStatus {
     pub conditions: Option<Vec<Condition>>,
 }
 
-fn default_concurrency() -> u32 {
+fn default_concurrency() -> i32 {
     16
 }
 

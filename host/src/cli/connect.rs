@@ -6,6 +6,15 @@ use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
+/// What the API server said, without the whole answer around it.
+// By value, so that it stands in `map_err`.
+pub fn plain(error: kube::Error) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) => anyhow::anyhow!("{}", status.message),
+        other => other.into(),
+    }
+}
+
 /// Which cluster.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ClusterArgs {

@@ -17,6 +17,7 @@ use windlass_core::ids::PluginName;
 
 use self::objects::{PART_OF_LABEL, Pushed, plugin_object, split};
 use super::component::ComponentArgs;
+use super::connect::plain;
 use super::output::{Format, print_all};
 use crate::api::Plugin;
 use crate::rbac;
@@ -76,6 +77,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
                 let wanted = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
                 let (resource, _) = discovery::pinned_kind(&client, &wanted)
                     .await
+                    .map_err(plain)
                     .with_context(|| format!("the cluster does not serve {kind}"))?;
                 resources.push((resource.group, resource.plural));
             }
@@ -109,13 +111,17 @@ async fn apply(client: &Client, object: &Value) -> anyhow::Result<()> {
     let what = format!("{} {name}", gvk.kind);
     let (resource, _) = discovery::pinned_kind(client, &gvk)
         .await
+        .map_err(plain)
         .with_context(|| format!("{what}: the cluster does not serve {}; install it with `windlass crd`", gvk.kind))?;
     let api: Api<DynamicObject> = match &object.metadata.namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
     let params = PatchParams::apply(FIELD_MANAGER).force();
-    api.patch_metadata(&name, &params, &Patch::Apply(&object)).await.with_context(|| format!("{what} was not written"))?;
+    api.patch_metadata(&name, &params, &Patch::Apply(&object))
+        .await
+        .map_err(plain)
+        .with_context(|| format!("{what} was not written"))?;
     Ok(())
 }
 
@@ -151,10 +157,11 @@ async fn remove_old_parts(client: &Client, args: &Args, name: &PluginName, pushe
     let parts = api
         .list_metadata(&ListParams::default().labels(&format!("{PART_OF_LABEL}={name}")))
         .await
+        .map_err(plain)
         .context("old parts could not be listed")?;
     for part in parts.items.into_iter().filter_map(|part| part.metadata.name) {
         if !pushed.parts.contains(&part) {
-            api.delete(&part, &DeleteParams::default()).await.with_context(|| format!("old part {part}"))?;
+            api.delete(&part, &DeleteParams::default()).await.map_err(plain).with_context(|| format!("old part {part}"))?;
         }
     }
     Ok(())

@@ -151,9 +151,9 @@ fn grants(component: &Component, namespaced: bool) -> Grants {
 /// The parent, with what the API server would have added where it is missing.
 fn parent(file: &Path, kind: &Arc<Gvk>, namespaced: bool) -> anyhow::Result<Object> {
     let mut parent = one_document(file)?;
-    let found = (&parent["apiVersion"], &parent["kind"]);
-    if found != (&json!(kind.api_version()), &json!(&*kind.kind)) {
-        bail!("{} is no {kind}: it says apiVersion {}, kind {}", file.display(), found.0, found.1);
+    let found = |field: &str| parent.get(field).and_then(Value::as_str).unwrap_or_default();
+    if (found("apiVersion"), found("kind")) != (&kind.api_version(), &kind.kind) {
+        bail!("{} is no {kind}: it says apiVersion {}, kind {}", file.display(), found("apiVersion"), found("kind"));
     }
     complete(&mut parent, "00000000-0000-0000-0000-000000000000", if namespaced { Some("default") } else { None });
     Object::from_api(kind, &parent.to_string()).with_context(|| format!("{} is no parent", file.display()))
@@ -165,9 +165,14 @@ fn existing_child(mut child: Value, parent: &ParentRef) -> anyhow::Result<Arc<Ob
     let kind = Arc::new(Gvk::from_api_version(&text("apiVersion"), &text("kind")));
     complete(&mut child, "00000000-0000-0000-0000-000000000001", parent.key.namespace.as_deref());
     let owner: Value = serde_json::from_str(&CoreValue::Object(parent.owner_reference()).to_string())?;
-    child["metadata"]["ownerReferences"] = json!([owner]);
-    for (label, value) in parent.child_labels() {
-        child["metadata"]["labels"][label] = json!(value);
+    if let Some(meta) = child.get_mut("metadata").and_then(Value::as_object_mut) {
+        meta.insert("ownerReferences".to_owned(), json!([owner]));
+        let labels = meta.entry("labels").or_insert_with(|| json!({}));
+        for (label, value) in parent.child_labels() {
+            if let Some(labels) = labels.as_object_mut() {
+                labels.insert(label.to_owned(), json!(value));
+            }
+        }
     }
     Ok(Arc::new(Object::from_api(&kind, &child.to_string())?))
 }

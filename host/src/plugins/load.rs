@@ -19,9 +19,9 @@ use crate::live::Live;
 use crate::watch::{Health, Watch};
 
 /// How long filling the caches of a plugin's kinds may take before the Plugin says so.
-const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
+const SYNC_TIMEOUT: Duration = Duration::from_mins(1);
 /// Resync of a plugin that names none.
-const DEFAULT_RESYNC: Duration = Duration::from_secs(10 * 60);
+const DEFAULT_RESYNC: Duration = Duration::from_mins(10);
 
 /// The steps, as the Plugin's conditions name them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

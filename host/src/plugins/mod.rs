@@ -35,7 +35,7 @@ pub type PluginQueue = Queue<(), PluginName>;
 /// New logic reaches the parents of a Plugin within this time, spread evenly.
 const SPREAD: Duration = Duration::from_secs(2);
 /// Time between fetches that nothing caused: a missed event is made good.
-const RESYNC: Duration = Duration::from_secs(10 * 60);
+const RESYNC: Duration = Duration::from_mins(10);
 
 /// What the Plugin resources' reconcile needs.
 pub struct Plugins {
@@ -49,6 +49,16 @@ pub struct Plugins {
     queue: PluginQueue,
     parents: Queue<PluginName, ParentKey>,
     known: Mutex<HashMap<PluginName, Known>>,
+}
+
+/// Where a Plugin's reconcile puts its results.
+pub struct Outlets {
+    /// The live logic.
+    pub publisher: Publisher<Live>,
+    /// Plugins to look at again.
+    pub queue: PluginQueue,
+    /// Parents to reconcile with new logic.
+    pub parents: Queue<PluginName, ParentKey>,
 }
 
 /// What the host remembers of a Plugin beside its live logic.
@@ -68,10 +78,9 @@ impl Plugins {
         sandbox: Sandbox,
         watches: Arc<Watches>,
         sources: Sources,
-        publisher: Publisher<Live>,
-        queue: PluginQueue,
-        parents: Queue<PluginName, ParentKey>,
+        outlets: Outlets,
     ) -> Self {
+        let Outlets { publisher, queue, parents } = outlets;
         Self {
             client,
             own,
@@ -163,7 +172,7 @@ impl Plugins {
         self.publisher.lock().publish(name.clone(), live);
         let spread = SPREAD.min(Duration::from_millis(parents.len() as u64));
         for parent in parents {
-            self.parents.add_after(&name, parent, Trigger::Fresh, spread.mul_f64(fastrand::f64()));
+            self.parents.add_after(&name, &parent, Trigger::Fresh, spread.mul_f64(fastrand::f64()));
         }
     }
 

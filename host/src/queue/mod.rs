@@ -51,7 +51,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
     }
 
     /// Something will have happened to a key after this long.
-    pub fn add_after(&self, group: &G, key: K, trigger: Trigger, delay: std::time::Duration) {
+    pub fn add_after(&self, group: &G, key: &K, trigger: Trigger, delay: std::time::Duration) {
         self.0.state.lock().add_at(group, key, trigger, Instant::now() + delay);
         self.0.changed.notify_one();
     }
@@ -98,10 +98,5 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
     pub fn done(&self, job: &Job<G, K>, requeue: Requeue, resync: std::time::Duration) {
         self.0.state.lock().done(job, requeue, resync, Instant::now(), fastrand::f64());
         self.0.changed.notify_one();
-    }
-
-    /// Whether nothing waits, runs or is due to run at once.
-    pub fn is_idle(&self) -> bool {
-        self.0.state.lock().is_idle()
     }
 }

@@ -9,7 +9,7 @@ use windlass_core::outcome::Requeue;
 
 /// First and longest wait after failures (rule R13).
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
-const BACKOFF_MAX: Duration = Duration::from_secs(5 * 60);
+const BACKOFF_MAX: Duration = Duration::from_mins(5);
 
 /// Why a key should run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,7 +140,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
             entry.not_before = None;
         }
         match (entry.phase, entry.not_before) {
-            (Phase::Idle, Some(until)) if until > now => self.add_at(group, key, trigger, until),
+            (Phase::Idle, Some(until)) if until > now => self.add_at(group, &key, trigger, until),
             (Phase::Idle, _) => {
                 entry.due = None;
                 self.make_ready(group, key, trigger);
@@ -159,8 +159,8 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         }
     }
 
-    pub(super) fn add_at(&mut self, group: &G, key: K, trigger: Trigger, at: Instant) {
-        let entry = self.entry(group, &key);
+    pub(super) fn add_at(&mut self, group: &G, key: &K, trigger: Trigger, at: Instant) {
+        let entry = self.entry(group, key);
         // The sooner of two times counts, and the more urgent of two reasons.
         let due = match entry.due {
             Some((before, reason)) => (before.min(at), reason.max(trigger)),
@@ -169,7 +169,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         if entry.due.is_none_or(|(before, _)| due.0 < before) {
             self.timers.push(Reverse(Timer { at: due.0, group: group.clone(), key: key.clone() }));
         }
-        self.entry(group, &key).due = Some(due);
+        self.entry(group, key).due = Some(due);
     }
 
     pub(super) fn forget(&mut self, group: &G, key: &K) {
@@ -215,12 +215,6 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         self.timers.peek().map(|Reverse(timer)| timer.at)
     }
 
-    pub(super) fn is_idle(&self) -> bool {
-        self.groups.values().all(|group| {
-            group.running == 0 && group.entries.values().all(|entry| !matches!(entry.phase, Phase::Ready(_)))
-        })
-    }
-
     pub(super) fn done(&mut self, job: &Job<G, K>, requeue: Requeue, resync: Duration, now: Instant, chance: f64) {
         let Some(group) = self.groups.get_mut(&job.group) else { return };
         group.running = group.running.saturating_sub(1);
@@ -261,7 +255,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         };
         entry.due = None;
         if let Some(delay) = delay {
-            self.add_at(&job.group, job.key.clone(), Trigger::Resync, now + delay);
+            self.add_at(&job.group, &job.key, Trigger::Resync, now + delay);
         }
         if let Some(trigger) = again {
             self.add(&job.group, job.key.clone(), trigger, now);
@@ -348,7 +342,7 @@ fn jittered(plain: Duration, part: f64, chance: f64) -> Duration {
 mod tests {
     use super::*;
 
-    const RESYNC: Duration = Duration::from_secs(600);
+    const RESYNC: Duration = Duration::from_mins(10);
 
     struct Harness {
         state: State<&'static str, u32>,

@@ -98,6 +98,7 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     // Spans are for the traces; in the log, each line names its own object.
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method's lifetime is too particular")]
     let events_only = FilterFn::new(|metadata| metadata.is_event());
     match format {
         LogFormat::Text => {

@@ -112,18 +112,15 @@ where
         let mut line = format!("{name} {:.1?}", node.start.elapsed());
         node.fields.describe(&mut line);
         let branch = Branch { line, below: node.below };
-        match span.parent() {
-            Some(parent) => {
-                if let Some(parent) = parent.extensions_mut().get_mut::<Node>() {
-                    parent.below.push(branch);
-                }
+        if let Some(parent) = span.parent() {
+            if let Some(parent) = parent.extensions_mut().get_mut::<Node>() {
+                parent.below.push(branch);
             }
-            None => {
-                let mut text = String::new();
-                draw(&branch, "", "", &mut text);
-                // A log that cannot be written must not stop the work.
-                let _ = self.0.make_writer().write_all(text.as_bytes());
-            }
+        } else {
+            let mut text = String::new();
+            draw(&branch, "", "", &mut text);
+            // A log that cannot be written must not stop the work.
+            let _ = self.0.make_writer().write_all(text.as_bytes());
         }
     }
 }

@@ -1,0 +1,124 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixtures::{answer, grants_with, parent_ref, pod, validate};
+
+fn with(change: impl FnOnce(&mut Value)) -> Value {
+    let mut child = pod("a");
+    change(&mut child);
+    child
+}
+
+fn refusal(children: &[Value]) -> String {
+    validate(children).expect_err("refused").to_string()
+}
+
+fn text(child: &DesiredChild) -> String {
+    Value::Object(serde_json::from_str(&json::Value::Object(child.body.clone()).to_string()).expect("JSON")).to_string()
+}
+
+#[test]
+fn r04_every_child_gets_one_controller_reference_and_the_hosts_labels() {
+    let desired = validate(&[pod("a")]).expect("valid");
+    expect_test::expect![[r#"{"apiVersion":"v1","kind":"Pod","metadata":{"annotations":{"windlass.dev/applied":"1:f31bb7a0de8aa76318ab01c5d78056ff10a1b99a60091b6d54bbe2241332b2e9"},"labels":{"app":"x","windlass.dev/parent-uid":"uid-of-parent","windlass.dev/plugin":"echo"},"name":"a","namespace":"default","ownerReferences":[{"apiVersion":"my-operator.dev/v1","blockOwnerDeletion":true,"controller":true,"kind":"Echo","name":"hello","uid":"uid-of-parent"}]},"spec":{"containers":[{"image":"nginx:1","name":"nginx"}]}}"#]]
+        .assert_eq(&text(&desired.children[0]));
+}
+
+#[test]
+fn r04_a_retained_child_gets_labels_and_no_owner_reference() {
+    let desired =
+        validate(&[with(|pod| pod["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"}))]).expect("valid");
+    let child = &desired.children[0];
+    assert!(child.retain);
+    let meta = child.body.get("metadata").expect("metadata");
+    assert_eq!(meta.at(&["ownerReferences"]), None);
+    assert_eq!(meta.at(&["annotations", "windlass.dev/retain"]), None, "options are stripped");
+    let parent = meta.at(&["annotations", "windlass.dev/retained-for"]).and_then(json::Value::as_str);
+    assert_eq!(parent, Some("echo/Echo.my-operator.dev/default/hello"));
+}
+
+#[test]
+fn what_typed_builders_leave_empty_is_no_wish() {
+    let child = with(|pod| {
+        pod["metadata"]["creationTimestamp"] = json!(null);
+        pod["metadata"]["finalizers"] = json!([]);
+        pod["status"] = json!({});
+    });
+    assert_eq!(validate(&[child]).expect("valid").children, validate(&[pod("a")]).expect("valid").children);
+}
+
+#[test]
+fn the_order_of_keys_and_the_spelling_of_the_namespace_never_matter() {
+    let spelled = br#"{"spec":{"containers":[{"image":"nginx:1","name":"nginx"}]},"kind":"Pod","metadata":{"labels":
+        {"app":"x"},"namespace":"default","name":"a"},"apiVersion":"v1"}"#;
+    let response = Response { children: vec![spelled.to_vec()], ..Response::default() };
+    let grants = grants_with(&UpdateStrategy::Apply);
+    let one = validate(&[pod("a")]).expect("valid");
+    let other = super::validate(&response, &parent_ref(), &grants, &Limits::default()).expect("valid");
+    assert_eq!(one.children, other.children);
+}
+
+#[test]
+fn r10_children_come_in_install_order_and_within_a_kind_in_the_answers() {
+    let named = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
+    let answer =
+        [named("Pod", "z"), named("Pod", "a"), named("Service", "s"), named("ConfigMap", "c"), named("Pod", "m")];
+    let desired = validate(&answer).expect("valid");
+    let names: Vec<_> = desired.children.iter().map(|child| &*child.key.name).collect();
+    assert_eq!(names, ["c", "s", "z", "a", "m"]);
+}
+
+#[test]
+fn an_answer_that_wants_what_is_not_its_to_want_is_refused_whole() {
+    let metadata = |field: &str, value: Value| with(|pod| pod["metadata"][field] = value);
+    for (child, expected) in [
+        (with(|pod| pod["kind"] = json!("Secret")), "child \"a\" is of kind Secret.v1, which this plugin was not granted"),
+        (with(|pod| pod["apiVersion"] = json!("v2")), "child \"a\" is of kind Pod.v2, which this plugin was not granted"),
+        (metadata("namespace", json!("kube-system")), "Pod a: namespace kube-system is not its parent's, which is default"),
+        (with(|pod| pod["kind"] = json!("PersistentVolume")),
+            "PersistentVolume a: a cluster-scoped object cannot be the child of a namespaced parent"),
+        (metadata("ownerReferences", json!([{"uid": "x"}])), "Pod default/a sets metadata.ownerReferences, which is not a plugin's to set"),
+        (metadata("finalizers", json!(["x/y"])), "Pod default/a sets metadata.finalizers, which is not a plugin's to set"),
+        (metadata("generateName", json!("a-")), "Pod default/a sets metadata.generateName, which is not a plugin's to set"),
+        (metadata("uid", json!("x")), "Pod default/a sets metadata.uid, which is not a plugin's to set"),
+        (metadata("labels", json!({"windlass.dev/plugin": "other"})),
+            "Pod default/a sets metadata.labels[windlass.dev/plugin], which is not a plugin's to set"),
+        (metadata("annotations", json!({"windlass.dev/applied": "1:0"})),
+            "Pod default/a sets metadata.annotations[windlass.dev/applied], which is not a plugin's to set"),
+        (metadata("labels", json!({"a": 1})),
+            "Pod default/a sets metadata.labels[a] to something other than a string, which is not a plugin's to set"),
+        (metadata("name", json!("")), "child 1 is no Kubernetes object: metadata.name \"\" is not a valid name (RFC 1123)"),
+        (metadata("name", json!("../b")), "child 1 is no Kubernetes object: metadata.name \"../b\" is not a valid name (RFC 1123)"),
+        (json!([]), "child 1 is no Kubernetes object: a list instead of an object"),
+        (json!({"apiVersion": "v1", "kind": "Pod"}), "child 1 is no Kubernetes object: metadata is missing"),
+        (pod("good"), "Pod default/good stands twice in the answer"),
+    ] {
+        assert_eq!(refusal(&[pod("good"), child]), expected);
+    }
+}
+
+#[test]
+fn limits_of_number_and_depth_hold() {
+    let limits = Limits { children: 1, json_depth: 4, ..Limits::default() };
+    let check = |children: &[Value]| {
+        super::validate(&answer(children), &parent_ref(), &grants_with(&UpdateStrategy::Apply), &limits)
+            .expect_err("refused")
+            .to_string()
+    };
+    assert_eq!(check(&[pod("a"), pod("b")]), "the answer has 2 children, more than the limit of 1");
+    let deep = with(|pod| pod["spec"] = json!({"a": {"b": {"c": {}}}}));
+    assert!(check(&[deep]).starts_with("child 0 is not valid JSON: nested too deeply"));
+}
+
+#[test]
+fn a_cluster_scoped_parent_names_the_namespace_of_each_child() {
+    let mut parent = parent_ref();
+    parent.key.namespace = None;
+    let grants = grants_with(&UpdateStrategy::Apply);
+    let check = |child: Value| super::validate(&answer(&[child]), &parent, &grants, &Limits::default());
+    let placed = check(with(|pod| pod["metadata"]["namespace"] = json!("n"))).expect("valid");
+    assert_eq!(placed.children[0].key.to_string(), "n/a");
+    assert!(check(pod("a")).expect_err("no namespace").to_string().contains("it must name one"));
+    let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "a"}});
+    assert_eq!(check(volume).expect("valid").children[0].key.to_string(), "a");
+}

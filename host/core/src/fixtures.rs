@@ -1,0 +1,110 @@
+//! Parents, children and answers for the tests of decisions.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::contract::{Limits, Response, UpdateStrategy};
+use crate::desired::{self, Desired, Grant, Grants, Refusal};
+use crate::ids::Gvk;
+use crate::json::Value as CoreValue;
+use crate::object::Object;
+use crate::parent::ParentRef;
+use crate::snapshot::Snapshot;
+
+pub const PARENT_UID: &str = "uid-of-parent";
+
+pub fn object(value: &Value) -> Arc<Object> {
+    let text = |field: &str| value[field].as_str().expect(field);
+    let kind = Arc::new(Gvk::from_api_version(text("apiVersion"), text("kind")));
+    Arc::new(Object::from_api(&kind, &value.to_string()).expect("an object"))
+}
+
+pub fn parent() -> Arc<Object> {
+    parent_with(json!({}))
+}
+
+pub fn parent_with(status: Value) -> Arc<Object> {
+    object(&json!({
+        "apiVersion": "my-operator.dev/v1", "kind": "Echo",
+        "metadata": {"name": "hello", "namespace": "default", "uid": PARENT_UID, "resourceVersion": "5", "generation": 3},
+        "spec": {"replicas": 1},
+        "status": status,
+    }))
+}
+
+pub fn parent_ref() -> ParentRef {
+    ParentRef::of(&"echo".parse().expect("a name"), &parent())
+}
+
+pub fn grants_with(update: &UpdateStrategy) -> Grants {
+    let grant = |api_version: &str, kind: &str, namespaced: bool| Grant {
+        kind: Arc::new(Gvk::from_api_version(api_version, kind)),
+        namespaced,
+        update: update.clone(),
+    };
+    Grants::new([
+        grant("v1", "Pod", true),
+        grant("v1", "ConfigMap", true),
+        grant("v1", "Service", true),
+        grant("v1", "PersistentVolume", false),
+    ])
+}
+
+pub fn pod(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "x"}},
+        "spec": {"containers": [{"name": "nginx", "image": "nginx:1"}]}})
+}
+
+pub fn answer(children: &[Value]) -> Response {
+    Response { children: children.iter().map(|child| child.to_string().into_bytes()).collect(), ..Response::default() }
+}
+
+pub fn validate(children: &[Value]) -> Result<Desired, Refusal> {
+    validate_with(children, &UpdateStrategy::Apply)
+}
+
+pub fn validate_with(children: &[Value], update: &UpdateStrategy) -> Result<Desired, Refusal> {
+    desired::validate(&answer(children), &parent_ref(), &grants_with(update), &Limits::default())
+}
+
+/// What exists after a desired child was created by our POST.
+pub fn created(child: &desired::DesiredChild) -> Value {
+    let mut live: Value = serde_json::from_str(&CoreValue::Object(child.body.clone()).to_string()).expect("JSON");
+    live["metadata"]["uid"] = json!(format!("uid-of-{}", child.key.name));
+    live["metadata"]["resourceVersion"] = json!("7");
+    live["metadata"]["managedFields"] = json!([{
+        "manager": "windlass", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+        "fieldsV1": owned(&live, true),
+    }]);
+    live
+}
+
+/// `fieldsV1` that owns all of a value; lists are keyed by `name`, or atomic.
+fn owned(value: &Value, top: bool) -> Value {
+    let mut fields = serde_json::Map::new();
+    for (key, value) in value.as_object().into_iter().flatten() {
+        if top && matches!(key.as_str(), "apiVersion" | "kind") || matches!(key.as_str(), "name" | "namespace") && !top {
+            continue;
+        }
+        let below = match value {
+            Value::Object(_) => owned(value, false),
+            Value::Array(items) if items.iter().all(|item| item["name"].is_string() && key == "containers") => {
+                let keyed = items.iter().map(|item| (format!("k:{}", json!({"name": item["name"]})), owned_item(item)));
+                Value::Object(keyed.collect())
+            }
+            _ => json!({}),
+        };
+        fields.insert(format!("f:{key}"), below);
+    }
+    Value::Object(fields)
+}
+
+fn owned_item(item: &Value) -> Value {
+    let fields = item.as_object().into_iter().flatten().map(|(key, _)| (format!("f:{key}"), json!({})));
+    Value::Object(fields.collect())
+}
+
+pub fn snapshot(children: &[Value]) -> Snapshot {
+    Snapshot::new(parent_ref(), parent(), children.iter().map(object), None)
+}

@@ -1,0 +1,117 @@
+use serde_json::json;
+
+use super::*;
+use crate::fixtures::{PARENT_UID, created, pod, snapshot, validate, validate_with};
+
+fn settled(names: &[&str]) -> (Desired, Vec<serde_json::Value>) {
+    let desired = validate(&names.iter().map(|name| pod(name)).collect::<Vec<_>>()).expect("valid");
+    let live = desired.children.iter().map(|child| created(child)).collect();
+    (desired, live)
+}
+
+#[test]
+fn r07_what_was_created_and_left_alone_needs_no_write() {
+    let (desired, live) = settled(&["a", "b"]);
+    assert!(plan(&snapshot(&live), &desired).is_empty());
+}
+
+#[test]
+fn r07_values_that_the_api_server_normalised_or_defaulted_cost_no_write() {
+    let (desired, mut live) = settled(&["a"]);
+    live[0]["spec"]["containers"][0]["image"] = json!("docker.io/library/nginx:1");
+    live[0]["spec"]["restartPolicy"] = json!("Always");
+    assert!(plan(&snapshot(&live), &desired).is_empty());
+}
+
+#[test]
+fn r07_a_mark_of_another_version_is_compared_and_never_rewritten() {
+    let (desired, mut live) = settled(&["a"]);
+    live[0]["metadata"]["annotations"]["windlass.dev/applied"] = json!("2:something-else");
+    assert!(plan(&snapshot(&live), &desired).is_empty());
+    live[0]["spec"]["containers"][0]["image"] = json!("other");
+    assert_eq!(plan(&snapshot(&live), &desired).counts(), (0, 1, 0));
+}
+
+#[test]
+fn a_missing_child_is_created_and_a_changed_wish_is_applied_to_the_very_object() {
+    let (_, live) = settled(&["a"]);
+    let mut changed = pod("a");
+    changed["spec"]["containers"][0]["image"] = json!("nginx:2");
+    let desired = validate(&[changed, pod("b")]).expect("valid");
+    let plan = plan(&snapshot(&live), &desired);
+    assert_eq!(plan.counts(), (1, 1, 0));
+    let Write::Apply { uid, migrate, .. } = &plan.writes[0] else { panic!("{plan:?}") };
+    assert_eq!(uid.as_str(), "uid-of-a");
+    assert_eq!(*migrate, Some(Migration { entry: 0, resource_version: 7 }), "r06: the POST's entry becomes ours first");
+}
+
+#[test]
+fn r06_a_field_that_somebody_else_took_is_applied_again() {
+    let (desired, mut live) = settled(&["a"]);
+    let fields = &mut live[0]["metadata"]["managedFields"][0]["fieldsV1"];
+    let container = fields["f:spec"]["f:containers"].as_object_mut().expect("containers");
+    for (_, item) in container {
+        item.as_object_mut().expect("a container").remove("f:image");
+    }
+    assert_eq!(plan(&snapshot(&live), &desired).counts(), (0, 1, 0));
+}
+
+#[test]
+fn r08_a_child_that_is_no_longer_wanted_is_pruned_by_its_uid() {
+    let (_, live) = settled(&["a", "b", "c"]);
+    let (desired, _) = settled(&["b"]);
+    let plan = plan(&snapshot(&live), &desired);
+    let pruned: Vec<_> = plan.prunes.iter().map(|delete| (delete.child.to_string(), delete.uid.to_string())).collect();
+    let owned = |name: &str, uid: &str| (name.to_owned(), uid.to_owned());
+    assert_eq!(pruned, [owned("Pod default/c", "uid-of-c"), owned("Pod default/a", "uid-of-a")]);
+}
+
+#[test]
+fn r04_what_only_wears_our_labels_is_neither_pruned_nor_changed() {
+    let (desired, mut live) = settled(&["a"]);
+    live[0]["metadata"].as_object_mut().expect("metadata").remove("ownerReferences");
+    let foreign = snapshot(&live);
+    assert!(foreign.children.is_empty(), "not shown to the plugin");
+    let none = Desired::default();
+    assert!(plan(&foreign, &none).is_empty());
+    // Wanting that name leads to a POST, which the API server refuses.
+    assert_eq!(plan(&foreign, &desired).counts(), (1, 0, 0));
+}
+
+#[test]
+fn r04_a_retained_child_is_never_pruned_and_is_taken_up_by_a_parent_of_the_same_name() {
+    let mut wish = pod("data");
+    wish["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"});
+    let desired = validate(&[wish]).expect("valid");
+    let mut live = created(&desired.children[0]);
+    assert!(plan(&snapshot(std::slice::from_ref(&live)), &Desired::default()).is_empty());
+    live["metadata"]["labels"]["windlass.dev/parent-uid"] = json!("a-parent-that-is-gone");
+    live["metadata"]["annotations"]["windlass.dev/applied"] = json!("1:another");
+    assert_eq!(plan(&snapshot(&[live]), &desired).counts(), (0, 1, 0));
+}
+
+#[test]
+fn r04_a_child_that_is_being_deleted_is_waited_for() {
+    let (desired, mut live) = settled(&["a"]);
+    live[0]["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let waiting = plan(&snapshot(&live), &desired);
+    assert!(waiting.is_empty());
+    assert_eq!(waiting.terminating.len(), 1);
+    assert!(plan(&snapshot(&live), &Desired::default()).is_empty(), "nor is it deleted twice");
+}
+
+#[test]
+fn r11_recreate_deletes_what_differs_and_on_delete_leaves_it() {
+    let (_, live) = settled(&["a"]);
+    let mut changed = pod("a");
+    changed["spec"]["containers"][0]["image"] = json!("nginx:2");
+    let planned = |update| plan(&snapshot(&live), &validate_with(&[changed.clone()], &update).expect("valid"));
+    assert!(matches!(planned(UpdateStrategy::Recreate).writes[..], [Write::Replace(_)]));
+    assert!(planned(UpdateStrategy::OnDelete).is_empty());
+}
+
+#[test]
+fn an_owner_reference_names_this_parent() {
+    let (_, live) = settled(&["a"]);
+    assert_eq!(live[0]["metadata"]["ownerReferences"][0]["uid"], json!(PARENT_UID));
+}

@@ -1,0 +1,153 @@
+use serde_json::{Value as Json, json};
+
+use super::*;
+use crate::contract::{CallFailure, Failure};
+use crate::fixtures::parent_with;
+use crate::outcome::Problem;
+
+const ALL: StatusShape = StatusShape { subresource: true, observed_generation: true, conditions: true };
+
+fn now() -> Timestamp {
+    "2026-01-02T03:04:05.678Z".parse().expect("a time")
+}
+
+fn part(value: &Json) -> Map {
+    match json::parse(value.to_string().as_bytes(), 64) {
+        Ok(Value::Object(map)) => map,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn to_json(map: &Map) -> Json {
+    serde_json::from_str(&Value::Object(map.clone()).to_string()).expect("JSON")
+}
+
+fn applied() -> Verdict {
+    Verdict::applied(3, None)
+}
+
+fn failed() -> Verdict {
+    Verdict::from(&Problem::Call(CallFailure::Deadline { limit: std::time::Duration::from_secs(1) }))
+}
+
+/// The status after this verdict, as it would be stored.
+fn after(before: &Json, own: Option<&Json>, verdict: &Verdict) -> Option<Json> {
+    next(&parent_with(before.clone()), own.map(part).as_ref(), verdict, ALL, now()).map(|map| to_json(&map))
+}
+
+fn condition_of<'a>(status: &'a Json, kind: &str) -> &'a Json {
+    let list = status["conditions"].as_array().expect("conditions");
+    list.iter().find(|condition| condition["type"] == kind).expect(kind)
+}
+
+#[test]
+fn r12_a_first_success_says_ready_and_observed() {
+    let status = after(&json!({}), Some(&json!({"currentReplicas": 0})), &applied()).expect("differs");
+    expect_test::expect![[r#"
+        {
+          "conditions": [
+            {
+              "lastTransitionTime": "2026-01-02T03:04:05Z",
+              "message": "3 children applied",
+              "observedGeneration": 3,
+              "reason": "Succeeded",
+              "status": "True",
+              "type": "Ready"
+            },
+            {
+              "lastTransitionTime": "2026-01-02T03:04:05Z",
+              "message": "",
+              "observedGeneration": 3,
+              "reason": "Succeeded",
+              "status": "False",
+              "type": "Reconciling"
+            },
+            {
+              "lastTransitionTime": "2026-01-02T03:04:05Z",
+              "message": "",
+              "observedGeneration": 3,
+              "reason": "Succeeded",
+              "status": "False",
+              "type": "Stalled"
+            }
+          ],
+          "currentReplicas": 0,
+          "observedGeneration": 3
+        }"#]]
+    .assert_eq(&serde_json::to_string_pretty(&status).expect("JSON"));
+}
+
+#[test]
+fn r12_a_status_that_would_not_differ_is_not_written() {
+    let own = json!({"currentReplicas": 2});
+    let status = after(&json!({}), Some(&own), &applied()).expect("differs");
+    assert_eq!(after(&status, Some(&own), &applied()), None);
+    let mut older = status.clone();
+    for condition in older["conditions"].as_array_mut().expect("conditions") {
+        condition["lastTransitionTime"] = json!("2020-01-01T00:00:00Z");
+    }
+    assert_eq!(after(&older, Some(&own), &applied()), None, "time alone is no difference");
+}
+
+#[test]
+fn r12_a_failed_call_leaves_the_plugins_part_and_the_observed_generation() {
+    let before = json!({"currentReplicas": 2, "observedGeneration": 2});
+    let status = after(&before, None, &failed()).expect("differs");
+    assert_eq!((&status["currentReplicas"], &status["observedGeneration"]), (&json!(2), &json!(2)));
+    let ready = condition_of(&status, "Ready");
+    assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!("DeadlineExceeded")));
+    assert_eq!(ready["message"], json!("The plugin's call failed: no answer within 1000 ms"));
+    assert_eq!(condition_of(&status, "Reconciling")["status"], json!("True"));
+}
+
+#[test]
+fn r12_an_answer_replaces_the_plugins_part() {
+    let status = after(&json!({"old": 1}), Some(&json!({"new": 1})), &applied()).expect("differs");
+    assert_eq!((&status["old"], &status["new"]), (&json!(null), &json!(1)));
+}
+
+#[test]
+fn r12_an_invalid_spec_is_stalled_and_observed() {
+    let verdict = Verdict::from(&Problem::Plugin(Failure::Invalid("replicas: too many".to_owned())));
+    let status = after(&json!({}), None, &verdict).expect("differs");
+    let stalled = condition_of(&status, "Stalled");
+    assert_eq!((&stalled["status"], &stalled["reason"]), (&json!("True"), &json!("InvalidSpec")));
+    assert_eq!(stalled["message"], json!("replicas: too many"));
+    assert_eq!(status["observedGeneration"], json!(3));
+    assert_eq!(condition_of(&status, "Reconciling")["status"], json!("False"));
+}
+
+#[test]
+fn r12_the_plugins_own_ready_counts_only_when_all_is_applied() {
+    let own = json!({"conditions": [
+        {"type": "Ready", "status": "False", "reason": "Starting", "message": "1/3"},
+        {"type": "Reconciling", "status": "True", "reason": "Nonsense"},
+        {"type": "Scaled", "status": "True"},
+    ]});
+    let status = after(&json!({}), Some(&own), &applied()).expect("differs");
+    assert_eq!(condition_of(&status, "Ready")["reason"], json!("Starting"));
+    assert_eq!(condition_of(&status, "Reconciling")["status"], json!("False"), "kstatus' types are the host's alone");
+    assert_eq!(condition_of(&status, "Scaled")["reason"], json!("Reported"));
+    let status = after(&json!({}), Some(&own), &failed()).expect("differs");
+    assert_eq!(condition_of(&status, "Ready")["reason"], json!("DeadlineExceeded"));
+}
+
+#[test]
+fn r12_the_time_of_a_condition_moves_with_its_status_alone() {
+    let status = after(&json!({}), None, &applied()).expect("differs");
+    let mut before = status.clone();
+    before["conditions"][0]["lastTransitionTime"] = json!("2020-01-01T00:00:00Z");
+    let same = after(&before, None, &Verdict::applied(4, None)).expect("the message differs");
+    assert_eq!(condition_of(&same, "Ready")["lastTransitionTime"], json!("2020-01-01T00:00:00Z"));
+    let changed = after(&before, None, &failed()).expect("differs");
+    assert_eq!(condition_of(&changed, "Ready")["lastTransitionTime"], json!("2026-01-02T03:04:05Z"));
+}
+
+#[test]
+fn r12_what_the_schema_would_prune_is_not_sent() {
+    let shape = StatusShape { subresource: true, observed_generation: false, conditions: false };
+    let parent = parent_with(json!({"a": 1}));
+    assert_eq!(next(&parent, Some(&part(&json!({"a": 1}))), &applied(), shape, now()), None);
+    let none = StatusShape { subresource: false, ..ALL };
+    assert_eq!(next(&parent, Some(&part(&json!({"a": 2}))), &applied(), none, now()), None);
+}

@@ -1,0 +1,82 @@
+//! The shape of the code, as ARCHITECTURE.md draws it, held by a test: Cargo forbids the edges between crates, this the
+//! edges between modules.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Modules of the host that may name the Kubernetes client.
+const MAY_NAME_CLIENT: [&str; 7] = ["run", "watch", "delivery", "plugins", "apply", "report", "cli"];
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn host() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+/// The code of a file without its comments and its tests.
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).expect("UTF-8");
+    let before_tests = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    before_tests.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// The module below `src` that a file belongs to.
+fn module(path: &Path) -> String {
+    let inside = path.strip_prefix(host().join("src")).expect("below src");
+    let first = inside.components().next().expect("a name").as_os_str().to_string_lossy().into_owned();
+    first.trim_end_matches(".rs").to_owned()
+}
+
+#[test]
+fn only_the_named_modules_hold_a_kubernetes_client() {
+    for path in sources(&host().join("src")) {
+        let named = code(&path).split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "Client");
+        let module = module(&path);
+        assert!(
+            !named || MAY_NAME_CLIENT.contains(&module.as_str()),
+            "{} names Client; only {MAY_NAME_CLIENT:?} may: hand it what it needs instead",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn every_module_says_its_duty_in_its_first_line() {
+    let folders = ["src", "core/src", "sandbox/src"].map(|folder| host().join(folder));
+    for path in folders.iter().flat_map(|folder| sources(folder)) {
+        let text = fs::read_to_string(&path).expect("UTF-8");
+        let is_tests = path.file_name().is_some_and(|name| name == "tests.rs");
+        assert!(is_tests || text.starts_with("//! "), "{} does not start with `//! ` and its duty", path.display());
+    }
+}
+
+#[test]
+fn the_core_reads_neither_clock_nor_environment_nor_files() {
+    for path in sources(&host().join("core/src")) {
+        let code = code(&path);
+        for forbidden in ["Timestamp::now", "SystemTime", "Instant", "std::env", "std::fs", "std::net", "std::process"] {
+            assert!(!code.contains(forbidden), "{} uses {forbidden}: pass it in", path.display());
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_stands_in_the_sandboxs_cache_alone() {
+    let folders = ["src", "core/src", "sandbox/src"].map(|folder| host().join(folder));
+    for path in folders.iter().flat_map(|folder| sources(folder)) {
+        let allowed = path.ends_with("sandbox/src/cache.rs") || path.to_string_lossy().contains("/bindings/");
+        assert!(allowed || !code(&path).contains("unsafe_code"), "{} allows unsafe code", path.display());
+    }
+}
