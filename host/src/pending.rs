@@ -51,9 +51,8 @@ impl OwnWrites {
         }
         let mut pending = self.0.lock();
         let until = Instant::now() + PATIENCE;
-        let entry = pending
-            .entry((plugin.clone(), parent.clone()))
-            .or_insert_with(|| Pending { until, writes: Vec::new() });
+        let entry =
+            pending.entry((plugin.clone(), parent.clone())).or_insert_with(|| Pending { until, writes: Vec::new() });
         entry.until = until;
         entry.writes.extend(writes);
     }
@@ -87,8 +86,7 @@ impl OwnWrites {
 fn is_seen(live: &Live, write: &Written) -> bool {
     match write {
         Written::At { kind, resource_version } => {
-            let watch =
-                if *live.parents.id.kind == **kind { Some(&live.parents) } else { live.child_watch(kind) };
+            let watch = if *live.parents.id.kind == **kind { Some(&live.parents) } else { live.child_watch(kind) };
             // A kind that is no longer watched has nothing to wait for.
             watch.is_none_or(|watch| watch.store.has_seen(*resource_version))
         }

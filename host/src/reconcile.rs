@@ -145,8 +145,7 @@ impl Reconciler {
     }
 
     async fn call(&self, live: &Arc<Live>, snapshot: &Snapshot) -> Result<Response, Problem> {
-        let host_failed =
-            |message: String| Problem::Call(windlass_core::contract::CallFailure::Host { message });
+        let host_failed = |message: String| Problem::Call(windlass_core::contract::CallFailure::Host { message });
         let hash = snapshot.hash(
             &live.component.surface().contract,
             &live.digest(),
@@ -174,8 +173,7 @@ impl Reconciler {
     async fn finish(&self, live: &Live, snapshot: &Snapshot, attempt: Attempt) -> Requeue {
         let Attempt { part, mut written, verdict } = attempt;
         let span = tracing::debug_span!(target: TRACE, "report", windlass.status_written = Empty);
-        let reported =
-            self.reporter.report(live, snapshot, part.as_ref(), &verdict).instrument(span.clone()).await;
+        let reported = self.reporter.report(live, snapshot, part.as_ref(), &verdict).instrument(span.clone()).await;
         span.record("windlass.status_written", matches!(reported, Ok(Some(_))));
         let requeue = match reported {
             Ok(status) => {

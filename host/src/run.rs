@@ -55,8 +55,7 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     let registry = publisher.registry();
     let parents = Queue::new(settings.workers);
     let plugin_queue = PluginQueue::new(PLUGIN_WORKERS);
-    let triggers =
-        Triggers { registry: registry.clone(), parents: parents.clone(), plugins: plugin_queue.clone() };
+    let triggers = Triggers { registry: registry.clone(), parents: parents.clone(), plugins: plugin_queue.clone() };
     let watches =
         Arc::new(Watches::new(client.clone(), Arc::new(move |kind, change| triggers.on_change(kind, change))));
     let own = watch_plugins(&watches);
@@ -75,8 +74,7 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     ));
     let mut secret = [0; 32];
     fill_random(&mut secret)?;
-    let reconciler =
-        Arc::new(Reconciler::new(registry, Applier::new(client.clone()), Reporter::new(client), secret));
+    let reconciler = Arc::new(Reconciler::new(registry, Applier::new(client.clone()), Reporter::new(client), secret));
 
     let tasks = TaskTracker::new();
     for _ in 0..PLUGIN_WORKERS {

@@ -66,7 +66,8 @@ fn every_module_says_its_duty_in_its_first_line() {
 fn the_core_reads_neither_clock_nor_environment_nor_files() {
     for path in sources(&host().join("core/src")) {
         let code = code(&path);
-        for forbidden in ["Timestamp::now", "SystemTime", "Instant", "std::env", "std::fs", "std::net", "std::process"] {
+        for forbidden in ["Timestamp::now", "SystemTime", "Instant", "std::env", "std::fs", "std::net", "std::process"]
+        {
             assert!(!code.contains(forbidden), "{} uses {forbidden}: pass it in", path.display());
         }
     }
@@ -78,5 +79,17 @@ fn unsafe_code_stands_in_the_sandboxs_cache_alone() {
     for path in folders.iter().flat_map(|folder| sources(folder)) {
         let allowed = path.ends_with("sandbox/src/cache.rs") || path.to_string_lossy().contains("/bindings/");
         assert!(allowed || !code(&path).contains("unsafe_code"), "{} allows unsafe code", path.display());
+    }
+}
+
+#[test]
+fn every_name_that_the_host_writes_is_documented() {
+    let names = fs::read_to_string(host().join("core/src/names.rs")).expect("UTF-8");
+    let page = fs::read_to_string(host().join("../docs/conditions.md")).expect("UTF-8");
+    let constants = names.lines().filter(|line| line.trim_start().starts_with("pub const "));
+    let values: Vec<_> = constants.filter_map(|line| line.split('"').nth(1)).collect();
+    assert!(values.len() > 30, "the constants are found");
+    for value in values.iter().filter(|value| !matches!(**value, "windlass" | "windlass.dev/")) {
+        assert!(page.contains(&format!("`{value}`")), "docs/conditions.md says nothing of {value}");
     }
 }

@@ -51,45 +51,24 @@ pub fn build(options: Options) -> Result<Vec<Guest>> {
         // Only a `cdylib` of its own gets link-time optimisation, and a manifest that names `rlib` too (for the
         // plugin's tests) would make it both.
         let arguments = ["--package", &package, "--lib", "--crate-type", "cdylib"];
-        modules.extend(compile(
-            compiler.cargo("rustc"),
-            &root,
-            "plugins",
-            &arguments,
-        )?);
+        modules.extend(compile(compiler.cargo("rustc"), &root, "plugins", &arguments)?);
     }
-    modules.extend(compile(
-        compiler.cargo("build"),
-        &root,
-        "tests/guests",
-        &["--examples"],
-    )?);
+    // Echo's variants have its name; the others are hostile.
+    let examples: &[&str] = if options.plugins_only { &["--example", "echo-*"] } else { &["--examples"] };
+    modules.extend(compile(compiler.cargo("build"), &root, "tests/guests", examples)?);
 
     let folder = root.join("target/guests");
     let mut guests = Vec::new();
-    for module in modules
-        .iter()
-        .filter(|module| !(options.plugins_only && module.hostile))
-    {
-        let folder = if module.hostile {
-            folder.join("hostile")
-        } else {
-            folder.clone()
-        };
-        let guest = component::make(
-            &module.path,
-            &folder.join(&module.name).with_extension("wasm"),
-        )
-        .with_context(|| format!("guest {} builds, but is no component", module.name))?;
+    for module in &modules {
+        let folder = if module.hostile { folder.join("hostile") } else { folder.clone() };
+        let guest = component::make(&module.path, &folder.join(&module.name).with_extension("wasm"))
+            .with_context(|| format!("guest {} builds, but is no component", module.name))?;
         guests.push(guest);
     }
     remove_others(&folder, &guests, options)?;
     guests.sort_by(|a, b| a.path.cmp(&b.path));
     for guest in &guests {
-        println!(
-            "{:<20}{:>8} bytes  {}",
-            guest.name, guest.size, guest.digest
-        );
+        println!("{:<20}{:>8} bytes  {}", guest.name, guest.size, guest.digest);
     }
     Ok(guests)
 }
@@ -102,22 +81,14 @@ struct Module {
 }
 
 fn root() -> Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .context("xtask lies in the repository's root folder")?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the repository's root folder")?;
     Ok(root.to_owned())
 }
 
 /// The members of a workspace.
 fn packages(manifest: &Path) -> Result<Vec<String>> {
     let metadata = compiler::cargo()
-        .args([
-            "metadata",
-            "--no-deps",
-            "--format-version",
-            "1",
-            "--manifest-path",
-        ])
+        .args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"])
         .arg(manifest)
         .stderr(Stdio::inherit())
         .output()?;
@@ -125,31 +96,15 @@ fn packages(manifest: &Path) -> Result<Vec<String>> {
         bail!("cargo cannot read {}", manifest.display());
     }
     let metadata: Value = serde_json::from_slice(&metadata.stdout)?;
-    let packages = metadata
-        .get("packages")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    Ok(packages
-        .filter_map(|package| Some(package.get("name")?.as_str()?.to_owned()))
-        .collect())
+    let packages = metadata.get("packages").and_then(Value::as_array).into_iter().flatten();
+    Ok(packages.filter_map(|package| Some(package.get("name")?.as_str()?.to_owned())).collect())
 }
 
 /// Runs cargo, which shows its own progress, and gathers the modules that it made or found up to date.
-fn compile(
-    mut cargo: Command,
-    root: &Path,
-    workspace: &str,
-    arguments: &[&str],
-) -> Result<Vec<Module>> {
+fn compile(mut cargo: Command, root: &Path, workspace: &str, arguments: &[&str]) -> Result<Vec<Module>> {
     let output = cargo
         .args(arguments)
-        .args([
-            "--release",
-            "--message-format",
-            "json-render-diagnostics",
-            "--manifest-path",
-        ])
+        .args(["--release", "--message-format", "json-render-diagnostics", "--manifest-path"])
         .arg(root.join(workspace).join("Cargo.toml"))
         .arg("--target-dir")
         .arg(root.join("target/guests-build"))
@@ -160,10 +115,7 @@ fn compile(
         bail!("the guests in {workspace} do not build; cargo's message above says why");
     }
     let messages = String::from_utf8(output.stdout)?;
-    Ok(messages
-        .lines()
-        .filter_map(|line| module(&serde_json::from_str(line).ok()?))
-        .collect())
+    Ok(messages.lines().filter_map(|line| module(&serde_json::from_str(line).ok()?)).collect())
 }
 
 /// The module in one of cargo's `compiler-artifact` messages, if there is one.
@@ -171,10 +123,7 @@ fn module(message: &Value) -> Option<Module> {
     let target = message.get("target")?;
     let files = message.get("filenames")?.as_array()?;
     let mut files = files.iter().filter_map(Value::as_str).map(Path::new);
-    let path = files.find(|file| {
-        file.extension()
-            .is_some_and(|extension| extension == "wasm")
-    })?;
+    let path = files.find(|file| file.extension().is_some_and(|extension| extension == "wasm"))?;
     let source = Path::new(target.get("src_path")?.as_str()?);
     Some(Module {
         name: target.get("name")?.as_str()?.replace('_', "-"),
@@ -185,17 +134,12 @@ fn module(message: &Value) -> Option<Module> {
 
 /// A guest that is no longer built must not stay: tests take all that lie there.
 fn remove_others(folder: &Path, guests: &[Guest], options: Options) -> Result<()> {
-    let folders = if options.plugins_only {
-        vec![folder.to_owned()]
-    } else {
-        vec![folder.to_owned(), folder.join("hostile")]
-    };
+    let folders =
+        if options.plugins_only { vec![folder.to_owned()] } else { vec![folder.to_owned(), folder.join("hostile")] };
     for folder in folders.iter().filter(|folder| folder.is_dir()) {
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
-            if path
-                .extension()
-                .is_some_and(|extension| extension == "wasm")
+            if path.extension().is_some_and(|extension| extension == "wasm")
                 && guests.iter().all(|guest| guest.path != path)
             {
                 fs::remove_file(path)?;

@@ -33,8 +33,10 @@ pub fn run(command: &mut Command) -> anyhow::Result<()> {
 /// # Errors
 /// If it does not start, ends with a failure, or prints something other than UTF-8.
 pub fn output(command: &mut Command) -> anyhow::Result<String> {
-    let output =
-        command.stderr(std::process::Stdio::inherit()).output().with_context(|| format!("{command:?} does not start"))?;
+    let output = command
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .with_context(|| format!("{command:?} does not start"))?;
     if !output.status.success() {
         bail!("{command:?} ended with {}", output.status);
     }

@@ -19,6 +19,11 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     windlass_testbed::tools::collector(&windlass_testbed::tools::stderr)?;
     windlass()?;
     let filter = args.filter.as_slice();
-    run(cargo().args(["test", "--quiet"]).args(["--manifest-path", "plugins/Cargo.toml"]).args(filter).current_dir(&root).env("CARGO_TARGET_DIR", root.join("target/guests-build")))?;
+    run(cargo()
+        .args(["test", "--quiet"])
+        .args(["--manifest-path", "plugins/Cargo.toml"])
+        .args(filter)
+        .current_dir(&root)
+        .env("CARGO_TARGET_DIR", root.join("target/guests-build")))?;
     run(cargo().args(["test", "--workspace", "--no-fail-fast"]).args(filter).current_dir(&root))
 }

@@ -159,12 +159,7 @@ impl Refusal {
 ///
 /// # Errors
 /// The first thing in the answer that a plugin may not say; then none of it counts.
-pub fn validate(
-    response: &Response,
-    parent: &ParentRef,
-    grants: &Grants,
-    limits: &Limits,
-) -> Result<Desired, Refusal> {
+pub fn validate(response: &Response, parent: &ParentRef, grants: &Grants, limits: &Limits) -> Result<Desired, Refusal> {
     too_many("children", response.children.len(), limits.children)?;
     too_many("events", response.events.len(), limits.events)?;
     if !response.requirements.is_empty() {
@@ -174,8 +169,8 @@ pub fn validate(
     let mut children = Vec::with_capacity(response.children.len());
     for (index, bytes) in response.children.iter().enumerate() {
         let what = || format!("child {index}");
-        let value = json::parse(bytes, limits.json_depth)
-            .map_err(|error| Refusal::Malformed { what: what(), error })?;
+        let value =
+            json::parse(bytes, limits.json_depth).map_err(|error| Refusal::Malformed { what: what(), error })?;
         let child = validate_child(index, value, parent, grants)?;
         if !seen.insert((child.kind.group_kind(), child.key.clone())) {
             return Err(Refusal::Duplicate { child: describe(&child.kind, &child.key) });
@@ -210,12 +205,7 @@ pub fn describe(kind: &Gvk, key: &ObjectKey) -> String {
     format!("{} {key}", kind.kind)
 }
 
-fn validate_child(
-    index: usize,
-    value: Value,
-    parent: &ParentRef,
-    grants: &Grants,
-) -> Result<DesiredChild, Refusal> {
+fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grants) -> Result<DesiredChild, Refusal> {
     let not_an_object = |problem: &str| Refusal::NotAnObject { index, problem: problem.to_owned() };
     let Value::Object(mut body) = value else {
         return Err(not_an_object(&format!("{} instead of an object", value.type_name())));
@@ -231,10 +221,7 @@ fn validate_child(
         return Err(not_an_object(&format!("metadata.name {name:?} is not a valid name (RFC 1123)")));
     }
     let gvk = Gvk::from_api_version(&api_version, &kind);
-    let grant = grants
-        .0
-        .get(&gvk)
-        .ok_or_else(|| Refusal::KindNotGranted { name: name.clone(), kind: gvk })?;
+    let grant = grants.0.get(&gvk).ok_or_else(|| Refusal::KindNotGranted { name: name.clone(), kind: gvk })?;
     let namespace = match meta.get("namespace") {
         None | Some(Value::Null) => None,
         Some(Value::String(namespace)) if namespace.is_empty() => None,
@@ -261,12 +248,7 @@ fn validate_child(
 }
 
 /// The namespace a child goes to, or why it may not.
-fn placed(
-    grant: &Grant,
-    parent: &ParentRef,
-    name: &str,
-    namespace: Option<&str>,
-) -> Result<Option<Arc<str>>, Refusal> {
+fn placed(grant: &Grant, parent: &ParentRef, name: &str, namespace: Option<&str>) -> Result<Option<Arc<str>>, Refusal> {
     let scope = |problem: String| Refusal::Scope { child: format!("{} {name}", grant.kind.kind), problem };
     match (grant.namespaced, &parent.key.namespace, namespace) {
         (true, Some(home), None) => Ok(Some(home.clone())),

@@ -84,7 +84,8 @@ pub fn created(child: &desired::DesiredChild) -> Value {
 fn owned(value: &Value, top: bool) -> Value {
     let mut fields = serde_json::Map::new();
     for (key, value) in value.as_object().into_iter().flatten() {
-        if top && matches!(key.as_str(), "apiVersion" | "kind") || matches!(key.as_str(), "name" | "namespace") && !top {
+        if top && matches!(key.as_str(), "apiVersion" | "kind") || matches!(key.as_str(), "name" | "namespace") && !top
+        {
             continue;
         }
         let below = match value {

@@ -4,7 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-
 /// Why a text is not what it should be, in words for a user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {text:?} is not valid: {rule}")]

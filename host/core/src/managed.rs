@@ -181,9 +181,9 @@ mod tests {
 
     #[test]
     fn r07_each_field_that_left_our_entry_is_drift() {
-        for lost in [
-            r#""f:image":{},"#, r#","f:args":{}"#, r#","f:app":{}"#, r#""v:\"a\"":{}"#, r#""k:{\"uid\":\"p\"}":{}"#,
-        ] {
+        for lost in
+            [r#""f:image":{},"#, r#","f:args":{}"#, r#","f:app":{}"#, r#""v:\"a\"":{}"#, r#""k:{\"uid\":\"p\"}":{}"#]
+        {
             let fields = FIELDS.replacen(lost, if lost.starts_with(',') { "" } else { r#""f:other":{},"# }, 1);
             let fields = fields.replace(",}", "}");
             assert_ne!(fields, FIELDS);

@@ -170,8 +170,7 @@ impl Object {
         if meta.uid.is_empty() {
             return Err(NotAnObject::Missing("uid"));
         }
-        let resource_version =
-            meta.resource_version.parse().map_err(|_| NotAnObject::Missing("resourceVersion"))?;
+        let resource_version = meta.resource_version.parse().map_err(|_| NotAnObject::Missing("resourceVersion"))?;
         let managed = meta.managed_fields.map(|raw| ManagedFields::read(raw.get())).unwrap_or_default();
         let controller = meta
             .owner_references
@@ -302,7 +301,8 @@ mod tests {
             (format!("{meta},{managed}"), meta.to_owned()),
             (format!(r#"{meta}, {managed} ,"labels":{{}}"#), format!(r#"{meta},"labels":{{}}"#)),
         ] {
-            let frame = |meta: &str| format!(r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{{meta}}},"spec":{{"n":1.10}}}}"#);
+            let frame =
+                |meta: &str| format!(r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{{meta}}},"spec":{{"n":1.10}}}}"#);
             assert_eq!(json(&read(&frame(&with))), frame(&without));
         }
     }
@@ -337,7 +337,11 @@ mod tests {
     #[test]
     fn what_is_no_stored_object_is_refused() {
         for bad in [
-            "", "[]", "{}", r#"{"metadata":{}}"#, r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"x"}}"#,
+            "",
+            "[]",
+            "{}",
+            r#"{"metadata":{}}"#,
+            r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"x"}}"#,
             r#"{"metadata":{"name":"a","resourceVersion":"1"}}"#,
         ] {
             assert!(Object::from_api(&pod(), bad).is_err(), "{bad}");

@@ -98,16 +98,13 @@ impl From<&Problem> for Verdict {
     fn from(problem: &Problem) -> Self {
         let (reason, message, requeue) = match problem {
             Problem::Call(failure) => (call_reason(failure), format!("The plugin's call failed: {failure}"), BACKOFF),
-            Problem::Plugin(Failure::Invalid(message)) => {
-                (reason::INVALID_SPEC, message.clone(), Requeue::WhenChanged)
-            }
+            Problem::Plugin(Failure::Invalid(message)) => (reason::INVALID_SPEC, message.clone(), Requeue::WhenChanged),
             Problem::Plugin(Failure::Retry { message, after }) => {
                 (reason::WAITING, message.clone(), Requeue::After(Duration::from_millis(*after)))
             }
             Problem::Plugin(Failure::Failed(message)) => (reason::PLUGIN_FAILED, message.clone(), BACKOFF),
             Problem::Refused(refusal) => {
-                let reason =
-                    if refusal.is_malformed() { reason::MALFORMED_ANSWER } else { reason::REFUSED_ANSWER };
+                let reason = if refusal.is_malformed() { reason::MALFORMED_ANSWER } else { reason::REFUSED_ANSWER };
                 (reason, format!("The plugin's answer was refused, nothing was written: {refusal}"), BACKOFF)
             }
             Problem::Writes(writes) => of_writes(writes),
@@ -151,7 +148,9 @@ fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Reque
     match problem {
         WriteProblem::Taken => (
             reason::CONFLICT,
-            format!("{child} exists already and is not a child of this object; it was left alone. Delete or rename it{more}"),
+            format!(
+                "{child} exists already and is not a child of this object; it was left alone. Delete or rename it{more}"
+            ),
             BACKOFF,
         ),
         WriteProblem::FieldConflict { conflicts } => (

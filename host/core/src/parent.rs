@@ -23,12 +23,7 @@ pub struct ParentRef {
 impl ParentRef {
     /// Of an object of a plugin's parent kind.
     pub fn of(plugin: &PluginName, parent: &Object) -> Self {
-        Self {
-            plugin: plugin.clone(),
-            kind: parent.kind.clone(),
-            key: parent.key.clone(),
-            uid: parent.uid.clone(),
-        }
+        Self { plugin: plugin.clone(), kind: parent.kind.clone(), key: parent.key.clone(), uid: parent.uid.clone() }
     }
 
     /// The controller ownerReference that every child gets (rule R4).

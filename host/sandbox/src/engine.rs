@@ -110,7 +110,7 @@ fn pool(call_slots: u32) -> PoolingAllocationConfig {
         .total_stacks(0)
         // Memory that keeps its pages after a call is zeroed instead of returned to the kernel, which saves page
         // faults in the next call; times the number of slots it is what an idle host keeps.
-        .linear_memory_keep_resident(64 * 1024)
+        .linear_memory_keep_resident(std::env::var("KEEP").ok().and_then(|k|k.parse::<usize>().ok()).unwrap_or(64) * 1024).pagemap_scan(if std::env::var("PM").is_ok() { wasmtime::Enabled::Auto } else { wasmtime::Enabled::No })
         .table_keep_resident(4 * 1024)
         // Slots that keep a component's image mapped while idle, so that its next call maps nothing.
         .max_unused_warm_slots(call_slots);

@@ -56,9 +56,7 @@ pub(super) fn migrate(live: &Live, child: &DesiredChild, migration: &Migration) 
         .patch(&child.key.name, &PatchParams::default(), &Patch::Merge(serde_json::Value::Null))
         .map_err(unbuilt)?;
     *request.body_mut() = patch.to_string().into_bytes();
-    request
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json-patch+json"));
+    request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json-patch+json"));
     Ok(metadata_only(request))
 }
 
@@ -80,8 +78,7 @@ pub(super) fn delete(live: &Live, delete: &Delete) -> Built {
 /// # Errors
 /// A name that makes no URL.
 pub fn status(resource: &ApiResource, object: &Object, status: Map) -> Built {
-    let mut meta =
-        Map::from([("name", Value::from(&*object.key.name)), ("uid", Value::from(object.uid.as_str()))]);
+    let mut meta = Map::from([("name", Value::from(&*object.key.name)), ("uid", Value::from(object.uid.as_str()))]);
     if let Some(namespace) = &object.key.namespace {
         meta.insert("namespace", &**namespace);
     }
@@ -105,10 +102,9 @@ pub fn status(resource: &ApiResource, object: &Object, status: Map) -> Built {
 }
 
 fn to_kind(live: &Live, kind: &Gvk, key: &ObjectKey) -> Result<kube::core::Request, WriteProblem> {
-    let watch = live.child_watch(kind).ok_or_else(|| WriteProblem::Unavailable {
-        message: format!("{kind} is not watched"),
-        retry_after: None,
-    })?;
+    let watch = live
+        .child_watch(kind)
+        .ok_or_else(|| WriteProblem::Unavailable { message: format!("{kind} is not watched"), retry_after: None })?;
     Ok(kube::core::Request::new(DynamicObject::url_path(&watch.resource, key.namespace.as_deref())))
 }
 

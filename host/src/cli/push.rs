@@ -161,7 +161,10 @@ async fn remove_old_parts(client: &Client, args: &Args, name: &PluginName, pushe
         .context("old parts could not be listed")?;
     for part in parts.items.into_iter().filter_map(|part| part.metadata.name) {
         if !pushed.parts.contains(&part) {
-            api.delete(&part, &DeleteParams::default()).await.map_err(plain).with_context(|| format!("old part {part}"))?;
+            api.delete(&part, &DeleteParams::default())
+                .await
+                .map_err(plain)
+                .with_context(|| format!("old part {part}"))?;
         }
     }
     Ok(())

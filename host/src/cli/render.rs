@@ -178,9 +178,9 @@ fn existing_child(mut child: Value, parent: &ParentRef) -> anyhow::Result<Arc<Ob
 }
 
 fn complete(object: &mut Value, uid: &str, namespace: Option<&str>) {
-    let Some(meta) = object.as_object_mut().and_then(|object| {
-        object.entry("metadata").or_insert_with(|| json!({})).as_object_mut()
-    }) else {
+    let Some(meta) =
+        object.as_object_mut().and_then(|object| object.entry("metadata").or_insert_with(|| json!({})).as_object_mut())
+    else {
         return;
     };
     meta.entry("uid").or_insert_with(|| uid.into());

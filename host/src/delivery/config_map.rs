@@ -37,9 +37,7 @@ pub async fn fetch(
         None => single(source, head)?,
     };
     match pinned {
-        Some(pinned) if pinned != delivered.digest => {
-            Err(DeliveryError::NotPinned { found: delivered.digest, pinned })
-        }
+        Some(pinned) if pinned != delivered.digest => Err(DeliveryError::NotPinned { found: delivered.digest, pinned }),
         _ => Ok(delivered),
     }
 }
@@ -109,11 +107,7 @@ fn single(source: &ConfigMapSource, map: ConfigMap) -> Result<Delivered, Deliver
     Ok(Delivered { digest: Digest::of(&bytes), bytes })
 }
 
-async fn get(
-    api: &Api<ConfigMap>,
-    source: &ConfigMapSource,
-    name: &str,
-) -> Result<Option<ConfigMap>, DeliveryError> {
+async fn get(api: &Api<ConfigMap>, source: &ConfigMapSource, name: &str) -> Result<Option<ConfigMap>, DeliveryError> {
     let full_name = format!("{}/{name}", source.namespace);
     api.get_opt(name).await.map_err(|error| match error {
         kube::Error::Api(status) if matches!(status.code, 401 | 403) => {

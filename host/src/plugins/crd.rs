@@ -54,7 +54,9 @@ pub(super) async fn resolve(
             return Err(Problem::new(Step::Granted, reason::PARENT_KIND_MISSING, message));
         }
         (None, true) => apply(&api, &name, &definition).await?,
-        (Some(_), true) if ours && applied.map(String::as_str) != definition.pointer(APPLIED_AT).and_then(Value::as_str) => {
+        (Some(_), true)
+            if ours && applied.map(String::as_str) != definition.pointer(APPLIED_AT).and_then(Value::as_str) =>
+        {
             apply(&api, &name, &definition).await?;
         }
         (Some(_), _) => {}
@@ -73,11 +75,14 @@ const APPLIED_AT: &str = "/metadata/annotations/windlass.dev~1applied";
 fn sanitize(carried: &[u8], plugin: &PluginName) -> Result<Value, String> {
     let carried: Value =
         serde_json::from_slice(carried).map_err(|error| format!("the carried definition is no JSON: {error}"))?;
-    if text(&carried, "/kind") != "CustomResourceDefinition" || text(&carried, "/apiVersion") != "apiextensions.k8s.io/v1" {
+    if text(&carried, "/kind") != "CustomResourceDefinition"
+        || text(&carried, "/apiVersion") != "apiextensions.k8s.io/v1"
+    {
         return Err("the parent is no CustomResourceDefinition of apiextensions.k8s.io/v1".to_owned());
     }
     let group = text(&carried, "/spec/group");
-    if group.is_empty() || ["k8s.io", "kubernetes.io", "windlass.dev"].iter().any(|reserved| is_within(group, reserved)) {
+    if group.is_empty() || ["k8s.io", "kubernetes.io", "windlass.dev"].iter().any(|reserved| is_within(group, reserved))
+    {
         return Err(format!("a component may not define kinds of the group {group:?}"));
     }
     let name = format!("{}.{group}", text(&carried, "/spec/names/plural"));
@@ -275,10 +280,7 @@ mod tests {
     fn fields_that_a_schema_would_prune_are_known() {
         let version = json!({"subresources": {"status": {}}, "schema": {"openAPIV3Schema": {"properties": {"status":
             {"properties": {"conditions": {}}}}}}});
-        assert_eq!(
-            shape_of(&version),
-            StatusShape { subresource: true, observed_generation: false, conditions: true }
-        );
+        assert_eq!(shape_of(&version), StatusShape { subresource: true, observed_generation: false, conditions: true });
         assert!(!shape_of(&json!({})).subresource);
     }
 }

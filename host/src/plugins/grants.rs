@@ -11,8 +11,8 @@ use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::plugin_reason as reason;
 use windlass_core::object::Object;
 
-use super::load::{Problem, Resources, Step};
 use super::Plugins;
+use super::load::{Problem, Resources, Step};
 use crate::api::Plugin;
 use crate::queue::Trigger;
 
@@ -60,8 +60,7 @@ pub(super) async fn resolve(
             discovery::pinned_kind(client, &wanted).await.map_err(|error| missing(&kind, &error))?;
         let namespaced = capabilities.scope == Scope::Namespaced;
         if parent_namespaced && !namespaced {
-            let message =
-                format!("{kind} is cluster-scoped and cannot be the child of a namespaced parent");
+            let message = format!("{kind} is cluster-scoped and cannot be the child of a namespaced parent");
             return Err(Problem::lasting(Step::Granted, reason::NOT_GRANTED, message));
         }
         grants.push(Grant { kind: kind.clone(), namespaced, update: rule.update.clone() });
@@ -85,12 +84,7 @@ fn missing(kind: &Gvk, error: &kube::Error) -> Problem {
 }
 
 /// A custom kind has one Plugin: the older one wins.
-pub(super) fn claim(
-    plugins: &Plugins,
-    name: &PluginName,
-    object: &Object,
-    parent: &Gvk,
-) -> Result<(), Problem> {
+pub(super) fn claim(plugins: &Plugins, name: &PluginName, object: &Object, parent: &Gvk) -> Result<(), Problem> {
     for other in plugins.registry.names() {
         let Some(live) = plugins.registry.get(&other) else { continue };
         if other == *name || live.parents.id.kind.group_kind() != parent.group_kind() {

@@ -52,13 +52,7 @@ pub struct Problem {
 impl Problem {
     /// A problem that may pass by itself.
     pub fn new(step: Step, reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            step,
-            reason,
-            message: message.into(),
-            candidate: None,
-            requeue: Requeue::Backoff(Duration::ZERO),
-        }
+        Self { step, reason, message: message.into(), candidate: None, requeue: Requeue::Backoff(Duration::ZERO) }
     }
 
     /// A problem that only a change of the Plugin, its source or the cluster can end: looked at again with the resync.
@@ -140,9 +134,9 @@ async fn prepare(
         None => descriptor.resync.map_or(DEFAULT_RESYNC, Duration::from_millis),
     };
     let config = match &plugin.spec.config {
-        Some(config) => Some(
-            serde_json::to_vec(config).map_err(|error| invalid(format!("spec.config: {error}")))?.into(),
-        ),
+        Some(config) => {
+            Some(serde_json::to_vec(config).map_err(|error| invalid(format!("spec.config: {error}")))?.into())
+        }
         None => None,
     };
     let parent = crd::resolve(&plugins.client, name, descriptor, plugin.spec.install_crd).await?;
@@ -152,9 +146,7 @@ async fn prepare(
     let children: HashMap<_, _> = granted
         .resources
         .iter()
-        .map(|(kind, resource)| {
-            (kind.group_kind(), plugins.watches.lease(kind, resource, Some(LABEL_PLUGIN)))
-        })
+        .map(|(kind, resource)| (kind.group_kind(), plugins.watches.lease(kind, resource, Some(LABEL_PLUGIN))))
         .collect();
     for watch in std::iter::once(&parents).chain(children.values()) {
         synced(watch).await?;

@@ -73,7 +73,8 @@ fn next(
 }
 
 fn conditions(generation: Option<i64>, live: Option<&Live>, result: &Result<Findings, Problem>) -> Vec<Map> {
-    let say = |kind: &str, status: &str, reason: &str, message: &str| condition(kind, status, reason, message, generation);
+    let say =
+        |kind: &str, status: &str, reason: &str, message: &str| condition(kind, status, reason, message, generation);
     let steps = [
         (Step::Fetched, condition_type::FETCHED),
         (Step::Compiled, condition_type::COMPILED),

@@ -74,7 +74,11 @@ impl Telemetry {
                 .with_filter(traced())
         });
         let trees = options.log_traces.then(|| tree::TreeLayer::new(std::io::stderr).with_filter(traced()));
-        tracing_subscriber::registry().with(log_layer(options.log_format).with_filter(filter)).with(otlp).with(trees).init();
+        tracing_subscriber::registry()
+            .with(log_layer(options.log_format).with_filter(filter))
+            .with(otlp)
+            .with(trees)
+            .init();
         Ok(Self(provider))
     }
 

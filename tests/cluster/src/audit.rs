@@ -31,14 +31,10 @@ impl Audit {
     /// The end of the log as it is now.
     pub fn mark(&self) -> Result<Mark> {
         // Long lines can become visible in pieces.
-        until(
-            "a whole line in the audit log",
-            Duration::from_secs(5),
-            || {
-                let text = self.read(Mark(self.len()?.saturating_sub(1)))?;
-                Ok((text.is_empty() || text.ends_with(b"\n")).then_some(()))
-            },
-        )?;
+        until("a whole line in the audit log", Duration::from_secs(5), || {
+            let text = self.read(Mark(self.len()?.saturating_sub(1)))?;
+            Ok((text.is_empty() || text.ends_with(b"\n")).then_some(()))
+        })?;
         Ok(Mark(self.len()?))
     }
 
@@ -50,22 +46,11 @@ impl Audit {
     /// The requests after a mark, in the order in which they ended.
     pub fn since(&self, mark: Mark) -> Result<AuditEvents> {
         let text = self.read(mark)?;
-        let whole = text
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |end| end + 1);
-        let lines = text
-            .get(..whole)
-            .unwrap_or_default()
-            .split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty());
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let lines = text.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let events = lines.map(|line| {
             let line: Line = serde_json::from_slice(line).with_context(|| {
-                format!(
-                    "cannot read a line of {}: {}",
-                    self.path.display(),
-                    String::from_utf8_lossy(line)
-                )
+                format!("cannot read a line of {}: {}", self.path.display(), String::from_utf8_lossy(line))
             })?;
             Ok(line.into())
         });
@@ -73,26 +58,17 @@ impl Audit {
     }
 
     /// Waits until the requests after a mark are such as `condition` wants them, and gives them back.
-    pub fn wait(
-        &self,
-        mark: Mark,
-        timeout: Duration,
-        condition: impl Fn(&AuditEvents) -> bool,
-    ) -> Result<AuditEvents> {
-        until(
-            format_args!("the audit log {}", self.path.display()),
-            timeout,
-            || Ok(Some(self.since(mark)?).filter(|events| condition(events))),
-        )
+    pub fn wait(&self, mark: Mark, timeout: Duration, condition: impl Fn(&AuditEvents) -> bool) -> Result<AuditEvents> {
+        until(format_args!("the audit log {}", self.path.display()), timeout, || {
+            Ok(Some(self.since(mark)?).filter(|events| condition(events)))
+        })
     }
 
     fn len(&self) -> Result<u64> {
         match self.path.metadata() {
             Ok(metadata) => Ok(metadata.len()),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
-            Err(error) => {
-                Err(error).with_context(|| format!("cannot look at {}", self.path.display()))
-            }
+            Err(error) => Err(error).with_context(|| format!("cannot look at {}", self.path.display())),
         }
     }
 
@@ -122,10 +98,7 @@ mod tests {
         let audit = Audit::new(path.clone());
         assert_eq!(audit.entries()?.len(), 0, "no file yet");
         let line = r#"{"stage":"ResponseComplete","verb":"get","user":{"username":"a"},"requestURI":"/","requestReceivedTimestamp":"t"}"#;
-        std::fs::write(
-            &path,
-            format!("{line}\n{}", line.get(..20).unwrap_or_default()),
-        )?;
+        std::fs::write(&path, format!("{line}\n{}", line.get(..20).unwrap_or_default()))?;
         assert_eq!(audit.entries()?.len(), 1);
         std::fs::write(&path, format!("{line}\n"))?;
         let mark = audit.mark()?;

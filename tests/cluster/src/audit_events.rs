@@ -44,16 +44,10 @@ impl AuditEvent {
     /// Whether the request asked to change what is stored. Dry runs do not, nor do reviews and tokens, which are created
     /// in name only.
     pub fn asks_to_write(&self) -> bool {
-        let writes = ["create", "update", "patch", "delete", "deletecollection"]
-            .contains(&self.verb.as_str());
-        let virtual_group =
-            ["authentication.k8s.io", "authorization.k8s.io"].contains(&self.group.as_str());
+        let writes = ["create", "update", "patch", "delete", "deletecollection"].contains(&self.verb.as_str());
+        let virtual_group = ["authentication.k8s.io", "authorization.k8s.io"].contains(&self.group.as_str());
         let token = self.resource == "serviceaccounts" && self.subresource == "token";
-        self.stage != "ResponseStarted"
-            && writes
-            && !virtual_group
-            && !token
-            && self.query("dryRun").is_none()
+        self.stage != "ResponseStarted" && writes && !virtual_group && !token && self.query("dryRun").is_none()
     }
 
     /// Whether the request was granted: a status code below 400.
@@ -239,13 +233,7 @@ mod tests {
             request("patch", "", "configmaps", 200, dry),
             request("patch", "", "configmaps", 403, apply),
             request("get", "", "configmaps", 200, apply),
-            request(
-                "create",
-                "authorization.k8s.io",
-                "selfsubjectaccessreviews",
-                201,
-                "",
-            ),
+            request("create", "authorization.k8s.io", "selfsubjectaccessreviews", 201, ""),
         ]);
         assert_eq!(events.clone().writes().len(), 1);
         assert_eq!(events.attempted_writes().len(), 2);

@@ -48,13 +48,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            nodes: 2,
-            dir: None,
-            keep: false,
-            audit: AuditLevel::default(),
-            apiserver_args: Vec::new(),
-        }
+        Self { nodes: 2, dir: None, keep: false, audit: AuditLevel::default(), apiserver_args: Vec::new() }
     }
 }
 
@@ -69,11 +63,7 @@ pub struct Cluster {
 
 enum Life {
     /// Ends with this value.
-    Owned {
-        processes: Mutex<Supervised>,
-        keep: bool,
-        remove_dir: bool,
-    },
+    Owned { processes: Mutex<Supervised>, keep: bool, remove_dir: bool },
     /// Started by [`crate::up`]; lives on.
     Detached,
     /// The user's; only the folder for our files is ours.
@@ -82,10 +72,7 @@ enum Life {
 
 impl Cluster {
     /// A ready cluster of its own, or the one that `WINDLASS_TEST_KUBECONFIG` names.
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "callers write the options in place"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "callers write the options in place")]
     pub fn start(options: Options) -> Result<Self> {
         if let Some(kubeconfig) = env::var_os(EXTERNAL).filter(|value| !value.is_empty()) {
             return Self::external(PathBuf::from(kubeconfig));
@@ -96,21 +83,18 @@ impl Cluster {
         match run(&dir, &tools, &options, remove_dir, false) {
             Ok(processes) => {
                 let keep = options.keep;
-                Ok(Self::new(
-                    dir,
-                    tools.kubectl,
-                    Life::Owned {
-                        processes: Mutex::new(processes),
-                        keep,
-                        remove_dir,
-                    },
-                ))
+                Ok(Self::new(dir, tools.kubectl, Life::Owned { processes: Mutex::new(processes), keep, remove_dir }))
             }
-            Err(error) => Err(error.context(format!(
-                "no cluster; its logs are kept in {}",
-                dir.display()
-            ))),
+            Err(error) => Err(error.context(format!("no cluster; its logs are kept in {}", dir.display()))),
         }
+    }
+
+    /// A cluster that exists, by the administrator's kubeconfig file; dropping it leaves the cluster as it is.
+    ///
+    /// # Errors
+    /// When the file is not there, or kubectl is neither in PATH nor can be built.
+    pub fn connect(kubeconfig: &Path) -> Result<Self> {
+        Self::external(kubeconfig.to_owned())
     }
 
     pub(crate) fn detached(dir: PathBuf, kubectl: PathBuf) -> Self {
@@ -118,12 +102,7 @@ impl Cluster {
     }
 
     fn new(dir: PathBuf, kubectl: PathBuf, life: Life) -> Self {
-        Self {
-            kubeconfig: dir.join(KUBECONFIG),
-            dir,
-            kubectl,
-            life,
-        }
+        Self { kubeconfig: dir.join(KUBECONFIG), dir, kubectl, life }
     }
 
     fn external(kubeconfig: PathBuf) -> Result<Self> {
@@ -137,12 +116,7 @@ impl Cluster {
             Some(path) => path,
             None => tools::kubectl(&tools::stderr)?,
         };
-        Ok(Self {
-            kubeconfig: fs::canonicalize(kubeconfig)?,
-            dir: folder(None)?,
-            kubectl,
-            life: Life::External,
-        })
+        Ok(Self { kubeconfig: fs::canonicalize(kubeconfig)?, dir: folder(None)?, kubectl, life: Life::External })
     }
 
     /// The administrator's kubeconfig file (group `system:masters`, which no missing right can stop: give the host under
@@ -206,24 +180,13 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        let wish =
-            panicking() || env::var_os(KEEP).is_some_and(|value| value != "0" && !value.is_empty());
+        let wish = panicking() || env::var_os(KEEP).is_some_and(|value| value != "0" && !value.is_empty());
         match &mut self.life {
-            Life::Owned {
-                processes,
-                keep,
-                remove_dir,
-            } => {
+            Life::Owned { processes, keep, remove_dir } => {
                 let keep = *keep || wish;
-                processes
-                    .get_mut()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .end(keep);
+                processes.get_mut().unwrap_or_else(PoisonError::into_inner).end(keep);
                 if keep {
-                    tools::stderr(&format!(
-                        "logs of the cluster are kept in {}",
-                        self.dir.display()
-                    ));
+                    tools::stderr(&format!("logs of the cluster are kept in {}", self.dir.display()));
                 } else if *remove_dir {
                     // The supervisor has done it unless it was killed.
                     let _ = fs::remove_dir_all(&self.dir);
@@ -269,21 +232,12 @@ fn folder(dir: Option<&Path>) -> Result<PathBuf> {
     };
     let dir = std::path::absolute(dir)?;
     fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
-    let empty = fs::read_dir(&dir)
-        .with_context(|| format!("cannot read {}", dir.display()))?
-        .next()
-        .is_none();
-    ensure!(
-        empty,
-        "{} is not empty: give a cluster a folder of its own",
-        dir.display()
-    );
+    let empty = fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?.next().is_none();
+    ensure!(empty, "{} is not empty: give a cluster a folder of its own", dir.display());
     Ok(dir)
 }
 
 fn find_in_path(program: impl AsRef<OsStr>) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    env::split_paths(&path)
-        .map(|dir| dir.join(program.as_ref()))
-        .find(|file| file.is_file())
+    env::split_paths(&path).map(|dir| dir.join(program.as_ref())).find(|file| file.is_file())
 }

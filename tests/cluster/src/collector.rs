@@ -38,19 +38,12 @@ impl Collector {
             let config = dir.join("collector.yaml");
             fs::write(&config, configuration(&dir, grpc, http))
                 .with_context(|| format!("cannot write {}", config.display()))?;
-            let argv = vec![
-                program.display().to_string(),
-                format!("--config=file:{}", config.display()),
-            ];
+            let argv = vec![program.display().to_string(), format!("--config=file:{}", config.display())];
             let plan = Plan {
                 dir: dir.clone(),
                 remove_dir: false,
                 detached: false,
-                processes: vec![Process {
-                    name: "otelcol",
-                    argv,
-                    after_server: false,
-                }],
+                processes: vec![Process { name: "otelcol", argv, after_server: false }],
                 ready: Ready {
                     tcp: vec![format!("127.0.0.1:{grpc}"), format!("127.0.0.1:{http}")],
                     timeout_seconds: 60,
@@ -59,23 +52,14 @@ impl Collector {
             };
             match Supervised::start(&supervise, &plan) {
                 Ok(processes) => {
-                    return Ok(Self {
-                        dir,
-                        grpc,
-                        http,
-                        processes,
-                    });
+                    return Ok(Self { dir, grpc, http, processes });
                 }
                 // Somebody else took a port in the meantime.
-                Err(error)
-                    if tries < 3 && format!("{error:#}").contains("address already in use") =>
-                {
+                Err(error) if tries < 3 && format!("{error:#}").contains("address already in use") => {
                     tries += 1;
                 }
                 Err(error) => {
-                    return Err(
-                        error.context(format!("no collector; its files are in {}", dir.display()))
-                    );
+                    return Err(error.context(format!("no collector; its files are in {}", dir.display())));
                 }
             }
         }
@@ -98,11 +82,7 @@ impl Collector {
 
     /// All metrics received so far: each export of an instrument is one more entry.
     pub fn metrics(&self) -> Result<Vec<Metric>> {
-        Ok(self
-            .batches(METRICS)?
-            .iter()
-            .flat_map(otlp::metrics)
-            .collect())
+        Ok(self.batches(METRICS)?.iter().flat_map(otlp::metrics).collect())
     }
 
     /// All batches of log records received so far, as OTLP JSON.
@@ -111,16 +91,10 @@ impl Collector {
     }
 
     /// Waits until the spans received so far are such as `condition` wants them, and gives them back.
-    pub fn wait_for_spans(
-        &self,
-        timeout: Duration,
-        condition: impl Fn(&[Span]) -> bool,
-    ) -> Result<Vec<Span>> {
-        until(
-            format_args!("spans in {}", self.dir.display()),
-            timeout,
-            || Ok(Some(self.spans()?).filter(|spans| condition(spans))),
-        )
+    pub fn wait_for_spans(&self, timeout: Duration, condition: impl Fn(&[Span]) -> bool) -> Result<Vec<Span>> {
+        until(format_args!("spans in {}", self.dir.display()), timeout, || {
+            Ok(Some(self.spans()?).filter(|spans| condition(spans)))
+        })
     }
 
     /// Kills the collector, as a crash does; [`Collector::resume`] starts it again on the same ports.
@@ -139,13 +113,10 @@ impl Collector {
             return Ok(Vec::new());
         }
         let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let lines = text
-            .split_inclusive(|byte| *byte == b'\n')
-            .filter(|line| line.ends_with(b"\n"));
+        let lines = text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
         lines
             .map(|line| {
-                serde_json::from_slice(line)
-                    .with_context(|| format!("a line of {} is no JSON", path.display()))
+                serde_json::from_slice(line).with_context(|| format!("a line of {} is no JSON", path.display()))
             })
             .collect()
     }
@@ -153,17 +124,10 @@ impl Collector {
 
 fn configuration(dir: &Path, grpc: u16, http: u16) -> String {
     let dir = dir.display();
-    let exporter = |name: &str, file: &str| {
-        format!("  file/{name}:\n    path: '{dir}/{file}'\n    flush_interval: 50ms\n")
-    };
-    let exporters = [
-        exporter("traces", TRACES),
-        exporter("metrics", METRICS),
-        exporter("logs", LOGS),
-    ]
-    .concat();
-    let pipeline =
-        |name: &str| format!("    {name}: {{receivers: [otlp], exporters: [file/{name}]}}\n");
+    let exporter =
+        |name: &str, file: &str| format!("  file/{name}:\n    path: '{dir}/{file}'\n    flush_interval: 50ms\n");
+    let exporters = [exporter("traces", TRACES), exporter("metrics", METRICS), exporter("logs", LOGS)].concat();
+    let pipeline = |name: &str| format!("    {name}: {{receivers: [otlp], exporters: [file/{name}]}}\n");
     let pipelines = ["traces", "metrics", "logs"].map(pipeline).concat();
     format!(
         "receivers:

@@ -35,20 +35,11 @@ pub(crate) fn plan(
     let url = format!("https://127.0.0.1:{api}");
     let token = credentials::write(dir)?;
     let ca_file = dir.join(credentials::CA);
-    let ca_pem =
-        fs::read(&ca_file).with_context(|| format!("cannot read {}", ca_file.display()))?;
-    let server = Server {
-        url: &url,
-        ca_pem: &ca_pem,
-    };
+    let ca_pem = fs::read(&ca_file).with_context(|| format!("cannot read {}", ca_file.display()))?;
+    let server = Server { url: &url, ca_pem: &ca_pem };
     kubeconfig(&dir.join(KUBECONFIG), &server, "admin", &token)?;
     for component in COMPONENTS {
-        kubeconfig(
-            &dir.join(of(component)),
-            &server,
-            component,
-            &component_token(&token, component),
-        )?;
+        kubeconfig(&dir.join(of(component)), &server, component, &component_token(&token, component))?;
     }
     private_file(&dir.join(AUDIT_POLICY), audit_policy(options).as_bytes())?;
     private_file(&dir.join(KWOK_CONFIG), kwok_config()?.as_bytes())?;
@@ -56,17 +47,12 @@ pub(crate) fn plan(
     let cluster = tools.cluster.display().to_string();
     let component = |name: &'static str, flags: Vec<String>, after_server| Process {
         name,
-        argv: [cluster.clone(), name.to_owned()]
-            .into_iter()
-            .chain(flags)
-            .collect(),
+        argv: [cluster.clone(), name.to_owned()].into_iter().chain(flags).collect(),
         after_server,
     };
     let kwok = Process {
         name: "kwok",
-        argv: std::iter::once(tools.kwok.display().to_string())
-            .chain(kwok_flags(dir))
-            .collect(),
+        argv: std::iter::once(tools.kwok.display().to_string()).chain(kwok_flags(dir)).collect(),
         after_server: true,
     };
     Ok(Plan {
@@ -75,16 +61,8 @@ pub(crate) fn plan(
         detached,
         processes: vec![
             component("etcd", etcd_flags(dir, etcd, peer), false),
-            component(
-                "kube-apiserver",
-                api_server_flags(dir, api, etcd, options),
-                false,
-            ),
-            component(
-                "kube-controller-manager",
-                controller_manager_flags(dir),
-                true,
-            ),
+            component("kube-apiserver", api_server_flags(dir, api, etcd, options), false),
+            component("kube-controller-manager", controller_manager_flags(dir), true),
             component("kube-scheduler", scheduler_flags(dir), true),
             kwok,
         ],
@@ -104,10 +82,7 @@ fn of(component: &str) -> String {
 }
 
 fn etcd_flags(dir: &Path, client: u16, peer: u16) -> Vec<String> {
-    let (client, peer) = (
-        format!("http://127.0.0.1:{client}"),
-        format!("http://127.0.0.1:{peer}"),
-    );
+    let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
     vec![
         format!("--data-dir={}", dir.join("etcd").display()),
         format!("--listen-client-urls={client}"),
@@ -137,14 +112,8 @@ fn api_server_flags(dir: &Path, port: u16, etcd: u16, options: &Options) -> Vec<
         format!("--token-auth-file={}", file(credentials::TOKENS)),
         "--authorization-mode=RBAC".into(),
         "--service-account-issuer=https://kubernetes.default.svc".into(),
-        format!(
-            "--service-account-key-file={}",
-            file(credentials::SERVICE_ACCOUNT_PUBLIC_KEY)
-        ),
-        format!(
-            "--service-account-signing-key-file={}",
-            file(credentials::SERVICE_ACCOUNT_KEY)
-        ),
+        format!("--service-account-key-file={}", file(credentials::SERVICE_ACCOUNT_PUBLIC_KEY)),
+        format!("--service-account-signing-key-file={}", file(credentials::SERVICE_ACCOUNT_KEY)),
         "--service-cluster-ip-range=10.96.0.0/16".into(),
         format!("--audit-policy-file={}", file(AUDIT_POLICY)),
         format!("--audit-log-path={}", file(AUDIT_LOG)),
@@ -165,10 +134,7 @@ fn controller_manager_flags(dir: &Path) -> Vec<String> {
         "--secure-port=0".into(),
         // Each controller under its own ServiceAccount, as clusters do it, so that the audit log tells them apart.
         "--use-service-account-credentials=true".into(),
-        format!(
-            "--service-account-private-key-file={}",
-            dir.join(credentials::SERVICE_ACCOUNT_KEY).display()
-        ),
+        format!("--service-account-private-key-file={}", dir.join(credentials::SERVICE_ACCOUNT_KEY).display()),
         format!("--root-ca-file={}", dir.join(credentials::CA).display()),
         // The defaults (20 and 30 a second) would be what a test of a thousand Deployments measures.
         "--kube-api-qps=1000".into(),
@@ -206,8 +172,7 @@ fn kwok_config() -> Result<String> {
     for stage in ["node-ready", "pod-ready", "pod-complete", "pod-delete"] {
         let path = folder.join(format!("{stage}.yaml"));
         text += "---\n";
-        text += &fs::read_to_string(&path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
+        text += &fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     }
     Ok(text)
 }

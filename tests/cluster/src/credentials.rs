@@ -9,8 +9,8 @@ use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
 };
 
 /// The names of the files that [`write`] puts into a folder.
@@ -34,25 +34,13 @@ pub(crate) struct Server<'a> {
 pub(crate) fn write(dir: &Path) -> Result<String> {
     let mut ca = CertificateParams::default();
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    ca.key_usages = vec![
-        KeyUsagePurpose::KeyCertSign,
-        KeyUsagePurpose::DigitalSignature,
-    ];
-    ca.distinguished_name
-        .push(DnType::CommonName, "windlass testbed CA");
+    ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    ca.distinguished_name.push(DnType::CommonName, "windlass testbed CA");
     let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate()?)?;
 
-    let names = [
-        "127.0.0.1",
-        "10.96.0.1",
-        "localhost",
-        "kubernetes.default.svc",
-    ]
-    .map(String::from);
+    let names = ["127.0.0.1", "10.96.0.1", "localhost", "kubernetes.default.svc"].map(String::from);
     let mut server = CertificateParams::new(names)?;
-    server
-        .distinguished_name
-        .push(DnType::CommonName, "kube-apiserver");
+    server.distinguished_name.push(DnType::CommonName, "kube-apiserver");
     server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let server_key = KeyPair::generate()?;
     let server = server.signed_by(&server_key, &ca)?;
@@ -63,14 +51,8 @@ pub(crate) fn write(dir: &Path) -> Result<String> {
     private_file(&dir.join(CA), ca.pem().as_bytes())?;
     private_file(&dir.join(SERVER_CERTIFICATE), server.pem().as_bytes())?;
     private_file(&dir.join(SERVER_KEY), server_key.serialize_pem().as_bytes())?;
-    private_file(
-        &dir.join(SERVICE_ACCOUNT_KEY),
-        service_accounts.serialize_pem().as_bytes(),
-    )?;
-    private_file(
-        &dir.join(SERVICE_ACCOUNT_PUBLIC_KEY),
-        service_accounts.public_key_pem().as_bytes(),
-    )?;
+    private_file(&dir.join(SERVICE_ACCOUNT_KEY), service_accounts.serialize_pem().as_bytes())?;
+    private_file(&dir.join(SERVICE_ACCOUNT_PUBLIC_KEY), service_accounts.public_key_pem().as_bytes())?;
     // Each control plane component is a user of its own, or the audit log could not tell its writes from a test's.
     private_file(&dir.join(TOKENS), tokens(&token).as_bytes())?;
     Ok(token)
@@ -88,14 +70,7 @@ fn tokens(admin: &str) -> String {
     let mut lines = format!("{admin},admin,admin,\"system:masters\"\n");
     for component in COMPONENTS {
         let token = component_token(admin, component);
-        lines.extend([
-            &token,
-            ",system:",
-            component,
-            ",",
-            component,
-            ",\"system:masters\"\n",
-        ]);
+        lines.extend([&token, ",system:", component, ",", component, ",\"system:masters\"\n"]);
     }
     lines
 }
@@ -131,9 +106,7 @@ current-context: windlass
 pub(crate) fn private_file(path: &Path, content: &[u8]) -> Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
-    let written = options
-        .open(path)
-        .and_then(|mut file| file.write_all(content));
+    let written = options.open(path).and_then(|mut file| file.write_all(content));
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 

@@ -31,26 +31,14 @@ pub fn up(dir: &Path, options: &Options) -> Result<Cluster> {
     }
     let tools = tools::control_plane(&tools::stderr)?;
     fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
-    let empty = fs::read_dir(&dir)
-        .with_context(|| format!("cannot read {}", dir.display()))?
-        .next()
-        .is_none();
-    ensure!(
-        empty,
-        "{} is not empty: give the cluster a folder of its own",
-        dir.display()
-    );
+    let empty = fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?.next().is_none();
+    ensure!(empty, "{} is not empty: give the cluster a folder of its own", dir.display());
     // Written first: `down` must be able to remove what did not become ready.
-    fs::write(dir.join(STATE), "{\"ready\":false}\n")
-        .with_context(|| format!("cannot write to {}", dir.display()))?;
+    fs::write(dir.join(STATE), "{\"ready\":false}\n").with_context(|| format!("cannot write to {}", dir.display()))?;
     let processes = run(&dir, &tools, options, false, true);
-    let id = processes
-        .with_context(|| format!("no cluster; its logs are in {}", dir.display()))?
-        .detach();
-    let state =
-        serde_json::json!({"ready": true, "supervisor": id, "kubeconfig": dir.join(KUBECONFIG)});
-    fs::write(dir.join(STATE), format!("{state}\n"))
-        .with_context(|| format!("cannot write to {}", dir.display()))?;
+    let id = processes.with_context(|| format!("no cluster; its logs are in {}", dir.display()))?.detach();
+    let state = serde_json::json!({"ready": true, "supervisor": id, "kubeconfig": dir.join(KUBECONFIG)});
+    fs::write(dir.join(STATE), format!("{state}\n")).with_context(|| format!("cannot write to {}", dir.display()))?;
     Ok(Cluster::detached(dir, tools.kubectl))
 }
 
@@ -61,17 +49,11 @@ pub fn up(dir: &Path, options: &Options) -> Result<Cluster> {
 pub fn attach(dir: &Path) -> Result<Cluster> {
     let dir = std::path::absolute(dir)?;
     if running(&dir)?.is_none() {
-        bail!(
-            "no cluster runs in {}: start one with `cargo xtask cluster up`",
-            dir.display()
-        );
+        bail!("no cluster runs in {}: start one with `cargo xtask cluster up`", dir.display());
     }
     until("the cluster to be ready", Duration::from_mins(2), || {
         let state: serde_json::Value = serde_json::from_slice(&fs::read(dir.join(STATE))?)?;
-        Ok(state
-            .get("ready")
-            .and_then(serde_json::Value::as_bool)
-            .filter(|ready| *ready))
+        Ok(state.get("ready").and_then(serde_json::Value::as_bool).filter(|ready| *ready))
     })?;
     let kubectl = tools::kubectl(&tools::stderr)?;
     Ok(Cluster::detached(dir, kubectl))
@@ -92,8 +74,7 @@ pub fn down(dir: &Path) -> Result<bool> {
         "the cluster in {} belongs to a running test or demo: end that instead",
         dir.display()
     );
-    kill_process(pid, Signal::TERM)
-        .with_context(|| format!("cannot end process {pid:?}, the supervisor"))?;
+    kill_process(pid, Signal::TERM).with_context(|| format!("cannot end process {pid:?}, the supervisor"))?;
     let ended = || Ok(running(&dir)?.is_none().then_some(()));
     if until("the cluster to end", Duration::from_secs(10), ended).is_err() {
         kill_process_group(pid, Signal::KILL).context("cannot kill the cluster's processes")?;
@@ -112,14 +93,10 @@ fn running(dir: &Path) -> Result<Option<Pid>> {
     if flock(&lock, FlockOperation::NonBlockingLockShared).is_ok() {
         return Ok(None);
     }
-    let text =
-        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let pid = text.trim().parse().ok().and_then(Pid::from_raw);
     pid.with_context(|| {
-        format!(
-            "{} names no process: end the processes of this folder by hand and remove it",
-            path.display()
-        )
+        format!("{} names no process: end the processes of this folder by hand and remove it", path.display())
     })
     .map(Some)
 }

@@ -35,23 +35,11 @@ impl Cluster {
     /// When kubectl fails, with all that it says.
     pub fn kubectl_as(&self, kubeconfig: &Path, args: &[&str], input: &str) -> Result<String> {
         let mut command = Command::new(&self.kubectl);
-        command
-            .arg("--kubeconfig")
-            .arg(kubeconfig)
-            .arg("--cache-dir")
-            .arg(self.dir.join("kubectl-cache"))
-            .args(args);
+        command.arg("--kubeconfig").arg(kubeconfig).arg("--cache-dir").arg(self.dir.join("kubectl-cache")).args(args);
         // The user's own kubectl preferences must not change what a test sees.
-        command
-            .env("KUBECTL_KUBERC", "false")
-            .env_remove("KUBECONFIG");
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("cannot start {}", self.kubectl.display()))?;
+        command.env("KUBECTL_KUBERC", "false").env_remove("KUBECONFIG");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("cannot start {}", self.kubectl.display()))?;
         let stdin = child.stdin.take();
         // kubectl prints while it still reads: writing all before reading could block both for ever.
         let (written, output) = std::thread::scope(|scope| {
@@ -62,55 +50,24 @@ impl Cluster {
         });
         let output = output.context("cannot wait for kubectl")?;
         if !output.status.success() {
-            let said = [
-                String::from_utf8_lossy(&output.stderr),
-                String::from_utf8_lossy(&output.stdout),
-            ]
-            .concat();
+            let said = [String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout)].concat();
             bail!("kubectl {}: {}", args.join(" "), said.trim());
         }
         if !matches!(written, Ok(Ok(()))) {
-            bail!(
-                "kubectl {}: it read only a part of its input",
-                args.join(" ")
-            );
+            bail!("kubectl {}: it read only a part of its input", args.join(" "));
         }
         String::from_utf8(output.stdout).context("kubectl printed what is no UTF-8")
     }
 
     /// A kubeconfig file for a `ServiceAccount` that exists, with a token of the `TokenRequest` API that is good for a day.
     pub fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf> {
-        let token = self.kubectl(&[
-            "create",
-            "token",
-            name,
-            "--namespace",
-            namespace,
-            "--duration=24h",
-        ])?;
-        let config = self.kubectl(&[
-            "config",
-            "view",
-            "--raw",
-            "--minify",
-            "--flatten",
-            "--output=json",
-        ])?;
-        let config: KubeConfig =
-            serde_json::from_str(&config).context("cannot read the administrator's kubeconfig")?;
-        let cluster = config
-            .clusters
-            .into_iter()
-            .next()
-            .context("the administrator's kubeconfig names no cluster")?
-            .cluster;
-        let ca_pem = STANDARD
-            .decode(&cluster.ca)
-            .context("the administrator's kubeconfig has an unreadable CA")?;
-        let server = Server {
-            url: &cluster.server,
-            ca_pem: &ca_pem,
-        };
+        let token = self.kubectl(&["create", "token", name, "--namespace", namespace, "--duration=24h"])?;
+        let config = self.kubectl(&["config", "view", "--raw", "--minify", "--flatten", "--output=json"])?;
+        let config: KubeConfig = serde_json::from_str(&config).context("cannot read the administrator's kubeconfig")?;
+        let cluster =
+            config.clusters.into_iter().next().context("the administrator's kubeconfig names no cluster")?.cluster;
+        let ca_pem = STANDARD.decode(&cluster.ca).context("the administrator's kubeconfig has an unreadable CA")?;
+        let server = Server { url: &cluster.server, ca_pem: &ca_pem };
         let path = self.dir.join(format!("{namespace}.{name}.{KUBECONFIG}"));
         credentials::kubeconfig(&path, &server, name, token.trim())?;
         Ok(path)

@@ -72,10 +72,7 @@ pub struct Metric {
 pub(crate) fn spans(batch: &Value) -> Vec<Span> {
     let mut spans = Vec::new();
     for (resource, span) in records(batch, ["resourceSpans", "scopeSpans", "spans"]) {
-        let event = |event: &Value| SpanEvent {
-            name: text(event, "name"),
-            attributes: attributes(event),
-        };
+        let event = |event: &Value| SpanEvent { name: text(event, "name"), attributes: attributes(event) };
         let link = |link: &Value| (text(link, "traceId"), text(link, "spanId"));
         spans.push(Span {
             name: text(span, "name"),
@@ -98,52 +95,31 @@ pub(crate) fn spans(batch: &Value) -> Vec<Span> {
 pub(crate) fn metrics(batch: &Value) -> Vec<Metric> {
     let mut metrics = Vec::new();
     for (resource, metric) in records(batch, ["resourceMetrics", "scopeMetrics", "metrics"]) {
-        let kinds = [
-            "sum",
-            "gauge",
-            "histogram",
-            "exponentialHistogram",
-            "summary",
-        ];
-        let points = kinds
-            .iter()
-            .filter_map(|kind| metric.get(kind))
-            .flat_map(|data| list(data, "dataPoints"));
+        let kinds = ["sum", "gauge", "histogram", "exponentialHistogram", "summary"];
+        let points = kinds.iter().filter_map(|kind| metric.get(kind)).flat_map(|data| list(data, "dataPoints"));
         metrics.push(Metric {
             name: text(metric, "name"),
             unit: text(metric, "unit"),
             resource,
-            points: points
-                .map(|point| (attributes(point), point.clone()))
-                .collect(),
+            points: points.map(|point| (attributes(point), point.clone())).collect(),
         });
     }
     metrics
 }
 
 /// The records of a batch, each with its resource's attributes: all of OTLP's signals are nested in the same three lists.
-fn records<'a>(
-    batch: &'a Value,
-    [resources, scopes, records]: [&str; 3],
-) -> Vec<(Attributes, &'a Value)> {
+fn records<'a>(batch: &'a Value, [resources, scopes, records]: [&str; 3]) -> Vec<(Attributes, &'a Value)> {
     let mut found = Vec::new();
     for part in list(batch, resources) {
         let resource = part.get("resource").map(attributes).unwrap_or_default();
-        let all = list(part, scopes)
-            .iter()
-            .flat_map(|scope| list(scope, records));
+        let all = list(part, scopes).iter().flat_map(|scope| list(scope, records));
         found.extend(all.map(|record| (resource.clone(), record)));
     }
     found
 }
 
 fn attributes(of: &Value) -> Attributes {
-    let pair = |pair: &Value| {
-        (
-            text(pair, "key"),
-            pair.get("value").map_or(Value::Null, any_value),
-        )
-    };
+    let pair = |pair: &Value| (text(pair, "key"), pair.get("value").map_or(Value::Null, any_value));
     list(of, "attributes").iter().map(pair).collect()
 }
 
@@ -153,24 +129,13 @@ fn any_value(value: &Value) -> Value {
         return Value::Null;
     };
     match kind.as_str() {
-        "intValue" => inner
-            .as_str()
-            .and_then(|text| text.parse::<i64>().ok())
-            .map_or_else(|| inner.clone(), Value::from),
+        "intValue" => {
+            inner.as_str().and_then(|text| text.parse::<i64>().ok()).map_or_else(|| inner.clone(), Value::from)
+        }
         "arrayValue" => list(inner, "values").iter().map(any_value).collect(),
         "kvlistValue" => {
-            let pair = |pair: &Value| {
-                (
-                    text(pair, "key"),
-                    pair.get("value").map_or(Value::Null, any_value),
-                )
-            };
-            Value::Object(
-                list(inner, "values")
-                    .iter()
-                    .map(pair)
-                    .collect::<Map<_, _>>(),
-            )
+            let pair = |pair: &Value| (text(pair, "key"), pair.get("value").map_or(Value::Null, any_value));
+            Value::Object(list(inner, "values").iter().map(pair).collect::<Map<_, _>>())
         }
         _ => inner.clone(),
     }
@@ -185,22 +150,13 @@ fn status(status: &Value) -> Status {
 }
 
 fn text(of: &Value, field: &str) -> String {
-    of.get(field)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .to_owned()
+    of.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 fn nanoseconds(of: &Value, field: &str) -> u64 {
-    of.get(field)
-        .and_then(Value::as_str)
-        .and_then(|text| text.parse().ok())
-        .unwrap_or_default()
+    of.get(field).and_then(Value::as_str).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
 fn list<'a>(of: &'a Value, field: &str) -> &'a [Value] {
-    of.get(field)
-        .and_then(Value::as_array)
-        .map(Vec::as_slice)
-        .unwrap_or_default()
+    of.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }

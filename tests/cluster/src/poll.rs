@@ -11,11 +11,7 @@ use anyhow::{Result, bail};
 /// # Errors
 /// When `timeout` is over, with `what` was waited for and the last error that the condition gave. An error ends one
 /// attempt, not the waiting: what is not there yet often answers with one.
-pub fn until<T>(
-    what: impl Display,
-    timeout: Duration,
-    mut condition: impl FnMut() -> Result<Option<T>>,
-) -> Result<T> {
+pub fn until<T>(what: impl Display, timeout: Duration, mut condition: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(5);
     loop {

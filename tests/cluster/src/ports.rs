@@ -30,9 +30,5 @@ fn one(found: &mut BTreeSet<u16>) -> Result<u16> {
             return Ok(port);
         }
     }
-    bail!(
-        "no free loopback port between {} and {} in 1000 tries",
-        RANGE.start,
-        RANGE.end
-    )
+    bail!("no free loopback port between {} and {} in 1000 tries", RANGE.start, RANGE.end)
 }

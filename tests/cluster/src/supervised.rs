@@ -60,34 +60,15 @@ impl Supervised {
     pub fn start(program: &Path, plan: &Plan) -> Result<Self> {
         let path = plan.dir.join("plan.json");
         private_file(&path, &serde_json::to_vec_pretty(plan)?)?;
-        let log =
-            fs::File::create(plan.dir.join(LOG)).context("cannot write the supervisor's log")?;
+        let log = fs::File::create(plan.dir.join(LOG)).context("cannot write the supervisor's log")?;
         let mut command = Command::new(program);
         // A group of its own, so that a Ctrl-C in the terminal reaches only the process that decides about the end.
-        command
-            .arg(&path)
-            .process_group(0)
-            .stdout(Stdio::piped())
-            .stderr(log);
-        command.stdin(if plan.detached {
-            Stdio::null()
-        } else {
-            Stdio::piped()
-        });
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
+        command.arg(&path).process_group(0).stdout(Stdio::piped()).stderr(log);
+        command.stdin(if plan.detached { Stdio::null() } else { Stdio::piped() });
+        let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
         let commands = child.stdin.take();
-        let answers = child
-            .stdout
-            .take()
-            .context("the supervisor has no standard output")?;
-        let mut supervised = Self {
-            child,
-            commands,
-            answers: BufReader::new(answers),
-            dir: plan.dir.clone(),
-        };
+        let answers = child.stdout.take().context("the supervisor has no standard output")?;
+        let mut supervised = Self { child, commands, answers: BufReader::new(answers), dir: plan.dir.clone() };
         if let Err(error) = supervised.answer("ready") {
             supervised.end(true);
             return Err(error);
@@ -97,8 +78,7 @@ impl Supervised {
 
     /// Gives a command (see supervise/main.go) and waits until it is done.
     pub fn command(&mut self, command: &str) -> Result<()> {
-        self.say(command)
-            .with_context(|| format!("cannot ask the supervisor to {command}"))?;
+        self.say(command).with_context(|| format!("cannot ask the supervisor to {command}"))?;
         self.answer(&format!("done {command}"))
     }
 
@@ -115,9 +95,7 @@ impl Supervised {
         if self.commands.take().is_none() {
             self.signal(Signal::TERM);
         }
-        let ended = until("the supervisor to end", Duration::from_secs(10), || {
-            Ok(self.child.try_wait()?)
-        });
+        let ended = until("the supervisor to end", Duration::from_secs(10), || Ok(self.child.try_wait()?));
         if ended.is_err() {
             self.signal(Signal::KILL);
             let _ = self.child.wait();
@@ -140,10 +118,8 @@ impl Supervised {
     }
 
     fn say(&mut self, command: &str) -> Result<()> {
-        let commands = self
-            .commands
-            .as_mut()
-            .context("these processes take no commands: they were started detached")?;
+        let commands =
+            self.commands.as_mut().context("these processes take no commands: they were started detached")?;
         Ok(writeln!(commands, "{command}")?)
     }
 
@@ -152,10 +128,7 @@ impl Supervised {
         loop {
             let mut line = String::new();
             if self.answers.read_line(&mut line)? == 0 {
-                bail!(
-                    "the supervisor ended; its last lines:\n{}",
-                    last_lines(&self.dir.join(LOG), 20)
-                );
+                bail!("the supervisor ended; its last lines:\n{}", last_lines(&self.dir.join(LOG), 20));
             }
             let line = line.trim();
             if line == wanted {
@@ -168,16 +141,10 @@ impl Supervised {
     }
 
     fn failure(&self, failure: &str) -> anyhow::Error {
-        let (name, why) = failure
-            .split_once(": ")
-            .unwrap_or((failure, "no reason given"));
+        let (name, why) = failure.split_once(": ").unwrap_or((failure, "no reason given"));
         let log = self.dir.join(format!("{name}.log"));
         if log.exists() {
-            return anyhow!(
-                "{name} failed ({why}); the last lines of {}:\n{}",
-                log.display(),
-                last_lines(&log, 20)
-            );
+            return anyhow!("{name} failed ({why}); the last lines of {}:\n{}", log.display(), last_lines(&log, 20));
         }
         anyhow!("not {name}: {why}; logs are in {}", self.dir.display())
     }
@@ -194,8 +161,5 @@ pub(crate) fn last_lines(path: &Path, count: usize) -> String {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<_> = text.lines().collect();
-    lines
-        .get(lines.len().saturating_sub(count)..)
-        .unwrap_or_default()
-        .join("\n")
+    lines.get(lines.len().saturating_sub(count)..).unwrap_or_default().join("\n")
 }

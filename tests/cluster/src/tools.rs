@@ -58,8 +58,7 @@ pub fn kubectl(progress: Progress) -> Result<PathBuf> {
 fn cluster(progress: Progress) -> Result<PathBuf> {
     let source = source("cluster");
     let inputs = read_all(&source, &["go.mod", "go.sum", "main.go"])?;
-    let version = kubernetes_version(&inputs)
-        .context("tests/cluster/go.mod requires no k8s.io/kubernetes v1.x.y")?;
+    let version = kubernetes_version(&inputs).context("tests/cluster/go.mod requires no k8s.io/kubernetes v1.x.y")?;
     let what = format!("the control plane (Kubernetes {version}), some 5 minutes on 2 cores");
     store::tool("cluster", &inputs, &what, progress, |dir| {
         let flags = link_flags(&version);
@@ -83,38 +82,27 @@ fn cluster(progress: Progress) -> Result<PathBuf> {
 /// What starts processes and ends them together: see tests/cluster/supervise.
 pub(crate) fn supervise(progress: Progress) -> Result<PathBuf> {
     let source = source("cluster");
-    let files = [
-        "supervise/main.go",
-        "supervise/ready.go",
-        "supervise/death_linux.go",
-        "supervise/death_other.go",
-    ];
+    let files = ["supervise/main.go", "supervise/ready.go", "supervise/death_linux.go", "supervise/death_other.go"];
     let inputs = read_all(&source, &files)?;
-    store::tool(
-        "supervise",
-        &inputs,
-        "the process supervisor",
-        progress,
-        |dir| {
-            let mut build = Go::find(progress)?.command();
-            build.current_dir(&source).args([
-                "build",
-                "-mod=readonly",
-                "-trimpath",
-                "-buildvcs=false",
-                "-ldflags=-s -w",
-                "-o",
-            ]);
-            build.arg(dir.join("supervise")).arg("./supervise");
-            run::quietly(build, "go build of tests/cluster/supervise", dir, progress)
-        },
-    )
+    store::tool("supervise", &inputs, "the process supervisor", progress, |dir| {
+        let mut build = Go::find(progress)?.command();
+        build.current_dir(&source).args([
+            "build",
+            "-mod=readonly",
+            "-trimpath",
+            "-buildvcs=false",
+            "-ldflags=-s -w",
+            "-o",
+        ]);
+        build.arg(dir.join("supervise")).arg("./supervise");
+        run::quietly(build, "go build of tests/cluster/supervise", dir, progress)
+    })
 }
 
 /// The OpenTelemetry Collector of the tests, with the parts that tests/collector/builder.yaml names.
 pub fn collector(progress: Progress) -> Result<PathBuf> {
-    let config = fs::read(source("collector").join("builder.yaml"))
-        .context("cannot read tests/collector/builder.yaml")?;
+    let config =
+        fs::read(source("collector").join("builder.yaml")).context("cannot read tests/collector/builder.yaml")?;
     let inputs = format!("{COLLECTOR_BUILDER}\n{}", String::from_utf8_lossy(&config));
     store::tool(
         "otelcol",
@@ -125,18 +113,11 @@ pub fn collector(progress: Progress) -> Result<PathBuf> {
             let go = Go::find(progress)?;
             let sources = dir.join("sources");
             // The builder takes these two from its file alone, and the file in the repository cannot know them.
-            let here = format!(
-                "dist:\n  output_path: {}\n  go: {}\n",
-                quoted(&sources),
-                quoted(go.path())
-            );
+            let here = format!("dist:\n  output_path: {}\n  go: {}\n", quoted(&sources), quoted(go.path()));
             let config = String::from_utf8_lossy(&config).replacen("dist:\n", &here, 1);
-            fs::write(dir.join("builder.yaml"), config)
-                .context("cannot write the collector's builder.yaml")?;
+            fs::write(dir.join("builder.yaml"), config).context("cannot write the collector's builder.yaml")?;
             let mut build = go.command();
-            build
-                .args(["run", COLLECTOR_BUILDER, "--ldflags=-s -w", "--config"])
-                .arg(dir.join("builder.yaml"));
+            build.args(["run", COLLECTOR_BUILDER, "--ldflags=-s -w", "--config"]).arg(dir.join("builder.yaml"));
             run::quietly(build, "the collector's builder", dir, progress)?;
             fs::rename(sources.join("otelcol"), dir.join("otelcol"))
                 .context("the collector's builder built no otelcol")?;
@@ -148,44 +129,25 @@ pub fn collector(progress: Progress) -> Result<PathBuf> {
 /// Makes sure that a Go program is there under the given name: `go install PACKAGE@VERSION`, once.
 pub fn go_install(name: &str, package: &str, version: &str, progress: Progress) -> Result<PathBuf> {
     let target = format!("{package}@{version}");
-    store::tool(
-        name,
-        target.as_bytes(),
-        &format!("{name} {version}"),
-        progress,
-        |dir| {
-            let mut build = Go::find(progress)?.command();
-            build
-                .args(["install", "-trimpath", "-ldflags=-s -w", &target])
-                .env("GOBIN", dir);
-            run::quietly(build, &format!("go install {target}"), dir, progress)?;
-            let program = package.rsplit('/').next().unwrap_or(package);
-            if program == name {
-                return Ok(());
-            }
-            fs::rename(dir.join(program), dir.join(name))
-                .with_context(|| format!("go install {target} made no {program}"))
-        },
-    )
+    store::tool(name, target.as_bytes(), &format!("{name} {version}"), progress, |dir| {
+        let mut build = Go::find(progress)?.command();
+        build.args(["install", "-trimpath", "-ldflags=-s -w", &target]).env("GOBIN", dir);
+        run::quietly(build, &format!("go install {target}"), dir, progress)?;
+        let program = package.rsplit('/').next().unwrap_or(package);
+        if program == name {
+            return Ok(());
+        }
+        fs::rename(dir.join(program), dir.join(name)).with_context(|| format!("go install {target} made no {program}"))
+    })
 }
 
 /// Clients and the API server compare versions, and a plain `go build` leaves them at v0.0.0.
 fn link_flags(version: &str) -> String {
     let mut parts = version.trim_start_matches('v').split('.');
-    let (major, minor) = (
-        parts.next().unwrap_or_default(),
-        parts.next().unwrap_or_default(),
-    );
+    let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let mut flags = String::from("-s -w");
-    for package in [
-        "k8s.io/component-base/version",
-        "k8s.io/client-go/pkg/version",
-    ] {
-        for (variable, value) in [
-            ("gitVersion", version),
-            ("gitMajor", major),
-            ("gitMinor", minor),
-        ] {
+    for package in ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"] {
+        for (variable, value) in [("gitVersion", version), ("gitMajor", major), ("gitMinor", minor)] {
             flags.extend([" -X ", package, ".", variable, "=", value]);
         }
     }
@@ -194,9 +156,7 @@ fn link_flags(version: &str) -> String {
 
 fn kubernetes_version(go_mod: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(go_mod);
-    let mut words = text
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "));
+    let mut words = text.lines().filter_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "));
     Some(words.next()?.trim().to_owned())
 }
 

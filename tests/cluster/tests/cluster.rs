@@ -34,13 +34,9 @@ fn processes_of(dir: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
-    let lines = entries
-        .flatten()
-        .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let lines = entries.flatten().filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
     let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
-    lines
-        .filter(|line| line.contains(&*dir.to_string_lossy()))
-        .collect()
+    lines.filter(|line| line.contains(&*dir.to_string_lossy())).collect()
 }
 
 fn own() -> bool {
@@ -55,59 +51,30 @@ fn a_deployment_becomes_available_and_the_audit_log_says_who_made_it() -> Result
 
     cluster.apply(DEPLOYMENT)?;
     cluster.kubectl(&["rollout", "status", "deployment/web", "--timeout=60s"])?;
-    let ready = cluster.kubectl(&[
-        "get",
-        "deployment",
-        "web",
-        "-o",
-        "jsonpath={.status.availableReplicas}",
-    ])?;
+    let ready = cluster.kubectl(&["get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}"])?;
     assert_eq!(ready, "2");
 
     let Some(mark) = mark else { return Ok(()) };
     let events = cluster.audit()?.since(mark)?;
-    let made = events
-        .clone()
-        .writes()
-        .resource("deployments")
-        .by_user("admin");
+    let made = events.clone().writes().resource("deployments").by_user("admin");
     assert_eq!(made.len(), 1, "{made:#?}");
     assert_eq!(
-        (
-            made[0].verb.as_str(),
-            made[0].group.as_str(),
-            made[0].name.as_str(),
-            made[0].code
-        ),
+        (made[0].verb.as_str(), made[0].group.as_str(), made[0].name.as_str(), made[0].code),
         ("patch", "apps", "web", 201)
     );
     assert_eq!(made[0].query("fieldManager"), Some("kubectl"));
-    let pods = events
-        .clone()
-        .writes()
-        .resource("pods")
-        .by_user("system:serviceaccount:kube-system:replicaset-controller");
+    let pods =
+        events.clone().writes().resource("pods").by_user("system:serviceaccount:kube-system:replicaset-controller");
     assert_eq!(pods.len(), 2, "{pods:#?}");
-    assert!(
-        events.resource("namespaces").writes().is_empty(),
-        "the namespace was made before the mark"
-    );
+    assert!(events.resource("namespaces").writes().is_empty(), "the namespace was made before the mark");
     Ok(())
 }
 
 #[test]
 fn a_job_completes_and_a_deleted_pod_goes() -> Result<()> {
-    let cluster = Cluster::start(Options {
-        nodes: 1,
-        ..Options::default()
-    })?;
+    let cluster = Cluster::start(Options { nodes: 1, ..Options::default() })?;
     cluster.kubectl(&["create", "job", "once", "--image=example.com/once"])?;
-    cluster.kubectl(&[
-        "wait",
-        "--for=condition=Complete",
-        "job/once",
-        "--timeout=60s",
-    ])?;
+    cluster.kubectl(&["wait", "--for=condition=Complete", "job/once", "--timeout=60s"])?;
     cluster.kubectl(&["run", "lone", "--image=example.com/lone"])?;
     cluster.kubectl(&["wait", "--for=condition=Ready", "pod/lone", "--timeout=60s"])?;
     cluster.kubectl(&["delete", "pod", "lone", "--timeout=60s"])?;
@@ -116,44 +83,20 @@ fn a_job_completes_and_a_deleted_pod_goes() -> Result<()> {
 
 #[test]
 fn a_service_account_has_only_its_rights() -> Result<()> {
-    let cluster = Cluster::start(Options {
-        audit: AuditLevel::Request,
-        ..Options::default()
-    })?;
+    let cluster = Cluster::start(Options { audit: AuditLevel::Request, ..Options::default() })?;
     cluster.kubectl(&["create", "namespace", "windlass-system"])?;
-    cluster.kubectl(&[
-        "create",
-        "serviceaccount",
-        "windlass",
-        "-n",
-        "windlass-system",
-    ])?;
+    cluster.kubectl(&["create", "serviceaccount", "windlass", "-n", "windlass-system"])?;
     let kubeconfig = cluster.service_account_kubeconfig("windlass-system", "windlass")?;
 
-    let refused = cluster.kubectl_as(
-        &kubeconfig,
-        &["create", "configmap", "one", "--from-literal=a=b"],
-        "",
-    );
+    let refused = cluster.kubectl_as(&kubeconfig, &["create", "configmap", "one", "--from-literal=a=b"], "");
     let refused = refused.expect_err("it has no rights").to_string();
     assert!(refused.contains("is forbidden"), "{refused}");
-    let binding = [
-        "create",
-        "clusterrolebinding",
-        "windlass",
-        "--clusterrole=edit",
-        "--serviceaccount=windlass-system:windlass",
-    ];
+    let binding =
+        ["create", "clusterrolebinding", "windlass", "--clusterrole=edit", "--serviceaccount=windlass-system:windlass"];
     cluster.kubectl(&binding)?;
     // The authorizer hears of the binding through a watch of its own.
     until("the right to create", MINUTE, || {
-        cluster
-            .kubectl_as(
-                &kubeconfig,
-                &["create", "configmap", "two", "--from-literal=a=b"],
-                "",
-            )
-            .map(Some)
+        cluster.kubectl_as(&kubeconfig, &["create", "configmap", "two", "--from-literal=a=b"], "").map(Some)
     })?;
 
     if own() {
@@ -163,25 +106,15 @@ fn a_service_account_has_only_its_rights() -> Result<()> {
             .by_user("system:serviceaccount:windlass-system:windlass")
             .resource("configmaps");
         let attempts = events.clone().attempted_writes();
-        assert_eq!(
-            (attempts[0].verb.as_str(), attempts[0].code),
-            ("create", 403)
-        );
+        assert_eq!((attempts[0].verb.as_str(), attempts[0].code), ("create", 403));
         let written = events.writes();
         assert_eq!(written.len(), 1, "{written:#?}");
         assert_eq!(
-            written[0]
-                .request_object
-                .as_ref()
-                .and_then(|object| object.pointer("/data/a")?.as_str()),
+            written[0].request_object.as_ref().and_then(|object| object.pointer("/data/a")?.as_str()),
             Some("b")
         );
 
-        let impersonating = [
-            "get",
-            "pods",
-            "--as=system:serviceaccount:windlass-system:windlass",
-        ];
+        let impersonating = ["get", "pods", "--as=system:serviceaccount:windlass-system:windlass"];
         cluster.kubectl(&impersonating)?;
         let events = cluster
             .audit()?
@@ -201,10 +134,7 @@ fn two_clusters_live_side_by_side_and_leave_nothing() -> Result<()> {
     }
     let (one, two) = std::thread::scope(|scope| {
         let other = scope.spawn(|| Cluster::start(Options::default()));
-        (
-            Cluster::start(Options::default()),
-            other.join().expect("no panic"),
-        )
+        (Cluster::start(Options::default()), other.join().expect("no panic"))
     });
     let (one, two) = (one?, two?);
     one.kubectl(&["create", "configmap", "only-in-one"])?;
@@ -232,9 +162,7 @@ fn a_stopped_api_server_comes_back_with_its_data() -> Result<()> {
     cluster.stop_component("kube-apiserver")?;
     assert!(cluster.kubectl(&["get", "configmap", "kept"]).is_err());
     cluster.start_component("kube-apiserver")?;
-    until("the API server to be back", MINUTE, || {
-        cluster.kubectl(&["get", "configmap", "kept"]).map(Some)
-    })?;
+    until("the API server to be back", MINUTE, || cluster.kubectl(&["get", "configmap", "kept"]).map(Some))?;
     assert!(cluster.stop_component("kube-proxy").is_err());
     Ok(())
 }
@@ -273,20 +201,12 @@ fn a_killed_starter_leaves_nothing() -> Result<()> {
         return Ok(());
     }
     let mut starter = Command::new(env::current_exe()?)
-        .args([
-            "--exact",
-            "starts_a_cluster_and_waits",
-            "--ignored",
-            "--nocapture",
-        ])
+        .args(["--exact", "starts_a_cluster_and_waits", "--ignored", "--nocapture"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
     let output = BufReader::new(starter.stdout.take().expect("it is piped"));
-    let dir = output
-        .lines()
-        .map_while(Result::ok)
-        .find_map(|line| line.strip_prefix("cluster=").map(str::to_owned));
+    let dir = output.lines().map_while(Result::ok).find_map(|line| line.strip_prefix("cluster=").map(str::to_owned));
     let dir = dir.expect("it says where its cluster is");
     let dir = Path::new(&dir);
     assert!(processes_of(dir).len() >= 6, "{:#?}", processes_of(dir));
@@ -294,9 +214,7 @@ fn a_killed_starter_leaves_nothing() -> Result<()> {
     // SIGKILL: nothing in the starter can react.
     starter.kill()?;
     starter.wait()?;
-    until("all processes to be gone", MINUTE, || {
-        Ok((processes_of(dir).is_empty() && !dir.exists()).then_some(()))
-    })
+    until("all processes to be gone", MINUTE, || Ok((processes_of(dir).is_empty() && !dir.exists()).then_some(())))
 }
 
 #[test]
@@ -308,9 +226,7 @@ fn a_killed_supervisor_takes_its_processes_along() -> Result<()> {
     let cluster = Cluster::start(Options::default())?;
     let dir = cluster.dir().to_owned();
     let supervisor = fs::read_to_string(dir.join("supervise.lock"))?;
-    let killed = Command::new("sh")
-        .args(["-c", &format!("kill -9 {supervisor}")])
-        .status()?;
+    let killed = Command::new("sh").args(["-c", &format!("kill -9 {supervisor}")]).status()?;
     assert!(killed.success());
     let gone = || Ok(processes_of(&dir).is_empty().then_some(()));
     until("all processes to be gone", MINUTE, gone)?;

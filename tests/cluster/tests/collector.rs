@@ -12,9 +12,7 @@ use serde_json::{Value, json};
 use windlass_testbed::{Collector, Status};
 
 fn post(endpoint: &str, path: &str, body: &Value) -> Result<()> {
-    let address = endpoint
-        .strip_prefix("http://")
-        .context("no http endpoint")?;
+    let address = endpoint.strip_prefix("http://").context("no http endpoint")?;
     let body = body.to_string();
     let mut stream = TcpStream::connect(address)?;
     let length = body.len();
@@ -73,17 +71,14 @@ fn a_span_that_was_sent_is_shown() -> Result<()> {
 fn a_metric_that_was_sent_is_shown() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let collector = Collector::start(dir.path())?;
-    let point = json!({"attributes": [{"key": "plugin", "value": {"stringValue": "shop"}}], "timeUnixNano": "1", "asInt": "7"});
+    let point =
+        json!({"attributes": [{"key": "plugin", "value": {"stringValue": "shop"}}], "timeUnixNano": "1", "asInt": "7"});
     let metric = json!({"name": "operator.reconcile_count", "unit": "1", "sum": {"dataPoints": [point], "aggregationTemporality": 2, "isMonotonic": true}});
-    let batch =
-        json!({"resourceMetrics": [{"resource": {}, "scopeMetrics": [{"metrics": [metric]}]}]});
+    let batch = json!({"resourceMetrics": [{"resource": {}, "scopeMetrics": [{"metrics": [metric]}]}]});
     post(&collector.http_endpoint(), "/v1/metrics", &batch)?;
 
     let metrics = windlass_testbed::until("the metric", Duration::from_secs(20), || {
-        Ok(collector
-            .metrics()?
-            .into_iter()
-            .find(|metric| metric.name == "operator.reconcile_count"))
+        Ok(collector.metrics()?.into_iter().find(|metric| metric.name == "operator.reconcile_count"))
     })?;
     assert_eq!(metrics.points[0].0["plugin"], "shop");
     assert_eq!(metrics.points[0].1["asInt"], "7");

@@ -26,8 +26,8 @@ fn r04_every_child_gets_one_controller_reference_and_the_hosts_labels() {
 
 #[test]
 fn r04_a_retained_child_gets_labels_and_no_owner_reference() {
-    let desired =
-        validate(&[with(|pod| pod["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"}))]).expect("valid");
+    let desired = validate(&[with(|pod| pod["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"}))])
+        .expect("valid");
     let child = &desired.children[0];
     assert!(child.retain);
     let meta = child.body.get("metadata").expect("metadata");
@@ -72,23 +72,55 @@ fn r10_children_come_in_install_order_and_within_a_kind_in_the_answers() {
 fn an_answer_that_wants_what_is_not_its_to_want_is_refused_whole() {
     let metadata = |field: &str, value: Value| with(|pod| pod["metadata"][field] = value);
     for (child, expected) in [
-        (with(|pod| pod["kind"] = json!("Secret")), "child \"a\" is of kind Secret.v1, which this plugin was not granted"),
-        (with(|pod| pod["apiVersion"] = json!("v2")), "child \"a\" is of kind Pod.v2, which this plugin was not granted"),
-        (metadata("namespace", json!("kube-system")), "Pod a: namespace kube-system is not its parent's, which is default"),
-        (with(|pod| pod["kind"] = json!("PersistentVolume")),
-            "PersistentVolume a: a cluster-scoped object cannot be the child of a namespaced parent"),
-        (metadata("ownerReferences", json!([{"uid": "x"}])), "Pod default/a sets metadata.ownerReferences, which is not a plugin's to set"),
-        (metadata("finalizers", json!(["x/y"])), "Pod default/a sets metadata.finalizers, which is not a plugin's to set"),
-        (metadata("generateName", json!("a-")), "Pod default/a sets metadata.generateName, which is not a plugin's to set"),
+        (
+            with(|pod| pod["kind"] = json!("Secret")),
+            "child \"a\" is of kind Secret.v1, which this plugin was not granted",
+        ),
+        (
+            with(|pod| pod["apiVersion"] = json!("v2")),
+            "child \"a\" is of kind Pod.v2, which this plugin was not granted",
+        ),
+        (
+            metadata("namespace", json!("kube-system")),
+            "Pod a: namespace kube-system is not its parent's, which is default",
+        ),
+        (
+            with(|pod| pod["kind"] = json!("PersistentVolume")),
+            "PersistentVolume a: a cluster-scoped object cannot be the child of a namespaced parent",
+        ),
+        (
+            metadata("ownerReferences", json!([{"uid": "x"}])),
+            "Pod default/a sets metadata.ownerReferences, which is not a plugin's to set",
+        ),
+        (
+            metadata("finalizers", json!(["x/y"])),
+            "Pod default/a sets metadata.finalizers, which is not a plugin's to set",
+        ),
+        (
+            metadata("generateName", json!("a-")),
+            "Pod default/a sets metadata.generateName, which is not a plugin's to set",
+        ),
         (metadata("uid", json!("x")), "Pod default/a sets metadata.uid, which is not a plugin's to set"),
-        (metadata("labels", json!({"windlass.dev/plugin": "other"})),
-            "Pod default/a sets metadata.labels[windlass.dev/plugin], which is not a plugin's to set"),
-        (metadata("annotations", json!({"windlass.dev/applied": "1:0"})),
-            "Pod default/a sets metadata.annotations[windlass.dev/applied], which is not a plugin's to set"),
-        (metadata("labels", json!({"a": 1})),
-            "Pod default/a sets metadata.labels[a] to something other than a string, which is not a plugin's to set"),
-        (metadata("name", json!("")), "child 1 is no Kubernetes object: metadata.name \"\" is not a valid name (RFC 1123)"),
-        (metadata("name", json!("../b")), "child 1 is no Kubernetes object: metadata.name \"../b\" is not a valid name (RFC 1123)"),
+        (
+            metadata("labels", json!({"windlass.dev/plugin": "other"})),
+            "Pod default/a sets metadata.labels[windlass.dev/plugin], which is not a plugin's to set",
+        ),
+        (
+            metadata("annotations", json!({"windlass.dev/applied": "1:0"})),
+            "Pod default/a sets metadata.annotations[windlass.dev/applied], which is not a plugin's to set",
+        ),
+        (
+            metadata("labels", json!({"a": 1})),
+            "Pod default/a sets metadata.labels[a] to something other than a string, which is not a plugin's to set",
+        ),
+        (
+            metadata("name", json!("")),
+            "child 1 is no Kubernetes object: metadata.name \"\" is not a valid name (RFC 1123)",
+        ),
+        (
+            metadata("name", json!("../b")),
+            "child 1 is no Kubernetes object: metadata.name \"../b\" is not a valid name (RFC 1123)",
+        ),
         (json!([]), "child 1 is no Kubernetes object: a list instead of an object"),
         (json!({"apiVersion": "v1", "kind": "Pod"}), "child 1 is no Kubernetes object: metadata is missing"),
         (pod("good"), "Pod default/good stands twice in the answer"),

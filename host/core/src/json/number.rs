@@ -30,11 +30,9 @@ impl Number {
         };
         let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
         // An exponent beyond i64 saturates: such numbers differ from all that anyone writes, which is what matters.
-        let exponent =
-            exponent.parse::<i64>().unwrap_or(if exponent.starts_with('-') { i64::MIN } else { i64::MAX });
+        let exponent = exponent.parse::<i64>().unwrap_or(if exponent.starts_with('-') { i64::MIN } else { i64::MAX });
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        let digits: Cow<'_, str> =
-            if fraction.is_empty() { whole.into() } else { format!("{whole}{fraction}").into() };
+        let digits: Cow<'_, str> = if fraction.is_empty() { whole.into() } else { format!("{whole}{fraction}").into() };
         let scale = exponent.saturating_sub(i64::try_from(fraction.len()).unwrap_or(i64::MAX));
         let trimmed = digits.trim_end_matches('0');
         let dropped = i64::try_from(digits.len() - trimmed.len()).unwrap_or(i64::MAX);

@@ -240,13 +240,35 @@ mod tests {
     #[test]
     fn doubtful_documents_are_refused_with_the_place() {
         assert_eq!(reject(br#"{"a":1,"a":2}"#), "the key \"a\" stands twice in the object that ends at byte 13");
-        assert_eq!(reject(br#"{"a":1,"b":0,"\u0061":2}"#), "the key \"a\" stands twice in the object that ends at byte 24");
+        assert_eq!(
+            reject(br#"{"a":1,"b":0,"\u0061":2}"#),
+            "the key \"a\" stands twice in the object that ends at byte 24"
+        );
         assert_eq!(reject(b"\"\xff\""), "invalid UTF-8 at byte 1");
         assert_eq!(reject(b"[[[[[[[[[0]]]]]]]]]"), "nested too deeply at byte 8");
         assert!(parse(b"[[[[[[[[0]]]]]]]]", 8).is_ok());
         for bad in [
-            "", "{", "[1,]", "{,}", "{\"a\"}", "01", "1.", ".5", "+1", "1e", "nul", "'a'", "\"\\x\"", "\"\\ud800\"",
-            "\"\\udc00\"", "\"\\ud800\\u0041\"", "\"a\nb\"", "1 2", "NaN", "{\"a\":1 \"b\":2}", "\u{feff}1",
+            "",
+            "{",
+            "[1,]",
+            "{,}",
+            "{\"a\"}",
+            "01",
+            "1.",
+            ".5",
+            "+1",
+            "1e",
+            "nul",
+            "'a'",
+            "\"\\x\"",
+            "\"\\ud800\"",
+            "\"\\udc00\"",
+            "\"\\ud800\\u0041\"",
+            "\"a\nb\"",
+            "1 2",
+            "NaN",
+            "{\"a\":1 \"b\":2}",
+            "\u{feff}1",
         ] {
             reject(bad.as_bytes());
         }

@@ -120,7 +120,8 @@ mod tests {
     #[test]
     fn a_larger_one_is_parts_and_then_the_head_that_names_them() {
         let pushed = split("echo", "ns", &noise(2_500_000)).expect("splits");
-        let names: Vec<_> = pushed.objects.iter().map(|map| map["metadata"]["name"].as_str().expect("a name")).collect();
+        let names: Vec<_> =
+            pushed.objects.iter().map(|map| map["metadata"]["name"].as_str().expect("a name")).collect();
         let digest12 = pushed.digest.short();
         let part = |at: usize| format!("echo-{digest12}-{at}");
         assert_eq!(names, [part(0), part(1), part(2), "echo".to_owned()]);

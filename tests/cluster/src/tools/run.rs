@@ -14,28 +14,16 @@ use crate::supervised::last_lines;
 const SIGN_OF_LIFE: Duration = Duration::from_secs(20);
 
 /// Runs a command with its output in a file of `dir`, and says now and then that it still runs.
-pub(super) fn quietly(
-    mut command: Command,
-    what: &str,
-    dir: &Path,
-    progress: Progress,
-) -> Result<()> {
+pub(super) fn quietly(mut command: Command, what: &str, dir: &Path, progress: Progress) -> Result<()> {
     let path = dir.join("build.log");
     let log = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    let also = log
-        .try_clone()
-        .context("cannot write the build's log twice")?;
+    let also = log.try_clone().context("cannot write the build's log twice")?;
     command.stdin(Stdio::null()).stdout(log).stderr(also);
-    let mut child = command
-        .spawn()
-        .with_context(|| format!("cannot start {what}"))?;
+    let mut child = command.spawn().with_context(|| format!("cannot start {what}"))?;
     let begun = Instant::now();
     let mut said = begun;
     let status = loop {
-        if let Some(status) = child
-            .try_wait()
-            .with_context(|| format!("cannot wait for {what}"))?
-        {
+        if let Some(status) = child.try_wait().with_context(|| format!("cannot wait for {what}"))? {
             break status;
         }
         if said.elapsed() > SIGN_OF_LIFE {
@@ -45,10 +33,7 @@ pub(super) fn quietly(
         sleep(Duration::from_millis(50));
     };
     if !status.success() {
-        bail!(
-            "{what} failed ({status}); it needs the Go module proxy. Its last lines:\n{}",
-            last_lines(&path, 20)
-        );
+        bail!("{what} failed ({status}); it needs the Go module proxy. Its last lines:\n{}", last_lines(&path, 20));
     }
     fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))
 }

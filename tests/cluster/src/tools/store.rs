@@ -33,34 +33,27 @@ pub(super) fn tool(
         return Ok(program);
     }
     fs::create_dir_all(&root).with_context(|| format!("cannot create {}", root.display()))?;
-    let lock = File::create(root.join(format!("{name}.lock")))
-        .with_context(|| format!("cannot lock {}", root.display()))?;
+    let lock =
+        File::create(root.join(format!("{name}.lock"))).with_context(|| format!("cannot lock {}", root.display()))?;
     if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
         progress(&format!("waiting for {name}, which somebody else builds"));
-        flock(&lock, FlockOperation::LockExclusive)
-            .with_context(|| format!("cannot lock {}", root.display()))?;
+        flock(&lock, FlockOperation::LockExclusive).with_context(|| format!("cannot lock {}", root.display()))?;
     }
     if program.exists() {
         return Ok(program);
     }
-    progress(&format!(
-        "building {what}; once, it is kept in {}",
-        home.display()
-    ));
+    progress(&format!("building {what}; once, it is kept in {}", home.display()));
     let begun = std::time::Instant::now();
     remove_unfinished(&root, name);
     // Beside its place, since a rename is atomic on one file system only.
-    let fresh = tempfile::Builder::new()
-        .prefix(&unfinished(name))
-        .tempdir_in(&root)
-        .context("cannot create a folder")?;
+    let fresh =
+        tempfile::Builder::new().prefix(&unfinished(name)).tempdir_in(&root).context("cannot create a folder")?;
     build(fresh.path())?;
     ensure!(
         fresh.path().join(name).exists(),
         "the build of {name} succeeded and left no file {name}: please report this"
     );
-    fs::rename(fresh.path(), &home)
-        .with_context(|| format!("cannot move the built {name} to {}", home.display()))?;
+    fs::rename(fresh.path(), &home).with_context(|| format!("cannot move the built {name} to {}", home.display()))?;
     progress(&format!("built {name} in {} s", begun.elapsed().as_secs()));
     Ok(program)
 }
@@ -75,11 +68,7 @@ fn remove_unfinished(root: &Path, name: &str) {
         return;
     };
     for entry in entries.flatten() {
-        if entry
-            .file_name()
-            .to_string_lossy()
-            .starts_with(&unfinished(name))
-        {
+        if entry.file_name().to_string_lossy().starts_with(&unfinished(name)) {
             // Only space is lost when it stays.
             let _ = fs::remove_dir_all(entry.path());
         }
@@ -87,9 +76,7 @@ fn remove_unfinished(root: &Path, name: &str) {
 }
 
 fn folder() -> Result<PathBuf> {
-    let cache = env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute());
+    let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = cache.or_else(|| env::home_dir().map(|home| home.join(".cache")));
     let cache = cache.context("no folder for built programs: set HOME or XDG_CACHE_HOME")?;
     Ok(cache.join("windlass/tools"))
