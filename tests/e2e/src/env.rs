@@ -1,0 +1,279 @@
+//! One control plane with Windlass installed on it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use windlass_testbed::{Audit, AuditEvents, AuditLevel, Cluster, Mark, Options};
+
+use crate::{Host, HostOptions, Namespace, SOON, condition, wait, windlass};
+
+/// Where the host lives, and the ConfigMaps with components.
+pub const SYSTEM_NAMESPACE: &str = "windlass-system";
+/// The host, as the audit log names it.
+pub const HOST_USER: &str = "system:serviceaccount:windlass-system:windlass";
+
+/// Control planes at once: each takes 700 MB, and the start of one all cores.
+const MAX_CLUSTERS: usize = 3;
+
+/// A control plane with Windlass' CRDs, `ServiceAccount` and roles.
+pub struct Env {
+    // Before the slot: a cluster has ended when the next one may start.
+    cluster: Cluster,
+    kubeconfig: OnceLock<PathBuf>,
+    hosts: AtomicUsize,
+    namespaces: AtomicUsize,
+    _slot: Slot,
+}
+
+impl Env {
+    /// Starts a control plane and installs Windlass, without a host.
+    #[track_caller]
+    pub fn start() -> Self {
+        Self::with(Options::default())
+    }
+
+    /// [`Env::start`] on a control plane that is made as wanted.
+    #[track_caller]
+    pub fn with(options: Options) -> Self {
+        let slot = Slot::take();
+        let cluster = Cluster::start(options).expect("a control plane");
+        let env = Self {
+            cluster,
+            kubeconfig: OnceLock::new(),
+            hosts: AtomicUsize::new(0),
+            namespaces: AtomicUsize::new(0),
+            _slot: slot,
+        };
+        for args in [["crd"].as_slice(), &["generate", "rbac"]] {
+            env.apply(&env.windlass(args));
+        }
+        env.kubectl(&["wait", "--for=condition=Established", "crd/plugins.windlass.dev", "--timeout=60s"]);
+        env
+    }
+
+    /// A control plane whose audit log holds what was sent, too ([`windlass_testbed::AuditEvent::request_object`]).
+    #[track_caller]
+    pub fn with_bodies() -> Self {
+        Self::with(Options { audit: AuditLevel::Request, ..Options::default() })
+    }
+
+    /// The control plane.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Starts a host and waits until it is ready.
+    #[track_caller]
+    pub fn start_host(&self) -> Host {
+        self.start_host_with(HostOptions::default())
+    }
+
+    /// [`Env::start_host`] with flags and variables.
+    #[track_caller]
+    pub fn start_host_with(&self, options: HostOptions) -> Host {
+        let host = self.spawn_host(options);
+        host.wait_ready();
+        host
+    }
+
+    /// Starts a host without waiting for anything.
+    #[track_caller]
+    pub fn spawn_host(&self, mut options: HostOptions) -> Host {
+        let kubeconfig = self.kubeconfig.get_or_init(|| {
+            self.cluster.service_account_kubeconfig(SYSTEM_NAMESPACE, "windlass").expect("the host's kubeconfig")
+        });
+        // Kept between hosts of one environment, as a volume of the Pod would be.
+        options.cache_dir.get_or_insert_with(|| self.cluster.dir().join("windlass-cache"));
+        let number = self.hosts.fetch_add(1, Ordering::Relaxed);
+        Host::spawn(kubeconfig, self.cluster.dir().join(format!("windlass-{number}.log")), &options)
+    }
+
+    /// Runs `windlass` as the administrator and gives back what it prints.
+    ///
+    /// # Panics
+    /// When it fails.
+    #[track_caller]
+    pub fn windlass(&self, args: &[&str]) -> String {
+        self.try_windlass(args).unwrap_or_else(|error| panic!("windlass {}: {error}", args.join(" ")))
+    }
+
+    /// [`Env::windlass`]; the error is what it said, with its exit status.
+    pub fn try_windlass(&self, args: &[&str]) -> Result<String, String> {
+        let mut command = Command::new(windlass());
+        command.args(args).env("WINDLASS_KUBECONFIG", self.cluster.kubeconfig());
+        command.env("WINDLASS_CACHE_DIR", self.cluster.dir().join("windlass-cli-cache"));
+        let output = command.output().map_err(|error| error.to_string())?;
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(format!("{}\n{}", output.status, String::from_utf8_lossy(&output.stderr)))
+        }
+    }
+
+    /// Pushes a component as a Plugin with the rights that it needs. Comes back when it is written, not when it is live:
+    /// see [`Env::wait_plugin`] and [`Env::wait_live`].
+    #[track_caller]
+    pub fn push(&self, component: &Path, name: &str, args: &[&str]) {
+        let component = component.to_string_lossy();
+        let mut all = vec!["push", &component, "--name", name, "--create-rbac", "--no-wait"];
+        all.extend(args);
+        self.windlass(&all);
+    }
+
+    /// Waits until a Plugin is Ready with the logic of a component, and gives back its status's digest.
+    #[track_caller]
+    pub fn wait_live(&self, name: &str, component: &Path) -> String {
+        let inspected = self.windlass(&["inspect", &component.to_string_lossy()]);
+        let plugin = self.wait_plugin(name, |plugin| {
+            let digest = plugin["status"]["activeDigest"].as_str();
+            condition(plugin, "Ready").is_true() && digest.is_some_and(|digest| inspected.contains(digest))
+        });
+        crate::text(&plugin, "/status/activeDigest")
+    }
+
+    /// Waits until a Plugin is as wanted.
+    #[track_caller]
+    pub fn wait_plugin(&self, name: &str, condition: impl Fn(&Value) -> bool) -> Value {
+        self.wait_object("plugins.windlass.dev", "", name, condition)
+    }
+
+    /// Waits until an object is as wanted.
+    ///
+    /// # Panics
+    /// When it is not within [`SOON`]; with the object as it was last.
+    #[track_caller]
+    pub fn wait_object(
+        &self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        condition: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let mut last = None;
+        let found = windlass_testbed::until("", SOON, || {
+            last = self.get(resource, namespace, name);
+            Ok(last.clone().filter(&condition))
+        });
+        let Ok(found) = found else {
+            panic!("{resource} {namespace}/{name} did not become as wanted within {SOON:?}; it is {last:#?}");
+        };
+        found
+    }
+
+    /// Runs kubectl as the administrator and gives back what it prints.
+    ///
+    /// # Panics
+    /// When it fails.
+    #[track_caller]
+    pub fn kubectl(&self, args: &[&str]) -> String {
+        self.try_kubectl(args).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// [`Env::kubectl`]; the error is what it said.
+    pub fn try_kubectl(&self, args: &[&str]) -> Result<String, String> {
+        self.cluster.kubectl(args).map_err(|error| format!("{error:#}"))
+    }
+
+    /// Applies manifests (YAML or JSON) server-side as the administrator.
+    #[track_caller]
+    pub fn apply(&self, manifests: &str) {
+        if let Err(error) = self.cluster.apply(manifests) {
+            panic!("{error:#}");
+        }
+    }
+
+    /// An object, or nothing where there is none. `namespace` is empty for a cluster-scoped resource.
+    #[track_caller]
+    pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
+        let printed = self.kubectl(&[
+            "get",
+            resource,
+            name,
+            "-n",
+            namespace,
+            "--ignore-not-found",
+            "-o",
+            "json",
+            "--show-managed-fields",
+        ]);
+        (!printed.trim().is_empty()).then(|| serde_json::from_str(&printed).expect("kubectl prints JSON"))
+    }
+
+    /// All objects of a resource in a namespace, or in all where it is empty.
+    #[track_caller]
+    pub fn list(&self, resource: &str, namespace: &str) -> Vec<Value> {
+        let scope =
+            if namespace.is_empty() { "--all-namespaces".to_owned() } else { format!("--namespace={namespace}") };
+        let printed = self.kubectl(&["get", resource, &scope, "-o", "json", "--show-managed-fields"]);
+        let mut list: Value = serde_json::from_str(&printed).expect("kubectl prints JSON");
+        match list["items"].take() {
+            Value::Array(items) => items,
+            other => panic!("kubectl printed no list but {other}"),
+        }
+    }
+
+    /// A namespace of its own for a test, named after it.
+    #[track_caller]
+    pub fn namespace(&self, name: &str) -> Namespace<'_> {
+        let number = self.namespaces.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{name}-{number}");
+        self.kubectl(&["create", "namespace", &name]);
+        Namespace::new(self, name)
+    }
+
+    /// The audit log.
+    #[track_caller]
+    pub fn audit(&self) -> Audit {
+        self.cluster.audit().expect("an audit log")
+    }
+
+    /// The end of the audit log as it is now.
+    #[track_caller]
+    pub fn mark(&self) -> Mark {
+        self.audit().mark().expect("a readable audit log")
+    }
+
+    /// What the host asked of the API server since then, Leases aside.
+    #[track_caller]
+    pub fn host_requests(&self, since: Mark) -> AuditEvents {
+        self.audit().since(since).expect("a readable audit log").by_user(HOST_USER).except_leases()
+    }
+
+    /// What the host wrote since then, Leases aside: what the API server granted, also where it changed nothing.
+    #[track_caller]
+    pub fn host_writes(&self, since: Mark) -> AuditEvents {
+        self.host_requests(since).writes()
+    }
+
+    /// [`wait`], for those who have an environment at hand.
+    #[track_caller]
+    pub fn wait<T>(&self, what: &str, timeout: Duration, condition: impl FnMut() -> Option<T>) -> T {
+        wait(what, timeout, condition)
+    }
+}
+
+/// A place among the clusters that run at once.
+struct Slot;
+
+static TAKEN: Mutex<usize> = Mutex::new(0);
+static FREED: Condvar = Condvar::new();
+
+impl Slot {
+    fn take() -> Self {
+        let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = FREED.wait_while(taken, |taken| *taken >= MAX_CLUSTERS).unwrap_or_else(PoisonError::into_inner);
+        *taken += 1;
+        Self
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        FREED.notify_one();
+    }
+}

@@ -1,0 +1,159 @@
+//! `windlass run` as a child process.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{SOON, wait, windlass};
+
+/// Lines of the log that are shown when a test fails.
+const SHOWN: usize = 200;
+
+/// How a host is started.
+#[derive(Clone, Debug, Default)]
+pub struct HostOptions {
+    /// More flags of `windlass run`.
+    pub args: Vec<String>,
+    /// Environment variables; none of this process that starts with `WINDLASS_` or `OTEL_` is passed on.
+    pub env: Vec<(String, String)>,
+    /// Folder of compiled components; default: one for all hosts of the environment.
+    pub cache_dir: Option<PathBuf>,
+}
+
+/// A running host. Dropping it kills it; so does the end of this process, however it comes.
+pub struct Host {
+    child: Mutex<Child>,
+    id: u32,
+    log: PathBuf,
+    watchdog: Child,
+}
+
+impl Host {
+    pub(crate) fn spawn(kubeconfig: &Path, log: PathBuf, options: &HostOptions) -> Self {
+        let mut command = Command::new(windlass());
+        for (name, _) in std::env::vars_os() {
+            if ["WINDLASS_", "OTEL_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+                command.env_remove(name);
+            }
+        }
+        // The system chooses the port and the log names it: nobody can take it in between.
+        command.args(["run", "--health-addr", "127.0.0.1:0"]).arg("--kubeconfig").arg(kubeconfig);
+        if let Some(cache_dir) = &options.cache_dir {
+            command.arg("--cache-dir").arg(cache_dir);
+        }
+        command.args(&options.args).envs(options.env.iter().map(|(name, value)| (name, value)));
+        let file = File::create(&log).expect("a log file for the host");
+        command.stdin(Stdio::null()).stdout(file.try_clone().expect("a second handle")).stderr(file).process_group(0);
+        let child = command.spawn().expect("the host starts");
+        let id = child.id();
+        Self { child: Mutex::new(child), id, log, watchdog: watchdog(id) }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Whether it has not ended.
+    pub fn is_running(&self) -> bool {
+        self.exit_status().is_none()
+    }
+
+    /// Its log so far.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// The address of its `/healthz` and `/readyz`, once it serves them.
+    pub fn health_address(&self) -> Option<SocketAddr> {
+        let log = self.log();
+        let line = log.lines().find(|line| line.contains("/readyz") && line.contains("address"))?;
+        // Text and JSON logs: what follows "address", up to the end of the address.
+        let after = line.split_once("address")?.1.trim_start_matches(['=', '"', ':', ' ']);
+        let end =
+            after.find(|char: char| !(char.is_ascii_digit() || char == '.' || char == ':')).unwrap_or(after.len());
+        after.get(..end)?.parse().ok()
+    }
+
+    /// The HTTP status of a GET at the health address; nothing where nobody answers.
+    pub fn http_status(&self, path: &str) -> Option<u16> {
+        let address = self.health_address()?;
+        let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        answer.split(' ').nth(1)?.parse().ok()
+    }
+
+    /// Waits until `/readyz` says so.
+    ///
+    /// # Panics
+    /// When it does not within [`SOON`], or the host ends.
+    #[track_caller]
+    pub fn wait_ready(&self) {
+        wait("the host to be ready", SOON, || {
+            if let Some(status) = self.exit_status() {
+                panic!("the host ended: {status}\n{}", self.log());
+            }
+            (self.http_status("/readyz") == Some(200)).then_some(())
+        });
+    }
+
+    /// SIGKILL, as a crash or a lost node.
+    pub fn kill(&self) {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        // An error means that it has ended.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+
+    /// SIGTERM, and waits for its end.
+    ///
+    /// # Panics
+    /// When it does not end within [`SOON`].
+    #[track_caller]
+    pub fn terminate(&self) -> ExitStatus {
+        if self.is_running()
+            && let Some(id) = i32::try_from(self.id).ok().and_then(Pid::from_raw)
+        {
+            kill_process(id, Signal::TERM).expect("SIGTERM reaches the host");
+        }
+        wait("the host to end after SIGTERM", SOON, || self.exit_status())
+    }
+
+    fn exit_status(&self) -> Option<ExitStatus> {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        child.try_wait().expect("the host's state")
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // First: it must not kill what may have got the host's id by then.
+        let _ = self.watchdog.kill();
+        let _ = self.watchdog.wait();
+        self.kill();
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<_> = log.lines().collect();
+            eprintln!("the host's log ends with:\n{}", lines[lines.len().saturating_sub(SHOWN)..].join("\n"));
+        }
+    }
+}
+
+/// Kills the host when this process is gone: its standard input ends then. A static, which is never dropped, holds the
+/// host that tests share.
+fn watchdog(id: u32) -> Child {
+    let mut command = Command::new("sh");
+    command.args(["-c", "read -r _; kill -9 \"$1\"", "sh", &id.to_string()]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    command.spawn().expect("sh starts")
+}

@@ -1,0 +1,59 @@
+//! A host under test on a control plane of its own: what end-to-end tests are written with.
+//!
+//! The host is the real binary, run as its own `ServiceAccount` with the generated roles; the API server's state and its
+//! audit log say what it did. Everything here panics on failure, at the caller's line: a test then fails with the host's
+//! log beside the reason.
+//!
+//! ```no_run
+//! use windlass_e2e::{Env, condition, guest};
+//!
+//! let env = Env::start();
+//! let host = env.start_host();
+//! env.push(&guest("echo"), "echo", &[]);
+//! env.wait_plugin("echo", |plugin| condition(plugin, "Ready").is_true());
+//! let ns = env.namespace("example");
+//! ns.echo("web", 3, "nginx:1");
+//! ns.wait_settled("web");
+//! assert!(host.is_running());
+//! ```
+//!
+//! Tests that only look at objects of their own take [`shared`]: one cluster and one host for the whole test binary, and
+//! a namespace for each test. A test that restarts the host, swaps logic or counts writes cluster-wide takes
+//! [`Env::start`].
+
+// A test fails by a panic, and a harness is nothing but its tests' hands.
+#![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing, clippy::missing_panics_doc)]
+
+mod binaries;
+mod env;
+mod host;
+mod namespace;
+mod objects;
+mod shared;
+
+use std::time::Duration;
+
+pub use binaries::{guest, windlass};
+pub use env::{Env, HOST_USER, SYSTEM_NAMESPACE};
+pub use host::{Host, HostOptions};
+pub use namespace::{Namespace, is_settled};
+pub use objects::{Condition, condition, text};
+pub use shared::{Shared, shared};
+pub use windlass_testbed::{AuditEvent, AuditEvents, AuditLevel, Mark};
+
+/// How long a test waits for something that takes moments: long, because a machine may be busy, and never reached when
+/// all is well.
+pub const SOON: Duration = Duration::from_mins(1);
+
+/// Asks again and again until there is an answer.
+///
+/// # Panics
+/// When there is none within `timeout`.
+#[track_caller]
+pub fn wait<T>(what: &str, timeout: Duration, mut condition: impl FnMut() -> Option<T>) -> T {
+    let caller = std::panic::Location::caller();
+    match windlass_testbed::until(what, timeout, || Ok(condition())) {
+        Ok(value) => value,
+        Err(error) => panic!("{caller}: {error:#}"),
+    }
+}
