@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_plugin::{
-    CustomResource, Descriptor, Failure, Reconciler, Request, Response, json, kinds::Pod,
-};
+use windlass_plugin::{CustomResource, Descriptor, Failure, Reconciler, Request, Response, json, kinds::Pod};
 
 /// As many Pods as asked for.
 #[derive(Debug, Deserialize, JsonSchema)]

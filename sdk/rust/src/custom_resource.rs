@@ -92,8 +92,7 @@ impl CustomResource {
     /// A rule in CEL on the whole object (`self.metadata.name`, `self.spec`, `oldSelf`…), and what to tell who breaks
     /// it. Rules on fields belong to the types: `#[schemars(extend("x-kubernetes-validations" = […]))]`.
     pub fn rule(mut self, rule: &str, message: &str) -> Self {
-        self.rules
-            .push(object([("rule", rule.into()), ("message", message.into())]));
+        self.rules.push(object([("rule", rule.into()), ("message", message.into())]));
         self
     }
 
@@ -109,17 +108,10 @@ impl CustomResource {
         set(&mut names, "categories", self.categories.into());
 
         // A spec whose fields are all optional may be left out as a whole.
-        let required = if self.spec.get("required").is_some() {
-            vec!["spec"]
-        } else {
-            Vec::new()
-        };
+        let required = if self.spec.get("required").is_some() { vec!["spec"] } else { Vec::new() };
         let mut root = object([
             ("type", "object".into()),
-            (
-                "properties",
-                object([("spec", self.spec), ("status", status(self.status))]),
-            ),
+            ("properties", object([("spec", self.spec), ("status", status(self.status))])),
         ]);
         set(&mut root, "required", required.into());
         set(&mut root, "x-kubernetes-validations", self.rules.into());
@@ -135,10 +127,7 @@ impl CustomResource {
         object([
             ("apiVersion", "apiextensions.k8s.io/v1".into()),
             ("kind", "CustomResourceDefinition".into()),
-            (
-                "metadata",
-                object([("name", format!("{}.{}", self.plural, self.group).into())]),
-            ),
+            ("metadata", object([("name", format!("{}.{}", self.plural, self.group).into())])),
             (
                 "spec",
                 object([
@@ -161,28 +150,13 @@ fn set(object: &mut Value, field: &str, value: Value) {
 }
 
 fn column(name: &str, kind: &str, path: &str) -> Value {
-    object([
-        ("name", name.into()),
-        ("type", kind.into()),
-        ("jsonPath", path.into()),
-    ])
+    object([("name", name.into()), ("type", kind.into()), ("jsonPath", path.into())])
 }
 
 fn columns(mut columns: Vec<Value>) -> Vec<Value> {
-    let missing = |columns: &[Value], name: &str| {
-        columns
-            .iter()
-            .all(|column| column.get("name") != Some(&name.into()))
-    };
+    let missing = |columns: &[Value], name: &str| columns.iter().all(|column| column.get("name") != Some(&name.into()));
     if missing(&columns, "Ready") {
-        columns.insert(
-            0,
-            column(
-                "Ready",
-                "string",
-                ".status.conditions[?(@.type==\"Ready\")].status",
-            ),
-        );
+        columns.insert(0, column("Ready", "string", ".status.conditions[?(@.type==\"Ready\")].status"));
     }
     if missing(&columns, "Age") {
         columns.push(column("Age", "date", ".metadata.creationTimestamp"));
@@ -203,56 +177,55 @@ fn status(plugin: Value) -> Value {
             }
         }
     }
-    set(
-        &mut properties,
-        "observedGeneration",
-        object([("type", "integer".into()), ("format", "int64".into())]),
-    );
-    set(
-        &mut properties,
-        "conditions",
-        serde_json::from_str(CONDITIONS).unwrap_or_default(),
-    );
+    set(&mut properties, "observedGeneration", generation());
+    set(&mut properties, "conditions", conditions());
     set(&mut status, "properties", properties);
     status
 }
 
-/// A list of `metav1.Condition`, with that type's bounds. (As text: half the code of building it.)
-const CONDITIONS: &str = r#"{
-    "type": "array",
-    "x-kubernetes-list-type": "map",
-    "x-kubernetes-list-map-keys": ["type"],
-    "items": {
-        "type": "object",
-        "required": ["lastTransitionTime", "message", "reason", "status", "type"],
-        "properties": {
-            "type": { "type": "string", "maxLength": 316 },
-            "status": { "type": "string", "enum": ["True", "False", "Unknown"] },
-            "observedGeneration": { "type": "integer", "format": "int64", "minimum": 0 },
-            "lastTransitionTime": { "type": "string", "format": "date-time" },
-            "reason": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 1024,
-                "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
-            },
-            "message": { "type": "string", "maxLength": 32768 }
-        }
-    }
-}"#;
+/// A list of `metav1.Condition`, with that type's bounds.
+fn conditions() -> Value {
+    let text = |mut bounds: Value| {
+        set(&mut bounds, "type", "string".into());
+        bounds
+    };
+    let reason = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
+    let properties = object([
+        ("type", text(object([("maxLength", 316.into())]))),
+        ("status", text(object([("enum", strings(&["True", "False", "Unknown"]))]))),
+        ("observedGeneration", generation()),
+        ("lastTransitionTime", text(object([("format", "date-time".into())]))),
+        ("reason", text(object([("minLength", 1.into()), ("maxLength", 1024.into()), ("pattern", reason.into())]))),
+        ("message", text(object([("maxLength", 32768.into())]))),
+    ]);
+    let items = object([
+        ("type", "object".into()),
+        ("required", strings(&["lastTransitionTime", "message", "reason", "status", "type"])),
+        ("properties", properties),
+    ]);
+    object([
+        ("type", "array".into()),
+        ("x-kubernetes-list-type", "map".into()),
+        ("x-kubernetes-list-map-keys", strings(&["type"])),
+        ("items", items),
+    ])
+}
+
+fn generation() -> Value {
+    object([("type", "integer".into()), ("format", "int64".into()), ("minimum", 0.into())])
+}
+
+fn strings(strings: &[&str]) -> Value {
+    strings.to_vec().into()
+}
 
 /// English as far as kinds need it.
 fn plural(singular: &str) -> String {
-    let before_y = singular
-        .strip_suffix('y')
-        .filter(|stem| !stem.ends_with(['a', 'e', 'o', 'u']));
+    let before_y = singular.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'o', 'u']));
     if let Some(stem) = before_y {
         return format!("{stem}ies");
     }
-    if singular.ends_with(['s', 'x', 'z', 'o'])
-        || singular.ends_with("ch")
-        || singular.ends_with("sh")
-    {
+    if singular.ends_with(['s', 'x', 'z', 'o']) || singular.ends_with("ch") || singular.ends_with("sh") {
         return format!("{singular}es");
     }
     format!("{singular}s")
@@ -264,28 +237,10 @@ mod tests {
 
     #[test]
     fn plurals_are_english() {
-        let kinds = [
-            "echo",
-            "myapp",
-            "networkpolicy",
-            "gateway",
-            "ingress",
-            "index",
-            "switch",
-            "mysqlcluster",
-        ];
+        let kinds = ["echo", "myapp", "networkpolicy", "gateway", "ingress", "index", "switch", "mysqlcluster"];
         assert_eq!(
             kinds.map(plural),
-            [
-                "echoes",
-                "myapps",
-                "networkpolicies",
-                "gateways",
-                "ingresses",
-                "indexes",
-                "switches",
-                "mysqlclusters"
-            ]
+            ["echoes", "myapps", "networkpolicies", "gateways", "ingresses", "indexes", "switches", "mysqlclusters"]
         );
     }
 }

@@ -4,7 +4,7 @@ use std::{marker::PhantomData, time::Duration};
 
 use schemars::JsonSchema;
 
-use crate::{CustomResource, Kind, UpdateStrategy, failure::milliseconds, kinds, raw, schema};
+use crate::{CustomResource, Kind, UpdateStrategy, failure::milliseconds, json::bytes, kinds, raw, schema};
 
 /// What a plugin is: its name, its parents, the kinds it may own and read.
 #[derive(Debug, Clone)]
@@ -43,10 +43,7 @@ impl Descriptor {
 
     /// A kind of children, changed in another way.
     pub fn child_with<K: Kind>(mut self, update: UpdateStrategy) -> Self {
-        self.0.children.push(raw::ChildRule {
-            kind: kinds::raw::<K>(),
-            update,
-        });
+        self.0.children.push(raw::ChildRule { kind: kinds::raw::<K>(), update });
         self
     }
 
@@ -70,11 +67,7 @@ impl Descriptor {
 
     /// The Plugin's `spec.config` is a `C`; read it with [`Request::config`](crate::Request::config).
     pub fn config<C: JsonSchema>(mut self) -> Self {
-        self.0.config_schema = Some(
-            schema::of::<C>(schema::Direction::Read)
-                .to_string()
-                .into_bytes(),
-        );
+        self.0.config_schema = Some(bytes(&schema::of::<C>(schema::Direction::Read)));
         self
     }
 
@@ -101,10 +94,7 @@ impl UpdateStrategy {
     }
 
     fn one_by_one<'a>(recreate: bool, conditions: impl IntoIterator<Item = &'a str>) -> Self {
-        Self::Rolling(raw::Rolling {
-            recreate,
-            conditions: conditions.into_iter().map(str::to_owned).collect(),
-        })
+        Self::Rolling(raw::Rolling { recreate, conditions: conditions.into_iter().map(str::to_owned).collect() })
     }
 }
 
@@ -114,18 +104,13 @@ pub struct Parent(raw::Parent);
 
 impl From<CustomResource> for Parent {
     fn from(resource: CustomResource) -> Self {
-        Self(raw::Parent::Custom(
-            resource.definition().to_string().into_bytes(),
-        ))
+        Self(raw::Parent::Custom(bytes(&resource.definition())))
     }
 }
 
 impl<K: Kind> From<Existing<K>> for Parent {
     fn from(existing: Existing<K>) -> Self {
-        Self(raw::Parent::Existing(raw::ExistingParent {
-            kind: kinds::raw::<K>(),
-            selector: existing.selector,
-        }))
+        Self(raw::Parent::Existing(raw::ExistingParent { kind: kinds::raw::<K>(), selector: existing.selector }))
     }
 }
 
@@ -140,17 +125,11 @@ pub struct Existing<K> {
 impl<K: Kind> Existing<K> {
     /// All objects of the kind.
     pub fn all() -> Self {
-        Self {
-            selector: None,
-            kind: PhantomData,
-        }
+        Self { selector: None, kind: PhantomData }
     }
 
     /// Those that match a label selector in kubectl's syntax.
     pub fn selected(selector: &str) -> Self {
-        Self {
-            selector: Some(selector.to_owned()),
-            kind: PhantomData,
-        }
+        Self { selector: Some(selector.to_owned()), kind: PhantomData }
     }
 }

@@ -13,10 +13,7 @@ impl Failure {
 
     /// Not now: call again after `after`, and say what is being waited for.
     pub fn retry(message: impl Into<String>, after: Duration) -> Self {
-        Self::Retry(Retry {
-            message: message.into(),
-            after: milliseconds(after),
-        })
+        Self::Retry(Retry { message: message.into(), after: milliseconds(after) })
     }
 
     /// Something went wrong: call again, with exponential backoff.

@@ -6,10 +6,7 @@ use crate::raw::windlass::plugin::host as sink;
 use crate::testing::sink;
 
 fn pairs(fields: &[(&str, &str)]) -> Vec<(String, String)> {
-    fields
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect()
+    fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
 /// Adds to a counter, sets a gauge or records in a histogram that [`Descriptor::metric`](crate::Descriptor::metric)

@@ -10,3 +10,9 @@ pub(crate) fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
     }
     Value::Object(object)
 }
+
+/// The document's bytes. Not by `to_string`: that would bring the indented form along.
+pub(crate) fn bytes(value: &Value) -> Vec<u8> {
+    // A `Value` has string keys and finite numbers, so nothing can fail.
+    serde_json::to_vec(value).unwrap_or_default()
+}

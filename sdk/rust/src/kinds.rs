@@ -37,10 +37,7 @@ impl<K: k8s_openapi::Resource> Kind for K {
 }
 
 pub(crate) fn raw<K: Kind>() -> crate::raw::Kind {
-    crate::raw::Kind {
-        api_version: K::API_VERSION.to_owned(),
-        name: K::KIND.to_owned(),
-    }
+    crate::raw::Kind { api_version: K::API_VERSION.to_owned(), name: K::KIND.to_owned() }
 }
 
 macro_rules! kinds {

@@ -3,14 +3,7 @@
 //! A plugin that goes this way implements [`exports::windlass::plugin::reconciler::Guest`] and exports it with
 //! `windlass_plugin::raw::export_component!(MyType with_types_in windlass_plugin::raw)`. Everything is documented in
 //! the WIT files themselves.
-#![allow(
-    unsafe_code,
-    missing_docs,
-    unused_qualifications,
-    clippy::all,
-    clippy::pedantic,
-    clippy::restriction
-)]
+#![allow(unsafe_code, missing_docs, unused_qualifications, clippy::all, clippy::pedantic, clippy::restriction)]
 
 wit_bindgen::generate!({
     path: "../../wit",

@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, marker::PhantomData};
 
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::value::RawValue;
 
 use crate::{Failure, Kind, Phase, Reconciler, failure::reason, raw};
 
@@ -56,29 +55,31 @@ pub struct Condition {
     pub message: String,
 }
 
+/// Parts of an object, each read alone: what nobody asks for is skipped.
 #[derive(Deserialize)]
-struct Envelope<'a> {
+struct WithMetadata {
     #[serde(default)]
     metadata: Metadata,
-    #[serde(borrow)]
-    spec: Option<&'a RawValue>,
-    #[serde(borrow)]
-    status: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct WithSpec<S> {
+    spec: Option<S>,
+}
+
+#[derive(Deserialize)]
+struct WithStatus<S> {
+    status: Option<S>,
 }
 
 impl<R: Reconciler> Request<R> {
     pub(crate) fn parse(raw: raw::Request) -> Result<Self, Failure> {
-        let envelope: Envelope = serde_json::from_slice(&raw.parent)
-            .map_err(|error| Failure::failed(format!("the parent: {error}")))?;
+        let WithMetadata { metadata } =
+            serde_json::from_slice(&raw.parent).map_err(|error| Failure::failed(format!("the parent: {error}")))?;
+        let WithSpec { spec } = part(&raw.parent, "").map_err(Failure::invalid)?;
         // A parent without spec is one whose fields all have defaults, or a built-in kind that has none.
-        let spec = envelope.spec.map_or("{}", RawValue::get);
-        let spec = part(spec.as_bytes(), "spec").map_err(Failure::invalid)?;
-        Ok(Self {
-            phase: raw.phase,
-            metadata: envelope.metadata,
-            spec,
-            raw,
-        })
+        let spec = spec.map_or_else(|| part(b"{}", "spec").map_err(Failure::invalid), Ok)?;
+        Ok(Self { phase: raw.phase, metadata, spec, raw })
     }
 
     /// The parent's name.
@@ -98,8 +99,8 @@ impl<R: Reconciler> Request<R> {
 
     /// The parent's status as last written; `None` when there is none or it is of another shape (an older version's).
     pub fn status<S: DeserializeOwned>(&self) -> Option<S> {
-        let envelope: Envelope = serde_json::from_slice(&self.raw.parent).ok()?;
-        serde_json::from_str(envelope.status?.get()).ok()
+        let WithStatus { status } = serde_json::from_slice(&self.raw.parent).ok()?;
+        status
     }
 
     /// The whole parent, for kinds that keep things outside `spec`.
@@ -149,10 +150,7 @@ fn of_kind<K: Kind>(objects: &[raw::Observed]) -> impl Iterator<Item = Object<'_
     objects
         .iter()
         .filter(|object| object.kind.name == K::KIND && object.kind.api_version == K::API_VERSION)
-        .map(|observed| Object {
-            observed,
-            kind: PhantomData,
-        })
+        .map(|observed| Object { observed, kind: PhantomData })
 }
 
 /// Reads what a person wrote; the error is a sentence that names the field, as `place.field`.
@@ -210,16 +208,13 @@ impl<'a, K: Kind> Object<'a, K> {
     ///
     /// [`Failure::failed`], naming the object, when it is not a `T`.
     pub fn read_as<T: Deserialize<'a>>(&self) -> Result<T, Failure> {
-        serde_json::from_slice(self.json()).map_err(|error| {
-            Failure::failed(format!("{} {}: {}", K::KIND, self.name(), reason(&error)))
-        })
+        serde_json::from_slice(self.json())
+            .map_err(|error| Failure::failed(format!("{} {}: {}", K::KIND, self.name(), reason(&error))))
     }
 
     /// Its metadata.
     pub fn metadata(&self) -> Metadata {
-        self.read_as::<Envelope>()
-            .map(|envelope| envelope.metadata)
-            .unwrap_or_default()
+        self.read_as::<WithMetadata>().map(|object| object.metadata).unwrap_or_default()
     }
 
     /// Whether it is on its way out.
@@ -240,16 +235,11 @@ impl<'a, K: Kind> Object<'a, K> {
             conditions: Vec<Condition>,
         }
         let object: Conditioned = serde_json::from_slice(self.json()).ok()?;
-        object
-            .status
-            .conditions
-            .into_iter()
-            .find(|condition| condition.kind == kind)
+        object.status.conditions.into_iter().find(|condition| condition.kind == kind)
     }
 
     /// Whether one of its conditions has status True.
     pub fn is_true(&self, condition: &str) -> bool {
-        self.condition(condition)
-            .is_some_and(|condition| condition.status == "True")
+        self.condition(condition).is_some_and(|condition| condition.status == "True")
     }
 }

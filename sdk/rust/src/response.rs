@@ -5,7 +5,12 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{Failure, Kind, Reconciler, failure::milliseconds, json::object, kinds, raw};
+use crate::{
+    Failure, Kind, Reconciler,
+    failure::milliseconds,
+    json::{bytes, object},
+    kinds, raw,
+};
 
 /// What should exist.
 #[derive(Debug)]
@@ -110,11 +115,7 @@ impl<R: Reconciler> Response<R> {
             return Err(error);
         }
         Ok(raw::Response {
-            children: self
-                .children
-                .into_iter()
-                .map(|child| child.to_string().into_bytes())
-                .collect(),
+            children: self.children.into_iter().map(|child| bytes(&child)).collect(),
             status: status_json(self.status, self.conditions)?,
             requeue: self.requeue,
             events: self.events,
@@ -125,15 +126,12 @@ impl<R: Reconciler> Response<R> {
     }
 }
 
-fn status_json(
-    status: Option<impl Serialize>,
-    conditions: Vec<Value>,
-) -> Result<Option<Vec<u8>>, Failure> {
+fn status_json(status: Option<impl Serialize>, conditions: Vec<Value>) -> Result<Option<Vec<u8>>, Failure> {
     if status.is_none() && conditions.is_empty() {
         return Ok(None);
     }
-    let status = serde_json::to_value(status)
-        .map_err(|error| Failure::failed(format!("the status is not JSON: {error}")))?;
+    let status =
+        serde_json::to_value(status).map_err(|error| Failure::failed(format!("the status is not JSON: {error}")))?;
     let mut fields = match status {
         Value::Object(fields) => fields,
         Value::Null => Map::new(),
@@ -144,7 +142,7 @@ fn status_json(
     }
     let mut status = Value::Object(fields);
     drop_nulls(&mut status);
-    Ok(Some(status.to_string().into_bytes()))
+    Ok(Some(bytes(&status)))
 }
 
 /// To the API server a null field is an absent one: sent, it would differ from what comes back on every pass.
@@ -175,11 +173,7 @@ impl Event {
     }
 
     fn new(event_type: raw::EventType, reason: &str, message: String) -> Self {
-        Self(raw::Event {
-            event_type,
-            reason: reason.to_owned(),
-            message,
-        })
+        Self(raw::Event { event_type, reason: reason.to_owned(), message })
     }
 }
 
@@ -207,11 +201,6 @@ impl Requirement {
     }
 
     fn new<K: Kind>(id: &str, select: raw::Selection) -> Self {
-        Self(raw::Requirement {
-            id: id.to_owned(),
-            kind: kinds::raw::<K>(),
-            namespace: None,
-            select,
-        })
+        Self(raw::Requirement { id: id.to_owned(), kind: kinds::raw::<K>(), namespace: None, select })
     }
 }

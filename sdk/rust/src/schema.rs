@@ -29,12 +29,7 @@ pub(crate) fn of<T: JsonSchema>(direction: Direction) -> Value {
         Direction::Read => settings.for_deserialize(),
         Direction::Written => settings.for_serialize(),
     };
-    structural(
-        settings
-            .into_generator()
-            .into_root_schema_for::<T>()
-            .to_value(),
-    )
+    structural(settings.into_generator().into_root_schema_for::<T>().to_value())
 }
 
 /// Keywords that mean the same in both, and whose values hold no schemas.
@@ -71,10 +66,7 @@ fn structural(schema: Value) -> Value {
             to.insert(keyword.to_owned(), value);
         }
     }
-    for (keyword, value) in from
-        .iter()
-        .filter(|(keyword, _)| keyword.starts_with("x-kubernetes-"))
-    {
+    for (keyword, value) in from.iter().filter(|(keyword, _)| keyword.starts_with("x-kubernetes-")) {
         to.insert(keyword.clone(), value.clone());
     }
     if !set_type(&mut from, &mut to) {
@@ -171,10 +163,7 @@ fn set_format(format: &str, to: &mut Fields) {
 
 /// `OpenAPI` 3.0 has the exclusive bounds as flags.
 fn set_bounds(from: &mut Fields, to: &mut Fields) {
-    for (keyword, bound) in [
-        ("exclusiveMinimum", "minimum"),
-        ("exclusiveMaximum", "maximum"),
-    ] {
+    for (keyword, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         if let Some(value) = from.remove(keyword) {
             to.insert(bound.to_owned(), value);
             to.insert(keyword.to_owned(), true.into());
@@ -206,9 +195,7 @@ fn set_items(from: &mut Fields, to: &mut Fields) {
         (None, Some(items)) => structural(items),
         _ => unchecked(None),
     };
-    let scalar = items
-        .get("type")
-        .is_some_and(|one| one != "object" && one != "array");
+    let scalar = items.get("type").is_some_and(|one| one != "object" && one != "array");
     if from.remove("uniqueItems") == Some(true.into()) && scalar {
         to.insert("x-kubernetes-list-type".to_owned(), "set".into());
     }
@@ -216,17 +203,11 @@ fn set_items(from: &mut Fields, to: &mut Fields) {
 }
 
 fn set_properties(from: &mut Fields, to: &mut Fields) {
-    if let Some(required) = from
-        .remove("required")
-        .filter(|required| !is_empty(required))
-    {
+    if let Some(required) = from.remove("required").filter(|required| !is_empty(required)) {
         to.insert("required".to_owned(), required);
     }
     let additional = from.remove("additionalProperties");
-    if let Some(Value::Object(properties)) = from
-        .remove("properties")
-        .filter(|properties| !is_empty(properties))
-    {
+    if let Some(Value::Object(properties)) = from.remove("properties").filter(|properties| !is_empty(properties)) {
         let mut schemas = Fields::new();
         for (name, schema) in properties {
             schemas.insert(name, structural(schema));
@@ -246,10 +227,7 @@ fn set_properties(from: &mut Fields, to: &mut Fields) {
 /// `oneOf` and `anyOf`; false if they cannot be said.
 fn set_variants(keyword: &str, variants: Vec<Value>, to: &mut Fields) -> bool {
     let count = variants.len();
-    let variants: Vec<Value> = variants
-        .into_iter()
-        .filter(|one| one.get("type") != Some(&"null".into()))
-        .collect();
+    let variants: Vec<Value> = variants.into_iter().filter(|one| one.get("type") != Some(&"null".into())).collect();
     if variants.len() < count {
         to.insert("nullable".to_owned(), true.into());
     }
@@ -260,21 +238,12 @@ fn set_variants(keyword: &str, variants: Vec<Value>, to: &mut Fields) -> bool {
         }
         return true;
     }
-    let types: Vec<&str> = variants
-        .iter()
-        .filter_map(|one| one.get("type")?.as_str())
-        .collect();
+    let types: Vec<&str> = variants.iter().filter_map(|one| one.get("type")?.as_str()).collect();
     if types.len() < variants.len() {
         return false;
     }
-    if variants
-        .iter()
-        .all(|one| one.get("type") == Some(&"string".into()) && one.get("enum").is_some())
-    {
-        let values = variants
-            .iter_mut()
-            .flat_map(|one| array(one.get_mut("enum").map(Value::take)))
-            .collect();
+    if variants.iter().all(|one| one.get("type") == Some(&"string".into()) && one.get("enum").is_some()) {
+        let values = variants.iter_mut().flat_map(|one| array(one.get_mut("enum").map(Value::take))).collect();
         to.insert("type".to_owned(), "string".into());
         to.insert("enum".to_owned(), Value::Array(values));
         return true;
@@ -303,12 +272,7 @@ fn hoist(keyword: &str, variants: Vec<Value>, to: &mut Fields) {
         let mut branch = Fields::new();
         // A tag has one value in each variant.
         let mut tags = Fields::new();
-        for (name, schema) in variant
-            .get("properties")
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
-        {
+        for (name, schema) in variant.get("properties").and_then(Value::as_object).into_iter().flatten() {
             if let Some(values) = schema.get("enum") {
                 tags.insert(name.clone(), object([("enum", values.clone())]));
             }
@@ -323,10 +287,7 @@ fn hoist(keyword: &str, variants: Vec<Value>, to: &mut Fields) {
         branches.push(Value::Object(branch));
     }
     // A variant that needs nothing fits everything: then the shapes cannot be told apart.
-    if branches
-        .iter()
-        .all(|branch| branch.get("required").is_some())
-    {
+    if branches.iter().all(|branch| branch.get("required").is_some()) {
         to.insert(keyword.to_owned(), Value::Array(branches));
     }
 }

@@ -32,18 +32,12 @@ use std::marker::PhantomData;
 pub use serde_json::Value;
 use serde_json::json;
 
-use crate::{
-    Adapter, Failure, Phase, Reconciler, raw, raw::exports::windlass::plugin::reconciler::Guest,
-};
+use crate::{Adapter, Failure, Phase, Reconciler, raw, raw::exports::windlass::plugin::reconciler::Guest};
 
 /// Starts a request about this parent. `metadata.uid`, where it is missing, is `uid`.
 pub fn request<R: Reconciler>(mut parent: Value) -> Call<R> {
-    let metadata = parent.as_object_mut().and_then(|parent| {
-        parent
-            .entry("metadata")
-            .or_insert_with(|| json!({}))
-            .as_object_mut()
-    });
+    let metadata =
+        parent.as_object_mut().and_then(|parent| parent.entry("metadata").or_insert_with(|| json!({})).as_object_mut());
     if let Some(metadata) = metadata {
         metadata.entry("uid").or_insert_with(|| "uid".into());
     }
@@ -82,10 +76,7 @@ pub struct Call<R> {
 }
 
 impl<R: Reconciler> Call<R> {
-    #[allow(
-        clippy::needless_pass_by_value,
-        reason = "it is mostly a `json!` on the spot"
-    )]
+    #[allow(clippy::needless_pass_by_value, reason = "it is mostly a `json!` on the spot")]
     /// A child that exists. The host keeps children ordered, so this does too.
     pub fn child(mut self, object: Value) -> Self {
         self.request.children.push(observed(&object));
@@ -100,14 +91,8 @@ impl<R: Reconciler> Call<R> {
 
     /// What the requirement of this id found.
     pub fn related(mut self, id: &str, objects: impl IntoIterator<Item = Value>) -> Self {
-        let objects = objects
-            .into_iter()
-            .map(|object| observed(&object))
-            .collect();
-        self.request.related.push(raw::Related {
-            id: id.to_owned(),
-            objects,
-        });
+        let objects = objects.into_iter().map(|object| observed(&object)).collect();
+        self.request.related.push(raw::Related { id: id.to_owned(), objects });
         self
     }
 
@@ -132,11 +117,7 @@ impl<R: Reconciler> Call<R> {
         sink::take();
         let response = Adapter::<R>::reconcile(self.request)?;
         Ok(Answer {
-            children: response
-                .children
-                .iter()
-                .map(|child| json_of(child))
-                .collect(),
+            children: response.children.iter().map(|child| json_of(child)).collect(),
             status: response.status.as_deref().map(json_of),
             requeue: response.requeue,
             events: response.events,
@@ -152,12 +133,7 @@ fn json_of(bytes: &[u8]) -> Value {
 }
 
 fn observed(object: &Value) -> raw::Observed {
-    let text = |path: &str| {
-        object
-            .pointer(path)
-            .and_then(Value::as_str)
-            .map(str::to_owned)
-    };
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str).map(str::to_owned);
     raw::Observed {
         kind: raw::Kind {
             api_version: text("/apiVersion").unwrap_or_default(),
@@ -170,12 +146,7 @@ fn observed(object: &Value) -> raw::Observed {
 }
 
 fn key(observed: &raw::Observed) -> (&str, &str, Option<&str>, &str) {
-    (
-        &observed.kind.api_version,
-        &observed.kind.name,
-        observed.namespace.as_deref(),
-        &observed.name,
-    )
+    (&observed.kind.api_version, &observed.kind.name, observed.namespace.as_deref(), &observed.name)
 }
 
 /// What the plugin answered.

@@ -1,11 +1,6 @@
 //! The CustomResourceDefinition of a plugin that uses all there is, and what the SDK makes of requests and answers.
 
-#![allow(
-    clippy::indexing_slicing,
-    clippy::needless_pass_by_value,
-    clippy::too_many_lines,
-    clippy::unwrap_used
-)]
+#![allow(clippy::indexing_slicing, clippy::needless_pass_by_value, clippy::too_many_lines, clippy::unwrap_used)]
 
 use std::time::Duration;
 
@@ -13,8 +8,8 @@ use expect_test::expect;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_plugin::{
-    CustomResource, Descriptor, Event, Failure, Phase, Reconciler, Request, Requirement, Response,
-    UpdateStrategy, json,
+    CustomResource, Descriptor, Event, Failure, Phase, Reconciler, Request, Requirement, Response, UpdateStrategy,
+    json,
     kinds::{ConfigMap, Deployment, Secret},
     testing::{self, Value},
 };
@@ -68,10 +63,7 @@ impl Reconciler for Site {
             .short_name("si")
             .category("all")
             .column("Host", "string", ".spec.host")
-            .rule(
-                "size(self.metadata.name) <= 40",
-                "metadata.name may have at most 40 characters",
-            );
+            .rule("size(self.metadata.name) <= 40", "metadata.name may have at most 40 characters");
         Descriptor::new("site", "1.2.3", kind)
             .description("Sites")
             .child_with::<Deployment>(UpdateStrategy::rolling(["Available"]))
@@ -84,9 +76,7 @@ impl Reconciler for Site {
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
         let config: Config = request.config()?;
         if request.phase == Phase::Finalize {
-            return Ok(Response::new()
-                .event(Event::normal("Gone", "all is done"))
-                .finalized());
+            return Ok(Response::new().event(Event::normal("Gone", "all is done")).finalized());
         }
         let mut response = Response::new();
         let mut certificate = None;
@@ -96,16 +86,15 @@ impl Reconciler for Site {
                 return Ok(response);
             };
             let Some(secret) = secrets.next() else {
-                return Err(Failure::retry(
-                    format!("Secret {} is missing", tls.secret_name),
-                    Duration::from_secs(5),
-                ));
+                return Err(Failure::retry(format!("Secret {} is missing", tls.secret_name), Duration::from_secs(5)));
             };
             certificate = Some(secret.name().to_owned());
         }
         let before: Option<SiteStatus> = request.status();
         Ok(response
-            .child(json!({ "kind": "Deployment", "metadata": { "name": format!("{}{}", config.prefix, request.name()) } }))
+            .child(
+                json!({ "kind": "Deployment", "metadata": { "name": format!("{}{}", config.prefix, request.name()) } }),
+            )
             .condition("Served", certificate.is_some(), "Tls", request.namespace())
             .status(SiteStatus { ready_replicas: before.map_or(0, |before| before.ready_replicas + 1), certificate })
             .requeue(Duration::from_millis(1500)))
@@ -258,6 +247,7 @@ fn the_definition_comes_from_the_types() {
                           },
                           "observedGeneration": {
                             "format": "int64",
+                            "minimum": 0,
                             "type": "integer"
                           },
                           "readyReplicas": {
@@ -347,17 +337,10 @@ fn the_descriptor_says_what_was_built() {
 
 #[test]
 fn an_answer_carries_all_that_was_said() {
-    let answer = site(json!({ "host": "blog.example.com" }))
-        .config(&json!({ "prefix": "a-" }))
-        .call()
-        .unwrap();
-    assert_eq!(
-        answer.children,
-        [json!({ "kind": "Deployment", "metadata": { "name": "a-blog" } })]
-    );
+    let answer = site(json!({ "host": "blog.example.com" })).config(&json!({ "prefix": "a-" })).call().unwrap();
+    assert_eq!(answer.children, [json!({ "kind": "Deployment", "metadata": { "name": "a-blog" } })]);
     assert_eq!(answer.requeue, Some(1500));
-    let condition =
-        json!({ "type": "Served", "status": "False", "reason": "Tls", "message": "web" });
+    let condition = json!({ "type": "Served", "status": "False", "reason": "Tls", "message": "web" });
     assert_eq!(
         answer.status,
         Some(json!({ "readyReplicas": 4, "conditions": [condition] })),
@@ -369,19 +352,10 @@ fn an_answer_carries_all_that_was_said() {
 fn what_is_required_is_asked_for_until_it_was_served() {
     let call = || site(json!({ "host": "blog.example.com", "tls": { "secretName": "cert" } }));
     let asked = call().call().unwrap();
-    assert_eq!(
-        (asked.children.len(), asked.requirements.len(), asked.status),
-        (0, 1, None)
-    );
+    assert_eq!((asked.children.len(), asked.requirements.len(), asked.status), (0, 1, None));
 
     let missing = call().related("tls", []).call();
-    assert_eq!(
-        missing,
-        Err(Failure::retry(
-            "Secret cert is missing",
-            Duration::from_secs(5)
-        ))
-    );
+    assert_eq!(missing, Err(Failure::retry("Secret cert is missing", Duration::from_secs(5))));
 
     let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "cert" } });
     let served = call().related("tls", [secret]).call().unwrap();
@@ -399,22 +373,14 @@ fn a_finalizing_plugin_says_when_it_is_done() {
 #[test]
 fn a_wrong_field_is_named_by_its_path() {
     let failure = |spec| site(spec).call().unwrap_err();
-    assert_eq!(
-        failure(json!({})),
-        Failure::invalid("spec: missing field `host`")
-    );
+    assert_eq!(failure(json!({})), Failure::invalid("spec: missing field `host`"));
     assert_eq!(
         failure(json!({ "host": "h", "tls": { "secretName": 7 } })),
         Failure::invalid("spec.tls.secretName: invalid type: integer `7`, expected a string")
     );
     assert_eq!(
-        site(json!({ "host": "h" }))
-            .config(&json!({ "prefix": [] }))
-            .call()
-            .unwrap_err(),
-        Failure::failed(
-            "the Plugin's spec.config.prefix: invalid type: sequence, expected a string"
-        )
+        site(json!({ "host": "h" })).config(&json!({ "prefix": [] })).call().unwrap_err(),
+        Failure::failed("the Plugin's spec.config.prefix: invalid type: sequence, expected a string")
     );
 }
 
@@ -425,33 +391,20 @@ fn children_of_another_kind_are_not_a_kinds_children() {
         type Spec = Value;
         type Status = Value;
         fn descriptor() -> Descriptor {
-            Descriptor::new(
-                "count",
-                "1.0.0",
-                windlass_plugin::Existing::<ConfigMap>::selected("a=b"),
-            )
+            Descriptor::new("count", "1.0.0", windlass_plugin::Existing::<ConfigMap>::selected("a=b"))
         }
         fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
-            let names: Vec<&str> = request
-                .children_of::<ConfigMap>()
-                .map(|child| child.name())
-                .collect();
+            let names: Vec<&str> = request.children_of::<ConfigMap>().map(|child| child.name()).collect();
             let data: Value = request.child::<ConfigMap>("a").unwrap().read_as()?;
             Ok(Response::new().status(json!({ "names": names, "data": data["data"] })))
         }
     }
-    let child = |kind, name| json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name }, "data": { "k": "v" } });
+    let child =
+        |kind, name| json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name }, "data": { "k": "v" } });
     let answer = testing::request::<Count>(json!({}))
-        .children([
-            child("Secret", "a"),
-            child("ConfigMap", "b"),
-            child("ConfigMap", "a"),
-        ])
+        .children([child("Secret", "a"), child("ConfigMap", "b"), child("ConfigMap", "a")])
         .call()
         .unwrap();
-    assert_eq!(
-        answer.status,
-        Some(json!({ "names": ["a", "b"], "data": { "k": "v" } }))
-    );
+    assert_eq!(answer.status, Some(json!({ "names": ["a", "b"], "data": { "k": "v" } })));
     assert_eq!(testing::crd::<Count>(), Value::Null);
 }

@@ -11,9 +11,7 @@ impl Hostile for DeepJson {
     fn attack(_request: &Request) -> Answer {
         let depth = 100_000;
         let data = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        let child = format!(
-            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"deep"}},"data":{data}}}"#
-        );
+        let child = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"deep"}},"data":{data}}}"#);
         Ok(response([child.into_bytes()]))
     }
 }

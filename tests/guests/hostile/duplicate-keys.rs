@@ -8,7 +8,9 @@ impl Hostile for DuplicateKeys {
     const KIND: &str = "DuplicateKeys";
 
     fn attack(_request: &Request) -> Answer {
-        Ok(response([br#"{"apiVersion":"v1","kind":"ConfigMap","kind":"Secret","metadata":{"name":"two-faced"}}"#.to_vec()]))
+        Ok(response([
+            br#"{"apiVersion":"v1","kind":"ConfigMap","kind":"Secret","metadata":{"name":"two-faced"}}"#.to_vec()
+        ]))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Answers with 16 MB, which fit the guest's memory but not the bound of a response. The host fails the call without
+//! Answers with 8 MB, which fit the guest's memory but not the bound of a response. The host fails the call without
 //! copying them.
 
 use hostile_guests::{Answer, Hostile, Request, child, response};
@@ -9,7 +9,7 @@ impl Hostile for FatAnswer {
     const KIND: &str = "FatAnswer";
 
     fn attack(_request: &Request) -> Answer {
-        Ok(response([child("fat", &"x".repeat(16_000_000))]))
+        Ok(response([child("fat", &"x".repeat(8_000_000))]))
     }
 }
 

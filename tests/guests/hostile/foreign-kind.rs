@@ -9,8 +9,7 @@ impl Hostile for ForeignKind {
     const KIND: &str = "ForeignKind";
 
     fn attack(_request: &Request) -> Answer {
-        let secret =
-            br#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"not-granted"}}"#.to_vec();
+        let secret = br#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"not-granted"}}"#.to_vec();
         Ok(response([child("good", ""), secret]))
     }
 }

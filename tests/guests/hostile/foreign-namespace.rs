@@ -9,7 +9,9 @@ impl Hostile for ForeignNamespace {
     const KIND: &str = "ForeignNamespace";
 
     fn attack(_request: &Request) -> Answer {
-        let foreign = br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"foreign","namespace":"kube-system"}}"#.to_vec();
+        let foreign =
+            br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"foreign","namespace":"kube-system"}}"#
+                .to_vec();
         Ok(response([child("good", ""), foreign]))
     }
 }

@@ -8,10 +8,7 @@ impl Hostile for GarbageJson {
     const KIND: &str = "GarbageJson";
 
     fn attack(_request: &Request) -> Answer {
-        Ok(response([
-            child("good", ""),
-            b"{\"apiVersion\": \"v1\", kind".to_vec(),
-        ]))
+        Ok(response([child("good", ""), b"{\"apiVersion\": \"v1\", kind".to_vec()]))
     }
 }
 

@@ -8,9 +8,7 @@ impl Hostile for TooManyChildren {
     const KIND: &str = "TooManyChildren";
 
     fn attack(_request: &Request) -> Answer {
-        Ok(response(
-            (0..5000).map(|index| child(&format!("many-{index}"), "")),
-        ))
+        Ok(response((0..5000).map(|index| child(&format!("many-{index}"), ""))))
     }
 }
 

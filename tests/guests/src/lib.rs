@@ -5,8 +5,7 @@
 //! `<parent>-child`; then it turns hostile, and a test can see that nothing was written or deleted.
 
 use windlass_plugin::raw::{
-    ChildRule, Descriptor, Kind, Parent, Response, UpdateStrategy,
-    exports::windlass::plugin::reconciler::Guest,
+    ChildRule, Descriptor, Kind, Parent, Response, UpdateStrategy, exports::windlass::plugin::reconciler::Guest,
 };
 pub use windlass_plugin::raw::{Failure, Request};
 
@@ -45,10 +44,7 @@ pub struct Adapter<H>(std::marker::PhantomData<H>);
 
 impl<H: Hostile> Guest for Adapter<H> {
     fn describe() -> Descriptor {
-        let child = |name: &str| ChildRule {
-            kind: kind(name),
-            update: UpdateStrategy::Apply,
-        };
+        let child = |name: &str| ChildRule { kind: kind(name), update: UpdateStrategy::Apply };
         Descriptor {
             name: H::KIND.to_lowercase(),
             version: "0.1.0".to_owned(),
@@ -66,18 +62,11 @@ impl<H: Hostile> Guest for Adapter<H> {
 
     fn reconcile(request: Request) -> Answer {
         #[cfg(target_family = "wasm")]
-        std::panic::set_hook(Box::new(|panic| {
-            windlass_plugin::log::error(panic.to_string())
-        }));
+        std::panic::set_hook(Box::new(|panic| windlass_plugin::log::error(panic.to_string())));
         let parent: serde_json::Value = serde_json::from_slice(&request.parent).unwrap_or_default();
         if parent.pointer("/spec/behave") == Some(&true.into()) {
-            let name = format!(
-                "{}-child",
-                parent
-                    .pointer("/metadata/name")
-                    .and_then(|name| name.as_str())
-                    .unwrap_or("?")
-            );
+            let name =
+                format!("{}-child", parent.pointer("/metadata/name").and_then(|name| name.as_str()).unwrap_or("?"));
             return Ok(response([child(&name, "")]));
         }
         H::attack(&request)
@@ -85,10 +74,7 @@ impl<H: Hostile> Guest for Adapter<H> {
 }
 
 fn kind(name: &str) -> Kind {
-    Kind {
-        api_version: "v1".to_owned(),
-        name: name.to_owned(),
-    }
+    Kind { api_version: "v1".to_owned(), name: name.to_owned() }
 }
 
 fn definition(kind: &str) -> Vec<u8> {

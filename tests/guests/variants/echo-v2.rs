@@ -10,17 +10,13 @@ struct EchoV2;
 
 impl Guest for EchoV2 {
     fn describe() -> Descriptor {
-        Descriptor {
-            version: "2.0.0".to_owned(),
-            ..Adapter::<Echo>::describe()
-        }
+        Descriptor { version: "2.0.0".to_owned(), ..Adapter::<Echo>::describe() }
     }
 
     fn reconcile(request: Request) -> Result<Response, Failure> {
         let mut response = Adapter::<Echo>::reconcile(request)?;
         for child in &mut response.children {
-            *child = labelled(child)
-                .ok_or_else(|| Failure::failed("a Pod of Echo's is no object with labels"))?;
+            *child = labelled(child).ok_or_else(|| Failure::failed("a Pod of Echo's is no object with labels"))?;
         }
         Ok(response)
     }
@@ -28,9 +24,7 @@ impl Guest for EchoV2 {
 
 fn labelled(pod: &[u8]) -> Option<Vec<u8>> {
     let mut pod: serde_json::Value = serde_json::from_slice(pod).ok()?;
-    pod.pointer_mut("/metadata/labels")?
-        .as_object_mut()?
-        .insert("logic".to_owned(), json!("v2"));
+    pod.pointer_mut("/metadata/labels")?.as_object_mut()?.insert("logic".to_owned(), json!("v2"));
     Some(pod.to_string().into_bytes())
 }
 

@@ -68,15 +68,8 @@ pub(super) fn find() -> Result<Compiler> {
         return Ok(compiler);
     }
     if is_root() && Path::new("/etc/debian_version").exists() {
-        println!(
-            "guests: no compiler for {TARGET} here: installing Debian's {}",
-            PACKAGES.join(" and ")
-        );
-        let install = [
-            &["install", "-q", "-y", "--no-install-recommends"],
-            PACKAGES.as_slice(),
-        ]
-        .concat();
+        println!("guests: no compiler for {TARGET} here: installing Debian's {}", PACKAGES.join(" and "));
+        let install = [&["install", "-q", "-y", "--no-install-recommends"], PACKAGES.as_slice()].concat();
         if run("apt-get", &["update", "-q"])
             && run("apt-get", &install)
             && let Some(compiler) = debian()
@@ -116,9 +109,8 @@ pub(super) fn cargo() -> Command {
 
 /// rustc of the toolchain in use: beside its cargo.
 fn rustc() -> Command {
-    let beside = env::var_os("CARGO")
-        .map(|cargo| PathBuf::from(cargo).with_file_name("rustc"))
-        .filter(|rustc| rustc.exists());
+    let beside =
+        env::var_os("CARGO").map(|cargo| PathBuf::from(cargo).with_file_name("rustc")).filter(|rustc| rustc.exists());
     Command::new(beside.unwrap_or_else(|| "rustc".into()))
 }
 
@@ -129,41 +121,26 @@ fn has_target() -> bool {
 
 fn debian() -> Option<Compiler> {
     let version = answer(Command::new(DEBIAN_RUSTC).arg("-vV"))?;
-    let version = version
-        .lines()
-        .find_map(|line| line.strip_prefix("release: "))?
-        .to_owned();
-    let mut numbers = version
-        .split('.')
-        .map_while(|number| number.parse::<u32>().ok());
+    let version = version.lines().find_map(|line| line.strip_prefix("release: "))?.to_owned();
+    let mut numbers = version.split('.').map_while(|number| number.parse::<u32>().ok());
     if (numbers.next()?, numbers.next()?) < MINIMUM {
         return None;
     }
     let root = answer(Command::new(DEBIAN_RUSTC).args(["--print", "sysroot"]))?;
     let library = Path::new(&root).join("lib/rustlib/src/rust/library/Cargo.lock");
-    library.exists().then_some(Compiler::Debian {
-        version,
-        linker: linker()?,
-    })
+    library.exists().then_some(Compiler::Debian { version, linker: linker()? })
 }
 
 /// `rust-lld` of the toolchain in use, or LLVM's own from the path.
 fn linker() -> Option<PathBuf> {
     let version = answer(rustc().arg("-vV"))?;
-    let host = version
-        .lines()
-        .find_map(|line| line.strip_prefix("host: "))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "))?;
     let root = answer(rustc().args(["--print", "sysroot"]))?;
-    let own = Path::new(&root)
-        .join("lib/rustlib")
-        .join(host)
-        .join("bin/rust-lld");
+    let own = Path::new(&root).join("lib/rustlib").join(host).join("bin/rust-lld");
     let others = env::split_paths(&env::var_os("PATH").unwrap_or_default())
         .map(|folder| folder.join("wasm-ld"))
         .collect::<Vec<_>>();
-    std::iter::once(own)
-        .chain(others)
-        .find(|linker| linker.exists())
+    std::iter::once(own).chain(others).find(|linker| linker.exists())
 }
 
 fn is_root() -> bool {
@@ -173,10 +150,7 @@ fn is_root() -> bool {
 /// A command's standard output, if it succeeds.
 fn answer(command: &mut Command) -> Option<String> {
     let output = command.stderr(Stdio::null()).output().ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// Runs a command that shows its own progress.

@@ -27,18 +27,9 @@ pub(super) fn make(module: &Path, path: &Path) -> Result<Guest> {
         fs::write(&part, &component)?;
         fs::rename(&part, path)?;
     }
-    let name = path
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let digest = format!("sha256:{}", hex::encode(Sha256::digest(&component)));
-    Ok(Guest {
-        name,
-        path: path.to_owned(),
-        size: component.len() as u64,
-        digest,
-    })
+    Ok(Guest { name, path: path.to_owned(), size: component.len() as u64, digest })
 }
 
 fn existing(path: &Path) -> io::Result<Option<Vec<u8>>> {

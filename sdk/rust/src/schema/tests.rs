@@ -358,11 +358,7 @@ fn defaults_and_kubernetes_extensions_stay() {
     }
     impl Default for Range {
         fn default() -> Self {
-            Self {
-                min: 1,
-                max: 3,
-                note: None,
-            }
+            Self { min: 1, max: 3, note: None }
         }
     }
     check::<Range>(expect![[r#"
