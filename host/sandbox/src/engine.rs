@@ -4,7 +4,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Strategy};
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Strategy};
 use windlass_core::digest::Digest;
 
 use crate::ticker::Ticker;
@@ -110,7 +110,10 @@ fn pool(call_slots: u32) -> PoolingAllocationConfig {
         .total_stacks(0)
         // Memory that keeps its pages after a call is zeroed instead of returned to the kernel, which saves page
         // faults in the next call; times the number of slots it is what an idle host keeps.
-        .linear_memory_keep_resident(std::env::var("KEEP").ok().and_then(|k|k.parse::<usize>().ok()).unwrap_or(64) * 1024).pagemap_scan(if std::env::var("PM").is_ok() { wasmtime::Enabled::Auto } else { wasmtime::Enabled::No })
+        .linear_memory_keep_resident(64 * 1024)
+        // Asks the kernel (Linux 6.7 on) which pages a call wrote, and resets only those: a quarter of the latency of
+        // a small guest's call. Without it, resetting costs a zeroing of all that may stay resident.
+        .pagemap_scan(Enabled::Auto)
         .table_keep_resident(4 * 1024)
         // Slots that keep a component's image mapped while idle, so that its next call maps nothing.
         .max_unused_warm_slots(call_slots);
