@@ -74,9 +74,10 @@ fn show(
     stage.step("A Kubernetes control plane");
     let cluster = match kubeconfig {
         Some(kubeconfig) => Cluster::connect(kubeconfig)?,
-        None => stage.during("starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok", || {
-            Cluster::start(windlass_testbed::Options::default())
-        })?,
+        None => stage
+            .during("starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok", || {
+                Cluster::start(windlass_testbed::Options::default())
+            })?,
     };
     let mut show = Show::new(stage, built, &cluster, kubeconfig.is_some(), interrupted);
     let observed = show.all();

@@ -1,0 +1,324 @@
+//! The steps. Each waits, bounded, until the API server's state says what the step claims.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+use windlass_testbed::{Cluster, until};
+
+use super::host::Host;
+use super::stage::Stage;
+use super::{Built, trace};
+
+/// Where the demo's own objects live.
+const NAMESPACE: &str = "demo";
+/// Long enough for a busy machine with two cores, and for a real image.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// A demo under way.
+pub(super) struct Show<'a> {
+    stage: &'a Stage,
+    built: &'a Built,
+    cluster: &'a Cluster,
+    /// Somebody else's cluster: leave it as it was found.
+    borrowed: bool,
+    /// What is in a borrowed cluster may only be removed once we know that it is ours.
+    ours: bool,
+    interrupted: &'a AtomicBool,
+    host: Option<Host>,
+}
+
+impl<'a> Show<'a> {
+    /// Nothing is shown yet.
+    pub(super) fn new(
+        stage: &'a Stage,
+        built: &'a Built,
+        cluster: &'a Cluster,
+        borrowed: bool,
+        interrupted: &'a AtomicBool,
+    ) -> Self {
+        Self { stage, built, cluster, borrowed, ours: false, interrupted, host: None }
+    }
+
+    /// Every step in turn.
+    pub(super) fn all(&mut self) -> anyhow::Result<()> {
+        self.control_plane()?;
+        self.install()?;
+        self.start_host()?;
+        self.push()?;
+        self.create()?;
+        self.scale()?;
+        self.heal()?;
+        self.swap()?;
+        self.trace()
+    }
+
+    fn control_plane(&mut self) -> anyhow::Result<()> {
+        if self.borrowed {
+            self.nothing_of_ours_is_there()?;
+        }
+        self.ours = true;
+        self.kubectl(&["get", "nodes"])?;
+        self.stage.note("in a second terminal:");
+        self.stage.output(&format!("export KUBECONFIG={}", self.cluster.kubeconfig().display()));
+        if let (false, Some(folder)) = (self.borrowed, self.cluster.kubectl_path().parent()) {
+            self.stage.output(&format!("export PATH=\"$PATH:{}\"  # has a kubectl", folder.display()));
+        }
+        Ok(())
+    }
+
+    /// A Windlass that somebody uses, or a namespace of theirs, must not be overwritten and then removed.
+    fn nothing_of_ours_is_there(&self) -> anyhow::Result<()> {
+        let objects = [
+            ("customresourcedefinition", "plugins.windlass.dev"),
+            ("customresourcedefinition", "echoes.my-operator.dev"),
+            ("clusterrole", "windlass"),
+            ("namespace", "windlass-system"),
+            ("namespace", NAMESPACE),
+        ];
+        for (kind, name) in objects {
+            let found = self.cluster.kubectl(&["get", kind, name, "--ignore-not-found", "--output=name"])?;
+            ensure!(
+                found.trim().is_empty(),
+                "the cluster has a {kind} {name} already, and the demo removes at its end what it makes: use another \
+                 cluster, or remove it first"
+            );
+        }
+        Ok(())
+    }
+
+    fn install(&mut self) -> anyhow::Result<()> {
+        self.stage.step("Windlass' CRDs and rights");
+        let files = ["-f", "manifests/crds.yaml", "-f", "manifests/kustomize/rbac.yaml"];
+        self.kubectl(&[&["apply", "--server-side"], &files[..]].concat())?;
+        self.kubectl(&["wait", "--for=condition=Established", "crd/plugins.windlass.dev", "--timeout=60s"])?;
+        Ok(())
+    }
+
+    fn start_host(&mut self) -> anyhow::Result<()> {
+        self.stage.step("The host, as its own ServiceAccount");
+        self.stage.command("kubectl create token windlass --namespace windlass-system");
+        let kubeconfig = self.cluster.service_account_kubeconfig("windlass-system", "windlass")?;
+        self.stage.note("the token is in a kubeconfig of its own: the host has no rights but those above");
+        self.stage.command(&format!("windlass run --log-traces --kubeconfig {} &", kubeconfig.display()));
+        let host = Host::start(&self.built.windlass, &kubeconfig, self.cluster.dir())?;
+        let id = host.id();
+        self.host = Some(host);
+        self.wait(&format!("the host is ready (process {id})"), |show| Ok(show.host()?.ready()?.then_some(())))
+    }
+
+    fn push(&mut self) -> anyhow::Result<()> {
+        self.stage.step("An operator, shipped as a .wasm in a ConfigMap");
+        let arguments = ["push", "target/guests/echo.wasm", "--name", "echo", "--create-rbac"];
+        self.stage.command(&format!("windlass {}", arguments.join(" ")));
+        let mut push = std::process::Command::new(&self.built.windlass);
+        let output = push.args(arguments).env("WINDLASS_KUBECONFIG", self.cluster.kubeconfig()).output()?;
+        self.stage.output(&String::from_utf8_lossy(&output.stdout));
+        if !output.status.success() {
+            bail!("windlass push: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        let digest = self.built.echo.digest.clone();
+        self.wait("Plugin echo is Ready", |show| show.plugin_runs(&digest))?;
+        self.kubectl(&["get", "plugins"]).map(drop)
+    }
+
+    fn create(&mut self) -> anyhow::Result<()> {
+        self.stage.step("An Echo with 3 replicas");
+        self.kubectl(&["create", "namespace", NAMESPACE])?;
+        // Pods cannot be made before the controller manager has made this.
+        let account = ["get", "serviceaccount", "default", "-n", NAMESPACE, "--output=name"];
+        self.until("the namespace's ServiceAccount", |show| show.cluster.kubectl(&account).map(Some))?;
+        self.kubectl(&["apply", "-n", NAMESPACE, "-f", "manifests/samples/echo.yaml"])?;
+        self.wait("3 Pods are Ready, and so is the Echo", |show| show.settled(3))?;
+        self.kubectl(&["get", "echoes,pods", "-n", NAMESPACE]).map(drop)
+    }
+
+    fn scale(&mut self) -> anyhow::Result<()> {
+        self.stage.step("Scale to 1");
+        let patch = r#"{"spec":{"replicas":1}}"#;
+        self.kubectl(&["patch", "echo", "hello", "-n", NAMESPACE, "--type=merge", "-p", patch])?;
+        self.wait("1 Pod is left", |show| show.settled(1))?;
+        self.kubectl(&["get", "echoes,pods", "-n", NAMESPACE]).map(drop)
+    }
+
+    fn heal(&mut self) -> anyhow::Result<()> {
+        self.stage.step("A Pod deleted by hand comes back");
+        let uid = self.only_uid()?.context("there is no Pod to delete")?;
+        self.kubectl(&["delete", "pod", "hello-0", "-n", NAMESPACE])?;
+        self.wait("another hello-0 is Ready", |show| {
+            let back = show.settled(1)?.is_some() && show.only_uid()?.is_some_and(|now| now != uid);
+            Ok(back.then_some(()))
+        })?;
+        self.kubectl(&["get", "pods", "-n", NAMESPACE]).map(drop)
+    }
+
+    fn swap(&mut self) -> anyhow::Result<()> {
+        self.stage.step("New logic, with nothing but kubectl");
+        let uid = self.only_uid()?.context("there is no Pod to change")?;
+        let process = self.host()?.id();
+        let file = "--from-file=plugin.wasm=target/guests/echo-v2.wasm";
+        let create = ["create", "configmap", "echo", "-n", "windlass-system", file, "--dry-run=client", "-o", "yaml"];
+        self.stage.command(&format!("kubectl {} | kubectl replace -f -", create.join(" ")));
+        let map = self.cluster.kubectl(&create)?;
+        self.stage.output(&self.cluster.kubectl_with_input(&["replace", "-f", "-"], &map)?);
+        let digest = self.built.echo_v2.digest.clone();
+        self.wait("the new digest is live", |show| show.plugin_runs(&digest))?;
+        self.wait("the Pod has the new logic's label", |show| {
+            let pods = show.pods()?;
+            let new = |pod: &Value| text(pod, "/metadata/labels/logic") == "v2";
+            Ok((!pods.is_empty() && pods.iter().all(new)).then_some(()))
+        })?;
+        self.kubectl(&["get", "plugins"])?;
+        self.kubectl(&["get", "pods", "-n", NAMESPACE, "--show-labels"])?;
+        ensure!(
+            self.only_uid()? == Some(uid),
+            "the Pod was made anew: the new logic should only have changed its label"
+        );
+        ensure!(self.host_lives() && self.host()?.id() == process, "the host was restarted");
+        self.stage.note(&format!("the same Pod, and the host is still process {process}"));
+        Ok(())
+    }
+
+    fn trace(&mut self) -> anyhow::Result<()> {
+        self.stage.step("The trace of a reconcile: the one that made the Pods");
+        let tree = self.until("a reconcile's trace in the host's log", |show| {
+            Ok(trace::of_a_write(&show.host()?.log(), "create"))
+        })?;
+        self.stage.output(&tree);
+        self.stage.note("with OTEL_EXPORTER_OTLP_ENDPOINT set, the same spans go to any OpenTelemetry collector");
+        Ok(())
+    }
+
+    /// Ends the host, and in a borrowed cluster removes what was made. All of it is tried; the first error is told.
+    pub(super) fn take_down(&mut self) -> anyhow::Result<()> {
+        let removed = if self.borrowed && self.ours { self.remove() } else { Ok(()) };
+        let stopped = self.host.as_mut().map_or(Ok(()), Host::stop);
+        if stopped.is_ok() && self.host.take().is_some() {
+            self.stage.note("the host ended cleanly after SIGTERM");
+        }
+        removed.and(stopped)
+    }
+
+    fn remove(&self) -> anyhow::Result<()> {
+        // In this order: what is reconciled goes while the host still runs, what grants rights goes last.
+        let deletions: [&[&str]; 5] = [
+            &["namespace", NAMESPACE],
+            &["customresourcedefinition", "echoes.my-operator.dev", "plugins.windlass.dev"],
+            &["clusterrolebinding", "windlass"],
+            &["clusterrole", "windlass", "windlass-host", "windlass-plugin-echo"],
+            &["namespace", "windlass-system"],
+        ];
+        let mut result = Ok(());
+        for deletion in deletions {
+            let arguments = [&["delete", "--ignore-not-found", "--timeout=120s"], deletion].concat();
+            let deleted = self.kubectl(&arguments).map(drop);
+            result = result.and(deleted);
+        }
+        result
+    }
+
+    /// The end of the host's log, for a person who must find out what went wrong.
+    pub(super) fn host_log(&self, lines: usize) -> String {
+        let log = self.host.as_ref().map(Host::log).unwrap_or_default();
+        let all: Vec<&str> = log.lines().collect();
+        all.get(all.len().saturating_sub(lines)..).unwrap_or_default().join("\n")
+    }
+
+    /// Whether the host still runs.
+    pub(super) fn host_lives(&mut self) -> bool {
+        self.host.as_mut().is_some_and(|host| matches!(host.ended(), Ok(None)))
+    }
+
+    fn host(&self) -> anyhow::Result<&Host> {
+        self.host.as_ref().context("the host does not run")
+    }
+
+    /// Shows a kubectl command and what it prints.
+    fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let quoted: Vec<_> = arguments.iter().map(|argument| quoted(argument)).collect();
+        self.stage.command(&format!("kubectl {}", quoted.join(" ")));
+        let output = self.cluster.kubectl(arguments)?;
+        self.stage.output(&output);
+        Ok(output)
+    }
+
+    /// Waits for what a step claims, and says that it was seen.
+    fn wait(&mut self, what: &str, look: impl FnMut(&Self) -> anyhow::Result<Option<()>>) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        self.until(what, look)?;
+        self.stage.seen(what, begun);
+        Ok(())
+    }
+
+    /// Waits, but not on after a Ctrl-C or the host's end.
+    fn until<T>(&mut self, what: &str, mut look: impl FnMut(&Self) -> anyhow::Result<Option<T>>) -> anyhow::Result<T> {
+        let stage = self.stage;
+        stage.during(&format!("waiting until {what}"), || {
+            until(what, PATIENCE, || {
+                if self.interrupted.load(Ordering::Relaxed) {
+                    return Ok(Some(Err(anyhow::anyhow!("interrupted"))));
+                }
+                if let Some(status) = self.host.as_mut().map(Host::ended).transpose()?.flatten() {
+                    return Ok(Some(Err(anyhow::anyhow!("the host ended with {status}"))));
+                }
+                Ok(look(self)?.map(Ok))
+            })
+        })?
+    }
+
+    /// Whether the Plugin is Ready with this logic.
+    fn plugin_runs(&self, digest: &str) -> anyhow::Result<Option<()>> {
+        let plugin = self.get(&["plugin", "echo"])?;
+        let live = text(&plugin, "/status/activeDigest") == digest && is_true(&plugin, "Ready");
+        Ok(live.then_some(()))
+    }
+
+    /// Whether the Echo is Ready with exactly so many Pods, all of them Ready and none on its way out.
+    fn settled(&self, replicas: usize) -> anyhow::Result<Option<()>> {
+        let pods = self.pods()?;
+        let good = |pod: &Value| is_true(pod, "Ready") && pod.pointer("/metadata/deletionTimestamp").is_none();
+        if pods.len() != replicas || !pods.iter().all(good) {
+            return Ok(None);
+        }
+        let echo = self.get(&["echo", "hello", "-n", NAMESPACE])?;
+        let number = |pointer: &str| echo.pointer(pointer).and_then(Value::as_u64);
+        let settled = is_true(&echo, "Ready")
+            && number("/status/observedGeneration") == number("/metadata/generation")
+            && number("/status/currentReplicas") == u64::try_from(replicas).ok();
+        Ok(settled.then_some(()))
+    }
+
+    fn only_uid(&self) -> anyhow::Result<Option<String>> {
+        let pods = self.pods()?;
+        Ok(match pods.as_slice() {
+            [pod] => Some(text(pod, "/metadata/uid").to_owned()),
+            _ => None,
+        })
+    }
+
+    fn pods(&self) -> anyhow::Result<Vec<Value>> {
+        let pods = self.get(&["pods", "-n", NAMESPACE])?;
+        Ok(pods.get("items").and_then(Value::as_array).cloned().unwrap_or_default())
+    }
+
+    fn get(&self, what: &[&str]) -> anyhow::Result<Value> {
+        let output = self.cluster.kubectl(&[&["get", "--output=json"], what].concat())?;
+        serde_json::from_str(&output).context("kubectl printed no JSON")
+    }
+}
+
+fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn is_true(object: &Value, condition: &str) -> bool {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().any(|found| text(found, "/type") == condition && text(found, "/status") == "True")
+}
+
+/// As one would type it into a shell.
+fn quoted(argument: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,".contains(c);
+    if argument.chars().all(plain) { argument.to_owned() } else { format!("'{argument}'") }
+}

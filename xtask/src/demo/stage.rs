@@ -1,0 +1,108 @@
+//! What the audience sees: steps, commands, their output. Colours and progress only on a terminal.
+
+use std::cell::Cell;
+use std::io::{IsTerminal, Write};
+use std::time::Instant;
+
+const BOLD: &str = "1";
+const DIM: &str = "2";
+const RED: &str = "31";
+const GREEN: &str = "32";
+const CYAN: &str = "36";
+
+/// Where the demo is shown.
+pub(super) struct Stage {
+    terminal: bool,
+    steps: Cell<u32>,
+    start: Instant,
+}
+
+impl Stage {
+    /// Standard output.
+    pub(super) fn new() -> Self {
+        let terminal = std::io::stdout().is_terminal();
+        Self {
+            terminal: terminal && std::env::var_os("NO_COLOR").is_none(),
+            steps: Cell::new(0),
+            start: Instant::now(),
+        }
+    }
+
+    /// Begins a step.
+    pub(super) fn step(&self, title: &str) {
+        let number = self.steps.get();
+        self.steps.set(number + 1);
+        self.line("");
+        self.line(&self.paint(BOLD, &format!("── {number}. {title}")));
+    }
+
+    /// The step that runs, for messages.
+    pub(super) fn current(&self) -> u32 {
+        self.steps.get().saturating_sub(1)
+    }
+
+    /// Something to know.
+    pub(super) fn note(&self, text: &str) {
+        self.line(&self.paint(DIM, &format!("# {text}")));
+    }
+
+    /// A command that a user would type.
+    pub(super) fn command(&self, line: &str) {
+        self.line(&self.paint(CYAN, &format!("$ {line}")));
+    }
+
+    /// What a command printed.
+    pub(super) fn output(&self, text: &str) {
+        for line in text.lines() {
+            self.line(line);
+        }
+    }
+
+    /// Something that was waited for was seen.
+    pub(super) fn seen(&self, what: &str, begun: Instant) {
+        let line = format!("✓ {what} ({:.1} s)", begun.elapsed().as_secs_f32());
+        self.line(&self.paint(GREEN, &line));
+    }
+
+    /// All is shown.
+    pub(super) fn done(&self, text: &str) {
+        self.line("");
+        self.line(&self.paint(GREEN, &format!("✓ {text} ({} s in all)", self.start.elapsed().as_secs())));
+    }
+
+    /// A step failed.
+    pub(super) fn failed(&self, why: &str, log: &str) {
+        self.line("");
+        self.line(&self.paint(RED, &format!("✗ step {} failed: {why}", self.current())));
+        if !log.is_empty() {
+            self.note("the host's last log lines:");
+            self.output(log);
+        }
+    }
+
+    /// Does something that takes a while, and says so meanwhile on a terminal.
+    pub(super) fn during<T>(&self, what: &str, work: impl FnOnce() -> T) -> T {
+        if self.terminal {
+            write(&format!("{}\r", self.paint(DIM, &format!("… {what}"))));
+        }
+        let result = work();
+        if self.terminal {
+            write("\x1b[2K");
+        }
+        result
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.terminal { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    fn line(&self, line: &str) {
+        write(&format!("{line}\n"));
+    }
+}
+
+fn write(text: &str) {
+    let mut out = std::io::stdout().lock();
+    // A closed standard output must not keep us from taking down what runs.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

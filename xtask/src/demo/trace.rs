@@ -1,0 +1,57 @@
+//! Cuts a trace out of the host's log.
+
+/// The first whole tree of a reconcile that called a plugin and then made one of its writes.
+pub(super) fn of_a_write(log: &str, write: &str) -> Option<String> {
+    let lines: Vec<&str> = log.lines().collect();
+    let roots = lines.iter().enumerate().filter(|(_, line)| line.starts_with("reconcile "));
+    roots.map(|(at, _)| tree(lines.get(at..).unwrap_or_default())).find_map(|tree| {
+        // A tree is written in one piece, but we may read while it is written.
+        let whole = tree.iter().skip(1).any(|line| line.starts_with("└─ "));
+        let spans: Vec<_> = tree.iter().map(|line| line.trim_start_matches(['│', '├', '└', '─', ' '])).collect();
+        let has = |name: &str| spans.iter().any(|span| span.split(' ').next() == Some(name));
+        (whole && has("plugin.call") && has(write)).then(|| tree.join("\n"))
+    })
+}
+
+fn tree<'a>(lines: &[&'a str]) -> Vec<&'a str> {
+    let below = |line: &&&str| ["├─ ", "└─ ", "│  ", "   "].iter().any(|head| line.starts_with(head));
+    let (root, rest) = lines.split_at(1.min(lines.len()));
+    root.iter().chain(rest.iter().take_while(below)).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = "\
+2026-01-01T00:00:00Z INFO windlass: started
+reconcile 1ms name=quiet
+├─ observe 1ms
+├─ plugin.call 1ms
+└─ report 1ms
+reconcile 9ms name=hello
+├─ observe 1ms
+├─ plugin.call 2ms
+│  └─ · INFO said something
+├─ apply 5ms
+│  └─ create 4ms kind=Pod
+└─ report 1ms
+2026-01-01T00:00:01Z INFO windlass::audit: create
+reconcile 1ms name=cut
+├─ plugin.call 1ms
+├─ apply 5ms
+│  └─ delete 4ms kind=Pod
+";
+
+    #[test]
+    fn a_tree_with_the_write_is_cut_out_whole() {
+        let tree = of_a_write(LOG, "create").expect("there is one");
+        assert!(tree.starts_with("reconcile 9ms") && tree.ends_with("└─ report 1ms"), "{tree}");
+        assert_eq!(tree.lines().count(), 7);
+    }
+
+    #[test]
+    fn a_tree_that_is_not_yet_whole_is_none() {
+        assert_eq!(of_a_write(LOG, "delete"), None);
+    }
+}
