@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use windlass_core::contract::Limits;
 use windlass_core::desired::Grants;
 use windlass_core::digest::Digest;
@@ -37,6 +38,18 @@ pub struct Live {
     pub resync: Duration,
     /// How many of its parents are reconciled at once.
     pub concurrency: usize,
+    /// Calls of this plugin that run at once: fewer than there are cores, so that one that loops leaves room.
+    pub call_slots: Semaphore,
+}
+
+/// How many calls run at once in all: as many as there are cores, since each keeps one busy.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// How many of them may be of one plugin.
+pub fn call_slots_of_one_plugin() -> Semaphore {
+    Semaphore::new(cores().saturating_sub(1).max(1))
 }
 
 impl Live {

@@ -11,13 +11,13 @@ use windlass_core::contract::{Answer, Phase, Response};
 use windlass_core::desired::{self, Desired};
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
-use windlass_core::outcome::{Problem, Requeue, Verdict};
+use windlass_core::outcome::{Problem, Requeue, Verdict, WriteProblem};
 use windlass_core::plan::{Plan, Write, plan};
 use windlass_core::snapshot::Snapshot;
 use windlass_sandbox::registry::Registry;
 
 use crate::apply::Applier;
-use crate::live::{Live, ParentKey};
+use crate::live::{Live, ParentKey, cores};
 use crate::observe::observe;
 use crate::pending::{OwnWrites, Written};
 use crate::queue::Job;
@@ -30,7 +30,7 @@ pub struct Reconciler {
     own_writes: OwnWrites,
     applier: Applier,
     reporter: Reporter,
-    /// Guests that run at once: as many as there are cores, since each keeps one busy.
+    /// Guests that run at once.
     call_slots: tokio::sync::Semaphore,
     /// Makes the random numbers of guests unpredictable from outside.
     secret: [u8; 32],
@@ -47,13 +47,12 @@ struct Attempt {
 impl Reconciler {
     /// With the plugins of a registry and the hands that may write.
     pub fn new(registry: Registry<Live>, applier: Applier, reporter: Reporter, secret: [u8; 32]) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             registry,
             own_writes: OwnWrites::default(),
             applier,
             reporter,
-            call_slots: tokio::sync::Semaphore::new(cores),
+            call_slots: tokio::sync::Semaphore::new(cores()),
             secret,
         }
     }
@@ -154,8 +153,10 @@ impl Reconciler {
         );
         let seed = self.seed(&hash);
         let request = snapshot.request(Phase::Sync);
-        let slot = self.call_slots.acquire().await;
-        let _slot = slot.map_err(|_| host_failed("the host is stopping".to_owned()))?;
+        // The plugin's own slot first: who waits for it must not hold one that a neighbour could use.
+        let stopping = |_| host_failed("the host is stopping".to_owned());
+        let _of_plugin = live.call_slots.acquire().await.map_err(stopping)?;
+        let _of_host = self.call_slots.acquire().await.map_err(stopping)?;
         let span = telemetry::call_span(live, &hash);
         let (owned, call_span) = (live.clone(), span.clone());
         // On a thread of its own: a guest may keep it busy up to the deadline. The call is never cancelled.
@@ -171,9 +172,14 @@ impl Reconciler {
 
     /// Writes the status and remembers what was written, so that the next decision waits for it.
     async fn finish(&self, live: &Live, snapshot: &Snapshot, attempt: Attempt) -> Requeue {
-        let Attempt { part, mut written, verdict } = attempt;
+        let Attempt { part, mut written, mut verdict } = attempt;
         let span = tracing::debug_span!(target: TRACE, "report", windlass.status_written = Empty);
-        let reported = self.reporter.report(live, snapshot, part.as_ref(), &verdict).instrument(span.clone()).await;
+        let mut reported = self.reporter.report(live, snapshot, part.as_ref(), &verdict).instrument(span.clone()).await;
+        if let (Some(_), Err(WriteProblem::Rejected { message, .. })) = (&part, &reported) {
+            // What the plugin says of itself does not fit the kind: the host's part must not be lost with it.
+            verdict = Verdict::from(&Problem::StatusRejected(message.clone()));
+            reported = self.reporter.report(live, snapshot, None, &verdict).instrument(span.clone()).await;
+        }
         span.record("windlass.status_written", matches!(reported, Ok(Some(_))));
         let requeue = match reported {
             Ok(status) => {

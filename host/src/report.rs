@@ -6,7 +6,7 @@ use windlass_core::outcome::{Verdict, WriteProblem};
 use windlass_core::snapshot::Snapshot;
 use windlass_core::status;
 
-use crate::apply::{Ack, problem_of, status_request};
+use crate::apply::{problem_of, send, status_request};
 use crate::live::Live;
 use crate::pending::Written;
 
@@ -38,7 +38,7 @@ impl Reporter {
             return Ok(None);
         };
         let request = status_request(&live.parents.resource, parent, next)?;
-        let answer = self.client.request::<Ack>(request).await;
+        let answer = send(&self.client, request).await;
         let code = if answer.is_ok() { 200 } else { 0 };
         tracing::info!(
             target: crate::telemetry::AUDIT,

@@ -93,7 +93,7 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
             failed??;
         }
     }
-    readiness.set(false);
+    readiness.stopping();
     tracing::info!("stopping: running reconciles may end");
     if tokio::time::timeout(GRACE, tasks.wait()).await.is_err() {
         tracing::warn!("stopped in the middle of reconciles; the next start takes them up");
@@ -115,7 +115,9 @@ async fn work_on_plugins(plugins: Arc<Plugins>, queue: PluginQueue, readiness: R
         };
         let (requeue, resync) = plugins.reconcile(&job.key).await;
         queue.done(&job, requeue, resync);
-        readiness.set(plugins.all_tried());
+        if plugins.all_tried() {
+            readiness.ready();
+        }
     }
 }
 
@@ -144,7 +146,7 @@ async fn wait_until_ready(own: Arc<Watch>, plugins: Arc<Plugins>, readiness: Rea
         match synced {
             Ok(()) => {
                 if plugins.all_tried() {
-                    readiness.set(true);
+                    readiness.ready();
                 }
                 return;
             }

@@ -15,9 +15,14 @@ use tokio_util::sync::CancellationToken;
 pub struct Readiness(Arc<AtomicBool>);
 
 impl Readiness {
-    /// Says whether the host is ready.
-    pub fn set(&self, ready: bool) {
-        self.0.store(ready, Ordering::Relaxed);
+    /// The host is ready from now on: a Plugin that comes later makes it no less so.
+    pub fn ready(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// The host is stopping.
+    pub fn stopping(&self) {
+        self.0.store(false, Ordering::Relaxed);
     }
 
     fn get(&self) -> bool {

@@ -1,6 +1,8 @@
 //! The shape of the code, as ARCHITECTURE.md draws it, held by a test: Cargo forbids the edges between crates, this the
 //! edges between modules.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "a test ends by panicking")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

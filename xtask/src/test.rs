@@ -24,6 +24,6 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         .args(["--manifest-path", "plugins/Cargo.toml"])
         .args(filter)
         .current_dir(&root)
-        .env("CARGO_TARGET_DIR", root.join("target/guests-build")))?;
+        .env("CARGO_TARGET_DIR", root.join("target/plugins-native")))?;
     run(cargo().args(["test", "--workspace", "--no-fail-fast"]).args(filter).current_dir(&root))
 }

@@ -21,10 +21,10 @@ pub fn object(value: &Value) -> Arc<Object> {
 }
 
 pub fn parent() -> Arc<Object> {
-    parent_with(json!({}))
+    parent_with(&json!({}))
 }
 
-pub fn parent_with(status: Value) -> Arc<Object> {
+pub fn parent_with(status: &Value) -> Arc<Object> {
     object(&json!({
         "apiVersion": "my-operator.dev/v1", "kind": "Echo",
         "metadata": {"name": "hello", "namespace": "default", "uid": PARENT_UID, "resourceVersion": "5", "generation": 3},

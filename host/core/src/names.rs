@@ -121,6 +121,8 @@ pub mod parent_reason {
     pub const FIELD_CONFLICT: &str = "FieldConflict";
     /// The API server refused a child.
     pub const CHILD_REJECTED: &str = "ChildRejected";
+    /// The API server refused what the plugin says in the status.
+    pub const STATUS_REJECTED: &str = "StatusRejected";
     /// The API server could not be asked, or asked to come back later.
     pub const API_ERROR: &str = "APIError";
     /// Children are still being deleted, and take the place of new ones.

@@ -20,6 +20,8 @@ pub enum Problem {
     Writes(Vec<(ChildId, WriteProblem)>),
     /// Wanted children that are still being deleted.
     Terminating(Vec<ChildId>),
+    /// The API server refused the plugin's part of the status.
+    StatusRejected(String),
 }
 
 /// Why one write did not succeed.
@@ -108,6 +110,11 @@ impl From<&Problem> for Verdict {
                 (reason, format!("The plugin's answer was refused, nothing was written: {refusal}"), BACKOFF)
             }
             Problem::Writes(writes) => of_writes(writes),
+            Problem::StatusRejected(message) => (
+                reason::STATUS_REJECTED,
+                format!("All children were applied, but the API server refused the plugin's status: {message}"),
+                BACKOFF,
+            ),
             Problem::Terminating(children) => (
                 reason::CHILDREN_TERMINATING,
                 format!("Waiting for the deletion of {}", list(children)),

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Request;
+use kube::Client;
 use kube::core::Status;
 use serde::Deserialize;
 use windlass_core::ids::Gvk;
@@ -41,6 +43,21 @@ impl Ack {
         } else {
             Written::Gone { child: delete.child, uid: delete.uid }
         }
+    }
+}
+
+/// Longest wait for the answer to a write: longer than the API server's own 60 s, so that only a dead connection meets
+/// it, and a worker is never held for good.
+const TIMEOUT: Duration = Duration::from_secs(65);
+
+/// Sends a write and reads the metadata of what was written.
+///
+/// # Errors
+/// The API server's refusal, or the lack of an answer.
+pub async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<Ack, kube::Error> {
+    match tokio::time::timeout(TIMEOUT, client.request::<Ack>(request)).await {
+        Ok(answer) => answer,
+        Err(elapsed) => Err(kube::Error::Service(Box::new(elapsed))),
     }
 }
 

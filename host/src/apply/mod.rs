@@ -17,7 +17,7 @@ use windlass_core::plan::{ChildId, Delete, Migration, Plan, Write};
 
 use crate::live::Live;
 use crate::pending::Written;
-pub use answer::{Ack, problem_of};
+pub use answer::{problem_of, send};
 pub use request::status as status_request;
 
 /// Writes of one parent that are under way at once: enough to hide the round trip, few enough that one parent with a
@@ -144,7 +144,7 @@ impl Applier {
         verb: &'static str,
         child: &ChildId,
         request: Request<Vec<u8>>,
-    ) -> Result<Ack, kube::Error> {
+    ) -> Result<answer::Ack, kube::Error> {
         let span = tracing::debug_span!(
             target: crate::telemetry::TRACE,
             "write",
@@ -154,7 +154,7 @@ impl Applier {
             k8s.object.name = &*child.key.name,
             http.response.status_code = tracing::field::Empty,
         );
-        let result = self.client.request::<Ack>(request).instrument(span.clone()).await;
+        let result = send(&self.client, request).instrument(span.clone()).await;
         let code = answer::status_code(&result);
         span.record("http.response.status_code", code);
         // The audit line: one for each write that was tried.

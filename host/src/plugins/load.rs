@@ -15,7 +15,7 @@ use windlass_core::outcome::Requeue;
 use super::{Plugins, crd, grants};
 use crate::api::{Plugin, positive};
 use crate::delivery::{self, Delivered};
-use crate::live::Live;
+use crate::live::{Live, call_slots_of_one_plugin};
 use crate::watch::{Health, Watch};
 
 /// How long filling the caches of a plugin's kinds may take before the Plugin says so.
@@ -162,6 +162,7 @@ async fn prepare(
         limits,
         resync,
         concurrency: usize::try_from(plugin.spec.concurrency).unwrap_or(1).max(1),
+        call_slots: call_slots_of_one_plugin(),
         component,
     })
 }

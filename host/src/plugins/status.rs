@@ -9,7 +9,7 @@ use windlass_core::object::Object;
 use windlass_core::status::observed;
 
 use super::load::{Findings, Problem, Step};
-use crate::apply::{Ack, status_request};
+use crate::apply::{send, status_request};
 use crate::live::Live;
 
 /// Brings the status to what the last attempt and the live logic say.
@@ -26,7 +26,7 @@ pub(super) async fn write(
         return Ok(());
     }
     let request = status_request(resource, object, next).map_err(|problem| anyhow::anyhow!("{problem:?}"))?;
-    match client.request::<Ack>(request).await {
+    match send(client, request).await {
         Ok(_) => Ok(()),
         // Gone, or another one of the same name: its own event follows.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),

@@ -60,9 +60,9 @@ fn the_order_of_keys_and_the_spelling_of_the_namespace_never_matter() {
 
 #[test]
 fn r10_children_come_in_install_order_and_within_a_kind_in_the_answers() {
-    let named = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
+    let child = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
     let answer =
-        [named("Pod", "z"), named("Pod", "a"), named("Service", "s"), named("ConfigMap", "c"), named("Pod", "m")];
+        [child("Pod", "z"), child("Pod", "a"), child("Service", "s"), child("ConfigMap", "c"), child("Pod", "m")];
     let desired = validate(&answer).expect("valid");
     let names: Vec<_> = desired.children.iter().map(|child| &*child.key.name).collect();
     assert_eq!(names, ["c", "s", "z", "a", "m"]);

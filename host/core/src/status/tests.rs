@@ -32,7 +32,7 @@ fn failed() -> Verdict {
 
 /// The status after this verdict, as it would be stored.
 fn after(before: &Json, own: Option<&Json>, verdict: &Verdict) -> Option<Json> {
-    next(&parent_with(before.clone()), own.map(part).as_ref(), verdict, ALL, now()).map(|map| to_json(&map))
+    next(&parent_with(before), own.map(part).as_ref(), verdict, ALL, now()).map(|map| to_json(&map))
 }
 
 fn condition_of<'a>(status: &'a Json, kind: &str) -> &'a Json {
@@ -146,7 +146,7 @@ fn r12_the_time_of_a_condition_moves_with_its_status_alone() {
 #[test]
 fn r12_what_the_schema_would_prune_is_not_sent() {
     let shape = StatusShape { subresource: true, observed_generation: false, conditions: false };
-    let parent = parent_with(json!({"a": 1}));
+    let parent = parent_with(&json!({"a": 1}));
     assert_eq!(next(&parent, Some(&part(&json!({"a": 1}))), &applied(), shape, now()), None);
     let none = StatusShape { subresource: false, ..ALL };
     assert_eq!(next(&parent, Some(&part(&json!({"a": 2}))), &applied(), none, now()), None);
