@@ -150,7 +150,7 @@ fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Reque
     };
     let more = match writes.len() - 1 {
         0 => String::new(),
-        more => format!(" (and {more} more children with problems)"),
+        more => format!(" (and {more} more with problems)"),
     };
     match problem {
         WriteProblem::Taken => (
@@ -215,3 +215,6 @@ fn bounded(message: String) -> String {
     let end = message.char_indices().map(|(at, _)| at).take_while(|at| *at <= MAX).last().unwrap_or(0);
     format!("{}…", message.get(..end).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use expect_test::expect;
+
+use super::*;
+use crate::ids::{Gvk, ObjectKey};
+
+fn child(name: &str) -> ChildId {
+    ChildId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), key: ObjectKey::new(Some("default"), name) }
+}
+
+fn writes(problems: &[WriteProblem]) -> Problem {
+    Problem::Writes(
+        problems.iter().enumerate().map(|(at, problem)| (child(&format!("p{at}")), problem.clone())).collect(),
+    )
+}
+
+fn say(problems: &[Problem]) -> String {
+    problems.iter().fold(String::new(), |mut text, problem| {
+        let verdict = Verdict::from(problem);
+        let _ = writeln!(text, "{} ({:?}): {}", verdict.reason, verdict.requeue, verdict.message);
+        text
+    })
+}
+
+#[test]
+fn every_failure_of_a_call_has_a_reason_and_backs_off() {
+    let calls = [
+        CallFailure::Deadline { limit: Duration::from_secs(1) },
+        CallFailure::Memory { limit: 64 },
+        CallFailure::StackOverflow,
+        CallFailure::Trap { message: "unreachable".to_owned() },
+        CallFailure::UnknownImport { name: "wasi:sockets/tcp".to_owned() },
+        CallFailure::Exit,
+        CallFailure::RequestTooLarge { size: 9, limit: 8 },
+        CallFailure::ResponseTooLarge { limit: 8 },
+        CallFailure::Malformed { message: "invalid UTF-8".to_owned() },
+        CallFailure::Host { message: "no memory".to_owned() },
+    ];
+    expect![[r"
+        DeadlineExceeded (Backoff(0ns)): The plugin's call failed: no answer within 1000 ms
+        MemoryLimit (Backoff(0ns)): The plugin's call failed: more than 64 bytes of memory wanted
+        Trapped (Backoff(0ns)): The plugin's call failed: stack overflow
+        Trapped (Backoff(0ns)): The plugin's call failed: trap: unreachable
+        Trapped (Backoff(0ns)): The plugin's call failed: import wasi:sockets/tcp was called, which the host does not serve
+        Trapped (Backoff(0ns)): The plugin's call failed: the plugin called exit
+        LimitExceeded (Backoff(0ns)): The plugin's call failed: the request has 9 bytes, more than the limit of 8
+        LimitExceeded (Backoff(0ns)): The plugin's call failed: the answer has more than the limit of 8 bytes
+        MalformedAnswer (Backoff(0ns)): The plugin's call failed: malformed answer: invalid UTF-8
+        HostError (Backoff(0ns)): The plugin's call failed: the host could not run the call: no memory
+    "]]
+    .assert_eq(&say(&calls.map(Problem::Call)));
+}
+
+#[test]
+fn r13_what_a_plugin_says_decides_when_it_is_asked_again() {
+    expect![[r"
+        InvalidSpec (WhenChanged): replicas: too many
+        Waiting (After(7s)): the database starts
+        PluginFailed (Backoff(0ns)): no idea
+    "]]
+    .assert_eq(&say(&[
+        Problem::Plugin(Failure::Invalid("replicas: too many".to_owned())),
+        Problem::Plugin(Failure::Retry { message: "the database starts".to_owned(), after: 7000 }),
+        Problem::Plugin(Failure::Failed("no idea".to_owned())),
+    ]));
+}
+
+#[test]
+fn the_gravest_write_speaks_for_all_and_says_what_to_do() {
+    let rejected = WriteProblem::Rejected { code: 422, message: "spec.x: Invalid value".to_owned() };
+    let busy = WriteProblem::Unavailable {
+        message: "too many requests".to_owned(),
+        retry_after: Some(Duration::from_secs(5)),
+    };
+    let owned = WriteProblem::FieldConflict { conflicts: vec![".spec.image (conflict with \"helm\")".to_owned()] };
+    expect![[r#"
+        Conflict (Backoff(0ns)): Pod default/p1 exists already and is not a child of this object; it was left alone. Delete or rename it (and 1 more with problems)
+        FieldConflict (Backoff(0ns)): Nothing of Pod default/p0 was written, because others own fields of it: .spec.image (conflict with "helm"). Annotate the child with windlass.dev/take-over=true in the plugin's answer to take them over
+        ChildRejected (Backoff(0ns)): The API server refused Pod default/p1 (422): spec.x: Invalid value (and 2 more with problems)
+        APIError (Backoff(5s)): Pod default/p0 could not be written: too many requests
+        APIError (After(1s)): Pod default/p0 changed while it was written; trying again
+    "#]]
+    .assert_eq(&say(&[
+        writes(&[rejected.clone(), WriteProblem::Taken]),
+        writes(&[owned]),
+        writes(&[busy.clone(), rejected, WriteProblem::Outdated]),
+        writes(&[busy]),
+        writes(&[WriteProblem::Outdated]),
+    ]));
+}
+
+#[test]
+fn a_message_is_bounded_at_a_whole_character() {
+    let verdict = Verdict::from(&Problem::Plugin(Failure::Failed("é".repeat(2000))));
+    assert!(verdict.message.len() < 1100 && verdict.message.ends_with('…'));
+}
