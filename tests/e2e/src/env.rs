@@ -1,5 +1,6 @@
 //! One control plane with Windlass installed on it.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -89,7 +90,7 @@ impl Env {
         // Kept between hosts of one environment, as a volume of the Pod would be.
         options.cache_dir.get_or_insert_with(|| self.cluster.dir().join("windlass-cache"));
         let number = self.hosts.fetch_add(1, Ordering::Relaxed);
-        Host::spawn(kubeconfig, self.cluster.dir().join(format!("windlass-{number}.log")), &options)
+        Host::spawn(kubeconfig, self.host_log(number), &options)
     }
 
     /// Runs `windlass` as the administrator and gives back what it prints.
@@ -247,6 +248,19 @@ impl Env {
     #[track_caller]
     pub fn host_writes(&self, since: Mark) -> AuditEvents {
         self.host_requests(since).writes()
+    }
+
+    /// The lines with `word` in the logs of all hosts of this environment, at most the last 200.
+    pub fn host_log_about(&self, word: &str) -> String {
+        let logs = (0..self.hosts.load(Ordering::Relaxed)).map(|number| self.host_log(number));
+        let logs: Vec<_> = logs.filter_map(|path| fs::read(path).ok()).collect();
+        let logs = String::from_utf8_lossy(&logs.concat()).into_owned();
+        let lines: Vec<_> = logs.lines().filter(|line| line.contains(word)).collect();
+        lines[lines.len().saturating_sub(200)..].join("\n")
+    }
+
+    fn host_log(&self, number: usize) -> PathBuf {
+        self.cluster.dir().join(format!("windlass-{number}.log"))
     }
 
     /// [`wait`], for those who have an environment at hand.

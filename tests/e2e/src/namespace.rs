@@ -109,6 +109,15 @@ impl<'a> Namespace<'a> {
     }
 }
 
+impl Drop for Namespace<'_> {
+    fn drop(&mut self) {
+        // The host that tests share lives on, so it is here that its log can be seen.
+        if std::thread::panicking() {
+            eprintln!("what hosts said of {}:\n{}", self.name, self.env.host_log_about(&self.name));
+        }
+    }
+}
+
 /// Whether an Echo's status says of its newest generation that all is there and Ready.
 pub fn is_settled(echo: &Value) -> bool {
     let generation = &echo["metadata"]["generation"];

@@ -1,27 +1,187 @@
-//! What an Echo's life shows: created, scaled, changed, deleted.
+//! What an Echo's life looks like to its user: created, scaled, changed, deleted.
 
-use windlass_e2e::{condition, shared, text};
+use windlass_e2e::{Namespace, SOON, condition, is_settled, shared, text, wait};
+
+/// The `operation` of each managedFields entry that the host has on a Pod.
+fn operations(pod: &serde_json::Value) -> Vec<String> {
+    let entries = pod["metadata"]["managedFields"].as_array().expect("managedFields");
+    entries.iter().filter(|entry| entry["manager"] == "windlass").map(|entry| text(entry, "/operation")).collect()
+}
+
+fn uids(ns: &Namespace) -> Vec<(String, String)> {
+    let mut uids: Vec<_> =
+        ns.pods().iter().map(|pod| (text(pod, "/metadata/name"), text(pod, "/metadata/uid"))).collect();
+    uids.sort();
+    uids
+}
 
 #[test]
 fn three_pods_appear_with_owner_and_labels_and_the_status_says_so() {
     let ns = shared().env.namespace("create");
     ns.echo("web", 3, "nginx:1");
     let echo = ns.wait_settled("web");
+
     assert_eq!(ns.pod_names(), ["web-0", "web-1", "web-2"]);
     let uid = text(&echo, "/metadata/uid");
     for pod in ns.pods() {
         let owners = pod["metadata"]["ownerReferences"].as_array().expect("owners");
         assert_eq!(owners.len(), 1, "{pod:#}");
-        assert_eq!(text(&owners[0], "/uid"), uid);
-        assert_eq!((text(&owners[0], "/kind"), text(&owners[0], "/name")), ("Echo".to_owned(), "web".to_owned()));
-        assert_eq!((&owners[0]["controller"], &owners[0]["blockOwnerDeletion"]), (&true.into(), &true.into()));
+        let owner = &owners[0];
+        assert_eq!((&owner["kind"], &owner["name"], &owner["uid"]), (&"Echo".into(), &"web".into(), &uid[..].into()));
+        assert_eq!((&owner["controller"], &owner["blockOwnerDeletion"]), (&true.into(), &true.into()));
         let labels = &pod["metadata"]["labels"];
         assert_eq!(
-            (&labels["windlass.dev/plugin"], &labels["windlass.dev/parent-uid"]),
-            (&"echo".into(), &uid.clone().into())
+            (&labels["windlass.dev/plugin"], &labels["windlass.dev/parent-uid"], &labels["app"]),
+            (&"echo".into(), &uid[..].into(), &"web".into())
         );
-        assert_eq!((&labels["app"], &labels["owner"]), (&"web".into(), &uid.clone().into()));
         assert_eq!(pod["spec"]["containers"][0]["image"], "nginx:1");
     }
+    assert_eq!((&echo["status"]["currentReplicas"], &echo["status"]["isReady"]), (&3.into(), &true.into()));
     assert_eq!(condition(&echo, "Ready").observed_generation, Some(1));
+    assert!(condition(&echo, "Stalled").status != "True" && condition(&echo, "Reconciling").status != "True");
+}
+
+#[test]
+fn scaling_up_adds_pods_and_leaves_the_others_alone() {
+    let ns = shared().env.namespace("scale-up");
+    ns.echo("web", 1, "nginx:1");
+    ns.wait_settled("web");
+    let before = ns.pod("web-0");
+    let mark = ns.env().mark();
+    ns.echo("web", 4, "nginx:1");
+    ns.wait_settled("web");
+
+    assert_eq!(ns.pod_names(), ["web-0", "web-1", "web-2", "web-3"]);
+    assert_eq!(text(&ns.pod("web-0"), "/metadata/uid"), text(&before, "/metadata/uid"));
+    let writes = ns.env().host_writes(mark).namespace(ns.name()).resource("pods");
+    assert_eq!(writes.len(), 3, "{writes:#?}");
+    assert!(writes.iter().all(|write| write.verb == "create"), "{writes:#?}");
+}
+
+#[test]
+fn r08_scaling_down_deletes_the_highest_and_nothing_else() {
+    let ns = shared().env.namespace("scale-down");
+    ns.echo("web", 5, "nginx:1");
+    ns.wait_settled("web");
+    let before = uids(&ns);
+    let mark = ns.env().mark();
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+
+    ns.wait_pods(&["web-0", "web-1"]);
+    assert_eq!(uids(&ns), before[..2], "those that stay are the same");
+    let writes = ns.env().host_writes(mark).namespace(ns.name()).resource("pods");
+    let mut deleted: Vec<_> = writes.iter().map(|write| (write.verb.as_str(), write.name.as_str())).collect();
+    deleted.sort_unstable();
+    assert_eq!(deleted, [("delete", "web-2"), ("delete", "web-3"), ("delete", "web-4")]);
+}
+
+#[test]
+fn scaling_to_zero_and_back_works() {
+    let ns = shared().env.namespace("zero");
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+    ns.echo("web", 0, "nginx:1");
+    ns.wait_settled("web");
+    ns.wait_pods(&[]);
+    ns.echo("web", 1, "nginx:1");
+    ns.wait_settled("web");
+    ns.wait_pods(&["web-0"]);
+}
+
+#[test]
+fn r06_a_new_image_reaches_the_same_pods_and_the_posts_fields_become_applied_ones() {
+    let ns = shared().env.namespace("image");
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+    let before = uids(&ns);
+    assert_eq!(operations(&ns.pod("web-0")), ["Update"], "a child is created by POST");
+
+    let mark = ns.env().mark();
+    ns.echo("web", 2, "nginx:2");
+    ns.wait_settled("web");
+    assert_eq!(uids(&ns), before, "changed in place");
+    for pod in ns.pods() {
+        assert_eq!(pod["spec"]["containers"][0]["image"], "nginx:2");
+        assert_eq!(operations(&pod), ["Apply"], "{pod:#}");
+    }
+    let first = ns.env().host_writes(mark).namespace(ns.name()).name("web-0");
+    assert_eq!(first.len(), 2, "one patch of managedFields, one apply: {first:#?}");
+
+    let mark = ns.env().mark();
+    ns.echo("web", 2, "nginx:3");
+    ns.wait_settled("web");
+    let second = ns.env().host_writes(mark).namespace(ns.name()).name("web-0");
+    assert_eq!(second.len(), 1, "from then on one apply: {second:#?}");
+    assert_eq!(
+        (second[0].verb.as_str(), second[0].query("fieldManager"), second[0].query("force")),
+        ("patch", Some("windlass"), None)
+    );
+}
+
+#[test]
+fn r01_a_pod_deleted_by_hand_comes_back() {
+    let ns = shared().env.namespace("deleted-by-hand");
+    ns.echo("web", 3, "nginx:1");
+    ns.wait_settled("web");
+    let before = uids(&ns);
+    ns.kubectl(&["delete", "pod", "web-1", "--wait=true"]);
+    ns.wait_pods(&["web-0", "web-1", "web-2"]);
+    ns.wait_settled("web");
+    let after = uids(&ns);
+    assert_eq!((&after[0], &after[2]), (&before[0], &before[2]), "the others are the same");
+    assert_ne!(after[1], before[1], "a new one of the same name");
+}
+
+#[test]
+fn r15_pods_of_a_deleted_echo_are_the_garbage_collectors() {
+    for cascade in ["background", "foreground"] {
+        let ns = shared().env.namespace(&format!("delete-{cascade}"));
+        ns.echo("web", 3, "nginx:1");
+        ns.wait_settled("web");
+        let mark = ns.env().mark();
+        ns.kubectl(&["delete", "echo", "web", &format!("--cascade={cascade}"), "--wait=true"]);
+        ns.wait_pods(&[]);
+        let asked = ns.env().host_requests(mark).attempted_writes().namespace(ns.name());
+        assert_eq!(asked.to_vec(), [], "the host has no part in it");
+    }
+}
+
+#[test]
+fn an_echo_deleted_and_made_again_under_its_name_gets_pods_of_its_own() {
+    let ns = shared().env.namespace("again");
+    ns.echo("web", 2, "nginx:1");
+    let first = ns.wait_settled("web");
+    ns.kubectl(&["delete", "echo", "web", "--cascade=background", "--wait=true"]);
+    // At once: Pods of the first may still be there, and hold the names for a while.
+    ns.echo("web", 2, "nginx:2");
+    let uid_of = |echo: &serde_json::Value| text(echo, "/metadata/uid");
+    let second = ns.wait_echo("web", |echo| is_settled(echo) && uid_of(echo) != uid_of(&first));
+    for pod in ns.pods() {
+        assert_eq!(text(&pod, "/metadata/ownerReferences/0/uid"), uid_of(&second));
+        assert_eq!(pod["spec"]["containers"][0]["image"], "nginx:2");
+    }
+}
+
+#[test]
+fn two_hundred_echoes_at_once_are_all_served_and_all_deleted() {
+    const ECHOES: usize = 200;
+    let ns = shared().env.namespace("many");
+    let mark = ns.env().mark();
+    let manifests: Vec<_> =
+        (0..ECHOES).map(|at| ns.echo_manifest(&format!("echo-{at}"), 2, "nginx:1").to_string()).collect();
+    ns.env().apply(&manifests.join("\n---\n"));
+    wait("200 settled Echoes", SOON * 2, || {
+        let echoes = ns.env().list("echoes", ns.name());
+        (echoes.len() == ECHOES && echoes.iter().all(is_settled)).then_some(())
+    });
+    assert_eq!(ns.pods().len(), 2 * ECHOES);
+    let asked = ns.env().host_requests(mark).attempted_writes().namespace(ns.name()).resource("pods");
+    assert_eq!(asked.len(), 2 * ECHOES, "each Pod is written once, and nothing is tried in vain");
+
+    let mark = ns.env().mark();
+    ns.kubectl(&["delete", "--all", "echoes", "--wait=true"]);
+    wait("no Pods", SOON * 2, || ns.env().list("pods", ns.name()).is_empty().then_some(()));
+    let asked = ns.env().host_requests(mark).attempted_writes().namespace(ns.name());
+    assert_eq!(asked.to_vec(), [], "the garbage collector deletes them");
 }

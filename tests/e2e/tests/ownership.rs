@@ -1,0 +1,165 @@
+//! What is whose: hand edits, foreign objects, copied labels, other appliers.
+
+use serde_json::Value;
+use windlass_e2e::{AuditEvents, Mark, Namespace, condition, shared, text};
+
+/// An image that a host in these tests never sets.
+const FOREIGN_IMAGE: &str = "foreign:1";
+
+fn image(pod: &Value) -> String {
+    text(pod, "/spec/containers/0/image")
+}
+
+/// A Pod that somebody else made, with these labels and annotations.
+fn foreign_pod(ns: &Namespace, name: &str, labels: &Value, annotations: &Value) {
+    let pod = serde_json::json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": ns.name(), "labels": labels, "annotations": annotations},
+        "spec": {"containers": [{"name": "nginx", "image": FOREIGN_IMAGE}]},
+    });
+    ns.env().apply(&pod.to_string());
+}
+
+/// What the host wrote to one Pod.
+fn writes_to(ns: &Namespace, pod: &str, since: Mark) -> AuditEvents {
+    ns.env().host_writes(since).namespace(ns.name()).resource("pods").name(pod)
+}
+
+#[test]
+fn r06_a_pod_edited_by_hand_is_put_back_by_one_forced_apply() {
+    let ns = shared().env.namespace("hand-edit");
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+    for _ in 0..2 {
+        let mark = ns.env().mark();
+        ns.kubectl(&["set", "image", "pod/web-0", "nginx=edited:1"]);
+        ns.env().wait_object("pods", ns.name(), "web-0", |pod| image(pod) == "nginx:1");
+        // The next change of the Echo shows that the one before is done with.
+        let replicas = ns.pods().len() + 1;
+        ns.echo("web", u32::try_from(replicas).expect("few"), "nginx:1");
+        ns.wait_settled("web");
+
+        let writes = writes_to(&ns, "web-0", mark);
+        let forced = writes.clone().filter(|write| write.query("force") == Some("true"));
+        assert_eq!(forced.len(), 1, "{writes:#?}");
+        let others = writes.filter(|write| write.query("force") != Some("true"));
+        assert!(others.len() <= 1, "beside it at most the migration of managedFields: {others:#?}");
+        assert!(writes_to(&ns, "web-1", mark).is_empty());
+    }
+}
+
+#[test]
+fn r06_a_label_removed_by_hand_comes_back_and_a_label_added_by_hand_stays() {
+    let ns = shared().env.namespace("labels");
+    ns.echo("web", 1, "nginx:1");
+    ns.wait_settled("web");
+    ns.kubectl(&["label", "pod", "web-0", "app-", "team=blue"]);
+    let pod = ns.env().wait_object("pods", ns.name(), "web-0", |pod| text(pod, "/metadata/labels/app") == "web");
+    assert_eq!(text(&pod, "/metadata/labels/team"), "blue", "nobody's business");
+}
+
+#[test]
+fn r07_what_others_add_to_a_pod_costs_no_write() {
+    let ns = shared().env.namespace("others-add");
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+    let mark = ns.env().mark();
+    ns.kubectl(&["label", "pod", "web-0", "team=blue"]);
+    ns.kubectl(&["annotate", "pod", "web-0", "note=read me"]);
+    // A Pod more is decided after both events.
+    ns.echo("web", 3, "nginx:1");
+    ns.wait_settled("web");
+    assert_eq!(writes_to(&ns, "web-0", mark).to_vec(), []);
+}
+
+#[test]
+fn r05_a_foreign_pod_with_a_childs_name_is_never_touched() {
+    let ns = shared().env.namespace("foreign");
+    let mark = ns.env().mark();
+    foreign_pod(&ns, "web-1", &Value::Null, &Value::Null);
+    let before = ns.pod("web-1");
+    ns.echo("web", 3, "nginx:1");
+    let echo = ns.wait_not_ready("web", "Conflict");
+    let ready = condition(&echo, "Ready");
+    assert!(ready.message.contains("web-1"), "{ready:?}");
+    assert!(echo["status"]["observedGeneration"].is_null(), "nothing is claimed: {echo:#}");
+
+    // Two more tries of the host, and a change of the Echo.
+    ns.echo("web", 4, "nginx:2");
+    ns.env().wait("tries to create web-1", windlass_e2e::SOON, || {
+        let tries =
+            ns.env().host_requests(mark).namespace(ns.name()).resource("pods").filter(|event| event.code == 409);
+        (tries.len() >= 3).then_some(())
+    });
+    let after = ns.pod("web-1");
+    assert_eq!((&after["metadata"]["uid"], &after["spec"]), (&before["metadata"]["uid"], &before["spec"]));
+    let labels = after["metadata"]["labels"].to_string();
+    assert!(!labels.contains("windlass.dev"), "{labels}");
+    assert!(after["metadata"]["ownerReferences"].is_null());
+    assert_eq!(writes_to(&ns, "web-1", mark).to_vec(), []);
+
+    ns.kubectl(&["delete", "pod", "web-1", "--wait=true"]);
+    ns.wait_settled("web");
+    assert_eq!(ns.pod_names(), ["web-0", "web-1", "web-2", "web-3"]);
+    assert_eq!(image(&ns.pod("web-1")), "nginx:2");
+}
+
+#[test]
+fn r04_labels_and_annotations_copied_onto_a_foreign_pod_make_it_nobodys_child() {
+    let ns = shared().env.namespace("copied");
+    ns.echo("web", 3, "nginx:1");
+    ns.wait_settled("web");
+    let child = ns.pod("web-0");
+    // As a Service's labels are copied to its EndpointSlices. One has a name that a child may want, one has not.
+    for name in ["copy", "web-3"] {
+        foreign_pod(&ns, name, &child["metadata"]["labels"], &child["metadata"]["annotations"]);
+    }
+    let mark = ns.env().mark();
+    let uids: Vec<_> = ["copy", "web-3"].map(|name| text(&ns.pod(name), "/metadata/uid")).into();
+    ns.echo("web", 1, "nginx:1");
+    let echo = ns.wait_settled("web");
+    assert_eq!(echo["status"]["currentReplicas"], 1, "the plugin is not shown them");
+    ns.wait_pods(&["copy", "web-0", "web-3"]);
+
+    ns.echo("web", 4, "nginx:1");
+    let echo = ns.wait_not_ready("web", "Conflict");
+    assert!(condition(&echo, "Ready").message.contains("web-3"), "{echo:#}");
+    for (name, uid) in ["copy", "web-3"].iter().zip(uids) {
+        assert_eq!(writes_to(&ns, name, mark).to_vec(), []);
+        let pod = ns.pod(name);
+        assert_eq!((text(&pod, "/metadata/uid"), image(&pod)), (uid, FOREIGN_IMAGE.to_owned()));
+    }
+}
+
+#[test]
+fn r06_a_field_that_another_applier_took_is_left_to_it_and_named() {
+    let ns = shared().env.namespace("applier");
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+    // The first apply, so that what follows needs no migration of managedFields.
+    ns.echo("web", 2, "nginx:2");
+    ns.wait_settled("web");
+    let mark = ns.env().mark();
+    let pod = serde_json::json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": ns.name()},
+        "spec": {"containers": [{"name": "nginx", "image": FOREIGN_IMAGE}]},
+    });
+    let apply = ["apply", "--server-side", "--field-manager=other", "--force-conflicts", "-f", "-"];
+    ns.env().cluster().kubectl_with_input(&apply, &pod.to_string()).expect("applied");
+
+    let echo = ns.wait_not_ready("web", "FieldConflict");
+    let ready = condition(&echo, "Ready");
+    for word in ["web-0", "image", "other"] {
+        assert!(ready.message.contains(word), "{word}: {ready:?}");
+    }
+    assert_eq!(image(&ns.pod("web-0")), FOREIGN_IMAGE);
+    assert_eq!(writes_to(&ns, "web-0", mark).to_vec(), []);
+
+    // The user gives in; now both want the same.
+    ns.echo("web", 2, FOREIGN_IMAGE);
+    ns.wait_settled("web");
+    assert_eq!(
+        (image(&ns.pod("web-0")), image(&ns.pod("web-1"))),
+        (FOREIGN_IMAGE.to_owned(), FOREIGN_IMAGE.to_owned())
+    );
+}
