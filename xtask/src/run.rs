@@ -11,9 +11,19 @@ pub fn root() -> anyhow::Result<PathBuf> {
     Ok(here.parent().context("xtask has no parent folder")?.to_owned())
 }
 
-/// The cargo that runs us.
+/// The cargo that runs us, as if it were called from a shell.
+///
+/// `cargo run` tells its program about xtask in variables, and build scripts such as ring's are run again when these
+/// change: half a minute of building whenever `cargo xtask` and plain `cargo` take turns.
 pub fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
 }
 
 /// Runs a program to its end.

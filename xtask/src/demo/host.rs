@@ -18,6 +18,7 @@ const GRACE: Duration = Duration::from_secs(25);
 /// A running `windlass run`.
 pub(super) struct Host {
     child: Child,
+    watchdog: Child,
     health: SocketAddr,
     log: PathBuf,
 }
@@ -40,7 +41,8 @@ impl Host {
             .stderr(file)
             .spawn()
             .with_context(|| format!("{} does not start", windlass.display()))?;
-        Ok(Self { child, health, log })
+        let watchdog = watchdog(child.id())?;
+        Ok(Self { child, watchdog, health, log })
     }
 
     /// Its process id.
@@ -89,10 +91,21 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
+        // First: it must not kill what may have got the host's id by then.
+        let _ = self.watchdog.kill();
+        let _ = self.watchdog.wait();
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             // Nothing more can be done about a process that cannot be killed.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
     }
+}
+
+/// Kills the host when this process is gone without having ended it: its standard input ends then.
+fn watchdog(id: u32) -> anyhow::Result<Child> {
+    let mut command = Command::new("sh");
+    command.args(["-c", "read -r _; kill -9 \"$1\"", "sh", &id.to_string()]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    command.spawn().context("sh does not start")
 }

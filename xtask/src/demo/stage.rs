@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
+const PLAIN: &str = "";
 const BOLD: &str = "1";
 const DIM: &str = "2";
 const RED: &str = "31";
@@ -32,8 +33,8 @@ impl Stage {
     pub(super) fn step(&self, title: &str) {
         let number = self.steps.get();
         self.steps.set(number + 1);
-        self.line("");
-        self.line(&self.paint(BOLD, &format!("── {number}. {title}")));
+        say("");
+        say(&self.paint(BOLD, &format!("── {number}. {title}")));
     }
 
     /// The step that runs, for messages.
@@ -43,37 +44,37 @@ impl Stage {
 
     /// Something to know.
     pub(super) fn note(&self, text: &str) {
-        self.line(&self.paint(DIM, &format!("# {text}")));
+        say(&self.paint(DIM, &format!("# {text}")));
     }
 
     /// A command that a user would type.
     pub(super) fn command(&self, line: &str) {
-        self.line(&self.paint(CYAN, &format!("$ {line}")));
+        say(&self.paint(CYAN, &format!("$ {line}")));
     }
 
     /// What a command printed.
     pub(super) fn output(&self, text: &str) {
         for line in text.lines() {
-            self.line(line);
+            say(&self.paint(PLAIN, line));
         }
     }
 
     /// Something that was waited for was seen.
     pub(super) fn seen(&self, what: &str, begun: Instant) {
         let line = format!("✓ {what} ({:.1} s)", begun.elapsed().as_secs_f32());
-        self.line(&self.paint(GREEN, &line));
+        say(&self.paint(GREEN, &line));
     }
 
     /// All is shown.
     pub(super) fn done(&self, text: &str) {
-        self.line("");
-        self.line(&self.paint(GREEN, &format!("✓ {text} ({} s in all)", self.start.elapsed().as_secs())));
+        say("");
+        say(&self.paint(GREEN, &format!("✓ {text} ({} s in all)", self.start.elapsed().as_secs())));
     }
 
     /// A step failed.
     pub(super) fn failed(&self, why: &str, log: &str) {
-        self.line("");
-        self.line(&self.paint(RED, &format!("✗ step {} failed: {why}", self.current())));
+        say("");
+        say(&self.paint(RED, &format!("✗ step {} failed: {why}", self.current())));
         if !log.is_empty() {
             self.note("the host's last log lines:");
             self.output(log);
@@ -93,12 +94,12 @@ impl Stage {
     }
 
     fn paint(&self, code: &str, text: &str) -> String {
-        if self.terminal { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.terminal && !code.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
+}
 
-    fn line(&self, line: &str) {
-        write(&format!("{line}\n"));
-    }
+fn say(line: &str) {
+    write(&format!("{line}\n"));
 }
 
 fn write(text: &str) {
