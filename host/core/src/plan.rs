@@ -176,4 +176,6 @@ fn update(live: &Object, child: &Arc<DesiredChild>) -> Option<Write> {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;
