@@ -1,5 +1,6 @@
 //! The steps. Each waits, bounded, until the API server's state says what the step claims.
 
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -112,8 +113,19 @@ impl<'a> Show<'a> {
         self.stage.step("An operator, shipped as a .wasm in a ConfigMap");
         let arguments = ["push", "target/guests/echo.wasm", "--name", "echo", "--create-rbac"];
         self.stage.command(&format!("windlass {}", arguments.join(" ")));
-        let mut push = std::process::Command::new(&self.built.windlass);
-        let output = push.args(arguments).env("WINDLASS_KUBECONFIG", self.cluster.kubeconfig()).output()?;
+        let mut push = Command::new(&self.built.windlass)
+            .args(arguments)
+            .env("WINDLASS_KUBECONFIG", self.cluster.kubeconfig())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        // It waits for the host by itself; we would not want to wait with it for a host that has ended.
+        if let Err(error) = self.until("windlass push is done", |_| Ok(push.try_wait()?)) {
+            let _ = push.kill();
+            let _ = push.wait();
+            return Err(error);
+        }
+        let output = push.wait_with_output()?;
         self.stage.output(&String::from_utf8_lossy(&output.stdout));
         if !output.status.success() {
             bail!("windlass push: {}", String::from_utf8_lossy(&output.stderr).trim());
