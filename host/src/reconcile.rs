@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tracing::Instrument;
 use tracing::field::Empty;
 use windlass_core::contract::{Answer, Phase, Response};
-use windlass_core::desired::{self, Desired};
+use windlass_core::desired::{self, Desired, DesiredChild};
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
 use windlass_core::outcome::{Problem, Requeue, Verdict, WriteProblem};
@@ -121,7 +121,11 @@ impl Reconciler {
             Ok(desired) => desired,
             Err(problem) => return Attempt { part: None, written: Vec::new(), verdict: Verdict::from(&problem) },
         };
-        let plan = telemetry::planned(|| plan(snapshot, &desired));
+        let plan = telemetry::planned(|| {
+            let mut plan = plan(snapshot, &desired);
+            plan.put_off_creates(|child| is_held_by_predecessor(live, snapshot, child));
+            plan
+        });
         let terminating = being_deleted(&plan);
         let applied = if plan.is_empty() {
             crate::apply::Applied::default()
@@ -206,6 +210,14 @@ impl Reconciler {
         input.extend_from_slice(snapshot.as_bytes());
         *Digest::of(&input).as_bytes()
     }
+}
+
+/// Whether a child's name is held by a child of an earlier parent of this name, which the garbage collector has not
+/// reached yet. Its end is an event (see [`crate::triggers`]).
+fn is_held_by_predecessor(live: &Live, snapshot: &Snapshot, child: &DesiredChild) -> bool {
+    live.child_watch(&child.kind)
+        .and_then(|watch| watch.store.get(&child.key))
+        .is_some_and(|found| found.is_left_by_predecessor_of(&snapshot.parent_ref))
 }
 
 /// Children whose deletion must end before they can be as wanted.

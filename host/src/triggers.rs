@@ -5,7 +5,7 @@ use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::{Object, OwnerKey};
 use windlass_sandbox::registry::Registry;
 
-use crate::live::ParentKey;
+use crate::live::{Live, ParentKey};
 use crate::plugins::{PluginQueue, Plugins};
 use crate::queue::{Queue, Trigger};
 use crate::watch::Change;
@@ -13,7 +13,7 @@ use crate::watch::Change;
 /// Who is told of changes.
 pub struct Triggers {
     /// The live plugins.
-    pub registry: Registry<crate::live::Live>,
+    pub registry: Registry<Live>,
     /// Keys of parents.
     pub parents: Queue<PluginName, ParentKey>,
     /// Keys of Plugins.
@@ -61,7 +61,7 @@ impl Triggers {
         };
         let Some(live) = self.registry.get(&plugin) else { return };
         let parent = match child.owner_key() {
-            Some(OwnerKey::Uid(uid)) => live.parents.store.key_of(&uid),
+            Some(OwnerKey::Uid(uid)) => live.parents.store.key_of(&uid).or_else(|| successor(&live, child)),
             Some(OwnerKey::Retained(parent)) => retained_parent(&parent),
             None => None,
         };
@@ -69,6 +69,14 @@ impl Triggers {
             self.parents.add(&plugin, parent, Trigger::Event);
         }
     }
+}
+
+/// The parent that has the name of a child's parent, which is gone: it may wait for the child to go.
+fn successor(live: &Live, child: &Object) -> Option<ObjectKey> {
+    let (kind, name) = child.controller_kind_and_name()?;
+    let namespaced = ObjectKey::new(child.key.namespace.as_deref(), &name);
+    let keys = [namespaced, ObjectKey::new(None, &name)];
+    keys.into_iter().find(|key| kind == live.parents.id.kind.group_kind() && live.parents.store.get(key).is_some())
 }
 
 /// A new object or a new generation runs now; anything else waits for a backoff.

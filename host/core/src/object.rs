@@ -11,9 +11,10 @@ use serde_json::value::RawValue;
 
 use crate::contract::Observed;
 use crate::digest::Digest;
-use crate::ids::{Gvk, ObjectKey, Uid};
+use crate::ids::{GroupKind, Gvk, ObjectKey, Uid};
 use crate::managed::ManagedFields;
 use crate::names;
+use crate::parent::ParentRef;
 
 /// An object as the caches hold it.
 #[derive(Debug, Clone)]
@@ -115,11 +116,18 @@ struct Metadata<'a> {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct OwnerReference<'a> {
     #[serde(borrow, default)]
     uid: Cow<'a, str>,
     #[serde(default)]
     controller: Option<bool>,
+    #[serde(borrow, default)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow, default)]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
 }
 
 /// Entries of a string map under the host's prefix; the rest is skipped without being kept.
@@ -230,6 +238,23 @@ impl Object {
         self.controller.is_none() && self.marks.get(names::ANNOTATION_RETAINED_FOR) == Some(parent)
     }
 
+    /// Whether this is a child of an earlier object of the parent's kind and name. Two objects of one name cannot exist
+    /// at once, so that one is gone, and the garbage collector will delete this.
+    pub fn is_left_by_predecessor_of(&self, parent: &ParentRef) -> bool {
+        self.controller.as_ref().is_some_and(|controller| *controller != parent.uid)
+            && self.marks.get(names::LABEL_PLUGIN) == Some(parent.plugin.as_str())
+            && self.controller_kind_and_name() == Some((parent.kind.group_kind(), parent.key.name.to_string()))
+    }
+
+    /// The kind and name in the controller ownerReference: for what looks beyond the uid, seldom enough to be read anew.
+    pub fn controller_kind_and_name(&self) -> Option<(GroupKind, String)> {
+        let header: Header<'_> = serde_json::from_slice(&self.json).ok()?;
+        let references = header.metadata.owner_references?;
+        let controller = references.iter().find(|reference| reference.controller == Some(true))?;
+        let kind = Gvk::from_api_version(&controller.api_version, &controller.kind);
+        Some((kind.group_kind(), controller.name.to_string()))
+    }
+
     /// The object's top-level field, unparsed.
     pub fn field(&self, name: &str) -> Option<&RawValue> {
         let text = std::str::from_utf8(&self.json).ok()?;
@@ -332,6 +357,29 @@ mod tests {
         assert!(!with(label, "[]").is_owned_by(&parent), "a copied label alone");
         assert!(!with(label, r#"[{"uid":"p"}]"#).is_owned_by(&parent), "a reference that is not the controller's");
         assert!(!with(label, owner).is_owned_by(&Uid::from("q")));
+    }
+
+    #[test]
+    fn r05_a_child_of_an_earlier_parent_of_the_same_name_is_on_its_way_out() {
+        let parent = ParentRef {
+            plugin: "echo".parse().expect("a name"),
+            kind: Arc::new(Gvk::from_api_version("my-operator.dev/v1", "Echo")),
+            key: ObjectKey::new(Some("n"), "web"),
+            uid: Uid::from("new"),
+        };
+        let with = |plugin: &str, group: &str, name: &str, uid: &str| {
+            read(&format!(
+                r#"{{"metadata":{{"name":"web-0","namespace":"n","uid":"u","resourceVersion":"7",
+                "labels":{{"windlass.dev/plugin":"{plugin}"}},"ownerReferences":[{{"apiVersion":"{group}/v1beta1",
+                "kind":"Echo","name":"{name}","uid":"{uid}","controller":true}}]}}}}"#
+            ))
+            .is_left_by_predecessor_of(&parent)
+        };
+        assert!(with("echo", "my-operator.dev", "web", "old"));
+        assert!(!with("echo", "my-operator.dev", "web", "new"), "its own");
+        assert!(!with("echo", "my-operator.dev", "other", "old"), "another parent's, who may be alive");
+        assert!(!with("echo", "other.dev", "web", "old"), "another kind's");
+        assert!(!with("other", "my-operator.dev", "web", "old"), "another plugin's");
     }
 
     #[test]

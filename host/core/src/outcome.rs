@@ -1,5 +1,6 @@
 //! Every way a reconcile can end → what the conditions say, and when the parent is looked at again.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use crate::contract::{CallFailure, Failure};
@@ -144,7 +145,8 @@ fn call_reason(failure: &CallFailure) -> &'static str {
 /// The gravest problem speaks for all: what a person must settle first, then what the API server refuses, then what
 /// passes by itself.
 fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Requeue) {
-    let gravest = writes.iter().max_by_key(|(_, problem)| gravity(problem));
+    // Of equals always the same: writes end in any order, and another message would be another write of the status.
+    let gravest = writes.iter().min_by_key(|(child, problem)| (Reverse(gravity(problem)), child.to_string()));
     let Some((child, problem)) = gravest else {
         return (reason::API_ERROR, "A write failed".to_owned(), BACKOFF);
     };

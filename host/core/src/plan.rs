@@ -80,6 +80,18 @@ impl Plan {
         self.writes.is_empty() && self.prunes.is_empty()
     }
 
+    /// Leaves out the creates whose names are held by what is on its way out: they would be refused.
+    pub fn put_off_creates(&mut self, is_leaving: impl Fn(&DesiredChild) -> bool) {
+        let Self { writes, terminating, .. } = self;
+        writes.retain(|write| match write {
+            Write::Create(child) if is_leaving(child) => {
+                terminating.push(ChildId { kind: child.kind.clone(), key: child.key.clone() });
+                false
+            }
+            _ => true,
+        });
+    }
+
     /// How many creates, updates and deletes it has.
     pub fn counts(&self) -> (usize, usize, usize) {
         let count = |test: fn(&Write) -> bool| self.writes.iter().filter(|write| test(write)).count();

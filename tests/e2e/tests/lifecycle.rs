@@ -153,7 +153,8 @@ fn an_echo_deleted_and_made_again_under_its_name_gets_pods_of_its_own() {
     ns.echo("web", 2, "nginx:1");
     let first = ns.wait_settled("web");
     ns.kubectl(&["delete", "echo", "web", "--cascade=background", "--wait=true"]);
-    // At once: Pods of the first may still be there, and hold the names for a while.
+    // At once: Pods of the first are still there, and hold the names until the garbage collector comes by.
+    let mark = ns.env().mark();
     ns.echo("web", 2, "nginx:2");
     let uid_of = |echo: &serde_json::Value| text(echo, "/metadata/uid");
     let second = ns.wait_echo("web", |echo| is_settled(echo) && uid_of(echo) != uid_of(&first));
@@ -161,6 +162,8 @@ fn an_echo_deleted_and_made_again_under_its_name_gets_pods_of_its_own() {
         assert_eq!(text(&pod, "/metadata/ownerReferences/0/uid"), uid_of(&second));
         assert_eq!(pod["spec"]["containers"][0]["image"], "nginx:2");
     }
+    let refused = ns.env().host_requests(mark).namespace(ns.name()).resource("pods").filter(|event| event.code == 409);
+    assert_eq!(refused.to_vec(), [], "it waits for their end, and is told of it");
 }
 
 #[test]
