@@ -1,0 +1,183 @@
+//! The Plugin resource: what it lacks it says, and what it gets takes effect.
+
+use serde_json::{Value, json};
+use windlass_e2e::{Env, SYSTEM_NAMESPACE, condition, guest, text};
+
+/// What `windlass push --create-rbac` would write, by kind.
+fn pushed(env: &Env, kind: &str) -> Value {
+    let echo = guest("echo");
+    let args = ["push", &echo.to_string_lossy(), "--name", "echo", "--create-rbac", "--dry-run", "-o", "json"];
+    let printed = env.windlass(&args);
+    let documents = serde_json::Deserializer::from_str(&printed).into_iter::<Value>();
+    let objects = documents.map(|object| object.expect("JSON")).flat_map(|object| match object {
+        Value::Array(items) => items,
+        mut list if list["kind"] == "List" => match list["items"].take() {
+            Value::Array(items) => items,
+            _ => Vec::new(),
+        },
+        object => vec![object],
+    });
+    let found = objects.into_iter().find(|object| object["kind"] == kind);
+    found.unwrap_or_else(|| panic!("no {kind} in {printed}"))
+}
+
+#[test]
+fn a_plugin_says_what_it_lacks_and_comes_up_step_by_step() {
+    let env = Env::start();
+    let _host = env.start_host();
+    let mut plugin = pushed(&env, "Plugin");
+    plugin["spec"]["installCRD"] = false.into();
+    env.apply(&plugin.to_string());
+    let lacks = |kind: &'static str, reason: &'static str| {
+        env.wait_plugin("echo", move |plugin| {
+            condition(plugin, kind).is_false(reason) && condition(plugin, "Ready").is_false(reason)
+        })
+    };
+
+    let said = lacks("Fetched", "SourceNotFound");
+    assert!(condition(&said, "Fetched").message.contains("windlass-system/echo"), "{said:#}");
+    assert_eq!(condition(&said, "Compiled").status, "Unknown");
+
+    // As a person without `windlass push` does it.
+    let file = format!("--from-file=plugin.wasm={}", guest("echo").display());
+    env.kubectl(&["-n", SYSTEM_NAMESPACE, "create", "configmap", "echo", &file]);
+    let said = lacks("Granted", "ParentKindMissing");
+    assert!(condition(&said, "Fetched").is_true() && condition(&said, "Compiled").is_true(), "{said:#}");
+    assert!(condition(&said, "Granted").message.contains("echoes.my-operator.dev"), "{said:#}");
+
+    env.apply(&env.windlass(&["crd", &guest("echo").to_string_lossy()]));
+    let said = lacks("Granted", "Forbidden");
+    assert!(condition(&said, "Granted").message.contains("Echo"), "{said:#}");
+    assert!(said["status"]["activeDigest"].is_null(), "{said:#}");
+
+    env.apply(&pushed(&env, "ClusterRole").to_string());
+    env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("comes-up");
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+}
+
+#[test]
+fn another_digest_than_the_pinned_one_is_refused_and_the_live_logic_stays() {
+    let env = Env::start();
+    let _host = env.start_host();
+    env.push(&guest("echo"), "echo", &[]);
+    let live = env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("pinned");
+    ns.echo("web", 1, "nginx:1");
+    ns.wait_settled("web");
+
+    let pin = |digest: &str| {
+        let patch = json!({"spec": {"digest": digest}}).to_string();
+        env.kubectl(&["patch", "plugins.windlass.dev", "echo", "--type=merge", "-p", &patch]);
+    };
+    let other = format!("sha256:{}", "0".repeat(64));
+    pin(&other);
+    let refused = env.wait_plugin("echo", |plugin| condition(plugin, "Fetched").is_false("DigestMismatch"));
+    assert!(condition(&refused, "Ready").is_true() && condition(&refused, "Degraded").is_true(), "{refused:#}");
+    assert_eq!(text(&refused, "/status/activeDigest"), live);
+    for digest in [&other, &live] {
+        assert!(condition(&refused, "Fetched").message.contains(digest.as_str()), "{refused:#}");
+    }
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+
+    pin(&live);
+    env.wait_plugin("echo", |plugin| {
+        condition(plugin, "Fetched").is_true() && condition(plugin, "Degraded").status == "False"
+    });
+}
+
+#[test]
+fn a_deleted_plugin_leaves_its_children_and_takes_them_up_again() {
+    let env = Env::start();
+    let host = env.start_host();
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("unplugged");
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+    let before = ns.pods();
+
+    env.kubectl(&["delete", "plugins.windlass.dev", "echo", "--wait=true"]);
+    let mark = env.mark();
+    windlass_e2e::wait("the host to let go", windlass_e2e::SOON, || {
+        host.log().contains("no longer live").then_some(())
+    });
+    ns.echo("web", 3, "nginx:2");
+    ns.kubectl(&["label", "pod", "web-0", "app-"]);
+    assert_eq!(ns.pod_names(), ["web-0", "web-1"]);
+
+    // A Plugin again: what changed meanwhile is done now, and was not done before.
+    assert_eq!(env.host_requests(mark).attempted_writes().to_vec(), []);
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &guest("echo"));
+    ns.wait_settled("web");
+    assert_eq!(ns.pod_names(), ["web-0", "web-1", "web-2"]);
+    for (pod, was) in ns.pods().iter().zip(before) {
+        assert_eq!(pod["metadata"]["uid"], was["metadata"]["uid"], "the same Pods");
+    }
+}
+
+#[test]
+fn a_spec_that_the_plugin_calls_invalid_is_stalled_until_it_changes() {
+    let env = Env::start();
+    let _host = env.start_host();
+    // Somebody else's definition, without the bound that echo's own has: used as it is found.
+    let carried = env.windlass(&["crd", &guest("echo").to_string_lossy()]);
+    let as_json = ["create", "--dry-run=client", "-o", "json", "-f", "-"];
+    let printed = env.cluster().kubectl_with_input(&as_json, &carried).expect("a definition");
+    let mut definition: Value = serde_json::from_str(&printed).expect("JSON");
+    let properties =
+        &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    assert_eq!(properties["replicas"]["maximum"], 1000, "{properties:#}");
+    properties["replicas"]["maximum"] = 5000.into();
+    env.apply(&definition.to_string());
+    let mark = env.mark();
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &guest("echo"));
+    assert_eq!(env.host_requests(mark).attempted_writes().resource("customresourcedefinitions").to_vec(), []);
+
+    let ns = env.namespace("invalid");
+    ns.echo("web", 1, "nginx:1");
+    ns.wait_settled("web");
+    ns.echo("web", 2000, "nginx:1");
+    let echo = ns.wait_not_ready("web", "InvalidSpec");
+    let stalled = condition(&echo, "Stalled");
+    assert!(stalled.is_true() && stalled.message.contains("spec.replicas"), "{echo:#}");
+    assert_eq!(echo["status"]["observedGeneration"], echo["metadata"]["generation"]);
+    assert_eq!(echo["status"]["currentReplicas"], 1, "the plugin's part stays");
+    assert_eq!(ns.pod_names(), ["web-0"]);
+
+    ns.echo("web", 2, "nginx:1");
+    let echo = ns.wait_settled("web");
+    assert_ne!(condition(&echo, "Stalled").status, "True");
+}
+
+#[test]
+fn r06_a_label_that_the_new_logic_drops_goes_from_every_pod() {
+    let env = Env::start();
+    let _host = env.start_host();
+    env.push(&guest("echo-v2"), "echo", &[]);
+    env.wait_live("echo", &guest("echo-v2"));
+    let ns = env.namespace("dropped");
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+    let before = ns.pods();
+    let all = |logic: &'static str| {
+        windlass_e2e::wait("all Pods with that logic's label", windlass_e2e::SOON, || {
+            ns.pods().iter().all(|pod| text(pod, "/metadata/labels/logic") == logic).then_some(())
+        });
+    };
+    all("v2");
+    // First the label is the POST's, then an apply's.
+    for (component, label) in [("echo", ""), ("echo-v2", "v2"), ("echo", "")] {
+        env.push(&guest(component), "echo", &[]);
+        env.wait_live("echo", &guest(component));
+        all(label);
+    }
+    for (pod, was) in ns.pods().iter().zip(before) {
+        assert_eq!(pod["metadata"]["uid"], was["metadata"]["uid"], "changed in place");
+        assert_eq!(text(pod, "/metadata/labels/app"), "web", "what is still wanted stays");
+    }
+}

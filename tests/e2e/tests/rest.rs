@@ -1,0 +1,80 @@
+//! At rest nothing is asked of the API server.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use windlass_e2e::{AuditEvents, Env, Mark, Namespace, SOON, guest, is_settled, text, wait};
+
+const ECHOES: usize = 100;
+/// How long nothing may happen.
+const REST: Duration = Duration::from_mins(1);
+/// The same after a restart, counted from readiness.
+const REST_AFTER_RESTART: Duration = Duration::from_secs(30);
+
+fn wait_all_settled(ns: &Namespace) {
+    wait("all Echoes settled", SOON * 2, || {
+        let echoes = ns.env().list("echoes", ns.name());
+        (echoes.len() == ECHOES && echoes.iter().all(is_settled)).then_some(())
+    });
+}
+
+/// Writes that the host asked for, granted or not.
+fn asked_to_write(env: &Env, since: Mark) -> AuditEvents {
+    env.host_requests(since).attempted_writes()
+}
+
+fn lists(env: &Env, since: Mark) -> AuditEvents {
+    env.host_requests(since).filter(|event| event.verb == "list")
+}
+
+/// The versions of all Echoes and Pods: whoever writes one moves it.
+fn versions(ns: &Namespace) -> Vec<(String, String)> {
+    let objects = ["echoes", "pods"].map(|resource| ns.env().list(resource, ns.name())).concat();
+    let version = |object| (text(object, "/metadata/uid"), text(object, "/metadata/resourceVersion"));
+    let mut versions: Vec<_> = objects.iter().map(version).collect();
+    versions.sort();
+    versions
+}
+
+#[test]
+fn r07_a_hundred_settled_echoes_cost_no_write_and_no_list_also_across_a_restart() {
+    let env = Env::start();
+    let host = env.start_host();
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("rest");
+    let manifests: Vec<_> =
+        (0..ECHOES).map(|at| ns.echo_manifest(&format!("echo-{at}"), 2, "nginx:1").to_string()).collect();
+    env.apply(&manifests.join("\n---\n"));
+    wait_all_settled(&ns);
+    // Some have been through an apply, a drift and a new child, and rest like the others.
+    ns.echo("echo-1", 3, "nginx:2");
+    ns.kubectl(&["set", "image", "pod/echo-2-0", "nginx=edited:1"]);
+    env.wait_object("pods", ns.name(), "echo-2-0", |pod| pod["spec"]["containers"][0]["image"] == "nginx:1");
+    ns.kubectl(&["label", "pod", "echo-3-0", "team=blue"]);
+    wait_all_settled(&ns);
+
+    let before = versions(&ns);
+    let mark = env.mark();
+    // Not a wait for anything: that nothing happens for so long is what is shown.
+    sleep(REST);
+    assert_eq!(asked_to_write(&env, mark).to_vec(), []);
+    assert_eq!(lists(&env, mark).to_vec(), []);
+    assert_eq!(versions(&ns), before);
+
+    assert!(host.terminate().success(), "SIGTERM is a clean end");
+    let restart = env.mark();
+    let host = env.start_host();
+    let ready = env.mark();
+    // As above: nothing may happen, and the host has time enough to reconcile all that it found.
+    sleep(REST_AFTER_RESTART);
+    assert_eq!(asked_to_write(&env, restart).to_vec(), []);
+    assert_eq!(lists(&env, ready).to_vec(), []);
+    assert!(!lists(&env, restart).is_empty(), "the audit log does show lists");
+    assert_eq!(versions(&ns), before);
+
+    // It was at rest, not dead.
+    ns.echo("echo-1", 1, "nginx:2");
+    ns.wait_settled("echo-1");
+    assert!(host.is_running());
+}

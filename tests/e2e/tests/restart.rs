@@ -1,0 +1,78 @@
+//! The host ends and starts at any moment.
+
+use std::collections::BTreeSet;
+
+use windlass_e2e::{Env, SOON, guest, is_settled, text, wait};
+
+#[test]
+fn r01_a_host_killed_in_the_middle_goes_on_where_it_was() {
+    const ECHOES: usize = 50;
+    const REPLICAS: usize = 3;
+    let env = Env::start();
+    let host = env.start_host();
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("killed");
+    let mark = env.mark();
+    let manifests: Vec<_> =
+        (0..ECHOES).map(|at| ns.echo_manifest(&format!("echo-{at}"), 3, "nginx:1").to_string()).collect();
+    let made_by_host = || env.host_writes(mark).resource("pods").filter(|event| event.verb == "create");
+    std::thread::scope(|scope| {
+        scope.spawn(|| env.apply(&manifests.join("\n---\n")));
+        wait("the first Pods", SOON, || (made_by_host().len() >= 20).then_some(()));
+        host.kill();
+    });
+    // Pods alone: nobody but the host makes any here.
+    let made = env.list("pods", ns.name()).len();
+    assert!((20..ECHOES * REPLICAS).contains(&made), "killed too late or too early: {made} Pods");
+
+    // A change and a deletion that no host sees.
+    ns.echo("echo-0", 1, "nginx:1");
+    ns.kubectl(&["delete", "echo", "echo-1", "--wait=true"]);
+
+    let _host = env.start_host();
+    wait("all Echoes settled", SOON * 2, || {
+        let echoes = env.list("echoes", ns.name());
+        (echoes.len() == ECHOES - 1 && echoes.iter().all(is_settled)).then_some(())
+    });
+    let mut wanted: BTreeSet<_> =
+        (2..ECHOES).flat_map(|at| (0..REPLICAS).map(move |index| format!("echo-{at}-{index}"))).collect();
+    wanted.insert("echo-0-0".to_owned());
+    wait("exactly the wanted Pods", SOON, || {
+        let pods = env.list("pods", ns.name());
+        let names: BTreeSet<_> = pods.iter().map(|pod| text(pod, "/metadata/name")).collect();
+        (pods.len() == wanted.len() && names == wanted).then_some(())
+    });
+    let uids: BTreeSet<_> = env.list("echoes", ns.name()).iter().map(|echo| text(echo, "/metadata/uid")).collect();
+    for pod in ns.pods() {
+        assert!(uids.contains(&text(&pod, "/metadata/ownerReferences/0/uid")), "an orphan: {pod:#}");
+    }
+    // What the first host made is not made again by the second.
+    let names: Vec<_> = made_by_host().iter().map(|event| event.name.clone()).collect();
+    assert_eq!(names.len(), names.iter().collect::<BTreeSet<_>>().len(), "made twice: {names:?}");
+}
+
+#[test]
+fn r01_what_happens_while_no_host_runs_is_made_good() {
+    let env = Env::start();
+    let host = env.start_host();
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("away");
+    ns.echo("edited", 2, "nginx:1");
+    ns.echo("deleted", 2, "nginx:1");
+    ns.echo("resting", 2, "nginx:1");
+    for name in ["edited", "deleted", "resting"] {
+        ns.wait_settled(name);
+    }
+    assert!(host.terminate().success());
+
+    ns.kubectl(&["set", "image", "pod/edited-0", "nginx=edited:1"]);
+    ns.kubectl(&["delete", "pod", "deleted-1", "--wait=true"]);
+    let mark = env.mark();
+    let _host = env.start_host();
+    env.wait_object("pods", ns.name(), "edited-0", |pod| pod["spec"]["containers"][0]["image"] == "nginx:1");
+    wait("deleted-1 to come back", SOON, || ns.get("pods", "deleted-1"));
+    let touched: BTreeSet<_> = env.host_writes(mark).resource("pods").iter().map(|event| event.name.clone()).collect();
+    assert_eq!(touched.into_iter().collect::<Vec<_>>(), ["deleted-1", "edited-0"]);
+}
