@@ -1,0 +1,186 @@
+//! What the command line says of a component without a cluster, beside what a cluster made of it.
+
+// A test fails by a panic, and so do the functions that only tests call.
+#![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use windlass_e2e::{Env, guest, text, windlass};
+
+/// Runs `windlass` where there is no cluster, and gives back its exit code and what it printed.
+fn run(args: &[&str]) -> (i32, String, String) {
+    let nowhere = Path::new("/nonexistent");
+    let mut command = Command::new(windlass());
+    command.args(args).env("KUBECONFIG", nowhere).env_remove("WINDLASS_KUBECONFIG");
+    let output = command.output().expect("windlass starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().expect("an exit code"), text(&output.stdout), text(&output.stderr))
+}
+
+/// The path of a guest, as an argument.
+fn path(name: &str) -> String {
+    guest(name).to_string_lossy().into_owned()
+}
+
+/// A parent in a file.
+fn file(folder: &tempfile::TempDir, parent: &Value) -> String {
+    let path = folder.path().join("parent.json");
+    std::fs::write(&path, parent.to_string()).expect("a temporary file");
+    path.to_string_lossy().into_owned()
+}
+
+fn render(component: &str, parent: &Value) -> (i32, Value) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (code, printed, said) = run(&["render", &path(component), "-f", &file(&folder, parent), "-o", "json"]);
+    (code, serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}{said}")))
+}
+
+fn echo(replicas: u32, image: &str) -> Value {
+    json!({
+        "apiVersion": "my-operator.dev/v1", "kind": "Echo", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"replicas": replicas, "image": image},
+    })
+}
+
+fn by_name(mut bodies: Vec<Value>) -> Vec<Value> {
+    bodies.sort_by_key(|body| text(body, "/metadata/name"));
+    bodies
+}
+
+/// Whether an object has all that a body says; what the API server defaults and assigns is besides.
+#[track_caller]
+fn assert_has(object: &Value, body: &Value, path: &str) {
+    match body {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                assert_has(&object[name], field, &format!("{path}.{name}"));
+            }
+        }
+        Value::Array(items) => {
+            assert_eq!(object.as_array().map(Vec::len), Some(items.len()), "{path}");
+            for (at, item) in items.iter().enumerate() {
+                assert_has(&object[at], item, &format!("{path}[{at}]"));
+            }
+        }
+        value => assert_eq!(object, value, "{path}"),
+    }
+}
+
+#[test]
+fn render_prints_the_children_that_the_cluster_got() {
+    const APPLIED: &str = "windlass.dev/applied";
+    let env = Env::start();
+    let _host = env.start_host();
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("render");
+    ns.echo("web", 3, "nginx:1");
+    let parent = ns.wait_settled("web");
+    let pods = by_name(ns.pods());
+    assert_eq!(pods.len(), 3);
+    let bodies = |rendered: &Value| by_name(rendered["children"].as_array().expect("children").clone());
+
+    // From the live parent: the same to the last bit, as the hash of the body that the host sent says.
+    let (code, rendered) = render("echo", &parent);
+    assert_eq!((code, bodies(&rendered).len()), (0, 3));
+    for (pod, body) in pods.iter().zip(bodies(&rendered)) {
+        assert!(text(&body, "/metadata/annotations/windlass.dev~1applied").starts_with("1:"), "{body:#}");
+        assert_has(pod, &body, "pod");
+    }
+
+    // From the file that the user applied: the same, but for the uid that only a cluster gives and hashes over it.
+    let (code, offline) = render("echo", &ns.echo_manifest("web", 3, "nginx:1"));
+    assert_eq!(code, 0);
+    let uid = text(&parent, "/metadata/uid");
+    let offline = offline.to_string().replace("00000000-0000-0000-0000-000000000000", &uid);
+    let offline = bodies(&serde_json::from_str(&offline).expect("JSON"));
+    let unhashed = |mut body: Value| {
+        body["metadata"]["annotations"].as_object_mut().expect("annotations").remove(APPLIED);
+        body
+    };
+    let offline: Vec<_> = offline.into_iter().map(unhashed).collect();
+    let live: Vec<_> = bodies(&rendered).into_iter().map(unhashed).collect();
+    assert_eq!(offline, live);
+}
+
+#[test]
+fn render_ends_with_1_when_the_plugin_calls_the_spec_wrong() {
+    let (code, rendered) = render("echo", &echo(1001, "nginx:1"));
+    assert_eq!((code, &rendered["failure"]["kind"]), (1, &json!("invalid")), "{rendered:#}");
+    assert!(text(&rendered, "/failure/message").contains("replicas"), "{rendered:#}");
+}
+
+#[test]
+fn render_ends_with_1_when_the_call_fails_or_the_answer_is_refused() {
+    let hostile = |kind: &str| json!({"apiVersion": "hostile.example/v1", "kind": kind, "metadata": {"name": "a", "namespace": "b"}, "spec": {}});
+    for (component, kind, failure, words) in [
+        ("hostile/trap", "Trap", "call", "unreachable"),
+        ("hostile/endless-loop", "EndlessLoop", "call", "1000 ms"),
+        ("hostile/foreign-kind", "ForeignKind", "refused", "Secret"),
+        ("hostile/garbage-json", "GarbageJson", "refused", "JSON"),
+    ] {
+        let (code, rendered) = render(component, &hostile(kind));
+        assert_eq!((code, &rendered["failure"]["kind"]), (1, &json!(failure)), "{component}: {rendered:#}");
+        assert!(text(&rendered, "/failure/message").contains(words), "{component}: {rendered:#}");
+        assert_eq!(rendered["children"], Value::Null, "{component}");
+    }
+}
+
+#[test]
+fn render_ends_with_3_when_it_cannot_ask_and_with_2_when_it_is_asked_wrong() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    let parent = file(&folder, &other);
+    let component = path("echo");
+    for (args, code, words) in [
+        (vec!["render", &component, "-f", &parent], 3, "ConfigMap"),
+        (vec!["render", &component, "-f", "/nonexistent/echo.yaml"], 3, "/nonexistent/echo.yaml"),
+        (vec!["render", "/nonexistent/echo.wasm", "-f", &parent], 3, "/nonexistent/echo.wasm"),
+        (vec!["render", &component], 2, "--filename"),
+    ] {
+        let (found, printed, said) = run(&args);
+        assert_eq!(found, code, "{args:?}: {said}");
+        assert!(said.contains("error: ") && said.contains(words), "{args:?}: {said}");
+        assert_eq!(printed, "", "{args:?}");
+    }
+}
+
+#[test]
+fn inspect_says_what_a_component_is() {
+    let (code, printed, said) = run(&["inspect", &path("echo"), "-o", "json"]);
+    assert_eq!(code, 0, "{said}");
+    let found: Value = serde_json::from_str(&printed).expect("JSON");
+    let bytes = std::fs::read(guest("echo")).expect("the component");
+    assert_eq!(found["size"], bytes.len());
+    assert_eq!(found["digest"], format!("sha256:{}", hex::encode(<sha2::Sha256 as sha2::Digest>::digest(&bytes))));
+    assert_eq!(found["contract"], "0.1.0");
+    assert_eq!(
+        found["descriptor"],
+        json!({
+            "name": "echo", "version": "0.1.0", "description": "Runs as many Pods of an image as asked for",
+            "parent": {"customResourceDefinition": "echoes.my-operator.dev"},
+            "children": [{"kind": "Pod.v1", "update": "Apply"}],
+            "related": [], "finalizes": false, "resyncMs": 300_000, "metrics": [],
+        })
+    );
+    assert_eq!(found["exports"], json!(["windlass:plugin/reconciler@0.1.0"]));
+    assert_eq!(found["unknownImports"], json!([]));
+
+    let (code, _, said) = run(&["inspect", &path("echo-broken")]);
+    assert_eq!(code, 3);
+    assert!(said.contains("describe"), "{said}");
+}
+
+#[test]
+fn crd_prints_the_kind_that_a_component_carries() {
+    let (code, printed, said) = run(&["crd", &path("echo")]);
+    assert_eq!(code, 0, "{said}");
+    for line in ["kind: CustomResourceDefinition", "name: echoes.my-operator.dev", "kind: Echo"] {
+        assert!(printed.contains(line), "{line:?} is not in\n{printed}");
+    }
+    let (code, own, said) = run(&["crd"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(own.contains("name: plugins.windlass.dev"), "{own}");
+}
