@@ -187,6 +187,16 @@ impl Env {
         }
     }
 
+    /// [`Env::apply`] as another field manager, by force.
+    #[track_caller]
+    pub fn apply_as(&self, manager: &str, manifests: &str) {
+        let manager = format!("--field-manager={manager}");
+        let args = ["apply", "--server-side", "--force-conflicts", &manager, "-f", "-"];
+        if let Err(error) = self.cluster.kubectl_with_input(&args, manifests) {
+            panic!("{error:#}");
+        }
+    }
+
     /// An object, or nothing where there is none. `namespace` is empty for a cluster-scoped resource.
     #[track_caller]
     pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {

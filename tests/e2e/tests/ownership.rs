@@ -144,8 +144,7 @@ fn r06_a_field_that_another_applier_took_is_left_to_it_and_named() {
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": ns.name()},
         "spec": {"containers": [{"name": "nginx", "image": FOREIGN_IMAGE}]},
     });
-    let apply = ["apply", "--server-side", "--field-manager=other", "--force-conflicts", "-f", "-"];
-    ns.env().cluster().kubectl_with_input(&apply, &pod.to_string()).expect("applied");
+    ns.env().apply_as("other", &pod.to_string());
 
     let echo = ns.wait_not_ready("web", "FieldConflict");
     let ready = condition(&echo, "Ready");

@@ -1,7 +1,7 @@
 //! The Plugin resource: what it lacks it says, and what it gets takes effect.
 
 use serde_json::{Value, json};
-use windlass_e2e::{Env, SYSTEM_NAMESPACE, condition, guest, text};
+use windlass_e2e::{Env, HOST_USER, SYSTEM_NAMESPACE, condition, guest, text};
 
 /// What `windlass push --create-rbac` would write, by kind.
 fn pushed(env: &Env, kind: &str) -> Value {
@@ -180,4 +180,41 @@ fn r06_a_label_that_the_new_logic_drops_goes_from_every_pod() {
         assert_eq!(pod["metadata"]["uid"], was["metadata"]["uid"], "changed in place");
         assert_eq!(text(pod, "/metadata/labels/app"), "web", "what is still wanted stays");
     }
+}
+
+#[test]
+fn a_right_that_the_host_lacks_for_a_child_is_said_on_the_parent_and_its_grant_is_noticed() {
+    let env = Env::start();
+    let _host = env.start_host();
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &guest("echo"));
+    let mut role = pushed(&env, "ClusterRole");
+    for rule in role["rules"].as_array_mut().expect("rules") {
+        if rule["resources"] == json!(["pods"]) {
+            rule["verbs"] = json!(["get", "list", "watch"]);
+        }
+    }
+    env.apply_as("windlass-push", &role.to_string());
+    let ns = env.namespace("rights");
+    // The authorizer, and the controller that aggregates roles, hear of the change through watches of their own.
+    let may = |wanted: &str| {
+        let asked = ["auth", "can-i", "create", "pods", "-n", ns.name(), "--as", HOST_USER];
+        windlass_e2e::wait("the change of rights", windlass_e2e::SOON, || {
+            // The exit status says it too, so a "no" comes as an error.
+            let answer = env.try_kubectl(&asked).unwrap_or_else(|error| error);
+            answer.trim().ends_with(wanted).then_some(())
+        });
+    };
+    may("no");
+
+    let mark = env.mark();
+    ns.echo("web", 2, "nginx:1");
+    let echo = ns.wait_not_ready("web", "ChildRejected");
+    let said = condition(&echo, "Ready").message;
+    assert!(said.contains("403") && said.contains("pods"), "{said}");
+    assert_eq!(env.host_writes(mark).resource("pods").to_vec(), []);
+
+    env.apply_as("windlass-push", &pushed(&env, "ClusterRole").to_string());
+    may("yes");
+    ns.wait_settled("web");
 }
