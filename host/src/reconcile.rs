@@ -77,8 +77,10 @@ impl Reconciler {
             windlass.requeue_ms = Empty,
         );
         let requeue = self.steps(&live, job).instrument(span.clone()).await;
-        if let Requeue::After(delay) | Requeue::Backoff(delay) | Requeue::Settled(Some(delay)) = requeue {
-            span.record("windlass.requeue_ms", u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
+        if let Requeue::Pause(delay) | Requeue::After(delay) | Requeue::Backoff(delay) | Requeue::Settled(Some(delay)) =
+            requeue
+        {
+            span.record("windlass.requeue_ms", telemetry::int(delay.as_millis()));
         }
         (requeue, live.resync)
     }
@@ -87,7 +89,7 @@ impl Reconciler {
         let span = tracing::Span::current();
         if let Some(wait) = self.own_writes.wait(live, &job.key) {
             span.record("windlass.outcome", "waiting_for_own_writes");
-            return Requeue::After(wait);
+            return Requeue::Pause(wait);
         }
         let Some(snapshot) = telemetry::observed(|| observe(live, &job.key)) else {
             self.own_writes.forget(&job.group, &job.key);

@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::contract::{Limits, Response, UpdateStrategy};
 use crate::digest::Digest;
@@ -59,7 +60,7 @@ pub struct Desired {
     /// The plugin's part of the status, if it gave one.
     pub status: Option<Map>,
     /// When it wants to be asked again.
-    pub requeue: Option<std::time::Duration>,
+    pub requeue: Option<Duration>,
 }
 
 /// A child as it will be sent.
@@ -99,6 +100,12 @@ pub enum Refusal {
         index: usize,
         /// What is missing.
         problem: String,
+    },
+    /// A status that is no object.
+    #[error("the status is {found} instead of an object")]
+    StatusNotAnObject {
+        /// What it is.
+        found: &'static str,
     },
     /// More of something than the limit allows.
     #[error("the answer has {count} {what}, more than the limit of {limit}")]
@@ -151,7 +158,7 @@ pub enum Refusal {
 impl Refusal {
     /// Whether the bytes themselves are wrong, rather than what they want.
     pub fn is_malformed(&self) -> bool {
-        matches!(self, Self::Malformed { .. } | Self::NotAnObject { .. })
+        matches!(self, Self::Malformed { .. } | Self::NotAnObject { .. } | Self::StatusNotAnObject { .. })
     }
 }
 
@@ -182,7 +189,13 @@ pub fn validate(response: &Response, parent: &ParentRef, grants: &Grants, limits
         None => None,
         Some(bytes) => Some(validate_status(bytes, limits)?),
     };
-    Ok(Desired { children, status, requeue: response.requeue.map(std::time::Duration::from_millis) })
+    Ok(Desired { children, status, requeue: response.requeue.map(asked_wait) })
+}
+
+/// A wait that a plugin asked for, in milliseconds: at least a second, so that it cannot keep the host busy with one
+/// parent, and at most a year.
+pub fn asked_wait(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds).clamp(Duration::from_secs(1), Duration::from_hours(24 * 365))
 }
 
 fn too_many(what: &'static str, count: usize, limit: usize) -> Result<(), Refusal> {
@@ -193,10 +206,7 @@ fn validate_status(bytes: &[u8], limits: &Limits) -> Result<Map, Refusal> {
     let malformed = |error| Refusal::Malformed { what: "the status".to_owned(), error };
     match json::parse(bytes, limits.json_depth).map_err(malformed)? {
         Value::Object(map) => Ok(map),
-        other => Err(Refusal::Scope {
-            child: "the status".to_owned(),
-            problem: format!("{} instead of an object", other.type_name()),
-        }),
+        other => Err(Refusal::StatusNotAnObject { found: other.type_name() }),
     }
 }
 

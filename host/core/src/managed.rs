@@ -65,24 +65,30 @@ impl ManagedFields {
     }
 
     /// Whether our entries cover every field of a desired object (apiVersion, kind, name and namespace aside, which
-    /// nobody owns).
-    pub fn cover(&self, desired: &Map) -> bool {
+    /// nobody owns). `live` is the object's JSON: read only where the entries leave a doubt.
+    pub fn cover(&self, desired: &Map, live: &[u8]) -> bool {
         let entries = [self.apply.as_deref(), self.update.as_ref().map(|(fields, _)| &**fields)];
         let trees: Vec<Value> =
             entries.into_iter().flatten().filter_map(|fields| json::parse(fields.as_bytes(), 256).ok()).collect();
         let nodes: Vec<&Map> = trees.iter().filter_map(Value::as_object).collect();
-        desired.iter().filter(|(key, _)| !matches!(*key, "apiVersion" | "kind")).all(|(key, value)| {
-            match (key, value) {
-                ("metadata", Value::Object(meta)) => {
-                    let inside = children(&nodes, "metadata");
-                    meta.iter()
-                        .filter(|(key, _)| !matches!(*key, "name" | "namespace"))
-                        .all(|(key, value)| field_covered(&inside, key, value))
-                }
-                _ => field_covered(&nodes, key, value),
-            }
-        })
+        if object_covered(&nodes, desired, None) {
+            return true;
+        }
+        json::parse(live, 256).is_ok_and(|live| object_covered(&nodes, desired, live.as_object()))
     }
+}
+
+fn object_covered(nodes: &[&Map], desired: &Map, live: Option<&Map>) -> bool {
+    desired.iter().filter(|(key, _)| !matches!(*key, "apiVersion" | "kind")).all(|(key, value)| match (key, value) {
+        ("metadata", Value::Object(meta)) => {
+            let inside = children(nodes, "metadata");
+            let live = live.and_then(|live| live.get("metadata")).and_then(Value::as_object);
+            meta.iter()
+                .filter(|(key, _)| !matches!(*key, "name" | "namespace"))
+                .all(|(key, value)| field_covered(&inside, key, value, live))
+        }
+        _ => field_covered(nodes, key, value, live),
+    })
 }
 
 /// The nodes below `f:<key>` of each tree.
@@ -91,11 +97,26 @@ fn children<'a>(nodes: &[&'a Map], key: &str) -> Vec<&'a Map> {
     nodes.iter().filter_map(|node| node.get(&name)?.as_object()).collect()
 }
 
-fn field_covered(nodes: &[&Map], key: &str, value: &Value) -> bool {
-    covered(&children(nodes, key), value)
+/// `live` is the live object around the field, once that is known.
+fn field_covered(nodes: &[&Map], key: &str, value: &Value, live: Option<&Map>) -> bool {
+    let below = live.and_then(|live| live.get(key));
+    // A create owns what the API server stored, and its types leave zero values out: wanting `false` where nothing
+    // stands is no difference.
+    covered(&children(nodes, key), value, below) || (live.is_some() && below.is_none() && is_zero(value))
 }
 
-fn covered(nodes: &[&Map], value: &Value) -> bool {
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Bool(true) => false,
+        Value::Number(number) => number.is_zero(),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.iter().all(|(_, value)| is_zero(value)),
+    }
+}
+
+fn covered(nodes: &[&Map], value: &Value, live: Option<&Value>) -> bool {
     // An empty node owns all below it: a scalar, or an atomic list or map. One that holds only "." owns a map or list
     // whose entries belong to others by now.
     if nodes.iter().any(|node| node.is_empty()) {
@@ -104,18 +125,31 @@ fn covered(nodes: &[&Map], value: &Value) -> bool {
     match value {
         // The API server drops nulls and empty collections, so there may be nothing left to own.
         Value::Null => true,
-        Value::Object(map) => map.iter().all(|(key, value)| field_covered(nodes, key, value)),
-        Value::Array(items) => items.iter().all(|item| item_covered(nodes, item)),
+        Value::Object(map) => {
+            let live = live.and_then(Value::as_object);
+            map.iter().all(|(key, value)| field_covered(nodes, key, value, live))
+        }
+        Value::Array(items) => {
+            let live = live.and_then(Value::as_array).unwrap_or_default();
+            items.iter().all(|item| item_covered(nodes, item, live))
+        }
         Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 
 /// Whether one item of a list with keys (`k:`) or of a set (`v:`) is covered.
-fn item_covered(nodes: &[&Map], item: &Value) -> bool {
+fn item_covered(nodes: &[&Map], item: &Value, live: &[Value]) -> bool {
     let mut below = Vec::new();
+    let mut live_item = None;
     for (name, node) in nodes.iter().flat_map(|node| node.iter()) {
         let matches = match (name.strip_prefix("k:"), name.strip_prefix("v:")) {
-            (Some(keys), _) => json::parse(keys.as_bytes(), 8).is_ok_and(|keys| has_keys(item, &keys)),
+            (Some(keys), _) => json::parse(keys.as_bytes(), 8).is_ok_and(|keys| {
+                let same = has_keys(item, &keys);
+                if same {
+                    live_item = live.iter().find(|live| has_keys(live, &keys));
+                }
+                same
+            }),
             (_, Some(value)) => json::parse(value.as_bytes(), 8).is_ok_and(|value| value == *item),
             _ => false,
         };
@@ -123,7 +157,7 @@ fn item_covered(nodes: &[&Map], item: &Value) -> bool {
             below.push(node);
         }
     }
-    !below.is_empty() && covered(&below, item)
+    !below.is_empty() && covered(&below, item, live_item)
 }
 
 /// Whether an item has these key fields; one that it leaves out was defaulted by the API server (a port's protocol).
@@ -174,9 +208,24 @@ mod tests {
 
     #[test]
     fn r07_what_our_entry_covers_nobody_changed() {
-        assert!(managed(&[("windlass", "Apply", FIELDS)]).cover(&map(DESIRED)));
-        assert!(managed(&[("windlass", "Update", FIELDS)]).cover(&map(DESIRED)), "the entry of our POST counts");
-        assert!(!managed(&[("kubectl", "Apply", FIELDS)]).cover(&map(DESIRED)), "another's entry does not");
+        assert!(managed(&[("windlass", "Apply", FIELDS)]).cover(&map(DESIRED), b"{}"));
+        assert!(managed(&[("windlass", "Update", FIELDS)]).cover(&map(DESIRED), b"{}"), "the entry of our POST counts");
+        assert!(!managed(&[("kubectl", "Apply", FIELDS)]).cover(&map(DESIRED), b"{}"), "another's entry does not");
+    }
+
+    #[test]
+    fn r07_zero_values_that_the_api_servers_types_leave_out_are_no_drift() {
+        let wish = DESIRED
+            .replace(r#""image":"i","#, r#""image":"i","stdin":false,"tty":false,"workingDir":"","#)
+            .replace(r#""spec":{"#, r#""spec":{"hostNetwork":false,"grace":0,"#);
+        let entry = managed(&[("windlass", "Update", FIELDS)]);
+        let live =
+            r#"{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[{"name":"nginx","image":"i","tty":TTY}]}}"#;
+        let live_with = |tty: &str| live.replace("TTY", tty);
+        assert!(!entry.cover(&map(&wish), b"not known"));
+        assert!(!entry.cover(&map(&wish), live_with("true").as_bytes()), "somebody set it");
+        let without = live_with("0").replace(r#","tty":0"#, "");
+        assert!(entry.cover(&map(&wish), without.as_bytes()));
     }
 
     #[test]
@@ -187,7 +236,7 @@ mod tests {
             let fields = FIELDS.replacen(lost, if lost.starts_with(',') { "" } else { r#""f:other":{},"# }, 1);
             let fields = fields.replace(",}", "}");
             assert_ne!(fields, FIELDS);
-            assert!(!managed(&[("windlass", "Apply", &fields)]).cover(&map(DESIRED)), "without {lost}");
+            assert!(!managed(&[("windlass", "Apply", &fields)]).cover(&map(DESIRED), b"{}"), "without {lost}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use crate::contract::{CallFailure, Failure};
-use crate::desired::Refusal;
+use crate::desired::{Refusal, asked_wait};
 use crate::names::parent_reason as reason;
 use crate::plan::ChildId;
 
@@ -58,6 +58,8 @@ pub enum WriteProblem {
 pub enum Requeue {
     /// After the plugin's resync interval, or what it asked for.
     Settled(Option<Duration>),
+    /// After this long; how often it failed before is neither forgotten nor added to.
+    Pause(Duration),
     /// After this long.
     After(Duration),
     /// After the key's backoff, and at least this long.
@@ -103,7 +105,7 @@ impl From<&Problem> for Verdict {
             Problem::Call(failure) => (call_reason(failure), format!("The plugin's call failed: {failure}"), BACKOFF),
             Problem::Plugin(Failure::Invalid(message)) => (reason::INVALID_SPEC, message.clone(), Requeue::WhenChanged),
             Problem::Plugin(Failure::Retry { message, after }) => {
-                (reason::WAITING, message.clone(), Requeue::After(Duration::from_millis(*after)))
+                (reason::WAITING, message.clone(), Requeue::After(asked_wait(*after)))
             }
             Problem::Plugin(Failure::Failed(message)) => (reason::PLUGIN_FAILED, message.clone(), BACKOFF),
             Problem::Refused(refusal) => {

@@ -75,6 +75,11 @@ impl std::fmt::Display for ChildId {
 }
 
 impl Plan {
+    /// Whether something wanted must wait until something else is gone; then nothing is pruned yet (rule R8).
+    pub fn waits(&self) -> bool {
+        !self.terminating.is_empty() || self.writes.iter().any(|write| matches!(write, Write::Replace(_)))
+    }
+
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.prunes.is_empty()
@@ -143,7 +148,7 @@ fn is_settled(live: &Object, child: &DesiredChild) -> bool {
         Some(_) => holds(live, &child.body),
         None => false,
     };
-    as_applied && live.managed.cover(&child.body)
+    as_applied && live.managed.cover(&child.body, &live.json)
 }
 
 /// Whether a live object has every field of a body, the annotation of what was applied aside.
@@ -171,12 +176,14 @@ fn contains(live: &Value, wanted: &Value) -> bool {
 }
 
 fn update(live: &Object, child: &Arc<DesiredChild>) -> Option<Write> {
+    // What is wanted is what was wanted: somebody edited the child, and an apply puts that back without a restart.
+    let wish_changed = live.marks.get(names::ANNOTATION_APPLIED) != Some(child.applied.as_str());
     match child.update {
         UpdateStrategy::OnDelete => None,
-        UpdateStrategy::Recreate | UpdateStrategy::Rolling { recreate: true, .. } => {
+        UpdateStrategy::Recreate | UpdateStrategy::Rolling { recreate: true, .. } if wish_changed => {
             Some(Write::Replace(Delete { child: id(live), uid: live.uid.clone() }))
         }
-        UpdateStrategy::Apply | UpdateStrategy::Rolling { recreate: false, .. } => Some(Write::Apply {
+        UpdateStrategy::Apply | UpdateStrategy::Recreate | UpdateStrategy::Rolling { .. } => Some(Write::Apply {
             child: child.clone(),
             uid: live.uid.clone(),
             migrate: live

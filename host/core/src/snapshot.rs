@@ -34,6 +34,8 @@ impl Snapshot {
         let retained_for = parent_ref.retained_for();
         let mut children: Vec<_> = candidates
             .into_iter()
+            // A namespaced parent's children live where it does; whatever says otherwise in another namespace is forged.
+            .filter(|child| parent.key.namespace.is_none() || child.key.namespace == parent.key.namespace)
             .filter(|child| child.is_owned_by(&parent.uid) || child.is_retained_for(&retained_for))
             .collect();
         children.sort_by(|a, b| canonical(a, b));

@@ -208,7 +208,7 @@ fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 }
 
 fn duration(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({"type": "string", "pattern": "^([0-9]+(\\.[0-9]+)?(ns|us|ms|s|m|h))+$"})
+    schemars::json_schema!({"type": "string", "pattern": "^([0-9]{1,6}(\\.[0-9]{1,3})?(ns|us|ms|s|m|h)){1,3}$"})
 }
 
 fn conditions(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -100,8 +100,10 @@ pub(super) fn not_found(error: &kube::Error) -> bool {
 }
 
 /// The HTTP status of an answer; 0 when none came.
-pub(super) fn status_code(result: &Result<Ack, kube::Error>) -> u16 {
+pub(super) fn status_code(verb: &str, result: &Result<Ack, kube::Error>) -> u16 {
     match result {
+        // The client keeps the answer's body alone; this is what the API server says with it.
+        Ok(_) if verb == "create" => 201,
         Ok(_) => 200,
         Err(error) => status_of(error).map_or(0, |status| status.code),
     }
@@ -114,6 +116,10 @@ pub fn problem_of(error: &kube::Error) -> WriteProblem {
     };
     match status.code {
         409 => WriteProblem::Outdated,
+        // An apply with a field that the schema does not have: a plain error of the API server, and no passing one.
+        500 if status.message.contains("field not declared in schema") => {
+            WriteProblem::Rejected { code: status.code, message: status.message.clone() }
+        }
         429 | 500..=599 => WriteProblem::Unavailable {
             message: status.message.clone(),
             retry_after: status

@@ -48,6 +48,7 @@ impl Applier {
     /// Carries out a plan: writes in install order, independent ones at once; deletes when all of them succeeded.
     pub async fn apply(&self, live: &Live, plan: Plan) -> Applied {
         let mut applied = Applied::default();
+        let prunes = if plan.waits() { Vec::new() } else { plan.prunes };
         let mut writes = plan.writes.into_iter().peekable();
         while let Some(first) = writes.next() {
             let rank = rank_of(&first);
@@ -61,7 +62,7 @@ impl Applier {
                 return applied;
             }
         }
-        self.wave(&mut applied, plan.prunes.into_iter().map(|delete| self.delete(live, delete))).await;
+        self.wave(&mut applied, prunes.into_iter().map(|delete| self.delete(live, delete))).await;
         applied
     }
 
@@ -106,7 +107,11 @@ impl Applier {
     ) -> Result<Written, WriteProblem> {
         if let Some(migration) = migrate {
             let request = request::migrate(live, child, &migration)?;
-            self.send(live, "patch", &id(child), request).await.map_err(|error| problem_of(&error))?;
+            self.send(live, "patch", &id(child), request).await.map_err(|error| match problem_of(&error) {
+                // A `test` of the patch failed: somebody else's write moved our entry.
+                WriteProblem::Rejected { code: 422, .. } => WriteProblem::Outdated,
+                problem => problem,
+            })?;
         }
         let first = self.send(live, "apply", &id(child), request::apply(live, child, uid, child.take_over)?).await;
         let error = match first {
@@ -155,8 +160,8 @@ impl Applier {
             http.response.status_code = tracing::field::Empty,
         );
         let result = send(&self.client, request).instrument(span.clone()).await;
-        let code = answer::status_code(&result);
-        span.record("http.response.status_code", code);
+        let code = answer::status_code(verb, &result);
+        span.record("http.response.status_code", i64::from(code));
         // The audit line: one for each write that was tried.
         tracing::info!(
             target: crate::telemetry::AUDIT,

@@ -23,10 +23,13 @@ type Built = Result<Request<Vec<u8>>, WriteProblem>;
 /// POST of a new child.
 pub(super) fn create(live: &Live, child: &DesiredChild) -> Built {
     let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-    to_kind(live, &child.kind, &child.key)?
-        .create(&params, text(&child.body).into_bytes())
-        .map(metadata_only)
-        .map_err(unbuilt)
+    let mut request =
+        to_kind(live, &child.kind, &child.key)?.create(&params, text(&child.body).into_bytes()).map_err(unbuilt)?;
+    // A misspelt field is an error here, as it would be at the first apply: a POST alone would drop it silently.
+    let strict = format!("{}&fieldValidation=Strict", request.uri());
+    *request.uri_mut() =
+        strict.parse().map_err(|error| unbuilt(kube::core::request::Error::BuildRequest(http::Error::from(error))))?;
+    Ok(metadata_only(request))
 }
 
 /// Server-side apply to the very object with this uid.

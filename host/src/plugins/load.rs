@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kube::Client;
 use windlass_core::contract::{Descriptor, LoadFailure, Parent, UpdateStrategy};
+use windlass_core::desired::asked_wait;
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
 use windlass_core::names::{LABEL_PLUGIN, plugin_reason as reason};
@@ -131,7 +132,7 @@ async fn prepare(
     let limits = plugin.spec.limits.resolve().map_err(|message| invalid(format!("spec.limits: {message}")))?;
     let resync = match &plugin.spec.resync {
         Some(resync) => positive(resync, "resync").map_err(invalid)?,
-        None => descriptor.resync.map_or(DEFAULT_RESYNC, Duration::from_millis),
+        None => descriptor.resync.map_or(DEFAULT_RESYNC, asked_wait),
     };
     let config = match &plugin.spec.config {
         Some(config) => {

@@ -10,6 +10,10 @@ use windlass_core::outcome::Requeue;
 /// First and longest wait after failures (rule R13).
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_mins(5);
+/// No timer rings later than this: longer waits are as good as none, and could not be added to a time.
+const DELAY_MAX: Duration = Duration::from_hours(24 * 365);
+/// So few timers are not worth clearing out.
+const TIMERS_MIN: usize = 1024;
 
 /// Why a key should run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,6 +75,8 @@ struct Group<K> {
     entries: HashMap<K, Entry>,
     /// Whether it stands in the turn.
     in_turn: bool,
+    /// Whether it goes, with its settings, when its last key has ended.
+    forgotten: bool,
 }
 
 #[derive(Debug)]
@@ -79,6 +85,8 @@ pub(super) struct State<G, K> {
     /// Groups with a key that may run, each once: the next one to serve stands first.
     turn: VecDeque<G>,
     timers: BinaryHeap<Reverse<Timer<G, K>>>,
+    /// Number of timers at which those that were overtaken are cleared out.
+    clear_timers_at: usize,
     concurrency: usize,
 }
 
@@ -115,6 +123,7 @@ impl<K> Group<K> {
             concurrency,
             entries: HashMap::new(),
             in_turn: false,
+            forgotten: false,
         }
     }
 
@@ -125,7 +134,13 @@ impl<K> Group<K> {
 
 impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
     pub(super) fn new(concurrency: usize) -> Self {
-        Self { groups: HashMap::new(), turn: VecDeque::new(), timers: BinaryHeap::new(), concurrency }
+        Self {
+            groups: HashMap::new(),
+            turn: VecDeque::new(),
+            timers: BinaryHeap::new(),
+            clear_timers_at: TIMERS_MIN,
+            concurrency,
+        }
     }
 
     pub(super) fn set_concurrency(&mut self, group: &G, concurrency: usize) {
@@ -142,7 +157,6 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         match (entry.phase, entry.not_before) {
             (Phase::Idle, Some(until)) if until > now => self.add_at(group, &key, trigger, until),
             (Phase::Idle, _) => {
-                entry.due = None;
                 self.make_ready(group, key, trigger);
             }
             (Phase::Ready(before), _) if before < trigger => {
@@ -166,10 +180,27 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
             Some((before, reason)) => (before.min(at), reason.max(trigger)),
             None => (at, trigger),
         };
+        if let Phase::Running { again, forget: true } = entry.phase {
+            entry.phase = Phase::Running { again, forget: false };
+        }
         if entry.due.is_none_or(|(before, _)| due.0 < before) {
             self.timers.push(Reverse(Timer { at: due.0, group: group.clone(), key: key.clone() }));
         }
         self.entry(group, key).due = Some(due);
+        self.clear_timers();
+    }
+
+    /// Throws out timers that were overtaken by a run or a sooner one: each run leaves one behind.
+    fn clear_timers(&mut self) {
+        if self.timers.len() < self.clear_timers_at {
+            return;
+        }
+        let Self { timers, groups, .. } = self;
+        timers.retain(|Reverse(timer)| {
+            let entry = groups.get(&timer.group).and_then(|group| group.entries.get(&timer.key));
+            entry.and_then(|entry| entry.due).is_some_and(|(due, _)| due == timer.at)
+        });
+        self.clear_timers_at = TIMERS_MIN.max(2 * self.timers.len());
     }
 
     pub(super) fn forget(&mut self, group: &G, key: &K) {
@@ -186,11 +217,12 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
 
     pub(super) fn forget_group(&mut self, group: &G) {
         let Some(found) = self.groups.get_mut(group) else { return };
+        found.forgotten = true;
         let keys: Vec<K> = found.entries.keys().cloned().collect();
         for key in keys {
             self.forget(group, &key);
         }
-        self.drop_group_if_empty(group);
+        self.drop_forgotten_group(group);
     }
 
     pub(super) fn next(&mut self, now: Instant) -> Option<Job<G, K>> {
@@ -223,7 +255,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         entry.phase = Phase::Idle;
         if forget {
             group.entries.remove(&job.key);
-            self.drop_group_if_empty(&job.group);
+            self.drop_forgotten_group(&job.group);
             self.take_turn(&job.group);
             return;
         }
@@ -233,6 +265,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
                 entry.not_before = None;
                 Some(asked.unwrap_or_else(|| jittered(resync, 0.1, chance)))
             }
+            Requeue::Pause(delay) => Some(delay),
             Requeue::After(delay) => {
                 entry.failures = 0;
                 entry.not_before = None;
@@ -243,7 +276,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
                 // A change during the run may already be what heals it.
                 if again != Some(Trigger::Fresh) {
                     entry.failures = entry.failures.saturating_add(1);
-                    entry.not_before = Some(now + delay);
+                    entry.not_before = Some(now + delay.min(DELAY_MAX));
                 }
                 Some(delay)
             }
@@ -253,9 +286,8 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
                 None
             }
         };
-        entry.due = None;
         if let Some(delay) = delay {
-            self.add_at(&job.group, &job.key, Trigger::Resync, now + delay);
+            self.add_at(&job.group, &job.key, Trigger::Resync, now + delay.min(DELAY_MAX));
         }
         if let Some(trigger) = again {
             self.add(&job.group, job.key.clone(), trigger, now);
@@ -293,15 +325,18 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         }
     }
 
-    fn drop_group_if_empty(&mut self, name: &G) {
-        if self.groups.get(name).is_some_and(|group| group.entries.is_empty() && group.running == 0) {
+    fn drop_forgotten_group(&mut self, name: &G) {
+        if self.groups.get(name).is_some_and(|group| group.forgotten && group.entries.is_empty() && group.running == 0)
+        {
             self.groups.remove(name);
         }
     }
 
     fn group(&mut self, name: &G) -> &mut Group<K> {
         let concurrency = self.concurrency;
-        self.groups.entry(name.clone()).or_insert_with(|| Group::new(concurrency))
+        let group = self.groups.entry(name.clone()).or_insert_with(|| Group::new(concurrency));
+        group.forgotten = false;
+        group
     }
 
     fn entry(&mut self, group: &G, key: &K) -> &mut Entry {
@@ -321,6 +356,8 @@ fn take<G: Clone, K: Clone + Eq + Hash>(group: &mut Group<K>, name: &G) -> Optio
         let Some(entry) = group.entries.get_mut(&key) else { continue };
         let Phase::Ready(trigger) = entry.phase else { continue };
         entry.phase = Phase::Running { again: None, forget: false };
+        // The run sees all that is so now; a time that is set while it runs is for another one.
+        entry.due = None;
         group.running += 1;
         return Some(Job { group: name.clone(), key, trigger });
     }
@@ -335,7 +372,7 @@ fn backoff(failures: u32, chance: f64) -> Duration {
 
 /// A duration that `chance` (0 to 1) moves by up to ± `part` of itself.
 fn jittered(plain: Duration, part: f64, chance: f64) -> Duration {
-    plain.mul_f64(1.0 - part + 2.0 * part * chance)
+    plain.min(DELAY_MAX).mul_f64(1.0 - part + 2.0 * part * chance)
 }
 
 #[cfg(test)]
@@ -477,6 +514,53 @@ mod tests {
         queue.add("a", 3, Trigger::Event);
         queue.add("a", 2, Trigger::Event);
         assert_eq!([queue.key(), queue.key(), queue.key(), queue.key()], [Some(3), Some(2), Some(1), None]);
+    }
+
+    #[test]
+    fn new_logic_that_comes_while_a_key_runs_is_not_lost_to_the_runs_end() {
+        let mut queue = Harness::new();
+        queue.add("a", 1, Trigger::Event);
+        let job = queue.next().expect("ready");
+        queue.state.add_at(&"a", &1, Trigger::Fresh, queue.now + Duration::from_millis(200));
+        queue.done(&job, Requeue::Settled(None));
+        queue.pass(Duration::from_millis(200));
+        assert_eq!(queue.next().map(|job| job.trigger), Some(Trigger::Fresh));
+    }
+
+    #[test]
+    fn a_key_that_comes_back_while_its_forgotten_run_ends_is_not_lost() {
+        let mut queue = Harness::new();
+        queue.add("a", 1, Trigger::Event);
+        let job = queue.next().expect("ready");
+        queue.state.forget_group(&"a");
+        queue.state.add_at(&"a", &1, Trigger::Fresh, queue.now);
+        queue.done(&job, Requeue::Settled(None));
+        assert_eq!(queue.key(), Some(1));
+    }
+
+    #[test]
+    fn a_group_keeps_its_concurrency_when_its_last_key_goes() {
+        let mut queue = Harness::new();
+        queue.state.set_concurrency(&"a", 1);
+        queue.add("a", 1, Trigger::Event);
+        let job = queue.next().expect("ready");
+        queue.state.forget(&"a", &1);
+        queue.done(&job, BACKOFF);
+        queue.add("a", 2, Trigger::Event);
+        queue.add("a", 3, Trigger::Event);
+        assert!(queue.next().is_some() && queue.next().is_none());
+    }
+
+    #[test]
+    fn overtaken_timers_and_endless_waits_cost_nothing() {
+        let mut queue = Harness::new();
+        for _ in 0..10_000 {
+            queue.add("a", 1, Trigger::Event);
+            let job = queue.next().expect("ready");
+            queue.done(&job, Requeue::Settled(Some(Duration::MAX)));
+            queue.pass(Duration::from_millis(1));
+        }
+        assert!(queue.state.timers.len() <= TIMERS_MIN);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use windlass_core::digest::Digest;
 use windlass_core::plan::Plan;
 use windlass_core::snapshot::Snapshot;
 
-use super::{GUEST, TRACE};
+use super::{GUEST, TRACE, int};
 use crate::live::Live;
 
 /// Runs `observe` in its span.
@@ -18,7 +18,7 @@ pub fn observed(observe: impl FnOnce() -> Option<Snapshot>) -> Option<Snapshot> 
     let span = tracing::debug_span!(target: TRACE, "observe", windlass.children = Empty);
     let snapshot = span.in_scope(observe);
     if let Some(snapshot) = &snapshot {
-        span.record("windlass.children", snapshot.children.len());
+        span.record("windlass.children", int(snapshot.children.len()));
     }
     snapshot
 }
@@ -35,8 +35,8 @@ pub fn planned(plan: impl FnOnce() -> Plan) -> Plan {
     );
     let plan = span.in_scope(plan);
     let (creates, updates, deletes) = plan.counts();
-    span.record("windlass.creates", creates).record("windlass.updates", updates);
-    span.record("windlass.deletes", deletes).record("windlass.terminating", plan.terminating.len());
+    span.record("windlass.creates", int(creates)).record("windlass.updates", int(updates));
+    span.record("windlass.deletes", int(deletes)).record("windlass.terminating", int(plan.terminating.len()));
     plan
 }
 
@@ -51,7 +51,7 @@ pub fn call_span(live: &Live, snapshot: &Digest) -> Span {
         windlass.contract = surface.contract,
         windlass.version = live.version,
         windlass.snapshot = %snapshot.short(),
-        windlass.deadline_ms = u64::try_from(live.limits.deadline.as_millis()).unwrap_or(u64::MAX),
+        windlass.deadline_ms = int(live.limits.deadline.as_millis()),
         windlass.guest_time_us = Empty,
         windlass.memory_peak = Empty,
         windlass.request_bytes = Empty,
@@ -65,10 +65,10 @@ pub fn call_span(live: &Live, snapshot: &Digest) -> Span {
 
 /// What came of a call, and what the guest said meanwhile.
 pub fn record_call(span: &Span, live: &Live, answer: &Result<Answer, CallFailure>, report: &CallReport) {
-    span.record("windlass.guest_time_us", report.guest_time_us)
-        .record("windlass.memory_peak", report.memory_peak)
-        .record("windlass.request_bytes", report.request_bytes)
-        .record("windlass.response_bytes", report.response_bytes)
+    span.record("windlass.guest_time_us", int(report.guest_time_us))
+        .record("windlass.memory_peak", int(report.memory_peak))
+        .record("windlass.request_bytes", int(report.request_bytes))
+        .record("windlass.response_bytes", int(report.response_bytes))
         .record("windlass.impure", report.impure);
     let (outcome, error) = outcome_of(answer);
     span.record("windlass.outcome", outcome);

@@ -5,10 +5,10 @@
 //! otherwise.
 
 mod call;
+mod otlp;
 mod tree;
 
 use opentelemetry::trace::TracerProvider as _;
-use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::Subscriber;
 use tracing_subscriber::filter::{FilterFn, Targets};
@@ -62,7 +62,7 @@ impl Telemetry {
     pub fn start(options: &Options) -> anyhow::Result<Self> {
         let filter = EnvFilter::try_new(&options.log)
             .map_err(|error| anyhow::anyhow!("--log {:?} makes no sense: {error}", options.log))?;
-        let provider = otlp_provider()?;
+        let provider = otlp::provider()?;
         // Each outlet filters for itself: spans nobody wants are not built.
         let otlp = provider.as_ref().map(|provider| {
             tracing_opentelemetry::layer()
@@ -120,22 +120,7 @@ where
     }
 }
 
-/// An exporter as the `OTEL_*` variables say (OpenTelemetry specification, "OTLP Exporter Configuration"), if they
-/// name an endpoint.
-fn otlp_provider() -> anyhow::Result<Option<SdkTracerProvider>> {
-    let wanted = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]
-        .iter()
-        .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
-    if !wanted || std::env::var("OTEL_SDK_DISABLED").is_ok_and(|value| value.eq_ignore_ascii_case("true")) {
-        return Ok(None);
-    }
-    let exporter = opentelemetry_otlp::SpanExporter::builder()
-        .build()
-        .map_err(|error| anyhow::anyhow!("the OTLP exporter cannot be set up from the OTEL_* variables: {error}"))?;
-    // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win over these.
-    let mut resource = Resource::builder();
-    if std::env::var_os("OTEL_SERVICE_NAME").is_none() {
-        resource = resource.with_service_name("windlass");
-    }
-    Ok(Some(SdkTracerProvider::builder().with_resource(resource.build()).with_batch_exporter(exporter).build()))
+/// A number as an attribute of a span: OpenTelemetry has no unsigned ones, and makes text of them.
+pub fn int(number: impl TryInto<i64>) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
 }

@@ -22,6 +22,11 @@ impl Number {
         self.0.parse().ok()
     }
 
+    /// Whether it is zero, however it is written.
+    pub fn is_zero(&self) -> bool {
+        self.decimal().1.is_empty()
+    }
+
     /// Sign, significant digits without zeros on either side, and the power of ten of the last digit.
     fn decimal(&self) -> (bool, Cow<'_, str>, i64) {
         let (negative, text) = match self.0.strip_prefix('-') {

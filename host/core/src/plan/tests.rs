@@ -105,6 +105,11 @@ fn r11_recreate_deletes_what_differs_and_on_delete_leaves_it() {
     let (_, live) = settled(&["a"]);
     let mut changed = pod("a");
     changed["spec"]["containers"][0]["image"] = json!("nginx:2");
+    // A hand edit of what is still wanted is put back in place: nothing is restarted for it.
+    let same = validate_with(&[pod("a")], &UpdateStrategy::Recreate).expect("valid");
+    let mut edited = live.clone();
+    edited[0]["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"] = json!({".": {}});
+    assert!(matches!(plan(&snapshot(&edited), &same).writes[..], [Write::Apply { .. }]));
     let planned = |update| plan(&snapshot(&live), &validate_with(&[changed.clone()], &update).expect("valid"));
     assert!(matches!(planned(UpdateStrategy::Recreate).writes[..], [Write::Replace(_)]));
     assert!(planned(UpdateStrategy::OnDelete).is_empty());
