@@ -110,7 +110,7 @@ impl Reconciler {
                 plugin = %job.group,
                 object = %snapshot.parent_ref,
                 reason = attempt.verdict.reason,
-                message = attempt.verdict.message,
+                message = %telemetry::one_line(&attempt.verdict.message),
                 "reconcile failed"
             );
         }

@@ -1,5 +1,7 @@
 //! The spans of one reconcile's steps, above all `plugin.call`.
 
+use std::borrow::Cow;
+
 use opentelemetry::KeyValue;
 use opentelemetry::trace::Status;
 use tracing::Span;
@@ -131,6 +133,8 @@ fn tell(span: &Span, live: &Live, note: &Note) {
 
 fn log(live: &Live, level: Level, message: &str, fields: &[(String, String)]) {
     let fields = fields.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
+    let (message, fields) = (one_line(message), one_line(&fields));
+    let fields = Some(&*fields).filter(|fields| !fields.is_empty());
     macro_rules! line {
         ($level:ident) => {
             tracing::$level!(target: GUEST, plugin = %live.name, fields, "{message}")
@@ -142,5 +146,29 @@ fn log(live: &Live, level: Level, message: &str, fields: &[(String, String)]) {
         Level::Info => line!(info),
         Level::Warn => line!(warn),
         Level::Error => line!(error),
+    }
+}
+
+/// What a guest says stays one line: it must not be able to write lines of its own, such as forged audit lines, into the
+/// host's log.
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    Cow::Owned(text.chars().map(escaped).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_cannot_write_a_line_of_the_hosts() {
+        assert_eq!(one_line("plain, and wörds"), "plain, and wörds");
+        assert_eq!(
+            one_line("bad\n2026 INFO windlass::audit: write\x1b[0m"),
+            r"bad\n2026 INFO windlass::audit: write\u{1b}[0m"
+        );
     }
 }

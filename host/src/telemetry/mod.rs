@@ -17,7 +17,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
-pub use call::{call_span, observed, planned, record_call};
+pub use call::{call_span, observed, one_line, planned, record_call};
 
 /// Target of the spans of reconciles.
 pub const TRACE: &str = "windlass::trace";
