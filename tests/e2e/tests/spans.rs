@@ -1,0 +1,284 @@
+//! The trace of a reconcile, as a real OpenTelemetry Collector receives it.
+
+// A test fails by a panic, and so do the functions that only tests call.
+#![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::fmt::Write;
+
+use expect_test::{Expect, expect};
+use serde_json::json;
+use windlass_e2e::{Env, Host, HostOptions, SOON, guest, text};
+use windlass_testbed::{Collector, Span, Status};
+
+/// A cluster, and a host that sends its traces to a collector.
+struct Traced {
+    // Before the others: it sends its last spans when it ends.
+    host: Host,
+    collector: Collector,
+    env: Env,
+    _files: tempfile::TempDir,
+}
+
+fn traced(protocol: Option<&str>) -> Traced {
+    let files = tempfile::tempdir().expect("a temporary folder");
+    let collector = Collector::start(files.path()).expect("a collector");
+    let endpoint = match protocol {
+        Some(http) if http.starts_with("http") => collector.http_endpoint(),
+        _ => collector.endpoint(),
+    };
+    let mut env = vec![("OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(), endpoint)];
+    env.extend(protocol.map(|protocol| ("OTEL_EXPORTER_OTLP_PROTOCOL".to_owned(), protocol.to_owned())));
+    let cluster = Env::start();
+    let host = cluster.start_host_with(HostOptions { env, ..HostOptions::default() });
+    Traced { host, collector, env: cluster, _files: files }
+}
+
+/// The spans of the first trace whose reconcile is such as wanted, once all of it has arrived.
+fn trace_of(collector: &Collector, wanted: impl Fn(&Span, &[&Span]) -> bool) -> Vec<Span> {
+    let find = |spans: &[Span]| {
+        let roots = spans.iter().filter(|span| span.name == "reconcile" && span.parent_span_id.is_empty());
+        let of_trace = |root: &Span| spans.iter().filter(|span| span.trace_id == root.trace_id).collect::<Vec<_>>();
+        let root = roots.into_iter().find(|root| wanted(root, &of_trace(root)))?;
+        Some(of_trace(root).into_iter().cloned().collect::<Vec<_>>())
+    };
+    let spans = collector.wait_for_spans(SOON, |spans| find(spans).is_some()).expect("the trace arrives");
+    find(&spans).expect("it is there")
+}
+
+/// One span a line, below its parent, in the order of their start (and of their names, where they run at once).
+fn tree(spans: &[Span]) -> String {
+    let mut lines = String::new();
+    below("", 0, spans, &mut lines);
+    assert_eq!(lines.matches("- ").count(), spans.len(), "every span is below the root:\n{lines}\n{spans:#?}");
+    lines
+}
+
+fn below(parent: &str, depth: usize, spans: &[Span], lines: &mut String) {
+    let mut here: Vec<_> = spans.iter().filter(|span| span.parent_span_id == parent).collect();
+    let concurrent = |span: &Span| span.attributes.get("k8s.object.name").map(ToString::to_string);
+    here.sort_by_key(|span| (concurrent(span), span.start));
+    for span in here {
+        let indent = "  ".repeat(depth);
+        let status = match &span.status {
+            Status::Unset => String::new(),
+            Status::Ok => " ok".to_owned(),
+            Status::Error(message) => format!(" error: {message}"),
+        };
+        let _ = writeln!(lines, "{indent}- {}{status}", span.name);
+        for (name, value) in &span.attributes {
+            let _ = writeln!(lines, "{indent}    {name}={}", normal(name, value));
+        }
+        for event in &span.events {
+            let attributes: Vec<_> =
+                event.attributes.iter().map(|(name, value)| format!("{name}={}", normal(name, value))).collect();
+            let _ = writeln!(lines, "{indent}    * {} {}", event.name, attributes.join(" "));
+        }
+        below(&span.span_id, depth + 1, spans, lines);
+    }
+}
+
+/// What differs from run to run, by its name: a golden value would hold nothing but luck.
+fn normal(name: &str, value: &serde_json::Value) -> String {
+    let shape = match name {
+        "windlass.parent.uid" => "<uid>",
+        "windlass.digest" => "<digest>",
+        "windlass.snapshot" => "<hash>",
+        "windlass.guest_time_us" => "<µs>",
+        "windlass.memory_peak" | "windlass.request_bytes" | "windlass.response_bytes" => "<bytes>",
+        _ => return value.to_string(),
+    };
+    assert!(!value.is_null(), "{name} has no value");
+    shape.to_owned()
+}
+
+fn golden(spans: &[Span], expected: &Expect) {
+    expected.assert_eq(&tree(spans));
+}
+
+fn is_of(span: &Span, kind: &str) -> bool {
+    span.attributes.get("windlass.parent.kind") == Some(&json!(kind))
+}
+
+/// The trace of the reconcile that made an Echo's Pods.
+fn echo_made(traced: &Traced) -> Vec<Span> {
+    let echo = guest("echo-tells");
+    traced.env.push(&echo, "echo", &[]);
+    traced.env.wait_live("echo", &echo);
+    let ns = traced.env.namespace("spans");
+    ns.echo("web", 2, "nginx:1");
+    let parent = ns.wait_settled("web");
+    let spans = trace_of(&traced.collector, |root, spans| {
+        is_of(root, "Echo") && spans.iter().any(|span| span.name == "create")
+    });
+    let root = spans.iter().find(|span| span.name == "reconcile").expect("the root");
+    assert_eq!(root.attributes["windlass.parent.uid"], text(&parent, "/metadata/uid"));
+    assert_eq!(root.resource["service.name"], "windlass");
+    spans
+}
+
+#[test]
+fn a_reconcile_that_creates_children_is_one_trace_by_grpc() {
+    let traced = traced(None);
+    let spans = echo_made(&traced);
+    golden(&spans, &expect![[r#"
+        - reconcile
+            k8s.namespace.name="spans-0"
+            windlass.outcome="Succeeded"
+            windlass.parent.generation=1
+            windlass.parent.kind="Echo"
+            windlass.parent.name="web"
+            windlass.parent.uid=<uid>
+            windlass.plugin="echo"
+            windlass.trigger="fresh"
+          - observe
+              windlass.children=0
+          - plugin.call
+              echo.pods="2"
+              windlass.contract="0.1.0"
+              windlass.deadline_ms=1000
+              windlass.digest=<digest>
+              windlass.guest_time_us=<µs>
+              windlass.impure=false
+              windlass.memory_peak=<bytes>
+              windlass.outcome="answered"
+              windlass.plugin="echo"
+              windlass.request_bytes=<bytes>
+              windlass.response_bytes=<bytes>
+              windlass.snapshot=<hash>
+              windlass.version="0.1.0"
+              * counting Pods level="INFO" plugin="echo" target="windlass::guest"
+              * pods_counted pods="2"
+              * enough counted level="WARN" plugin="echo" target="windlass::guest"
+          - plan
+              windlass.creates=2
+              windlass.deletes=0
+              windlass.terminating=0
+              windlass.updates=0
+          - apply
+            - create
+                http.response.status_code=201
+                k8s.object.kind="Pod"
+                k8s.object.name="web-0"
+                windlass.verb="create"
+            - create
+                http.response.status_code=201
+                k8s.object.kind="Pod"
+                k8s.object.name="web-1"
+                windlass.verb="create"
+          - report
+              windlass.status_written=true
+    "#]]);
+
+    // Seen from the other end: the call is a child of the reconcile, and the writes are children of apply.
+    let one = |name: &str| spans.iter().find(|span| span.name == name).unwrap_or_else(|| panic!("no {name}"));
+    assert_eq!(one("plugin.call").parent_span_id, one("reconcile").span_id);
+    assert_eq!(one("create").parent_span_id, one("apply").span_id);
+    let (call, root) = (one("plugin.call"), one("reconcile"));
+    assert!(root.start <= call.start && call.start <= call.end && call.end <= root.end, "{call:#?} in {root:#?}");
+}
+
+#[test]
+fn a_reconcile_that_creates_children_is_one_trace_by_http() {
+    let traced = traced(Some("http/protobuf"));
+    let spans = echo_made(&traced);
+    let mut names: Vec<_> = spans.iter().map(|span| span.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["apply", "create", "create", "observe", "plan", "plugin.call", "reconcile", "report"]);
+    // What is still buffered goes out before the host ends.
+    let before = traced.collector.spans().expect("spans").len();
+    assert!(traced.host.terminate().success());
+    assert!(traced.collector.spans().expect("spans").len() >= before);
+}
+
+#[test]
+fn a_call_that_traps_is_a_child_of_its_reconcile_and_has_failed() {
+    let traced = traced(Some("grpc"));
+    for (plugin, kind) in [("panic", "Panic"), ("endless-loop", "EndlessLoop")] {
+        let component = guest(&format!("hostile/{plugin}"));
+        traced.env.push(&component, plugin, &[]);
+        traced.env.wait_live(plugin, &component);
+        let parent = json!({
+            "apiVersion": "hostile.example/v1", "kind": kind,
+            "metadata": {"name": "bad", "namespace": "default"}, "spec": {"behave": false},
+        });
+        traced.env.apply(&parent.to_string());
+    }
+    let of = |kind: &'static str| trace_of(&traced.collector, move |root, _| is_of(root, kind));
+    golden(&of("Panic"), &expect![[r#"
+        - reconcile
+            k8s.namespace.name="default"
+            windlass.outcome="Trapped"
+            windlass.parent.generation=1
+            windlass.parent.kind="Panic"
+            windlass.parent.name="bad"
+            windlass.parent.uid=<uid>
+            windlass.plugin="panic"
+            windlass.requeue_ms=0
+            windlass.trigger="fresh"
+          - observe
+              windlass.children=0
+          - plugin.call error: trap
+              error.type="trap"
+              windlass.contract="0.1.0"
+              windlass.deadline_ms=1000
+              windlass.digest=<digest>
+              windlass.guest_time_us=<µs>
+              windlass.impure=false
+              windlass.memory_peak=<bytes>
+              windlass.outcome="aborted"
+              windlass.plugin="panic"
+              windlass.request_bytes=<bytes>
+              windlass.response_bytes=<bytes>
+              windlass.snapshot=<hash>
+              windlass.version="0.1.0"
+              * panicked at hostile/panic.rs:11:9:\nno such luck level="ERROR" plugin="panic" target="windlass::guest"
+          - report
+              windlass.status_written=true
+    "#]]);
+    golden(&of("EndlessLoop"), &expect![[r#"
+        - reconcile
+            k8s.namespace.name="default"
+            windlass.outcome="DeadlineExceeded"
+            windlass.parent.generation=1
+            windlass.parent.kind="EndlessLoop"
+            windlass.parent.name="bad"
+            windlass.parent.uid=<uid>
+            windlass.plugin="endless-loop"
+            windlass.requeue_ms=0
+            windlass.trigger="fresh"
+          - observe
+              windlass.children=0
+          - plugin.call error: deadline
+              error.type="deadline"
+              windlass.contract="0.1.0"
+              windlass.deadline_ms=1000
+              windlass.digest=<digest>
+              windlass.guest_time_us=<µs>
+              windlass.impure=false
+              windlass.memory_peak=<bytes>
+              windlass.outcome="aborted"
+              windlass.plugin="endless-loop"
+              windlass.request_bytes=<bytes>
+              windlass.response_bytes=<bytes>
+              windlass.snapshot=<hash>
+              windlass.version="0.1.0"
+          - report
+              windlass.status_written=true
+    "#]]);
+}
+
+#[test]
+fn without_an_endpoint_nothing_is_sent_and_nothing_fails() {
+    let env = Env::start();
+    let host = env.start_host();
+    let echo = guest("echo-tells");
+    env.push(&echo, "echo", &[]);
+    env.wait_live("echo", &echo);
+    let ns = env.namespace("untraced");
+    ns.echo("web", 1, "nginx:1");
+    ns.wait_settled("web");
+    let log = host.log();
+    assert!(log.contains("counting Pods"), "guests are heard all the same");
+    assert!(!log.contains("reconcile ") || !log.contains("├─ plugin.call"), "no trees unless asked for");
+    assert!(host.terminate().success());
+}
