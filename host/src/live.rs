@@ -58,11 +58,16 @@ impl Live {
         self.component.surface().digest
     }
 
+    /// Whether the API server lets the host follow all its kinds.
+    pub fn is_followed(&self) -> bool {
+        std::iter::once(&self.parents).chain(self.children.values()).all(|watch| watch.is_followed())
+    }
+
     /// The watch of a child kind.
     pub fn child_watch(&self, kind: &Gvk) -> Option<&Arc<Watch>> {
         self.children.get(&kind.group_kind())
     }
 }
 
-/// A key of the work queue, together with its plugin's name.
+/// What the work queue holds for each plugin: a parent's namespace and name.
 pub type ParentKey = ObjectKey;

@@ -35,7 +35,18 @@ pub enum Written {
 
 /// The writes of all parents that are not seen yet.
 #[derive(Debug, Default)]
-pub struct OwnWrites(Mutex<HashMap<(PluginName, ObjectKey), Pending>>);
+pub struct OwnWrites(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    of_parent: HashMap<(PluginName, ObjectKey), Pending>,
+    /// Number of parents at which those whose time is over are cleared out: a parent that is gone is never asked for
+    /// again.
+    clear_at: usize,
+}
+
+/// So few parents are not worth clearing out.
+const CLEAR_MIN: usize = 1024;
 
 #[derive(Debug)]
 struct Pending {
@@ -49,10 +60,15 @@ impl OwnWrites {
         if writes.is_empty() {
             return;
         }
-        let mut pending = self.0.lock();
-        let until = Instant::now() + PATIENCE;
-        let entry =
-            pending.entry((plugin.clone(), parent.clone())).or_insert_with(|| Pending { until, writes: Vec::new() });
+        let mut waiting = self.0.lock();
+        let now = Instant::now();
+        if waiting.of_parent.len() >= waiting.clear_at.max(CLEAR_MIN) {
+            waiting.of_parent.retain(|_, pending| pending.until > now);
+            waiting.clear_at = 2 * waiting.of_parent.len();
+        }
+        let until = now + PATIENCE;
+        let id = (plugin.clone(), parent.clone());
+        let entry = waiting.of_parent.entry(id).or_insert_with(|| Pending { until, writes: Vec::new() });
         entry.until = until;
         entry.writes.extend(writes);
     }
@@ -61,7 +77,7 @@ impl OwnWrites {
     /// over.
     pub fn wait(&self, live: &Live, parent: &ObjectKey) -> Option<Duration> {
         let id = (live.name.clone(), parent.clone());
-        let mut pending = self.0.lock();
+        let pending = &mut self.0.lock().of_parent;
         let entry = pending.get_mut(&id)?;
         entry.writes.retain(|write| !is_seen(live, write));
         let left = entry.until.checked_duration_since(Instant::now());
@@ -79,7 +95,7 @@ impl OwnWrites {
 
     /// A parent is gone.
     pub fn forget(&self, plugin: &PluginName, parent: &ObjectKey) {
-        self.0.lock().remove(&(plugin.clone(), parent.clone()));
+        self.0.lock().of_parent.remove(&(plugin.clone(), parent.clone()));
     }
 }
 

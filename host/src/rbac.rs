@@ -30,8 +30,10 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
             "rules": [
                 rule("windlass.dev", &["plugins"], &["get", "list", "watch"]),
                 rule("windlass.dev", &["plugins/status"], &["patch"]),
-                // Only for Plugins with installCRD. `create` beside `patch`: a server-side apply that creates needs both.
-                rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get", "list", "watch", "create", "patch"]),
+                // The parent kinds' definitions: which versions and status fields they have.
+                rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get", "list", "watch"]),
+                // Only for Plugins with installCRD: a server-side apply that creates needs both.
+                rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["create", "patch"]),
             ],
         }),
         json!({

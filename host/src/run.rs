@@ -56,8 +56,12 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     let parents = Queue::new(settings.workers);
     let plugin_queue = PluginQueue::new(PLUGIN_WORKERS);
     let triggers = Triggers { registry: registry.clone(), parents: parents.clone(), plugins: plugin_queue.clone() };
-    let watches =
-        Arc::new(Watches::new(client.clone(), Arc::new(move |kind, change| triggers.on_change(kind, change))));
+    let (live, queue) = (registry.clone(), plugin_queue.clone());
+    let watches = Arc::new(Watches::new(
+        client.clone(),
+        Arc::new(move |kind, change| triggers.on_change(kind, change)),
+        Arc::new(move || live.names().into_iter().for_each(|plugin| queue.add(&(), plugin, Trigger::Fresh))),
+    ));
     let own = watch_plugins(&watches);
     let source_queue = plugin_queue.clone();
     let sources = Sources::new(

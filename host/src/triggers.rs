@@ -39,8 +39,15 @@ impl Triggers {
 
     fn plugin_changed(&self, change: &Change) {
         let Some(object) = change.after.as_ref().or(change.before.as_ref()) else { return };
+        if let (Some(before), Some(after)) = (&change.before, &change.after)
+            && (&before.uid, before.generation, before.deleting, &before.marks)
+                == (&after.uid, after.generation, after.deleting, &after.marks)
+        {
+            // Our own word in the status.
+            return;
+        }
         match object.key.name.parse::<PluginName>() {
-            Ok(name) => self.plugins.add(&(), name, urgency(change)),
+            Ok(name) => self.plugins.add(&(), name, Trigger::Fresh),
             // The CRD's own rule refuses such names.
             Err(error) => tracing::warn!(%error, "a Plugin was skipped"),
         }

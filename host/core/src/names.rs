@@ -21,6 +21,9 @@ pub const ANNOTATION_RETAINED_FOR: &str = "windlass.dev/retained-for";
 /// Annotation that a plugin sets on a child: take fields over from other appliers, once.
 pub const ANNOTATION_TAKE_OVER: &str = "windlass.dev/take-over";
 
+/// Annotation on a Plugin: when `windlass push` wrote it last.
+pub const ANNOTATION_PUSHED_AT: &str = "windlass.dev/pushed-at";
+
 /// Condition types of a Plugin.
 pub mod plugin_condition {
     /// The component's bytes are here and have the digest they should have.

@@ -193,7 +193,7 @@ pub struct PluginStatus {
     /// The kinds that it may own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_kinds: Option<Vec<String>>,
-    /// Conditions `Fetched`, `Compiled`, `Granted` and `Ready`.
+    /// Conditions `Fetched`, `Compiled`, `Granted`, `Ready` and `Degraded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Option<Vec<Condition>>,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::core::{DynamicObject, GroupVersionKind, TypeMeta};
 use kube::runtime::wait::await_condition;
@@ -14,12 +15,13 @@ use kube::{Api, Client, discovery};
 use serde_json::Value;
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
+use windlass_core::names::{plugin_condition as names, plugin_reason as reason};
 
 use self::objects::{PART_OF_LABEL, Pushed, plugin_object, split};
 use super::component::ComponentArgs;
 use super::connect::plain;
 use super::output::{Format, print_all};
-use crate::api::Plugin;
+use crate::api::{Plugin, PluginStatus};
 use crate::rbac;
 
 /// Field manager of what a person pushes: apart from the host's.
@@ -66,7 +68,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let descriptor = component.descriptor();
     let name: PluginName = args.name.as_deref().unwrap_or(&descriptor.name).parse()?;
     let pushed = split(name.as_str(), &args.namespace, &bytes)?;
-    let plugin = plugin_object(name.as_str(), &args.namespace);
+    let plugin = plugin_object(name.as_str(), &args.namespace, &format!("{:.0}", jiff::Timestamp::now()));
     super::block_on(async {
         let mut objects: Vec<Value> = pushed.objects.clone();
         if args.create_rbac {
@@ -131,24 +133,41 @@ async fn wait(client: &Client, name: &PluginName, digest: &Digest, timeout: Dura
     let api: Api<Plugin> = Api::all(client.clone());
     let settled = |plugin: Option<&Plugin>| {
         plugin.and_then(|plugin| plugin.status.as_ref()).is_some_and(|status| {
-            status.active_digest.as_deref() == Some(&wanted) || status.candidate_digest.as_deref() == Some(&wanted)
+            let is_live = status.active_digest.as_deref() == Some(&wanted);
+            let is_refused = status.candidate_digest.as_deref() == Some(&wanted);
+            is_live || (is_refused && problem_of(status).is_some_and(|problem| !may_pass(&problem.reason)))
         })
     };
     let waiting = await_condition(api, name.as_str(), settled);
-    let plugin = match tokio::time::timeout(timeout, waiting).await {
-        Ok(plugin) => plugin.context("the Plugin could not be watched")?,
-        Err(_) => bail!(
-            "Plugin {name} did not become live within {} s; is the host running? See `kubectl describe plugin {name}`",
-            timeout.as_secs()
-        ),
+    let Ok(plugin) = tokio::time::timeout(timeout, waiting).await else {
+        let status = Api::<Plugin>::all(client.clone()).get(name.as_str()).await.map_err(plain)?.status;
+        let said = status.as_ref().and_then(problem_of).map(|problem| problem.message.clone());
+        bail!(
+            "Plugin {name} did not become live within {} s: {}",
+            timeout.as_secs(),
+            said.as_deref().unwrap_or("the host has said nothing; is it running?")
+        )
     };
+    let plugin = plugin.context("the Plugin could not be watched")?;
     let status = plugin.and_then(|plugin| plugin.status).unwrap_or_default();
     if status.active_digest.as_deref() == Some(&wanted) {
         return Ok(());
     }
-    let conditions = status.conditions.unwrap_or_default();
-    let said = conditions.iter().find(|condition| condition.status == "False" && condition.type_ != "Degraded");
-    bail!("Plugin {name} refused {wanted}: {}", said.map_or("see its conditions", |condition| &condition.message))
+    let said = problem_of(&status).map_or("see its conditions", |problem| &problem.message);
+    bail!("Plugin {name} refused {wanted}: {said}")
+}
+
+/// The step that failed.
+fn problem_of(status: &PluginStatus) -> Option<&Condition> {
+    let steps = [names::FETCHED, names::COMPILED, names::GRANTED];
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    conditions.iter().find(|condition| condition.status == "False" && steps.contains(&condition.type_.as_str()))
+}
+
+/// Whether a step may succeed by itself a little later: rights take a moment to reach the API server's caches, and the
+/// head of a chunked set is seen before its last part.
+fn may_pass(problem: &str) -> bool {
+    matches!(problem, reason::FORBIDDEN | reason::API_ERROR | reason::CHILD_KIND_MISSING | reason::PARTS_INCOMPLETE)
 }
 
 /// Parts of logic that is no longer live: the head names others now.

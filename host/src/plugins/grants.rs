@@ -8,13 +8,14 @@ use kube::discovery::{self, Scope};
 use windlass_core::contract::Descriptor;
 use windlass_core::desired::{Grant, Grants};
 use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::json::Value;
 use windlass_core::names::plugin_reason as reason;
 use windlass_core::object::Object;
+use windlass_core::status::observed;
 
 use super::Plugins;
 use super::load::{Problem, Resources, Step};
 use crate::api::Plugin;
-use crate::queue::Trigger;
 
 /// The grants, with the resources to watch and write.
 pub(super) struct Granted {
@@ -83,27 +84,35 @@ fn missing(kind: &Gvk, error: &kube::Error) -> Problem {
     }
 }
 
-/// A custom kind has one Plugin: the older one wins.
-pub(super) fn claim(plugins: &Plugins, name: &PluginName, object: &Object, parent: &Gvk) -> Result<(), Problem> {
-    for other in plugins.registry.names() {
-        let Some(live) = plugins.registry.get(&other) else { continue };
-        if other == *name || live.parents.id.kind.group_kind() != parent.group_kind() {
+/// A custom kind has one Plugin: the older one wins. Answers with the younger ones that have to go.
+///
+/// Asked while the registry is held for writing, so that of two Plugins that load at once only one goes live.
+pub(super) fn claim(
+    plugins: &Plugins,
+    name: &PluginName,
+    object: &Object,
+    parent: &Gvk,
+) -> Result<Vec<PluginName>, Problem> {
+    let mut younger = Vec::new();
+    for key in plugins.own.store.keys() {
+        let (Ok(other), Some(rival)) = (key.name.parse::<PluginName>(), plugins.own.store.get(&key)) else { continue };
+        let live = plugins.registry.get(&other);
+        let holds = live.as_ref().is_some_and(|live| live.parents.id.kind.group_kind() == parent.group_kind());
+        // One that held the kind before the host started still does, though it may load later than this one.
+        let held =
+            live.is_none() && observed(&rival).get("parentKind").and_then(Value::as_str) == Some(&parent.to_string());
+        if other == *name || rival.deleting || !(holds || held) {
             continue;
         }
-        let Some(rival) = plugins.own.store.get(&windlass_core::ids::ObjectKey::new(None, other.as_str())) else {
-            continue;
-        };
         if age(&rival) <= age(object) {
             let message = format!("Plugin {other}, which is older, reconciles {parent} already; delete one of them");
             return Err(Problem::new(Step::Granted, reason::PARENT_KIND_TAKEN, message));
         }
-        tracing::warn!(plugin = %name, younger = %other, %parent, "takes the parent kind over from a younger Plugin");
-        plugins.publisher.lock().retract(&other);
-        plugins.parents.forget_group(&other);
-        plugins.known.lock().remove(&other);
-        plugins.queue.add(&(), other, Trigger::Fresh);
+        if holds {
+            younger.push(other);
+        }
     }
-    Ok(())
+    Ok(younger)
 }
 
 /// Creation time, then name: an order that every start of the host finds again.

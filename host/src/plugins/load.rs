@@ -10,7 +10,6 @@ use windlass_core::desired::asked_wait;
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
 use windlass_core::names::{LABEL_PLUGIN, plugin_reason as reason};
-use windlass_core::object::Object;
 use windlass_core::outcome::Requeue;
 
 use super::{Plugins, crd, grants};
@@ -104,21 +103,14 @@ pub(super) async fn deliver(client: &Client, plugin: &Plugin) -> Result<Delivere
 pub(super) async fn load(
     plugins: &Plugins,
     name: &PluginName,
-    object: &Object,
     plugin: &Plugin,
     delivered: Delivered,
 ) -> Result<Live, Problem> {
     let digest = delivered.digest;
-    prepare(plugins, name, object, plugin, delivered).await.map_err(|problem| problem.of(digest))
+    prepare(plugins, name, plugin, delivered).await.map_err(|problem| problem.of(digest))
 }
 
-async fn prepare(
-    plugins: &Plugins,
-    name: &PluginName,
-    object: &Object,
-    plugin: &Plugin,
-    delivered: Delivered,
-) -> Result<Live, Problem> {
+async fn prepare(plugins: &Plugins, name: &PluginName, plugin: &Plugin, delivered: Delivered) -> Result<Live, Problem> {
     let invalid = |message: String| Problem::lasting(Step::Granted, reason::INVALID_SPEC, message);
     let sandbox = plugins.sandbox.clone();
     // Compiling waits for a child process; mapping and describing run the guest.
@@ -141,7 +133,6 @@ async fn prepare(
         None => None,
     };
     let parent = crd::resolve(&plugins.client, name, descriptor, plugin.spec.install_crd).await?;
-    grants::claim(plugins, name, object, &parent.kind)?;
     let granted = grants::resolve(&plugins.client, descriptor, plugin, parent.namespaced).await?;
     let parents = plugins.watches.lease(&parent.kind, &parent.resource, None);
     let children: HashMap<_, _> = granted

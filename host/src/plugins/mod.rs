@@ -149,31 +149,43 @@ impl Plugins {
         self.sources.follow(name, &plugin.spec.source.config_map);
         let delivered = load::deliver(&self.client, plugin).await?;
         let wanted = (object.generation, delivered.digest);
-        let live = self.known.lock().get(name).and_then(|known| known.live);
-        if live == Some(wanted)
+        let known = self.known.lock().get(name).and_then(|known| known.live);
+        if known == Some(wanted)
             && let Some(live) = self.registry.get(name)
+            && live.is_followed()
         {
             return Ok(load::Findings::of(&live, plugin));
         }
-        let loaded = load::load(self, name, object, plugin, delivered).await?;
+        let loaded = load::load(self, name, plugin, delivered).await?;
         let findings = load::Findings::of(&loaded, plugin);
-        self.publish(loaded);
+        self.publish(object, loaded)?;
         self.known.lock().entry(name.clone()).or_default().live = Some(wanted);
         Ok(findings)
     }
 
     /// Makes it live and has every parent reconciled by it.
-    fn publish(&self, live: Live) {
+    fn publish(&self, object: &Object, live: Live) -> Result<(), Problem> {
         let live = Arc::new(live);
         let name = live.name.clone();
+        let mut publisher = self.publisher.lock();
+        for younger in grants::claim(self, &name, object, &live.parents.id.kind)? {
+            tracing::warn!(plugin = %name, %younger, "takes the parent kind over from a younger Plugin");
+            publisher.retract(&younger);
+            self.parents.forget_group(&younger);
+            self.known.lock().remove(&younger);
+            self.queue.add(&(), younger, Trigger::Fresh);
+        }
+        self.parents.set_concurrency(&name, live.concurrency);
+        publisher.publish(name.clone(), live.clone());
+        drop(publisher);
+        // Read now that it is live: a parent that comes later finds it in the registry.
         let parents = live.parents.store.keys();
         tracing::info!(plugin = %name, digest = %live.digest(), version = live.version, parents = parents.len(), "live");
-        self.parents.set_concurrency(&name, live.concurrency);
-        self.publisher.lock().publish(name.clone(), live);
         let spread = SPREAD.min(Duration::from_millis(parents.len() as u64));
         for parent in parents {
             self.parents.add_after(&name, &parent, Trigger::Fresh, spread.mul_f64(fastrand::f64()));
         }
+        Ok(())
     }
 
     /// A Plugin is gone: its parents are left alone, and so is all that exists because of them.
@@ -184,6 +196,17 @@ impl Plugins {
         self.sources.forget(name);
         self.parents.forget_group(name);
         self.known.lock().remove(name);
+        // One of them may have waited for this one's kind.
+        self.look_again();
+    }
+
+    /// Has every Plugin looked at again.
+    fn look_again(&self) {
+        for key in self.own.store.keys() {
+            if let Ok(name) = key.name.parse::<PluginName>() {
+                self.queue.add(&(), name, Trigger::Fresh);
+            }
+        }
     }
 }
 

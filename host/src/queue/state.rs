@@ -18,7 +18,7 @@ const TIMERS_MIN: usize = 1024;
 /// Why a key should run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trigger {
-    /// Time has passed, or the cache was filled: not urgent.
+    /// Time has passed: not urgent.
     Resync,
     /// Something around it changed; waits for a backoff to end.
     Event,

@@ -126,7 +126,8 @@ where
 }
 
 fn draw(branch: &Branch, head: &str, indent: &str, text: &mut String) {
-    let _ = writeln!(text, "{head}{}", branch.line);
+    // A guest's words may hold anything; none of it may move a reader's cursor.
+    let _ = writeln!(text, "{head}{}", branch.line.replace(char::is_control, "\u{fffd}"));
     for (at, below) in branch.below.iter().enumerate() {
         let (corner, more) = if at + 1 == branch.below.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         draw(below, &format!("{indent}{corner}"), &format!("{indent}{more}"), text);

@@ -48,10 +48,14 @@ pub enum Health {
 /// Called by a watch's task for each change, in the order of the watch; must not block.
 pub type Listener = Arc<dyn Fn(&Gvk, &Change) + Send + Sync>;
 
+/// Called when a watch begins or ceases to be refused; must not block.
+pub type HealthListener = Arc<dyn Fn() + Send + Sync>;
+
 /// All watches of the host.
 pub struct Watches {
     client: Client,
     listener: Listener,
+    health_changed: HealthListener,
     running: Mutex<HashMap<WatchId, Weak<Watch>>>,
 }
 
@@ -74,9 +78,9 @@ impl Drop for Watch {
 }
 
 impl Watches {
-    /// Watches that tell `listener` of every change.
-    pub fn new(client: Client, listener: Listener) -> Self {
-        Self { client, listener, running: Mutex::default() }
+    /// Watches that tell `listener` of every change, and `health_changed` when one is refused or no longer so.
+    pub fn new(client: Client, listener: Listener, health_changed: HealthListener) -> Self {
+        Self { client, listener, health_changed, running: Mutex::default() }
     }
 
     /// The watch of that kind and selector: the running one, or a new one.
@@ -89,14 +93,14 @@ impl Watches {
         }
         let store = Arc::new(Store::default());
         let (report, health) = watch::channel(Health::Starting);
-        let task = tokio::spawn(follow(
-            Api::all_with(self.client.clone(), resource),
-            id.clone(),
-            store.clone(),
-            self.listener.clone(),
-            report,
-        ))
-        .abort_handle();
+        let follower = Follower {
+            id: id.clone(),
+            store: store.clone(),
+            listener: self.listener.clone(),
+            health: report,
+            health_changed: self.health_changed.clone(),
+        };
+        let task = tokio::spawn(follower.follow(Api::all_with(self.client.clone(), resource))).abort_handle();
         let watch = Arc::new(Watch { id: id.clone(), resource: resource.clone(), store, health, task });
         running.insert(id, Arc::downgrade(&watch));
         watch
@@ -104,6 +108,11 @@ impl Watches {
 }
 
 impl Watch {
+    /// Whether the API server lets the host follow the kind.
+    pub fn is_followed(&self) -> bool {
+        !matches!(*self.health.borrow(), Health::Refused { .. })
+    }
+
     /// Waits until the cache is filled.
     ///
     /// # Errors
@@ -119,38 +128,79 @@ impl Watch {
     }
 }
 
-async fn follow(api: Api<Raw>, id: WatchId, store: Arc<Store>, listener: Listener, health: watch::Sender<Health>) {
-    let config = watcher::Config { label_selector: id.labels.clone(), ..watcher::Config::default() };
-    // A backoff of its own: a kind that fails delays no other.
-    let mut events = std::pin::pin!(watcher::watcher(api, config).default_backoff());
-    while let Some(event) = events.next().await {
+/// How long a watch rests before it starts anew. Rights and definitions change by a person's hand.
+const REST: Duration = Duration::from_secs(5);
+
+/// The task behind a watch.
+struct Follower {
+    id: WatchId,
+    store: Arc<Store>,
+    listener: Listener,
+    health: watch::Sender<Health>,
+    health_changed: HealthListener,
+}
+
+impl Follower {
+    async fn follow(self, api: Api<Raw>) {
+        loop {
+            let config = watcher::Config { label_selector: self.id.labels.clone(), ..watcher::Config::default() };
+            // A backoff of its own: a kind that fails delays no other.
+            let mut events = std::pin::pin!(watcher::watcher(api.clone(), config).default_backoff());
+            while let Some(event) = events.next().await {
+                match event {
+                    Ok(event) => self.on_event(event),
+                    Err(error) => match verdict_on(&self.id.kind, &error) {
+                        AfterError::GoOn => {}
+                        AfterError::StartAnew => break,
+                        AfterError::Refused(refused) => {
+                            self.set_health(refused);
+                            break;
+                        }
+                    },
+                }
+            }
+            // From the first list again: only a complete one shows that the refusal is over.
+            tokio::time::sleep(REST).await;
+        }
+    }
+
+    fn on_event(&self, event: Event<Raw>) {
+        let Self { id, store, listener, .. } = self;
         match event {
-            Ok(Event::Init) => store.list_begins(),
-            Ok(Event::InitApply(raw)) => {
+            Event::Init => store.list_begins(),
+            Event::InitApply(raw) => {
                 if let Some(object) = decode(&id.kind, &raw) {
                     store.listed(object);
                 }
             }
-            Ok(Event::InitDone) => {
+            Event::InitDone => {
                 let changes = store.list_ends();
                 tracing::debug!(kind = %id.kind, changes = changes.len(), "cache filled");
                 for change in changes {
                     listener(&id.kind, &change);
                 }
-                health.send_replace(Health::Synced);
+                self.set_health(Health::Synced);
             }
-            Ok(Event::Apply(raw)) => {
+            Event::Apply(raw) => {
                 if let Some(object) = decode(&id.kind, &raw) {
                     listener(&id.kind, &store.applied(object));
                 }
             }
-            Ok(Event::Delete(raw)) => {
+            Event::Delete(raw) => {
                 let change = decode(&id.kind, &raw).and_then(|object| store.deleted(&object));
                 if let Some(change) = change {
                     listener(&id.kind, &change);
                 }
             }
-            Err(error) => report_failure(&id.kind, &error, &health),
+        }
+    }
+
+    /// The first list is no news: whoever leased the watch waits for it.
+    fn set_health(&self, health: Health) {
+        let news = *self.health.borrow() != Health::Starting && *self.health.borrow() != health;
+        self.health.send_replace(health);
+        if news {
+            (self.health_changed)();
         }
     }
 }
@@ -162,21 +212,31 @@ fn decode(kind: &Arc<Gvk>, raw: &Raw) -> Option<Object> {
         .ok()
 }
 
-fn report_failure(kind: &Gvk, error: &watcher::Error, health: &watch::Sender<Health>) {
+enum AfterError {
+    /// Watches end all the time, and the watcher takes them up again.
+    GoOn,
+    /// The watcher would ask for the same outdated version for ever.
+    StartAnew,
+    /// A person has to change something first.
+    Refused(Health),
+}
+
+fn verdict_on(kind: &Gvk, error: &watcher::Error) -> AfterError {
     let source = match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
         | watcher::Error::WatchFailed(error) => Some(error),
         watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => None,
     };
-    if let Some(kube::Error::Api(status)) = source
-        && matches!(status.code, 401 | 403 | 404 | 405)
-    {
-        tracing::warn!(%kind, code = status.code, message = status.message, "the watch is refused");
-        let refused = Health::Refused { code: status.code, message: status.message.clone() };
-        health.send_replace(refused);
-    } else {
-        // Watches end all the time; the watcher takes them up again.
-        tracing::debug!(%kind, %error, "the watch was interrupted");
+    match source {
+        Some(kube::Error::Api(status)) if matches!(status.code, 401 | 403 | 404 | 405) => {
+            tracing::warn!(%kind, code = status.code, message = status.message, "the watch is refused");
+            AfterError::Refused(Health::Refused { code: status.code, message: status.message.clone() })
+        }
+        Some(kube::Error::Api(status)) if status.code == 410 => AfterError::StartAnew,
+        _ => {
+            tracing::debug!(%kind, %error, "the watch was interrupted");
+            AfterError::GoOn
+        }
     }
 }

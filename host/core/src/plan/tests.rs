@@ -79,6 +79,16 @@ fn r04_what_only_wears_our_labels_is_neither_pruned_nor_changed() {
 }
 
 #[test]
+fn r04_what_another_namespace_holds_is_never_a_child() {
+    let (_, mut live) = settled(&["a"]);
+    live[0]["metadata"]["namespace"] = json!("elsewhere");
+    assert!(snapshot(&live).children.is_empty(), "owner reference and labels can be forged");
+    live[0]["metadata"].as_object_mut().expect("metadata").remove("ownerReferences");
+    live[0]["metadata"]["annotations"]["windlass.dev/retained-for"] = json!("echo/Echo.my-operator.dev/default/hello");
+    assert!(snapshot(&live).children.is_empty(), "and so can the mark of a retained child");
+}
+
+#[test]
 fn r04_a_retained_child_is_never_pruned_and_is_taken_up_by_a_parent_of_the_same_name() {
     let mut wish = pod("data");
     wish["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"});

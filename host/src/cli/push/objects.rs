@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use windlass_core::digest::Digest;
+use windlass_core::names::ANNOTATION_PUSHED_AT;
 
 use crate::delivery::{Encoding, KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY};
 
@@ -78,10 +79,11 @@ pub fn split(name: &str, namespace: &str, bytes: &[u8]) -> anyhow::Result<Pushed
 }
 
 /// The Plugin that runs it. What a person set besides stays: it is applied.
-pub fn plugin_object(name: &str, namespace: &str) -> Value {
+pub fn plugin_object(name: &str, namespace: &str, now: &str) -> Value {
     json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",
-        "metadata": {"name": name},
+        // Has the host try again at once what it may be backing off from.
+        "metadata": {"name": name, "annotations": {ANNOTATION_PUSHED_AT: now}},
         "spec": {
             "source": {"configMap": {"namespace": namespace, "name": name}},
             "installCRD": true,
