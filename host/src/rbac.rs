@@ -21,8 +21,8 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
             "metadata": {"name": HOST},
+            // No `rules`: they are the aggregating controller's, and a second apply would conflict with it.
             "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {AGGREGATE_LABEL: "true"}}]},
-            "rules": [],
         }),
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
