@@ -33,6 +33,20 @@ pub fn parent_with(status: &Value) -> Arc<Object> {
     }))
 }
 
+/// A parent whose status was written by us, all of it.
+pub fn parent_with_own(status: &Value) -> Arc<Object> {
+    let mut parent: Value = serde_json::from_slice(&parent_with(status).json).expect("JSON");
+    let mut fields = owned(status, false);
+    for kind in status["conditions"].as_array().into_iter().flatten() {
+        let key = format!("k:{}", json!({"type": kind["type"]}));
+        fields["f:conditions"][key] = owned_item(kind);
+    }
+    parent["metadata"]["managedFields"] = json!([{
+        "manager": "windlass", "operation": "Apply", "subresource": "status", "fieldsV1": {"f:status": fields},
+    }]);
+    object(&parent)
+}
+
 pub fn parent_ref() -> ParentRef {
     ParentRef::of(&"echo".parse().expect("a name"), &parent())
 }

@@ -131,6 +131,21 @@ impl Value {
         path.iter().try_fold(self, |value, key| value.as_object()?.get(key))
     }
 
+    /// Whether everything of another value is in this one: objects may have more fields, lists may not have more items.
+    pub fn holds(&self, wanted: &Self) -> bool {
+        match (self, wanted) {
+            (Self::Object(own), Self::Object(wanted)) => wanted.iter().all(|(key, wanted)| match own.get(key) {
+                Some(own) => own.holds(wanted),
+                // The API server drops nulls and empty maps.
+                None => matches!(wanted, Self::Null) || wanted.as_object().is_some_and(Map::is_empty),
+            }),
+            (Self::Array(own), Self::Array(wanted)) => {
+                own.len() == wanted.len() && own.iter().zip(wanted).all(|(own, wanted)| own.holds(wanted))
+            }
+            (own, wanted) => own == wanted,
+        }
+    }
+
     /// What kind of value it is, in words for a user.
     pub fn type_name(&self) -> &'static str {
         match self {

@@ -20,6 +20,8 @@ pub struct ManagedFields {
     apply: Option<Box<str>>,
     /// `fieldsV1` of the Update entry that our POST left, and where it stands in the list.
     update: Option<(Box<str>, usize)>,
+    /// `fieldsV1` of our Apply entry for the status subresource.
+    status: Option<Box<str>>,
 }
 
 #[derive(Deserialize)]
@@ -42,13 +44,14 @@ impl ManagedFields {
         let entries: Vec<Entry<'_>> = serde_json::from_str(list).unwrap_or_default();
         let mut ours = Self::default();
         for (at, entry) in entries.iter().enumerate() {
-            if entry.manager != FIELD_MANAGER || !entry.subresource.is_empty() {
+            if entry.manager != FIELD_MANAGER {
                 continue;
             }
             let fields = entry.fields_v1.map_or("{}", RawValue::get).into();
-            match &*entry.operation {
-                "Apply" => ours.apply = Some(fields),
-                "Update" => ours.update = Some((fields, at)),
+            match (&*entry.operation, &*entry.subresource) {
+                ("Apply", "") => ours.apply = Some(fields),
+                ("Update", "") => ours.update = Some((fields, at)),
+                ("Apply", "status") => ours.status = Some(fields),
                 _ => {}
             }
         }
@@ -64,6 +67,18 @@ impl ManagedFields {
         }
     }
 
+    /// Whether we own a field of the status that this one does not have: then it must be sent to go away.
+    pub fn own_status_beyond(&self, status: &Map) -> bool {
+        let tree = self.status.as_deref().and_then(|fields| json::parse(fields.as_bytes(), 256).ok());
+        let node = tree.as_ref().and_then(|tree| tree.at(&["f:status"])).and_then(Value::as_object);
+        node.is_some_and(|node| {
+            node.iter().any(|(name, below)| match name.strip_prefix("f:") {
+                Some(key) => status.get(key).is_none_or(|value| goes_beyond(below, value)),
+                None => false,
+            })
+        })
+    }
+
     /// Whether our entries cover every field of a desired object (apiVersion, kind, name and namespace aside, which
     /// nobody owns). `live` is the object's JSON: read only where the entries leave a doubt.
     pub fn cover(&self, desired: &Map, live: &[u8]) -> bool {
@@ -76,6 +91,31 @@ impl ManagedFields {
         }
         json::parse(live, 256).is_ok_and(|live| object_covered(&nodes, desired, live.as_object()))
     }
+}
+
+/// Whether a node names something below it that the value does not have.
+fn goes_beyond(node: &Value, value: &Value) -> bool {
+    let below = node.as_object().into_iter().flat_map(Map::iter);
+    below.filter(|(name, _)| *name != ".").any(|(name, node)| {
+        let key = |text: &str| json::parse(text.as_bytes(), 8).ok();
+        let found = match (name.strip_prefix("f:"), name.strip_prefix("k:"), name.strip_prefix("v:")) {
+            (Some(field), _, _) => value.as_object().and_then(|map| map.get(field)),
+            (_, Some(keys), _) => {
+                let keys = key(keys);
+                value
+                    .as_array()
+                    .unwrap_or_default()
+                    .iter()
+                    .find(|item| keys.as_ref().is_some_and(|keys| has_keys(item, keys)))
+            }
+            (_, _, Some(wanted)) => {
+                let wanted = key(wanted);
+                value.as_array().unwrap_or_default().iter().find(|item| wanted.as_ref() == Some(*item))
+            }
+            _ => None,
+        };
+        found.is_none_or(|found| goes_beyond(node, found))
+    })
 }
 
 fn object_covered(nodes: &[&Map], desired: &Map, live: Option<&Map>) -> bool {

@@ -158,21 +158,7 @@ fn holds(live: &Object, body: &Map) -> bool {
     if let Some(annotations) = body.object_mut("metadata").and_then(|meta| meta.object_mut("annotations")) {
         annotations.remove(names::ANNOTATION_APPLIED);
     }
-    contains(&live, &Value::Object(body))
-}
-
-fn contains(live: &Value, wanted: &Value) -> bool {
-    match (live, wanted) {
-        (Value::Object(live), Value::Object(wanted)) => wanted.iter().all(|(key, wanted)| match live.get(key) {
-            Some(live) => contains(live, wanted),
-            // The API server drops nulls and empty maps.
-            None => matches!(wanted, Value::Null) || wanted.as_object().is_some_and(Map::is_empty),
-        }),
-        (Value::Array(live), Value::Array(wanted)) => {
-            live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| contains(live, wanted))
-        }
-        (live, wanted) => live == wanted,
-    }
+    live.holds(&Value::Object(body))
 }
 
 fn update(live: &Object, child: &Arc<DesiredChild>) -> Option<Write> {

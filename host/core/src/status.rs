@@ -46,7 +46,16 @@ pub fn next(parent: &Object, part: Option<&Map>, verdict: &Verdict, shape: Statu
         let wanted = merge(&from_plugin, part.is_some(), verdict, parent.generation);
         next.insert("conditions", stamp(wanted, &old_conditions, now));
     }
-    (next != observed).then_some(next)
+    (!shows(&observed, &next) || parent.managed.own_status_beyond(&next)).then_some(next)
+}
+
+/// Whether a status has all of another one. What others put there besides costs no write.
+fn shows(observed: &Map, next: &Map) -> bool {
+    let observed_conditions = conditions_of(observed);
+    next.iter().all(|(key, value)| match key {
+        "conditions" => conditions_of(next).iter().all(|condition| observed_conditions.contains(condition)),
+        _ => observed.get(key).is_some_and(|found| found.holds(value)),
+    })
 }
 
 /// The status that an object has.

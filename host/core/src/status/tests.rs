@@ -2,7 +2,7 @@ use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::contract::{CallFailure, Failure};
-use crate::fixtures::parent_with;
+use crate::fixtures::{parent_with, parent_with_own};
 use crate::outcome::Problem;
 
 const ALL: StatusShape = StatusShape { subresource: true, observed_generation: true, conditions: true };
@@ -141,6 +141,32 @@ fn r12_the_time_of_a_condition_moves_with_its_status_alone() {
     assert_eq!(condition_of(&same, "Ready")["lastTransitionTime"], json!("2020-01-01T00:00:00Z"));
     let changed = after(&before, None, &failed()).expect("differs");
     assert_eq!(condition_of(&changed, "Ready")["lastTransitionTime"], json!("2026-01-02T03:04:05Z"));
+}
+
+#[test]
+fn r12_what_others_put_into_the_status_costs_no_write() {
+    let own = json!({"currentReplicas": 2});
+    let mut status = after(&json!({}), Some(&own), &applied()).expect("differs");
+    status["theirs"] = json!({"a": 1});
+    status["conditions"].as_array_mut().expect("a list").insert(0, json!({"type": "Theirs", "status": "True"}));
+    assert_eq!(after(&status, Some(&own), &applied()), None);
+}
+
+#[test]
+fn r12_what_the_plugin_no_longer_says_goes_away() {
+    let said = json!({"gone": 1, "stays": {"a": 1, "b": 2}, "conditions": [{"type": "Scaled", "status": "True"}]});
+    let status = after(&json!({}), Some(&said), &applied()).expect("differs");
+    let next_of = |own: &Json| next(&parent_with_own(&status), Some(&part(own)), &applied(), ALL, now());
+    assert_eq!(next_of(&said), None, "all of it is said again");
+    let less = |change: fn(&mut Json)| {
+        let mut own = said.clone();
+        change(&mut own);
+        next_of(&own).map(|map| to_json(&map))
+    };
+    assert!(less(|own| drop(own.as_object_mut().expect("a map").remove("gone"))).is_some());
+    assert!(less(|own| drop(own["stays"].as_object_mut().expect("a map").remove("b"))).is_some());
+    let dropped = less(|own| own["conditions"] = json!([])).expect("differs");
+    assert!(dropped["conditions"].as_array().expect("a list").iter().all(|condition| condition["type"] != "Scaled"));
 }
 
 #[test]
