@@ -120,7 +120,9 @@ fn echo_made(traced: &Traced) -> Vec<Span> {
 fn a_reconcile_that_creates_children_is_one_trace_by_grpc() {
     let traced = traced(None);
     let spans = echo_made(&traced);
-    golden(&spans, &expect![[r#"
+    golden(
+        &spans,
+        &expect![[r#"
         - reconcile
             k8s.namespace.name="spans-0"
             windlass.outcome="Succeeded"
@@ -167,7 +169,8 @@ fn a_reconcile_that_creates_children_is_one_trace_by_grpc() {
                 windlass.verb="create"
           - report
               windlass.status_written=true
-    "#]]);
+    "#]],
+    );
 
     // Seen from the other end: the call is a child of the reconcile, and the writes are children of apply.
     let one = |name: &str| spans.iter().find(|span| span.name == name).unwrap_or_else(|| panic!("no {name}"));
@@ -204,7 +207,9 @@ fn a_call_that_traps_is_a_child_of_its_reconcile_and_has_failed() {
         traced.env.apply(&parent.to_string());
     }
     let of = |kind: &'static str| trace_of(&traced.collector, move |root, _| is_of(root, kind));
-    golden(&of("Panic"), &expect![[r#"
+    golden(
+        &of("Panic"),
+        &expect![[r#"
         - reconcile
             k8s.namespace.name="default"
             windlass.outcome="Trapped"
@@ -234,8 +239,11 @@ fn a_call_that_traps_is_a_child_of_its_reconcile_and_has_failed() {
               * panicked at hostile/panic.rs:11:9:\nno such luck level="ERROR" plugin="panic" target="windlass::guest"
           - report
               windlass.status_written=true
-    "#]]);
-    golden(&of("EndlessLoop"), &expect![[r#"
+    "#]],
+    );
+    golden(
+        &of("EndlessLoop"),
+        &expect![[r#"
         - reconcile
             k8s.namespace.name="default"
             windlass.outcome="DeadlineExceeded"
@@ -264,7 +272,8 @@ fn a_call_that_traps_is_a_child_of_its_reconcile_and_has_failed() {
               windlass.version="0.1.0"
           - report
               windlass.status_written=true
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
