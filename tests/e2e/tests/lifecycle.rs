@@ -1,5 +1,8 @@
 //! What an Echo's life looks like to its user: created, scaled, changed, deleted.
 
+// A test fails by a panic.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
 use windlass_e2e::{Namespace, SOON, condition, is_settled, shared, text, wait};
 
 /// The `operation` of each managedFields entry that the host has on a Pod.
