@@ -22,7 +22,7 @@ pub fn print(value: &Value, format: Format) -> anyhow::Result<()> {
 /// Prints Kubernetes objects: YAML documents, or a JSON `List` if there are several.
 ///
 /// # Errors
-/// As for [`print`].
+/// As for [`print()`].
 pub fn print_all(values: &[Value], format: Format) -> anyhow::Result<()> {
     let text = match (format, values) {
         (Format::Json, [one]) => format!("{}\n", serde_json::to_string_pretty(one)?),
