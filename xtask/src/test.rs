@@ -1,7 +1,7 @@
 //! `cargo xtask test`: all set-up, then every test.
 
 use crate::guests;
-use crate::run::{cargo, root, run, windlass};
+use crate::run::{cargo, root, run};
 
 /// Flags.
 #[derive(Debug, clap::Args)]
@@ -17,7 +17,6 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     guests::build(guests::Options::default())?;
     windlass_testbed::tools::control_plane(&windlass_testbed::tools::stderr)?;
     windlass_testbed::tools::collector(&windlass_testbed::tools::stderr)?;
-    windlass()?;
     let filter = args.filter.as_slice();
     run(cargo()
         .args(["test", "--quiet"])
@@ -25,5 +24,6 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         .args(filter)
         .current_dir(&root)
         .env("CARGO_TARGET_DIR", root.join("target/plugins-native")))?;
+    // Builds the `windlass` that the end-to-end tests start, too: a package with integration tests gets its binary.
     run(cargo().args(["test", "--workspace", "--no-fail-fast"]).args(filter).current_dir(&root))
 }

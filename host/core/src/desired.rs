@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::contract::{Limits, Response, UpdateStrategy};
 use crate::digest::Digest;
-use crate::ids::{Gvk, ObjectKey, is_dns_subdomain};
+use crate::ids::{Gvk, ObjectKey, Uid, is_dns_subdomain};
 use crate::json::{self, Malformed, Map, Value};
 use crate::names;
 use crate::order::install_rank;
@@ -76,8 +76,8 @@ pub struct DesiredChild {
     pub applied: String,
     /// How an existing one is updated.
     pub update: UpdateStrategy,
-    /// Whether it outlives its parent.
-    pub retain: bool,
+    /// The parent that controls it; none if it outlives its parent.
+    pub owner: Option<Uid>,
     /// Whether fields are to be taken over from other appliers.
     pub take_over: bool,
 }
@@ -252,7 +252,7 @@ fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grant
         body,
         applied,
         update: grant.update.clone(),
-        retain: options.retain,
+        owner: (!options.retain).then(|| parent.uid.clone()),
         take_over: options.take_over,
     })
 }

@@ -161,6 +161,19 @@ fn holds(live: &Object, body: &Map) -> bool {
     live.holds(&Value::Object(body))
 }
 
+/// What to do about an object that holds a wanted child's name and that no cache shows: if this parent controls it, it
+/// has only lost our labels, and an apply brings them back. Anything else is not ours (rule R5).
+pub fn reclaim(found: &Object, child: &Arc<DesiredChild>) -> Option<Write> {
+    let controller = found.controller.as_ref()?;
+    (!found.deleting && child.owner.as_ref() == Some(controller)).then(|| apply(found, child))
+}
+
+fn apply(live: &Object, child: &Arc<DesiredChild>) -> Write {
+    let migrate =
+        live.managed.entry_to_migrate().map(|entry| Migration { entry, resource_version: live.resource_version });
+    Write::Apply { child: child.clone(), uid: live.uid.clone(), migrate }
+}
+
 fn update(live: &Object, child: &Arc<DesiredChild>) -> Option<Write> {
     // What is wanted is what was wanted: somebody edited the child, and an apply puts that back without a restart.
     let wish_changed = live.marks.get(names::ANNOTATION_APPLIED) != Some(child.applied.as_str());
@@ -169,14 +182,7 @@ fn update(live: &Object, child: &Arc<DesiredChild>) -> Option<Write> {
         UpdateStrategy::Recreate | UpdateStrategy::Rolling { recreate: true, .. } if wish_changed => {
             Some(Write::Replace(Delete { child: id(live), uid: live.uid.clone() }))
         }
-        UpdateStrategy::Apply | UpdateStrategy::Recreate | UpdateStrategy::Rolling { .. } => Some(Write::Apply {
-            child: child.clone(),
-            uid: live.uid.clone(),
-            migrate: live
-                .managed
-                .entry_to_migrate()
-                .map(|entry| Migration { entry, resource_version: live.resource_version }),
-        }),
+        UpdateStrategy::Apply | UpdateStrategy::Recreate | UpdateStrategy::Rolling { .. } => Some(apply(live, child)),
     }
 }
 

@@ -11,9 +11,10 @@ use kube::Client;
 use tracing::Instrument;
 use windlass_core::desired::DesiredChild;
 use windlass_core::ids::Uid;
+use windlass_core::object::Object;
 use windlass_core::order::install_rank;
 use windlass_core::outcome::WriteProblem;
-use windlass_core::plan::{ChildId, Delete, Migration, Plan, Write};
+use windlass_core::plan::{ChildId, Delete, Migration, Plan, Write, reclaim};
 
 use crate::live::Live;
 use crate::pending::Written;
@@ -89,13 +90,24 @@ impl Applier {
         }
     }
 
-    async fn create(&self, live: &Live, child: &DesiredChild) -> Result<Written, WriteProblem> {
+    async fn create(&self, live: &Live, child: &Arc<DesiredChild>) -> Result<Written, WriteProblem> {
         let request = request::create(live, child)?;
-        let ack = self.send(live, "create", &id(child), request).await;
-        ack.map(|ack| ack.written(&child.kind)).map_err(|error| match problem_of(&error) {
-            WriteProblem::Outdated if answer::already_exists(&error) => WriteProblem::Taken,
-            problem => problem,
-        })
+        match self.send(live, "create", &id(child), request).await {
+            Ok(ack) => Ok(ack.written(&child.kind)),
+            Err(error) if answer::already_exists(&error) => self.reclaim(live, child).await,
+            Err(error) => Err(problem_of(&error)),
+        }
+    }
+
+    /// The name is taken by something that no cache shows: ours without our labels, or somebody else's.
+    async fn reclaim(&self, live: &Live, child: &Arc<DesiredChild>) -> Result<Written, WriteProblem> {
+        let request = request::get(live, child)?;
+        let text = self.client.request_text(request).await.map_err(|error| problem_of(&error))?;
+        let found = Object::from_api(&child.kind, &text).ok();
+        match found.and_then(|found| reclaim(&found, child)) {
+            Some(Write::Apply { child, uid, migrate }) => self.change(live, &child, &uid, migrate).await,
+            _ => Err(WriteProblem::Taken),
+        }
     }
 
     async fn change(

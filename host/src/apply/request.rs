@@ -2,7 +2,7 @@
 
 use http::{HeaderValue, Request, header};
 use kube::Resource;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::{ApiResource, DynamicObject};
 use windlass_core::desired::DesiredChild;
 use windlass_core::ids::{Gvk, ObjectKey, Uid};
@@ -30,6 +30,11 @@ pub(super) fn create(live: &Live, child: &DesiredChild) -> Built {
     *request.uri_mut() =
         strict.parse().map_err(|error| unbuilt(kube::core::request::Error::BuildRequest(http::Error::from(error))))?;
     Ok(metadata_only(request))
+}
+
+/// GET of what holds a child's name: its metadata.
+pub(super) fn get(live: &Live, child: &DesiredChild) -> Built {
+    to_kind(live, &child.kind, &child.key)?.get_metadata(&child.key.name, &GetParams::default()).map_err(unbuilt)
 }
 
 /// Server-side apply to the very object with this uid.

@@ -62,6 +62,21 @@ fn r06_a_label_removed_by_hand_comes_back_and_a_label_added_by_hand_stays() {
 }
 
 #[test]
+fn r04_a_child_that_lost_the_hosts_own_labels_by_hand_gets_them_back() {
+    let ns = shared().env.namespace("own-labels");
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+    let uid = ns.pod("web-0")["metadata"]["uid"].clone();
+    // Without them no watch shows it any more.
+    ns.kubectl(&["label", "pod", "web-0", "windlass.dev/plugin-", "windlass.dev/parent-uid-"]);
+    let pod = ns
+        .env()
+        .wait_object("pods", ns.name(), "web-0", |pod| text(pod, "/metadata/labels/windlass.dev~1plugin") == "echo");
+    assert_eq!(pod["metadata"]["uid"], uid, "the very same Pod");
+    ns.wait_settled("web");
+}
+
+#[test]
 fn r07_what_others_add_to_a_pod_costs_no_write() {
     let ns = shared().env.namespace("others-add");
     ns.echo("web", 2, "nginx:1");

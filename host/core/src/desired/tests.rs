@@ -29,7 +29,7 @@ fn r04_a_retained_child_gets_labels_and_no_owner_reference() {
     let desired = validate(&[with(|pod| pod["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"}))])
         .expect("valid");
     let child = &desired.children[0];
-    assert!(child.retain);
+    assert_eq!(child.owner, None);
     let meta = child.body.get("metadata").expect("metadata");
     assert_eq!(meta.at(&["ownerReferences"]), None);
     assert_eq!(meta.at(&["annotations", "windlass.dev/retain"]), None, "options are stripped");

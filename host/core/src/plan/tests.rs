@@ -89,6 +89,18 @@ fn r04_what_another_namespace_holds_is_never_a_child() {
 }
 
 #[test]
+fn r05_only_what_this_parent_controls_is_reclaimed() {
+    let (desired, mut live) = settled(&["a"]);
+    live[0]["metadata"].as_object_mut().expect("metadata").remove("labels");
+    let reclaimed = |live: &serde_json::Value| reclaim(&crate::fixtures::object(live), &desired.children[0]);
+    assert!(matches!(reclaimed(&live[0]), Some(Write::Apply { migrate: Some(_), .. })), "it lost its labels");
+    live[0]["metadata"]["ownerReferences"][0]["uid"] = json!("another-parent");
+    assert_eq!(reclaimed(&live[0]), None);
+    live[0]["metadata"].as_object_mut().expect("metadata").remove("ownerReferences");
+    assert_eq!(reclaimed(&live[0]), None);
+}
+
+#[test]
 fn r04_a_retained_child_is_never_pruned_and_is_taken_up_by_a_parent_of_the_same_name() {
     let mut wish = pod("data");
     wish["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"});
