@@ -1,7 +1,5 @@
 //! What of WASI a guest gets.
 
-use std::time::{Duration, Instant};
-
 use windlass_core::contract::{CallFailure, CallReport, Note};
 
 use crate::guest::Guest;
@@ -21,10 +19,10 @@ fn a_sleep_of_a_year_returns_at_once_and_the_clock_has_moved() {
             (if (i64.lt_u (call $now) (i64.const 31536000000000000)) (then unreachable))",
         ..Guest::default()
     };
-    let begun = Instant::now();
+    // A host that really slept would still be at it, or have met the deadline.
     let (answer, report) = reconcile(&load(&guest.component()), &limits());
     assert!(answer.is_ok(), "{answer:?}");
-    assert!(!report.impure && begun.elapsed() < Duration::from_secs(15));
+    assert!(!report.impure);
 }
 
 #[test]

@@ -1,0 +1,200 @@
+use super::*;
+
+const RESYNC: Duration = Duration::from_mins(10);
+
+struct Harness {
+    state: State<&'static str, u32>,
+    now: Instant,
+}
+
+impl Harness {
+    fn new() -> Self {
+        Self { state: State::new(16), now: Instant::now() }
+    }
+
+    fn add(&mut self, group: &'static str, key: u32, trigger: Trigger) {
+        self.state.add(&group, key, trigger, self.now);
+    }
+
+    fn next(&mut self) -> Option<Job<&'static str, u32>> {
+        self.state.next(self.now)
+    }
+
+    fn key(&mut self) -> Option<u32> {
+        self.next().map(|job| job.key)
+    }
+
+    fn done(&mut self, job: &Job<&'static str, u32>, requeue: Requeue) {
+        self.state.done(job, requeue, RESYNC, self.now, 0.5);
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+    }
+}
+
+const BACKOFF: Requeue = Requeue::Backoff(Duration::ZERO);
+
+#[test]
+fn r02_a_key_never_runs_twice_at_once_and_a_change_during_a_run_queues_one_more() {
+    let mut queue = Harness::new();
+    queue.add("a", 1, Trigger::Event);
+    queue.add("a", 1, Trigger::Event);
+    let job = queue.next().expect("ready");
+    assert_eq!(queue.next(), None);
+    queue.add("a", 1, Trigger::Event);
+    queue.add("a", 1, Trigger::Event);
+    assert_eq!(queue.next(), None, "still running");
+    queue.done(&job, Requeue::Settled(None));
+    let again = queue.next().expect("one more");
+    queue.done(&again, Requeue::Settled(None));
+    assert_eq!(queue.next(), None, "not two more");
+}
+
+#[test]
+fn r13_failures_back_off_from_one_second_to_five_minutes() {
+    let mut queue = Harness::new();
+    queue.add("a", 1, Trigger::Event);
+    let mut waits = Vec::new();
+    for _ in 0..11 {
+        let job = queue.next().expect("due");
+        queue.done(&job, BACKOFF);
+        let due = queue.state.next_due().expect("a timer");
+        waits.push((due - queue.now).as_secs());
+        queue.now = due;
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+}
+
+#[test]
+fn r13_events_wait_for_the_backoff_but_a_new_generation_runs_now_and_resets_it() {
+    let mut queue = Harness::new();
+    for _ in 0..3 {
+        queue.add("a", 1, Trigger::Fresh);
+        let job = queue.next().expect("fresh runs now");
+        queue.done(&job, BACKOFF);
+        assert_eq!(queue.state.next_due().map(|due| due - queue.now), Some(Duration::from_secs(1)));
+        queue.add("a", 1, Trigger::Event);
+        assert_eq!(queue.next(), None, "an event waits");
+    }
+    queue.pass(Duration::from_secs(1));
+    assert_eq!(queue.key(), Some(1), "until the backoff has ended");
+}
+
+#[test]
+fn r13_a_retry_after_is_honoured() {
+    let mut queue = Harness::new();
+    queue.add("a", 1, Trigger::Event);
+    let job = queue.next().expect("ready");
+    queue.done(&job, Requeue::Backoff(Duration::from_secs(30)));
+    queue.pass(Duration::from_secs(29));
+    assert_eq!(queue.next(), None);
+    queue.pass(Duration::from_secs(1));
+    assert_eq!(queue.key(), Some(1));
+}
+
+#[test]
+fn r13_a_settled_key_comes_back_after_what_the_plugin_asked_or_the_resync() {
+    let mut queue = Harness::new();
+    for (asked, wait) in [(Some(Duration::from_secs(7)), 7), (None, 600)] {
+        queue.add("a", 1, Trigger::Event);
+        let job = queue.next().expect("ready");
+        queue.done(&job, Requeue::Settled(asked));
+        queue.pass(Duration::from_secs(wait - 1));
+        assert_eq!(queue.next(), None);
+        queue.pass(Duration::from_secs(1));
+        let job = queue.next().expect("due");
+        assert_eq!(job.trigger, Trigger::Resync);
+        queue.done(&job, Requeue::WhenChanged);
+        queue.pass(Duration::from_secs(10_000));
+        assert_eq!(queue.next(), None, "only a change wakes it");
+    }
+}
+
+#[test]
+fn groups_take_turns_and_none_runs_more_than_its_share() {
+    let mut queue = Harness::new();
+    queue.state.set_concurrency(&"big", 2);
+    for key in 0..100 {
+        queue.add("big", key, Trigger::Event);
+    }
+    queue.add("small", 7, Trigger::Event);
+    let first = queue.next().expect("ready");
+    assert_eq!(queue.next().map(|job| job.group), Some("small"), "one key of a flood, then the neighbour");
+    assert!(queue.next().is_some());
+    assert_eq!(queue.next(), None, "two of the big group run already");
+    queue.done(&first, Requeue::WhenChanged);
+    assert!(queue.next().is_some());
+}
+
+#[test]
+fn fresh_events_run_before_a_resync() {
+    let mut queue = Harness::new();
+    queue.add("a", 1, Trigger::Resync);
+    queue.add("a", 2, Trigger::Resync);
+    queue.add("a", 3, Trigger::Event);
+    queue.add("a", 2, Trigger::Event);
+    assert_eq!([queue.key(), queue.key(), queue.key(), queue.key()], [Some(3), Some(2), Some(1), None]);
+}
+
+#[test]
+fn new_logic_that_comes_while_a_key_runs_is_not_lost_to_the_runs_end() {
+    let mut queue = Harness::new();
+    queue.add("a", 1, Trigger::Event);
+    let job = queue.next().expect("ready");
+    queue.state.add_at(&"a", &1, Trigger::Fresh, queue.now + Duration::from_millis(200));
+    queue.done(&job, Requeue::Settled(None));
+    queue.pass(Duration::from_millis(200));
+    assert_eq!(queue.next().map(|job| job.trigger), Some(Trigger::Fresh));
+}
+
+#[test]
+fn a_key_that_comes_back_while_its_forgotten_run_ends_is_not_lost() {
+    let mut queue = Harness::new();
+    queue.add("a", 1, Trigger::Event);
+    let job = queue.next().expect("ready");
+    queue.state.forget_group(&"a");
+    queue.state.add_at(&"a", &1, Trigger::Fresh, queue.now);
+    queue.done(&job, Requeue::Settled(None));
+    assert_eq!(queue.key(), Some(1));
+}
+
+#[test]
+fn a_group_keeps_its_concurrency_when_its_last_key_goes() {
+    let mut queue = Harness::new();
+    queue.state.set_concurrency(&"a", 1);
+    queue.add("a", 1, Trigger::Event);
+    let job = queue.next().expect("ready");
+    queue.state.forget(&"a", &1);
+    queue.done(&job, BACKOFF);
+    queue.add("a", 2, Trigger::Event);
+    queue.add("a", 3, Trigger::Event);
+    assert!(queue.next().is_some() && queue.next().is_none());
+}
+
+#[test]
+fn overtaken_timers_and_endless_waits_cost_nothing() {
+    let mut queue = Harness::new();
+    for _ in 0..10_000 {
+        queue.add("a", 1, Trigger::Event);
+        let job = queue.next().expect("ready");
+        queue.done(&job, Requeue::Settled(Some(Duration::MAX)));
+        queue.pass(Duration::from_millis(1));
+    }
+    assert!(queue.state.timers.len() <= TIMERS_MIN);
+}
+
+#[test]
+fn a_forgotten_key_leaves_nothing_behind() {
+    let mut queue = Harness::new();
+    queue.add("a", 1, Trigger::Event);
+    queue.state.forget(&"a", &1);
+    assert_eq!(queue.next(), None);
+    queue.add("a", 2, Trigger::Event);
+    let job = queue.next().expect("ready");
+    queue.state.forget(&"a", &2);
+    queue.done(&job, BACKOFF);
+    queue.pass(Duration::from_secs(1000));
+    assert_eq!(queue.next(), None);
+    assert!(queue.state.groups.values().all(|group| group.entries.is_empty()));
+}
