@@ -111,7 +111,7 @@ fn set_up(stage: &Stage, local: bool) -> anyhow::Result<Built> {
     let patience = std::sync::Once::new();
     let first_run = || {
         patience.call_once(|| {
-            stage.note("not everything is built yet: a first run may take ten minutes on two cores, later ones start in seconds");
+            stage.note("not everything is built yet: a first run may take ten minutes on two cores, twice that if Kubernetes must be built too");
         });
     };
     if !target.join("debug/windlass").exists() || !Path::new("target/guests/echo.wasm").exists() {
