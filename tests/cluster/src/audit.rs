@@ -30,12 +30,12 @@ impl Audit {
 
     /// The end of the log as it is now.
     pub fn mark(&self) -> Result<Mark> {
-        // Long lines can become visible in pieces.
+        // Long lines become visible in pieces: only a place that was itself seen to follow a line's end is one.
         until("a whole line in the audit log", Duration::from_secs(5), || {
-            let text = self.read(Mark(self.len()?.saturating_sub(1)))?;
-            Ok((text.is_empty() || text.ends_with(b"\n")).then_some(()))
-        })?;
-        Ok(Mark(self.len()?))
+            let end = self.len()?;
+            let last = self.read(Mark(end.saturating_sub(1)))?;
+            Ok(last.first().is_none_or(|byte| *byte == b'\n').then_some(Mark(end)))
+        })
     }
 
     /// All requests so far.
@@ -89,6 +89,8 @@ impl Audit {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
@@ -104,6 +106,24 @@ mod tests {
         let mark = audit.mark()?;
         std::fs::write(&path, format!("{line}\n{line}\n"))?;
         assert_eq!(audit.since(mark)?.len(), 1);
+
+        // A mark taken while lines are written never points into one.
+        let written = std::thread::spawn({
+            let path = path.clone();
+            move || -> std::io::Result<()> {
+                let mut file = std::fs::OpenOptions::new().append(true).open(path)?;
+                for _ in 0..2000 {
+                    let (half, rest) = line.split_at(40);
+                    file.write_all(half.as_bytes())?;
+                    file.write_all(format!("{rest}\n").as_bytes())?;
+                }
+                Ok(())
+            }
+        });
+        while !written.is_finished() {
+            audit.since(audit.mark()?)?;
+        }
+        assert!(written.join().is_ok_and(|done| done.is_ok()));
         Ok(())
     }
 }
