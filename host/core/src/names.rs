@@ -4,6 +4,12 @@
 /// Field manager of every server-side apply and create, whatever the plugin: renaming a Plugin orphans no field.
 pub const FIELD_MANAGER: &str = "windlass";
 
+/// Field manager of the finalizer on parents: a parent may be a child as well, and then what [`FIELD_MANAGER`] applies
+/// must not take the finalizer away.
+pub const FINALIZER_MANAGER: &str = "windlass-finalizer";
+/// What a finalizer of ours starts with; the Plugin's name follows (rule R14).
+pub const FINALIZER_PREFIX: &str = "windlass.dev/";
+
 /// Prefix of annotations that mean something to the host.
 pub const ANNOTATION_PREFIX: &str = "windlass.dev/";
 
@@ -20,6 +26,13 @@ pub const ANNOTATION_RETAIN: &str = "windlass.dev/retain";
 pub const ANNOTATION_RETAINED_FOR: &str = "windlass.dev/retained-for";
 /// Annotation that a plugin sets on a child: take fields over from other appliers, once.
 pub const ANNOTATION_TAKE_OVER: &str = "windlass.dev/take-over";
+
+/// Annotation on a parent: nothing is written because of it while this is `"true"` (rule R16).
+pub const ANNOTATION_SUSPEND: &str = "windlass.dev/suspend";
+/// Annotation on a parent that is being deleted: its finalizer goes without the plugin's word (rule R14).
+pub const ANNOTATION_SKIP_FINALIZE: &str = "windlass.dev/skip-finalize";
+/// Annotation on a parent or a Plugin: the hash of the held deletions that may go on (rule R9).
+pub const ANNOTATION_ALLOW_DELETION: &str = "windlass.dev/allow-deletion";
 
 /// Annotation on a Plugin: when `windlass push` wrote it last.
 pub const ANNOTATION_PUSHED_AT: &str = "windlass.dev/pushed-at";
@@ -90,6 +103,12 @@ pub mod plugin_reason {
     pub const BLOCKED: &str = "Blocked";
     /// The API server could not be asked.
     pub const API_ERROR: &str = "APIError";
+    /// The Plugin is suspended: none of its parents is reconciled.
+    pub const SUSPENDED: &str = "Suspended";
+    /// The logic failed too often in a row and is asked only now and then.
+    pub const QUARANTINED: &str = "Quarantined";
+    /// New logic wants to delete so many children that nothing is deleted until a person allows it.
+    pub const DELETION_HELD: &str = "DeletionHeld";
     /// Work is under way.
     pub const PROGRESSING: &str = "Progressing";
 }
@@ -130,4 +149,20 @@ pub mod parent_reason {
     pub const API_ERROR: &str = "APIError";
     /// Children are still being deleted, and take the place of new ones.
     pub const CHILDREN_TERMINATING: &str = "ChildrenTerminating";
+    /// Changed children must be ready before the next ones change (`rolling`).
+    pub const ROLLING_UPDATE: &str = "RollingUpdate";
+    /// Deletions that nobody asked for are held until a person allows them.
+    pub const DELETION_HELD: &str = "DeletionHeld";
+    /// An object was written too often; it is written once a minute until it is quiet.
+    pub const THRASHING: &str = "Thrashing";
+    /// The plugin failed too often in a row and is asked only now and then.
+    pub const QUARANTINED: &str = "Quarantined";
+    /// The parent or its Plugin is suspended: nothing is written.
+    pub const SUSPENDED: &str = "Suspended";
+    /// The parent is being deleted, and the plugin has not finished cleaning up.
+    pub const FINALIZING: &str = "Finalizing";
+    /// The plugin asks to read what it was not granted, or what its ServiceAccount may not read.
+    pub const READ_FORBIDDEN: &str = "ReadForbidden";
+    /// The plugin's requirements still changed after the fifth round.
+    pub const REQUIREMENTS_UNSETTLED: &str = "RequirementsUnsettled";
 }

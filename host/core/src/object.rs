@@ -31,6 +31,8 @@ pub struct Object {
     pub generation: Option<i64>,
     /// Whether a deletion timestamp is set.
     pub deleting: bool,
+    /// `metadata.finalizers`.
+    pub finalizers: Box<[Box<str>]>,
     /// Uid of the controller ownerReference.
     pub controller: Option<Uid>,
     /// What the labels and annotations of the host's own prefix say.
@@ -105,6 +107,8 @@ struct Metadata<'a> {
     generation: Option<i64>,
     #[serde(default)]
     deletion_timestamp: Option<serde::de::IgnoredAny>,
+    #[serde(borrow, default)]
+    finalizers: Option<Vec<BorrowedStr<'a>>>,
     #[serde(borrow, default)]
     labels: Option<OwnMarks<'a>>,
     #[serde(borrow, default)]
@@ -200,6 +204,7 @@ impl Object {
             resource_version,
             generation: meta.generation,
             deleting: meta.deletion_timestamp.is_some(),
+            finalizers: meta.finalizers.iter().flatten().map(|name| Box::from(&*name.0)).collect(),
             controller,
             marks: Marks(marks),
             managed,
