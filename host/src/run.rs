@@ -53,8 +53,9 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
 
     let publisher = Publisher::<Live>::new();
     let registry = publisher.registry();
-    let parents = Queue::new(settings.workers);
-    let plugin_queue = PluginQueue::new(PLUGIN_WORKERS);
+    let parents = Queue::new(settings.workers, settings.workers);
+    // One group alone: it may have half of the places.
+    let plugin_queue = PluginQueue::new(2 * PLUGIN_WORKERS, PLUGIN_WORKERS);
     let triggers = Triggers { registry: registry.clone(), parents: parents.clone(), plugins: plugin_queue.clone() };
     let (live, queue) = (registry.clone(), plugin_queue.clone());
     let watches = Arc::new(Watches::new(

@@ -27,8 +27,8 @@ pub struct Args {
     /// Address of /healthz and /readyz
     #[arg(long, env = "WINDLASS_HEALTH_ADDR", default_value = "0.0.0.0:8080")]
     health_addr: SocketAddr,
-    /// Parents that are reconciled at once
-    #[arg(long, env = "WINDLASS_WORKERS", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    /// Parents that are reconciled at once; one plugin alone takes at most half of these places
+    #[arg(long, env = "WINDLASS_WORKERS", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: u16,
     #[command(flatten)]
     telemetry: telemetry::Options,

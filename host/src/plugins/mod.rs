@@ -183,7 +183,7 @@ impl Plugins {
         tracing::info!(plugin = %name, digest = %live.digest(), version = live.version, parents = parents.len(), "live");
         let spread = SPREAD.min(Duration::from_millis(parents.len() as u64));
         for parent in parents {
-            self.parents.add_after(&name, &parent, Trigger::Fresh, spread.mul_f64(fastrand::f64()));
+            self.parents.add_after(&name, &parent, Trigger::Sweep, spread.mul_f64(fastrand::f64()));
         }
         Ok(())
     }

@@ -32,10 +32,10 @@ impl<G, K> Clone for Queue<G, K> {
 }
 
 impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
-    /// An empty queue in which at most `concurrency` keys of one group run at once, unless
-    /// [told otherwise](Self::set_concurrency).
-    pub fn new(concurrency: usize) -> Self {
-        Self(Arc::new(Shared { state: Mutex::new(State::new(concurrency)), changed: Notify::new() }))
+    /// An empty queue for so many workers. At most `concurrency` keys of one group run at once, unless
+    /// [told otherwise](Self::set_concurrency), and never more than it leaves workers for the others.
+    pub fn new(workers: usize, concurrency: usize) -> Self {
+        Self(Arc::new(Shared { state: Mutex::new(State::new(workers, concurrency)), changed: Notify::new() }))
     }
 
     /// How many keys of a group may run at once.

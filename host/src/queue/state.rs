@@ -15,14 +15,19 @@ const DELAY_MAX: Duration = Duration::from_hours(24 * 365);
 /// So few timers are not worth clearing out.
 const TIMERS_MIN: usize = 1024;
 
+/// Of so many runs of a group one goes to a key that is not urgent while there are any: none waits for ever.
+const AGEING: u8 = 8;
+
 /// Why a key should run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trigger {
     /// Time has passed: not urgent.
     Resync,
+    /// One of all keys of its group: a first list, new logic or config. Not urgent, but failures so far are forgotten.
+    Sweep,
     /// Something around it changed; waits for a backoff to end.
     Event,
-    /// Its own generation, the logic or the config is new: runs now, and failures so far are forgotten.
+    /// It is new, or its own generation is: runs now, and failures so far are forgotten.
     Fresh,
 }
 
@@ -31,9 +36,18 @@ impl Trigger {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Resync => "resync",
+            Self::Sweep => "sweep",
             Self::Event => "event",
             Self::Fresh => "fresh",
         }
+    }
+
+    fn is_urgent(self) -> bool {
+        self >= Self::Event
+    }
+
+    fn forgets_failures(self) -> bool {
+        matches!(self, Self::Sweep | Self::Fresh)
     }
 }
 
@@ -69,7 +83,9 @@ enum Phase {
 #[derive(Debug)]
 struct Group<K> {
     urgent: VecDeque<K>,
-    resync: VecDeque<K>,
+    patient: VecDeque<K>,
+    /// Urgent keys that ran since a patient one did.
+    urgent_in_row: u8,
     running: usize,
     concurrency: usize,
     entries: HashMap<K, Entry>,
@@ -84,6 +100,9 @@ pub(super) struct State<G, K> {
     groups: HashMap<G, Group<K>>,
     /// Groups with a key that may run, each once: the next one to serve stands first.
     turn: VecDeque<G>,
+    /// Keys that run now, and how many may at once.
+    running: usize,
+    workers: usize,
     timers: BinaryHeap<Reverse<Timer<G, K>>>,
     /// Number of timers at which those that were overtaken are cleared out.
     clear_timers_at: usize,
@@ -118,7 +137,8 @@ impl<K> Group<K> {
     fn new(concurrency: usize) -> Self {
         Self {
             urgent: VecDeque::new(),
-            resync: VecDeque::new(),
+            patient: VecDeque::new(),
+            urgent_in_row: 0,
             running: 0,
             concurrency,
             entries: HashMap::new(),
@@ -127,16 +147,28 @@ impl<K> Group<K> {
         }
     }
 
-    fn may_run(&self) -> bool {
-        self.running < self.concurrency && !(self.urgent.is_empty() && self.resync.is_empty())
+    fn wants_turn(&self) -> bool {
+        self.running < self.concurrency && !(self.urgent.is_empty() && self.patient.is_empty())
+    }
+
+    fn next_key(&mut self) -> Option<K> {
+        let patient_first = self.urgent.is_empty() || self.urgent_in_row >= AGEING - 1;
+        if patient_first && let Some(key) = self.patient.pop_front() {
+            self.urgent_in_row = 0;
+            return Some(key);
+        }
+        self.urgent_in_row = self.urgent_in_row.saturating_add(1);
+        self.urgent.pop_front()
     }
 }
 
 impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
-    pub(super) fn new(concurrency: usize) -> Self {
+    pub(super) fn new(workers: usize, concurrency: usize) -> Self {
         Self {
             groups: HashMap::new(),
             turn: VecDeque::new(),
+            running: 0,
+            workers,
             timers: BinaryHeap::new(),
             clear_timers_at: TIMERS_MIN,
             concurrency,
@@ -150,7 +182,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
 
     pub(super) fn add(&mut self, group: &G, key: K, trigger: Trigger, now: Instant) {
         let entry = self.entry(group, &key);
-        if trigger == Trigger::Fresh {
+        if trigger.forgets_failures() {
             entry.failures = 0;
             entry.not_before = None;
         }
@@ -161,8 +193,8 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
             }
             (Phase::Ready(before), _) if before < trigger => {
                 entry.phase = Phase::Ready(trigger);
-                if before == Trigger::Resync {
-                    // It stands in the slow lane: one in the fast lane as well; whichever comes second finds it gone.
+                if trigger.is_urgent() && !before.is_urgent() {
+                    // It stands among the patient: among the urgent as well now; whichever comes second finds it gone.
                     self.group(group).urgent.push_back(key);
                 }
             }
@@ -227,20 +259,30 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
 
     pub(super) fn next(&mut self, now: Instant) -> Option<Job<G, K>> {
         self.ring_timers(now);
-        while let Some(name) = self.turn.pop_front() {
+        // A group may have as many workers as it leaves idle: one alone takes half of them, and however many are busy,
+        // a group that has none yet finds one.
+        let idle = self.workers.saturating_sub(self.running);
+        for _ in 0..self.turn.len() {
+            let Some(name) = self.turn.pop_front() else { break };
             let Some(group) = self.groups.get_mut(&name) else { continue };
+            if group.running >= idle {
+                self.turn.push_back(name);
+                continue;
+            }
             group.in_turn = false;
             let job = if group.running < group.concurrency { take(group, &name) } else { None };
             self.take_turn(&name);
             if job.is_some() {
+                self.running += 1;
                 return job;
             }
         }
         None
     }
 
+    /// Whether another worker may find a key.
     pub(super) fn has_ready(&self) -> bool {
-        !self.turn.is_empty()
+        !self.turn.is_empty() && self.running < self.workers
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {
@@ -248,6 +290,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
     }
 
     pub(super) fn done(&mut self, job: &Job<G, K>, requeue: Requeue, resync: Duration, now: Instant, chance: f64) {
+        self.running = self.running.saturating_sub(1);
         let Some(group) = self.groups.get_mut(&job.group) else { return };
         group.running = group.running.saturating_sub(1);
         let Some(entry) = group.entries.get_mut(&job.key) else { return };
@@ -274,7 +317,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
             Requeue::Backoff(at_least) => {
                 let delay = backoff(entry.failures, chance).max(at_least);
                 // A change during the run may already be what heals it.
-                if again != Some(Trigger::Fresh) {
+                if !again.is_some_and(Trigger::forgets_failures) {
                     entry.failures = entry.failures.saturating_add(1);
                     entry.not_before = Some(now + delay.min(DELAY_MAX));
                 }
@@ -313,13 +356,13 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         if let Some(entry) = group.entries.get_mut(&key) {
             entry.phase = Phase::Ready(trigger);
         }
-        if trigger == Trigger::Resync { &mut group.resync } else { &mut group.urgent }.push_back(key);
+        if trigger.is_urgent() { &mut group.urgent } else { &mut group.patient }.push_back(key);
         self.take_turn(name);
     }
 
     fn take_turn(&mut self, name: &G) {
         let Some(group) = self.groups.get_mut(name) else { return };
-        if !group.in_turn && group.may_run() {
+        if !group.in_turn && group.wants_turn() {
             group.in_turn = true;
             self.turn.push_back(name.clone());
         }
@@ -349,10 +392,10 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
     }
 }
 
-/// The next key of a group: urgent ones first.
+/// The next key of a group.
 fn take<G: Clone, K: Clone + Eq + Hash>(group: &mut Group<K>, name: &G) -> Option<Job<G, K>> {
     loop {
-        let key = group.urgent.pop_front().or_else(|| group.resync.pop_front())?;
+        let key = group.next_key()?;
         let Some(entry) = group.entries.get_mut(&key) else { continue };
         let Phase::Ready(trigger) = entry.phase else { continue };
         entry.phase = Phase::Running { again: None, forget: false };

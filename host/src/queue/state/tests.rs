@@ -9,7 +9,7 @@ struct Harness {
 
 impl Harness {
     fn new() -> Self {
-        Self { state: State::new(16), now: Instant::now() }
+        Self { state: State::new(64, 16), now: Instant::now() }
     }
 
     fn add(&mut self, group: &'static str, key: u32, trigger: Trigger) {
@@ -135,6 +135,57 @@ fn fresh_events_run_before_a_resync() {
     queue.add("a", 3, Trigger::Event);
     queue.add("a", 2, Trigger::Event);
     assert_eq!([queue.key(), queue.key(), queue.key(), queue.key()], [Some(3), Some(2), Some(1), None]);
+}
+
+#[test]
+fn a_resync_runs_even_while_events_never_end() {
+    let mut queue = Harness::new();
+    queue.add("a", 1, Trigger::Resync);
+    let mut ran = Vec::new();
+    for key in 2..30 {
+        queue.add("a", key, Trigger::Event);
+        queue.add("a", key + 100, Trigger::Event);
+        let job = queue.next().expect("ready");
+        ran.push(job.key);
+        queue.done(&job, Requeue::WhenChanged);
+    }
+    assert_eq!(ran.iter().position(|key| *key == 1), Some(usize::from(AGEING) - 1), "{ran:?}");
+}
+
+#[test]
+fn a_first_list_is_not_urgent_and_forgets_failures() {
+    let mut queue = Harness::new();
+    queue.add("a", 1, Trigger::Event);
+    let job = queue.next().expect("ready");
+    queue.done(&job, BACKOFF);
+    queue.add("a", 1, Trigger::Sweep);
+    queue.add("a", 2, Trigger::Event);
+    assert_eq!([queue.key(), queue.key()], [Some(2), Some(1)], "no backoff holds it, and an event is served first");
+}
+
+#[test]
+fn however_many_groups_are_busy_a_group_that_has_no_worker_finds_one() {
+    let mut queue = Harness::new();
+    let busy = ["a", "b", "c", "d", "e"];
+    for group in busy {
+        queue.state.set_concurrency(&group, 64);
+        for key in 0..100 {
+            queue.add(group, key, Trigger::Event);
+        }
+    }
+    let mut running: Vec<_> = std::iter::from_fn(|| queue.next()).collect();
+    let of = |running: &[Job<&str, u32>], group| running.iter().filter(|job| job.group == group).count();
+    let shares: Vec<_> = busy.iter().map(|group| of(&running, *group)).collect();
+    assert!(shares.iter().all(|share| (9..=11).contains(share)), "an even share each: {shares:?}");
+    queue.add("quiet", 1, Trigger::Event);
+    assert_eq!(queue.next().map(|job| job.group), Some("quiet"));
+    // One that is alone again takes half of all.
+    for job in running.extract_if(.., |job| job.group != "a") {
+        queue.state.forget_group(&job.group);
+        queue.done(&job, Requeue::WhenChanged);
+    }
+    running.extend(std::iter::from_fn(|| queue.next()));
+    assert!((30..=32).contains(&of(&running, "a")), "{}", of(&running, "a"));
 }
 
 #[test]
