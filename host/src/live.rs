@@ -12,6 +12,7 @@ use windlass_core::ids::{GroupKind, Gvk, ObjectKey, PluginName};
 use windlass_core::status::StatusShape;
 use windlass_sandbox::Component;
 
+use crate::memo::Memo;
 use crate::watch::Watch;
 
 /// One Plugin's live logic and settings. A reconcile keeps the one it started with to its end.
@@ -30,6 +31,10 @@ pub struct Live {
     pub children: HashMap<GroupKind, Arc<Watch>>,
     /// What it may want.
     pub grants: Grants,
+    /// Whether its parents get a finalizer.
+    pub finalizes: bool,
+    /// Whether the Plugin says `spec.suspend`.
+    pub suspended: bool,
     /// `spec.config`, as JSON.
     pub config: Option<Arc<[u8]>>,
     /// Bounds of its calls.
@@ -40,6 +45,8 @@ pub struct Live {
     pub concurrency: usize,
     /// Calls of this plugin that run at once: fewer than there are cores, so that one that loops leaves room.
     pub call_slots: Semaphore,
+    /// Parents of which it is known that nothing needs to be done.
+    pub memo: Memo,
 }
 
 /// How many calls run at once in all: as many as there are cores, since each keeps one busy.

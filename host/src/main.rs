@@ -2,9 +2,11 @@
 
 mod api;
 mod apply;
+mod call;
 mod cli;
 mod delivery;
 mod live;
+mod memo;
 mod observe;
 mod pending;
 mod plugins;

@@ -4,20 +4,25 @@
 //! decides.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tracing::Instrument;
 use tracing::field::Empty;
-use windlass_core::contract::{Answer, Phase, Response};
+use windlass_core::contract::Phase;
 use windlass_core::desired::{self, Desired, DesiredChild};
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
-use windlass_core::outcome::{Problem, Requeue, Verdict, WriteProblem};
-use windlass_core::plan::{Plan, Write, plan};
+use windlass_core::json::Map;
+use windlass_core::names::ANNOTATION_SUSPEND;
+use windlass_core::outcome::{Problem, Progress, Requeue, SuspendedBy, Verdict, WriteProblem};
+use windlass_core::plan::{ChildId, Plan, Write, plan};
 use windlass_core::snapshot::Snapshot;
+use windlass_core::stance::{Stance, finalizer, may_write_children, stance};
 use windlass_sandbox::registry::Registry;
 
-use crate::apply::Applier;
-use crate::live::{Live, ParentKey, cores};
+use crate::apply::{Applied, Applier};
+use crate::call::Caller;
+use crate::live::{Live, ParentKey};
 use crate::observe::observe;
 use crate::pending::{OwnWrites, Written};
 use crate::queue::Job;
@@ -28,40 +33,42 @@ use crate::telemetry::{self, TRACE};
 pub struct Reconciler {
     registry: Registry<Live>,
     own_writes: OwnWrites,
+    caller: Caller,
     applier: Applier,
     reporter: Reporter,
-    /// Guests that run at once.
-    call_slots: tokio::sync::Semaphore,
-    /// Makes the random numbers of guests unpredictable from outside.
-    secret: [u8; 32],
 }
 
 /// How far one reconcile came.
 struct Attempt {
     /// The plugin's part of the status, if it gave one.
-    part: Option<windlass_core::json::Map>,
-    written: Vec<Written>,
+    part: Option<Map>,
+    applied: Applied,
     verdict: Verdict,
+    /// Whether the plugin has cleaned up, so that the finalizer may go.
+    finalized: bool,
+    /// Whether an equal snapshot would need no call.
+    repeatable: bool,
+}
+
+impl Attempt {
+    /// Nothing was written.
+    fn failed(problem: &Problem) -> Self {
+        let verdict = Verdict::from(problem);
+        Self { part: None, applied: Applied::default(), verdict, finalized: false, repeatable: false }
+    }
 }
 
 impl Reconciler {
     /// With the plugins of a registry and the hands that may write.
-    pub fn new(registry: Registry<Live>, applier: Applier, reporter: Reporter, secret: [u8; 32]) -> Self {
-        Self {
-            registry,
-            own_writes: OwnWrites::default(),
-            applier,
-            reporter,
-            call_slots: tokio::sync::Semaphore::new(cores()),
-            secret,
-        }
+    pub fn new(registry: Registry<Live>, caller: Caller, applier: Applier, reporter: Reporter) -> Self {
+        Self { registry, own_writes: OwnWrites::default(), caller, applier, reporter }
     }
 
     /// Reconciles one parent and says when to come back, and the plugin's resync interval.
-    pub async fn reconcile(&self, job: &Job<PluginName, ParentKey>) -> (Requeue, std::time::Duration) {
+    pub async fn reconcile(&self, job: &Job<PluginName, ParentKey>) -> (Requeue, Duration) {
         let Some(live) = self.registry.get(&job.group) else {
             // Publishing a plugin queues all its parents.
-            return (Requeue::WhenChanged, std::time::Duration::MAX);
+            return (Requeue::WhenChanged, Duration::MAX);
         };
         let span = tracing::debug_span!(
             target: TRACE,
@@ -93,125 +100,174 @@ impl Reconciler {
         }
         let Some(snapshot) = telemetry::observed(|| observe(live, &job.key)) else {
             self.own_writes.forget(&job.group, &job.key);
+            live.memo.forget(&job.key);
             span.record("windlass.outcome", "gone");
             return Requeue::WhenChanged;
         };
         span.record("windlass.parent.uid", snapshot.parent.uid.as_str());
         span.record("windlass.parent.generation", snapshot.parent.generation);
-        if snapshot.parent.deleting {
-            // Its children are the garbage collector's (rule R15).
-            span.record("windlass.outcome", "deleting");
-            return Requeue::WhenChanged;
+        let finalizer = finalizer(&live.name);
+        match stance(&snapshot.parent, &finalizer, live.finalizes, live.suspended) {
+            Stance::Ask(phase) => self.ask(live, &snapshot, phase, &finalizer).await,
+            Stance::AddFinalizer => self.set_finalizer(live, &snapshot, &finalizer, true).await,
+            Stance::RemoveFinalizer => self.set_finalizer(live, &snapshot, &finalizer, false).await,
+            Stance::Suspended => self.suspended(live, &snapshot).await,
+            Stance::Leave => {
+                span.record("windlass.outcome", "deleting");
+                Requeue::WhenChanged
+            }
         }
-        let attempt = self.attempt(live, &snapshot).await;
-        span.record("windlass.outcome", attempt.verdict.reason);
-        if !attempt.verdict.applied {
-            tracing::warn!(
-                plugin = %job.group,
-                object = %snapshot.parent_ref,
-                reason = attempt.verdict.reason,
-                message = %telemetry::one_line(&attempt.verdict.message),
-                "reconcile failed"
-            );
+    }
+
+    /// Brings a parent to what its plugin says.
+    async fn ask(&self, live: &Arc<Live>, snapshot: &Snapshot, phase: Phase, finalizer: &str) -> Requeue {
+        let key = &snapshot.parent.key;
+        let hash =
+            snapshot.hash(&live.component.surface().contract, &live.digest(), phase, live.grants.kinds().into_iter());
+        if let Some(requeue) = live.memo.settled(key, &hash) {
+            tracing::Span::current().record("windlass.outcome", "unchanged");
+            return Requeue::Settled(requeue);
         }
-        self.finish(live, &snapshot, attempt).await
+        let attempt = self.attempt(live, snapshot, phase, &hash).await;
+        if attempt.finalized && attempt.verdict.progress == Progress::Applied {
+            self.own_writes.add(&live.name, key, attempt.applied.written);
+            return self.set_finalizer(live, snapshot, finalizer, false).await;
+        }
+        let repeatable = attempt.repeatable;
+        let (requeue, wrote) = self.finish(live, snapshot, phase, attempt).await;
+        match requeue {
+            Requeue::Settled(asked) if repeatable && !wrote => live.memo.keep(key, hash, asked),
+            _ => live.memo.forget(key),
+        }
+        requeue
     }
 
     /// Everything up to the status: what the plugin wants, and what of it came to be.
-    async fn attempt(&self, live: &Arc<Live>, snapshot: &Snapshot) -> Attempt {
-        let desired = match self.desired(live, snapshot).await {
-            Ok(desired) => desired,
-            Err(problem) => return Attempt { part: None, written: Vec::new(), verdict: Verdict::from(&problem) },
+    async fn attempt(&self, live: &Arc<Live>, snapshot: &Snapshot, phase: Phase, hash: &Digest) -> Attempt {
+        let answered = match self.caller.call(live, snapshot, phase, hash).await {
+            Ok(answered) => answered,
+            Err(problem) => return Attempt::failed(&problem),
         };
-        let plan = telemetry::planned(|| {
-            let mut plan = plan(snapshot, &desired);
-            plan.put_off_creates(|child| is_held_by_predecessor(live, snapshot, child));
-            plan
-        });
+        let desired = match desired::validate(&answered.response, &snapshot.parent_ref, &live.grants, &live.limits) {
+            Ok(desired) => desired,
+            Err(refusal) => return Attempt::failed(&Problem::Refused(refusal)),
+        };
+        let plan = telemetry::planned(|| planned(live, snapshot, &desired));
         let terminating = being_deleted(&plan);
         let applied = if plan.is_empty() {
-            crate::apply::Applied::default()
+            Applied::default()
         } else {
             self.applier.apply(live, plan).instrument(tracing::debug_span!(target: TRACE, "apply")).await
         };
         let verdict = if !applied.problems.is_empty() {
-            Verdict::from(&Problem::Writes(applied.problems))
+            Verdict::from(&Problem::Writes(applied.problems.clone()))
         } else if !terminating.is_empty() {
             Verdict::from(&Problem::Terminating(terminating))
+        } else if phase == Phase::Finalize && !desired.finalized {
+            Verdict::from(&Problem::Finalizing(desired.requeue))
         } else {
             Verdict::applied(desired.children.len(), desired.requeue)
         };
-        Attempt { part: desired.status, written: applied.written, verdict }
+        let finalized = phase == Phase::Finalize && desired.finalized;
+        Attempt { part: desired.status, applied, verdict, finalized, repeatable: answered.pure }
     }
 
-    async fn desired(&self, live: &Arc<Live>, snapshot: &Snapshot) -> Result<Desired, Problem> {
-        let response = self.call(live, snapshot).await?;
-        desired::validate(&response, &snapshot.parent_ref, &live.grants, &live.limits).map_err(Problem::Refused)
-    }
-
-    async fn call(&self, live: &Arc<Live>, snapshot: &Snapshot) -> Result<Response, Problem> {
-        let host_failed = |message: String| Problem::Call(windlass_core::contract::CallFailure::Host { message });
-        let hash = snapshot.hash(
-            &live.component.surface().contract,
-            &live.digest(),
-            Phase::Sync,
-            live.grants.kinds().into_iter(),
-        );
-        let seed = self.seed(&hash);
-        let request = snapshot.request(Phase::Sync);
-        // The plugin's own slot first: who waits for it must not hold one that a neighbour could use.
-        let stopping = |_| host_failed("the host is stopping".to_owned());
-        let _of_plugin = live.call_slots.acquire().await.map_err(stopping)?;
-        let _of_host = self.call_slots.acquire().await.map_err(stopping)?;
-        let span = telemetry::call_span(live, &hash);
-        let (owned, call_span) = (live.clone(), span.clone());
-        // On a thread of its own: a guest may keep it busy up to the deadline. The call is never cancelled.
-        let call = tokio::task::spawn_blocking(move || {
-            let _entered = call_span.enter();
-            owned.component.reconcile(&request, &owned.limits, seed)
-        });
-        let (answer, report) = call.await.map_err(|error| host_failed(error.to_string()))?;
-        telemetry::record_call(&span, live, &answer, &report);
-        let answer: Answer = answer.map_err(Problem::Call)?;
-        answer.map_err(Problem::Plugin)
-    }
-
-    /// Writes the status and remembers what was written, so that the next decision waits for it.
-    async fn finish(&self, live: &Live, snapshot: &Snapshot, attempt: Attempt) -> Requeue {
-        let Attempt { part, mut written, mut verdict } = attempt;
-        let span = tracing::debug_span!(target: TRACE, "report", windlass.status_written = Empty);
-        let mut reported = self.reporter.report(live, snapshot, part.as_ref(), &verdict).instrument(span.clone()).await;
-        if let (Some(_), Err(WriteProblem::Rejected { message, .. })) = (&part, &reported) {
-            // What the plugin says of itself does not fit the kind: the host's part must not be lost with it.
-            verdict = Verdict::from(&Problem::StatusRejected(message.clone()));
-            reported = self.reporter.report(live, snapshot, None, &verdict).instrument(span.clone()).await;
+    /// Writes the status and remembers what was written, so that the next decision waits for it. Says when to come back,
+    /// and whether anything was written.
+    async fn finish(&self, live: &Live, snapshot: &Snapshot, phase: Phase, attempt: Attempt) -> (Requeue, bool) {
+        let Attempt { part, applied, mut verdict, .. } = attempt;
+        if phase == Phase::Finalize {
+            verdict = verdict.while_finalizing();
         }
-        span.record("windlass.status_written", matches!(reported, Ok(Some(_))));
-        let requeue = match reported {
+        tracing::Span::current().record("windlass.outcome", verdict.reason);
+        if matches!(verdict.progress, Progress::Reconciling | Progress::Stalled) {
+            tracing::warn!(
+                plugin = %live.name,
+                object = %snapshot.parent_ref,
+                reason = verdict.reason,
+                message = %telemetry::one_line(&verdict.message),
+                "reconcile failed"
+            );
+        }
+        let mut written = applied.written;
+        let requeue = match self.report(live, snapshot, part.as_ref(), &mut verdict).await {
             Ok(status) => {
                 written.extend(status);
                 verdict.requeue
             }
             Err(problem) => {
-                let child = windlass_core::plan::ChildId {
-                    kind: snapshot.parent.kind.clone(),
-                    key: snapshot.parent.key.clone(),
-                };
-                let failed = Verdict::from(&Problem::Writes(vec![(child, problem)]));
+                let failed = Verdict::from(&Problem::Writes(vec![(id_of_parent(snapshot), problem)]));
                 tracing::warn!(object = %snapshot.parent_ref, message = failed.message, "status was not written");
                 failed.requeue
             }
         };
+        let wrote = !written.is_empty();
         self.own_writes.add(&live.name, &snapshot.parent.key, written);
-        requeue
+        (requeue, wrote)
     }
 
-    /// Seed of a call's random numbers: the same for the same snapshot, and unknown outside.
-    fn seed(&self, snapshot: &Digest) -> [u8; 32] {
-        let mut input = self.secret.to_vec();
-        input.extend_from_slice(snapshot.as_bytes());
-        *Digest::of(&input).as_bytes()
+    async fn report(
+        &self,
+        live: &Live,
+        snapshot: &Snapshot,
+        part: Option<&Map>,
+        verdict: &mut Verdict,
+    ) -> Result<Option<Written>, WriteProblem> {
+        let span = tracing::debug_span!(target: TRACE, "report", windlass.status_written = Empty);
+        let mut reported = self.reporter.report(live, snapshot, part, verdict).instrument(span.clone()).await;
+        if let (Some(_), Err(WriteProblem::Rejected { message, .. })) = (part, &reported) {
+            // What the plugin says of itself does not fit the kind: the host's part must not be lost with it.
+            *verdict = Verdict::from(&Problem::StatusRejected(message.clone()));
+            reported = self.reporter.report(live, snapshot, None, verdict).instrument(span.clone()).await;
+        }
+        span.record("windlass.status_written", matches!(reported, Ok(Some(_))));
+        reported
     }
+
+    /// The finalizer is a write of its own: what follows from it begins with its event.
+    async fn set_finalizer(&self, live: &Live, snapshot: &Snapshot, finalizer: &str, wanted: bool) -> Requeue {
+        let outcome = if wanted { "finalizer_added" } else { "finalizer_removed" };
+        tracing::Span::current().record("windlass.outcome", outcome);
+        let set = self.applier.set_finalizer(live, &snapshot.parent, finalizer, wanted);
+        match set.instrument(tracing::debug_span!(target: TRACE, "apply")).await {
+            Ok(written) => {
+                self.own_writes.add(&live.name, &snapshot.parent.key, written.into_iter().collect());
+                Requeue::Pause(Duration::ZERO)
+            }
+            Err(problem) => {
+                let attempt = Attempt::failed(&Problem::Writes(vec![problem]));
+                let phase = if snapshot.parent.deleting { Phase::Finalize } else { Phase::Sync };
+                self.finish(live, snapshot, phase, attempt).await.0
+            }
+        }
+    }
+
+    /// Says on the parent that nothing is written because of it. A whole suspended Plugin says so itself, and once: only
+    /// a parent whose deletion waits for it is told.
+    async fn suspended(&self, live: &Live, snapshot: &Snapshot) -> Requeue {
+        let by =
+            if snapshot.parent.marks.is_true(ANNOTATION_SUSPEND) { SuspendedBy::Parent } else { SuspendedBy::Plugin };
+        if by == SuspendedBy::Plugin && !snapshot.parent.deleting {
+            tracing::Span::current().record("windlass.outcome", "suspended");
+            return Requeue::WhenChanged;
+        }
+        let phase = if snapshot.parent.deleting { Phase::Finalize } else { Phase::Sync };
+        self.finish(live, snapshot, phase, Attempt::failed(&Problem::Suspended(by))).await.0
+    }
+}
+
+/// The writes that lead from a snapshot to what is desired, as far as they may be made now.
+fn planned(live: &Live, snapshot: &Snapshot, desired: &Desired) -> Plan {
+    let mut plan = plan(snapshot, desired);
+    plan.put_off_creates(|child| is_held_by_predecessor(live, snapshot, child));
+    if !may_write_children(&snapshot.parent) {
+        plan.writes.clear();
+    }
+    plan
+}
+
+fn id_of_parent(snapshot: &Snapshot) -> ChildId {
+    ChildId { kind: snapshot.parent.kind.clone(), key: snapshot.parent.key.clone() }
 }
 
 /// Whether a child's name is held by a child of an earlier parent of this name, which the garbage collector has not
@@ -223,7 +279,7 @@ fn is_held_by_predecessor(live: &Live, snapshot: &Snapshot, child: &DesiredChild
 }
 
 /// Children whose deletion must end before they can be as wanted.
-fn being_deleted(plan: &Plan) -> Vec<windlass_core::plan::ChildId> {
+fn being_deleted(plan: &Plan) -> Vec<ChildId> {
     let replaced = plan.writes.iter().filter_map(|write| match write {
         Write::Replace(delete) => Some(delete.child.clone()),
         Write::Create(_) | Write::Apply { .. } => None,

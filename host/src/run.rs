@@ -15,6 +15,7 @@ use windlass_sandbox::Sandbox;
 use windlass_sandbox::registry::Publisher;
 
 use crate::apply::Applier;
+use crate::call::Caller;
 use crate::delivery::Sources;
 use crate::live::Live;
 use crate::plugins::{Outlets, PluginQueue, Plugins};
@@ -79,7 +80,8 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     ));
     let mut secret = [0; 32];
     fill_random(&mut secret)?;
-    let reconciler = Arc::new(Reconciler::new(registry, Applier::new(client.clone()), Reporter::new(client), secret));
+    let reconciler =
+        Arc::new(Reconciler::new(registry, Caller::new(secret), Applier::new(client.clone()), Reporter::new(client)));
 
     let tasks = TaskTracker::new();
     for _ in 0..PLUGIN_WORKERS {

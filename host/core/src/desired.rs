@@ -61,6 +61,8 @@ pub struct Desired {
     pub status: Option<Map>,
     /// When it wants to be asked again.
     pub requeue: Option<Duration>,
+    /// Whether it has cleaned up: the finalizer may go.
+    pub finalized: bool,
 }
 
 /// A child as it will be sent.
@@ -189,7 +191,7 @@ pub fn validate(response: &Response, parent: &ParentRef, grants: &Grants, limits
         None => None,
         Some(bytes) => Some(validate_status(bytes, limits)?),
     };
-    Ok(Desired { children, status, requeue: response.requeue.map(asked_wait) })
+    Ok(Desired { children, status, requeue: response.requeue.map(asked_wait), finalized: response.finalized })
 }
 
 /// A wait that a plugin asked for, in milliseconds: at least a second, so that it cannot keep the host busy with one

@@ -18,4 +18,5 @@ pub mod outcome;
 pub mod parent;
 pub mod plan;
 pub mod snapshot;
+pub mod stance;
 pub mod status;

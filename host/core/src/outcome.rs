@@ -21,8 +21,27 @@ pub enum Problem {
     Writes(Vec<(ChildId, WriteProblem)>),
     /// Wanted children that are still being deleted.
     Terminating(Vec<ChildId>),
+    /// Children that wait until others are ready (`rolling`).
+    Rolling(Vec<ChildId>),
+    /// Objects that were written too often, and how long each must rest (rule R18).
+    Thrashing(Vec<(ChildId, Duration)>),
+    /// The plugin failed too often in a row; its next probe is so far away (rule R19).
+    Quarantined(Duration),
+    /// Nothing is to be written: by the parent's annotation, or by the Plugin (rule R16).
+    Suspended(SuspendedBy),
+    /// The plugin was asked to clean up and has not finished; it wants to be asked again after so long (rule R14).
+    Finalizing(Option<Duration>),
     /// The API server refused the plugin's part of the status.
     StatusRejected(String),
+}
+
+/// Who suspended a parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SuspendedBy {
+    /// Its own annotation.
+    Parent,
+    /// Its Plugin.
+    Plugin,
 }
 
 /// Why one write did not succeed.
@@ -68,13 +87,24 @@ pub enum Requeue {
     WhenChanged,
 }
 
+/// How far a parent is on its way to what is desired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// All that is desired was written.
+    Applied,
+    /// Not yet; it is tried again (kstatus `Reconciling`).
+    Reconciling,
+    /// Nothing will be tried before the parent or the plugin changes (kstatus `Stalled`).
+    Stalled,
+    /// Nothing is tried because a person said so: neither on its way nor at an end.
+    Suspended,
+}
+
 /// How a reconcile ended, in the terms of conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether all that is desired was written.
-    pub applied: bool,
-    /// Whether nothing will be tried before the parent or the plugin changes (kstatus `Stalled`).
-    pub stalled: bool,
+    /// How far the parent is.
+    pub progress: Progress,
     /// Reason for the conditions; one of [`crate::names::parent_reason`].
     pub reason: &'static str,
     /// Message for the conditions.
@@ -88,12 +118,32 @@ impl Verdict {
     pub fn applied(children: usize, requeue: Option<Duration>) -> Self {
         let noun = if children == 1 { "child" } else { "children" };
         Self {
-            applied: true,
-            stalled: false,
+            progress: Progress::Applied,
             reason: reason::SUCCEEDED,
             message: format!("{children} {noun} applied"),
             requeue: Requeue::Settled(requeue),
         }
+    }
+}
+
+/// When a plugin that cleans up is asked again, if it doesn't say.
+const FINALIZE_AGAIN: Duration = Duration::from_secs(10);
+
+const WAY_OUT: &str = "To delete the object without it, annotate the object with windlass.dev/skip-finalize=true";
+
+impl Verdict {
+    /// The same of a parent that is being deleted: names the way out, so that nobody is stuck with a broken plugin. A
+    /// plugin that refuses to clean up is asked again: nothing else can change what it says.
+    #[must_use]
+    pub fn while_finalizing(mut self) -> Self {
+        if !self.message.contains(WAY_OUT) {
+            self.message = format!("Cleaning up before the deletion: {}. {WAY_OUT}", self.message);
+        }
+        if self.requeue == Requeue::WhenChanged && self.progress == Progress::Stalled {
+            self.requeue = BACKOFF;
+            self.progress = Progress::Reconciling;
+        }
+        self
     }
 }
 
@@ -124,9 +174,30 @@ impl From<&Problem> for Verdict {
                 // The deletion is an event of its own; this is for the case that it never ends.
                 Requeue::After(Duration::from_mins(1)),
             ),
+            Problem::Rolling(children) => (
+                reason::ROLLING_UPDATE,
+                format!("{} wait until the children before them are ready", list(children)),
+                Requeue::After(Duration::from_mins(1)),
+            ),
+            Problem::Thrashing(objects) => of_thrashing(objects),
+            Problem::Quarantined(wait) => (
+                reason::QUARANTINED,
+                "The plugin failed too often in a row and is asked only now and then; see its Plugin".to_owned(),
+                Requeue::Pause(*wait),
+            ),
+            Problem::Suspended(by) => (reason::SUSPENDED, suspended(*by), Requeue::WhenChanged),
+            Problem::Finalizing(asked) => (
+                reason::FINALIZING,
+                format!("The plugin has not finished cleaning up. {WAY_OUT}"),
+                Requeue::After(asked.unwrap_or(FINALIZE_AGAIN)),
+            ),
         };
-        let stalled = requeue == Requeue::WhenChanged;
-        Self { applied: false, stalled, reason, message: bounded(message), requeue }
+        let progress = match problem {
+            Problem::Suspended(_) => Progress::Suspended,
+            _ if requeue == Requeue::WhenChanged => Progress::Stalled,
+            _ => Progress::Reconciling,
+        };
+        Self { progress, reason, message: bounded(message), requeue }
     }
 }
 
@@ -197,6 +268,26 @@ fn gravity(problem: &WriteProblem) -> u8 {
         WriteProblem::Rejected { .. } => 2,
         WriteProblem::FieldConflict { .. } => 3,
         WriteProblem::Taken => 4,
+    }
+}
+
+fn of_thrashing(objects: &[(ChildId, Duration)]) -> (&'static str, String, Requeue) {
+    let wait = objects.iter().map(|(_, wait)| *wait).min().unwrap_or(Duration::from_mins(1));
+    let names: Vec<ChildId> = objects.iter().map(|(object, _)| object.clone()).collect();
+    let message = format!(
+        "{} was written too often and is written once a minute now: the plugin's answers flip, or somebody else keeps \
+         changing it",
+        list(&names)
+    );
+    (reason::THRASHING, message, Requeue::After(wait))
+}
+
+fn suspended(by: SuspendedBy) -> String {
+    match by {
+        SuspendedBy::Parent => {
+            format!("Nothing is written while the annotation {} is \"true\"", crate::names::ANNOTATION_SUSPEND)
+        }
+        SuspendedBy::Plugin => "Nothing is written while the Plugin says spec.suspend".to_owned(),
     }
 }
 

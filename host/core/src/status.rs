@@ -6,7 +6,7 @@ use crate::conditions::{condition, conditions_of, stamp, type_of};
 use crate::json::{self, Map, Value};
 use crate::names::parent_condition;
 use crate::object::Object;
-use crate::outcome::Verdict;
+use crate::outcome::{Progress, Verdict};
 
 /// Which of the host's fields the parent kind's schema keeps; what it would prune is neither compared nor sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub fn next(parent: &Object, part: Option<&Map>, verdict: &Verdict, shape: Statu
     next.remove("observedGeneration");
     next.remove("conditions");
     if shape.observed_generation {
-        let generation = if verdict.applied || verdict.stalled {
+        let generation = if matches!(verdict.progress, Progress::Applied | Progress::Stalled) {
             parent.generation.map(Value::from)
         } else {
             observed.get("observedGeneration").cloned()
@@ -72,17 +72,18 @@ fn merge(from_plugin: &[Map], fresh: bool, verdict: &Verdict, generation: Option
     let host = |kind: &str, status: bool, reason: &str, message: &str| {
         condition(kind, if status { "True" } else { "False" }, reason, message, generation)
     };
+    let applied = verdict.progress == Progress::Applied;
     let plugins_ready = from_plugin.iter().find(|own| fresh && type_of(own) == Some(parent_condition::READY));
     let ready = match plugins_ready {
-        Some(own) if verdict.applied => completed(own, generation),
-        _ => host(parent_condition::READY, verdict.applied, verdict.reason, &verdict.message),
+        Some(own) if applied => completed(own, generation),
+        _ => host(parent_condition::READY, applied, verdict.reason, &verdict.message),
     };
-    let reconciling = !verdict.applied && !verdict.stalled;
+    let (reconciling, stalled) = (verdict.progress == Progress::Reconciling, verdict.progress == Progress::Stalled);
     let told = |on: bool| if on { verdict.message.as_str() } else { "" };
     let mut all = vec![
         ready,
         host(parent_condition::RECONCILING, reconciling, verdict.reason, told(reconciling)),
-        host(parent_condition::STALLED, verdict.stalled, verdict.reason, told(verdict.stalled)),
+        host(parent_condition::STALLED, stalled, verdict.reason, told(stalled)),
     ];
     for own in from_plugin {
         let known = all.iter().any(|condition| type_of(condition) == type_of(own));

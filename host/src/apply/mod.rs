@@ -15,6 +15,7 @@ use windlass_core::object::Object;
 use windlass_core::order::install_rank;
 use windlass_core::outcome::WriteProblem;
 use windlass_core::plan::{ChildId, Delete, Migration, Plan, Write, reclaim};
+use windlass_core::stance::finalizers_with;
 
 use crate::live::Live;
 use crate::pending::Written;
@@ -65,6 +66,33 @@ impl Applier {
         }
         self.wave(&mut applied, prunes.into_iter().map(|delete| self.delete(live, delete))).await;
         applied
+    }
+
+    /// Sets or removes a parent's finalizer. None written: the parent is gone or has changed, and its event follows.
+    ///
+    /// # Errors
+    /// The API server's refusal.
+    pub async fn set_finalizer(
+        &self,
+        live: &Live,
+        parent: &Object,
+        finalizer: &str,
+        wanted: bool,
+    ) -> Result<Option<Written>, (ChildId, WriteProblem)> {
+        let id = ChildId { kind: parent.kind.clone(), key: parent.key.clone() };
+        let finalizers = finalizers_with(parent, finalizer, wanted);
+        let request = match request::finalizers(&live.parents.resource, parent, &finalizers) {
+            Ok(request) => request,
+            Err(problem) => return Err((id, problem)),
+        };
+        match self.send(live, "patch", &id, request).await {
+            Ok(ack) => Ok(Some(ack.written(&parent.kind))),
+            Err(error) if answer::not_found(&error) => Ok(None),
+            Err(error) => match problem_of(&error) {
+                WriteProblem::Outdated => Ok(None),
+                problem => Err((id, problem)),
+            },
+        }
     }
 
     async fn wave<F>(&self, applied: &mut Applied, writes: impl Iterator<Item = F>)

@@ -7,7 +7,7 @@ use kube::core::{ApiResource, DynamicObject};
 use windlass_core::desired::DesiredChild;
 use windlass_core::ids::{Gvk, ObjectKey, Uid};
 use windlass_core::json::{Map, Value};
-use windlass_core::names::FIELD_MANAGER;
+use windlass_core::names::{FIELD_MANAGER, FINALIZER_MANAGER};
 use windlass_core::object::Object;
 use windlass_core::outcome::WriteProblem;
 use windlass_core::plan::{Delete, Migration};
@@ -77,6 +77,21 @@ pub(super) fn delete(live: &Live, delete: &Delete) -> Built {
     };
     to_kind(live, &delete.child.kind, &delete.child.key)?
         .delete(&delete.child.key.name, &params)
+        .map(metadata_only)
+        .map_err(unbuilt)
+}
+
+/// Sets the finalizers of the very version of a parent that was decided on: somebody else's are never lost.
+pub(super) fn finalizers(resource: &ApiResource, object: &Object, finalizers: &[String]) -> Built {
+    let patch = serde_json::json!({"metadata": {
+        "uid": object.uid.as_str(),
+        "resourceVersion": object.resource_version.to_string(),
+        "finalizers": finalizers,
+    }});
+    let params = PatchParams { field_manager: Some(FINALIZER_MANAGER.to_owned()), ..PatchParams::default() };
+    let url = DynamicObject::url_path(resource, object.key.namespace.as_deref());
+    kube::core::Request::new(url)
+        .patch(&object.key.name, &params, &Patch::Merge(patch))
         .map(metadata_only)
         .map_err(unbuilt)
 }

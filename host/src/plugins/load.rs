@@ -16,6 +16,7 @@ use super::{Plugins, crd, grants};
 use crate::api::{Plugin, positive};
 use crate::delivery::{self, Delivered};
 use crate::live::{Live, call_slots_of_one_plugin};
+use crate::memo::Memo;
 use crate::watch::{Health, Watch};
 
 /// How long filling the caches of a plugin's kinds may take before the Plugin says so.
@@ -150,11 +151,14 @@ async fn prepare(plugins: &Plugins, name: &PluginName, plugin: &Plugin, delivere
         shape: parent.shape,
         children,
         grants: granted.grants,
+        finalizes: descriptor.finalizes,
+        suspended: false,
         config,
         limits,
         resync,
         concurrency: usize::try_from(plugin.spec.concurrency).unwrap_or(1).max(1),
         call_slots: call_slots_of_one_plugin(),
+        memo: Memo::default(),
         component,
     })
 }
@@ -174,7 +178,6 @@ fn load_reason(failure: &LoadFailure) -> &'static str {
 fn served(descriptor: &Descriptor) -> Result<(), Problem> {
     let rolling = descriptor.children.iter().any(|rule| matches!(rule.update, UpdateStrategy::Rolling { .. }));
     let wish = match descriptor {
-        Descriptor { finalizes: true, .. } => "finalizers (finalizes: true)",
         Descriptor { related, .. } if !related.is_empty() => "related objects",
         Descriptor { parent: Parent::Existing { .. }, .. } => "parents of an existing kind",
         _ if rolling => "the update strategy `rolling`",

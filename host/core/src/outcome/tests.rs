@@ -96,3 +96,33 @@ fn a_message_is_bounded_at_a_whole_character() {
     let verdict = Verdict::from(&Problem::Plugin(Failure::Failed("é".repeat(2000))));
     assert!(verdict.message.len() < 1100 && verdict.message.ends_with('…'));
 }
+
+#[test]
+fn r14_whatever_holds_a_deletion_up_the_message_names_the_way_out_and_it_is_tried_again() {
+    let problems = [
+        Problem::Finalizing(None),
+        Problem::Finalizing(Some(Duration::from_secs(3))),
+        Problem::Call(CallFailure::StackOverflow),
+        Problem::Plugin(Failure::Invalid("replicas: too many".to_owned())),
+    ];
+    for problem in problems {
+        let verdict = Verdict::from(&problem).while_finalizing();
+        assert_eq!(verdict.message.matches(crate::names::ANNOTATION_SKIP_FINALIZE).count(), 1, "{}", verdict.message);
+        assert_eq!(verdict.progress, Progress::Reconciling);
+        assert_ne!(verdict.requeue, Requeue::WhenChanged);
+    }
+}
+
+#[test]
+fn r16_suspended_is_neither_on_its_way_nor_stalled() {
+    let verdict = Verdict::from(&Problem::Suspended(SuspendedBy::Parent));
+    assert_eq!((verdict.progress, verdict.requeue), (Progress::Suspended, Requeue::WhenChanged));
+    assert!(verdict.message.contains(crate::names::ANNOTATION_SUSPEND));
+}
+
+#[test]
+fn r18_what_thrashes_comes_back_when_it_may_be_written_again() {
+    let rests = vec![(child("a"), Duration::from_secs(50)), (child("b"), Duration::from_secs(20))];
+    let verdict = Verdict::from(&Problem::Thrashing(rests));
+    assert_eq!((verdict.reason, verdict.requeue), (reason::THRASHING, Requeue::After(Duration::from_secs(20))));
+}

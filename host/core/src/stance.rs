@@ -1,0 +1,138 @@
+//! What a parent's own state asks for, before its plugin is asked anything (rules R14 to R16).
+
+use crate::contract::Phase;
+use crate::ids::PluginName;
+use crate::names;
+use crate::object::Object;
+
+/// The finalizer that the API server sets for a deletion that waits for the dependents (foreground deletion).
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// What to do with a parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stance {
+    /// Ask the plugin.
+    Ask(Phase),
+    /// Set the finalizer first: once children exist, the plugin must hear of the parent's end.
+    AddFinalizer,
+    /// Take the finalizer off: the plugin does not finalize, or a person gave up on it.
+    RemoveFinalizer,
+    /// Write nothing but a condition.
+    Suspended,
+    /// It is being deleted and nobody waits for us: what it owns is the garbage collector's (rule R15).
+    Leave,
+}
+
+/// The finalizer of a plugin's parents.
+pub fn finalizer(plugin: &PluginName) -> String {
+    format!("{}{plugin}", names::FINALIZER_PREFIX)
+}
+
+/// Decides what to do with a parent.
+///
+/// `finalizes` is what the live logic's descriptor says; `suspended` the Plugin's `spec.suspend`.
+pub fn stance(parent: &Object, finalizer: &str, finalizes: bool, suspended: bool) -> Stance {
+    let held = parent.finalizers.iter().any(|name| **name == *finalizer);
+    let suspended = suspended || parent.marks.is_true(names::ANNOTATION_SUSPEND);
+    let given_up = parent.deleting && parent.marks.is_true(names::ANNOTATION_SKIP_FINALIZE);
+    match (parent.deleting, held) {
+        (true, false) => Stance::Leave,
+        // A person's way out counts before anything else.
+        (true, true) if given_up => Stance::RemoveFinalizer,
+        _ if suspended => Stance::Suspended,
+        (true, true) if finalizes => Stance::Ask(Phase::Finalize),
+        (_, true) if !finalizes => Stance::RemoveFinalizer,
+        (false, false) if finalizes => Stance::AddFinalizer,
+        _ => Stance::Ask(Phase::Sync),
+    }
+}
+
+/// Whether children may still be made or changed while the parent is being deleted: not when the API server itself
+/// waits for them to go.
+pub fn may_write_children(parent: &Object) -> bool {
+    !(parent.deleting && parent.finalizers.iter().any(|name| **name == *FOREGROUND))
+}
+
+/// The finalizers that a parent should have: with or without this one.
+pub fn finalizers_with(parent: &Object, finalizer: &str, wanted: bool) -> Vec<String> {
+    let others = parent.finalizers.iter().filter(|name| ***name != *finalizer).map(|name| name.to_string());
+    others.chain(wanted.then(|| finalizer.to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixtures::object;
+
+    const OURS: &str = "windlass.dev/echo";
+
+    fn parent(meta: &Value) -> Arc<Object> {
+        let mut all = json!({"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "1"});
+        for (key, value) in meta.as_object().expect("an object") {
+            all[key] = value.clone();
+        }
+        object(&json!({"apiVersion": "my-operator.dev/v1", "kind": "Echo", "metadata": all}))
+    }
+
+    fn deleted(finalizers: &[&str], annotations: &Value) -> Arc<Object> {
+        let time = "2026-01-01T00:00:00Z";
+        parent(&json!({"deletionTimestamp": time, "finalizers": finalizers, "annotations": annotations}))
+    }
+
+    #[test]
+    fn r14_the_finalizer_comes_before_the_first_child_and_only_for_plugins_that_finalize() {
+        let (plain, held) = (parent(&json!({})), parent(&json!({"finalizers": [OURS]})));
+        assert_eq!(stance(&plain, OURS, true, false), Stance::AddFinalizer);
+        assert_eq!(stance(&plain, OURS, false, false), Stance::Ask(Phase::Sync));
+        assert_eq!(stance(&held, OURS, true, false), Stance::Ask(Phase::Sync));
+        assert_eq!(stance(&held, OURS, false, false), Stance::RemoveFinalizer, "the logic stopped finalizing");
+        let other = parent(&json!({"finalizers": ["windlass.dev/echo-2"]}));
+        assert_eq!(stance(&other, OURS, true, false), Stance::AddFinalizer, "another plugin's is not ours");
+    }
+
+    #[test]
+    fn r14_a_deleted_parent_is_finalized_until_a_person_gives_up() {
+        let none = json!({});
+        assert_eq!(stance(&deleted(&[OURS], &none), OURS, true, false), Stance::Ask(Phase::Finalize));
+        assert_eq!(stance(&deleted(&[OURS], &none), OURS, false, false), Stance::RemoveFinalizer);
+        let skip = json!({"windlass.dev/skip-finalize": "true"});
+        assert_eq!(stance(&deleted(&[OURS], &skip), OURS, true, false), Stance::RemoveFinalizer);
+        assert_eq!(stance(&deleted(&[OURS], &skip), OURS, true, true), Stance::RemoveFinalizer, "suspended or not");
+        let early = parent(&json!({"finalizers": [OURS], "annotations": skip}));
+        assert_eq!(stance(&early, OURS, true, false), Stance::Ask(Phase::Sync), "not before it is deleted");
+    }
+
+    #[test]
+    fn r15_nothing_is_done_for_a_deleted_parent_without_our_finalizer() {
+        for finalizes in [true, false] {
+            assert_eq!(stance(&deleted(&["a/b"], &json!({})), OURS, finalizes, false), Stance::Leave);
+        }
+    }
+
+    #[test]
+    fn r14_children_are_not_made_while_the_api_server_waits_for_them_to_go() {
+        assert!(!may_write_children(&deleted(&[OURS, "foregroundDeletion"], &json!({}))));
+        assert!(may_write_children(&deleted(&[OURS], &json!({}))));
+    }
+
+    #[test]
+    fn r16_a_suspended_parent_is_left_as_it_is() {
+        let suspended = json!({"windlass.dev/suspend": "true"});
+        assert_eq!(stance(&parent(&json!({"annotations": suspended})), OURS, true, false), Stance::Suspended);
+        assert_eq!(stance(&parent(&json!({})), OURS, false, true), Stance::Suspended);
+        assert_eq!(stance(&deleted(&[OURS], &suspended), OURS, true, false), Stance::Suspended);
+        let other = json!({"windlass.dev/suspend": "false"});
+        assert_eq!(stance(&parent(&json!({"annotations": other})), OURS, false, false), Stance::Ask(Phase::Sync));
+    }
+
+    #[test]
+    fn r14_other_finalizers_stay_in_their_order() {
+        let parent = parent(&json!({"finalizers": ["a/b", OURS, "c/d"]}));
+        assert_eq!(finalizers_with(&parent, OURS, false), ["a/b", "c/d"]);
+        assert_eq!(finalizers_with(&parent, OURS, true), ["a/b", "c/d", OURS]);
+    }
+}

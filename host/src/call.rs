@@ -1,0 +1,72 @@
+//! Snapshot → the plugin's answer: whose turn it is, the random numbers it gets, and what the trace says of it.
+
+use std::sync::Arc;
+
+use windlass_core::contract::{Answer, CallFailure, Phase, Response};
+use windlass_core::digest::Digest;
+use windlass_core::outcome::Problem;
+use windlass_core::snapshot::Snapshot;
+
+use crate::live::{Live, cores};
+use crate::telemetry;
+
+/// Runs guests.
+pub struct Caller {
+    /// Guests that run at once.
+    slots: tokio::sync::Semaphore,
+    /// Makes the random numbers of guests unpredictable from outside.
+    secret: [u8; 32],
+}
+
+/// An answer, and whether it depended on its request alone.
+pub struct Answered {
+    /// What the plugin said.
+    pub response: Response,
+    /// Whether the same request would get the same answer.
+    pub pure: bool,
+}
+
+impl Caller {
+    /// With the secret of this host.
+    pub fn new(secret: [u8; 32]) -> Self {
+        Self { slots: tokio::sync::Semaphore::new(cores()), secret }
+    }
+
+    /// Asks the plugin what follows from a snapshot; `hash` is the snapshot's.
+    ///
+    /// # Errors
+    /// The host's verdict on the call, or the plugin's own failure.
+    pub async fn call(
+        &self,
+        live: &Arc<Live>,
+        snapshot: &Snapshot,
+        phase: Phase,
+        hash: &Digest,
+    ) -> Result<Answered, Problem> {
+        let host_failed = |message: String| Problem::Call(CallFailure::Host { message });
+        let seed = self.seed(hash);
+        let request = snapshot.request(phase);
+        // The plugin's own slot first: who waits for it must not hold one that a neighbour could use.
+        let stopping = |_| host_failed("the host is stopping".to_owned());
+        let _of_plugin = live.call_slots.acquire().await.map_err(stopping)?;
+        let _of_host = self.slots.acquire().await.map_err(stopping)?;
+        let span = telemetry::call_span(live, hash);
+        let (owned, call_span) = (live.clone(), span.clone());
+        // On a thread of its own: a guest may keep it busy up to the deadline. The call is never cancelled.
+        let call = tokio::task::spawn_blocking(move || {
+            let _entered = call_span.enter();
+            owned.component.reconcile(&request, &owned.limits, seed)
+        });
+        let (answer, report) = call.await.map_err(|error| host_failed(error.to_string()))?;
+        telemetry::record_call(&span, live, &answer, &report);
+        let answer: Answer = answer.map_err(Problem::Call)?;
+        Ok(Answered { response: answer.map_err(Problem::Plugin)?, pure: !report.impure })
+    }
+
+    /// Seed of a call's random numbers: the same for the same snapshot, and unknown outside.
+    fn seed(&self, snapshot: &Digest) -> [u8; 32] {
+        let mut input = self.secret.to_vec();
+        input.extend_from_slice(snapshot.as_bytes());
+        *Digest::of(&input).as_bytes()
+    }
+}
