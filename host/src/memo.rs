@@ -4,11 +4,11 @@
 //! plugin's [`Live`](crate::live::Live), so that new logic or config begins with nothing.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use windlass_core::digest::Digest;
 use windlass_core::ids::ObjectKey;
+use windlass_core::outcome::Requeue;
 
 /// Snapshots of which it is known that nothing follows from them.
 #[derive(Debug, Default)]
@@ -17,18 +17,18 @@ pub struct Memo(Mutex<HashMap<ObjectKey, Settled>>);
 #[derive(Debug)]
 struct Settled {
     snapshot: Digest,
-    requeue: Option<Duration>,
+    requeue: Requeue,
 }
 
 impl Memo {
-    /// When the plugin wants to be asked again, if this snapshot is the one that needed nothing.
-    pub fn settled(&self, parent: &ObjectKey, snapshot: &Digest) -> Option<Option<Duration>> {
+    /// When to come back, if this snapshot is the one that needed nothing.
+    pub fn settled(&self, parent: &ObjectKey, snapshot: &Digest) -> Option<Requeue> {
         let memo = self.0.lock();
         memo.get(parent).filter(|settled| settled.snapshot == *snapshot).map(|settled| settled.requeue)
     }
 
-    /// This snapshot needed nothing: its call was pure, nothing was written, and the plugin asked to be asked again then.
-    pub fn keep(&self, parent: &ObjectKey, snapshot: Digest, requeue: Option<Duration>) {
+    /// This snapshot needed nothing: its call was pure, and nothing was written.
+    pub fn keep(&self, parent: &ObjectKey, snapshot: Digest, requeue: Requeue) {
         self.0.lock().insert(parent.clone(), Settled { snapshot, requeue });
     }
 
@@ -48,11 +48,12 @@ mod tests {
         let (web, other) = (ObjectKey::new(Some("n"), "web"), ObjectKey::new(Some("n"), "other"));
         let (old, new) = (Digest::of(b"old"), Digest::of(b"new"));
         assert_eq!(memo.settled(&web, &old), None);
-        memo.keep(&web, old, Some(Duration::from_secs(5)));
-        assert_eq!(memo.settled(&web, &old), Some(Some(Duration::from_secs(5))));
+        let soon = Requeue::Settled(Some(std::time::Duration::from_secs(5)));
+        memo.keep(&web, old, soon);
+        assert_eq!(memo.settled(&web, &old), Some(soon));
         assert_eq!((memo.settled(&web, &new), memo.settled(&other, &old)), (None, None));
-        memo.keep(&web, new, None);
-        assert_eq!((memo.settled(&web, &old), memo.settled(&web, &new)), (None, Some(None)));
+        memo.keep(&web, new, Requeue::Settled(None));
+        assert_eq!((memo.settled(&web, &old), memo.settled(&web, &new)), (None, Some(Requeue::Settled(None))));
         memo.forget(&web);
         assert_eq!(memo.settled(&web, &new), None);
     }

@@ -17,7 +17,7 @@ use windlass_core::names::ANNOTATION_SUSPEND;
 use windlass_core::outcome::{Problem, Progress, Requeue, SuspendedBy, Verdict, WriteProblem};
 use windlass_core::plan::{ChildId, Plan, Write, plan};
 use windlass_core::snapshot::Snapshot;
-use windlass_core::stance::{Stance, finalizer, may_write_children, stance};
+use windlass_core::stance::{Stance, may_write_children, stance};
 use windlass_sandbox::registry::Registry;
 
 use crate::apply::{Applied, Applier};
@@ -106,11 +106,10 @@ impl Reconciler {
         };
         span.record("windlass.parent.uid", snapshot.parent.uid.as_str());
         span.record("windlass.parent.generation", snapshot.parent.generation);
-        let finalizer = finalizer(&live.name);
-        match stance(&snapshot.parent, &finalizer, live.finalizes, live.suspended) {
-            Stance::Ask(phase) => self.ask(live, &snapshot, phase, &finalizer).await,
-            Stance::AddFinalizer => self.set_finalizer(live, &snapshot, &finalizer, true).await,
-            Stance::RemoveFinalizer => self.set_finalizer(live, &snapshot, &finalizer, false).await,
+        match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended) {
+            Stance::Ask(phase) => self.ask(live, &snapshot, phase).await,
+            Stance::AddFinalizer => self.set_finalizer(live, &snapshot, true).await,
+            Stance::RemoveFinalizer => self.set_finalizer(live, &snapshot, false).await,
             Stance::Suspended => self.suspended(live, &snapshot).await,
             Stance::Leave => {
                 span.record("windlass.outcome", "deleting");
@@ -120,23 +119,23 @@ impl Reconciler {
     }
 
     /// Brings a parent to what its plugin says.
-    async fn ask(&self, live: &Arc<Live>, snapshot: &Snapshot, phase: Phase, finalizer: &str) -> Requeue {
+    async fn ask(&self, live: &Arc<Live>, snapshot: &Snapshot, phase: Phase) -> Requeue {
         let key = &snapshot.parent.key;
         let hash =
             snapshot.hash(&live.component.surface().contract, &live.digest(), phase, live.grants.kinds().into_iter());
         if let Some(requeue) = live.memo.settled(key, &hash) {
             tracing::Span::current().record("windlass.outcome", "unchanged");
-            return Requeue::Settled(requeue);
+            return requeue;
         }
         let attempt = self.attempt(live, snapshot, phase, &hash).await;
         if attempt.finalized && attempt.verdict.progress == Progress::Applied {
             self.own_writes.add(&live.name, key, attempt.applied.written);
-            return self.set_finalizer(live, snapshot, finalizer, false).await;
+            return self.set_finalizer(live, snapshot, false).await;
         }
         let repeatable = attempt.repeatable;
         let (requeue, wrote) = self.finish(live, snapshot, phase, attempt).await;
         match requeue {
-            Requeue::Settled(asked) if repeatable && !wrote => live.memo.keep(key, hash, asked),
+            Requeue::Settled(_) if repeatable && !wrote => live.memo.keep(key, hash, requeue),
             _ => live.memo.forget(key),
         }
         requeue
@@ -225,10 +224,10 @@ impl Reconciler {
     }
 
     /// The finalizer is a write of its own: what follows from it begins with its event.
-    async fn set_finalizer(&self, live: &Live, snapshot: &Snapshot, finalizer: &str, wanted: bool) -> Requeue {
+    async fn set_finalizer(&self, live: &Live, snapshot: &Snapshot, wanted: bool) -> Requeue {
         let outcome = if wanted { "finalizer_added" } else { "finalizer_removed" };
         tracing::Span::current().record("windlass.outcome", outcome);
-        let set = self.applier.set_finalizer(live, &snapshot.parent, finalizer, wanted);
+        let set = self.applier.set_finalizer(live, &snapshot.parent, wanted);
         match set.instrument(tracing::debug_span!(target: TRACE, "apply")).await {
             Ok(written) => {
                 self.own_writes.add(&live.name, &snapshot.parent.key, written.into_iter().collect());

@@ -23,16 +23,16 @@ pub enum Stance {
     Leave,
 }
 
-/// The finalizer of a plugin's parents.
-pub fn finalizer(plugin: &PluginName) -> String {
-    format!("{}{plugin}", names::FINALIZER_PREFIX)
+/// Whether this is the finalizer of a plugin's parents: the prefix and its name.
+fn is_finalizer_of(plugin: &PluginName, finalizer: &str) -> bool {
+    finalizer.strip_prefix(names::FINALIZER_PREFIX) == Some(plugin.as_str())
 }
 
 /// Decides what to do with a parent.
 ///
 /// `finalizes` is what the live logic's descriptor says; `suspended` the Plugin's `spec.suspend`.
-pub fn stance(parent: &Object, finalizer: &str, finalizes: bool, suspended: bool) -> Stance {
-    let held = parent.finalizers.iter().any(|name| **name == *finalizer);
+pub fn stance(parent: &Object, plugin: &PluginName, finalizes: bool, suspended: bool) -> Stance {
+    let held = parent.finalizers.iter().any(|name| is_finalizer_of(plugin, name));
     let suspended = suspended || parent.marks.is_true(names::ANNOTATION_SUSPEND);
     let given_up = parent.deleting && parent.marks.is_true(names::ANNOTATION_SKIP_FINALIZE);
     match (parent.deleting, held) {
@@ -53,10 +53,10 @@ pub fn may_write_children(parent: &Object) -> bool {
     !(parent.deleting && parent.finalizers.iter().any(|name| **name == *FOREGROUND))
 }
 
-/// The finalizers that a parent should have: with or without this one.
-pub fn finalizers_with(parent: &Object, finalizer: &str, wanted: bool) -> Vec<String> {
-    let others = parent.finalizers.iter().filter(|name| ***name != *finalizer).map(|name| name.to_string());
-    others.chain(wanted.then(|| finalizer.to_owned())).collect()
+/// The finalizers that a parent should have: with or without the plugin's, and whatever others there are.
+pub fn finalizers_with(parent: &Object, plugin: &PluginName, wanted: bool) -> Vec<String> {
+    let others = parent.finalizers.iter().filter(|name| !is_finalizer_of(plugin, name)).map(ToString::to_string);
+    others.chain(wanted.then(|| format!("{}{plugin}", names::FINALIZER_PREFIX))).collect()
 }
 
 #[cfg(test)]
@@ -78,6 +78,14 @@ mod tests {
         object(&json!({"apiVersion": "my-operator.dev/v1", "kind": "Echo", "metadata": all}))
     }
 
+    fn echo() -> PluginName {
+        "echo".parse().expect("a name")
+    }
+
+    fn decide(parent: &Object, finalizes: bool, suspended: bool) -> Stance {
+        stance(parent, &echo(), finalizes, suspended)
+    }
+
     fn deleted(finalizers: &[&str], annotations: &Value) -> Arc<Object> {
         let time = "2026-01-01T00:00:00Z";
         parent(&json!({"deletionTimestamp": time, "finalizers": finalizers, "annotations": annotations}))
@@ -86,30 +94,30 @@ mod tests {
     #[test]
     fn r14_the_finalizer_comes_before_the_first_child_and_only_for_plugins_that_finalize() {
         let (plain, held) = (parent(&json!({})), parent(&json!({"finalizers": [OURS]})));
-        assert_eq!(stance(&plain, OURS, true, false), Stance::AddFinalizer);
-        assert_eq!(stance(&plain, OURS, false, false), Stance::Ask(Phase::Sync));
-        assert_eq!(stance(&held, OURS, true, false), Stance::Ask(Phase::Sync));
-        assert_eq!(stance(&held, OURS, false, false), Stance::RemoveFinalizer, "the logic stopped finalizing");
+        assert_eq!(decide(&plain, true, false), Stance::AddFinalizer);
+        assert_eq!(decide(&plain, false, false), Stance::Ask(Phase::Sync));
+        assert_eq!(decide(&held, true, false), Stance::Ask(Phase::Sync));
+        assert_eq!(decide(&held, false, false), Stance::RemoveFinalizer, "the logic stopped finalizing");
         let other = parent(&json!({"finalizers": ["windlass.dev/echo-2"]}));
-        assert_eq!(stance(&other, OURS, true, false), Stance::AddFinalizer, "another plugin's is not ours");
+        assert_eq!(decide(&other, true, false), Stance::AddFinalizer, "another plugin's is not ours");
     }
 
     #[test]
     fn r14_a_deleted_parent_is_finalized_until_a_person_gives_up() {
         let none = json!({});
-        assert_eq!(stance(&deleted(&[OURS], &none), OURS, true, false), Stance::Ask(Phase::Finalize));
-        assert_eq!(stance(&deleted(&[OURS], &none), OURS, false, false), Stance::RemoveFinalizer);
+        assert_eq!(decide(&deleted(&[OURS], &none), true, false), Stance::Ask(Phase::Finalize));
+        assert_eq!(decide(&deleted(&[OURS], &none), false, false), Stance::RemoveFinalizer);
         let skip = json!({"windlass.dev/skip-finalize": "true"});
-        assert_eq!(stance(&deleted(&[OURS], &skip), OURS, true, false), Stance::RemoveFinalizer);
-        assert_eq!(stance(&deleted(&[OURS], &skip), OURS, true, true), Stance::RemoveFinalizer, "suspended or not");
+        assert_eq!(decide(&deleted(&[OURS], &skip), true, false), Stance::RemoveFinalizer);
+        assert_eq!(decide(&deleted(&[OURS], &skip), true, true), Stance::RemoveFinalizer, "suspended or not");
         let early = parent(&json!({"finalizers": [OURS], "annotations": skip}));
-        assert_eq!(stance(&early, OURS, true, false), Stance::Ask(Phase::Sync), "not before it is deleted");
+        assert_eq!(decide(&early, true, false), Stance::Ask(Phase::Sync), "not before it is deleted");
     }
 
     #[test]
     fn r15_nothing_is_done_for_a_deleted_parent_without_our_finalizer() {
         for finalizes in [true, false] {
-            assert_eq!(stance(&deleted(&["a/b"], &json!({})), OURS, finalizes, false), Stance::Leave);
+            assert_eq!(decide(&deleted(&["a/b"], &json!({})), finalizes, false), Stance::Leave);
         }
     }
 
@@ -122,17 +130,17 @@ mod tests {
     #[test]
     fn r16_a_suspended_parent_is_left_as_it_is() {
         let suspended = json!({"windlass.dev/suspend": "true"});
-        assert_eq!(stance(&parent(&json!({"annotations": suspended})), OURS, true, false), Stance::Suspended);
-        assert_eq!(stance(&parent(&json!({})), OURS, false, true), Stance::Suspended);
-        assert_eq!(stance(&deleted(&[OURS], &suspended), OURS, true, false), Stance::Suspended);
+        assert_eq!(decide(&parent(&json!({"annotations": suspended})), true, false), Stance::Suspended);
+        assert_eq!(decide(&parent(&json!({})), false, true), Stance::Suspended);
+        assert_eq!(decide(&deleted(&[OURS], &suspended), true, false), Stance::Suspended);
         let other = json!({"windlass.dev/suspend": "false"});
-        assert_eq!(stance(&parent(&json!({"annotations": other})), OURS, false, false), Stance::Ask(Phase::Sync));
+        assert_eq!(decide(&parent(&json!({"annotations": other})), false, false), Stance::Ask(Phase::Sync));
     }
 
     #[test]
     fn r14_other_finalizers_stay_in_their_order() {
         let parent = parent(&json!({"finalizers": ["a/b", OURS, "c/d"]}));
-        assert_eq!(finalizers_with(&parent, OURS, false), ["a/b", "c/d"]);
-        assert_eq!(finalizers_with(&parent, OURS, true), ["a/b", "c/d", OURS]);
+        assert_eq!(finalizers_with(&parent, &echo(), false), ["a/b", "c/d"]);
+        assert_eq!(finalizers_with(&parent, &echo(), true), ["a/b", "c/d", OURS]);
     }
 }

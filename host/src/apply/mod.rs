@@ -76,11 +76,10 @@ impl Applier {
         &self,
         live: &Live,
         parent: &Object,
-        finalizer: &str,
         wanted: bool,
     ) -> Result<Option<Written>, (ChildId, WriteProblem)> {
         let id = ChildId { kind: parent.kind.clone(), key: parent.key.clone() };
-        let finalizers = finalizers_with(parent, finalizer, wanted);
+        let finalizers = finalizers_with(parent, &live.name, wanted);
         let request = match request::finalizers(&live.parents.resource, parent, &finalizers) {
             Ok(request) => request,
             Err(problem) => return Err((id, problem)),
