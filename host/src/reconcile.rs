@@ -104,7 +104,7 @@ impl Reconciler {
             span.record("windlass.outcome", "gone");
             return Requeue::WhenChanged;
         };
-        span.record("windlass.parent.uid", snapshot.parent.uid.as_str());
+        span.record("windlass.parent.uid", tracing::field::display(&snapshot.parent.uid));
         span.record("windlass.parent.generation", snapshot.parent.generation);
         match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended) {
             Stance::Ask(phase) => self.ask(live, &snapshot, phase).await,

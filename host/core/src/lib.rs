@@ -9,6 +9,7 @@ pub mod digest;
 #[cfg(test)]
 mod fixtures;
 pub mod ids;
+pub mod intern;
 pub mod json;
 pub mod managed;
 pub mod names;

@@ -6,22 +6,59 @@
 //! them (rule R7).
 
 use std::borrow::Cow;
+use std::hash::Hash;
+use std::sync::OnceLock;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::ids::Uid;
 use crate::json::{self, Map, Value};
 use crate::names::FIELD_MANAGER;
 
 /// The host's own entries of an object's `metadata.managedFields`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+///
+/// Children of one kind have the same ones but for the uid of their controller, which therefore stands as
+/// [`CONTROLLER`] in them: one copy serves all ([`Interner`](crate::intern::Interner)).
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct ManagedFields {
-    /// `fieldsV1` of our Apply entry.
-    apply: Option<Box<str>>,
-    /// `fieldsV1` of the Update entry that our POST left, and where it stands in the list.
-    update: Option<(Box<str>, usize)>,
-    /// `fieldsV1` of our Apply entry for the status subresource.
-    status: Option<Box<str>>,
+    /// Our Apply entry.
+    apply: Option<Fields>,
+    /// The Update entry that our POST left, and where it stands in the list.
+    update: Option<(Fields, usize)>,
+    /// Our Apply entry for the status subresource.
+    status: Option<Fields>,
+}
+
+/// Stands for the uid of the object's controller.
+const CONTROLLER: &str = "$controller";
+
+/// One `fieldsV1`; read when somebody asks.
+#[derive(Debug)]
+struct Fields {
+    text: Box<str>,
+    tree: OnceLock<Option<Value>>,
+}
+
+impl Fields {
+    fn tree(&self) -> Option<&Map> {
+        let parse = || json::parse(self.text.as_bytes(), 256).ok();
+        self.tree.get_or_init(parse).as_ref().and_then(Value::as_object)
+    }
+}
+
+impl PartialEq for Fields {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Fields {}
+
+impl Hash for Fields {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
 }
 
 #[derive(Deserialize)]
@@ -38,16 +75,21 @@ struct Entry<'a> {
 }
 
 impl ManagedFields {
-    /// Keeps what matters of a `managedFields` list. A list that cannot be read counts as one without our entries:
-    /// the next reconcile applies once more, which is always right.
-    pub fn read(list: &str) -> Self {
+    /// Keeps what matters of a `managedFields` list, of an object with this controller. A list that cannot be read counts
+    /// as one without our entries: the next reconcile applies once more, which is always right.
+    pub fn read(list: &str, controller: Option<&str>) -> Self {
         let entries: Vec<Entry<'_>> = serde_json::from_str(list).unwrap_or_default();
         let mut ours = Self::default();
         for (at, entry) in entries.iter().enumerate() {
             if entry.manager != FIELD_MANAGER {
                 continue;
             }
-            let fields = entry.fields_v1.map_or("{}", RawValue::get).into();
+            let text = entry.fields_v1.map_or("{}", RawValue::get);
+            let text = match controller {
+                Some(uid) if !uid.is_empty() => text.replace(uid, CONTROLLER),
+                _ => text.to_owned(),
+            };
+            let fields = Fields { text: text.into(), tree: OnceLock::new() };
             match (&*entry.operation, &*entry.subresource) {
                 ("Apply", "") => ours.apply = Some(fields),
                 ("Update", "") => ours.update = Some((fields, at)),
@@ -69,8 +111,7 @@ impl ManagedFields {
 
     /// Whether we own a field of the status that this one does not have: then it must be sent to go away.
     pub fn own_status_beyond(&self, status: &Map) -> bool {
-        let tree = self.status.as_deref().and_then(|fields| json::parse(fields.as_bytes(), 256).ok());
-        let node = tree.as_ref().and_then(|tree| tree.at(&["f:status"])).and_then(Value::as_object);
+        let node = self.status.as_ref().and_then(Fields::tree).and_then(|tree| tree.get("f:status")?.as_object());
         node.is_some_and(|node| {
             node.iter().any(|(name, below)| match name.strip_prefix("f:") {
                 Some(key) => status.get(key).is_none_or(|value| goes_beyond(below, value)),
@@ -80,16 +121,16 @@ impl ManagedFields {
     }
 
     /// Whether our entries cover every field of a desired object (apiVersion, kind, name and namespace aside, which
-    /// nobody owns). `live` is the object's JSON: read only where the entries leave a doubt.
-    pub fn cover(&self, desired: &Map, live: &[u8]) -> bool {
-        let entries = [self.apply.as_deref(), self.update.as_ref().map(|(fields, _)| &**fields)];
-        let trees: Vec<Value> =
-            entries.into_iter().flatten().filter_map(|fields| json::parse(fields.as_bytes(), 256).ok()).collect();
-        let nodes: Vec<&Map> = trees.iter().filter_map(Value::as_object).collect();
-        if object_covered(&nodes, desired, None) {
+    /// nobody owns) whose controller is `controller`. `live` is the object's JSON: read only where the entries leave a
+    /// doubt.
+    pub fn cover(&self, desired: &Map, live: &[u8], controller: Option<&Uid>) -> bool {
+        let entries = [self.apply.as_ref(), self.update.as_ref().map(|(fields, _)| fields)];
+        let nodes: Vec<&Map> = entries.into_iter().flatten().filter_map(Fields::tree).collect();
+        let coverage = Coverage { controller: controller.map(ToString::to_string).unwrap_or_default() };
+        if coverage.of_object(&nodes, desired, None) {
             return true;
         }
-        json::parse(live, 256).is_ok_and(|live| object_covered(&nodes, desired, live.as_object()))
+        json::parse(live, 256).is_ok_and(|live| coverage.of_object(&nodes, desired, live.as_object()))
     }
 }
 
@@ -118,31 +159,93 @@ fn goes_beyond(node: &Value, value: &Value) -> bool {
     })
 }
 
-fn object_covered(nodes: &[&Map], desired: &Map, live: Option<&Map>) -> bool {
-    desired.iter().filter(|(key, _)| !matches!(*key, "apiVersion" | "kind")).all(|(key, value)| match (key, value) {
-        ("metadata", Value::Object(meta)) => {
-            let inside = children(nodes, "metadata");
-            let live = live.and_then(|live| live.get("metadata")).and_then(Value::as_object);
-            meta.iter()
-                .filter(|(key, _)| !matches!(*key, "name" | "namespace"))
-                .all(|(key, value)| field_covered(&inside, key, value, live))
+/// How trees are compared with what is desired.
+struct Coverage {
+    /// What [`CONTROLLER`] stands for.
+    controller: String,
+}
+
+impl Coverage {
+    fn of_object(&self, nodes: &[&Map], desired: &Map, live: Option<&Map>) -> bool {
+        desired.iter().filter(|(key, _)| !matches!(*key, "apiVersion" | "kind")).all(|(key, value)| {
+            match (key, value) {
+                ("metadata", Value::Object(meta)) => {
+                    let inside = children(nodes, "metadata");
+                    let live = live.and_then(|live| live.get("metadata")).and_then(Value::as_object);
+                    meta.iter()
+                        .filter(|(key, _)| !matches!(*key, "name" | "namespace"))
+                        .all(|(key, value)| self.of_field(&inside, key, value, live))
+                }
+                _ => self.of_field(nodes, key, value, live),
+            }
+        })
+    }
+
+    /// `live` is the live object around the field, once that is known.
+    fn of_field(&self, nodes: &[&Map], key: &str, value: &Value, live: Option<&Map>) -> bool {
+        let below = live.and_then(|live| live.get(key));
+        // A create owns what the API server stored, and its types leave zero values out: wanting `false` where nothing
+        // stands is no difference.
+        self.of(&children(nodes, key), value, below) || (live.is_some() && below.is_none() && is_zero(value))
+    }
+
+    fn of(&self, nodes: &[&Map], value: &Value, live: Option<&Value>) -> bool {
+        // An empty node owns all below it: a scalar, or an atomic list or map. One that holds only "." owns a map or
+        // list whose entries belong to others by now.
+        if nodes.iter().any(|node| node.is_empty()) {
+            return true;
         }
-        _ => field_covered(nodes, key, value, live),
-    })
+        match value {
+            // The API server drops nulls and empty collections, so there may be nothing left to own.
+            Value::Null => true,
+            Value::Object(map) => {
+                let live = live.and_then(Value::as_object);
+                map.iter().all(|(key, value)| self.of_field(nodes, key, value, live))
+            }
+            Value::Array(items) => {
+                let live = live.and_then(Value::as_array).unwrap_or_default();
+                items.iter().all(|item| self.of_item(nodes, item, live))
+            }
+            Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        }
+    }
+
+    /// Whether one item of a list with keys (`k:`) or of a set (`v:`) is covered.
+    fn of_item(&self, nodes: &[&Map], item: &Value, live: &[Value]) -> bool {
+        let mut below = Vec::new();
+        let mut live_item = None;
+        for (name, node) in nodes.iter().flat_map(|node| node.iter()) {
+            let matches = match (name.strip_prefix("k:"), name.strip_prefix("v:")) {
+                (Some(keys), _) => self.key(keys).is_some_and(|keys| {
+                    let same = has_keys(item, &keys);
+                    if same {
+                        live_item = live.iter().find(|live| has_keys(live, &keys));
+                    }
+                    same
+                }),
+                (_, Some(value)) => self.key(value).is_some_and(|value| value == *item),
+                _ => false,
+            };
+            if let (true, Some(node)) = (matches, node.as_object()) {
+                below.push(node);
+            }
+        }
+        !below.is_empty() && self.of(&below, item, live_item)
+    }
+
+    fn key(&self, text: &str) -> Option<Value> {
+        if text.contains(CONTROLLER) {
+            json::parse(text.replace(CONTROLLER, &self.controller).as_bytes(), 8).ok()
+        } else {
+            json::parse(text.as_bytes(), 8).ok()
+        }
+    }
 }
 
 /// The nodes below `f:<key>` of each tree.
 fn children<'a>(nodes: &[&'a Map], key: &str) -> Vec<&'a Map> {
     let name = format!("f:{key}");
     nodes.iter().filter_map(|node| node.get(&name)?.as_object()).collect()
-}
-
-/// `live` is the live object around the field, once that is known.
-fn field_covered(nodes: &[&Map], key: &str, value: &Value, live: Option<&Map>) -> bool {
-    let below = live.and_then(|live| live.get(key));
-    // A create owns what the API server stored, and its types leave zero values out: wanting `false` where nothing
-    // stands is no difference.
-    covered(&children(nodes, key), value, below) || (live.is_some() && below.is_none() && is_zero(value))
 }
 
 fn is_zero(value: &Value) -> bool {
@@ -154,50 +257,6 @@ fn is_zero(value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         Value::Object(map) => map.iter().all(|(_, value)| is_zero(value)),
     }
-}
-
-fn covered(nodes: &[&Map], value: &Value, live: Option<&Value>) -> bool {
-    // An empty node owns all below it: a scalar, or an atomic list or map. One that holds only "." owns a map or list
-    // whose entries belong to others by now.
-    if nodes.iter().any(|node| node.is_empty()) {
-        return true;
-    }
-    match value {
-        // The API server drops nulls and empty collections, so there may be nothing left to own.
-        Value::Null => true,
-        Value::Object(map) => {
-            let live = live.and_then(Value::as_object);
-            map.iter().all(|(key, value)| field_covered(nodes, key, value, live))
-        }
-        Value::Array(items) => {
-            let live = live.and_then(Value::as_array).unwrap_or_default();
-            items.iter().all(|item| item_covered(nodes, item, live))
-        }
-        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-    }
-}
-
-/// Whether one item of a list with keys (`k:`) or of a set (`v:`) is covered.
-fn item_covered(nodes: &[&Map], item: &Value, live: &[Value]) -> bool {
-    let mut below = Vec::new();
-    let mut live_item = None;
-    for (name, node) in nodes.iter().flat_map(|node| node.iter()) {
-        let matches = match (name.strip_prefix("k:"), name.strip_prefix("v:")) {
-            (Some(keys), _) => json::parse(keys.as_bytes(), 8).is_ok_and(|keys| {
-                let same = has_keys(item, &keys);
-                if same {
-                    live_item = live.iter().find(|live| has_keys(live, &keys));
-                }
-                same
-            }),
-            (_, Some(value)) => json::parse(value.as_bytes(), 8).is_ok_and(|value| value == *item),
-            _ => false,
-        };
-        if let (true, Some(node)) = (matches, node.as_object()) {
-            below.push(node);
-        }
-    }
-    !below.is_empty() && covered(&below, item, live_item)
 }
 
 /// Whether an item has these key fields; one that it leaves out was defaulted by the API server (a port's protocol).
@@ -227,7 +286,7 @@ mod tests {
                 )
             })
             .collect();
-        ManagedFields::read(&format!("[{}]", list.join(",")))
+        ManagedFields::read(&format!("[{}]", list.join(",")), Some("of-parent"))
     }
 
     fn map(text: &str) -> Map {
@@ -237,20 +296,26 @@ mod tests {
         }
     }
 
-    const FIELDS: &str = r#"{"f:metadata":{"f:labels":{".":{},"f:app":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"p\"}":{}}},
+    const FIELDS: &str = r#"{"f:metadata":{"f:labels":{".":{},"f:app":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"of-parent\"}":{}}},
         "f:spec":{"f:containers":{"k:{\"name\":\"nginx\"}":{".":{},"f:image":{},"f:name":{},"f:ports":{".":{},
         "k:{\"containerPort\":80,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{}}},"f:args":{}}},
         "f:finals":{"v:\"a\"":{}}}}"#;
 
     const DESIRED: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","namespace":"n","labels":{"app":"a"},
-        "ownerReferences":[{"uid":"p","controller":true}]},"spec":{"containers":[{"name":"nginx","image":"i",
+        "ownerReferences":[{"uid":"of-parent","controller":true}]},"spec":{"containers":[{"name":"nginx","image":"i",
         "ports":[{"containerPort":80}],"args":["-v"]}],"finals":["a"]}}"#;
 
     #[test]
     fn r07_what_our_entry_covers_nobody_changed() {
-        assert!(managed(&[("windlass", "Apply", FIELDS)]).cover(&map(DESIRED), b"{}"));
-        assert!(managed(&[("windlass", "Update", FIELDS)]).cover(&map(DESIRED), b"{}"), "the entry of our POST counts");
-        assert!(!managed(&[("kubectl", "Apply", FIELDS)]).cover(&map(DESIRED), b"{}"), "another's entry does not");
+        assert!(managed(&[("windlass", "Apply", FIELDS)]).cover(&map(DESIRED), b"{}", Some(&"of-parent".into())));
+        assert!(
+            managed(&[("windlass", "Update", FIELDS)]).cover(&map(DESIRED), b"{}", Some(&"of-parent".into())),
+            "the entry of our POST counts"
+        );
+        assert!(
+            !managed(&[("kubectl", "Apply", FIELDS)]).cover(&map(DESIRED), b"{}", Some(&"of-parent".into())),
+            "another's entry does not"
+        );
     }
 
     #[test]
@@ -262,21 +327,28 @@ mod tests {
         let live =
             r#"{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[{"name":"nginx","image":"i","tty":TTY}]}}"#;
         let live_with = |tty: &str| live.replace("TTY", tty);
-        assert!(!entry.cover(&map(&wish), b"not known"));
-        assert!(!entry.cover(&map(&wish), live_with("true").as_bytes()), "somebody set it");
+        assert!(!entry.cover(&map(&wish), b"not known", Some(&"of-parent".into())));
+        assert!(!entry.cover(&map(&wish), live_with("true").as_bytes(), Some(&"of-parent".into())), "somebody set it");
         let without = live_with("0").replace(r#","tty":0"#, "");
-        assert!(entry.cover(&map(&wish), without.as_bytes()));
+        assert!(entry.cover(&map(&wish), without.as_bytes(), Some(&"of-parent".into())));
     }
 
     #[test]
     fn r07_each_field_that_left_our_entry_is_drift() {
-        for lost in
-            [r#""f:image":{},"#, r#","f:args":{}"#, r#","f:app":{}"#, r#""v:\"a\"":{}"#, r#""k:{\"uid\":\"p\"}":{}"#]
-        {
+        for lost in [
+            r#""f:image":{},"#,
+            r#","f:args":{}"#,
+            r#","f:app":{}"#,
+            r#""v:\"a\"":{}"#,
+            r#""k:{\"uid\":\"of-parent\"}":{}"#,
+        ] {
             let fields = FIELDS.replacen(lost, if lost.starts_with(',') { "" } else { r#""f:other":{},"# }, 1);
             let fields = fields.replace(",}", "}");
             assert_ne!(fields, FIELDS);
-            assert!(!managed(&[("windlass", "Apply", &fields)]).cover(&map(DESIRED), b"{}"), "without {lost}");
+            assert!(
+                !managed(&[("windlass", "Apply", &fields)]).cover(&map(DESIRED), b"{}", Some(&"of-parent".into())),
+                "without {lost}"
+            );
         }
     }
 

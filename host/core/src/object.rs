@@ -35,24 +35,45 @@ pub struct Object {
     pub finalizers: Box<[Box<str>]>,
     /// Uid of the controller ownerReference.
     pub controller: Option<Uid>,
-    /// What the labels and annotations of the host's own prefix say.
+    /// What the other labels and annotations of the host's own prefix say.
     pub marks: Marks,
+    /// Uid of the parent that the label names.
+    pub labelled: Option<Uid>,
     /// Which fields the host owns.
-    pub managed: ManagedFields,
+    pub managed: Arc<ManagedFields>,
     /// SHA-256 of `json`.
     pub content: Digest,
     /// The object's JSON.
     pub json: Arc<[u8]>,
 }
 
-/// Labels and annotations that mean something to the host.
+/// Labels and annotations that mean something to the host: names without the host's prefix and values, one behind the
+/// other, each ended by a NUL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Marks(Box<[(Box<str>, Box<str>)]>);
+pub struct Marks(Box<str>);
 
 impl Marks {
+    fn collect<'a>(marks: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut text = String::new();
+        for (key, value) in marks {
+            // Neither names nor values that the API server takes hold a NUL; an annotation that does is none of ours.
+            if let (Some(name), false) = (key.strip_prefix(names::ANNOTATION_PREFIX), value.contains('\0')) {
+                text.extend([name, "\0", value, "\0"]);
+            }
+        }
+        Self(text.into())
+    }
+
     /// The value of a label or annotation under the host's prefix.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, _)| &**key == name).map(|(_, value)| &**value)
+        let name = name.strip_prefix(names::ANNOTATION_PREFIX)?;
+        let mut parts = self.0.split('\0');
+        while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
+            if key == name {
+                return Some(value);
+            }
+        }
+        None
     }
 
     /// Whether a mark is set to `"true"`.
@@ -183,19 +204,11 @@ impl Object {
             return Err(NotAnObject::Missing("uid"));
         }
         let resource_version = meta.resource_version.parse().map_err(|_| NotAnObject::Missing("resourceVersion"))?;
-        let managed = meta.managed_fields.map(|raw| ManagedFields::read(raw.get())).unwrap_or_default();
-        let controller = meta
-            .owner_references
-            .iter()
-            .flatten()
-            .find(|reference| reference.controller == Some(true))
-            .map(|reference| Uid::from(&*reference.uid));
-        let marks = [&meta.labels, &meta.annotations]
-            .into_iter()
-            .flatten()
-            .flat_map(|marks| &marks.0)
-            .map(|(key, value)| (Box::from(&**key), Box::from(&**value)))
-            .collect();
+        let controller = meta.owner_references.iter().flatten().find(|reference| reference.controller == Some(true));
+        let controller = controller.map(|reference| &*reference.uid);
+        let managed = meta.managed_fields.map(|raw| ManagedFields::read(raw.get(), controller)).unwrap_or_default();
+        let marks = || [&meta.labels, &meta.annotations].into_iter().flatten().flat_map(|marks| &marks.0);
+        let labelled = meta.labels.iter().flat_map(|marks| &marks.0).find(|(key, _)| key == names::LABEL_PARENT_UID);
         let json = trim(text, kind, &header);
         Ok(Self {
             kind: kind.clone(),
@@ -205,9 +218,12 @@ impl Object {
             generation: meta.generation,
             deleting: meta.deletion_timestamp.is_some(),
             finalizers: meta.finalizers.iter().flatten().map(|name| Box::from(&*name.0)).collect(),
-            controller,
-            marks: Marks(marks),
-            managed,
+            controller: controller.map(Uid::from),
+            labelled: labelled.map(|(_, uid)| Uid::from(&**uid)),
+            marks: Marks::collect(
+                marks().filter(|(key, _)| key != names::LABEL_PARENT_UID).map(|(key, value)| (&**key, &**value)),
+            ),
+            managed: Arc::new(managed),
             content: Digest::of(&json),
             json,
         })
@@ -228,14 +244,14 @@ impl Object {
     pub fn owner_key(&self) -> Option<OwnerKey> {
         match self.marks.get(names::ANNOTATION_RETAINED_FOR) {
             Some(parent) => Some(OwnerKey::Retained(parent.into())),
-            None => self.marks.get(names::LABEL_PARENT_UID).map(|uid| OwnerKey::Uid(uid.into())),
+            None => self.labelled.clone().map(OwnerKey::Uid),
         }
     }
 
     /// Whether this object is a child of that parent, and may be changed and pruned: label **and** ownerReference
     /// (rule R4).
     pub fn is_owned_by(&self, parent: &Uid) -> bool {
-        self.controller.as_ref() == Some(parent) && self.marks.get(names::LABEL_PARENT_UID) == Some(parent.as_str())
+        self.controller.as_ref() == Some(parent) && self.labelled.as_ref() == Some(parent)
     }
 
     /// Whether this object outlived a parent of that name, or will: it may be changed, but is never pruned.

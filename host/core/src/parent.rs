@@ -34,7 +34,7 @@ impl ParentRef {
             ("controller", true.into()),
             ("kind", Value::from(&*self.kind.kind)),
             ("name", Value::from(&*self.key.name)),
-            ("uid", self.uid.as_str().into()),
+            ("uid", self.uid.to_string().into()),
         ])
     }
 
@@ -50,8 +50,8 @@ impl ParentRef {
     }
 
     /// The labels that every child gets.
-    pub fn child_labels(&self) -> [(&'static str, &str); 2] {
-        [(names::LABEL_PLUGIN, self.plugin.as_str()), (names::LABEL_PARENT_UID, self.uid.as_str())]
+    pub fn child_labels(&self) -> [(&'static str, String); 2] {
+        [(names::LABEL_PLUGIN, self.plugin.to_string()), (names::LABEL_PARENT_UID, self.uid.to_string())]
     }
 }
 

@@ -148,7 +148,7 @@ fn is_settled(live: &Object, child: &DesiredChild) -> bool {
         Some(_) => holds(live, &child.body),
         None => false,
     };
-    as_applied && live.managed.cover(&child.body, &live.json)
+    as_applied && live.managed.cover(&child.body, &live.json, live.controller.as_ref())
 }
 
 /// Whether a live object has every field of a body, the annotation of what was applied aside.

@@ -41,7 +41,7 @@ pub(super) fn get(live: &Live, child: &DesiredChild) -> Built {
 pub(super) fn apply(live: &Live, child: &DesiredChild, uid: &Uid, force: bool) -> Built {
     let mut body = child.body.clone();
     if let Some(meta) = body.object_mut("metadata") {
-        meta.insert("uid", uid.as_str());
+        meta.insert("uid", uid.to_string());
     }
     let params = PatchParams { force, ..PatchParams::apply(FIELD_MANAGER) };
     let mut request = to_kind(live, &child.kind, &child.key)?
@@ -84,7 +84,7 @@ pub(super) fn delete(live: &Live, delete: &Delete) -> Built {
 /// Sets the finalizers of the very version of a parent that was decided on: somebody else's are never lost.
 pub(super) fn finalizers(resource: &ApiResource, object: &Object, finalizers: &[String]) -> Built {
     let patch = serde_json::json!({"metadata": {
-        "uid": object.uid.as_str(),
+        "uid": object.uid.to_string(),
         "resourceVersion": object.resource_version.to_string(),
         "finalizers": finalizers,
     }});
@@ -101,7 +101,7 @@ pub(super) fn finalizers(resource: &ApiResource, object: &Object, finalizers: &[
 /// # Errors
 /// A name that makes no URL.
 pub fn status(resource: &ApiResource, object: &Object, status: Map) -> Built {
-    let mut meta = Map::from([("name", Value::from(&*object.key.name)), ("uid", Value::from(object.uid.as_str()))]);
+    let mut meta = Map::from([("name", Value::from(&*object.key.name)), ("uid", Value::from(object.uid.to_string()))]);
     if let Some(namespace) = &object.key.namespace {
         meta.insert("namespace", &**namespace);
     }

@@ -15,9 +15,11 @@ use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use windlass_core::ids::Gvk;
+use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::Object;
 
 use raw::Raw;
+use store::Index;
 pub use store::{Change, Store};
 
 /// What to watch.
@@ -91,7 +93,9 @@ impl Watches {
         if let Some(watch) = running.get(&id).and_then(Weak::upgrade) {
             return watch;
         }
-        let store = Arc::new(Store::default());
+        // Children are found by their owner, anything else by its identity.
+        let index = if labels == Some(LABEL_PLUGIN) { Index::Owner } else { Index::Identity };
+        let store = Arc::new(Store::new(index));
         let (report, health) = watch::channel(Health::Starting);
         let follower = Follower {
             id: id.clone(),

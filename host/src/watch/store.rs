@@ -1,10 +1,14 @@
 //! The cache of one watch: written by its task, read by everybody.
 
-use std::collections::HashMap;
+use std::borrow::Borrow;
+use std::collections::{HashMap, HashSet};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use windlass_core::ids::{ObjectKey, Uid};
+use windlass_core::intern::Interner;
+use windlass_core::managed::ManagedFields;
 use windlass_core::object::{Object, OwnerKey};
 
 /// What happened to one object.
@@ -17,41 +21,90 @@ pub struct Change {
 }
 
 /// Objects of one kind, with the indexes that reconciling needs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Store(RwLock<Inner>);
 
-#[derive(Debug, Default)]
+/// Which questions a store answers beside that for a name. An index costs memory for each object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Index {
+    /// Which object has this identity?
+    Identity,
+    /// Which objects exist because of this parent?
+    Owner,
+}
+
+#[derive(Debug)]
 struct Inner {
-    objects: HashMap<ObjectKey, Arc<Object>>,
-    uids: HashMap<Uid, ObjectKey>,
-    owners: HashMap<OwnerKey, Vec<ObjectKey>>,
+    index: Index,
+    objects: HashSet<ByKey>,
+    uids: HashMap<Uid, Arc<Object>>,
+    owners: HashMap<OwnerKey, Vec<Arc<Object>>>,
     /// The newest resourceVersion that the watch delivered: writes up to it are in the cache.
     seen: u64,
     /// Objects of a list that is not complete yet.
-    listing: Option<HashMap<ObjectKey, Arc<Object>>>,
+    listing: Option<HashSet<ByKey>>,
+    namespaces: Interner<str>,
+    managed: Interner<ManagedFields>,
 }
 
+/// An object that is found by its name.
+#[derive(Debug)]
+struct ByKey(Arc<Object>);
+
+impl Borrow<ObjectKey> for ByKey {
+    fn borrow(&self) -> &ObjectKey {
+        &self.0.key
+    }
+}
+
+impl Hash for ByKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.key.hash(state);
+    }
+}
+
+impl PartialEq for ByKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.key == other.0.key
+    }
+}
+
+impl Eq for ByKey {}
+
 impl Store {
+    /// An empty store.
+    pub fn new(index: Index) -> Self {
+        Self(RwLock::new(Inner {
+            index,
+            objects: HashSet::new(),
+            uids: HashMap::new(),
+            owners: HashMap::new(),
+            seen: 0,
+            listing: None,
+            namespaces: Interner::default(),
+            managed: Interner::default(),
+        }))
+    }
+
     /// The object of that name.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.0.read().objects.get(key).cloned()
+        self.0.read().objects.get(key).map(|found| found.0.clone())
     }
 
     /// The name of the object with that identity.
     pub fn key_of(&self, uid: &Uid) -> Option<ObjectKey> {
-        self.0.read().uids.get(uid).cloned()
+        self.0.read().uids.get(uid).map(|object| object.key.clone())
     }
 
     /// All names.
     pub fn keys(&self) -> Vec<ObjectKey> {
-        self.0.read().objects.keys().cloned().collect()
+        self.0.read().objects.iter().map(|object| object.0.key.clone()).collect()
     }
 
     /// The objects that say they exist for one of these parents.
     pub fn of_owners(&self, owners: &[OwnerKey]) -> Vec<Arc<Object>> {
         let inner = self.0.read();
-        let keys = owners.iter().filter_map(|owner| inner.owners.get(owner)).flatten();
-        keys.filter_map(|key| inner.objects.get(key).cloned()).collect()
+        owners.iter().filter_map(|owner| inner.owners.get(owner)).flatten().cloned().collect()
     }
 
     /// Whether a write that the API server answered with this resourceVersion is in the cache (or was, and is
@@ -62,26 +115,34 @@ impl Store {
 
     /// A new list begins: what it does not hold will be gone when it ends.
     pub(super) fn list_begins(&self) {
-        self.0.write().listing = Some(HashMap::new());
+        self.0.write().listing = Some(HashSet::new());
     }
 
     /// An object of the list that is under way.
     pub(super) fn listed(&self, object: Object) {
-        if let Some(listing) = &mut self.0.write().listing {
-            listing.insert(object.key.clone(), Arc::new(object));
+        let mut inner = self.0.write();
+        // The one that is there already, if it is the same: a list must not double the memory.
+        let known =
+            inner.objects.get(&object.key).filter(|known| is_same(&known.0, &object)).map(|known| known.0.clone());
+        let object = known.unwrap_or_else(|| inner.share(object));
+        if let Some(listing) = &mut inner.listing {
+            listing.replace(ByKey(object));
         }
     }
 
     /// The list is complete; answers with all that it changed.
+    #[expect(
+        clippy::mutable_key_type,
+        reason = "found by its name, which does not change; managedFields are read late"
+    )]
     pub(super) fn list_ends(&self) -> Vec<Change> {
         let mut inner = self.0.write();
         let listed = inner.listing.take().unwrap_or_default();
-        let gone: Vec<_> = inner.objects.keys().filter(|key| !listed.contains_key(key)).cloned().collect();
+        let gone: Vec<_> = inner.objects.difference(&listed).map(|object| object.0.key.clone()).collect();
         let mut changes: Vec<_> = gone.iter().filter_map(|key| inner.remove(key)).collect();
-        for (_, object) in listed {
+        for ByKey(object) in listed {
             inner.seen = inner.seen.max(object.resource_version);
-            let known = inner.objects.get(&object.key).map(|known| (&known.uid, known.resource_version));
-            if known != Some((&object.uid, object.resource_version)) {
+            if !inner.objects.get(&object.key).is_some_and(|known| is_same(&known.0, &object)) {
                 changes.push(inner.insert(object));
             }
         }
@@ -92,7 +153,8 @@ impl Store {
     pub(super) fn applied(&self, object: Object) -> Change {
         let mut inner = self.0.write();
         inner.seen = inner.seen.max(object.resource_version);
-        inner.insert(Arc::new(object))
+        let object = inner.share(object);
+        inner.insert(object)
     }
 
     /// An object is gone.
@@ -103,31 +165,46 @@ impl Store {
     }
 }
 
+fn is_same(known: &Object, object: &Object) -> bool {
+    (&known.uid, known.resource_version) == (&object.uid, object.resource_version)
+}
+
 impl Inner {
+    /// Gives an object the copies of what others have alike.
+    fn share(&mut self, mut object: Object) -> Arc<Object> {
+        object.key.namespace = object.key.namespace.map(|namespace| self.namespaces.share(&namespace));
+        object.managed = self.managed.share(&object.managed);
+        Arc::new(object)
+    }
+
     fn insert(&mut self, object: Arc<Object>) -> Change {
-        let before = self.objects.insert(object.key.clone(), object.clone());
+        let before = self.objects.replace(ByKey(object.clone())).map(|before| before.0);
         if let Some(before) = &before {
-            self.drop_from_indexes(before);
+            self.drop_from_index(before);
         }
-        self.uids.insert(object.uid.clone(), object.key.clone());
-        if let Some(owner) = object.owner_key() {
-            self.owners.entry(owner).or_default().push(object.key.clone());
+        match self.index {
+            Index::Identity => drop(self.uids.insert(object.uid.clone(), object.clone())),
+            Index::Owner => {
+                if let Some(owner) = object.owner_key() {
+                    self.owners.entry(owner).or_default().push(object.clone());
+                }
+            }
         }
         Change { before, after: Some(object) }
     }
 
     fn remove(&mut self, key: &ObjectKey) -> Option<Change> {
-        let before = self.objects.remove(key)?;
-        self.drop_from_indexes(&before);
+        let before = self.objects.take(key)?.0;
+        self.drop_from_index(&before);
         Some(Change { before: Some(before), after: None })
     }
 
-    fn drop_from_indexes(&mut self, object: &Object) {
+    fn drop_from_index(&mut self, object: &Arc<Object>) {
         self.uids.remove(&object.uid);
-        let Some(owner) = object.owner_key() else { return };
-        if let Some(keys) = self.owners.get_mut(&owner) {
-            keys.retain(|key| *key != object.key);
-            if keys.is_empty() {
+        let Some(owner) = object.owner_key().filter(|_| self.index == Index::Owner) else { return };
+        if let Some(owned) = self.owners.get_mut(&owner) {
+            owned.retain(|owned| !Arc::ptr_eq(owned, object));
+            if owned.is_empty() {
                 self.owners.remove(&owner);
             }
         }
@@ -157,7 +234,7 @@ mod tests {
 
     #[test]
     fn an_object_that_changes_its_label_changes_its_place_in_the_index() {
-        let store = Store::default();
+        let store = Store::new(Index::Owner);
         store.applied(object("a", "1", 5, "p"));
         store.applied(object("b", "2", 6, "p"));
         assert_eq!(names(&store, "p"), ["n/a", "n/b"]);
@@ -165,13 +242,24 @@ mod tests {
         assert!(change.before.is_some() && change.after.is_some());
         assert_eq!((names(&store, "p"), names(&store, "q")), (vec!["n/b".to_owned()], vec!["n/a".to_owned()]));
         store.deleted(&object("b", "2", 8, "p"));
-        assert!(names(&store, "p").is_empty() && store.key_of(&"2".into()).is_none());
+        assert!(names(&store, "p").is_empty() && store.get(&ObjectKey::new(Some("n"), "b")).is_none());
         assert!(store.has_seen(8) && !store.has_seen(9));
     }
 
     #[test]
+    fn a_parent_is_found_by_its_identity_until_a_namesake_takes_its_place() {
+        let store = Store::new(Index::Identity);
+        store.applied(object("a", "1", 5, "p"));
+        assert_eq!(store.key_of(&"1".into()), Some(ObjectKey::new(Some("n"), "a")));
+        store.applied(object("a", "2", 6, "p"));
+        assert_eq!((store.key_of(&"1".into()), store.key_of(&"2".into()).is_some()), (None, true));
+        store.deleted(&object("a", "2", 7, "p"));
+        assert_eq!(store.key_of(&"2".into()), None);
+    }
+
+    #[test]
     fn a_new_list_replaces_the_cache_at_once_and_tells_only_what_changed() {
-        let store = Store::default();
+        let store = Store::new(Index::Owner);
         store.applied(object("same", "1", 1, "p"));
         store.applied(object("gone", "2", 2, "p"));
         store.applied(object("again", "3", 3, "p"));
@@ -192,5 +280,16 @@ mod tests {
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(changed, [(None, some("5")), (some("2"), None), (some("3"), some("4"))]);
         assert_eq!(names(&store, "p"), ["n/again", "n/new", "n/same"]);
+    }
+
+    #[test]
+    fn what_a_list_shows_unchanged_is_not_kept_twice() {
+        let store = Store::new(Index::Owner);
+        store.applied(object("same", "1", 1, "p"));
+        let before = store.get(&ObjectKey::new(Some("n"), "same")).expect("there");
+        store.list_begins();
+        store.listed(object("same", "1", 1, "p"));
+        assert_eq!(Arc::strong_count(&before), 4, "here, by name, by owner, in the list: one and the same");
+        assert!(store.list_ends().is_empty());
     }
 }

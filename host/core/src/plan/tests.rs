@@ -41,7 +41,7 @@ fn a_missing_child_is_created_and_a_changed_wish_is_applied_to_the_very_object()
     let plan = plan(&snapshot(&live), &desired);
     assert_eq!(plan.counts(), (1, 1, 0));
     let Write::Apply { uid, migrate, .. } = &plan.writes[0] else { panic!("{plan:?}") };
-    assert_eq!(uid.as_str(), "uid-of-a");
+    assert_eq!(uid.to_string(), "uid-of-a");
     assert_eq!(*migrate, Some(Migration { entry: 0, resource_version: 7 }), "r06: the POST's entry becomes ours first");
 }
 

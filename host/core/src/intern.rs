@@ -1,0 +1,58 @@
+//! Values that many objects have alike, kept once: the namespaces, and who owns which fields.
+
+use std::borrow::Borrow;
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::sync::Arc;
+
+/// So few values are not worth clearing out.
+const CLEAR_MIN: usize = 1024;
+
+/// One copy of each value that is in use.
+#[derive(Debug)]
+pub struct Interner<T: ?Sized> {
+    known: HashSet<Arc<T>>,
+    /// Number of values at which those that nobody uses any more are cleared out.
+    clear_at: usize,
+}
+
+impl<T: ?Sized> Default for Interner<T> {
+    fn default() -> Self {
+        Self { known: HashSet::new(), clear_at: CLEAR_MIN }
+    }
+}
+
+impl<T: ?Sized + Eq + Hash> Interner<T>
+where
+    Arc<T>: Borrow<T>,
+{
+    /// The copy that others have of this value; this one, if it is the first.
+    pub fn share(&mut self, value: &Arc<T>) -> Arc<T> {
+        if let Some(known) = self.known.get::<T>(value) {
+            return known.clone();
+        }
+        if self.known.len() >= self.clear_at {
+            self.known.retain(|known| Arc::strong_count(known) > 1);
+            self.clear_at = CLEAR_MIN.max(2 * self.known.len());
+        }
+        self.known.insert(value.clone());
+        value.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_values_are_one_and_unused_ones_do_not_pile_up() {
+        let mut texts = Interner::<str>::default();
+        let first = texts.share(&Arc::from("default"));
+        assert!(Arc::ptr_eq(&first, &texts.share(&Arc::from("default"))));
+        for n in 0..10 * CLEAR_MIN {
+            texts.share(&Arc::from(n.to_string()));
+        }
+        assert!(texts.known.len() <= 2 * CLEAR_MIN, "{}", texts.known.len());
+        assert!(Arc::ptr_eq(&first, &texts.share(&Arc::from("default"))), "what is in use stays");
+    }
+}
