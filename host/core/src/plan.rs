@@ -1,5 +1,7 @@
 //! diff(snapshot, desired) → the writes that lead from one to the other, in order; empty when nothing differs.
 
+mod rolling;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,6 +13,7 @@ use crate::names;
 use crate::object::Object;
 use crate::order::install_rank;
 use crate::snapshot::Snapshot;
+use rolling::Rolling;
 
 /// What to write for one parent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,6 +24,8 @@ pub struct Plan {
     pub prunes: Vec<Delete>,
     /// Wanted children that are still being deleted: they are made again when they are gone.
     pub terminating: Vec<ChildId>,
+    /// Existing children whose change waits until another one of their kind is ready (rule R11).
+    pub rolling: Vec<ChildId>,
 }
 
 /// One write towards what is desired.
@@ -59,6 +64,12 @@ pub struct Delete {
     pub uid: Uid,
 }
 
+impl Delete {
+    fn of(live: &Object) -> Self {
+        Self { child: id(live), uid: live.uid.clone() }
+    }
+}
+
 /// A child's kind, namespace and name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ChildId {
@@ -78,6 +89,19 @@ impl Plan {
     /// Whether something wanted must wait until something else is gone; then nothing is pruned yet (rule R8).
     pub fn waits(&self) -> bool {
         !self.terminating.is_empty() || self.writes.iter().any(|write| matches!(write, Write::Replace(_)))
+    }
+
+    /// Takes out the deletes whose time has come, in waves to be carried out one after the other (rule R10).
+    ///
+    /// None while something wanted must wait for a deletion. While an update rolls, only those of kinds that roll, which
+    /// is a scale-down: children that have not changed yet may lean on everything else that they leaned on so far.
+    pub fn take_due_prunes(&mut self) -> Vec<Vec<Delete>> {
+        let mut due = if self.waits() { Vec::new() } else { std::mem::take(&mut self.prunes) };
+        let rolls = |delete: &Delete| self.rolling.iter().any(|waiting| waiting.kind == delete.child.kind);
+        due.retain(|delete| self.rolling.is_empty() || rolls(delete));
+        due.chunk_by(|a, b| install_rank(&a.child.kind) == install_rank(&b.child.kind))
+            .map(<[Delete]>::to_vec)
+            .collect()
     }
 
     /// Whether there is nothing to write.
@@ -114,25 +138,38 @@ pub fn plan(snapshot: &Snapshot, desired: &Desired) -> Plan {
     let mut existing: HashMap<(GroupKind, &ObjectKey), &Arc<Object>> =
         snapshot.children.iter().map(|child| ((child.kind.group_kind(), &child.key), child)).collect();
     let mut plan = Plan::default();
+    let mut rolling = Rolling::default();
     for child in &desired.children {
         match existing.remove(&(child.kind.group_kind(), &child.key)) {
-            None => plan.writes.push(Write::Create(child.clone())),
-            Some(live) if live.deleting => plan.terminating.push(id(live)),
-            Some(live) if is_settled(live, child) => {}
+            None => {
+                rolling.in_progress(child);
+                plan.writes.push(Write::Create(child.clone()));
+            }
+            Some(live) if live.deleting => {
+                rolling.in_progress(child);
+                plan.terminating.push(id(live));
+            }
+            Some(live) if is_settled(live, child) => rolling.settled(live, child),
+            Some(live) if is_drift(live, child) => {
+                rolling.in_progress(child);
+                plan.writes.extend(put_back(live, child));
+            }
+            Some(live) if rolling.change(live, child, plan.writes.len()) => {}
             Some(live) => plan.writes.extend(update(live, child)),
         }
     }
-    let mut prunes: Vec<_> = existing
+    rolling.plan_into(&mut plan);
+    plan.prunes = existing
         .into_values()
         .filter(|live| !live.deleting && live.is_owned_by(&snapshot.parent.uid))
-        .map(|live| Delete { child: id(live), uid: live.uid.clone() })
+        .map(|live| Delete::of(live))
         .collect();
-    prunes.sort_by(|a, b| {
-        let rank = |delete: &Delete| install_rank(&delete.child.kind);
-        rank(b).cmp(&rank(a)).then_with(|| b.child.key.cmp(&a.child.key))
-    });
-    plan.prunes = prunes;
+    plan.prunes.sort_by(|a, b| install_order(b).cmp(&install_order(a)));
     plan
+}
+
+fn install_order(delete: &Delete) -> (u8, &ObjectKey, &Gvk) {
+    (install_rank(&delete.child.kind), &delete.child.key, &delete.child.kind)
 }
 
 fn id(object: &Object) -> ChildId {
@@ -174,15 +211,31 @@ fn apply(live: &Object, child: &Arc<DesiredChild>) -> Write {
     Write::Apply { child: child.clone(), uid: live.uid.clone(), migrate }
 }
 
-fn update(live: &Object, child: &Arc<DesiredChild>) -> Option<Write> {
-    // What is wanted is what was wanted: somebody edited the child, and an apply puts that back without a restart.
-    let wish_changed = live.marks.get(names::ANNOTATION_APPLIED) != Some(child.applied.as_str());
+/// A delete, for the child to be made anew. What outlives its parent is never deleted: it is changed in place, and what
+/// cannot be changed the API server refuses.
+fn replace(live: &Object, child: &Arc<DesiredChild>) -> Write {
+    if live.controller.is_some() { Write::Replace(Delete::of(live)) } else { apply(live, child) }
+}
+
+/// Whether what is wanted is what was wanted: then somebody edited the child.
+fn is_drift(live: &Object, child: &DesiredChild) -> bool {
+    live.marks.get(names::ANNOTATION_APPLIED) == Some(child.applied.as_str())
+}
+
+/// What to do about an edit: an apply undoes it, whatever the strategy, since nothing need restart for it.
+fn put_back(live: &Object, child: &Arc<DesiredChild>) -> Option<Write> {
     match child.update {
         UpdateStrategy::OnDelete => None,
-        UpdateStrategy::Recreate | UpdateStrategy::Rolling { recreate: true, .. } if wish_changed => {
-            Some(Write::Replace(Delete { child: id(live), uid: live.uid.clone() }))
-        }
         UpdateStrategy::Apply | UpdateStrategy::Recreate | UpdateStrategy::Rolling { .. } => Some(apply(live, child)),
+    }
+}
+
+/// What to do about a child that is to be other than it was wanted so far; see [`Rolling`] for those that wait.
+fn update(live: &Object, child: &Arc<DesiredChild>) -> Option<Write> {
+    match child.update {
+        UpdateStrategy::OnDelete | UpdateStrategy::Rolling { .. } => None,
+        UpdateStrategy::Recreate => Some(replace(live, child)),
+        UpdateStrategy::Apply => Some(apply(live, child)),
     }
 }
 

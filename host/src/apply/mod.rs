@@ -48,9 +48,9 @@ impl Applier {
     }
 
     /// Carries out a plan: writes in install order, independent ones at once; deletes when all of them succeeded.
-    pub async fn apply(&self, live: &Live, plan: Plan) -> Applied {
+    pub async fn apply(&self, live: &Live, mut plan: Plan) -> Applied {
         let mut applied = Applied::default();
-        let prunes = if plan.waits() { Vec::new() } else { plan.prunes };
+        let prunes = plan.take_due_prunes();
         let mut writes = plan.writes.into_iter().peekable();
         while let Some(first) = writes.next() {
             let rank = rank_of(&first);
@@ -64,7 +64,13 @@ impl Applier {
                 return applied;
             }
         }
-        self.wave(&mut applied, prunes.into_iter().map(|delete| self.delete(live, delete))).await;
+        for wave in prunes {
+            self.wave(&mut applied, wave.into_iter().map(|delete| self.delete(live, delete))).await;
+            if !applied.problems.is_empty() {
+                // What comes later was leaned on by what still stands.
+                return applied;
+            }
+        }
         applied
     }
 

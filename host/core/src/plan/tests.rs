@@ -138,6 +138,46 @@ fn r11_recreate_deletes_what_differs_and_on_delete_leaves_it() {
 }
 
 #[test]
+fn r11_what_outlives_its_parent_is_never_deleted_to_be_made_anew() {
+    let retained = |image: &str| {
+        let mut wish = pod("data");
+        wish["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"});
+        wish["spec"]["containers"][0]["image"] = json!(image);
+        wish
+    };
+    let live = created(&validate(&[retained("nginx:1")]).expect("valid").children[0]);
+    for update in [UpdateStrategy::Recreate, UpdateStrategy::Rolling { recreate: true, conditions: Vec::new() }] {
+        let desired = validate_with(&[retained("nginx:2")], &update).expect("valid");
+        let plan = plan(&snapshot(std::slice::from_ref(&live)), &desired);
+        assert!(matches!(plan.writes[..], [Write::Apply { .. }]), "{plan:?}");
+    }
+}
+
+#[test]
+fn r10_deletes_come_in_waves_in_reverse_install_order() {
+    let child = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
+    let wanted = [child("Service", "s"), child("Pod", "a"), child("ConfigMap", "s"), child("Pod", "b")];
+    let live: Vec<_> = validate(&wanted).expect("valid").children.iter().map(|child| created(child)).collect();
+    let mut plan = plan(&snapshot(&live), &Desired::default());
+    let waves = plan.take_due_prunes();
+    let names = |wave: &Vec<Delete>| wave.iter().map(|delete| delete.child.to_string()).collect::<Vec<_>>();
+    assert_eq!(
+        waves.iter().map(names).collect::<Vec<_>>(),
+        [vec!["Pod default/b", "Pod default/a"], vec!["Service default/s"], vec!["ConfigMap default/s"]]
+    );
+}
+
+#[test]
+fn r08_nothing_is_due_for_deletion_while_something_wanted_waits_for_its_own() {
+    let (desired, mut live) = settled(&["a"]);
+    live[0]["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    live.extend(settled(&["b"]).1);
+    let mut waiting = plan(&snapshot(&live), &desired);
+    assert_eq!(waiting.prunes.len(), 1);
+    assert!(waiting.take_due_prunes().is_empty());
+}
+
+#[test]
 fn an_owner_reference_names_this_parent() {
     let (_, live) = settled(&["a"]);
     assert_eq!(live[0]["metadata"]["ownerReferences"][0]["uid"], json!(PARENT_UID));
