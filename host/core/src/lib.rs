@@ -8,6 +8,7 @@ pub mod desired;
 pub mod digest;
 #[cfg(test)]
 mod fixtures;
+pub mod guard;
 pub mod ids;
 pub mod intern;
 pub mod json;

@@ -1,0 +1,246 @@
+//! New logic of a plugin goes live: what it would delete, summed up over all parents before anything of it is deleted.
+//!
+//! Parent by parent, a wrong digest may stay under every limit and still take everything. So its deletions are put off
+//! until each parent has been evaluated once; then they go, or are held for the whole plugin.
+
+use std::collections::HashMap;
+
+use sha2::{Digest as _, Sha256};
+
+use super::{DeletionGuard, Held, hash_of};
+use crate::digest::Digest;
+use crate::ids::ObjectKey;
+use crate::plan::Delete;
+
+/// What new logic wants to delete, as far as it is known.
+///
+/// The parents' reconciles report to it; who holds it serialises them. A process that starts begins one as well, since
+/// nothing tells it what an earlier one held. It may be dropped when it is [complete](Self::is_complete).
+#[derive(Debug)]
+pub struct Rollout {
+    guard: DeletionGuard,
+    logic: Digest,
+    owned: usize,
+    /// Parents that are not through, and those whose wishes count. Who wants no deletions is in here no longer.
+    parents: HashMap<ObjectKey, Parent>,
+    /// Parents that were not evaluated yet.
+    untried: usize,
+    /// Parents that were, but that gave no answer.
+    unanswered: usize,
+    /// Deletions that nobody asked for and that were let go.
+    released: usize,
+    /// Those that were not, yet.
+    waiting: usize,
+    allowed: Option<Box<str>>,
+    decision: Option<Decision>,
+    /// Parents to be queued again, to do or to say what was decided.
+    to_queue: Vec<ObjectKey>,
+}
+
+#[derive(Debug)]
+enum Parent {
+    Untried,
+    Unanswered,
+    Wants { prunes: usize, hash: Digest, is_released: bool },
+}
+
+#[derive(Debug)]
+enum Decision {
+    Released,
+    Held(Held),
+}
+
+/// What happens to the prunes of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Word {
+    /// They may go, as far as [`DeletionGuard::hold`] lets them.
+    Delete,
+    /// Not before all parents were evaluated. The parent is queued again then.
+    PutOff,
+    /// Not before a person allows it at the Plugin. The parent is queued again then.
+    Held(Held),
+}
+
+impl Rollout {
+    /// New logic is live: the digest and config that `logic` names, over these parents, which own so many children in
+    /// all (not retained ones).
+    pub fn begin(
+        guard: DeletionGuard,
+        logic: Digest,
+        parents: impl IntoIterator<Item = ObjectKey>,
+        owned: usize,
+        allowed: Option<&str>,
+    ) -> Self {
+        // What cannot be held need not wait.
+        let can_be_held = guard.is_too_many(owned, owned);
+        let parents: HashMap<_, _> =
+            parents.into_iter().filter(|_| can_be_held).map(|parent| (parent, Parent::Untried)).collect();
+        let untried = parents.len();
+        let mut rollout = Self {
+            guard,
+            logic,
+            owned,
+            parents,
+            untried,
+            unanswered: 0,
+            released: 0,
+            waiting: 0,
+            allowed: allowed.map(Into::into),
+            decision: None,
+            to_queue: Vec::new(),
+        };
+        rollout.decide(false);
+        rollout
+    }
+
+    /// A parent's plan is made. `is_asked` is what [`super::is_asked`] says of it; the prunes are all that it wants, also
+    /// those that the parent's own guard holds.
+    pub fn evaluated(&mut self, parent: &ObjectKey, prunes: &[Delete], is_asked: bool) -> Word {
+        let known = self.parents.get(parent);
+        if self.is_complete() || matches!(known, Some(Parent::Wants { is_released: true, .. })) {
+            return Word::Delete;
+        }
+        if prunes.is_empty() || is_asked {
+            self.take(parent);
+            self.decide(false);
+            return Word::Delete;
+        }
+        let wish = hash_of(prunes);
+        let has_grown = !matches!(known, Some(Parent::Wants { hash, .. }) if *hash == wish);
+        self.take(parent);
+        self.waiting += prunes.len();
+        let wants = Parent::Wants { prunes: prunes.len(), hash: wish, is_released: false };
+        self.parents.insert(parent.clone(), wants);
+        self.decide(has_grown);
+        // It is told at once.
+        self.to_queue.retain(|key| key != parent);
+        match &self.decision {
+            None => Word::PutOff,
+            Some(Decision::Held(held)) => Word::Held(held.clone()),
+            Some(Decision::Released) => Word::Delete,
+        }
+    }
+
+    /// A parent's reconcile ended without a plan: the call failed, or the parent is suspended. Nobody waits for it any
+    /// longer, but what it may want to delete later still counts.
+    pub fn unanswered(&mut self, parent: &ObjectKey) {
+        if let Some(known) = self.parents.get_mut(parent)
+            && matches!(known, Parent::Untried)
+        {
+            *known = Parent::Unanswered;
+            self.untried -= 1;
+            self.unanswered += 1;
+            self.decide(false);
+        }
+    }
+
+    /// A parent is gone, or being deleted.
+    pub fn forget(&mut self, parent: &ObjectKey) {
+        if !matches!(self.parents.get(parent), Some(Parent::Wants { is_released: true, .. })) {
+            self.take(parent);
+            self.decide(false);
+        }
+    }
+
+    /// What the Plugin's annotation [`crate::names::ANNOTATION_ALLOW_DELETION`] says now.
+    pub fn allow(&mut self, annotation: Option<&str>) {
+        self.allowed = annotation.map(Into::into);
+        self.decide(false);
+    }
+
+    /// What is held, for the Plugin's condition.
+    pub fn held(&self) -> Option<&Held> {
+        match &self.decision {
+            Some(Decision::Held(held)) => Some(held),
+            Some(Decision::Released) | None => None,
+        }
+    }
+
+    /// Takes out the parents to be queued again, because it was decided what becomes of their deletions. To be asked after
+    /// each of the other calls.
+    pub fn take_to_queue(&mut self) -> Vec<ObjectKey> {
+        std::mem::take(&mut self.to_queue)
+    }
+
+    /// Whether every parent has answered and nothing is held: nothing is left to be decided.
+    pub fn is_complete(&self) -> bool {
+        self.untried == 0 && self.unanswered == 0 && matches!(self.decision, Some(Decision::Released))
+    }
+
+    /// Takes a parent out, whatever is known of it.
+    fn take(&mut self, parent: &ObjectKey) {
+        match self.parents.remove(parent) {
+            Some(Parent::Untried) => self.untried -= 1,
+            Some(Parent::Unanswered) => self.unanswered -= 1,
+            Some(Parent::Wants { prunes, .. }) => self.waiting -= prunes,
+            None => {}
+        }
+    }
+
+    /// Decides anew, once all parents are through. `has_grown`: more is waiting than when it was decided last, or other
+    /// things.
+    fn decide(&mut self, has_grown: bool) {
+        if self.untried > 0 {
+            return;
+        }
+        if self.waiting == 0 || !self.guard.is_too_many(self.released + self.waiting, self.owned) {
+            return self.release();
+        }
+        match &mut self.decision {
+            // The name of what is held stays while it only shrinks, as parents go: a person is about to type it.
+            Some(Decision::Held(held)) if !has_grown => held.prunes = self.waiting,
+            _ => {
+                if self.held().is_none() {
+                    self.queue_waiting();
+                }
+                let held = Held { hash: self.hash(), prunes: self.waiting, owned: self.owned, children: Vec::new() };
+                self.decision = Some(Decision::Held(held));
+            }
+        }
+        if self.held().is_some_and(|held| self.allowed.as_deref() == Some(&held.hash)) {
+            self.release();
+        }
+    }
+
+    fn release(&mut self) {
+        if self.waiting > 0 {
+            self.queue_waiting();
+            for parent in self.parents.values_mut() {
+                if let Parent::Wants { is_released, .. } = parent {
+                    *is_released = true;
+                }
+            }
+            self.released += std::mem::take(&mut self.waiting);
+        }
+        self.decision = Some(Decision::Released);
+        if self.is_complete() {
+            self.parents = HashMap::new();
+        }
+    }
+
+    fn queue_waiting(&mut self) {
+        let waiting =
+            self.parents.iter().filter(|(_, parent)| matches!(parent, Parent::Wants { is_released: false, .. }));
+        self.to_queue.extend(waiting.map(|(key, _)| key.clone()));
+    }
+
+    /// Names the logic and all deletions that it waits with.
+    fn hash(&self) -> String {
+        let mut waiting: Vec<_> = self
+            .parents
+            .iter()
+            .filter_map(|(key, parent)| match parent {
+                Parent::Wants { hash, is_released: false, .. } => Some((key, hash)),
+                _ => None,
+            })
+            .collect();
+        waiting.sort_by_key(|(key, _)| *key);
+        let mut hash = Sha256::new();
+        hash.update(self.logic.as_bytes());
+        for (key, wish) in waiting {
+            hash.update(format!("{key}\n"));
+            hash.update(wish.as_bytes());
+        }
+        Digest::from_bytes(hash.finalize().into()).short()
+    }
+}

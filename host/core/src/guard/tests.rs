@@ -1,0 +1,344 @@
+use std::collections::{HashMap, HashSet};
+
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+
+use super::*;
+use crate::desired::Desired;
+use crate::fixtures::{created, object, parent_ref, parent_with, pod, validate};
+use crate::ids::{Gvk, ObjectKey, Uid};
+use crate::plan::plan;
+use crate::snapshot::Snapshot;
+
+const SHAPE: StatusShape = StatusShape { subresource: true, observed_generation: true, conditions: true };
+
+/// A parent at generation 3 with so many Pods, and with this status and annotation.
+fn snapshot(pods: usize, status: &Json, allowed: &str) -> Snapshot {
+    let mut parent: Json = serde_json::from_slice(&parent_with(status).json).expect("JSON");
+    parent["metadata"]["annotations"] = json!({"windlass.dev/allow-deletion": allowed});
+    let children = wanted(&(0..pods).collect::<Vec<_>>()).children;
+    Snapshot::new(parent_ref(), object(&parent), children.iter().map(|child| object(&created(child))), None)
+}
+
+fn wanted(pods: &[usize]) -> Desired {
+    validate(&pods.iter().map(|at| pod(&format!("p{at}"))).collect::<Vec<_>>()).expect("valid")
+}
+
+/// What is held of a plan that keeps `keep` of `pods` children, and how many prunes are left in it.
+fn held(pods: usize, keep: usize) -> (Option<Held>, usize) {
+    let snapshot = snapshot(pods, &json!({"observedGeneration": 3}), "");
+    let mut plan = plan(&snapshot, &wanted(&(0..keep).collect::<Vec<_>>()));
+    assert!(!is_asked(&snapshot, Phase::Sync, SHAPE, &plan) || pods == keep);
+    (DeletionGuard::default().hold(&snapshot, &mut plan), plan.prunes.len())
+}
+
+#[test]
+fn r09_more_than_the_allowed_part_of_the_children_is_held() {
+    let (none, prunes) = held(10, 5);
+    assert_eq!((none, prunes), (None, 5), "a half is not more than 50 %");
+    let (some, prunes) = held(10, 4);
+    assert_eq!(prunes, 0);
+    expect_test::expect!["6 of 10 children would be deleted, and nobody asked for it: Pod default/p9, Pod default/p8, Pod default/p7, Pod default/p6, Pod default/p5 and 1 more. To let that happen, annotate this object with windlass.dev/allow-deletion=c27db0e670d5"]
+    .assert_eq(&some.expect("held").to_string());
+}
+
+#[test]
+fn r09_few_children_are_not_guarded() {
+    assert_eq!(held(3, 0), (None, 3));
+    assert!(held(4, 0).0.is_some());
+}
+
+#[test]
+fn r09_children_that_are_on_their_way_or_retained_are_not_counted() {
+    let mut snapshot = snapshot(4, &json!({"observedGeneration": 3}), "");
+    let mut leaving: Json = serde_json::from_slice(&snapshot.children[0].json).expect("JSON");
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    snapshot.children[0] = object(&leaving);
+    let mut first = plan(&snapshot, &Desired::default());
+    assert_eq!((first.prunes.len(), DeletionGuard::default().hold(&snapshot, &mut first)), (3, None));
+    let mut kept = pod("kept");
+    kept["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"});
+    snapshot.children.push(object(&created(&validate(&[kept]).expect("valid").children[0])));
+    let mut second = plan(&snapshot, &Desired::default());
+    assert_eq!((second.prunes.len(), DeletionGuard::default().hold(&snapshot, &mut second)), (3, None));
+}
+
+#[test]
+fn r09_what_is_held_leaves_creates_and_updates_in_the_plan() {
+    let snapshot = snapshot(4, &json!({"observedGeneration": 3}), "");
+    let mut plan = plan(&snapshot, &wanted(&[7, 8]));
+    let held = DeletionGuard::default().hold(&snapshot, &mut plan).expect("held");
+    assert_eq!((held.prunes, plan.counts()), (4, (2, 0, 0)));
+}
+
+#[test]
+fn r09_a_scale_down_by_the_user_is_not_held() {
+    let asked = |status: Json, shape: StatusShape| {
+        let snapshot = snapshot(10, &status, "");
+        is_asked(&snapshot, Phase::Sync, shape, &plan(&snapshot, &Desired::default()))
+    };
+    assert!(asked(json!({"observedGeneration": 2}), SHAPE), "the spec changed since");
+    assert!(!asked(json!({"observedGeneration": 3}), SHAPE));
+    assert!(!asked(json!({}), SHAPE), "nobody knows");
+    assert!(!asked(json!({"observedGeneration": "2"}), SHAPE), "nor here");
+    let without = StatusShape { observed_generation: false, ..SHAPE };
+    assert!(!asked(json!({"observedGeneration": 2}), without), "not ours");
+}
+
+#[test]
+fn r09_a_kind_without_generation_never_asks() {
+    let mut snapshot = snapshot(10, &json!({"observedGeneration": 2}), "");
+    let mut parent: Json = serde_json::from_slice(&snapshot.parent.json).expect("JSON");
+    parent["metadata"].as_object_mut().expect("metadata").remove("generation");
+    snapshot.parent = object(&parent);
+    assert!(!is_asked(&snapshot, Phase::Sync, SHAPE, &plan(&snapshot, &Desired::default())));
+}
+
+#[test]
+fn r09_nothing_is_held_when_the_parent_is_being_deleted() {
+    let snapshot = snapshot(10, &json!({"observedGeneration": 3}), "");
+    assert!(is_asked(&snapshot, Phase::Finalize, SHAPE, &plan(&snapshot, &Desired::default())));
+}
+
+#[test]
+fn r09_the_annotation_allows_the_very_plan_that_it_names() {
+    let status = json!({"observedGeneration": 3});
+    let hash = held(10, 4).0.expect("held").hash;
+    let asked = |keep: &[usize]| {
+        let snapshot = snapshot(10, &status, &hash);
+        is_asked(&snapshot, Phase::Sync, SHAPE, &plan(&snapshot, &wanted(keep)))
+    };
+    assert!(asked(&[0, 1, 2, 3]));
+    assert!(!asked(&[0, 1, 2, 4]), "as many, but others");
+    assert!(!asked(&[0, 1, 2]), "one more");
+}
+
+#[test]
+fn r09_the_name_of_held_deletions_depends_on_uids_and_not_on_their_order() {
+    let mut prunes = prunes_of("a", 5);
+    let name = hash_of(&prunes);
+    prunes.reverse();
+    assert_eq!(hash_of(&prunes), name);
+    prunes[0].uid = Uid::from("another life");
+    assert_ne!(hash_of(&prunes), name);
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(Some("default"), name)
+}
+
+fn prunes_of(parent: &str, count: usize) -> Vec<Delete> {
+    let kind = std::sync::Arc::new(Gvk::from_api_version("v1", "Pod"));
+    (0..count)
+        .map(|at| Delete {
+            child: ChildId { kind: kind.clone(), key: key(&format!("{parent}-{at}")) },
+            uid: Uid::from(format!("uid-of-{parent}-{at}").as_str()),
+        })
+        .collect()
+}
+
+/// New logic over these parents, which own three children each.
+fn rollout(parents: &[&str]) -> Rollout {
+    Rollout::begin(
+        DeletionGuard::default(),
+        Digest::of(b"logic"),
+        parents.iter().map(|name| key(name)),
+        3 * parents.len(),
+        None,
+    )
+}
+
+fn evaluated(rollout: &mut Rollout, parent: &str, prunes: usize) -> Word {
+    rollout.evaluated(&key(parent), &prunes_of(parent, prunes), false)
+}
+
+fn hash_in(word: Word) -> String {
+    let Word::Held(held) = word else { panic!("{word:?}") };
+    held.hash
+}
+
+#[test]
+fn r09_logic_that_would_delete_everything_deletes_nothing() {
+    let mut rollout = rollout(&["a", "b", "c", "d"]);
+    for parent in ["a", "b", "c"] {
+        assert_eq!(evaluated(&mut rollout, parent, 3), Word::PutOff);
+    }
+    let last = evaluated(&mut rollout, "d", 3);
+    assert!(matches!(&last, Word::Held(held) if (held.prunes, held.owned) == (12, 12)), "{last:?}");
+    let mut told = rollout.take_to_queue();
+    told.sort();
+    assert_eq!(told, ["a", "b", "c"].map(key), "they say so, too");
+    assert_eq!(evaluated(&mut rollout, "a", 3), last, "and it stays so");
+    assert!(!rollout.is_complete());
+}
+
+#[test]
+fn r09_deletions_of_new_logic_go_when_they_are_few_in_sum() {
+    let mut rollout = rollout(&["a", "b", "c", "d"]);
+    assert_eq!(evaluated(&mut rollout, "a", 3), Word::PutOff);
+    assert_eq!(evaluated(&mut rollout, "b", 2), Word::PutOff);
+    assert_eq!(evaluated(&mut rollout, "c", 0), Word::Delete, "nothing to put off");
+    assert!(rollout.take_to_queue().is_empty());
+    assert_eq!(evaluated(&mut rollout, "d", 1), Word::Delete);
+    let mut released = rollout.take_to_queue();
+    released.sort();
+    assert_eq!(released, ["a", "b"].map(key));
+    assert!(rollout.is_complete());
+    assert_eq!(evaluated(&mut rollout, "a", 3), Word::Delete);
+}
+
+#[test]
+fn r09_what_a_user_asked_for_neither_waits_nor_counts() {
+    let mut rollout = rollout(&["a", "b"]);
+    assert_eq!(rollout.evaluated(&key("a"), &prunes_of("a", 3), true), Word::Delete);
+    assert_eq!(evaluated(&mut rollout, "b", 3), Word::Delete, "a half");
+}
+
+#[test]
+fn r09_a_parent_that_is_gone_is_not_waited_for() {
+    let mut rollout = rollout(&["a", "b"]);
+    assert_eq!(evaluated(&mut rollout, "a", 3), Word::PutOff);
+    rollout.forget(&key("b"));
+    assert_eq!(rollout.take_to_queue(), [key("a")]);
+    assert!(rollout.is_complete());
+}
+
+#[test]
+fn r09_parents_whose_calls_failed_still_count_when_they_answer() {
+    let mut rollout = rollout(&["a", "b", "c", "d"]);
+    for parent in ["a", "b", "c", "d"] {
+        rollout.unanswered(&key(parent));
+    }
+    assert!(!rollout.is_complete());
+    assert_eq!(evaluated(&mut rollout, "a", 3), Word::Delete);
+    assert_eq!(evaluated(&mut rollout, "b", 3), Word::Delete, "a half by now");
+    let hash = hash_in(evaluated(&mut rollout, "c", 3));
+    assert_eq!(evaluated(&mut rollout, "b", 1), Word::Delete, "it was let go");
+    let grown = hash_in(evaluated(&mut rollout, "d", 3));
+    assert_ne!(hash, grown);
+    rollout.allow(Some(&hash));
+    assert!(rollout.held().is_some(), "it named less");
+    rollout.allow(Some(&grown));
+    assert!(rollout.is_complete());
+}
+
+#[test]
+fn r09_the_plugins_annotation_releases_the_very_deletions_that_it_names() {
+    let mut first = rollout(&["a", "b", "c"]);
+    evaluated(&mut first, "a", 3);
+    evaluated(&mut first, "b", 3);
+    let hash = hash_in(evaluated(&mut first, "c", 1));
+    first.take_to_queue();
+    first.allow(Some("another"));
+    assert_eq!(first.held().map(|held| &held.hash), Some(&hash));
+    first.allow(Some(&hash));
+    let mut released = first.take_to_queue();
+    released.sort();
+    assert_eq!((released, first.is_complete()), (["a", "b", "c"].map(key).to_vec(), true));
+
+    let mut larger = rollout(&["a", "b", "c"]);
+    larger.allow(Some(&hash));
+    evaluated(&mut larger, "a", 3);
+    evaluated(&mut larger, "b", 3);
+    assert_ne!(hash_in(evaluated(&mut larger, "c", 2)), hash, "good for one plan only");
+    // A host that starts anew comes to the same name, and finds it allowed.
+    let mut again = rollout(&["a", "b", "c"]);
+    again.allow(Some(&hash));
+    evaluated(&mut again, "a", 3);
+    evaluated(&mut again, "c", 1);
+    assert_eq!(evaluated(&mut again, "b", 3), Word::Delete);
+}
+
+#[test]
+fn r09_the_name_of_what_is_held_stays_while_parents_go() {
+    let parents: Vec<String> = (0..10).map(|at| format!("p{at}")).collect();
+    let mut rollout = rollout(&parents.iter().map(String::as_str).collect::<Vec<_>>());
+    let hash = hash_in(parents.iter().map(|parent| evaluated(&mut rollout, parent, 3)).last().expect("some"));
+    rollout.forget(&key("p0"));
+    assert_eq!(rollout.held().map(|held| (&held.hash, held.prunes)), Some((&hash, 27)));
+    for parent in &parents[1..5] {
+        rollout.forget(&key(parent));
+    }
+    assert!(rollout.is_complete(), "what is left is a half");
+}
+
+#[test]
+fn r09_a_plugin_with_few_children_in_all_waits_for_nobody() {
+    let few = Rollout::begin(DeletionGuard::default(), Digest::of(b""), [key("a")], 3, None);
+    assert!(few.is_complete());
+    assert!(rollout(&[]).is_complete());
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Evaluated(u8, u8, bool),
+    Unanswered(u8),
+    Forget(u8),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0_u8..8, 0_u8..4, proptest::bool::weighted(0.2)).prop_map(|(parent, prunes, asked)| Step::Evaluated(parent, prunes, asked)),
+        1 => (0_u8..8).prop_map(Step::Unanswered),
+        1 => (0_u8..8).prop_map(Step::Forget),
+    ];
+    proptest::collection::vec(step, 0..60)
+}
+
+proptest! {
+    #[test]
+    fn r09_whatever_happens_unasked_deletions_stay_below_the_limit_and_nobody_is_forgotten(steps in steps()) {
+        let names: Vec<String> = (0..6).map(|at| at.to_string()).collect();
+        let mut rollout = rollout(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut untried: HashSet<String> = names.into_iter().collect();
+        // Per parent what it wanted last, what of it was let go, and who waits to be queued again.
+        let mut wanted: HashMap<String, usize> = HashMap::new();
+        let mut deleted: HashMap<String, usize> = HashMap::new();
+        let mut put_off: HashSet<ObjectKey> = HashSet::new();
+        for step in steps {
+            if rollout.is_complete() {
+                break;
+            }
+            match step {
+                Step::Evaluated(parent, prunes, asked) => {
+                    let name = parent.to_string();
+                    untried.remove(&name);
+                    let word = rollout.evaluated(&key(&name), &prunes_of(&name, usize::from(prunes)), asked);
+                    put_off.remove(&key(&name));
+                    if asked || prunes == 0 {
+                        prop_assert_eq!(word, Word::Delete);
+                        wanted.remove(&name);
+                    } else if word == Word::Delete {
+                        prop_assert!(untried.is_empty());
+                        // What it wants beyond what was let go before is its own guard's.
+                        deleted.entry(name).or_insert(usize::from(prunes));
+                    } else {
+                        wanted.insert(name.clone(), usize::from(prunes));
+                        prop_assert_eq!(word == Word::PutOff, !untried.is_empty());
+                        if word == Word::PutOff {
+                            put_off.insert(key(&name));
+                        }
+                    }
+                }
+                Step::Unanswered(parent) => {
+                    untried.remove(&parent.to_string());
+                    rollout.unanswered(&key(&parent.to_string()));
+                }
+                Step::Forget(parent) => {
+                    untried.remove(&parent.to_string());
+                    put_off.remove(&key(&parent.to_string()));
+                    rollout.forget(&key(&parent.to_string()));
+                }
+            }
+            for parent in rollout.take_to_queue() {
+                put_off.remove(&parent);
+                if rollout.held().is_none() {
+                    let name = parent.name.to_string();
+                    deleted.insert(name.clone(), wanted[&name]);
+                }
+            }
+            prop_assert!(deleted.values().sum::<usize>() * 2 <= 18);
+            prop_assert!(!untried.is_empty() || put_off.is_empty(), "{:?} wait for ever", put_off);
+        }
+    }
+}
