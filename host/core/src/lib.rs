@@ -2,6 +2,7 @@
 //! about it. Nothing here knows HTTP, tokio, wasmtime, the clock or the environment, so the same code plans in the
 //! host, in `windlass render` and in plain tests.
 
+pub mod breaker;
 pub mod conditions;
 pub mod contract;
 pub mod desired;

@@ -64,6 +64,18 @@ pub struct Delete {
     pub uid: Uid,
 }
 
+impl Write {
+    /// The child that is written.
+    pub fn child(&self) -> ChildId {
+        match self {
+            Self::Create(child) | Self::Apply { child, .. } => {
+                ChildId { kind: child.kind.clone(), key: child.key.clone() }
+            }
+            Self::Replace(delete) => delete.child.clone(),
+        }
+    }
+}
+
 impl Delete {
     fn of(live: &Object) -> Self {
         Self { child: id(live), uid: live.uid.clone() }
@@ -91,17 +103,25 @@ impl Plan {
         !self.terminating.is_empty() || self.writes.iter().any(|write| matches!(write, Write::Replace(_)))
     }
 
-    /// Takes out the deletes whose time has come, in waves to be carried out one after the other (rule R10).
+    /// Leaves out the deletes whose time has not come; they are planned again when it has.
     ///
-    /// None while something wanted must wait for a deletion. While an update rolls, only those of kinds that roll, which
-    /// is a scale-down: children that have not changed yet may lean on everything else that they leaned on so far.
+    /// None may go while something wanted must wait for a deletion. While an update rolls, only those of kinds that roll
+    /// may, which is a scale-down: children that have not changed yet may lean on everything else that they leaned on.
+    pub fn put_off_prunes(&mut self) {
+        let Self { prunes, rolling, .. } = self;
+        prunes.retain(|delete| rolling.is_empty() || rolling.iter().any(|waiting| waiting.kind == delete.child.kind));
+        if self.waits() {
+            self.prunes.clear();
+        }
+    }
+
+    /// Takes out the deletes whose time has come, in waves to be carried out one after the other (rule R10).
     pub fn take_due_prunes(&mut self) -> Vec<Vec<Delete>> {
-        let mut due = if self.waits() { Vec::new() } else { std::mem::take(&mut self.prunes) };
-        let rolls = |delete: &Delete| self.rolling.iter().any(|waiting| waiting.kind == delete.child.kind);
-        due.retain(|delete| self.rolling.is_empty() || rolls(delete));
-        due.chunk_by(|a, b| install_rank(&a.child.kind) == install_rank(&b.child.kind))
-            .map(<[Delete]>::to_vec)
-            .collect()
+        self.put_off_prunes();
+        let waves = self.prunes.chunk_by(|a, b| install_rank(&a.child.kind) == install_rank(&b.child.kind));
+        let waves = waves.map(<[Delete]>::to_vec).collect();
+        self.prunes.clear();
+        waves
     }
 
     /// Whether there is nothing to write.

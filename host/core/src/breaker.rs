@@ -1,0 +1,372 @@
+//! An object that is written too often is written once a minute, until it is quiet (rule R18): else the host and somebody
+//! would undo each other's work for ever.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::time::{Duration, Instant};
+
+use crate::ids::{Gvk, ObjectKey};
+use crate::object::Object;
+use crate::plan::{ChildId, Plan};
+
+/// So many writes to one object may fall into one [`WINDOW`]; the next one trips.
+const WRITES: usize = 10;
+const WINDOW: Duration = Duration::from_mins(1);
+/// Time between two writes of a tripped object.
+const PACE: Duration = Duration::from_mins(1);
+/// A tripped object is forgotten when nobody wanted to write it for so long.
+const QUIET: Duration = Duration::from_mins(5);
+/// Objects that one half of the memory holds at most, so that it is bounded however many are written. Beyond, the older
+/// half is forgotten; an object that thrashes is written so often that it is in the younger one.
+const OBJECTS_MAX: usize = 1 << 16;
+
+/// Counts the writes to each object at each generation of its parent, for as long as they matter.
+///
+/// Counted is what is written because of one parent: its own status, and the same object written as a child of another,
+/// are two things. Objects count by name, since one that is deleted and created again and again has another uid each time.
+#[derive(Debug, Default)]
+pub struct Breaker {
+    /// Makes keys small, and unpredictable from outside.
+    hasher: RandomState,
+    /// Written in this window.
+    younger: HashMap<u64, Writes>,
+    /// Written in the window before, and not since.
+    older: HashMap<u64, Writes>,
+    /// When this window began.
+    since: Option<Instant>,
+    /// Each took more than [`WRITES`] in a minute, so the API server's own pace bounds them.
+    tripped: HashMap<u64, Tripped>,
+}
+
+#[derive(Debug)]
+struct Writes {
+    last: Instant,
+    /// Those before it, oldest first, less than [`WRITES`]. Most objects have none, which costs no allocation.
+    before: Vec<Instant>,
+}
+
+#[derive(Debug)]
+struct Tripped {
+    written: Instant,
+    wanted: Instant,
+}
+
+impl Breaker {
+    /// Counts a write to an object because of a parent (which is that object itself, for its status), and lets it pass.
+    ///
+    /// # Errors
+    /// The object is written too often: how long this write must wait.
+    pub fn admit(&mut self, parent: &Object, kind: &Gvk, key: &ObjectKey, now: Instant) -> Result<(), Duration> {
+        self.expire(now);
+        let id = self.hasher.hash_one((&parent.uid, parent.generation, &kind.group, &kind.kind, key));
+        if let Some(tripped) = self.tripped.get_mut(&id) {
+            if !tripped.is_quiet(now) {
+                return tripped.admit(now);
+            }
+            self.tripped.remove(&id);
+        }
+        let mut writes = Writes { last: now, before: Vec::new() };
+        if let Some(known) = self.younger.remove(&id).or_else(|| self.older.remove(&id)) {
+            writes.before = known.before;
+            writes.before.push(known.last);
+            writes.before.retain(|at| now.saturating_duration_since(*at) < WINDOW);
+            if writes.before.len() >= WRITES {
+                let mut tripped = Tripped { written: known.last, wanted: now };
+                let verdict = tripped.admit(now);
+                self.tripped.insert(id, tripped);
+                return verdict;
+            }
+        }
+        if self.younger.len() >= OBJECTS_MAX {
+            self.turn(now);
+        }
+        self.younger.insert(id, writes);
+        Ok(())
+    }
+
+    /// Counts the writes and deletes of a plan and takes out those that must wait: answers with them and how long. While a
+    /// write waits, nothing is pruned (rule R8). Only what is carried out may be counted, so deletes whose time has not
+    /// come are left out as well.
+    pub fn admit_plan(&mut self, parent: &Object, plan: &mut Plan, now: Instant) -> Vec<(ChildId, Duration)> {
+        self.expire(now);
+        plan.put_off_prunes();
+        let mut waiting = Vec::new();
+        let mut passes = |child: ChildId| match self.admit(parent, &child.kind, &child.key, now) {
+            Ok(()) => true,
+            Err(wait) => {
+                waiting.push((child, wait));
+                false
+            }
+        };
+        let writes = plan.writes.len();
+        plan.writes.retain(|write| passes(write.child()));
+        if plan.writes.len() < writes {
+            plan.prunes.clear();
+        }
+        plan.prunes.retain(|delete| passes(delete.child.clone()));
+        waiting
+    }
+
+    /// Forgets what no longer matters. Every other call does so too; this is for when there are none.
+    pub fn expire(&mut self, now: Instant) {
+        let age = now.saturating_duration_since(*self.since.get_or_insert(now));
+        if age >= WINDOW {
+            self.turn(now);
+        }
+        if age >= 2 * WINDOW {
+            self.older = HashMap::new();
+        }
+    }
+
+    /// Begins a new window. What was written before the last one is dropped whole: no entry is looked at for its time to
+    /// end, tripped ones aside.
+    fn turn(&mut self, now: Instant) {
+        self.older = std::mem::take(&mut self.younger);
+        self.since = Some(now);
+        self.tripped.retain(|_, tripped| !tripped.is_quiet(now));
+        self.tripped.shrink_to_fit();
+    }
+}
+
+impl Tripped {
+    fn is_quiet(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.wanted) >= QUIET
+    }
+
+    fn admit(&mut self, now: Instant) -> Result<(), Duration> {
+        self.wanted = now;
+        let wait = PACE.saturating_sub(now.saturating_duration_since(self.written));
+        if wait.is_zero() {
+            self.written = now;
+            Ok(())
+        } else {
+            Err(wait)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::desired::Desired;
+    use crate::fixtures::{created, object, parent, pod, snapshot, validate};
+    use crate::ids::Uid;
+    use crate::plan::plan;
+
+    /// Tries to write one object at these seconds; answers with the seconds at which it was written.
+    struct Clock {
+        breaker: Breaker,
+        start: Instant,
+        parent: Object,
+    }
+
+    impl Clock {
+        fn new() -> Self {
+            Self { breaker: Breaker::default(), start: Instant::now(), parent: Object::clone(&parent()) }
+        }
+
+        fn at(&self, second: u64) -> Instant {
+            self.start + Duration::from_secs(second)
+        }
+
+        fn write(&mut self, name: &str, second: u64) -> Result<(), u64> {
+            let now = self.at(second);
+            let kind = Gvk::from_api_version("v1", "Pod");
+            let key = ObjectKey::new(Some("default"), name);
+            self.breaker.admit(&self.parent, &kind, &key, now).map_err(|wait| wait.as_secs())
+        }
+
+        fn trip(&mut self) {
+            assert_eq!((0..10).map(|second| self.write("a", second)).collect::<Vec<_>>(), [Ok(()); 10]);
+            assert_eq!(self.write("a", 10), Err(59), "a minute after the last write");
+        }
+
+        fn remembered(&self) -> usize {
+            self.breaker.younger.len() + self.breaker.older.len() + self.breaker.tripped.len()
+        }
+    }
+
+    #[test]
+    fn r18_the_eleventh_write_within_a_minute_waits_and_then_one_a_minute_passes() {
+        let mut clock = Clock::new();
+        clock.trip();
+        assert_eq!(clock.write("a", 68), Err(1));
+        assert_eq!(clock.write("a", 69), Ok(()));
+        assert_eq!(clock.write("a", 70), Err(59));
+        assert_eq!(clock.write("a", 129), Ok(()));
+    }
+
+    #[test]
+    fn r18_ten_writes_a_minute_never_trip() {
+        let mut clock = Clock::new();
+        for second in (0..3600).step_by(6) {
+            assert_eq!(clock.write("a", second), Ok(()), "{second}");
+        }
+        assert_eq!(clock.remembered(), 1);
+    }
+
+    #[test]
+    fn r18_five_quiet_minutes_end_it_and_wanting_a_write_is_not_quiet() {
+        let mut clock = Clock::new();
+        clock.trip();
+        assert_eq!(clock.write("a", 11), Err(58));
+        assert_eq!(clock.write("a", 300), Ok(()), "not five minutes yet");
+        assert_eq!(clock.write("a", 301), Err(59), "so it is still tripped");
+        for second in 601..611 {
+            assert_eq!(clock.write("a", second), Ok(()));
+        }
+        assert_eq!(clock.write("a", 611), Err(59), "and trips like any other");
+    }
+
+    #[test]
+    fn r18_a_new_generation_of_the_parent_starts_anew() {
+        let mut clock = Clock::new();
+        clock.trip();
+        clock.parent.generation = Some(4);
+        assert_eq!(clock.write("a", 11), Ok(()));
+        // Without generations nothing resets it but time.
+        let mut plain = Clock::new();
+        plain.parent.generation = None;
+        plain.trip();
+    }
+
+    #[test]
+    fn r18_a_parent_with_many_children_never_trips_by_being_big() {
+        let mut clock = Clock::new();
+        for second in 0..10 {
+            for child in 0..200 {
+                assert_eq!(clock.write(&child.to_string(), second), Ok(()));
+            }
+        }
+    }
+
+    #[test]
+    fn r18_the_same_name_in_another_place_is_another_object() {
+        let mut clock = Clock::new();
+        clock.trip();
+        let now = clock.at(11);
+        let (pod, service) = (Gvk::from_api_version("v1", "Pod"), Gvk::from_api_version("v1", "Service"));
+        let (here, there) = (ObjectKey::new(Some("default"), "a"), ObjectKey::new(Some("other"), "a"));
+        let mut other = Object::clone(&clock.parent);
+        other.uid = Uid::from("another");
+        assert!(clock.breaker.admit(&clock.parent, &pod, &here, now).is_err());
+        assert!(clock.breaker.admit(&clock.parent, &service, &here, now).is_ok());
+        assert!(clock.breaker.admit(&clock.parent, &pod, &there, now).is_ok());
+        assert!(clock.breaker.admit(&other, &pod, &here, now).is_ok(), "because of another parent");
+    }
+
+    #[test]
+    fn r18_a_plan_keeps_what_may_be_written_and_prunes_nothing_while_a_write_waits() {
+        let mut clock = Clock::new();
+        clock.trip();
+        let now = clock.at(11);
+        let live: Vec<_> = validate(&[pod("z")]).expect("valid").children.iter().map(|child| created(child)).collect();
+        let snapshot = snapshot(&live);
+        let planned = |names: &[&str]| {
+            let wanted = names.iter().map(|name| pod(name)).collect::<Vec<_>>();
+            plan(&snapshot, &validate(&wanted).expect("valid"))
+        };
+        let mut held = planned(&["a", "b"]);
+        let waiting = clock.breaker.admit_plan(&clock.parent, &mut held, now);
+        assert_eq!(
+            waiting.iter().map(|(child, wait)| (&*child.key.name, wait.as_secs())).collect::<Vec<_>>(),
+            [("a", 58)]
+        );
+        assert_eq!(held.counts(), (1, 0, 0));
+        let mut free = planned(&["b"]);
+        assert!(clock.breaker.admit_plan(&clock.parent, &mut free, now).is_empty());
+        assert_eq!(free.counts(), (1, 0, 1));
+    }
+
+    #[test]
+    fn r18_a_child_that_somebody_deletes_again_and_again_trips_it_although_its_uid_changes() {
+        let mut clock = Clock::new();
+        let desired = validate(&[pod("a")]).expect("valid");
+        let mut created_at = Vec::new();
+        for second in 0..60 {
+            let mut plan = plan(&snapshot(&[]), &desired);
+            let waiting = clock.breaker.admit_plan(&clock.parent, &mut plan, clock.start + Duration::from_secs(second));
+            assert_eq!(plan.writes.len() + waiting.len(), 1);
+            created_at.extend((!plan.is_empty()).then_some(second));
+        }
+        assert_eq!(created_at, (0..10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn r18_deletes_count_when_they_are_due_and_not_before() {
+        let mut clock = Clock::new();
+        let (wanted, leaving) = (validate(&[pod("a")]).expect("valid"), validate(&[pod("b")]).expect("valid"));
+        let mut terminating = created(&wanted.children[0]);
+        terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        let waits = snapshot(&[terminating, created(&leaving.children[0])]);
+        let due = snapshot(&[created(&leaving.children[0])]);
+        for second in 0..40 {
+            let now = clock.at(second);
+            let mut plan = plan(&waits, &wanted);
+            assert!(clock.breaker.admit_plan(&clock.parent, &mut plan, now).is_empty() && plan.is_empty());
+        }
+        for second in 40..60 {
+            let now = clock.at(second);
+            let mut plan = plan(&due, &Desired::default());
+            let waiting = clock.breaker.admit_plan(&clock.parent, &mut plan, now);
+            assert_eq!((plan.prunes.len(), waiting.len()), if second < 50 { (1, 0) } else { (0, 1) });
+        }
+    }
+
+    #[test]
+    fn r18_memory_is_of_the_last_minutes_and_bounded() {
+        let mut clock = Clock::new();
+        clock.trip();
+        for object in 0..3 * OBJECTS_MAX {
+            assert_eq!(clock.write(&object.to_string(), 20), Ok(()));
+        }
+        assert!(clock.remembered() <= 2 * OBJECTS_MAX + 1);
+        clock.breaker.expire(clock.at(81));
+        clock.breaker.expire(clock.at(200));
+        assert_eq!(clock.remembered(), 1, "the tripped one");
+        clock.breaker.expire(clock.at(400));
+        assert_eq!((clock.remembered(), clock.breaker.tripped.capacity()), (0, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn r18_no_minute_ever_sees_more_than_ten_writes_and_nobody_waits_longer_than_one(
+            pauses in proptest::collection::vec(prop_oneof![0_u64..9000, Just(59_999), Just(60_000)], 1..80)
+        ) {
+            let mut breaker = Breaker::default();
+            let (parent, start) = (parent(), Instant::now());
+            let mut passed: Vec<Instant> = Vec::new();
+            let mut now = start;
+            for pause in pauses {
+                now += Duration::from_millis(pause);
+                let within = passed.iter().filter(|at| now - **at < WINDOW).count();
+                match breaker.admit(&parent, &parent.kind, &parent.key, now) {
+                    Ok(()) => {
+                        prop_assert!(within < WRITES);
+                        passed.push(now);
+                    }
+                    Err(wait) => {
+                        prop_assert!(!wait.is_zero() && wait <= PACE);
+                        prop_assert!(passed.len() >= WRITES);
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn r18_what_stays_below_the_limit_is_never_held(pauses in proptest::collection::vec(6000_u64..200_000, 1..60)) {
+            let mut breaker = Breaker::default();
+            let (parent, mut now) = (object(&json!({
+                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "uid": "u", "resourceVersion": "1"},
+            })), Instant::now());
+            for pause in pauses {
+                now += Duration::from_millis(pause);
+                prop_assert_eq!(breaker.admit(&parent, &parent.kind, &parent.key, now), Ok(()));
+            }
+        }
+    }
+}
