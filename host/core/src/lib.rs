@@ -20,6 +20,7 @@ pub mod order;
 pub mod outcome;
 pub mod parent;
 pub mod plan;
+pub mod quarantine;
 pub mod snapshot;
 pub mod stance;
 pub mod status;
