@@ -1,17 +1,23 @@
-//! Snapshot → the plugin's answer: whose turn it is, the random numbers it gets, and what the trace says of it.
+//! Snapshot → the plugin's answer: whose turn it is, the random numbers it gets, and what becomes of logic that breaks
+//! every time (rule R19).
 
 use std::sync::Arc;
 
 use windlass_core::contract::{Answer, CallFailure, Phase, Response};
 use windlass_core::digest::Digest;
 use windlass_core::outcome::Problem;
+use windlass_core::quarantine::{Admission, Change};
 use windlass_core::snapshot::Snapshot;
 
 use crate::live::{Live, cores};
 use crate::telemetry;
 
+/// Told when the logic of a plugin enters or leaves quarantine.
+pub type QuarantineListener = Box<dyn Fn(&Arc<Live>, Change) + Send + Sync>;
+
 /// Runs guests.
 pub struct Caller {
+    quarantine_changed: QuarantineListener,
     /// Guests that run at once.
     slots: tokio::sync::Semaphore,
     /// Makes the random numbers of guests unpredictable from outside.
@@ -28,8 +34,8 @@ pub struct Answered {
 
 impl Caller {
     /// With the secret of this host.
-    pub fn new(secret: [u8; 32]) -> Self {
-        Self { slots: tokio::sync::Semaphore::new(cores()), secret }
+    pub fn new(secret: [u8; 32], quarantine_changed: QuarantineListener) -> Self {
+        Self { quarantine_changed, slots: tokio::sync::Semaphore::new(cores()), secret }
     }
 
     /// Asks the plugin what follows from a snapshot; `hash` is the snapshot's.
@@ -50,6 +56,11 @@ impl Caller {
         let stopping = |_| host_failed("the host is stopping".to_owned());
         let _of_plugin = live.call_slots.acquire().await.map_err(stopping)?;
         let _of_host = self.slots.acquire().await.map_err(stopping)?;
+        // Asked as late as possible: what waited for a slot may have heard of the failures meanwhile.
+        let admission = live.conduct.admit();
+        if let Admission::Denied(wait) = admission {
+            return Err(Problem::Quarantined(wait));
+        }
         let span = telemetry::call_span(live, hash);
         let (owned, call_span) = (live.clone(), span.clone());
         // On a thread of its own: a guest may keep it busy up to the deadline. The call is never cancelled.
@@ -59,6 +70,9 @@ impl Caller {
         });
         let (answer, report) = call.await.map_err(|error| host_failed(error.to_string()))?;
         telemetry::record_call(&span, live, &answer, &report);
+        if let Some(change) = live.conduct.record(admission, &answer) {
+            (self.quarantine_changed)(live, change);
+        }
         let answer: Answer = answer.map_err(Problem::Call)?;
         Ok(Answered { response: answer.map_err(Problem::Plugin)?, pure: !report.impure })
     }

@@ -8,11 +8,12 @@ use tokio::sync::Semaphore;
 use windlass_core::contract::Limits;
 use windlass_core::desired::Grants;
 use windlass_core::digest::Digest;
+use windlass_core::guard::DeletionGuard;
 use windlass_core::ids::{GroupKind, Gvk, ObjectKey, PluginName};
 use windlass_core::status::StatusShape;
 use windlass_sandbox::Component;
 
-use crate::memo::Memo;
+use crate::conduct::Conduct;
 use crate::watch::Watch;
 
 /// One Plugin's live logic and settings. A reconcile keeps the one it started with to its end.
@@ -45,8 +46,10 @@ pub struct Live {
     pub concurrency: usize,
     /// Calls of this plugin that run at once: fewer than there are cores, so that one that loops leaves room.
     pub call_slots: Semaphore,
-    /// Parents of which it is known that nothing needs to be done.
-    pub memo: Memo,
+    /// Which deletions are held without a user's word (rule R9).
+    pub guard: DeletionGuard,
+    /// How it behaves. The same one while only the Plugin's settings change.
+    pub conduct: Arc<Conduct>,
 }
 
 /// How many calls run at once in all: as many as there are cores, since each keeps one busy.

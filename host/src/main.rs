@@ -4,6 +4,7 @@ mod api;
 mod apply;
 mod call;
 mod cli;
+mod conduct;
 mod delivery;
 mod live;
 mod memo;

@@ -4,13 +4,16 @@
 //! decides.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tracing::Instrument;
 use tracing::field::Empty;
+use windlass_core::breaker::Breaker;
 use windlass_core::contract::Phase;
 use windlass_core::desired::{self, Desired, DesiredChild};
 use windlass_core::digest::Digest;
+use windlass_core::guard::{self, Word};
 use windlass_core::ids::PluginName;
 use windlass_core::json::Map;
 use windlass_core::names::ANNOTATION_SUSPEND;
@@ -18,22 +21,29 @@ use windlass_core::outcome::{Problem, Progress, Requeue, SuspendedBy, Verdict, W
 use windlass_core::plan::{ChildId, Plan, Write, plan};
 use windlass_core::snapshot::Snapshot;
 use windlass_core::stance::{Stance, may_write_children, stance};
+use windlass_core::status;
 use windlass_sandbox::registry::Registry;
 
 use crate::apply::{Applied, Applier};
 use crate::call::Caller;
+use crate::conduct::Consequences;
 use crate::live::{Live, ParentKey};
 use crate::observe::observe;
-use crate::pending::{OwnWrites, Written};
-use crate::queue::Job;
-use crate::report::Reporter;
+use crate::pending::OwnWrites;
+use crate::plugins::PluginQueue;
+use crate::queue::{Job, Queue, Trigger};
+use crate::report::{Reported, Reporter};
 use crate::telemetry::{self, TRACE};
 
 /// All that a reconcile needs.
 pub struct Reconciler {
     registry: Registry<Live>,
     own_writes: OwnWrites,
+    breaker: Mutex<Breaker>,
     caller: Caller,
+    /// Where parents and Plugins go that another parent's reconcile concerns.
+    parents: Queue<PluginName, ParentKey>,
+    plugins: PluginQueue,
     applier: Applier,
     reporter: Reporter,
 }
@@ -48,20 +58,30 @@ struct Attempt {
     finalized: bool,
     /// Whether an equal snapshot would need no call.
     repeatable: bool,
+    /// Whether the status stays as it is: what there is to say passes soon, or stands at the Plugin.
+    silent: bool,
 }
 
 impl Attempt {
     /// Nothing was written.
     fn failed(problem: &Problem) -> Self {
         let verdict = Verdict::from(problem);
-        Self { part: None, applied: Applied::default(), verdict, finalized: false, repeatable: false }
+        Self { part: None, applied: Applied::default(), verdict, finalized: false, repeatable: false, silent: false }
     }
 }
 
 impl Reconciler {
-    /// With the plugins of a registry and the hands that may write.
-    pub fn new(registry: Registry<Live>, caller: Caller, applier: Applier, reporter: Reporter) -> Self {
-        Self { registry, own_writes: OwnWrites::default(), caller, applier, reporter }
+    /// With the plugins of a registry, the queues of their parents and of themselves, and the hands that may write.
+    pub fn new(
+        registry: Registry<Live>,
+        parents: Queue<PluginName, ParentKey>,
+        plugins: PluginQueue,
+        caller: Caller,
+        applier: Applier,
+        reporter: Reporter,
+    ) -> Self {
+        let (own_writes, breaker) = (OwnWrites::default(), Mutex::default());
+        Self { registry, own_writes, breaker, caller, parents, plugins, applier, reporter }
     }
 
     /// Reconciles one parent and says when to come back, and the plugin's resync interval.
@@ -100,12 +120,15 @@ impl Reconciler {
         }
         let Some(snapshot) = telemetry::observed(|| observe(live, &job.key)) else {
             self.own_writes.forget(&job.group, &job.key);
-            live.memo.forget(&job.key);
+            self.follow(live, live.conduct.forget(&job.key));
             span.record("windlass.outcome", "gone");
             return Requeue::WhenChanged;
         };
         span.record("windlass.parent.uid", tracing::field::display(&snapshot.parent.uid));
         span.record("windlass.parent.generation", snapshot.parent.generation);
+        if snapshot.parent.deleting {
+            self.follow(live, live.conduct.forget(&job.key));
+        }
         match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended) {
             Stance::Ask(phase) => self.ask(live, &snapshot, phase).await,
             Stance::AddFinalizer => self.set_finalizer(live, &snapshot, true).await,
@@ -123,7 +146,7 @@ impl Reconciler {
         let key = &snapshot.parent.key;
         let hash =
             snapshot.hash(&live.component.surface().contract, &live.digest(), phase, live.grants.kinds().into_iter());
-        if let Some(requeue) = live.memo.settled(key, &hash) {
+        if let Some(requeue) = live.conduct.memo.settled(key, &hash) {
             tracing::Span::current().record("windlass.outcome", "unchanged");
             return requeue;
         }
@@ -135,46 +158,103 @@ impl Reconciler {
         let repeatable = attempt.repeatable;
         let (requeue, wrote) = self.finish(live, snapshot, phase, attempt).await;
         match requeue {
-            Requeue::Settled(_) if repeatable && !wrote => live.memo.keep(key, hash, requeue),
-            _ => live.memo.forget(key),
+            Requeue::Settled(_) if repeatable && !wrote => live.conduct.memo.keep(key, hash, requeue),
+            _ => live.conduct.memo.forget(key),
         }
         requeue
     }
 
     /// Everything up to the status: what the plugin wants, and what of it came to be.
     async fn attempt(&self, live: &Arc<Live>, snapshot: &Snapshot, phase: Phase, hash: &Digest) -> Attempt {
-        let answered = match self.caller.call(live, snapshot, phase, hash).await {
-            Ok(answered) => answered,
-            Err(problem) => return Attempt::failed(&problem),
-        };
-        let desired = match desired::validate(&answered.response, &snapshot.parent_ref, &live.grants, &live.limits) {
+        let (desired, pure) = match self.desired(live, snapshot, phase, hash).await {
             Ok(desired) => desired,
-            Err(refusal) => return Attempt::failed(&Problem::Refused(refusal)),
+            Err(problem) => {
+                self.follow(live, live.conduct.unanswered(&snapshot.parent.key));
+                // Ten thousand parents need not all say what their Plugin says.
+                let silent = matches!(problem, Problem::Quarantined(_)) && is_observed(snapshot);
+                return Attempt { silent, ..Attempt::failed(&problem) };
+            }
         };
-        let plan = telemetry::planned(|| planned(live, snapshot, &desired));
-        let terminating = being_deleted(&plan);
+        let mut plan = telemetry::planned(|| planned(live, snapshot, &desired));
+        let held = self.guard(live, snapshot, phase, &mut plan);
+        let thrashing = self.breaker.lock().admit_plan(&snapshot.parent, &mut plan, Instant::now());
+        let (terminating, rolling) = (being_deleted(&plan), std::mem::take(&mut plan.rolling));
         let applied = if plan.is_empty() {
             Applied::default()
         } else {
             self.applier.apply(live, plan).instrument(tracing::debug_span!(target: TRACE, "apply")).await
         };
-        let verdict = if !applied.problems.is_empty() {
-            Verdict::from(&Problem::Writes(applied.problems.clone()))
+        // The first of these that is so; what is graver comes first.
+        let problem = if !applied.problems.is_empty() {
+            Some(Problem::Writes(applied.problems.clone()))
+        } else if !thrashing.is_empty() {
+            Some(Problem::Thrashing(thrashing))
+        } else if let Some(held) = held {
+            Some(held)
         } else if !terminating.is_empty() {
-            Verdict::from(&Problem::Terminating(terminating))
+            Some(Problem::Terminating(terminating))
+        } else if !rolling.is_empty() {
+            Some(Problem::Rolling(rolling))
         } else if phase == Phase::Finalize && !desired.finalized {
-            Verdict::from(&Problem::Finalizing(desired.requeue))
+            Some(Problem::Finalizing(desired.requeue))
         } else {
-            Verdict::applied(desired.children.len(), desired.requeue)
+            None
+        };
+        let verdict = match &problem {
+            Some(problem) => Verdict::from(problem),
+            None => Verdict::applied(desired.children.len(), desired.requeue),
         };
         let finalized = phase == Phase::Finalize && desired.finalized;
-        Attempt { part: desired.status, applied, verdict, finalized, repeatable: answered.pure }
+        let silent = matches!(problem, Some(Problem::PutOff));
+        Attempt { part: desired.status, applied, verdict, finalized, repeatable: pure, silent }
+    }
+
+    /// What the plugin wants, and whether it would want the same of the same snapshot.
+    async fn desired(
+        &self,
+        live: &Arc<Live>,
+        snapshot: &Snapshot,
+        phase: Phase,
+        hash: &Digest,
+    ) -> Result<(Desired, bool), Problem> {
+        let answered = self.caller.call(live, snapshot, phase, hash).await?;
+        let desired = desired::validate(&answered.response, &snapshot.parent_ref, &live.grants, &live.limits);
+        Ok((desired.map_err(Problem::Refused)?, answered.pure))
+    }
+
+    /// Takes deletions out of a plan that nobody asked for (rule R9): too many of one parent, or of a whole plugin.
+    fn guard(&self, live: &Arc<Live>, snapshot: &Snapshot, phase: Phase, plan: &mut Plan) -> Option<Problem> {
+        let is_asked = guard::is_asked(snapshot, phase, live.shape, plan);
+        let (word, consequences) = live.conduct.evaluated(&snapshot.parent.key, &plan.prunes, is_asked);
+        self.follow(live, consequences);
+        match word {
+            Word::Delete if is_asked => None,
+            Word::Delete => live.guard.hold(snapshot, plan).map(|held| Problem::Held(held, None)),
+            Word::PutOff => {
+                plan.prunes.clear();
+                Some(Problem::PutOff)
+            }
+            Word::Held(held) => {
+                plan.prunes.clear();
+                Some(Problem::Held(held, Some(live.name.clone())))
+            }
+        }
+    }
+
+    /// Queues whom a decision about deletions concerns beside this parent.
+    fn follow(&self, live: &Live, consequences: Consequences) {
+        for parent in consequences.parents {
+            self.parents.add(&live.name, parent, Trigger::Event);
+        }
+        if consequences.plugin {
+            self.plugins.add(&(), live.name.clone(), Trigger::Fresh);
+        }
     }
 
     /// Writes the status and remembers what was written, so that the next decision waits for it. Says when to come back,
     /// and whether anything was written.
     async fn finish(&self, live: &Live, snapshot: &Snapshot, phase: Phase, attempt: Attempt) -> (Requeue, bool) {
-        let Attempt { part, applied, mut verdict, .. } = attempt;
+        let Attempt { part, applied, mut verdict, silent, .. } = attempt;
         if phase == Phase::Finalize {
             verdict = verdict.while_finalizing();
         }
@@ -189,10 +269,15 @@ impl Reconciler {
             );
         }
         let mut written = applied.written;
-        let requeue = match self.report(live, snapshot, part.as_ref(), &mut verdict).await {
+        let reported = if silent {
+            Ok(Reported::default())
+        } else {
+            self.report(live, snapshot, part.as_ref(), &mut verdict).await
+        };
+        let requeue = match reported {
             Ok(status) => {
-                written.extend(status);
-                verdict.requeue
+                written.extend(status.written);
+                status.again.map_or(verdict.requeue, Requeue::After)
             }
             Err(problem) => {
                 let failed = Verdict::from(&Problem::Writes(vec![(id_of_parent(snapshot), problem)]));
@@ -211,15 +296,17 @@ impl Reconciler {
         snapshot: &Snapshot,
         part: Option<&Map>,
         verdict: &mut Verdict,
-    ) -> Result<Option<Written>, WriteProblem> {
+    ) -> Result<Reported, WriteProblem> {
         let span = tracing::debug_span!(target: TRACE, "report", windlass.status_written = Empty);
-        let mut reported = self.reporter.report(live, snapshot, part, verdict).instrument(span.clone()).await;
+        let mut reported =
+            self.reporter.report(live, snapshot, part, verdict, &self.breaker).instrument(span.clone()).await;
         if let (Some(_), Err(WriteProblem::Rejected { message, .. })) = (part, &reported) {
             // What the plugin says of itself does not fit the kind: the host's part must not be lost with it.
             *verdict = Verdict::from(&Problem::StatusRejected(message.clone()));
-            reported = self.reporter.report(live, snapshot, None, verdict).instrument(span.clone()).await;
+            reported =
+                self.reporter.report(live, snapshot, None, verdict, &self.breaker).instrument(span.clone()).await;
         }
-        span.record("windlass.status_written", matches!(reported, Ok(Some(_))));
+        span.record("windlass.status_written", reported.as_ref().is_ok_and(|reported| reported.written.is_some()));
         reported
     }
 
@@ -263,6 +350,12 @@ fn planned(live: &Live, snapshot: &Snapshot, desired: &Desired) -> Plan {
         plan.writes.clear();
     }
     plan
+}
+
+/// Whether the status speaks of the parent as it is now.
+fn is_observed(snapshot: &Snapshot) -> bool {
+    let observed = status::observed(&snapshot.parent).get("observedGeneration").cloned();
+    observed.is_some() && observed == snapshot.parent.generation.map(Into::into)
 }
 
 fn id_of_parent(snapshot: &Snapshot) -> ChildId {

@@ -11,13 +11,14 @@ use kube::core::{ApiResource, GroupVersionKind};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::ids::PluginName;
+use windlass_core::quarantine::Change;
 use windlass_sandbox::Sandbox;
 use windlass_sandbox::registry::Publisher;
 
 use crate::apply::Applier;
-use crate::call::Caller;
+use crate::call::{Caller, QuarantineListener};
 use crate::delivery::Sources;
-use crate::live::Live;
+use crate::live::{Live, ParentKey};
 use crate::plugins::{Outlets, PluginQueue, Plugins};
 use crate::queue::{Queue, Trigger};
 use crate::reconcile::Reconciler;
@@ -80,8 +81,14 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     ));
     let mut secret = [0; 32];
     fill_random(&mut secret)?;
-    let reconciler =
-        Arc::new(Reconciler::new(registry, Caller::new(secret), Applier::new(client.clone()), Reporter::new(client)));
+    let reconciler = Arc::new(Reconciler::new(
+        registry,
+        parents.clone(),
+        plugin_queue.clone(),
+        Caller::new(secret, quarantine_listener(parents.clone(), plugin_queue.clone())),
+        Applier::new(client.clone()),
+        Reporter::new(client),
+    ));
 
     let tasks = TaskTracker::new();
     for _ in 0..PLUGIN_WORKERS {
@@ -128,11 +135,7 @@ async fn work_on_plugins(plugins: Arc<Plugins>, queue: PluginQueue, readiness: R
     }
 }
 
-async fn work_on_parents(
-    reconciler: Arc<Reconciler>,
-    queue: Queue<PluginName, crate::live::ParentKey>,
-    stop: CancellationToken,
-) {
+async fn work_on_parents(reconciler: Arc<Reconciler>, queue: Queue<PluginName, ParentKey>, stop: CancellationToken) {
     loop {
         let job = tokio::select! {
             () = stop.cancelled() => return,
@@ -171,6 +174,23 @@ async fn wait_until_ready(own: Arc<Watch>, plugins: Arc<Plugins>, readiness: Rea
             }
         }
     }
+}
+
+/// The Plugin says that its logic is in quarantine; once it is out, everybody who was denied is asked again.
+fn quarantine_listener(parents: Queue<PluginName, ParentKey>, plugins: PluginQueue) -> QuarantineListener {
+    Box::new(move |live, change| {
+        let (plugin, digest) = (&live.name, live.digest());
+        match change {
+            Change::Entered => tracing::warn!(%plugin, %digest, "in quarantine: it failed too often in a row"),
+            Change::Cleared => {
+                tracing::info!(%plugin, %digest, "out of quarantine");
+                for parent in live.parents.store.keys() {
+                    parents.add(plugin, parent, Trigger::Sweep);
+                }
+            }
+        }
+        plugins.add(&(), plugin.clone(), Trigger::Fresh);
+    })
 }
 
 /// From the operating system: what guests are given must not be guessed.

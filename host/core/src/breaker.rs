@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use crate::ids::{Gvk, ObjectKey};
 use crate::object::Object;
 use crate::plan::{ChildId, Plan};
+use crate::snapshot::Snapshot;
 
 /// So many writes to one object may fall into one [`WINDOW`]; the next one trips.
 const WRITES: usize = 10;
 const WINDOW: Duration = Duration::from_mins(1);
 /// Time between two writes of a tripped object.
-const PACE: Duration = Duration::from_mins(1);
+pub const PACE: Duration = Duration::from_mins(1);
 /// A tripped object is forgotten when nobody wanted to write it for so long.
 const QUIET: Duration = Duration::from_mins(5);
 /// Objects that one half of the memory holds at most, so that it is bounded however many are written. Beyond, the older
@@ -23,8 +24,8 @@ const OBJECTS_MAX: usize = 1 << 16;
 
 /// Counts the writes to each object at each generation of its parent, for as long as they matter.
 ///
-/// Counted is what is written because of one parent: its own status, and the same object written as a child of another,
-/// are two things. Objects count by name, since one that is deleted and created again and again has another uid each time.
+/// Counted is what is written because of one parent: the same object written as a child of another is another thing.
+/// Objects count by name, since one that is deleted and created again and again has another uid each time.
 #[derive(Debug, Default)]
 pub struct Breaker {
     /// Makes keys small, and unpredictable from outside.
@@ -37,6 +38,17 @@ pub struct Breaker {
     since: Option<Instant>,
     /// Each took more than [`WRITES`] in a minute, so the API server's own pace bounds them.
     tripped: HashMap<u64, Tripped>,
+}
+
+/// Whether a status may be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusPass {
+    /// As it is.
+    Write,
+    /// As one that thrashes: it must say so.
+    WriteThrashing,
+    /// Not before this time is over.
+    Wait(Duration),
 }
 
 #[derive(Debug)]
@@ -58,8 +70,28 @@ impl Breaker {
     /// # Errors
     /// The object is written too often: how long this write must wait.
     pub fn admit(&mut self, parent: &Object, kind: &Gvk, key: &ObjectKey, now: Instant) -> Result<(), Duration> {
+        self.admit_subject(self.hasher.hash_one((&parent.uid, parent.generation, &kind.group, &kind.kind, key)), now)
+    }
+
+    /// Counts a write to a parent's own status.
+    ///
+    /// A status that follows what its children do may be written as often as they change. So each state of the children
+    /// counts by itself: what trips is a status that never comes to rest though nothing else moves.
+    pub fn admit_status(&mut self, snapshot: &Snapshot, now: Instant) -> StatusPass {
+        let parent = &snapshot.parent;
+        let seen: Vec<_> = snapshot.children.iter().map(|child| child.content).collect();
+        let subject = self.hasher.hash_one((&parent.uid, parent.generation, "status", seen));
+        let was_tripped = self.tripped.get(&subject).is_some_and(|tripped| !tripped.is_quiet(now));
+        match (self.admit_subject(subject, now), was_tripped) {
+            (Ok(()), false) => StatusPass::Write,
+            // The first one that is too many is written all the same, or nobody would be told.
+            (Ok(()), true) | (Err(_), false) => StatusPass::WriteThrashing,
+            (Err(wait), true) => StatusPass::Wait(wait),
+        }
+    }
+
+    fn admit_subject(&mut self, id: u64, now: Instant) -> Result<(), Duration> {
         self.expire(now);
-        let id = self.hasher.hash_one((&parent.uid, parent.generation, &kind.group, &kind.kind, key));
         if let Some(tripped) = self.tripped.get_mut(&id) {
             if !tripped.is_quiet(now) {
                 return tripped.admit(now);
@@ -314,6 +346,23 @@ mod tests {
             let mut plan = plan(&due, &Desired::default());
             let waiting = clock.breaker.admit_plan(&clock.parent, &mut plan, now);
             assert_eq!((plan.prunes.len(), waiting.len()), if second < 50 { (1, 0) } else { (0, 1) });
+        }
+    }
+
+    #[test]
+    fn r18_a_status_that_never_rests_says_so_and_one_that_follows_its_children_may() {
+        let mut clock = Clock::new();
+        let still = snapshot(&[]);
+        let passes: Vec<_> = (0..13).map(|second| clock.breaker.admit_status(&still, clock.at(second))).collect();
+        assert_eq!(passes[..10], [StatusPass::Write; 10]);
+        assert_eq!(passes[10], StatusPass::WriteThrashing, "the first one too many tells");
+        assert!(matches!(passes[11..], [StatusPass::Wait(_), StatusPass::Wait(_)]), "{passes:?}");
+        assert_eq!(clock.breaker.admit_status(&still, clock.at(70)), StatusPass::WriteThrashing, "one a minute");
+        let desired = validate(&[pod("a")]).expect("valid");
+        for second in 0..50 {
+            let mut child = created(&desired.children[0]);
+            child["metadata"]["resourceVersion"] = json!((100 + second).to_string());
+            assert_eq!(clock.breaker.admit_status(&snapshot(&[child]), clock.at(70)), StatusPass::Write);
         }
     }
 

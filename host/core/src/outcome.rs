@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use crate::contract::{CallFailure, Failure};
 use crate::desired::{Refusal, asked_wait};
+use crate::guard::Held;
+use crate::ids::PluginName;
 use crate::names::parent_reason as reason;
 use crate::plan::ChildId;
 
@@ -23,6 +25,10 @@ pub enum Problem {
     Terminating(Vec<ChildId>),
     /// Children that wait until others are ready (`rolling`).
     Rolling(Vec<ChildId>),
+    /// Deletions that nobody asked for: of this parent, or of all parents of a Plugin (rule R9).
+    Held(Held, Option<PluginName>),
+    /// Deletions that wait until new logic was asked for all parents (rule R9).
+    PutOff,
     /// Objects that were written too often, and how long each must rest (rule R18).
     Thrashing(Vec<(ChildId, Duration)>),
     /// The plugin failed too often in a row; its next probe is so far away (rule R19).
@@ -179,6 +185,26 @@ impl From<&Problem> for Verdict {
                 format!("{} wait until the children before them are ready", list(children)),
                 Requeue::After(Duration::from_mins(1)),
             ),
+            // Allowing it changes the parent or its Plugin, and that is an event.
+            Problem::Held(held, None) => (reason::DELETION_HELD, held.to_string(), Requeue::Settled(None)),
+            Problem::Held(held, Some(plugin)) => (
+                reason::DELETION_HELD,
+                format!(
+                    "The new logic of Plugin {plugin} would delete {} of the {} children of all its objects, and nobody \
+                     asked for it. To let that happen, annotate the Plugin with {}={}",
+                    held.prunes,
+                    held.owned,
+                    crate::names::ANNOTATION_ALLOW_DELETION,
+                    held.hash
+                ),
+                Requeue::Settled(None),
+            ),
+            // Whoever decides it looks at this parent again.
+            Problem::PutOff => (
+                reason::DELETION_HELD,
+                "Deletions wait until the new logic was asked for all objects".to_owned(),
+                Requeue::Pause(Duration::from_mins(1)),
+            ),
             Problem::Thrashing(objects) => of_thrashing(objects),
             Problem::Quarantined(wait) => (
                 reason::QUARANTINED,
@@ -194,6 +220,8 @@ impl From<&Problem> for Verdict {
         };
         let progress = match problem {
             Problem::Suspended(_) => Progress::Suspended,
+            // Only a person's word goes on from here.
+            Problem::Held(..) => Progress::Stalled,
             _ if requeue == Requeue::WhenChanged => Progress::Stalled,
             _ => Progress::Reconciling,
         };

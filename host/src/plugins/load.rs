@@ -8,15 +8,16 @@ use kube::Client;
 use windlass_core::contract::{Descriptor, LoadFailure, Parent, UpdateStrategy};
 use windlass_core::desired::asked_wait;
 use windlass_core::digest::Digest;
+use windlass_core::guard::DeletionGuard;
 use windlass_core::ids::PluginName;
 use windlass_core::names::{LABEL_PLUGIN, plugin_reason as reason};
 use windlass_core::outcome::Requeue;
 
 use super::{Plugins, crd, grants};
 use crate::api::{Plugin, positive};
+use crate::conduct::Conduct;
 use crate::delivery::{self, Delivered};
 use crate::live::{Live, call_slots_of_one_plugin};
-use crate::memo::Memo;
 use crate::watch::{Health, Watch};
 
 /// How long filling the caches of a plugin's kinds may take before the Plugin says so.
@@ -144,6 +145,9 @@ async fn prepare(plugins: &Plugins, name: &PluginName, plugin: &Plugin, delivere
     for watch in std::iter::once(&parents).chain(children.values()) {
         synced(watch).await?;
     }
+    let guard = DeletionGuard::default();
+    let logic = (component.digest(), config.as_deref());
+    let conduct = Conduct::begin(name, logic, guard, &parents, children.values(), None);
     Ok(Live {
         name: name.clone(),
         version: descriptor.version.clone(),
@@ -158,7 +162,8 @@ async fn prepare(plugins: &Plugins, name: &PluginName, plugin: &Plugin, delivere
         resync,
         concurrency: usize::try_from(plugin.spec.concurrency).unwrap_or(1).max(1),
         call_slots: call_slots_of_one_plugin(),
-        memo: Memo::default(),
+        guard,
+        conduct: Arc::new(conduct),
         component,
     })
 }

@@ -15,7 +15,7 @@ use kube::Client;
 use parking_lot::Mutex;
 use windlass_core::digest::Digest;
 use windlass_core::ids::{Gvk, ObjectKey, PluginName};
-use windlass_core::names::plugin_reason as reason;
+use windlass_core::names::{ANNOTATION_ALLOW_DELETION, plugin_reason as reason};
 use windlass_core::object::Object;
 use windlass_core::outcome::Requeue;
 use windlass_sandbox::Sandbox;
@@ -135,6 +135,12 @@ impl Plugins {
             tracing::warn!(plugin = %name, reason = problem.reason, message = problem.message, "plugin not brought up to date");
         }
         let live = self.registry.get(name);
+        if let Some(live) = &live {
+            let allowed = object.marks.get(ANNOTATION_ALLOW_DELETION);
+            for parent in live.conduct.allow(allowed).parents {
+                self.parents.add(name, parent, Trigger::Event);
+            }
+        }
         match status::write(&self.client, &self.own.resource, object, live.as_deref(), &result).await {
             Ok(()) => requeue,
             Err(error) => {

@@ -103,6 +103,13 @@ fn conditions(generation: Option<i64>, live: Option<&Live>, result: &Result<Find
             let message = format!("{} stays live: {}", live.digest(), problem.message);
             say(condition_type::DEGRADED, "True", problem.reason, &message)
         }
+        (Some(live), Ok(_)) if live.conduct.is_quarantined() => {
+            let message = format!("{} failed too often in a row and is asked only now and then", live.digest());
+            say(condition_type::DEGRADED, "True", reason::QUARANTINED, &message)
+        }
+        (Some(live), Ok(_)) if let Some(held) = live.conduct.held() => {
+            say(condition_type::DEGRADED, "True", reason::DELETION_HELD, &held.to_string())
+        }
         _ => say(condition_type::DEGRADED, "False", reason::SUCCEEDED, ""),
     });
     all

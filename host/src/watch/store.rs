@@ -101,6 +101,11 @@ impl Store {
         self.0.read().objects.iter().map(|object| object.0.key.clone()).collect()
     }
 
+    /// How many objects pass a test. Goes over all of them.
+    pub fn count(&self, test: impl Fn(&Object) -> bool) -> usize {
+        self.0.read().objects.iter().filter(|object| test(&object.0)).count()
+    }
+
     /// The objects that say they exist for one of these parents.
     pub fn of_owners(&self, owners: &[OwnerKey]) -> Vec<Arc<Object>> {
         let inner = self.0.read();

@@ -1,0 +1,109 @@
+//! How live logic behaves: what it would delete, how often it broke, and which parents it has settled. Begins anew with
+//! new logic or config, and goes on when only the Plugin's settings change.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use windlass_core::contract::CallFailure;
+use windlass_core::digest::Digest;
+use windlass_core::guard::{DeletionGuard, Held, Rollout, Word};
+use windlass_core::ids::{ObjectKey, PluginName};
+use windlass_core::names::LABEL_PLUGIN;
+use windlass_core::plan::Delete;
+use windlass_core::quarantine::{Admission, Change, Outcome, Quarantine};
+
+use crate::memo::Memo;
+use crate::watch::Watch;
+
+/// What is learnt of live logic while it runs.
+#[derive(Debug)]
+pub struct Conduct {
+    /// Parents of which it is known that nothing needs to be done.
+    pub memo: Memo,
+    rollout: Mutex<Rollout>,
+    quarantine: Mutex<Quarantine>,
+}
+
+/// Whom a decision about deletions concerns.
+#[derive(Debug, Default)]
+pub struct Consequences {
+    /// Parents that must be looked at again.
+    pub parents: Vec<ObjectKey>,
+    /// Whether the Plugin has something else to say now.
+    pub plugin: bool,
+}
+
+impl Conduct {
+    /// Of logic and config that go live over the parents and children in these caches. `allowed` is the Plugin's
+    /// annotation that releases held deletions.
+    pub fn begin<'a>(
+        plugin: &PluginName,
+        (component, config): (Digest, Option<&[u8]>),
+        guard: DeletionGuard,
+        parents: &Watch,
+        children: impl Iterator<Item = &'a Arc<Watch>>,
+        allowed: Option<&str>,
+    ) -> Self {
+        let mut logic = component.as_bytes().to_vec();
+        logic.extend_from_slice(config.unwrap_or_default());
+        // Retained children have no controller: they are never deleted.
+        let owned = |watch: &Arc<Watch>| {
+            watch
+                .store
+                .count(|child| child.controller.is_some() && child.marks.get(LABEL_PLUGIN) == Some(plugin.as_str()))
+        };
+        let owned = children.map(owned).sum();
+        let rollout = Rollout::begin(guard, Digest::of(&logic), parents.store.keys(), owned, allowed);
+        Self { memo: Memo::default(), rollout: Mutex::new(rollout), quarantine: Mutex::default() }
+    }
+
+    /// What becomes of the deletions in a parent's plan.
+    pub fn evaluated(&self, parent: &ObjectKey, prunes: &[Delete], is_asked: bool) -> (Word, Consequences) {
+        self.with_rollout(|rollout| rollout.evaluated(parent, prunes, is_asked))
+    }
+
+    /// A parent's reconcile ended without a plan.
+    pub fn unanswered(&self, parent: &ObjectKey) -> Consequences {
+        self.with_rollout(|rollout| rollout.unanswered(parent)).1
+    }
+
+    /// A parent is gone, or being deleted.
+    pub fn forget(&self, parent: &ObjectKey) -> Consequences {
+        self.memo.forget(parent);
+        self.with_rollout(|rollout| rollout.forget(parent)).1
+    }
+
+    /// What the Plugin's annotation says of held deletions.
+    pub fn allow(&self, annotation: Option<&str>) -> Consequences {
+        self.with_rollout(|rollout| rollout.allow(annotation)).1
+    }
+
+    fn with_rollout<T>(&self, change: impl FnOnce(&mut Rollout) -> T) -> (T, Consequences) {
+        let mut rollout = self.rollout.lock();
+        let was_held = rollout.held().is_some();
+        let result = change(&mut rollout);
+        let plugin = was_held != rollout.held().is_some();
+        (result, Consequences { parents: rollout.take_to_queue(), plugin })
+    }
+
+    /// Deletions of many parents that are held.
+    pub fn held(&self) -> Option<Held> {
+        self.rollout.lock().held().cloned()
+    }
+
+    /// Whether a call may be made now.
+    pub fn admit(&self) -> Admission {
+        self.quarantine.lock().admit(Instant::now())
+    }
+
+    /// How an admitted call ended.
+    pub fn record<T>(&self, admission: Admission, call: &Result<T, CallFailure>) -> Option<Change> {
+        self.quarantine.lock().record(admission, Outcome::of(call), Instant::now(), fastrand::f64())
+    }
+
+    /// Whether the logic breaks so often that it is asked only now and then.
+    pub fn is_quarantined(&self) -> bool {
+        self.quarantine.lock().is_active()
+    }
+}
