@@ -224,6 +224,10 @@ fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grant
     };
     let text = |map: &Map, field: &str| map.get(field).and_then(Value::as_str).map(str::to_owned);
     let api_version = text(&body, "apiVersion").ok_or_else(|| not_an_object("apiVersion is missing"))?;
+    if api_version.starts_with('/') {
+        // It would name the core group, and be sent as something else.
+        return Err(not_an_object(&format!("apiVersion {api_version:?} has no group before its slash")));
+    }
     let kind = text(&body, "kind").ok_or_else(|| not_an_object("kind is missing"))?;
     let Some(Value::Object(mut meta)) = body.remove("metadata") else {
         return Err(not_an_object("metadata is missing"));

@@ -1,14 +1,18 @@
-//! Deletions that nobody asked for are held until a person allows them (rule R9): of one parent by [`DeletionGuard`], of
+//! Deletions that nobody asked for are held until a person allows them (rule R9): of one parent by [`HeldParents`], of
 //! all parents of a plugin whose logic is new by [`Rollout`].
 
 mod rollout;
 
+use std::collections::HashSet;
+
 use sha2::{Digest as _, Sha256};
 
+use crate::conditions::{conditions_of, type_of};
 use crate::contract::Phase;
 use crate::digest::Digest;
-use crate::json::Value;
-use crate::names;
+use crate::ids::Uid;
+use crate::json::{Map, Value};
+use crate::names::{self, parent_condition, parent_reason};
 use crate::object::Object;
 use crate::plan::{ChildId, Delete, Plan};
 use crate::snapshot::Snapshot;
@@ -47,29 +51,53 @@ pub struct Held {
 /// So many children stand in a message.
 const SHOWN: usize = 5;
 
+/// How a message about held deletions begins: with what to do, so that it stands when the rest is cut. By it a parent's
+/// status is recognised; the same words in a message about a Plugin would be of another object.
+const HOW: &str = "To go on, annotate this object with windlass.dev/allow-deletion=";
+
 impl std::fmt::Display for Held {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} of {} children would be deleted, and nobody asked for it", self.prunes, self.owned)?;
-        for (at, child) in self.children.iter().enumerate() {
+        let Self { hash, prunes, owned, children } = self;
+        write!(f, "{HOW}{hash}: {prunes} of {owned} children would be deleted, and nobody asked for it")?;
+        for (at, child) in children.iter().enumerate() {
             write!(f, "{}{child}", if at == 0 { ": " } else { ", " })?;
         }
-        if self.prunes > self.children.len() && !self.children.is_empty() {
-            write!(f, " and {} more", self.prunes - self.children.len())?;
+        match prunes.saturating_sub(children.len()) {
+            more if more > 0 && !children.is_empty() => write!(f, " and {more} more"),
+            _ => Ok(()),
         }
-        // The same for a parent and for a Plugin: it goes where this message stands.
-        write!(f, ". To let that happen, annotate this object with {}={}", names::ANNOTATION_ALLOW_DELETION, self.hash)
     }
 }
 
 impl DeletionGuard {
-    /// Takes the prunes out of a plan if they are too many and [nobody asked](is_asked) for them. Creates and updates
-    /// stay.
-    pub fn hold(self, snapshot: &Snapshot, plan: &mut Plan) -> Option<Held> {
-        let parent = &snapshot.parent.uid;
-        let owned = snapshot.children.iter().filter(|child| !child.deleting && child.is_owned_by(parent)).count();
-        if !self.is_too_many(plan.prunes.len(), owned) {
+    fn is_too_many(self, prunes: usize, owned: usize) -> bool {
+        owned >= self.min_children && prunes.saturating_mul(100) > owned.saturating_mul(usize::from(self.max_percent))
+    }
+}
+
+/// The parents whose deletions are held.
+///
+/// What is held stays held until a user asks for it, or nothing is to be deleted any more. The creates of the same answer
+/// are carried out, so counting again would find the deletions to be a smaller part of more children: an answer that
+/// renames all of them would get its way at the second try. A parent's status says the same to the next process.
+#[derive(Debug, Default)]
+pub struct HeldParents(HashSet<Uid>);
+
+impl HeldParents {
+    /// Takes the prunes out of a plan if they are too many, or were, and [nobody asked](is_asked) for them. Creates and
+    /// updates stay.
+    pub fn hold(&mut self, guard: DeletionGuard, snapshot: &Snapshot, is_asked: bool, plan: &mut Plan) -> Option<Held> {
+        let parent = &snapshot.parent;
+        if is_asked || plan.prunes.is_empty() {
+            self.0.remove(&parent.uid);
             return None;
         }
+        let owned = snapshot.children.iter().filter(|child| !child.deleting && child.is_owned_by(&parent.uid)).count();
+        let was_held = self.0.contains(&parent.uid) || says_held(parent);
+        if !was_held && !guard.is_too_many(plan.prunes.len(), owned) {
+            return None;
+        }
+        self.0.insert(parent.uid.clone());
         let prunes = std::mem::take(&mut plan.prunes);
         Some(Held {
             hash: hash_of(&prunes).short(),
@@ -79,10 +107,22 @@ impl DeletionGuard {
         })
     }
 
-    fn is_too_many(self, prunes: usize, owned: usize) -> bool {
-        let part = |percent: usize, of: usize| of.saturating_mul(percent);
-        owned >= self.min_children && part(100, prunes) > part(usize::from(self.max_percent), owned)
+    /// A parent is gone.
+    pub fn forget(&mut self, parent: &Uid) {
+        self.0.remove(parent);
     }
+}
+
+/// Whether a parent's status says that deletions of its own are held.
+fn says_held(parent: &Object) -> bool {
+    let says = |condition: &Map, field: &str, test: fn(&str) -> bool| {
+        condition.get(field).and_then(Value::as_str).is_some_and(test)
+    };
+    conditions_of(&status::observed(parent)).iter().any(|condition| {
+        type_of(condition) == Some(parent_condition::READY)
+            && says(condition, "reason", |reason| reason == parent_reason::DELETION_HELD)
+            && says(condition, "message", |message| message.starts_with(HOW))
+    })
 }
 
 /// Whether a user asked for what a plan deletes: by deleting the parent, by changing its spec, or by allowing this very

@@ -81,6 +81,10 @@ fn an_answer_that_wants_what_is_not_its_to_want_is_refused_whole() {
             "child \"a\" is of kind Pod.v2, which this plugin was not granted",
         ),
         (
+            with(|pod| pod["apiVersion"] = json!("/v1")),
+            "child 1 is no Kubernetes object: apiVersion \"/v1\" has no group before its slash",
+        ),
+        (
             metadata("namespace", json!("kube-system")),
             "Pod a: namespace kube-system is not its parent's, which is default",
         ),

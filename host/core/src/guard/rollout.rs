@@ -21,6 +21,8 @@ pub struct Rollout {
     guard: DeletionGuard,
     logic: Digest,
     owned: usize,
+    /// Whether deletions of this plugin were held already: then whatever still waits is.
+    was_held: bool,
     /// Parents that are not through, and those whose wishes count. Who wants no deletions is in here no longer.
     parents: HashMap<ObjectKey, Parent>,
     /// Parents that were not evaluated yet.
@@ -53,7 +55,7 @@ enum Decision {
 /// What happens to the prunes of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
-    /// They may go, as far as [`DeletionGuard::hold`] lets them.
+    /// They may go, as far as [`super::HeldParents::hold`] lets them.
     Delete,
     /// Not before all parents were evaluated. The parent is queued again then.
     PutOff,
@@ -64,15 +66,18 @@ pub enum Word {
 impl Rollout {
     /// New logic is live: the digest and config that `logic` names, over these parents, which own so many children in
     /// all (not retained ones).
+    ///
+    /// `was_held` is whether the Plugin's status says that deletions are held: since then children were created, so that
+    /// the same deletions are a smaller part of them.
     pub fn begin(
         guard: DeletionGuard,
         logic: Digest,
         parents: impl IntoIterator<Item = ObjectKey>,
         owned: usize,
-        allowed: Option<&str>,
+        was_held: bool,
     ) -> Self {
         // What cannot be held need not wait.
-        let can_be_held = guard.is_too_many(owned, owned);
+        let can_be_held = was_held || guard.is_too_many(owned, owned);
         let parents: HashMap<_, _> =
             parents.into_iter().filter(|_| can_be_held).map(|parent| (parent, Parent::Untried)).collect();
         let untried = parents.len();
@@ -80,12 +85,13 @@ impl Rollout {
             guard,
             logic,
             owned,
+            was_held,
             parents,
             untried,
             unanswered: 0,
             released: 0,
             waiting: 0,
-            allowed: allowed.map(Into::into),
+            allowed: None,
             decision: None,
             to_queue: Vec::new(),
         };
@@ -183,7 +189,8 @@ impl Rollout {
         if self.untried > 0 {
             return;
         }
-        if self.waiting == 0 || !self.guard.is_too_many(self.released + self.waiting, self.owned) {
+        let is_too_many = self.was_held || self.guard.is_too_many(self.released + self.waiting, self.owned);
+        if self.waiting == 0 || !is_too_many {
             return self.release();
         }
         match &mut self.decision {

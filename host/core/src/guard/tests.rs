@@ -28,8 +28,13 @@ fn wanted(pods: &[usize]) -> Desired {
 fn held(pods: usize, keep: usize) -> (Option<Held>, usize) {
     let snapshot = snapshot(pods, &json!({"observedGeneration": 3}), "");
     let mut plan = plan(&snapshot, &wanted(&(0..keep).collect::<Vec<_>>()));
-    assert!(!is_asked(&snapshot, Phase::Sync, SHAPE, &plan) || pods == keep);
-    (DeletionGuard::default().hold(&snapshot, &mut plan), plan.prunes.len())
+    (hold(&snapshot, &mut plan), plan.prunes.len())
+}
+
+/// As a reconcile does it for a parent of which nothing was held so far.
+fn hold(snapshot: &Snapshot, plan: &mut Plan) -> Option<Held> {
+    let is_asked = is_asked(snapshot, Phase::Sync, SHAPE, plan);
+    HeldParents::default().hold(DeletionGuard::default(), snapshot, is_asked, plan)
 }
 
 #[test]
@@ -38,8 +43,36 @@ fn r09_more_than_the_allowed_part_of_the_children_is_held() {
     assert_eq!((none, prunes), (None, 5), "a half is not more than 50 %");
     let (some, prunes) = held(10, 4);
     assert_eq!(prunes, 0);
-    expect_test::expect!["6 of 10 children would be deleted, and nobody asked for it: Pod default/p9, Pod default/p8, Pod default/p7, Pod default/p6, Pod default/p5 and 1 more. To let that happen, annotate this object with windlass.dev/allow-deletion=c27db0e670d5"]
+    expect_test::expect!["To go on, annotate this object with windlass.dev/allow-deletion=c27db0e670d5: 6 of 10 children would be deleted, and nobody asked for it: Pod default/p9, Pod default/p8, Pod default/p7, Pod default/p6, Pod default/p5 and 1 more"]
     .assert_eq(&some.expect("held").to_string());
+}
+
+#[test]
+fn r09_what_is_held_stays_held_when_the_answers_creates_made_it_a_smaller_part() {
+    let guard = DeletionGuard::default();
+    let mut parents = HeldParents::default();
+    let check = |parents: &mut HeldParents, pods: usize, status: &Json| {
+        let snapshot = snapshot(pods, status, "");
+        let mut plan = plan(&snapshot, &wanted(&[4, 5, 6, 7, 8, 9, 10, 11]));
+        let asked = is_asked(&snapshot, Phase::Sync, SHAPE, &plan);
+        parents.hold(guard, &snapshot, asked, &mut plan)
+    };
+    let unmoved = json!({"observedGeneration": 3});
+    let first = check(&mut parents, 4, &unmoved).expect("4 of 4");
+    assert_eq!(check(&mut HeldParents::default(), 12, &unmoved), None, "4 of 12 are few");
+    assert_eq!(check(&mut parents, 12, &unmoved).expect("held").hash, first.hash);
+    // Another process reads it in the status.
+    let mut said = unmoved.clone();
+    said["conditions"] = json!([{"type": "Ready", "reason": "DeletionHeld", "message": first.to_string()}]);
+    assert!(check(&mut HeldParents::default(), 12, &said).is_some());
+    said["conditions"][0]["message"] = json!("Held at the Plugin");
+    assert_eq!(check(&mut HeldParents::default(), 12, &said), None);
+    // It ends when a user asks, or the parent goes.
+    assert_eq!(check(&mut parents, 12, &json!({"observedGeneration": 2})), None);
+    assert_eq!(check(&mut parents, 12, &unmoved), None);
+    check(&mut parents, 4, &unmoved);
+    parents.forget(&parent_ref().uid);
+    assert_eq!(check(&mut parents, 12, &unmoved), None);
 }
 
 #[test]
@@ -55,19 +88,19 @@ fn r09_children_that_are_on_their_way_or_retained_are_not_counted() {
     leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     snapshot.children[0] = object(&leaving);
     let mut first = plan(&snapshot, &Desired::default());
-    assert_eq!((first.prunes.len(), DeletionGuard::default().hold(&snapshot, &mut first)), (3, None));
+    assert_eq!((first.prunes.len(), hold(&snapshot, &mut first)), (3, None));
     let mut kept = pod("kept");
     kept["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"});
     snapshot.children.push(object(&created(&validate(&[kept]).expect("valid").children[0])));
     let mut second = plan(&snapshot, &Desired::default());
-    assert_eq!((second.prunes.len(), DeletionGuard::default().hold(&snapshot, &mut second)), (3, None));
+    assert_eq!((second.prunes.len(), hold(&snapshot, &mut second)), (3, None));
 }
 
 #[test]
 fn r09_what_is_held_leaves_creates_and_updates_in_the_plan() {
     let snapshot = snapshot(4, &json!({"observedGeneration": 3}), "");
     let mut plan = plan(&snapshot, &wanted(&[7, 8]));
-    let held = DeletionGuard::default().hold(&snapshot, &mut plan).expect("held");
+    let held = hold(&snapshot, &mut plan).expect("held");
     assert_eq!((held.prunes, plan.counts()), (4, (2, 0, 0)));
 }
 
@@ -144,7 +177,7 @@ fn rollout(parents: &[&str]) -> Rollout {
         Digest::of(b"logic"),
         parents.iter().map(|name| key(name)),
         3 * parents.len(),
-        None,
+        false,
     )
 }
 
@@ -264,9 +297,19 @@ fn r09_the_name_of_what_is_held_stays_while_parents_go() {
 
 #[test]
 fn r09_a_plugin_with_few_children_in_all_waits_for_nobody() {
-    let few = Rollout::begin(DeletionGuard::default(), Digest::of(b""), [key("a")], 3, None);
+    let few = Rollout::begin(DeletionGuard::default(), Digest::of(b""), [key("a")], 3, false);
     assert!(few.is_complete());
     assert!(rollout(&[]).is_complete());
+}
+
+#[test]
+fn r09_deletions_that_were_held_before_a_restart_are_held_after_it() {
+    let mut again = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), ["a", "b"].map(key), 100, true);
+    assert_eq!(evaluated(&mut again, "a", 1), Word::PutOff);
+    assert_eq!(evaluated(&mut again, "b", 0), Word::Delete);
+    assert_eq!(again.held().map(|held| (held.prunes, held.owned)), Some((1, 100)));
+    assert_eq!(evaluated(&mut again, "a", 0), Word::Delete);
+    assert!(again.is_complete(), "it wants that no longer");
 }
 
 #[derive(Debug, Clone, Copy)]

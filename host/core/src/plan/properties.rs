@@ -6,9 +6,12 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::contract::{Limits, Response};
-use crate::desired::validate as validate_answer;
-use crate::fixtures::{created, grants_with, parent_ref, snapshot, validate};
+use crate::contract::Phase;
+use crate::fixtures::{created, object, parent_ref, parent_with, snapshot, validate, validate_with};
+use crate::guard::{DeletionGuard, HeldParents, is_asked};
+use crate::status::StatusShape;
+
+mod strange;
 
 /// A wish for a child: which of a few names, and which of a few contents.
 fn wishes() -> impl Strategy<Value = BTreeMap<(bool, u8), u8>> {
@@ -51,6 +54,19 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
     proptest::collection::vec(prop_oneof![Just(Fate::LeftAlone), Just(Fate::Edited), Just(Fate::BeingDeleted)], 8)
 }
 
+/// What exists after these wishes came to be, and what happened since; nothing to what has no fate.
+fn live_of(wishes: &BTreeMap<(bool, u8), u8>, fates: &[Fate]) -> Vec<Json> {
+    let fates = fates.iter().copied().chain(std::iter::repeat(Fate::LeftAlone));
+    desired(wishes).children.iter().zip(fates).map(|(child, fate)| befall(created(child), fate)).collect()
+}
+
+fn names_of(desired: &Desired) -> Vec<String> {
+    let mut names: Vec<_> =
+        desired.children.iter().map(|child| crate::desired::describe(&child.kind, &child.key)).collect();
+    names.sort();
+    names
+}
+
 fn name_of(live: &Json) -> String {
     format!("{} {}/{}", live["kind"], live["metadata"]["namespace"], live["metadata"]["name"]).replace('"', "")
 }
@@ -82,64 +98,165 @@ proptest! {
     fn carrying_out_plans_leads_to_what_is_desired_and_then_to_an_empty_plan(
         before in wishes(), after in wishes(), fates in fates()
     ) {
-        let live: Vec<Json> = desired(&before)
-            .children
-            .iter()
-            .zip(&fates)
-            .map(|(child, fate)| befall(created(child), *fate))
-            .collect();
+        let live = live_of(&before, &fates);
         let desired = desired(&after);
         let mut cluster = carry_out(&live, &plan(&snapshot(&live), &desired));
         // Children that were still being deleted come back in a second round, as their deletion's event brings it.
         cluster = carry_out(&cluster, &plan(&snapshot(&cluster), &desired));
         prop_assert!(plan(&snapshot(&cluster), &desired).is_empty());
-        let mut wanted: Vec<_> =
-            desired.children.iter().map(|child| crate::desired::describe(&child.kind, &child.key)).collect();
-        wanted.sort();
-        prop_assert_eq!(cluster.iter().map(name_of).collect::<Vec<_>>(), wanted);
+        prop_assert_eq!(cluster.iter().map(name_of).collect::<Vec<_>>(), names_of(&desired));
     }
 
     #[test]
-    fn the_order_of_children_never_matters_to_what_is_written(wishes in wishes(), seed in any::<u64>()) {
-        let mut shuffled = children(&wishes);
-        let length = shuffled.len().max(1);
-        for at in 0..shuffled.len() {
-            let other = usize::try_from(seed.rotate_left(u32::try_from(at).unwrap_or(0)) % length as u64).unwrap_or(0);
-            shuffled.swap(at, other);
-        }
-        let names = |desired: &Desired| {
-            let mut all: Vec<_> = desired.children.iter().map(|child| (child.key.clone(), child.applied.clone())).collect();
-            all.sort();
-            all
-        };
-        prop_assert_eq!(names(&desired(&wishes)), names(&validate(&shuffled).expect("valid")));
-    }
-
-    #[test]
-    fn no_answer_leads_to_a_write_outside_the_grants_and_the_parents_namespace(
-        kind in prop_oneof![Just("Pod"), Just("Secret"), Just("PersistentVolume"), Just("Node")],
-        namespace in proptest::option::of(prop_oneof![Just("default"), Just("kube-system"), Just("")]),
-        metadata in proptest::collection::btree_map("[a-zA-Z.]{1,12}", any::<bool>(), 0..3),
-        name in "[a-z./%-]{0,6}",
-        noise in proptest::collection::vec(any::<u8>(), 0..40),
+    fn the_order_of_children_keys_and_objects_never_matters_to_what_is_written(
+        before in wishes(), after in wishes(), fates in fates(), recreates in any::<bool>(), seed in any::<u64>()
     ) {
-        let mut child = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
-        for (key, value) in metadata {
-            child["metadata"][key] = json!(value);
+        let update = if recreates { UpdateStrategy::Recreate } else { UpdateStrategy::Apply };
+        let live = live_of(&before, &fates);
+        let ordered = plan(&snapshot(&live), &validate_with(&children(&after), &update).expect("valid"));
+        let mut turns = Turns(seed);
+        let spelled = turns.shuffled(&children(&after)).iter().map(|child| turns.spell(child).into_bytes()).collect();
+        let response = crate::contract::Response { children: spelled, ..Default::default() };
+        let grants = crate::fixtures::grants_with(&update);
+        let desired = crate::desired::validate(&response, &parent_ref(), &grants, &Default::default()).expect("valid");
+        let shuffled = plan(&snapshot(&turns.shuffled(&live)), &desired);
+        prop_assert_eq!(sorted(&shuffled.writes), sorted(&ordered.writes));
+        prop_assert_eq!(sorted(&shuffled.terminating), sorted(&ordered.terminating));
+        prop_assert_eq!(shuffled.prunes, ordered.prunes);
+    }
+
+    #[test]
+    fn r11_rolling_updates_come_to_their_end_one_child_at_a_time(
+        before in wishes(), after in wishes(), fates in fates(), ready in any::<u64>(), recreate in any::<bool>()
+    ) {
+        let update = UpdateStrategy::Rolling { recreate, conditions: vec!["Ready".to_owned()] };
+        let desired = validate_with(&children(&after), &update).expect("valid");
+        let mut turns = Turns(ready);
+        let mut live = live_of(&before, &fates);
+        for _ in 0..60 {
+            // Some become ready, some fall over; none for ever.
+            live.iter_mut().for_each(|live| befall_readiness(live, turns.next(4) > 0));
+            let mut planned = plan(&snapshot(&live), &desired);
+            one_at_a_time(&live, &planned, &desired)?;
+            planned.prunes = planned.take_due_prunes().concat();
+            live = carry_out(&live, &planned);
         }
-        if let Some(namespace) = namespace {
-            child["metadata"]["namespace"] = json!(namespace);
-        }
-        for bytes in [child.to_string().into_bytes(), noise] {
-            let response = Response { children: vec![bytes], ..Response::default() };
-            let grants = grants_with(&UpdateStrategy::Apply);
-            let Ok(desired) = validate_answer(&response, &parent_ref(), &grants, &Limits::default()) else { continue };
-            for child in &desired.children {
-                prop_assert!(matches!(&*child.kind.kind, "Pod" | "ConfigMap" | "Service"));
-                prop_assert_eq!(child.key.namespace.as_deref(), Some("default"));
-                let meta = child.body.get("metadata").and_then(Value::as_object).expect("metadata");
-                prop_assert!(meta.get("ownerReferences").is_some());
+        live.iter_mut().for_each(|live| befall_readiness(live, true));
+        let last = plan(&snapshot(&live), &desired);
+        prop_assert_eq!(last, Plan::default());
+        prop_assert_eq!(live.iter().map(name_of).collect::<Vec<_>>(), names_of(&desired));
+    }
+
+    #[test]
+    fn r09_what_is_held_stays_until_it_is_allowed_and_everything_else_comes_to_be(
+        before in wishes(), after in wishes(), rolls in any::<bool>(), is_allowed in any::<bool>()
+    ) {
+        let rolling = UpdateStrategy::Rolling { recreate: true, conditions: Vec::new() };
+        let update = if rolls { rolling } else { UpdateStrategy::Apply };
+        let desired = validate_with(&children(&after), &update).expect("valid");
+        let mut live = live_of(&before, &[]);
+        let mut annotation = String::new();
+        let (mut parents, mut was_held) = (HeldParents::default(), false);
+        for _ in 0..60 {
+            let snapshot = unmoved(&live, &annotation);
+            let mut planned = plan(&snapshot, &desired);
+            let is_asked = is_asked(&snapshot, Phase::Sync, SHAPE, &planned);
+            if let Some(held) = parents.hold(DeletionGuard::default(), &snapshot, is_asked, &mut planned) {
+                prop_assert!((was_held || held.prunes * 2 > held.owned) && planned.prunes.is_empty());
+                was_held = true;
+                if is_allowed {
+                    annotation = held.hash;
+                }
             }
+            planned.prunes = planned.take_due_prunes().concat();
+            live = carry_out(&live, &planned);
         }
+        let mut expected = names_of(&desired);
+        let is_held = was_held && !is_allowed;
+        if is_held {
+            expected.extend(names_of(&self::desired(&before)));
+            expected.sort();
+            expected.dedup();
+        }
+        prop_assert_eq!(live.iter().map(name_of).collect::<Vec<_>>(), expected);
+    }
+}
+
+const SHAPE: StatusShape = StatusShape { subresource: true, observed_generation: true, conditions: true };
+
+/// A parent whose spec did not change, with what its annotation allows.
+fn unmoved(live: &[Json], annotation: &str) -> Snapshot {
+    let mut parent: Json = serde_json::from_slice(&parent_with(&json!({"observedGeneration": 3})).json).expect("JSON");
+    parent["metadata"]["annotations"] = json!({"windlass.dev/allow-deletion": annotation});
+    Snapshot::new(parent_ref(), object(&parent), live.iter().map(object), None)
+}
+
+fn befall_readiness(live: &mut Json, is_ready: bool) {
+    live["status"] = json!({"conditions": [{"type": "Ready", "status": if is_ready { "True" } else { "False" }}]});
+}
+
+/// Of each kind at most one child changes, and only while every other one that is wanted is there, and ready if it is as
+/// wanted already.
+fn one_at_a_time(live: &[Json], plan: &Plan, desired: &Desired) -> Result<(), TestCaseError> {
+    let applied = |live: &Json| live["metadata"]["annotations"]["windlass.dev/applied"].as_str().map(str::to_owned);
+    let find = |name: &str| live.iter().find(|live| name_of(live) == name);
+    let is_changed = |child: &&Arc<DesiredChild>| {
+        plan.writes.iter().any(|write| write.child() == ChildId { kind: child.kind.clone(), key: child.key.clone() })
+            && find(&crate::desired::describe(&child.kind, &child.key))
+                .is_some_and(|live| applied(live).as_deref() != Some(&child.applied))
+    };
+    for changed in desired.children.iter().filter(is_changed) {
+        let others = desired.children.iter().filter(|other| other.kind == changed.kind && other.key != changed.key);
+        for other in others {
+            prop_assert!(!is_changed(&other));
+            let live = find(&crate::desired::describe(&other.kind, &other.key));
+            let is_there = live.is_some_and(|live| {
+                live["metadata"]["deletionTimestamp"].is_null()
+                    && (applied(live).as_deref() != Some(&other.applied)
+                        || live["status"]["conditions"][0]["status"] == "True")
+            });
+            prop_assert!(is_there, "{} changes beside {}", changed.key, other.key);
+        }
+    }
+    Ok(())
+}
+
+fn sorted(items: &[impl std::fmt::Debug]) -> Vec<String> {
+    let mut texts: Vec<_> = items.iter().map(|item| format!("{item:?}")).collect();
+    texts.sort();
+    texts
+}
+
+/// A few turns of chance from one number (xorshift).
+struct Turns(u64);
+
+impl Turns {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 |= 1;
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 33).expect("31 bits") % below.max(1)
+    }
+
+    fn shuffled<T: Clone>(&mut self, items: &[T]) -> Vec<T> {
+        let mut left = items.to_vec();
+        let mut shuffled = Vec::new();
+        while !left.is_empty() {
+            shuffled.push(left.swap_remove(self.next(left.len())));
+        }
+        shuffled
+    }
+
+    /// A JSON text of the value with its keys in any order.
+    fn spell(&mut self, value: &Json) -> String {
+        let Json::Object(map) = value else { return value.to_string() };
+        let entries: Vec<_> = map.iter().collect();
+        let entries: Vec<_> = self
+            .shuffled(&entries)
+            .into_iter()
+            .map(|(key, value)| format!("{} : {}", json!(key), self.spell(value)))
+            .collect();
+        format!("{{{}}}", entries.join(", "))
     }
 }

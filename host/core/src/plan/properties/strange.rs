@@ -1,0 +1,283 @@
+//! Strange answers, 100 000 of them: whatever a plugin says, what is written stays inside its grants.
+
+use std::cell::Cell;
+use std::sync::LazyLock;
+
+use proptest::test_runner::{Config, TestRunner};
+
+use super::*;
+use crate::contract::{Limits, Response};
+use crate::desired::{Grants, validate as validate_answer};
+use crate::fixtures::grants_with;
+use crate::parent::ParentRef;
+
+/// What a change may hit: JSON pointers into a child.
+const PLACES: [&str; 22] = [
+    "/apiVersion",
+    "/kind",
+    "/metadata",
+    "/metadata/name",
+    "/metadata/namespace",
+    "/metadata/generateName",
+    "/metadata/uid",
+    "/metadata/resourceVersion",
+    "/metadata/ownerReferences",
+    "/metadata/finalizers",
+    "/metadata/managedFields",
+    "/metadata/deletionTimestamp",
+    "/metadata/labels",
+    "/metadata/labels/windlass.dev~1plugin",
+    "/metadata/labels/windlass.dev~1parent-uid",
+    "/metadata/annotations",
+    "/metadata/annotations/windlass.dev~1applied",
+    "/metadata/annotations/windlass.dev~1retain",
+    "/metadata/annotations/windlass.dev~1retained-for",
+    "/metadata/annotations/windlass.dev~1take-over",
+    "/spec",
+    "/status",
+];
+
+/// What it may put there.
+static VALUES: LazyLock<Vec<Json>> = LazyLock::new(|| {
+    let texts = [
+        "",
+        "default",
+        "kube-system",
+        "DEFAULT",
+        "v1",
+        "v2",
+        "apps/v1",
+        "/v1",
+        "v1/",
+        "Pod",
+        "Pods",
+        "pod",
+        "Secret",
+        "ConfigMap",
+        "Service",
+        "Namespace",
+        "PersistentVolume",
+        "ClusterRole",
+        "Plugin",
+        "owned",
+        "kept",
+        "new",
+        "true",
+        "false",
+        "../x",
+        "a/b",
+        "a%2fb",
+        "a.b",
+        "é",
+        "\u{0}",
+        "echo",
+        "uid-of-parent",
+        "uid-of-owned",
+        "Po\u{200b}d",
+        "default\u{0}",
+        " default",
+    ];
+    let mut values: Vec<Json> = texts.iter().map(|text| json!(text)).collect();
+    let deep = (0..200).fold(json!(1), |below, _| json!([below]));
+    values.extend([
+        json!(null),
+        json!(true),
+        json!(1),
+        json!(-1.5e300),
+        json!([]),
+        json!({}),
+        json!([null]),
+        json!({"": ""}),
+        deep,
+        json!("a".repeat(300)),
+        json!(["windlass.dev/echo"]),
+        json!({"a": null}),
+        json!({"name": "new"}),
+        json!({"name": "new", "namespace": "kube-system"}),
+        json!({"name": "owned", "labels": {"a": "b"}}),
+        json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u", "controller": true}]),
+        json!({"windlass.dev/plugin": "other"}),
+        json!({"windlass.dev/retain": "true", "b": "c"}),
+        json!({"finalizers": ["x/y"]}),
+        json!(["default"]),
+        json!({"kind": "Pod"}),
+    ]);
+    values
+});
+
+/// What is done to the text of a child.
+#[derive(Debug, Clone, Copy)]
+enum Damage {
+    Byte(u16, u8),
+    Cut(u16),
+    Twice(u8),
+    Inserted(u16, u8),
+}
+
+type Strange = (u8, Vec<(usize, usize)>, Option<Damage>);
+
+fn strange() -> impl Strategy<Value = Vec<Strange>> {
+    let changes = proptest::collection::vec((0..PLACES.len(), 0..VALUES.len()), 0..3);
+    let damage = prop_oneof![
+        (any::<u16>(), any::<u8>()).prop_map(|(at, byte)| Damage::Byte(at, byte)),
+        any::<u16>().prop_map(Damage::Cut),
+        (0_u8..4).prop_map(Damage::Twice),
+        (any::<u16>(), any::<u8>()).prop_map(|(at, byte)| Damage::Inserted(at, byte)),
+    ];
+    let child = (0_u8..4, changes, proptest::option::weighted(0.15, damage));
+    proptest::collection::vec(child, 1..3)
+}
+
+fn child((template, changes, damage): &Strange) -> Vec<u8> {
+    let mut child = match template {
+        0 => json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}}),
+        1 => json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned", "namespace": "default"}}),
+        2 => json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "owned", "labels": {"a": "b"}}}),
+        _ => json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "kept", "annotations": {"a": "b"}}}),
+    };
+    for (place, value) in changes {
+        put(&mut child, PLACES[*place], VALUES[*value].clone());
+    }
+    let mut text = child.to_string().into_bytes();
+    let length = text.len();
+    match *damage {
+        None => {}
+        Some(Damage::Byte(at, byte)) => text[usize::from(at) % length] = byte,
+        Some(Damage::Inserted(at, byte)) => text.insert(usize::from(at) % length, byte),
+        Some(Damage::Cut(at)) => text.truncate(usize::from(at) % length),
+        Some(Damage::Twice(which)) => {
+            let again = [
+                r#"{"kind":"Secret","#,
+                r#"{"metadata":{"name":"x","namespace":"kube-system"},"#,
+                r#"{"\u006bind":"Secret","#,
+                r#"{"apiVersion":"v1","#,
+            ];
+            text.splice(..1, again[usize::from(which)].bytes());
+        }
+    }
+    text
+}
+
+/// Sets the value at a JSON pointer, where there is room for one.
+fn put(child: &mut Json, place: &str, value: Json) {
+    let (above, field) = place.rsplit_once('/').expect("a pointer");
+    if above.len() > 1 && child.pointer(above).is_none() {
+        put(child, above, json!({}));
+    }
+    if let Some(Json::Object(map)) = child.pointer_mut(above) {
+        map.insert(field.replace("~1", "/"), value);
+    }
+}
+
+/// What all answers meet: children that are owned, retained, and only look like it.
+struct World {
+    snapshot: Snapshot,
+    parent: ParentRef,
+    grants: Vec<Grants>,
+    limits: Limits,
+}
+
+static WORLD: LazyLock<World> = LazyLock::new(|| {
+    let pod = |name: &str| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}});
+    let mut config = pod("owned");
+    config["kind"] = json!("ConfigMap");
+    let mut kept = pod("kept");
+    kept["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"});
+    let wanted =
+        validate(&[pod("owned"), pod("also-owned"), config, kept, pod("copied"), pod("leaving")]).expect("valid");
+    let mut live: Vec<Json> = wanted.children.iter().map(|child| created(child)).collect();
+    let mut elsewhere = live[0].clone();
+    elsewhere["metadata"]["namespace"] = json!("kube-system");
+    for live in &mut live {
+        live["metadata"]["uid"] = json!(format!("uid-of-{}-{}", live["kind"], live["metadata"]["name"]));
+        match live["metadata"]["name"].as_str() {
+            Some("copied") => drop(live["metadata"].as_object_mut().expect("metadata").remove("ownerReferences")),
+            Some("leaving") => live["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"),
+            _ => {}
+        }
+    }
+    live.push(elsewhere);
+    let rolling = |recreate| UpdateStrategy::Rolling { recreate, conditions: Vec::new() };
+    let updates = [UpdateStrategy::Apply, UpdateStrategy::Recreate, rolling(false), rolling(true)];
+    World {
+        snapshot: snapshot(&live),
+        parent: parent_ref(),
+        grants: updates.iter().map(grants_with).collect(),
+        limits: Limits::default(),
+    }
+});
+
+/// Everything that must hold of something that will be sent.
+fn is_ours(child: &DesiredChild, parent: &ParentRef) {
+    let meta = child.body.get("metadata").and_then(Value::as_object).expect("metadata");
+    let text = |map: &Map, field: &str, expected: &str| {
+        assert_eq!(map.get(field).and_then(Value::as_str), Some(expected), "{field}");
+    };
+    assert!(*child.kind.group == *"" && *child.kind.version == *"v1");
+    assert!(matches!(&*child.kind.kind, "Pod" | "ConfigMap" | "Service"), "{}", child.kind);
+    assert_eq!(child.key.namespace, parent.key.namespace);
+    text(&child.body, "apiVersion", "v1");
+    text(&child.body, "kind", &child.kind.kind);
+    text(meta, "namespace", "default");
+    text(meta, "name", &child.key.name);
+    assert!(child.body.get("status").is_none());
+    for (key, _) in meta.iter() {
+        assert!(matches!(key, "annotations" | "labels" | "name" | "namespace" | "ownerReferences"), "{key}");
+    }
+    let marks = |field: &str| {
+        let map = meta.get(field).and_then(Value::as_object).cloned().unwrap_or_default();
+        let ours = map.iter().filter(|(key, _)| key.starts_with("windlass.dev/"));
+        ours.map(|(key, value)| (key.to_owned(), value.as_str().expect("text").to_owned())).collect::<Vec<_>>()
+    };
+    let entry = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    assert_eq!(
+        marks("labels"),
+        [entry("windlass.dev/parent-uid", "uid-of-parent"), entry("windlass.dev/plugin", "echo")]
+    );
+    let applied = entry("windlass.dev/applied", &child.applied);
+    if child.owner.is_some() {
+        assert_eq!(meta.get("ownerReferences"), Some(&Value::Array(vec![Value::Object(parent.owner_reference())])));
+        assert_eq!(marks("annotations"), [applied]);
+    } else {
+        assert_eq!(meta.get("ownerReferences"), None);
+        let kept = entry("windlass.dev/retained-for", "echo/Echo.my-operator.dev/default/hello");
+        assert_eq!(marks("annotations"), [applied, kept]);
+    }
+}
+
+/// A delete is of a child that this parent owns, and of no other life of it.
+fn is_owned(delete: &Delete, snapshot: &Snapshot) {
+    let found = snapshot.children.iter().find(|live| live.uid == delete.uid && live.key == delete.child.key);
+    let live = found.expect("a child");
+    assert!(live.kind == delete.child.kind && live.is_owned_by(&snapshot.parent.uid) && !live.deleting);
+    assert_eq!(delete.child.key.namespace, snapshot.parent.key.namespace);
+}
+
+#[test]
+fn no_answer_leads_to_a_write_outside_the_grants_and_the_parents_namespace() {
+    let World { snapshot, parent, grants, limits } = &*WORLD;
+    let (taken, written) = (Cell::new(0_u32), Cell::new(0_usize));
+    let mut runner = TestRunner::new(Config { cases: 100_000, ..Config::with_source_file(file!()) });
+    let outcome = runner.run(&(strange(), 0..grants.len()), |(answer, update)| {
+        let response = Response { children: answer.iter().map(child).collect(), ..Response::default() };
+        let Ok(desired) = validate_answer(&response, parent, &grants[update], limits) else { return Ok(()) };
+        taken.set(taken.get() + 1);
+        let plan = plan(snapshot, &desired);
+        for write in &plan.writes {
+            match write {
+                Write::Create(child) => is_ours(child, parent),
+                Write::Apply { child, uid, .. } => {
+                    is_ours(child, parent);
+                    let live = snapshot.children.iter().find(|live| live.uid == *uid).expect("a child");
+                    assert_eq!((&live.kind, &live.key), (&child.kind, &child.key));
+                }
+                Write::Replace(delete) => is_owned(delete, snapshot),
+            }
+        }
+        plan.prunes.iter().for_each(|delete| is_owned(delete, snapshot));
+        written.set(written.get() + plan.writes.len());
+        Ok(())
+    });
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(taken.get() > 10_000 && written.get() > 10_000, "{} taken, {} writes", taken.get(), written.get());
+}
