@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::contract::Phase;
+use crate::contract::{Limits, Phase, Response};
 use crate::fixtures::{created, object, parent_ref, parent_with, snapshot, validate, validate_with};
 use crate::guard::{DeletionGuard, HeldParents, is_asked};
 use crate::status::StatusShape;
@@ -116,9 +116,9 @@ proptest! {
         let ordered = plan(&snapshot(&live), &validate_with(&children(&after), &update).expect("valid"));
         let mut turns = Turns(seed);
         let spelled = turns.shuffled(&children(&after)).iter().map(|child| turns.spell(child).into_bytes()).collect();
-        let response = crate::contract::Response { children: spelled, ..Default::default() };
+        let response = Response { children: spelled, ..Response::default() };
         let grants = crate::fixtures::grants_with(&update);
-        let desired = crate::desired::validate(&response, &parent_ref(), &grants, &Default::default()).expect("valid");
+        let desired = crate::desired::validate(&response, &parent_ref(), &grants, &Limits::default()).expect("valid");
         let shuffled = plan(&snapshot(&turns.shuffled(&live)), &desired);
         prop_assert_eq!(sorted(&shuffled.writes), sorted(&ordered.writes));
         prop_assert_eq!(sorted(&shuffled.terminating), sorted(&ordered.terminating));
@@ -135,13 +135,17 @@ proptest! {
         let mut live = live_of(&before, &fates);
         for _ in 0..60 {
             // Some become ready, some fall over; none for ever.
-            live.iter_mut().for_each(|live| befall_readiness(live, turns.next(4) > 0));
+            for live in &mut live {
+                befall_readiness(live, turns.next(4) > 0);
+            }
             let mut planned = plan(&snapshot(&live), &desired);
             one_at_a_time(&live, &planned, &desired)?;
             planned.prunes = planned.take_due_prunes().concat();
             live = carry_out(&live, &planned);
         }
-        live.iter_mut().for_each(|live| befall_readiness(live, true));
+        for live in &mut live {
+            befall_readiness(live, true);
+        }
         let last = plan(&snapshot(&live), &desired);
         prop_assert_eq!(last, Plan::default());
         prop_assert_eq!(live.iter().map(name_of).collect::<Vec<_>>(), names_of(&desired));
