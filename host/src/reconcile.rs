@@ -218,6 +218,9 @@ impl Reconciler {
         hash: &Digest,
     ) -> Result<(Desired, bool), Problem> {
         let answered = self.caller.call(live, snapshot, phase, hash).await?;
+        if !answered.response.requirements.is_empty() {
+            return Err(Problem::Refused(desired::Refusal::Unsupported { what: "related objects" }));
+        }
         let desired = desired::validate(&answered.response, &snapshot.parent_ref, &live.grants, &live.limits);
         Ok((desired.map_err(Problem::Refused)?, answered.pure))
     }

@@ -164,16 +164,13 @@ impl Refusal {
     }
 }
 
-/// Checks an answer and completes its children.
+/// Checks a final answer and completes its children. What it requires is the business of [`crate::related`].
 ///
 /// # Errors
 /// The first thing in the answer that a plugin may not say; then none of it counts.
 pub fn validate(response: &Response, parent: &ParentRef, grants: &Grants, limits: &Limits) -> Result<Desired, Refusal> {
     too_many("children", response.children.len(), limits.children)?;
     too_many("events", response.events.len(), limits.events)?;
-    if !response.requirements.is_empty() {
-        return Err(Refusal::Unsupported { what: "related objects" });
-    }
     let mut seen = HashSet::new();
     let mut children = Vec::with_capacity(response.children.len());
     for (index, bytes) in response.children.iter().enumerate() {

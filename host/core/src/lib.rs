@@ -21,6 +21,8 @@ pub mod outcome;
 pub mod parent;
 pub mod plan;
 pub mod quarantine;
+pub mod related;
+pub mod selector;
 pub mod snapshot;
 pub mod stance;
 pub mod status;

@@ -1,10 +1,10 @@
-//! What a plugin is shown: a parent and its children as the caches hold them, in canonical order.
+//! What a plugin is shown: a parent, its children and what it requires as the caches hold them, in canonical order.
 
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::contract::{Phase, Request};
+use crate::contract::{Phase, Related, Request};
 use crate::digest::Digest;
 use crate::ids::Gvk;
 use crate::object::Object;
@@ -19,12 +19,33 @@ pub struct Snapshot {
     pub parent: Arc<Object>,
     /// Its children: owned or retained, ordered bytewise by apiVersion, kind, namespace and name.
     pub children: Vec<Arc<Object>>,
+    /// What the last answer required, in the order of its requirements.
+    pub related: Vec<Served>,
     /// The Plugin's `spec.config`.
     pub config: Option<Arc<[u8]>>,
 }
 
+/// What was found for one requirement.
+#[derive(Debug, Clone)]
+pub struct Served {
+    id: Arc<str>,
+    objects: Vec<Arc<Object>>,
+}
+
+impl Served {
+    /// Objects of one kind, ordered here bytewise by namespace and name.
+    pub fn new(id: Arc<str>, mut objects: Vec<Arc<Object>>) -> Self {
+        objects.sort_by(|a, b| a.key.cmp(&b.key));
+        Self { id, objects }
+    }
+
+    fn related(&self) -> Related {
+        Related { id: self.id.to_string(), objects: self.objects.iter().map(|object| object.observed()).collect() }
+    }
+}
+
 impl Snapshot {
-    /// From what indexes found; objects that are not this parent's are left out.
+    /// From what indexes found; objects that are not this parent's are left out. Nothing is related yet.
     pub fn new(
         parent_ref: ParentRef,
         parent: Arc<Object>,
@@ -39,7 +60,7 @@ impl Snapshot {
             .filter(|child| child.is_owned_by(&parent.uid) || child.is_retained_for(&retained_for))
             .collect();
         children.sort_by(|a, b| canonical(a, b));
-        Self { parent_ref, parent, children, config }
+        Self { parent_ref, parent, children, related: Vec::new(), config }
     }
 
     /// What the plugin is asked.
@@ -48,7 +69,7 @@ impl Snapshot {
             phase,
             parent: self.parent.json.clone(),
             children: self.children.iter().map(|child| child.observed()).collect(),
-            related: Vec::new(),
+            related: self.related.iter().map(Served::related).collect(),
             config: self.config.clone(),
         }
     }
@@ -82,6 +103,15 @@ impl Snapshot {
         for child in &self.children {
             part(child.content.as_bytes());
         }
+        for served in &self.related {
+            // No digest has this length, so that nothing related can pass for a child, and the count ends each list.
+            part(b"related");
+            part(served.id.as_bytes());
+            part(&served.objects.len().to_le_bytes());
+            for object in &served.objects {
+                part(object.content.as_bytes());
+            }
+        }
         Digest::from_bytes(hash.finalize().into())
     }
 }
@@ -93,4 +123,68 @@ fn canonical(a: &Object, b: &Object) -> std::cmp::Ordering {
         a.kind.api_version().cmp(&b.kind.api_version()).then_with(|| a.kind.kind.cmp(&b.kind.kind))
     };
     by_kind.then_with(|| a.key.cmp(&b.key))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixtures::{object, snapshot};
+
+    fn secret(name: &str, value: &str) -> Arc<Object> {
+        object(&json!({"apiVersion": "v1", "kind": "Secret", "data": {"key": value}, "metadata": {
+            "name": name, "namespace": "default", "uid": name, "resourceVersion": "1"}}))
+    }
+
+    fn with(related: Vec<Served>) -> Snapshot {
+        Snapshot { related, ..snapshot(&[]) }
+    }
+
+    fn hash(related: Vec<Served>) -> Digest {
+        with(related).hash("0.1.0", &Digest::of(b"component"), Phase::Sync, std::iter::empty())
+    }
+
+    #[test]
+    fn related_objects_are_handed_over_in_the_order_of_requirements_and_of_their_names() {
+        let request = with(vec![
+            Served::new("z".into(), vec![secret("b", "1"), secret("a", "2")]),
+            Served::new("a".into(), Vec::new()),
+        ])
+        .request(Phase::Sync);
+        let shown: Vec<_> = request
+            .related
+            .iter()
+            .map(|related| {
+                (related.id.as_str(), related.objects.iter().map(|object| &*object.name).collect::<Vec<_>>())
+            })
+            .collect();
+        assert_eq!(shown, [("z", vec!["a", "b"]), ("a", vec![])]);
+    }
+
+    #[test]
+    fn related_objects_make_another_call_when_their_content_or_ids_differ() {
+        let [a, b] = ["a", "b"].map(|name| secret(name, "1"));
+        let served =
+            |id: &str, objects: &[&Arc<Object>]| Served::new(id.into(), objects.iter().map(|o| (*o).clone()).collect());
+        let hashes = [
+            hash(vec![]),
+            hash(vec![served("x", &[])]),
+            hash(vec![served("y", &[])]),
+            hash(vec![served("x", &[]), served("y", &[])]),
+            hash(vec![served("x", &[&a])]),
+            hash(vec![served("x", &[&a, &b])]),
+            hash(vec![served("x", &[&a]), served("y", &[&b])]),
+            hash(vec![served("x", &[]), served("y", &[&a, &b])]),
+            hash(vec![served("x", &[&secret("a", "2")])]),
+        ];
+        for (at, one) in hashes.iter().enumerate() {
+            assert!(hashes.iter().skip(at + 1).all(|other| other != one), "{at}");
+        }
+        assert_eq!(
+            hash(vec![served("x", &[&b, &a])]),
+            hash(vec![served("x", &[&a, &b])]),
+            "the caches' order says nothing"
+        );
+    }
 }

@@ -1,0 +1,247 @@
+use serde_json::json;
+
+use super::*;
+use crate::fixtures::object;
+
+fn kind(api_version: &str, kind: &str) -> Gvk {
+    Gvk::from_api_version(api_version, kind)
+}
+
+fn grant(api_version: &str, name: &str, namespaced: bool, beside: Option<&[&str]>) -> ReadGrant {
+    ReadGrant {
+        kind: Arc::new(kind(api_version, name)),
+        namespaced,
+        namespaces: beside.map(|names| names.iter().map(|name| Arc::from(*name)).collect()),
+    }
+}
+
+fn grants() -> ReadGrants {
+    ReadGrants::new([
+        grant("v1", "Secret", true, Some(&["shared"])),
+        grant("v1", "ConfigMap", true, None),
+        grant("v1", "Node", false, None),
+    ])
+}
+
+fn requirement(id: &str, name: &str, namespace: Option<&str>, select: Selection) -> Requirement {
+    Requirement { id: id.to_owned(), kind: kind("v1", name), namespace: namespace.map(str::to_owned), select }
+}
+
+fn named(name: &str) -> Selection {
+    Selection::Name(name.to_owned())
+}
+
+fn labelled(selector: &str) -> Selection {
+    Selection::Labels(selector.to_owned())
+}
+
+fn home() -> ObjectKey {
+    ObjectKey::new(Some("shop"), "web")
+}
+
+fn cluster() -> ObjectKey {
+    ObjectKey::new(None, "web")
+}
+
+fn resolve_for(parent: &ObjectKey, requirements: &[Requirement]) -> Result<Vec<Need>, Refusal> {
+    grants().resolve(requirements, parent, 64)
+}
+
+fn placed(parent: &ObjectKey, name: &str, namespace: Option<&str>) -> Result<Option<Arc<str>>, Refusal> {
+    resolve_for(parent, &[requirement("a", name, namespace, named("x"))]).map(|needs| needs[0].namespace.clone())
+}
+
+/// The reason that a parent's condition would give, and the message.
+#[track_caller]
+fn refused(requirements: &[Requirement]) -> (&'static str, String) {
+    let problem = ReadProblem::from(resolve_for(&home(), requirements).expect_err("refused"));
+    (problem.reason(), problem.to_string())
+}
+
+#[test]
+fn related_without_a_namespace_it_is_the_parents() {
+    assert_eq!(placed(&home(), "Secret", None), Ok(Some("shop".into())));
+    assert_eq!(placed(&home(), "Secret", Some("")), Ok(Some("shop".into())));
+    assert_eq!(placed(&home(), "Secret", Some("shop")), Ok(Some("shop".into())));
+    assert_eq!(placed(&home(), "Node", None), Ok(None));
+    assert_eq!(placed(&cluster(), "Node", None), Ok(None));
+}
+
+#[test]
+fn related_another_namespace_must_be_granted_for_the_kind() {
+    assert_eq!(placed(&home(), "Secret", Some("shared")), Ok(Some("shared".into())));
+    for (parent, name, namespace) in
+        [(home(), "Secret", "other"), (home(), "ConfigMap", "shared"), (cluster(), "Secret", "other")]
+    {
+        let refusal = placed(&parent, name, Some(namespace)).expect_err("refused");
+        assert!(matches!(&refusal, Refusal::NamespaceNotGranted { namespace: said, .. } if said == namespace));
+        assert_eq!(ReadProblem::from(refusal).reason(), "ReadForbidden");
+    }
+}
+
+#[test]
+fn related_a_cluster_scoped_parent_must_name_the_namespace() {
+    assert_eq!(placed(&cluster(), "Secret", Some("shared")), Ok(Some("shared".into())));
+    assert_eq!(placed(&cluster(), "ConfigMap", Some("any")), Ok(Some("any".into())));
+    let refusal = placed(&cluster(), "ConfigMap", None).expect_err("refused");
+    assert!(refusal.to_string().contains("names no namespace, and its parent is cluster-scoped"), "{refusal}");
+}
+
+#[test]
+fn related_what_was_not_granted_is_forbidden_and_what_makes_no_sense_refused() {
+    let cases = [
+        (
+            requirement("a", "Pod", None, named("x")),
+            "ReadForbidden",
+            "is of kind Pod.v1, which this plugin may not read",
+        ),
+        (requirement("", "Secret", None, named("x")), "RefusedAnswer", "the id \"\" of requirement 0"),
+        (requirement(&"x".repeat(64), "Secret", None, named("x")), "RefusedAnswer", "is not 1 to 63 characters long"),
+        (requirement("a", "Node", Some("shop"), named("x")), "RefusedAnswer", "but the kind is cluster-scoped"),
+        (requirement("a", "Secret", Some("a/b"), named("x")), "RefusedAnswer", "names namespace \"a/b\""),
+        (requirement("a", "Secret", None, named("")), "RefusedAnswer", "names \"\", which is no object's name"),
+        (requirement("a", "Secret", None, named("../x")), "RefusedAnswer", "which is no object's name"),
+        (requirement("a", "Secret", None, named("..")), "RefusedAnswer", "which is no object's name"),
+        (requirement("a", "Secret", None, labelled("a=b=c")), "RefusedAnswer", "at character 4 of selector"),
+    ];
+    for (bad, reason, message) in cases {
+        let (said, text) = refused(std::slice::from_ref(&bad));
+        assert_eq!(said, reason, "{text}");
+        assert!(text.contains(message), "{text}");
+    }
+    let twice = [requirement("a", "Secret", None, named("x")), requirement("a", "Node", None, named("y"))];
+    assert_eq!(refused(&twice).0, "RefusedAnswer");
+    let many: Vec<_> = (0..65).map(|at| requirement(&at.to_string(), "Secret", None, named("x"))).collect();
+    assert!(refused(&many).1.contains("65 requirements, more than the limit of 64"));
+    assert!(resolve_for(&home(), &many[..64]).is_ok());
+}
+
+#[test]
+fn related_names_of_every_kind_are_taken() {
+    for name in ["a.b-c", "system:node", "A_b"] {
+        assert!(resolve_for(&home(), &[requirement("a", "Secret", None, named(name))]).is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn related_a_grant_that_shrank_no_longer_permits_what_was_kept() {
+    let needs = resolve_for(
+        &home(),
+        &[
+            requirement("own", "Secret", None, named("x")),
+            requirement("shared", "Secret", Some("shared"), named("x")),
+            requirement("node", "Node", None, labelled("")),
+        ],
+    )
+    .expect("granted");
+    let permitted = |grants: &ReadGrants| needs.iter().map(|need| grants.permit(need, &home())).collect::<Vec<_>>();
+    assert_eq!(permitted(&grants()), [true, true, true]);
+    assert_eq!(permitted(&ReadGrants::new([grant("v1", "Secret", true, None)])), [true, false, false]);
+    assert_eq!(permitted(&ReadGrants::default()), [false, false, false]);
+}
+
+#[test]
+fn related_a_need_finds_by_kind_namespace_and_name_or_labels() {
+    let secret = |namespace: &str, name: &str| {
+        object(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {
+            "namespace": namespace, "name": name, "uid": "u", "resourceVersion": "1", "labels": {"app": name}}}))
+    };
+    let needs = resolve_for(
+        &home(),
+        &[requirement("n", "Secret", None, named("db")), requirement("l", "Secret", None, labelled("app in (db,mq)"))],
+    )
+    .expect("granted");
+    let found = |namespace: &str, name: &str| {
+        let object = secret(namespace, name);
+        needs.iter().map(|need| need.selects(&object)).collect::<Vec<_>>()
+    };
+    assert_eq!(found("shop", "db"), [true, true]);
+    assert_eq!(found("shop", "mq"), [false, true]);
+    assert_eq!(found("shared", "db"), [false, false]);
+    let config_map = object(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+        "namespace": "shop", "name": "db", "uid": "u", "resourceVersion": "1", "labels": {"app": "db"}}}));
+    assert!(needs.iter().all(|need| !need.selects(&config_map)));
+}
+
+fn needs(names: &[&str]) -> Vec<Need> {
+    let requirements: Vec<_> = names.iter().map(|name| requirement(name, "Secret", None, named(name))).collect();
+    resolve_for(&home(), &requirements).expect("granted")
+}
+
+#[test]
+fn related_a_steady_reconcile_is_one_call() {
+    for kept in [needs(&[]), needs(&["a", "b"])] {
+        let mut rounds = Rounds::starting_with(kept.clone().into());
+        assert_eq!(rounds.answered(kept), Next::Final);
+    }
+}
+
+#[test]
+fn related_an_answer_is_final_when_it_requires_what_it_was_served() {
+    let mut rounds = Rounds::starting_with(Needs::default());
+    assert_eq!(rounds.answered(needs(&["a"])), Next::Again);
+    assert_eq!(**rounds.served(), needs(&["a"]), "the next call is served what this answer requires");
+    assert_eq!(rounds.answered(needs(&["a", "b"])), Next::Again);
+    assert_eq!(rounds.answered(needs(&["a", "b"])), Next::Final);
+    assert_eq!(**rounds.served(), needs(&["a", "b"]));
+}
+
+#[test]
+fn related_an_answer_that_requires_less_is_not_final_either() {
+    let mut rounds = Rounds::starting_with(needs(&["a", "b"]).into());
+    assert_eq!(rounds.answered(needs(&["a"])), Next::Again);
+    assert_eq!(rounds.answered(needs(&["a"])), Next::Final);
+    let mut rounds = Rounds::starting_with(needs(&["a"]).into());
+    assert_eq!(rounds.answered(needs(&[])), Next::Again);
+    assert_eq!(rounds.answered(needs(&[])), Next::Final);
+}
+
+#[test]
+fn related_the_order_of_requirements_never_matters() {
+    let mut rounds = Rounds::starting_with(needs(&["a", "b", "c"]).into());
+    assert_eq!(rounds.answered(needs(&["c", "a", "b"])), Next::Final);
+    assert_eq!(**rounds.served(), needs(&["a", "b", "c"]), "what was served is what is kept");
+    let other = Need { id: "a".into(), ..needs(&["b"]).remove(0) };
+    let mut rounds = Rounds::starting_with(needs(&["a"]).into());
+    assert_eq!(rounds.answered(vec![other]), Next::Again, "the same id for something else");
+}
+
+#[test]
+fn related_after_five_calls_with_changing_requirements_it_is_unsettled() {
+    let mut rounds = Rounds::starting_with(Needs::default());
+    for call in 1..MAX_ROUNDS {
+        assert_eq!(rounds.answered(needs(&[&format!("r{call}")])), Next::Again, "call {call}");
+    }
+    assert_eq!(rounds.answered(needs(&["r5"])), Next::Unsettled);
+    assert_eq!(ReadProblem::Unsettled.reason(), "RequirementsUnsettled");
+
+    let mut rounds = Rounds::starting_with(Needs::default());
+    let settling = ["a", "b", "c", "d", "d"].map(|name| rounds.answered(needs(&[name])));
+    assert_eq!(settling.last(), Some(&Next::Final), "the fifth call may still be the final one");
+}
+
+#[test]
+fn related_a_denial_names_who_may_not_do_what() {
+    let mut denied = Denied {
+        user: "system:serviceaccount:windlass-system:reader".to_owned(),
+        verb: "get",
+        kind: kind("v1", "Secret"),
+        namespace: Some("shop".into()),
+        name: Some("db".into()),
+        why: "no RBAC policy matched".to_owned(),
+    };
+    let said = |denied: &Denied| ReadProblem::Denied(Box::new(denied.clone())).to_string();
+    assert_eq!(
+        said(&denied),
+        "system:serviceaccount:windlass-system:reader may not get Secret.v1 db in namespace shop (no RBAC policy \
+         matched), which the plugin requires; grant it with a Role and a RoleBinding"
+    );
+    denied = Denied { verb: "list", namespace: None, name: None, why: String::new(), ..denied };
+    assert!(
+        said(&denied)
+            .starts_with("system:serviceaccount:windlass-system:reader may not list Secret.v1 in the cluster,")
+    );
+    assert_eq!(ReadProblem::Denied(Box::new(denied)).reason(), "ReadForbidden");
+    let refused = |code| ReadProblem::NotWatched { kind: kind("v1", "Secret"), code, message: String::new() }.reason();
+    assert_eq!((refused(403), refused(404)), ("ReadForbidden", "APIError"));
+}
