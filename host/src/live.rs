@@ -14,6 +14,7 @@ use windlass_core::status::StatusShape;
 use windlass_sandbox::Component;
 
 use crate::conduct::Conduct;
+use crate::related::Reads;
 use crate::watch::Watch;
 
 /// One Plugin's live logic and settings. A reconcile keeps the one it started with to its end.
@@ -36,6 +37,8 @@ pub struct Live {
     pub finalizes: bool,
     /// Whether the Plugin says `spec.suspend`.
     pub suspended: bool,
+    /// What it may require beside its children.
+    pub reads: Reads,
     /// `spec.config`, as JSON.
     pub config: Option<Arc<[u8]>>,
     /// Bounds of its calls.

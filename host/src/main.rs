@@ -14,6 +14,7 @@ mod plugins;
 mod queue;
 mod rbac;
 mod reconcile;
+mod related;
 mod report;
 mod run;
 mod serve;

@@ -22,6 +22,7 @@ use crate::live::{Live, ParentKey};
 use crate::plugins::{Outlets, PluginQueue, Plugins};
 use crate::queue::{Queue, Trigger};
 use crate::reconcile::Reconciler;
+use crate::related::Interests;
 use crate::report::Reporter;
 use crate::serve::{Readiness, serve};
 use crate::triggers::Triggers;
@@ -41,6 +42,9 @@ pub struct Settings {
     pub health_addr: SocketAddr,
     /// Parents that are reconciled at once.
     pub workers: usize,
+    /// The host's namespace, where Plugins' ServiceAccounts are.
+    #[expect(dead_code, reason = "the reconcile does not serve related objects yet")]
+    pub namespace: String,
 }
 
 /// Runs the host until `stop` is cancelled, then lets what is running end.
@@ -58,7 +62,13 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     let parents = Queue::new(settings.workers, settings.workers);
     // One group alone: it may have half of the places.
     let plugin_queue = PluginQueue::new(2 * PLUGIN_WORKERS, PLUGIN_WORKERS);
-    let triggers = Triggers { registry: registry.clone(), parents: parents.clone(), plugins: plugin_queue.clone() };
+    let interests = Interests::default();
+    let triggers = Triggers {
+        registry: registry.clone(),
+        parents: parents.clone(),
+        plugins: plugin_queue.clone(),
+        interests: interests.clone(),
+    };
     let (live, queue) = (registry.clone(), plugin_queue.clone());
     let watches = Arc::new(Watches::new(
         client.clone(),
@@ -77,7 +87,7 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
         sandbox,
         watches,
         sources,
-        Outlets { publisher, queue: plugin_queue.clone(), parents: parents.clone() },
+        Outlets { publisher, queue: plugin_queue.clone(), parents: parents.clone(), interests },
     ));
     let mut secret = [0; 32];
     fill_random(&mut secret)?;

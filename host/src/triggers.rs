@@ -8,6 +8,7 @@ use windlass_sandbox::registry::Registry;
 use crate::live::{Live, ParentKey};
 use crate::plugins::{PluginQueue, Plugins};
 use crate::queue::{Queue, Trigger};
+use crate::related::Interests;
 use crate::watch::Change;
 
 /// Who is told of changes.
@@ -18,6 +19,8 @@ pub struct Triggers {
     pub parents: Queue<PluginName, ParentKey>,
     /// Keys of Plugins.
     pub plugins: PluginQueue,
+    /// Who requires what.
+    pub interests: Interests,
 }
 
 impl Triggers {
@@ -34,6 +37,9 @@ impl Triggers {
         }
         for object in [&change.before, &change.after].into_iter().flatten() {
             self.child_changed(object);
+        }
+        for interest in self.interests.concerned(kind, change) {
+            self.parents.add(&interest.plugin, interest.parent.clone(), Trigger::Event);
         }
     }
 
@@ -56,7 +62,10 @@ impl Triggers {
     fn parent_changed(&self, plugin: &PluginName, change: &Change) {
         match (&change.before, &change.after) {
             (_, Some(object)) => self.parents.add(plugin, object.key.clone(), urgency(change)),
-            (Some(object), None) => self.parents.forget(plugin, &object.key),
+            (Some(object), None) => {
+                self.parents.forget(plugin, &object.key);
+                self.interests.forget(plugin, &object.key);
+            }
             (None, None) => {}
         }
     }

@@ -87,11 +87,12 @@ pub mod plugin_reason {
     pub const UNSUPPORTED: &str = "Unsupported";
     /// The CRD of the parent kind does not exist, and the Plugin does not say `installCRD`.
     pub const PARENT_KIND_MISSING: &str = "ParentKindMissing";
-    /// A kind among the children does not exist in this cluster.
+    /// A kind among the children or related kinds does not exist in this cluster.
     pub const CHILD_KIND_MISSING: &str = "ChildKindMissing";
     /// The host lacks a right that the plugin's work needs.
     pub const FORBIDDEN: &str = "Forbidden";
-    /// The plugin wants a kind that the Plugin resource does not grant, or that is never granted.
+    /// The plugin wants a kind that the Plugin resource does not grant, or that is never granted, or wants to read and has
+    /// no ServiceAccount for it.
     pub const NOT_GRANTED: &str = "NotGranted";
     /// An older Plugin has the parent kind already.
     pub const PARENT_KIND_TAKEN: &str = "ParentKindTaken";

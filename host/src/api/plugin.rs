@@ -43,10 +43,20 @@ pub struct PluginSpec {
     /// installed is used as it is and never changed.
     #[serde(default, rename = "installCRD")]
     pub install_crd: bool,
+    /// A ServiceAccount in the host's namespace, as which the plugin reads: related objects are shown to it only if this
+    /// one may read them. Needed by components that ask for related kinds. `windlass push --create-rbac` makes one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub service_account_name: Option<String>,
     /// The kinds that the plugin may own. Default: what the component asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub children: Option<Vec<KindRef>>,
+    /// What the plugin may read beyond the namespace of its parent, of the kinds that the component asks for: other
+    /// namespaces, and cluster-scoped kinds, which must be named here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub related: Option<Vec<RelatedRef>>,
     /// Handed to the plugin as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
@@ -95,6 +105,19 @@ pub struct KindRef {
     /// As in `Deployment`.
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
+}
+
+/// A kind that a plugin may read, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RelatedRef {
+    /// The kind.
+    #[serde(flatten)]
+    pub kind: KindRef,
+    /// Namespaces beside the parent's own. Left out: for a namespaced parent no others, for a cluster-scoped one any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256), inner(length(min = 1, max = 63)))]
+    pub namespaces: Option<Vec<String>>,
 }
 
 impl KindRef {

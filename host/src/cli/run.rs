@@ -21,6 +21,9 @@ use crate::telemetry::{self, Telemetry};
 pub struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
+    /// The host's namespace: the ServiceAccounts that Plugins name are there
+    #[arg(long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
+    namespace: String,
     /// Folder of compiled components: private to this user
     #[arg(long, env = "WINDLASS_CACHE_DIR")]
     cache_dir: Option<PathBuf>,
@@ -44,6 +47,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             cache_dir: args.cache_dir.clone().map_or_else(super::default_cache_dir, Ok)?,
             health_addr: args.health_addr,
             workers: usize::from(args.workers),
+            namespace: args.namespace.clone(),
         };
         let stop = CancellationToken::new();
         let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;

@@ -1,21 +1,25 @@
-//! What a plugin may own: what it asks for, what its Plugin grants, what the cluster serves.
+//! What a plugin may own and read: what it asks for, what its Plugin grants, what the cluster serves.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use kube::Client;
-use kube::core::GroupVersionKind;
-use kube::discovery::{self, Scope};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::discovery::{self, ApiCapabilities, Scope};
 use windlass_core::contract::Descriptor;
 use windlass_core::desired::{Grant, Grants};
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::json::Value;
 use windlass_core::names::plugin_reason as reason;
 use windlass_core::object::Object;
+use windlass_core::related::{ReadGrant, ReadGrants};
 use windlass_core::status::observed;
 
 use super::Plugins;
 use super::load::{Problem, Resources, Step};
 use crate::api::Plugin;
+use crate::rbac;
+use crate::related::Reads;
 
 /// The grants, with the resources to watch and write.
 pub(super) struct Granted {
@@ -56,9 +60,7 @@ pub(super) async fn resolve(
     let mut resources = Resources::new();
     for rule in descriptor.children.iter().filter(|rule| is_granted(&rule.kind, plugin)) {
         let kind = Arc::new(rule.kind.clone());
-        let wanted = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
-        let (resource, capabilities) =
-            discovery::pinned_kind(client, &wanted).await.map_err(|error| missing(&kind, &error))?;
+        let (resource, capabilities) = look_up(client, &kind, "as a child").await?;
         let namespaced = capabilities.scope == Scope::Namespaced;
         if parent_namespaced && !namespaced {
             let message = format!("{kind} is cluster-scoped and cannot be the child of a namespaced parent");
@@ -70,14 +72,63 @@ pub(super) async fn resolve(
     Ok(Granted { grants: Grants::new(grants), resources })
 }
 
-fn missing(kind: &Gvk, error: &kube::Error) -> Problem {
+/// Looks the kinds up that a plugin asks to read, and settles where it may read them.
+pub(super) async fn resolve_reads(client: &Client, descriptor: &Descriptor, plugin: &Plugin) -> Result<Reads, Problem> {
+    if descriptor.related.is_empty() {
+        return Ok(Reads::default());
+    }
+    let account = reader(plugin.spec.service_account_name.as_deref())
+        .map_err(|message| Problem::lasting(Step::Granted, reason::NOT_GRANTED, message))?;
+    let mut grants = Vec::new();
+    let mut resources = HashMap::new();
+    for kind in &descriptor.related {
+        let (resource, capabilities) = look_up(client, kind, "to read").await?;
+        if let Some(grant) = read_grant(kind, capabilities.scope == Scope::Namespaced, plugin) {
+            resources.insert(kind.clone(), Arc::new(resource));
+            grants.push(grant);
+        }
+    }
+    Ok(Reads { grants: ReadGrants::new(grants), resources, account: account.into() })
+}
+
+/// The ServiceAccount as which a plugin reads.
+fn reader(account: Option<&str>) -> Result<&str, String> {
+    match account {
+        None => Err("the component asks for related objects: set spec.serviceAccountName to a ServiceAccount in the \
+                     host's namespace that may read them, as `windlass push --create-rbac` makes one"
+            .to_owned()),
+        Some(rbac::HOST) => Err(format!(
+            "spec.serviceAccountName is {:?}, the host's own, whose rights are not a plugin's: set one of its own",
+            rbac::HOST
+        )),
+        Some(account) => Ok(account),
+    }
+}
+
+/// Where a kind may be read; nothing if it is cluster-scoped and the Plugin does not name it.
+fn read_grant(kind: &Gvk, namespaced: bool, plugin: &Plugin) -> Option<ReadGrant> {
+    let named = plugin.spec.related.iter().flatten().find(|named| named.kind.gvk() == *kind);
+    let beside = named.and_then(|named| named.namespaces.as_ref());
+    (namespaced || named.is_some()).then(|| ReadGrant {
+        kind: Arc::new(kind.clone()),
+        namespaced,
+        namespaces: beside.map(|names| names.iter().map(|name| Arc::from(name.as_str())).collect()),
+    })
+}
+
+async fn look_up(client: &Client, kind: &Gvk, wish: &str) -> Result<(ApiResource, ApiCapabilities), Problem> {
+    let wanted = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+    discovery::pinned_kind(client, &wanted).await.map_err(|error| missing(kind, wish, &error))
+}
+
+fn missing(kind: &Gvk, wish: &str, error: &kube::Error) -> Problem {
     let known_missing = match error {
         kube::Error::Discovery(_) => true,
         kube::Error::Api(status) => status.code == 404,
         _ => false,
     };
     if known_missing {
-        let message = format!("the cluster does not serve {kind}, which the component wants as a child");
+        let message = format!("the cluster does not serve {kind}, which the component wants {wish}");
         Problem::new(Step::Granted, reason::CHILD_KIND_MISSING, message)
     } else {
         Problem::new(Step::Granted, reason::API_ERROR, format!("{kind} could not be looked up: {error}"))
@@ -122,4 +173,53 @@ fn age(object: &Object) -> (String, Arc<str>) {
         .and_then(|meta| serde_json::from_str::<serde_json::Value>(meta.get()).ok())
         .and_then(|meta| Some(meta.get("creationTimestamp")?.as_str()?.to_owned()));
     (created.unwrap_or_default(), object.key.name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value as Json, json};
+
+    use super::*;
+
+    fn plugin(related: &Json) -> Plugin {
+        serde_json::from_value(json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "metadata": {"name": "echo"},
+            "spec": {"source": {"configMap": {"namespace": "windlass-system", "name": "echo"}}, "related": related},
+        }))
+        .expect("a Plugin")
+    }
+
+    fn granted(kind: &str, namespaced: bool, related: &Json) -> Option<ReadGrant> {
+        read_grant(&Gvk::from_api_version("v1", kind), namespaced, &plugin(related))
+    }
+
+    fn grant(kind: &str, namespaced: bool, beside: Option<&str>) -> ReadGrant {
+        let kind = Arc::new(Gvk::from_api_version("v1", kind));
+        ReadGrant { kind, namespaced, namespaces: beside.map(|name| [Arc::from(name)].into()) }
+    }
+
+    #[test]
+    fn related_kinds_are_read_in_the_parents_namespace_unless_the_plugin_names_others() {
+        let named = json!([{"apiVersion": "v1", "kind": "Secret", "namespaces": ["shared"]}]);
+        assert_eq!(granted("Secret", true, &json!(null)), Some(grant("Secret", true, None)));
+        assert_eq!(granted("Secret", true, &named), Some(grant("Secret", true, Some("shared"))));
+        assert_eq!(granted("ConfigMap", true, &named), Some(grant("ConfigMap", true, None)));
+    }
+
+    #[test]
+    fn related_kinds_without_namespaces_are_read_only_if_the_plugin_names_them() {
+        assert_eq!(granted("Node", false, &json!(null)), None);
+        assert_eq!(granted("Node", false, &json!([{"apiVersion": "v1", "kind": "Pod"}])), None);
+        assert_eq!(
+            granted("Node", false, &json!([{"apiVersion": "v1", "kind": "Node"}])),
+            Some(grant("Node", false, None))
+        );
+    }
+
+    #[test]
+    fn related_objects_are_read_as_a_service_account_of_the_plugins_own() {
+        assert_eq!(reader(Some("windlass-plugin-echo")), Ok("windlass-plugin-echo"));
+        assert!(reader(None).expect_err("refused").contains("set spec.serviceAccountName"));
+        assert!(reader(Some("windlass")).expect_err("refused").contains("the host's own"));
+    }
 }

@@ -72,17 +72,19 @@ impl Problem {
 pub struct Findings {
     /// Kinds that it asks for and was not granted.
     pub not_granted: Vec<String>,
+    /// Kinds that it asks to read and was not granted.
+    pub not_readable: Vec<String>,
     /// Whether the parent kind keeps the host's conditions.
     pub conditions_kept: bool,
 }
 
 impl Findings {
     pub(super) fn of(live: &Live, plugin: &Plugin) -> Self {
+        let descriptor = live.component.descriptor();
+        let not_readable = descriptor.related.iter().filter(|kind| !live.reads.grants.holds(kind));
         Self {
-            not_granted: grants::withheld(live.component.descriptor(), plugin)
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            not_granted: grants::withheld(descriptor, plugin).iter().map(ToString::to_string).collect(),
+            not_readable: not_readable.map(ToString::to_string).collect(),
             conditions_kept: live.shape.conditions && live.shape.observed_generation,
         }
     }
@@ -136,6 +138,7 @@ async fn prepare(plugins: &Plugins, name: &PluginName, plugin: &Plugin, delivere
     };
     let parent = crd::resolve(&plugins.client, name, descriptor, plugin.spec.install_crd).await?;
     let granted = grants::resolve(&plugins.client, descriptor, plugin, parent.namespaced).await?;
+    let reads = grants::resolve_reads(&plugins.client, descriptor, plugin).await?;
     let parents = plugins.watches.lease(&parent.kind, &parent.resource, None);
     let children: HashMap<_, _> = granted
         .resources
@@ -157,6 +160,7 @@ async fn prepare(plugins: &Plugins, name: &PluginName, plugin: &Plugin, delivere
         grants: granted.grants,
         finalizes: descriptor.finalizes,
         suspended: false,
+        reads,
         config,
         limits,
         resync,
@@ -183,7 +187,6 @@ fn load_reason(failure: &LoadFailure) -> &'static str {
 fn served(descriptor: &Descriptor) -> Result<(), Problem> {
     let rolling = descriptor.children.iter().any(|rule| matches!(rule.update, UpdateStrategy::Rolling { .. }));
     let wish = match descriptor {
-        Descriptor { related, .. } if !related.is_empty() => "related objects",
         Descriptor { parent: Parent::Existing { .. }, .. } => "parents of an existing kind",
         _ if rolling => "the update strategy `rolling`",
         _ => return Ok(()),

@@ -25,6 +25,7 @@ use crate::api::Plugin;
 use crate::delivery::Sources;
 use crate::live::{Live, ParentKey};
 use crate::queue::{Queue, Trigger};
+use crate::related::Interests;
 use crate::watch::{Watch, Watches};
 
 pub use load::{Problem, Step};
@@ -48,6 +49,7 @@ pub struct Plugins {
     publisher: Mutex<Publisher<Live>>,
     queue: PluginQueue,
     parents: Queue<PluginName, ParentKey>,
+    interests: Interests,
     known: Mutex<HashMap<PluginName, Known>>,
 }
 
@@ -59,6 +61,8 @@ pub struct Outlets {
     pub queue: PluginQueue,
     /// Parents to reconcile with new logic.
     pub parents: Queue<PluginName, ParentKey>,
+    /// What parents require.
+    pub interests: Interests,
 }
 
 /// What the host remembers of a Plugin beside its live logic.
@@ -80,7 +84,7 @@ impl Plugins {
         sources: Sources,
         outlets: Outlets,
     ) -> Self {
-        let Outlets { publisher, queue, parents } = outlets;
+        let Outlets { publisher, queue, parents, interests } = outlets;
         Self {
             client,
             own,
@@ -91,6 +95,7 @@ impl Plugins {
             publisher: Mutex::new(publisher),
             queue,
             parents,
+            interests,
             known: Mutex::default(),
         }
     }
@@ -178,6 +183,7 @@ impl Plugins {
             tracing::warn!(plugin = %name, %younger, "takes the parent kind over from a younger Plugin");
             publisher.retract(&younger);
             self.parents.forget_group(&younger);
+            self.interests.forget_plugin(&younger);
             self.known.lock().remove(&younger);
             self.queue.add(&(), younger, Trigger::Fresh);
         }
@@ -201,6 +207,7 @@ impl Plugins {
         }
         self.sources.forget(name);
         self.parents.forget_group(name);
+        self.interests.forget_plugin(name);
         self.known.lock().remove(name);
         // One of them may have waited for this one's kind.
         self.look_again();

@@ -123,6 +123,14 @@ fn granted(findings: &Findings, say: impl Fn(&str, &str, &str, &str) -> Map) -> 
         );
         return say(condition_type::GRANTED, "False", reason::NOT_GRANTED, &message);
     }
+    if !findings.not_readable.is_empty() {
+        let message = format!(
+            "The component asks to read {}, which is cluster-scoped and which spec.related does not name; answers that \
+             require such objects are refused",
+            findings.not_readable.join(", ")
+        );
+        return say(condition_type::GRANTED, "False", reason::NOT_GRANTED, &message);
+    }
     let message = if findings.conditions_kept {
         ""
     } else {

@@ -106,6 +106,13 @@ impl Store {
         self.0.read().objects.iter().filter(|object| test(&object.0)).count()
     }
 
+    /// All objects of a namespace, or all cluster-scoped ones.
+    pub fn in_namespace(&self, namespace: Option<&str>) -> Vec<Arc<Object>> {
+        let inner = self.0.read();
+        let objects = inner.objects.iter().map(|object| &object.0);
+        objects.filter(|object| object.key.namespace.as_deref() == namespace).cloned().collect()
+    }
+
     /// The objects that say they exist for one of these parents.
     pub fn of_owners(&self, owners: &[OwnerKey]) -> Vec<Arc<Object>> {
         let inner = self.0.read();

@@ -1,0 +1,197 @@
+//! What plugins require beside their children: watched while somebody requires it, served from the caches, and only
+//! what the Plugin's own ServiceAccount may read.
+
+#![expect(dead_code, reason = "the reconcile does not call it yet")]
+
+mod interests;
+pub mod review;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use kube::core::ApiResource;
+use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::object::Object;
+use windlass_core::parent::ParentRef;
+use windlass_core::related::{Denied, Need, Needs, ReadGrants, ReadProblem, Refusal, Rounds, Select};
+use windlass_core::snapshot::Served;
+use windlass_sandbox::registry::Registry;
+
+use crate::live::{Live, ParentKey};
+use crate::watch::{Health, Watch, Watches};
+
+use interests::Followed;
+pub use interests::Interests;
+use review::{Ask, Question, Reviews, user};
+
+/// How long a cache may take to be filled before who requires it is told so. Counted from the watch's beginning: a kind
+/// that hangs holds up no worker twice.
+const FILLED_WITHIN: Duration = Duration::from_secs(10);
+/// Reviews of one parent's needs that are under way at once.
+const PARALLEL_REVIEWS: usize = 8;
+
+/// What a live plugin may read, and as whom.
+#[derive(Debug, Clone, Default)]
+pub struct Reads {
+    /// Kinds and namespaces.
+    pub grants: ReadGrants,
+    /// How the API server names the granted kinds.
+    pub resources: HashMap<Gvk, Arc<ApiResource>>,
+    /// Name of the Plugin's ServiceAccount; empty only if nothing is granted.
+    pub account: Arc<str>,
+}
+
+/// Related objects of all plugins.
+pub struct Related {
+    registry: Registry<Live>,
+    watches: Arc<Watches>,
+    interests: Interests,
+    reviews: Reviews,
+    /// The host's: where the Plugins' ServiceAccounts are.
+    namespace: String,
+}
+
+impl Related {
+    /// With the shared watches, the index that their changes are looked up in, and who knows the Plugins' rights.
+    pub fn new(
+        registry: Registry<Live>,
+        watches: Arc<Watches>,
+        interests: Interests,
+        ask: Ask,
+        namespace: &str,
+    ) -> Self {
+        Self { registry, watches, interests, reviews: Reviews::new(ask), namespace: namespace.to_owned() }
+    }
+
+    /// Begins the rounds of a reconcile with what the parent's last final answer required, and serves it.
+    ///
+    /// What is not granted any more, or cannot be read, begins without it: the parent may no longer need it. If it does,
+    /// [`serve`](Self::serve) will say what is wrong.
+    pub async fn begin(&self, live: &Live, parent: &ParentRef) -> (Rounds, Vec<Served>) {
+        let nothing = || (Rounds::starting_with(Needs::default()), Vec::new());
+        let Some(last) = self.interests.last(&live.name, &parent.key) else { return nothing() };
+        if !last.iter().all(|need| live.reads.grants.permit(need, &parent.key)) {
+            return nothing();
+        }
+        match self.serve(live, parent, &last).await {
+            Ok(served) => (Rounds::starting_with(last), served),
+            Err(problem) => {
+                tracing::debug!(plugin = %live.name, object = %parent, %problem, "what was required before is not served");
+                nothing()
+            }
+        }
+    }
+
+    /// The objects that a parent needs. From now on, their changes concern it.
+    ///
+    /// # Errors
+    /// What may not or cannot be read; then nothing is served.
+    pub async fn serve(&self, live: &Live, parent: &ParentRef, needs: &Needs) -> Result<Vec<Served>, ReadProblem> {
+        if needs.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.review(live, needs).await?;
+        // First followed, then read: a change in between is an event.
+        let followed = match self.interests.followed(&live.name, &parent.key, needs) {
+            Some(followed) => followed,
+            None => self.follow(live, &parent.key, needs)?,
+        };
+        self.forget_what_is_gone(live, &parent.key);
+        for (need, followed) in needs.iter().zip(&followed) {
+            filled(need, followed).await?;
+        }
+        Ok(needs.iter().zip(&followed).map(|(need, followed)| found(need, &followed.watch)).collect())
+    }
+
+    /// The answer for a parent that was served these needs is final.
+    pub fn keep(&self, plugin: &PluginName, parent: &ParentKey, needs: &Needs) {
+        self.interests.keep(plugin, parent, needs);
+    }
+
+    fn follow(&self, live: &Live, parent: &ParentKey, needs: &Needs) -> Result<Vec<Followed>, ReadProblem> {
+        let lease = |need: &Need| Ok(self.watches.lease(&need.kind, resource_of(live, need)?, None));
+        let leases = needs.iter().map(lease).collect::<Result<Vec<_>, ReadProblem>>()?;
+        Ok(self.interests.follow(&live.name, parent, needs, leases, Instant::now()))
+    }
+
+    /// Whoever ended while this reconcile ran was forgotten before it was followed again.
+    fn forget_what_is_gone(&self, live: &Live, parent: &ParentKey) {
+        if self.registry.get(&live.name).is_none() {
+            self.interests.forget_plugin(&live.name);
+        } else if live.parents.store.get(parent).is_none() {
+            self.interests.forget(&live.name, parent);
+        }
+    }
+
+    /// Whether the Plugin's ServiceAccount may read all of it.
+    async fn review(&self, live: &Live, needs: &Needs) -> Result<(), ReadProblem> {
+        let now = Instant::now();
+        let reviews = needs.iter().map(|need| self.review_one(live, need, now));
+        // In the order of the needs, so that of several problems it is always the same that is told.
+        let mut reviewed = futures::stream::iter(reviews).buffered(PARALLEL_REVIEWS);
+        while let Some(result) = reviewed.next().await {
+            result?;
+        }
+        Ok(())
+    }
+
+    async fn review_one(&self, live: &Live, need: &Need, now: Instant) -> Result<(), ReadProblem> {
+        let (verb, name) = match &need.select {
+            Select::Name(name) => ("get", Some(name.clone())),
+            Select::Labels(_) => ("list", None),
+        };
+        let user = || user(&self.namespace, &live.reads.account);
+        let question = Question {
+            account: live.reads.account.clone(),
+            verb,
+            resource: resource_of(live, need)?.clone(),
+            namespace: need.namespace.clone(),
+            name: name.clone(),
+        };
+        let kind = || Gvk::clone(&need.kind);
+        match self.reviews.verdict(question, now).await {
+            Ok(verdict) if verdict.allowed => Ok(()),
+            Ok(verdict) => {
+                let namespace = need.namespace.clone();
+                let denied = Denied { user: user(), verb, kind: kind(), namespace, name, why: verdict.why };
+                Err(ReadProblem::Denied(Box::new(denied)))
+            }
+            Err(message) => Err(ReadProblem::NotReviewed { user: user(), kind: kind(), message }),
+        }
+    }
+}
+
+fn resource_of<'a>(live: &'a Live, need: &Need) -> Result<&'a Arc<ApiResource>, ReadProblem> {
+    live.reads
+        .resources
+        .get(&*need.kind)
+        .ok_or_else(|| Refusal::KindNotGranted { id: need.id.to_string(), kind: Gvk::clone(&need.kind) }.into())
+}
+
+async fn filled(need: &Need, followed: &Followed) -> Result<(), ReadProblem> {
+    let waited = followed.since.elapsed();
+    let kind = || Gvk::clone(&need.kind);
+    followed.watch.synced(FILLED_WITHIN.saturating_sub(waited)).await.map_err(|health| match health {
+        Health::Refused { code, message } => ReadProblem::NotWatched { kind: kind(), code, message },
+        Health::Starting | Health::Synced => ReadProblem::NotFilled { kind: kind(), waited: waited.max(FILLED_WITHIN) },
+    })
+}
+
+/// What the cache holds of it.
+fn found(need: &Need, watch: &Watch) -> Served {
+    let objects: Vec<Arc<Object>> = match &need.select {
+        Select::Name(name) => {
+            let key = ParentKey { namespace: need.namespace.clone(), name: name.clone() };
+            watch.store.get(&key).into_iter().collect()
+        }
+        Select::Labels(_) => {
+            let mut objects = watch.store.in_namespace(need.namespace.as_deref());
+            // Outside of the cache's lock: this reads labels.
+            objects.retain(|object| need.selects(object));
+            objects
+        }
+    };
+    Served::new(need.id.clone(), objects)
+}

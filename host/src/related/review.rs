@@ -1,0 +1,274 @@
+//! Whether a Plugin's ServiceAccount may read something: asked of the API server, and remembered for a while.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::BoxFuture;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use kube::api::PostParams;
+use kube::core::ApiResource;
+use kube::{Api, Client};
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+
+/// How long a permission holds: a right that was taken away is gone after this.
+const PERMITTED: Duration = Duration::from_mins(1);
+/// How long a denial holds: somebody may be waiting for what was granted meanwhile.
+const DENIED: Duration = Duration::from_secs(5);
+/// Answers that are remembered at most, some 300 bytes each. One that is pushed out is asked again.
+const MAX_ANSWERS: usize = 8192;
+
+/// One question about a right.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Question {
+    /// Name of the ServiceAccount, in the host's namespace.
+    pub account: Arc<str>,
+    /// `get` or `list`.
+    pub verb: &'static str,
+    /// What kind of objects.
+    pub resource: Arc<ApiResource>,
+    /// In which namespace; none if the kind is cluster-scoped.
+    pub namespace: Option<Arc<str>>,
+    /// Which object, for `get`.
+    pub name: Option<Arc<str>>,
+}
+
+/// What the API server says to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether it may.
+    pub allowed: bool,
+    /// Why, in the API server's words; may be empty.
+    pub why: String,
+}
+
+/// Asks the API server; the error says what kept it from answering.
+pub type Ask = Box<dyn Fn(Question) -> BoxFuture<'static, Result<Verdict, String>> + Send + Sync>;
+
+/// By a `SubjectAccessReview` for a ServiceAccount of that namespace.
+pub fn by_api_server(client: Client, namespace: &str) -> Ask {
+    let namespace: Arc<str> = namespace.into();
+    Box::new(move |question| {
+        let api: Api<SubjectAccessReview> = Api::all(client.clone());
+        let review = review(&question, &namespace);
+        Box::pin(async move {
+            let reviewed = api.create(&PostParams::default(), &review).await.map_err(|error| match error {
+                kube::Error::Api(status) => status.message.clone(),
+                other => other.to_string(),
+            })?;
+            let status = reviewed.status.ok_or("the API server gave no verdict")?;
+            let why = [status.reason, status.evaluation_error].into_iter().flatten().filter(|why| !why.is_empty());
+            Ok(Verdict { allowed: status.allowed, why: why.collect::<Vec<_>>().join("; ") })
+        })
+    })
+}
+
+/// How the API server names a ServiceAccount.
+pub fn user(namespace: &str, account: &str) -> String {
+    format!("system:serviceaccount:{namespace}:{account}")
+}
+
+fn review(question: &Question, namespace: &str) -> SubjectAccessReview {
+    let Question { account, verb, resource, namespace: place, name } = question;
+    SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(user(namespace, account)),
+            // Those that the API server gives to a ServiceAccount's token.
+            groups: Some(vec![
+                "system:serviceaccounts".to_owned(),
+                format!("system:serviceaccounts:{namespace}"),
+                "system:authenticated".to_owned(),
+            ]),
+            resource_attributes: Some(ResourceAttributes {
+                group: Some(resource.group.clone()),
+                version: Some(resource.version.clone()),
+                resource: Some(resource.plural.clone()),
+                namespace: place.as_deref().map(str::to_owned),
+                name: name.as_deref().map(str::to_owned),
+                verb: Some((*verb).to_owned()),
+                ..ResourceAttributes::default()
+            }),
+            ..SubjectAccessReviewSpec::default()
+        },
+        ..SubjectAccessReview::default()
+    }
+}
+
+/// Questions and the answers that still hold.
+pub struct Reviews {
+    ask: Ask,
+    answers: Mutex<Answers>,
+}
+
+#[derive(Default)]
+struct Answers {
+    of: HashMap<Question, Asked>,
+    /// The same questions in the order in which they were asked first: the first is the first to be dropped.
+    order: VecDeque<(Instant, Question)>,
+}
+
+/// A question that was asked, and its answer as soon as there is one.
+#[derive(Clone)]
+struct Asked {
+    at: Instant,
+    answer: Arc<OnceCell<Verdict>>,
+}
+
+impl Reviews {
+    /// Nothing was asked yet.
+    pub fn new(ask: Ask) -> Self {
+        Self { ask, answers: Mutex::default() }
+    }
+
+    /// The answer to a question. Of several that ask the same at once, one asks the API server, and all have its answer.
+    ///
+    /// # Errors
+    /// What kept the API server from answering; that is not remembered.
+    pub async fn verdict(&self, question: Question, now: Instant) -> Result<Verdict, String> {
+        let answer = self.answers.lock().of(&question, now);
+        answer.get_or_try_init(|| (self.ask)(question)).await.cloned()
+    }
+}
+
+impl Answers {
+    /// Where the answer to a question is, or will be.
+    fn of(&mut self, question: &Question, now: Instant) -> Arc<OnceCell<Verdict>> {
+        let age = |asked: Instant| now.saturating_duration_since(asked);
+        while self.order.front().is_some_and(|(asked, _)| age(*asked) >= PERMITTED) {
+            self.drop_oldest();
+        }
+        if let Some(asked) = self.of.get_mut(question) {
+            if asked.answer.get().is_some_and(|verdict| !verdict.allowed) && age(asked.at) >= DENIED {
+                *asked = Asked { at: now, answer: Arc::default() };
+            }
+            return asked.answer.clone();
+        }
+        if self.order.len() >= MAX_ANSWERS {
+            self.drop_oldest();
+        }
+        let asked = Asked { at: now, answer: Arc::default() };
+        self.of.insert(question.clone(), asked.clone());
+        self.order.push_back((now, question.clone()));
+        asked.answer
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some((_, oldest)) = self.order.pop_front() {
+            self.of.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use kube::core::GroupVersionKind;
+
+    use super::*;
+
+    fn question(name: &str) -> Question {
+        let secret = GroupVersionKind::gvk("", "v1", "Secret");
+        Question {
+            account: "reader".into(),
+            verb: "get",
+            resource: Arc::new(ApiResource::from_gvk_with_plural(&secret, "secrets")),
+            namespace: Some("shop".into()),
+            name: Some(name.into()),
+        }
+    }
+
+    /// Says yes to `db` alone, fails on `broken`, and counts how often it is asked.
+    fn counting() -> (Reviews, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter = asked.clone();
+        let ask: Ask = Box::new(move |question| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async move {
+                // Others get their turn while this one waits for the API server.
+                tokio::task::yield_now().await;
+                match question.name.as_deref() {
+                    Some("broken") => Err("timeout".to_owned()),
+                    name => Ok(Verdict { allowed: name == Some("db"), why: String::new() }),
+                }
+            })
+        });
+        (Reviews::new(ask), asked)
+    }
+
+    #[tokio::test]
+    async fn related_a_permission_holds_for_a_minute_and_a_denial_for_seconds() {
+        let (reviews, asked) = counting();
+        let start = Instant::now();
+        for (name, allowed, holds) in [("db", true, PERMITTED), ("mq", false, DENIED)] {
+            asked.store(0, Ordering::SeqCst);
+            let second = Duration::from_secs(1);
+            for (after, times) in
+                [(Duration::ZERO, 1), (second, 1), (holds.saturating_sub(second), 1), (holds, 2), (holds + second, 2)]
+            {
+                let verdict = reviews.verdict(question(name), start + after).await;
+                assert_eq!(verdict.map(|verdict| verdict.allowed), Ok(allowed));
+                assert_eq!(asked.load(Ordering::SeqCst), times, "{name} after {after:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn related_equal_questions_at_once_are_asked_once_and_others_each() {
+        let (reviews, asked) = counting();
+        let now = Instant::now();
+        let verdicts = futures::future::join_all((0..16).map(|_| reviews.verdict(question("db"), now))).await;
+        assert!(verdicts.iter().all(|verdict| verdict.as_ref().is_ok_and(|verdict| verdict.allowed)));
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        let others = [
+            Question { verb: "list", ..question("db") },
+            Question { namespace: Some("other".into()), ..question("db") },
+            Question { account: "other".into(), ..question("db") },
+            question("mq"),
+        ];
+        for other in others {
+            reviews.verdict(other, now).await.expect("an answer");
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 5);
+    }
+
+    #[tokio::test]
+    async fn related_a_review_that_failed_is_not_remembered() {
+        let (reviews, asked) = counting();
+        let now = Instant::now();
+        for times in 1..3 {
+            assert_eq!(reviews.verdict(question("broken"), now).await, Err("timeout".to_owned()));
+            assert_eq!(asked.load(Ordering::SeqCst), times);
+        }
+    }
+
+    #[test]
+    fn related_answers_are_forgotten_when_they_are_over_or_too_many() {
+        let mut answers = Answers::default();
+        let start = Instant::now();
+        for at in 0..MAX_ANSWERS * 2 {
+            answers.of(&question(&at.to_string()), start);
+        }
+        assert_eq!((answers.of.len(), answers.order.len()), (MAX_ANSWERS, MAX_ANSWERS));
+        answers.of(&question(&MAX_ANSWERS.to_string()), start);
+        assert!(answers.of.contains_key(&question(&MAX_ANSWERS.to_string())), "a known question pushes nothing out");
+        assert!(answers.of.contains_key(&question(&(MAX_ANSWERS * 2 - 1).to_string())), "the oldest go first");
+        answers.of(&question("db"), start + PERMITTED);
+        assert_eq!((answers.of.len(), answers.order.len()), (1, 1));
+    }
+
+    #[test]
+    fn related_a_review_asks_as_the_service_account_with_its_groups() {
+        let review = serde_json::to_value(review(&question("db"), "windlass-system")).expect("JSON");
+        assert_eq!(
+            review["spec"],
+            serde_json::json!({
+                "user": "system:serviceaccount:windlass-system:reader",
+                "groups": ["system:serviceaccounts", "system:serviceaccounts:windlass-system", "system:authenticated"],
+                "resourceAttributes": {"group": "", "version": "v1", "resource": "secrets", "namespace": "shop",
+                    "name": "db", "verb": "get"},
+            })
+        );
+    }
+}
