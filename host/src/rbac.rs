@@ -34,6 +34,8 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
                 rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get", "list", "watch"]),
                 // Only for Plugins with installCRD: a server-side apply that creates needs both.
                 rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["create", "patch"]),
+                // Whether a Plugin's ServiceAccount may read what the plugin requires.
+                rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
             ],
         }),
         json!({
@@ -57,11 +59,20 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
     ]
 }
 
-/// What the host needs for one plugin: to watch its parents and write their status, and to own its children.
+/// A resource, as rules name it: API group and plural.
+pub type Resource = (String, String);
+
+/// What the host needs for one plugin: to watch its parents and write their status, to own its children, and to watch
+/// what it may require.
 ///
 /// # Errors
 /// If the descriptor names no parent kind that can be granted.
-pub fn plugin_role(name: &str, descriptor: &Descriptor, resources: &[(String, String)]) -> anyhow::Result<Value> {
+pub fn plugin_role(
+    name: &str,
+    descriptor: &Descriptor,
+    children: &[Resource],
+    related: &[Resource],
+) -> anyhow::Result<Value> {
     let Parent::Custom(definition) = &descriptor.parent else {
         anyhow::bail!("only plugins with a kind of their own can be granted rights");
     };
@@ -74,8 +85,11 @@ pub fn plugin_role(name: &str, descriptor: &Descriptor, resources: &[(String, St
         // An owner reference with blockOwnerDeletion takes this where OwnerReferencesPermissionEnforcement is on.
         rule(group, &[&format!("{plural}/finalizers")], &["update"]),
     ];
-    for (group, plural) in resources {
+    for (group, plural) in children {
         rules.push(rule(group, &[plural], &["get", "list", "watch", "create", "patch", "delete"]));
+    }
+    for (group, plural) in related {
+        rules.push(rule(group, &[plural], &["list", "watch"]));
     }
     Ok(json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
@@ -84,6 +98,72 @@ pub fn plugin_role(name: &str, descriptor: &Descriptor, resources: &[(String, St
     }))
 }
 
+/// The ServiceAccount that a plugin has unless its Plugin names another.
+pub fn plugin_account(name: &str) -> String {
+    format!("windlass-plugin-{name}")
+}
+
+/// A plugin's ServiceAccount, and its right to read what the plugin may require. In all namespaces, since parents may be
+/// in any of them; who wants it narrower binds the same ClusterRole in some namespaces instead.
+pub fn reader_objects(name: &str, account: &str, namespace: &str, related: &[Resource]) -> Vec<Value> {
+    let role = format!("windlass-plugin-{name}-reader");
+    let rules: Vec<_> = related.iter().map(|(group, plural)| rule(group, &[plural], &["get", "list"])).collect();
+    vec![
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}}),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": role},
+            "rules": rules,
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": role},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        }),
+    ]
+}
+
 fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::contract::Parent;
+
+    use super::*;
+
+    fn secrets() -> Resource {
+        (String::new(), "secrets".to_owned())
+    }
+
+    #[test]
+    fn related_kinds_are_watched_by_the_host_and_read_by_the_plugin_and_never_written() {
+        let definition = json!({"spec": {"group": "my-operator.dev", "names": {"plural": "echoes"}}});
+        let descriptor = Descriptor {
+            name: "echo".to_owned(),
+            version: "1.0.0".to_owned(),
+            description: String::new(),
+            parent: Parent::Custom(definition.to_string().into_bytes()),
+            children: Vec::new(),
+            related: Vec::new(),
+            finalizes: false,
+            resync: None,
+            config_schema: None,
+            metrics: Vec::new(),
+        };
+        let on_secrets = |role: &Value| {
+            let rules = role["rules"].as_array().expect("rules").iter();
+            let verbs: Vec<_> =
+                rules.filter(|rule| rule["resources"][0] == "secrets").map(|rule| &rule["verbs"]).collect();
+            json!(verbs)
+        };
+        let host = plugin_role("echo", &descriptor, &[], &[secrets()]).expect("a role");
+        assert_eq!(on_secrets(&host), json!([["list", "watch"]]));
+        let reader = reader_objects("echo", "reader", "windlass-system", &[secrets()]);
+        assert_eq!(on_secrets(&reader[1]), json!([["get", "list"]]));
+        assert_eq!(reader[1].pointer("/metadata/labels"), None, "not the host's");
+        assert_eq!(reader[0]["metadata"], json!({"name": "reader", "namespace": "windlass-system"}));
+        assert_eq!(reader[2]["subjects"][0]["name"], "reader");
+        assert_eq!(reader[2]["roleRef"]["name"], reader[1]["metadata"]["name"]);
+    }
 }

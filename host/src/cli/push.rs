@@ -14,7 +14,7 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, Client, discovery};
 use serde_json::Value;
 use windlass_core::digest::Digest;
-use windlass_core::ids::PluginName;
+use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{plugin_condition as names, plugin_reason as reason};
 
 use self::objects::{PART_OF_LABEL, Pushed, plugin_object, split};
@@ -22,7 +22,7 @@ use super::component::ComponentArgs;
 use super::connect::plain;
 use super::output::{Format, print_all};
 use crate::api::{Plugin, PluginStatus};
-use crate::rbac;
+use crate::rbac::{self, Resource};
 
 /// Field manager of what a person pushes: apart from the host's.
 const FIELD_MANAGER: &str = "windlass-push";
@@ -44,7 +44,8 @@ pub struct Args {
     /// Namespace of the ConfigMap: the host's
     #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
-    /// Also create the least rights that the host needs for this plugin, to be reviewed by a person
+    /// Also create the least rights that the host needs for this plugin, and the ServiceAccount as which it reads related
+    /// objects, to be reviewed by a person
     #[arg(long)]
     create_rbac: bool,
     /// Only print what would be written
@@ -68,24 +69,20 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let descriptor = component.descriptor();
     let name: PluginName = args.name.as_deref().unwrap_or(&descriptor.name).parse()?;
     let pushed = split(name.as_str(), &args.namespace, &bytes)?;
-    let plugin = plugin_object(name.as_str(), &args.namespace, &format!("{:.0}", jiff::Timestamp::now()));
     super::block_on(async {
         let mut objects: Vec<Value> = pushed.objects.clone();
+        let account = if descriptor.related.is_empty() { None } else { Some(account(args, &name).await?) };
         if args.create_rbac {
             let client = args.component.cluster.client().await?;
-            let mut resources = Vec::new();
-            for rule in &descriptor.children {
-                let kind = &rule.kind;
-                let wanted = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
-                let (resource, _) = discovery::pinned_kind(&client, &wanted)
-                    .await
-                    .map_err(plain)
-                    .with_context(|| format!("the cluster does not serve {kind}"))?;
-                resources.push((resource.group, resource.plural));
+            let children = look_up(&client, descriptor.children.iter().map(|rule| &rule.kind)).await?;
+            let related = look_up(&client, descriptor.related.iter()).await?;
+            objects.push(rbac::plugin_role(name.as_str(), descriptor, &children, &related)?);
+            if let Some(account) = &account {
+                objects.extend(rbac::reader_objects(name.as_str(), account, &args.namespace, &related));
             }
-            objects.push(rbac::plugin_role(name.as_str(), descriptor, &resources)?);
         }
-        objects.push(plugin);
+        let now = format!("{:.0}", jiff::Timestamp::now());
+        objects.push(plugin_object(name.as_str(), &args.namespace, account.as_deref(), &now));
         if args.dry_run {
             print_all(&objects, args.output)?;
             return Ok(ExitCode::SUCCESS);
@@ -103,6 +100,31 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         remove_old_parts(&client, args, &name, &pushed).await?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// The ServiceAccount as which the plugin reads: the one that a person chose, or one of its own.
+async fn account(args: &Args, name: &PluginName) -> anyhow::Result<String> {
+    let own = rbac::plugin_account(name.as_str());
+    if args.dry_run {
+        return Ok(own);
+    }
+    let api: Api<Plugin> = Api::all(args.component.cluster.client().await?);
+    let plugin = api.get_opt(name.as_str()).await.map_err(plain).with_context(|| format!("Plugin {name}"))?;
+    Ok(plugin.and_then(|plugin| plugin.spec.service_account_name).unwrap_or(own))
+}
+
+/// How the API server names kinds.
+async fn look_up(client: &Client, kinds: impl Iterator<Item = &Gvk>) -> anyhow::Result<Vec<Resource>> {
+    let mut resources = Vec::new();
+    for kind in kinds {
+        let wanted = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+        let (resource, _) = discovery::pinned_kind(client, &wanted)
+            .await
+            .map_err(plain)
+            .with_context(|| format!("the cluster does not serve {kind}"))?;
+        resources.push((resource.group, resource.plural));
+    }
+    Ok(resources)
 }
 
 async fn apply(client: &Client, object: &Value) -> anyhow::Result<()> {
