@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
-use windlass_core::contract::{EventType, Failure, Limits, Parent, Phase};
+use windlass_core::contract::{EventType, Failure, Limits, Parent, Phase, Requirement, Response, Selection};
 use windlass_core::desired::{self, Grant, Grants};
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::json::Value as CoreValue;
 use windlass_core::object::Object;
 use windlass_core::parent::ParentRef;
-use windlass_core::snapshot::Snapshot;
+use windlass_core::related::{Needs, Next, ReadGrant, ReadGrants, ReadProblem, Rounds};
+use windlass_core::snapshot::{Served, Snapshot};
 use windlass_sandbox::Component;
 
 use super::ANSWER_IS_NO;
@@ -25,6 +26,7 @@ use super::output::{Format, print};
   windlass render echo.wasm -f echo.yaml
   kubectl get echo demo -o yaml | windlass render echo.wasm -f - -o json
   windlass render echo.wasm -f echo.yaml --children pods.yaml
+  kubectl get secrets,nodes -A -o yaml | windlass render echo.wasm -f echo.yaml --related -
 
 Exit code 1: the plugin answered with a failure, or its answer was refused.")]
 pub struct Args {
@@ -36,6 +38,10 @@ pub struct Args {
     /// Children that exist: a file of YAML documents or a JSON list
     #[arg(long, value_name = "FILE")]
     children: Option<PathBuf>,
+    /// Objects that the plugin may require: a file of YAML documents or a JSON list. A kind whose objects name no namespace
+    /// is taken to be cluster-scoped
+    #[arg(long, value_name = "FILE")]
+    related: Option<PathBuf>,
     /// The Plugin's spec.config: a YAML or JSON file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -73,20 +79,17 @@ fn render(args: &Args, component: &Component) -> anyhow::Result<Value> {
         Some(file) => Some(one_document(file)?.to_string().into_bytes().into()),
         None => None,
     };
+    let related = match &args.related {
+        Some(file) => documents(file)?.into_iter().enumerate().map(|(at, object)| related_object(at, object)).collect(),
+        None => Ok(Vec::new()),
+    }?;
     let snapshot = Snapshot::new(parent_ref.clone(), Arc::new(parent), children, config);
     let phase = if args.finalize { Phase::Finalize } else { Phase::Sync };
     let limits = Limits::default();
-    // The same seed each time, so that the same input prints the same output.
-    let (answer, _) = component.reconcile(&snapshot.request(phase), &limits, [0; 32]);
     let failure = |kind: &str, message: String| Ok(json!({"failure": {"kind": kind, "message": message}}));
-    let response = match answer {
-        Err(failed) => return failure("call", failed.to_string()),
-        Ok(Err(Failure::Invalid(message))) => return failure("invalid", message),
-        Ok(Err(Failure::Retry { message, after })) => {
-            return failure("retry", format!("{message} (again after {after} ms)"));
-        }
-        Ok(Err(Failure::Failed(message))) => return failure("failed", message),
-        Ok(Ok(response)) => response,
+    let response = match settle(component, snapshot, phase, &limits, &related) {
+        Ok(response) => response,
+        Err((kind, message)) => return failure(kind, message),
     };
     let desired = match desired::validate(&response, &parent_ref, &grants(component, namespaced), &limits) {
         Ok(desired) => desired,
@@ -113,10 +116,84 @@ fn render(args: &Args, component: &Component) -> anyhow::Result<Value> {
         "events": events.collect::<Vec<_>>(),
         "requeueMs": response.requeue,
     });
-    if let (true, Some(rendered)) = (args.finalize, rendered.as_object_mut()) {
-        rendered.insert("finalized".to_owned(), response.finalized.into());
+    if let Some(rendered) = rendered.as_object_mut() {
+        if args.finalize {
+            rendered.insert("finalized".to_owned(), response.finalized.into());
+        }
+        if !response.requirements.is_empty() {
+            rendered.insert("requirements".to_owned(), response.requirements.iter().map(requirement).collect());
+        }
     }
     Ok(rendered)
+}
+
+/// Calls the plugin until its answer is final; otherwise says what kind of failure that is, and why.
+fn settle(
+    component: &Component,
+    mut snapshot: Snapshot,
+    phase: Phase,
+    limits: &Limits,
+    related: &[Arc<Object>],
+) -> Result<Response, (&'static str, String)> {
+    let mut rounds = Rounds::starting_with(Needs::default());
+    loop {
+        let served = rounds.served().iter().map(|need| {
+            let found = related.iter().filter(|object| need.selects(object)).cloned().collect();
+            Served::new(need.id.clone(), found)
+        });
+        snapshot.related = served.collect();
+        // The same seed each time, so that the same input prints the same output.
+        let (answer, _) = component.reconcile(&snapshot.request(phase), limits, [0; 32]);
+        let response = match answer {
+            Err(failed) => return Err(("call", failed.to_string())),
+            Ok(Err(Failure::Invalid(message))) => return Err(("invalid", message)),
+            Ok(Err(Failure::Retry { message, after })) => {
+                return Err(("retry", format!("{message} (again after {after} ms)")));
+            }
+            Ok(Err(Failure::Failed(message))) => return Err(("failed", message)),
+            Ok(Ok(response)) => response,
+        };
+        let parent = &snapshot.parent.key;
+        let needs = read_grants(component, parent.namespace.is_some(), related, &response.requirements)
+            .resolve(&response.requirements, parent, limits.requirements)
+            .map_err(|refusal| ("refused", ReadProblem::from(refusal).to_string()))?;
+        match rounds.answered(needs) {
+            Next::Final => return Ok(response),
+            Next::Again => {}
+            Next::Unsettled => return Err(("unsettled", ReadProblem::Unsettled.to_string())),
+        }
+    }
+}
+
+/// Without a Plugin and a cluster, every namespace may be read, and the objects themselves say whether their kind has
+/// any; where there are none, what is required of the kind says it, or the parent.
+fn read_grants(component: &Component, namespaced: bool, related: &[Arc<Object>], wanted: &[Requirement]) -> ReadGrants {
+    let grants = component.descriptor().related.iter().map(|kind| {
+        let mut known = related.iter().filter(|object| *object.kind == *kind).peekable();
+        let named: Vec<_> = wanted.iter().filter(|one| one.kind == *kind).flat_map(|one| &one.namespace).collect();
+        ReadGrant {
+            kind: Arc::new(kind.clone()),
+            namespaced: match known.peek() {
+                Some(_) => known.any(|object| object.key.namespace.is_some()),
+                None => namespaced || !named.is_empty(),
+            },
+            namespaces: Some(named.into_iter().map(|name| Arc::from(name.as_str())).collect()),
+        }
+    });
+    ReadGrants::new(grants)
+}
+
+fn requirement(requirement: &Requirement) -> Value {
+    let Requirement { id, kind, namespace, select } = requirement;
+    let mut shown = json!({"id": id, "apiVersion": kind.api_version(), "kind": *kind.kind});
+    if let Some(shown) = shown.as_object_mut() {
+        shown.extend(namespace.as_ref().map(|namespace| ("namespace".to_owned(), json!(namespace))));
+        shown.extend([match select {
+            Selection::Name(name) => ("name".to_owned(), json!(name)),
+            Selection::Labels(selector) => ("labels".to_owned(), json!(selector)),
+        }]);
+    }
+    shown
 }
 
 fn parent_kind(parent: &Parent) -> anyhow::Result<(Arc<Gvk>, bool)> {
@@ -175,6 +252,13 @@ fn existing_child(mut child: Value, parent: &ParentRef) -> anyhow::Result<Arc<Ob
         }
     }
     Ok(Arc::new(Object::from_api(&kind, &child.to_string())?))
+}
+
+fn related_object(at: usize, mut object: Value) -> anyhow::Result<Arc<Object>> {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let kind = Arc::new(Gvk::from_api_version(&text("apiVersion"), &text("kind")));
+    complete(&mut object, &format!("00000000-0000-0000-0001-{at:012}"), None);
+    Ok(Arc::new(Object::from_api(&kind, &object.to_string()).context("a related object")?))
 }
 
 fn complete(object: &mut Value, uid: &str, namespace: Option<&str>) {
