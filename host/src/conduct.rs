@@ -7,11 +7,12 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use windlass_core::contract::CallFailure;
 use windlass_core::digest::Digest;
-use windlass_core::guard::{DeletionGuard, Held, Rollout, Word};
-use windlass_core::ids::{ObjectKey, PluginName};
+use windlass_core::guard::{DeletionGuard, Held, HeldParents, Rollout, Word};
+use windlass_core::ids::{ObjectKey, PluginName, Uid};
 use windlass_core::names::LABEL_PLUGIN;
-use windlass_core::plan::Delete;
+use windlass_core::plan::{Delete, Plan};
 use windlass_core::quarantine::{Admission, Change, Outcome, Quarantine};
+use windlass_core::snapshot::Snapshot;
 
 use crate::memo::Memo;
 use crate::watch::Watch;
@@ -22,6 +23,7 @@ pub struct Conduct {
     /// Parents of which it is known that nothing needs to be done.
     pub memo: Memo,
     rollout: Mutex<Rollout>,
+    held: Mutex<HeldParents>,
     quarantine: Mutex<Quarantine>,
 }
 
@@ -35,15 +37,15 @@ pub struct Consequences {
 }
 
 impl Conduct {
-    /// Of logic and config that go live over the parents and children in these caches. `allowed` is the Plugin's
-    /// annotation that releases held deletions.
+    /// Of logic and config that go live over the parents and children in these caches. `was_held` is whether the Plugin's
+    /// status says that deletions are held.
     pub fn begin<'a>(
         plugin: &PluginName,
         (component, config): (Digest, Option<&[u8]>),
         guard: DeletionGuard,
         parents: &Watch,
         children: impl Iterator<Item = &'a Arc<Watch>>,
-        allowed: Option<&str>,
+        was_held: bool,
     ) -> Self {
         let mut logic = component.as_bytes().to_vec();
         logic.extend_from_slice(config.unwrap_or_default());
@@ -54,13 +56,23 @@ impl Conduct {
                 .count(|child| child.controller.is_some() && child.marks.get(LABEL_PLUGIN) == Some(plugin.as_str()))
         };
         let owned = children.map(owned).sum();
-        let rollout = Rollout::begin(guard, Digest::of(&logic), parents.store.keys(), owned, allowed);
-        Self { memo: Memo::default(), rollout: Mutex::new(rollout), quarantine: Mutex::default() }
+        let rollout = Rollout::begin(guard, Digest::of(&logic), parents.store.keys(), owned, was_held);
+        Self {
+            memo: Memo::default(),
+            rollout: Mutex::new(rollout),
+            held: Mutex::default(),
+            quarantine: Mutex::default(),
+        }
     }
 
     /// What becomes of the deletions in a parent's plan.
     pub fn evaluated(&self, parent: &ObjectKey, prunes: &[Delete], is_asked: bool) -> (Word, Consequences) {
         self.with_rollout(|rollout| rollout.evaluated(parent, prunes, is_asked))
+    }
+
+    /// Takes deletions out of one parent's plan if they are too many of its children.
+    pub fn hold(&self, guard: DeletionGuard, snapshot: &Snapshot, is_asked: bool, plan: &mut Plan) -> Option<Held> {
+        self.held.lock().hold(guard, snapshot, is_asked, plan)
     }
 
     /// A parent's reconcile ended without a plan.
@@ -69,8 +81,11 @@ impl Conduct {
     }
 
     /// A parent is gone, or being deleted.
-    pub fn forget(&self, parent: &ObjectKey) -> Consequences {
+    pub fn forget(&self, parent: &ObjectKey, uid: Option<&Uid>) -> Consequences {
         self.memo.forget(parent);
+        if let Some(uid) = uid {
+            self.held.lock().forget(uid);
+        }
         self.with_rollout(|rollout| rollout.forget(parent)).1
     }
 
@@ -88,7 +103,7 @@ impl Conduct {
     }
 
     /// Deletions of many parents that are held.
-    pub fn held(&self) -> Option<Held> {
+    pub fn held_of_all(&self) -> Option<Held> {
         self.rollout.lock().held().cloned()
     }
 

@@ -120,14 +120,14 @@ impl Reconciler {
         }
         let Some(snapshot) = telemetry::observed(|| observe(live, &job.key)) else {
             self.own_writes.forget(&job.group, &job.key);
-            self.follow(live, live.conduct.forget(&job.key));
+            self.follow(live, live.conduct.forget(&job.key, None));
             span.record("windlass.outcome", "gone");
             return Requeue::WhenChanged;
         };
         span.record("windlass.parent.uid", tracing::field::display(&snapshot.parent.uid));
         span.record("windlass.parent.generation", snapshot.parent.generation);
         if snapshot.parent.deleting {
-            self.follow(live, live.conduct.forget(&job.key));
+            self.follow(live, live.conduct.forget(&job.key, Some(&snapshot.parent.uid)));
         }
         match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended) {
             Stance::Ask(phase) => self.ask(live, &snapshot, phase).await,
@@ -231,15 +231,14 @@ impl Reconciler {
         let (word, consequences) = live.conduct.evaluated(&snapshot.parent.key, &plan.prunes, is_asked);
         self.follow(live, consequences);
         match word {
-            Word::Delete if is_asked => None,
-            Word::Delete => live.guard.hold(snapshot, plan).map(|held| Problem::Held(held, None)),
+            Word::Delete => live.conduct.hold(live.guard, snapshot, is_asked, plan).map(Problem::Held),
             Word::PutOff => {
                 plan.prunes.clear();
                 Some(Problem::PutOff)
             }
-            Word::Held(held) => {
+            Word::Held(_) => {
                 plan.prunes.clear();
-                Some(Problem::Held(held, Some(live.name.clone())))
+                Some(Problem::HeldAtPlugin(live.name.clone()))
             }
         }
     }

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use crate::conditions::{conditions_of, type_of};
 use crate::contract::Phase;
 use crate::digest::Digest;
-use crate::ids::Uid;
+use crate::ids::{PluginName, Uid};
 use crate::json::{Map, Value};
 use crate::names::{self, parent_condition, parent_reason};
 use crate::object::Object;
@@ -52,13 +52,23 @@ pub struct Held {
 const SHOWN: usize = 5;
 
 /// How a message about held deletions begins: with what to do, so that it stands when the rest is cut. By it a parent's
-/// status is recognised; the same words in a message about a Plugin would be of another object.
-const HOW: &str = "To go on, annotate this object with windlass.dev/allow-deletion=";
+/// status is recognised, so a message of a parent begins so for deletions of its own alone.
+const HOW: &str = "To go on, annotate this object with";
 
+impl Held {
+    /// What the condition of a parent says while its deletions are held at its Plugin. It has no hash: that changes when
+    /// more is held, and only the Plugin's condition follows.
+    pub fn told_to_parents(plugin: &PluginName) -> String {
+        format!("Deletions that nobody asked for are held for all objects of Plugin {plugin}: see its conditions")
+    }
+}
+
+/// The condition's message, for the object that is to be annotated: it must begin the condition's own.
 impl std::fmt::Display for Held {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { hash, prunes, owned, children } = self;
-        write!(f, "{HOW}{hash}: {prunes} of {owned} children would be deleted, and nobody asked for it")?;
+        write!(f, "{HOW} {}={hash}: ", names::ANNOTATION_ALLOW_DELETION)?;
+        write!(f, "{prunes} of {owned} children would be deleted, and nobody asked for it")?;
         for (at, child) in children.iter().enumerate() {
             write!(f, "{}{child}", if at == 0 { ": " } else { ", " })?;
         }

@@ -25,8 +25,10 @@ pub enum Problem {
     Terminating(Vec<ChildId>),
     /// Children that wait until others are ready (`rolling`).
     Rolling(Vec<ChildId>),
-    /// Deletions that nobody asked for: of this parent, or of all parents of a Plugin (rule R9).
-    Held(Held, Option<PluginName>),
+    /// Deletions of children that nobody asked for (rule R9).
+    Held(Held),
+    /// The same, of many parents of a Plugin.
+    HeldAtPlugin(PluginName),
     /// Deletions that wait until new logic was asked for all parents (rule R9).
     PutOff,
     /// Objects that were written too often, and how long each must rest (rule R18).
@@ -186,19 +188,10 @@ impl From<&Problem> for Verdict {
                 Requeue::After(Duration::from_mins(1)),
             ),
             // Allowing it changes the parent or its Plugin, and that is an event.
-            Problem::Held(held, None) => (reason::DELETION_HELD, held.to_string(), Requeue::Settled(None)),
-            Problem::Held(held, Some(plugin)) => (
-                reason::DELETION_HELD,
-                format!(
-                    "The new logic of Plugin {plugin} would delete {} of the {} children of all its objects, and nobody \
-                     asked for it. To let that happen, annotate the Plugin with {}={}",
-                    held.prunes,
-                    held.owned,
-                    crate::names::ANNOTATION_ALLOW_DELETION,
-                    held.hash
-                ),
-                Requeue::Settled(None),
-            ),
+            Problem::Held(held) => (reason::DELETION_HELD, held.to_string(), Requeue::Settled(None)),
+            Problem::HeldAtPlugin(plugin) => {
+                (reason::DELETION_HELD, Held::told_to_parents(plugin), Requeue::Settled(None))
+            }
             // Whoever decides it looks at this parent again.
             Problem::PutOff => (
                 reason::DELETION_HELD,
@@ -221,7 +214,7 @@ impl From<&Problem> for Verdict {
         let progress = match problem {
             Problem::Suspended(_) => Progress::Suspended,
             // Only a person's word goes on from here.
-            Problem::Held(..) => Progress::Stalled,
+            Problem::Held(_) | Problem::HeldAtPlugin(_) => Progress::Stalled,
             _ if requeue == Requeue::WhenChanged => Progress::Stalled,
             _ => Progress::Reconciling,
         };

@@ -150,7 +150,7 @@ async fn prepare(plugins: &Plugins, name: &PluginName, plugin: &Plugin, delivere
     }
     let guard = DeletionGuard::default();
     let logic = (component.digest(), config.as_deref());
-    let conduct = Conduct::begin(name, logic, guard, &parents, children.values(), None);
+    let conduct = Conduct::begin(name, logic, guard, &parents, children.values(), was_held(plugin));
     Ok(Live {
         name: name.clone(),
         version: descriptor.version.clone(),
@@ -170,6 +170,12 @@ async fn prepare(plugins: &Plugins, name: &PluginName, plugin: &Plugin, delivere
         conduct: Arc::new(conduct),
         component,
     })
+}
+
+/// Whether the Plugin's status says that deletions are held: what an earlier process knew.
+fn was_held(plugin: &Plugin) -> bool {
+    let conditions = plugin.status.iter().flat_map(|status| &status.conditions).flatten();
+    conditions.map(|condition| &condition.reason).any(|said| said == reason::DELETION_HELD)
 }
 
 fn load_reason(failure: &LoadFailure) -> &'static str {

@@ -107,7 +107,7 @@ fn conditions(generation: Option<i64>, live: Option<&Live>, result: &Result<Find
             let message = format!("{} failed too often in a row and is asked only now and then", live.digest());
             say(condition_type::DEGRADED, "True", reason::QUARANTINED, &message)
         }
-        (Some(live), Ok(_)) if let Some(held) = live.conduct.held() => {
+        (Some(live), Ok(_)) if let Some(held) = live.conduct.held_of_all() => {
             say(condition_type::DEGRADED, "True", reason::DELETION_HELD, &held.to_string())
         }
         _ => say(condition_type::DEGRADED, "False", reason::SUCCEEDED, ""),

@@ -65,7 +65,7 @@ fn r09_what_is_held_stays_held_when_the_answers_creates_made_it_a_smaller_part()
     let mut said = unmoved.clone();
     said["conditions"] = json!([{"type": "Ready", "reason": "DeletionHeld", "message": first.to_string()}]);
     assert!(check(&mut HeldParents::default(), 12, &said).is_some());
-    said["conditions"][0]["message"] = json!("Held at the Plugin");
+    said["conditions"][0]["message"] = json!(Held::told_to_parents(&parent_ref().plugin));
     assert_eq!(check(&mut HeldParents::default(), 12, &said), None);
     // It ends when a user asks, or the parent goes.
     assert_eq!(check(&mut parents, 12, &json!({"observedGeneration": 2})), None);
