@@ -19,6 +19,7 @@ use windlass_core::json::Map;
 use windlass_core::names::ANNOTATION_SUSPEND;
 use windlass_core::outcome::{Problem, Progress, Requeue, SuspendedBy, Verdict, WriteProblem};
 use windlass_core::plan::{ChildId, Plan, Write, plan};
+use windlass_core::related::{Next, ReadProblem, Rounds};
 use windlass_core::snapshot::Snapshot;
 use windlass_core::stance::{Stance, may_write_children, stance};
 use windlass_core::status;
@@ -32,6 +33,7 @@ use crate::observe::observe;
 use crate::pending::OwnWrites;
 use crate::plugins::PluginQueue;
 use crate::queue::{Job, Queue, Trigger};
+use crate::related::Related;
 use crate::report::{Reported, Reporter};
 use crate::telemetry::{self, TRACE};
 
@@ -40,6 +42,7 @@ pub struct Reconciler {
     registry: Registry<Live>,
     own_writes: OwnWrites,
     breaker: Mutex<Breaker>,
+    related: Related,
     caller: Caller,
     /// Where parents and Plugins go that another parent's reconcile concerns.
     parents: Queue<PluginName, ParentKey>,
@@ -56,8 +59,8 @@ struct Attempt {
     verdict: Verdict,
     /// Whether the plugin has cleaned up, so that the finalizer may go.
     finalized: bool,
-    /// Whether an equal snapshot would need no call.
-    repeatable: bool,
+    /// The call's name, if an equal one would get an equal answer.
+    repeatable: Option<Digest>,
     /// Whether the status stays as it is: what there is to say passes soon, or stands at the Plugin.
     silent: bool,
 }
@@ -66,7 +69,7 @@ impl Attempt {
     /// Nothing was written.
     fn failed(problem: &Problem) -> Self {
         let verdict = Verdict::from(problem);
-        Self { part: None, applied: Applied::default(), verdict, finalized: false, repeatable: false, silent: false }
+        Self { part: None, applied: Applied::default(), verdict, finalized: false, repeatable: None, silent: false }
     }
 }
 
@@ -76,12 +79,13 @@ impl Reconciler {
         registry: Registry<Live>,
         parents: Queue<PluginName, ParentKey>,
         plugins: PluginQueue,
+        related: Related,
         caller: Caller,
         applier: Applier,
         reporter: Reporter,
     ) -> Self {
         let (own_writes, breaker) = (OwnWrites::default(), Mutex::default());
-        Self { registry, own_writes, breaker, caller, parents, plugins, applier, reporter }
+        Self { registry, own_writes, breaker, related, caller, parents, plugins, applier, reporter }
     }
 
     /// Reconciles one parent and says when to come back, and the plugin's resync interval.
@@ -130,7 +134,7 @@ impl Reconciler {
             self.follow(live, live.conduct.forget(&job.key, Some(&snapshot.parent.uid)));
         }
         match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended) {
-            Stance::Ask(phase) => self.ask(live, &snapshot, phase).await,
+            Stance::Ask(phase) => self.ask(live, snapshot, phase).await,
             Stance::AddFinalizer => self.set_finalizer(live, &snapshot, true).await,
             Stance::RemoveFinalizer => self.set_finalizer(live, &snapshot, false).await,
             Stance::Suspended => self.suspended(live, &snapshot).await,
@@ -142,31 +146,38 @@ impl Reconciler {
     }
 
     /// Brings a parent to what its plugin says.
-    async fn ask(&self, live: &Arc<Live>, snapshot: &Snapshot, phase: Phase) -> Requeue {
-        let key = &snapshot.parent.key;
-        let hash =
-            snapshot.hash(&live.component.surface().contract, &live.digest(), phase, live.grants.kinds().into_iter());
-        if let Some(requeue) = live.conduct.memo.settled(key, &hash) {
+    async fn ask(&self, live: &Arc<Live>, mut snapshot: Snapshot, phase: Phase) -> Requeue {
+        let (rounds, related) = self.related.begin(live, &snapshot.parent_ref).await;
+        snapshot.related = related;
+        let first = hash(live, &snapshot, phase);
+        if let Some(requeue) = live.conduct.memo.settled(&snapshot.parent.key, &first) {
             tracing::Span::current().record("windlass.outcome", "unchanged");
             return requeue;
         }
-        let attempt = self.attempt(live, snapshot, phase, &hash).await;
+        let attempt = self.attempt(live, &mut snapshot, phase, (rounds, first)).await;
+        let key = &snapshot.parent.key;
         if attempt.finalized && attempt.verdict.progress == Progress::Applied {
             self.own_writes.add(&live.name, key, attempt.applied.written);
-            return self.set_finalizer(live, snapshot, false).await;
+            return self.set_finalizer(live, &snapshot, false).await;
         }
         let repeatable = attempt.repeatable;
-        let (requeue, wrote) = self.finish(live, snapshot, phase, attempt).await;
-        match requeue {
-            Requeue::Settled(_) if repeatable && !wrote => live.conduct.memo.keep(key, hash, requeue),
+        let (requeue, wrote) = self.finish(live, &snapshot, phase, attempt).await;
+        match (requeue, repeatable) {
+            (Requeue::Settled(_), Some(hash)) if !wrote => live.conduct.memo.keep(key, hash, requeue),
             _ => live.conduct.memo.forget(key),
         }
         requeue
     }
 
     /// Everything up to the status: what the plugin wants, and what of it came to be.
-    async fn attempt(&self, live: &Arc<Live>, snapshot: &Snapshot, phase: Phase, hash: &Digest) -> Attempt {
-        let (desired, pure) = match self.desired(live, snapshot, phase, hash).await {
+    async fn attempt(
+        &self,
+        live: &Arc<Live>,
+        snapshot: &mut Snapshot,
+        phase: Phase,
+        begun: (Rounds, Digest),
+    ) -> Attempt {
+        let (desired, repeatable) = match self.desired(live, snapshot, phase, begun).await {
             Ok(desired) => desired,
             Err(problem) => {
                 self.follow(live, live.conduct.unanswered(&snapshot.parent.key));
@@ -206,23 +217,36 @@ impl Reconciler {
         };
         let finalized = phase == Phase::Finalize && desired.finalized;
         let silent = matches!(problem, Some(Problem::PutOff));
-        Attempt { part: desired.status, applied, verdict, finalized, repeatable: pure, silent }
+        Attempt { part: desired.status, applied, verdict, finalized, repeatable, silent }
     }
 
-    /// What the plugin wants, and whether it would want the same of the same snapshot.
+    /// What the plugin wants, and the name of the call if it would want the same again. It is called until it has seen
+    /// all that its answer depends on.
     async fn desired(
         &self,
         live: &Arc<Live>,
-        snapshot: &Snapshot,
+        snapshot: &mut Snapshot,
         phase: Phase,
-        hash: &Digest,
-    ) -> Result<(Desired, bool), Problem> {
-        let answered = self.caller.call(live, snapshot, phase, hash).await?;
-        if !answered.response.requirements.is_empty() {
-            return Err(Problem::Refused(desired::Refusal::Unsupported { what: "related objects" }));
-        }
-        let desired = desired::validate(&answered.response, &snapshot.parent_ref, &live.grants, &live.limits);
-        Ok((desired.map_err(Problem::Refused)?, answered.pure))
+        (mut rounds, mut name): (Rounds, Digest),
+    ) -> Result<(Desired, Option<Digest>), Problem> {
+        let parent = snapshot.parent_ref.clone();
+        let answered = loop {
+            let answered = self.caller.call(live, snapshot, phase, &name).await?;
+            let required =
+                live.reads.grants.resolve(&answered.response.requirements, &parent.key, live.limits.requirements);
+            match rounds.answered(required.map_err(|refusal| Problem::Reads(refusal.into()))?) {
+                Next::Final => break answered,
+                Next::Again => {
+                    let served = self.related.serve(live, &parent, rounds.served()).await;
+                    snapshot.related = served.map_err(Problem::Reads)?;
+                    name = hash(live, snapshot, phase);
+                }
+                Next::Unsettled => return Err(Problem::Reads(ReadProblem::Unsettled)),
+            }
+        };
+        self.related.keep(&live.name, &parent.key, rounds.served());
+        let desired = desired::validate(&answered.response, &parent, &live.grants, &live.limits);
+        Ok((desired.map_err(Problem::Refused)?, answered.pure.then_some(name)))
     }
 
     /// Takes deletions out of a plan that nobody asked for (rule R9): too many of one parent, or of a whole plugin.
@@ -342,6 +366,11 @@ impl Reconciler {
         let phase = if snapshot.parent.deleting { Phase::Finalize } else { Phase::Sync };
         self.finish(live, snapshot, phase, Attempt::failed(&Problem::Suspended(by))).await.0
     }
+}
+
+/// Names a call: what the plugin is, and all that it is shown.
+fn hash(live: &Live, snapshot: &Snapshot, phase: Phase) -> Digest {
+    snapshot.hash(&live.component.surface().contract, &live.digest(), phase, live.grants.kinds().into_iter())
 }
 
 /// The writes that lead from a snapshot to what is desired, as far as they may be made now.

@@ -22,7 +22,7 @@ use crate::live::{Live, ParentKey};
 use crate::plugins::{Outlets, PluginQueue, Plugins};
 use crate::queue::{Queue, Trigger};
 use crate::reconcile::Reconciler;
-use crate::related::Interests;
+use crate::related::{Interests, Related, review};
 use crate::report::Reporter;
 use crate::serve::{Readiness, serve};
 use crate::triggers::Triggers;
@@ -43,7 +43,6 @@ pub struct Settings {
     /// Parents that are reconciled at once.
     pub workers: usize,
     /// The host's namespace, where Plugins' ServiceAccounts are.
-    #[expect(dead_code, reason = "the reconcile does not serve related objects yet")]
     pub namespace: String,
 }
 
@@ -85,16 +84,19 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
         client.clone(),
         own.clone(),
         sandbox,
-        watches,
+        watches.clone(),
         sources,
-        Outlets { publisher, queue: plugin_queue.clone(), parents: parents.clone(), interests },
+        Outlets { publisher, queue: plugin_queue.clone(), parents: parents.clone(), interests: interests.clone() },
     ));
+    let ask = review::by_api_server(client.clone(), &settings.namespace);
+    let related = Related::new(registry.clone(), watches, interests, ask, &settings.namespace);
     let mut secret = [0; 32];
     fill_random(&mut secret)?;
     let reconciler = Arc::new(Reconciler::new(
         registry,
         parents.clone(),
         plugin_queue.clone(),
+        related,
         Caller::new(secret, quarantine_listener(parents.clone(), plugin_queue.clone())),
         Applier::new(client.clone()),
         Reporter::new(client),

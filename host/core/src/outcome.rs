@@ -9,6 +9,7 @@ use crate::guard::Held;
 use crate::ids::PluginName;
 use crate::names::parent_reason as reason;
 use crate::plan::ChildId;
+use crate::related::ReadProblem;
 
 /// Why a reconcile did not bring its parent to what is desired.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub enum Problem {
     Plugin(Failure),
     /// The plugin's answer was refused.
     Refused(Refusal),
+    /// What the plugin requires is not served.
+    Reads(ReadProblem),
     /// Writes that did not succeed, with the children they were for.
     Writes(Vec<(ChildId, WriteProblem)>),
     /// Wanted children that are still being deleted.
@@ -170,6 +173,7 @@ impl From<&Problem> for Verdict {
                 let reason = if refusal.is_malformed() { reason::MALFORMED_ANSWER } else { reason::REFUSED_ANSWER };
                 (reason, format!("The plugin's answer was refused, nothing was written: {refusal}"), BACKOFF)
             }
+            Problem::Reads(problem) => (problem.reason(), problem.to_string(), BACKOFF),
             Problem::Writes(writes) => of_writes(writes),
             Problem::StatusRejected(message) => (
                 reason::STATUS_REJECTED,

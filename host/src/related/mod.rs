@@ -1,8 +1,6 @@
 //! What plugins require beside their children: watched while somebody requires it, served from the caches, and only
 //! what the Plugin's own ServiceAccount may read.
 
-#![expect(dead_code, reason = "the reconcile does not call it yet")]
-
 mod interests;
 pub mod review;
 
@@ -128,7 +126,7 @@ impl Related {
     /// Whether the Plugin's ServiceAccount may read all of it.
     async fn review(&self, live: &Live, needs: &Needs) -> Result<(), ReadProblem> {
         let now = Instant::now();
-        let reviews = needs.iter().map(|need| self.review_one(live, need, now));
+        let reviews: Vec<_> = needs.iter().map(|need| self.review_one(live, need, now)).collect();
         // In the order of the needs, so that of several problems it is always the same that is told.
         let mut reviewed = futures::stream::iter(reviews).buffered(PARALLEL_REVIEWS);
         while let Some(result) = reviewed.next().await {
