@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use tokio::sync::Semaphore;
-use windlass_core::contract::Limits;
+use windlass_core::contract::{Limits, Parent};
 use windlass_core::desired::Grants;
 use windlass_core::digest::Digest;
 use windlass_core::guard::DeletionGuard;
@@ -14,10 +15,12 @@ use windlass_core::status::StatusShape;
 use windlass_sandbox::Component;
 
 use crate::conduct::Conduct;
+use crate::plugins::Tally;
 use crate::related::Reads;
-use crate::watch::Watch;
+use crate::watch::{Watch, WatchId};
 
 /// One Plugin's live logic and settings. A reconcile keeps the one it started with to its end.
+#[derive(Clone)]
 pub struct Live {
     /// The Plugin's name.
     pub name: PluginName,
@@ -27,7 +30,7 @@ pub struct Live {
     pub version: String,
     /// The watch of the parent kind.
     pub parents: Arc<Watch>,
-    /// Which of the host's status fields the parent kind keeps.
+    /// Which of the host's status fields the parent kind keeps; none of a kind that is somebody else's.
     pub shape: StatusShape,
     /// The watches of the child kinds.
     pub children: HashMap<GroupKind, Arc<Watch>>,
@@ -47,8 +50,11 @@ pub struct Live {
     pub resync: Duration,
     /// How many of its parents are reconciled at once.
     pub concurrency: usize,
-    /// Calls of this plugin that run at once: fewer than there are cores, so that one that loops leaves room.
-    pub call_slots: Semaphore,
+    /// Which parents fail, for the Plugin's status. The same one for all of a Plugin's logic.
+    pub tally: Arc<Tally>,
+    /// Calls of this plugin that run at once: fewer than there are cores, so that one that loops leaves room. The same
+    /// for all of a Plugin's logic, as calls to older logic may still run.
+    pub call_slots: Arc<Semaphore>,
     /// Which deletions are held without a user's word (rule R9).
     pub guard: DeletionGuard,
     /// How it behaves. The same one while only the Plugin's settings change.
@@ -61,8 +67,8 @@ pub fn cores() -> usize {
 }
 
 /// How many of them may be of one plugin.
-pub fn call_slots_of_one_plugin() -> Semaphore {
-    Semaphore::new(cores().saturating_sub(1).max(1))
+pub fn call_slots_of_one_plugin() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(cores().saturating_sub(1).max(1)))
 }
 
 impl Live {
@@ -71,9 +77,36 @@ impl Live {
         self.component.surface().digest
     }
 
-    /// Whether the API server lets the host follow all its kinds.
+    /// Whether the API server lets the host follow all its kinds. While it does not, the caches show the past.
     pub fn is_followed(&self) -> bool {
-        std::iter::once(&self.parents).chain(self.children.values()).all(|watch| watch.is_followed())
+        self.watches().all(|watch| watch.is_followed())
+    }
+
+    /// The watches of its parents and children.
+    pub fn watches(&self) -> impl Iterator<Item = &Arc<Watch>> {
+        std::iter::once(&self.parents).chain(self.children.values())
+    }
+
+    /// Whether the parent kind is the plugin's own. It may be another's (a built-in kind, say): then its status is left
+    /// alone, and any number of plugins may have it.
+    pub fn owns_kind(&self) -> bool {
+        matches!(self.component.descriptor().parent, Parent::Custom(_))
+    }
+
+    /// Whether every parent would be reconciled as by another one: logic, kinds, grants, config and limits are the same.
+    pub fn decides_like(&self, other: &Self) -> bool {
+        self.digest() == other.digest()
+            && self.config == other.config
+            && self.limits == other.limits
+            && self.shape == other.shape
+            && self.grants == other.grants
+            && self.reads == other.reads
+            && Arc::ptr_eq(&self.parents, &other.parents)
+            && self.children.len() == other.children.len()
+            && self
+                .children
+                .iter()
+                .all(|(kind, watch)| other.children.get(kind).is_some_and(|other| Arc::ptr_eq(watch, other)))
     }
 
     /// The watch of a child kind.
@@ -84,3 +117,55 @@ impl Live {
 
 /// What the work queue holds for each plugin: a parent's namespace and name.
 pub type ParentKey = ObjectKey;
+
+/// The live plugins by the watch of their parents: what one event asks for, without going over all that is live. Clones
+/// share it; `plugins` keeps it in step with the registry.
+#[derive(Clone, Default)]
+pub struct ParentIndex(Arc<ArcSwap<HashMap<WatchId, Vec<PluginName>>>>);
+
+impl ParentIndex {
+    /// Does something for each plugin whose parents a watch shows. Allocates nothing.
+    pub fn for_each(&self, watch: &WatchId, act: impl FnMut(&PluginName)) {
+        if let Some(plugins) = self.0.load().get(watch) {
+            plugins.iter().for_each(act);
+        }
+    }
+
+    /// The plugins that are live from now on, with the watches of their parents.
+    pub fn replace(&self, live: impl IntoIterator<Item = (PluginName, WatchId)>) {
+        let mut index: HashMap<WatchId, Vec<PluginName>> = HashMap::new();
+        for (plugin, watch) in live {
+            index.entry(watch).or_default().push(plugin);
+        }
+        self.0.store(Arc::new(index));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_finds_the_plugins_of_its_watch_and_of_no_other_selector() {
+        let watch = |labels: Option<&str>| WatchId {
+            kind: Arc::new(Gvk::from_api_version("v1", "Namespace")),
+            labels: labels.map(str::to_owned),
+        };
+        let name = |name: &str| name.parse::<PluginName>().expect("a name");
+        let index = ParentIndex::default();
+        let of = |labels| {
+            let mut found = Vec::new();
+            index.for_each(&watch(labels), |plugin| found.push(plugin.to_string()));
+            found
+        };
+        index.replace([
+            (name("a"), watch(Some("team"))),
+            (name("b"), watch(Some("team"))),
+            (name("c"), watch(Some("tier"))),
+        ]);
+        assert_eq!(of(Some("team")), ["a", "b"], "an existing kind may have several");
+        assert_eq!((of(Some("tier")), of(None)), (vec!["c".to_owned()], Vec::new()));
+        index.replace([(name("b"), watch(Some("team")))]);
+        assert_eq!(of(Some("team")), ["b"]);
+    }
+}

@@ -62,40 +62,48 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
 /// A resource, as rules name it: API group and plural.
 pub type Resource = (String, String);
 
-/// What the host needs for one plugin: to watch its parents and write their status, to own its children, and to watch
-/// what it may require.
+/// The kind of the parents whose definition a plugin brings along.
 ///
 /// # Errors
-/// If the descriptor names no parent kind that can be granted.
+/// If the definition is no JSON.
+pub fn own_parent(definition: &[u8]) -> anyhow::Result<Resource> {
+    let definition: Value = serde_json::from_slice(definition)?;
+    let at = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    Ok((at("/spec/group"), at("/spec/names/plural")))
+}
+
+/// What the host needs for one plugin: to watch its parents, to write the status of those that are its own and the
+/// finalizer if it has one, to own its children, and to watch what it may require.
 pub fn plugin_role(
     name: &str,
     descriptor: &Descriptor,
+    parent: &Resource,
     children: &[Resource],
     related: &[Resource],
-) -> anyhow::Result<Value> {
-    let Parent::Custom(definition) = &descriptor.parent else {
-        anyhow::bail!("only plugins with a kind of their own can be granted rights");
-    };
-    let definition: Value = serde_json::from_slice(definition)?;
-    let at = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let (group, plural) = (at("/spec/group"), at("/spec/names/plural"));
-    let mut rules = vec![
-        rule(group, &[plural], &["get", "list", "watch"]),
-        rule(group, &[&format!("{plural}/status")], &["patch"]),
-        // An owner reference with blockOwnerDeletion takes this where OwnerReferencesPermissionEnforcement is on.
-        rule(group, &[&format!("{plural}/finalizers")], &["update"]),
-    ];
+) -> Value {
+    let (group, plural) = parent;
+    let mut verbs = vec!["get", "list", "watch"];
+    if descriptor.finalizes {
+        // The finalizer is set and removed by it; there is no right to that alone.
+        verbs.push("patch");
+    }
+    let mut rules = vec![rule(group, &[plural], &verbs)];
+    if matches!(descriptor.parent, Parent::Custom(_)) {
+        rules.push(rule(group, &[&format!("{plural}/status")], &["patch"]));
+    }
+    // An owner reference with blockOwnerDeletion takes this where OwnerReferencesPermissionEnforcement is on.
+    rules.push(rule(group, &[&format!("{plural}/finalizers")], &["update"]));
     for (group, plural) in children {
         rules.push(rule(group, &[plural], &["get", "list", "watch", "create", "patch", "delete"]));
     }
     for (group, plural) in related {
         rules.push(rule(group, &[plural], &["list", "watch"]));
     }
-    Ok(json!({
+    json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": format!("windlass-plugin-{name}"), "labels": {AGGREGATE_LABEL: "true"}},
         "rules": rules,
-    }))
+    })
 }
 
 /// The ServiceAccount that a plugin has unless its Plugin names another.
@@ -128,7 +136,7 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::contract::Parent;
+    use windlass_core::ids::Gvk;
 
     use super::*;
 
@@ -136,29 +144,75 @@ mod tests {
         (String::new(), "secrets".to_owned())
     }
 
-    #[test]
-    fn related_kinds_are_watched_by_the_host_and_read_by_the_plugin_and_never_written() {
-        let definition = json!({"spec": {"group": "my-operator.dev", "names": {"plural": "echoes"}}});
+    fn own() -> Parent {
+        Parent::Custom(br#"{"spec":{"group":"my-operator.dev","names":{"plural":"echoes"}}}"#.to_vec())
+    }
+
+    fn namespaces() -> Parent {
+        Parent::Existing { kind: Gvk::from_api_version("v1", "Namespace"), selector: None }
+    }
+
+    fn role(parent: Parent, finalizes: bool) -> Value {
+        let resource = match &parent {
+            Parent::Custom(definition) => own_parent(definition).expect("JSON"),
+            Parent::Existing { .. } => (String::new(), "namespaces".to_owned()),
+        };
         let descriptor = Descriptor {
             name: "echo".to_owned(),
             version: "1.0.0".to_owned(),
             description: String::new(),
-            parent: Parent::Custom(definition.to_string().into_bytes()),
+            parent,
             children: Vec::new(),
             related: Vec::new(),
-            finalizes: false,
+            finalizes,
             resync: None,
             config_schema: None,
             metrics: Vec::new(),
         };
+        plugin_role("echo", &descriptor, &resource, &[(String::new(), "pods".to_owned())], &[secrets()])
+    }
+
+    /// Each rule as groups, resources and verbs.
+    fn rules(parent: Parent, finalizes: bool) -> Vec<String> {
+        let role = role(parent, finalizes);
+        let words = |value: &Value| {
+            value.as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(",")
+        };
+        let rules = role["rules"].as_array().expect("rules").iter();
+        rules.map(|rule| ["apiGroups", "resources", "verbs"].map(|field| words(&rule[field])).join(" ")).collect()
+    }
+
+    const CHILDREN: &str = " pods get,list,watch,create,patch,delete";
+    const RELATED: &str = " secrets list,watch";
+
+    #[test]
+    fn a_kind_of_its_own_has_its_status_written_and_its_finalizer_only_if_it_finalizes() {
+        let rest =
+            ["my-operator.dev echoes/status patch", "my-operator.dev echoes/finalizers update", CHILDREN, RELATED]
+                .map(str::to_owned);
+        for (finalizes, verbs) in [(false, "get,list,watch"), (true, "get,list,watch,patch")] {
+            let found = rules(own(), finalizes);
+            assert_eq!(found[0], format!("my-operator.dev echoes {verbs}"));
+            assert_eq!(found[1..], rest);
+        }
+    }
+
+    #[test]
+    fn the_status_of_somebody_elses_kind_is_not_written() {
+        let found = rules(namespaces(), false);
+        assert_eq!(found, [" namespaces get,list,watch", " namespaces/finalizers update", CHILDREN, RELATED]);
+        assert_eq!(rules(namespaces(), true)[0], " namespaces get,list,watch,patch");
+    }
+
+    #[test]
+    fn related_kinds_are_watched_by_the_host_and_read_by_the_plugin_and_never_written() {
         let on_secrets = |role: &Value| {
             let rules = role["rules"].as_array().expect("rules").iter();
             let verbs: Vec<_> =
                 rules.filter(|rule| rule["resources"][0] == "secrets").map(|rule| &rule["verbs"]).collect();
             json!(verbs)
         };
-        let host = plugin_role("echo", &descriptor, &[], &[secrets()]).expect("a role");
-        assert_eq!(on_secrets(&host), json!([["list", "watch"]]));
+        assert_eq!(on_secrets(&role(own(), false)), json!([["list", "watch"]]));
         let reader = reader_objects("echo", "reader", "windlass-system", &[secrets()]);
         assert_eq!(on_secrets(&reader[1]), json!([["get", "list"]]));
         assert_eq!(reader[1].pointer("/metadata/labels"), None, "not the host's");

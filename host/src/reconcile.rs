@@ -285,7 +285,7 @@ impl Reconciler {
             verdict = verdict.while_finalizing();
         }
         tracing::Span::current().record("windlass.outcome", verdict.reason);
-        if matches!(verdict.progress, Progress::Reconciling | Progress::Stalled) {
+        if is_failing(verdict.progress) {
             tracing::warn!(
                 plugin = %live.name,
                 object = %snapshot.parent_ref,
@@ -313,6 +313,10 @@ impl Reconciler {
         };
         let wrote = !written.is_empty();
         self.own_writes.add(&live.name, &snapshot.parent.key, written);
+        if !silent {
+            let failure = is_failing(verdict.progress).then_some((verdict.reason, verdict.message.as_str()));
+            live.tally.record(&snapshot.parent.key, failure);
+        }
         (requeue, wrote)
     }
 
@@ -387,6 +391,11 @@ fn planned(live: &Live, snapshot: &Snapshot, desired: &Desired) -> Plan {
 fn is_observed(snapshot: &Snapshot) -> bool {
     let observed = status::observed(&snapshot.parent).get("observedGeneration").cloned();
     observed.is_some() && observed == snapshot.parent.generation.map(Into::into)
+}
+
+/// Whether a parent is not as its plugin wants it, and nobody asked for that.
+fn is_failing(progress: Progress) -> bool {
+    matches!(progress, Progress::Reconciling | Progress::Stalled)
 }
 
 fn id_of_parent(snapshot: &Snapshot) -> ChildId {

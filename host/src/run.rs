@@ -18,8 +18,8 @@ use windlass_sandbox::registry::Publisher;
 use crate::apply::Applier;
 use crate::call::{Caller, QuarantineListener};
 use crate::delivery::Sources;
-use crate::live::{Live, ParentKey};
-use crate::plugins::{Outlets, PluginQueue, Plugins};
+use crate::live::{Live, ParentIndex, ParentKey};
+use crate::plugins::{Kinds, Outlets, PluginQueue, Plugins};
 use crate::queue::{Queue, Trigger};
 use crate::reconcile::Reconciler;
 use crate::related::{Interests, Related, review};
@@ -61,18 +61,16 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     let parents = Queue::new(settings.workers, settings.workers);
     // One group alone: it may have half of the places.
     let plugin_queue = PluginQueue::new(2 * PLUGIN_WORKERS, PLUGIN_WORKERS);
+    let index = ParentIndex::default();
     let interests = Interests::default();
-    let triggers = Triggers {
-        registry: registry.clone(),
-        parents: parents.clone(),
-        plugins: plugin_queue.clone(),
-        interests: interests.clone(),
-    };
-    let (live, queue) = (registry.clone(), plugin_queue.clone());
+    let triggers =
+        Triggers::new(registry.clone(), index.clone(), interests.clone(), (parents.clone(), plugin_queue.clone()));
+    let kinds = Kinds::new(plugin_queue.clone());
+    let of_watches = kinds.clone();
     let watches = Arc::new(Watches::new(
         client.clone(),
-        Arc::new(move |kind, change| triggers.on_change(kind, change)),
-        Arc::new(move || live.names().into_iter().for_each(|plugin| queue.add(&(), plugin, Trigger::Fresh))),
+        Arc::new(move |watch, change| triggers.on_change(watch, change)),
+        Arc::new(move |watch| of_watches.health_changed(watch)),
     ));
     let own = watch_plugins(&watches);
     let source_queue = plugin_queue.clone();
@@ -86,7 +84,14 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
         sandbox,
         watches.clone(),
         sources,
-        Outlets { publisher, queue: plugin_queue.clone(), parents: parents.clone(), interests: interests.clone() },
+        Outlets {
+            publisher,
+            index,
+            kinds,
+            queue: plugin_queue.clone(),
+            parents: parents.clone(),
+            interests: interests.clone(),
+        },
     ));
     let ask = review::by_api_server(client.clone(), &settings.namespace);
     let related = Related::new(registry.clone(), watches, interests, ask, &settings.namespace);
@@ -139,7 +144,7 @@ async fn work_on_plugins(plugins: Arc<Plugins>, queue: PluginQueue, readiness: R
             () = stop.cancelled() => return,
             job = queue.next() => job,
         };
-        let (requeue, resync) = plugins.reconcile(&job.key).await;
+        let (requeue, resync) = plugins.reconcile(&job).await;
         queue.done(&job, requeue, resync);
         if plugins.all_tried() {
             readiness.ready();

@@ -1,45 +1,58 @@
 //! A change in a cache → the keys that it concerns.
 
+use std::sync::Arc;
+
 use windlass_core::ids::{Gvk, ObjectKey, PluginName};
 use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::{Object, OwnerKey};
 use windlass_sandbox::registry::Registry;
 
-use crate::live::{Live, ParentKey};
+use crate::live::{Live, ParentIndex, ParentKey};
 use crate::plugins::{PluginQueue, Plugins};
 use crate::queue::{Queue, Trigger};
 use crate::related::Interests;
-use crate::watch::Change;
+use crate::watch::{Change, WatchId};
 
 /// Who is told of changes.
 pub struct Triggers {
-    /// The live plugins.
-    pub registry: Registry<Live>,
-    /// Keys of parents.
-    pub parents: Queue<PluginName, ParentKey>,
-    /// Keys of Plugins.
-    pub plugins: PluginQueue,
+    registry: Registry<Live>,
+    /// Which of them have a kind's objects as parents.
+    index: ParentIndex,
     /// Who requires what.
-    pub interests: Interests,
+    interests: Interests,
+    parents: Queue<PluginName, ParentKey>,
+    plugins: PluginQueue,
+    /// The kind of the Plugins.
+    own: Gvk,
 }
 
 impl Triggers {
-    /// Queues what a change of an object of this kind concerns.
-    pub fn on_change(&self, kind: &Gvk, change: &Change) {
-        if *kind == Plugins::kind() {
+    /// With the live plugins, by name and by parents, what they require, and the queues of parents and of Plugins.
+    pub fn new(
+        registry: Registry<Live>,
+        index: ParentIndex,
+        interests: Interests,
+        (parents, plugins): (Queue<PluginName, ParentKey>, PluginQueue),
+    ) -> Self {
+        Self { registry, index, interests, parents, plugins, own: Plugins::kind() }
+    }
+
+    /// Queues what a change in a watch concerns. Costs a lookup, and allocates nothing for what concerns nobody.
+    pub fn on_change(&self, watch: &WatchId, change: &Change) {
+        if *watch.kind == self.own {
             self.plugin_changed(change);
             return;
         }
-        for name in self.registry.names() {
-            if self.registry.get(&name).is_some_and(|live| *live.parents.id.kind == *kind) {
-                self.parent_changed(&name, change);
+        self.index.for_each(watch, |plugin| self.parent_changed(plugin, change));
+        let same_marks = |before: &Arc<Object>| change.after.as_ref().is_some_and(|after| after.marks == before.marks);
+        for child in change.before.iter().filter(|before| !same_marks(before)).chain(&change.after) {
+            self.child_changed(child);
+        }
+        // What is required is watched without a selector; another watch of the kind would only say it twice.
+        if watch.labels.is_none() {
+            for interest in self.interests.concerned(&watch.kind, change) {
+                self.parents.add(&interest.plugin, interest.parent.clone(), Trigger::Event);
             }
-        }
-        for object in [&change.before, &change.after].into_iter().flatten() {
-            self.child_changed(object);
-        }
-        for interest in self.interests.concerned(kind, change) {
-            self.parents.add(&interest.plugin, interest.parent.clone(), Trigger::Event);
         }
     }
 
@@ -60,11 +73,22 @@ impl Triggers {
     }
 
     fn parent_changed(&self, plugin: &PluginName, change: &Change) {
+        let tally = || self.registry.get(plugin).map(|live| live.tally.clone());
         match (&change.before, &change.after) {
-            (_, Some(object)) => self.parents.add(plugin, object.key.clone(), urgency(change)),
+            (before, Some(object)) => {
+                self.parents.add(plugin, object.key.clone(), urgency(change));
+                if before.is_none()
+                    && let Some(tally) = tally()
+                {
+                    tally.added();
+                }
+            }
             (Some(object), None) => {
                 self.parents.forget(plugin, &object.key);
                 self.interests.forget(plugin, &object.key);
+                if let Some(tally) = tally() {
+                    tally.removed(&object.key);
+                }
             }
             (None, None) => {}
         }
@@ -72,17 +96,14 @@ impl Triggers {
 
     /// A child concerns the parent that its marks name, of the plugin that its label names.
     fn child_changed(&self, child: &Object) {
-        let Some(plugin) = child.marks.get(LABEL_PLUGIN).and_then(|name| name.parse::<PluginName>().ok()) else {
-            return;
-        };
-        let Some(live) = self.registry.get(&plugin) else { return };
+        let Some(live) = child.marks.get(LABEL_PLUGIN).and_then(|name| self.registry.get(name)) else { return };
         let parent = match child.owner_key() {
             Some(OwnerKey::Uid(uid)) => live.parents.store.key_of(&uid).or_else(|| successor(&live, child)),
             Some(OwnerKey::Retained(parent)) => retained_parent(&parent),
             None => None,
         };
         if let Some(parent) = parent {
-            self.parents.add(&plugin, parent, Trigger::Event);
+            self.parents.add(&live.name, parent, Trigger::Event);
         }
     }
 }
@@ -95,10 +116,14 @@ fn successor(live: &Live, child: &Object) -> Option<ObjectKey> {
     keys.into_iter().find(|key| kind == live.parents.id.kind.group_kind() && live.parents.store.get(key).is_some())
 }
 
-/// A new object or a new generation runs now; anything else waits for a backoff.
+/// A new object, a new generation and a person's word to the host (an annotation of ours, a deletion) run now; anything
+/// else waits for a backoff.
 fn urgency(change: &Change) -> Trigger {
     match (&change.before, &change.after) {
-        (Some(before), Some(after)) if before.uid == after.uid && before.generation == after.generation => {
+        (Some(before), Some(after))
+            if (&before.uid, before.generation, before.deleting, &before.marks)
+                == (&after.uid, after.generation, after.deleting, &after.marks) =>
+        {
             Trigger::Event
         }
         _ => Trigger::Fresh,
@@ -113,4 +138,68 @@ fn retained_parent(text: &str) -> Option<ObjectKey> {
         Some((namespace, name)) => ObjectKey::new(Some(namespace), name),
         None => ObjectKey::new(None, key),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_sandbox::registry::Publisher;
+
+    use super::*;
+
+    fn object(text: &str) -> Arc<Object> {
+        let kind = Arc::new(Gvk::from_api_version("v1", "Namespace"));
+        let text = format!(r#"{{"metadata":{{"name":"n","uid":"1","resourceVersion":"1",{text}}}}}"#);
+        Arc::new(Object::from_api(&kind, &text).expect("an object"))
+    }
+
+    fn changed(before: &str, after: &str) -> Change {
+        Change { before: Some(object(before)), after: Some(object(after)) }
+    }
+
+    #[test]
+    fn r13_a_persons_word_runs_now_and_anything_else_waits_for_a_backoff() {
+        let plain = r#""labels":{"team":"a"}"#;
+        for fresh in [
+            r#""annotations":{"windlass.dev/suspend":"true"}"#,
+            r#""deletionTimestamp":"2026-01-01T00:00:00Z""#,
+            r#""generation":2"#,
+        ] {
+            assert_eq!(urgency(&changed(plain, fresh)), Trigger::Fresh, "{fresh}");
+        }
+        assert_eq!(urgency(&changed(plain, r#""labels":{"team":"b"}"#)), Trigger::Event);
+        assert_eq!(urgency(&Change { before: None, after: Some(object(plain)) }), Trigger::Fresh);
+    }
+
+    #[tokio::test]
+    async fn a_parent_is_queued_for_the_plugins_of_its_watch_alone() {
+        let watch = |labels: Option<&str>| WatchId {
+            kind: Arc::new(Gvk::from_api_version("v1", "Namespace")),
+            labels: labels.map(str::to_owned),
+        };
+        let index = ParentIndex::default();
+        let team: PluginName = "team".parse().expect("a name");
+        index.replace([(team.clone(), watch(Some("team"))), ("tier".parse().expect("a name"), watch(Some("tier")))]);
+        let parents = Queue::new(1, 1);
+        let triggers = Triggers::new(
+            Publisher::new().registry(),
+            index,
+            Interests::default(),
+            (parents.clone(), PluginQueue::new(1, 1)),
+        );
+        let appeared = Change { before: None, after: Some(object(r#""generation":1"#)) };
+        // Another selector's watch, and the watch of the kind's children, are not the parents'.
+        for labels in [None, Some(LABEL_PLUGIN), Some("team")] {
+            triggers.on_change(&watch(labels), &appeared);
+        }
+        let job = parents.next().await;
+        assert_eq!((job.group, job.key), (team, ObjectKey::new(None, "n")));
+        let another = tokio::time::timeout(std::time::Duration::ZERO, parents.next()).await;
+        assert!(another.is_err(), "nobody else");
+    }
+
+    #[test]
+    fn the_name_of_a_retained_childs_parent_may_be_of_any_scope() {
+        assert_eq!(retained_parent("p/Echo.g/ns/name"), Some(ObjectKey::new(Some("ns"), "name")));
+        assert_eq!(retained_parent("p/Tenant.g/name"), Some(ObjectKey::new(None, "name")));
+    }
 }

@@ -19,7 +19,7 @@ use crate::parent::ParentRef;
 pub const APPLIED_VERSION: &str = "1:";
 
 /// What a plugin may want, resolved against what the cluster serves.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grants(HashMap<Gvk, Grant>);
 
 /// How one granted kind may be used.

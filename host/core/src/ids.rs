@@ -29,6 +29,12 @@ impl PluginName {
     }
 }
 
+impl std::borrow::Borrow<str> for PluginName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 impl FromStr for PluginName {
     type Err = InvalidName;
 

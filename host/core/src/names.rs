@@ -85,7 +85,8 @@ pub mod plugin_reason {
     pub const INVALID_DESCRIPTOR: &str = "InvalidDescriptor";
     /// The descriptor asks for something that this host does not do.
     pub const UNSUPPORTED: &str = "Unsupported";
-    /// The CRD of the parent kind does not exist, and the Plugin does not say `installCRD`.
+    /// The parent kind does not exist (and its CRD is not to be installed), is not served, or is stored in another
+    /// version.
     pub const PARENT_KIND_MISSING: &str = "ParentKindMissing";
     /// A kind among the children or related kinds does not exist in this cluster.
     pub const CHILD_KIND_MISSING: &str = "ChildKindMissing";
@@ -104,7 +105,7 @@ pub mod plugin_reason {
     pub const BLOCKED: &str = "Blocked";
     /// The API server could not be asked.
     pub const API_ERROR: &str = "APIError";
-    /// The Plugin is suspended: none of its parents is reconciled.
+    /// The Plugin is suspended: none of its parents is reconciled. `Ready` keeps its status.
     pub const SUSPENDED: &str = "Suspended";
     /// The logic failed too often in a row and is asked only now and then.
     pub const QUARANTINED: &str = "Quarantined";

@@ -21,7 +21,7 @@ pub const MAX_ROUNDS: usize = 5;
 const ID_MAX: usize = 63;
 
 /// What a plugin may read, resolved against what the cluster serves.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadGrants(HashMap<Gvk, ReadGrant>);
 
 /// How one related kind may be read.

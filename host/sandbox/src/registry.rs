@@ -1,7 +1,9 @@
 //! Who is live: a map from plugin names to their logic with one writer and many readers, where a reader never waits and
 //! keeps what it read for as long as its call runs.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -19,8 +21,12 @@ impl<T> Clone for Registry<T> {
 }
 
 impl<T> Registry<T> {
-    /// What is live under this name now. What is published later does not change it.
-    pub fn get(&self, name: &PluginName) -> Option<Arc<T>> {
+    /// What is live under this name (or its text) now. What is published later does not change it.
+    pub fn get<N>(&self, name: &N) -> Option<Arc<T>>
+    where
+        PluginName: Borrow<N>,
+        N: Hash + Eq + ?Sized,
+    {
         self.0.load().get(name).cloned()
     }
 

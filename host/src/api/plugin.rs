@@ -26,6 +26,8 @@ use super::quantity::ByteQuantity;
     printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
     printcolumn(name = "Kind", type_ = "string", json_path = ".status.parentKind"),
     printcolumn(name = "Digest", type_ = "string", json_path = ".status.digest12"),
+    printcolumn(name = "Parents", type_ = "integer", json_path = ".status.parents"),
+    printcolumn(name = "Failing", type_ = "integer", json_path = ".status.failing"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("self.metadata.name.size() <= 50 && !self.metadata.name.contains('.')")
@@ -73,6 +75,33 @@ pub struct PluginSpec {
     #[serde(default = "default_concurrency")]
     #[schemars(range(min = 1, max = 64))]
     pub concurrency: i32,
+    /// Deletions that nobody asked for are held.
+    #[serde(default)]
+    pub deletion_guard: DeletionGuard,
+    /// Reconcile no parent for now: nothing is written and nothing deleted because of them.
+    #[serde(default)]
+    pub suspend: bool,
+}
+
+/// When deletions are held until a person allows them: new logic, configuration or inputs would delete so many of a
+/// parent's children although its spec did not change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeletionGuard {
+    /// Largest part of a parent's children that may go at once, in percent. 100 holds nothing.
+    #[serde(default = "default_max_percent")]
+    #[schemars(range(min = 0, max = 100))]
+    pub max_percent: i32,
+    /// With fewer children than this nothing is held.
+    #[serde(default = "default_min_children")]
+    #[schemars(range(min = 0))]
+    pub min_children: i32,
+}
+
+impl Default for DeletionGuard {
+    fn default() -> Self {
+        Self { max_percent: default_max_percent(), min_children: default_min_children() }
+    }
 }
 
 /// Where a component comes from: exactly one of the fields.
@@ -216,14 +245,53 @@ pub struct PluginStatus {
     /// The kinds that it may own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_kinds: Option<Vec<String>>,
+    /// Whether that kind is somebody else's: the status of its objects is left alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decorates: Option<bool>,
+    /// How many parents there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parents: Option<i64>,
+    /// How many of them are not as the plugin wants them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing: Option<i64>,
+    /// The newest failure of a parent; written at most every ten seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<LastFailure>,
     /// Conditions `Fetched`, `Compiled`, `Granted`, `Ready` and `Degraded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Option<Vec<Condition>>,
 }
 
+/// Why a parent is not as the plugin wants it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastFailure {
+    /// As in a parent's condition `Ready`.
+    pub reason: String,
+    /// Namespace and name of the parent.
+    pub object: String,
+    /// As in a parent's condition `Ready`.
+    pub message: String,
+    /// Since when it fails like this.
+    #[schemars(schema_with = "date_time")]
+    pub time: String,
+}
+
+fn date_time(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "string", "format": "date-time"})
+}
+
 fn default_concurrency() -> i32 {
     16
+}
+
+fn default_max_percent() -> i32 {
+    50
+}
+
+fn default_min_children() -> i32 {
+    4
 }
 
 fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -13,6 +13,7 @@ use kube::core::{DynamicObject, GroupVersionKind, TypeMeta};
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client, discovery};
 use serde_json::Value;
+use windlass_core::contract::Parent;
 use windlass_core::digest::Digest;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{plugin_condition as names, plugin_reason as reason};
@@ -76,7 +77,11 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             let client = args.component.cluster.client().await?;
             let children = look_up(&client, descriptor.children.iter().map(|rule| &rule.kind)).await?;
             let related = look_up(&client, descriptor.related.iter()).await?;
-            objects.push(rbac::plugin_role(name.as_str(), descriptor, &children, &related)?);
+            let parent = match &descriptor.parent {
+                Parent::Custom(definition) => rbac::own_parent(definition)?,
+                Parent::Existing { kind, .. } => look_up_one(&client, kind).await?,
+            };
+            objects.push(rbac::plugin_role(name.as_str(), descriptor, &parent, &children, &related));
             if let Some(account) = &account {
                 objects.extend(rbac::reader_objects(name.as_str(), account, &args.namespace, &related));
             }
@@ -117,14 +122,18 @@ async fn account(args: &Args, name: &PluginName) -> anyhow::Result<String> {
 async fn look_up(client: &Client, kinds: impl Iterator<Item = &Gvk>) -> anyhow::Result<Vec<Resource>> {
     let mut resources = Vec::new();
     for kind in kinds {
-        let wanted = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
-        let (resource, _) = discovery::pinned_kind(client, &wanted)
-            .await
-            .map_err(plain)
-            .with_context(|| format!("the cluster does not serve {kind}"))?;
-        resources.push((resource.group, resource.plural));
+        resources.push(look_up_one(client, kind).await?);
     }
     Ok(resources)
+}
+
+async fn look_up_one(client: &Client, kind: &Gvk) -> anyhow::Result<Resource> {
+    let wanted = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+    let (resource, _) = discovery::pinned_kind(client, &wanted)
+        .await
+        .map_err(plain)
+        .with_context(|| format!("the cluster does not serve {kind}"))?;
+    Ok((resource.group, resource.plural))
 }
 
 async fn apply(client: &Client, object: &Value) -> anyhow::Result<()> {

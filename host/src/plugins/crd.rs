@@ -6,63 +6,67 @@ use std::time::Duration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
 use kube::core::ApiResource;
-use kube::runtime::{conditions, wait::await_condition};
+use kube::runtime::conditions::is_crd_established;
+use kube::runtime::wait::{Condition as _, await_condition};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use windlass_core::contract::{Descriptor, Parent};
 use windlass_core::digest::Digest;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{ANNOTATION_APPLIED, FIELD_MANAGER, LABEL_PLUGIN, plugin_reason as reason};
 use windlass_core::status::StatusShape;
 
 use super::load::{Problem, Step};
+use super::parent::ParentKind;
 use crate::api::conditions_schema;
 
-/// How long the API server may take to serve a new definition.
-const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the API server may take to serve a new definition before the Plugin says so; [`super::kinds`] hears of it
+/// when it does so later.
+const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The kind that a plugin reconciles, as the cluster serves it.
-pub(super) struct ParentKind {
-    pub kind: Arc<Gvk>,
-    pub resource: ApiResource,
-    pub namespaced: bool,
-    pub shape: StatusShape,
+/// The group of the kind that a carried definition is of.
+pub(super) fn group_of(carried: &[u8]) -> Option<Arc<str>> {
+    let carried: Value = serde_json::from_slice(carried).ok()?;
+    Some(text(&carried, "/spec/group").into())
 }
 
-/// Finds the parent kind, installing it first if the Plugin says so.
+/// Finds the kind that a component carries the definition of, installing it first if the Plugin says so.
 pub(super) async fn resolve(
     client: &Client,
     plugin: &PluginName,
-    descriptor: &Descriptor,
+    carried: &[u8],
     install: bool,
 ) -> Result<ParentKind, Problem> {
-    let Parent::Custom(carried) = &descriptor.parent else {
-        return Err(descriptor_problem("the parent is no custom kind".to_owned()));
-    };
     let definition = sanitize(carried, plugin).map_err(descriptor_problem)?;
     let name = text(&definition, "/metadata/name").to_owned();
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let found = api.get_metadata_opt(&name).await.map_err(|error| unavailable(&name, &error))?;
-    let ours = found.as_ref().is_some_and(|found| {
-        found.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_PLUGIN)).map(String::as_str)
-            == Some(plugin.as_str())
-    });
-    let applied = found.as_ref().and_then(|found| found.metadata.annotations.as_ref()?.get(ANNOTATION_APPLIED));
-    match (&found, install) {
-        (None, false) => {
+    let found = api.get_opt(&name).await.map_err(|error| unavailable(&name, &error))?;
+    let served = match found {
+        None if !install => {
             let message = format!("CustomResourceDefinition {name} does not exist; install it, or set spec.installCRD");
             return Err(Problem::new(Step::Granted, reason::PARENT_KIND_MISSING, message));
         }
-        (None, true) => apply(&api, &name, &definition).await?,
-        (Some(_), true)
-            if ours && applied.map(String::as_str) != definition.pointer(APPLIED_AT).and_then(Value::as_str) =>
-        {
-            apply(&api, &name, &definition).await?;
+        Some(found) if !(install && is_outdated(&found, plugin, &definition)) => {
+            if is_crd_established().matches_object(Some(&found)) {
+                Some(found)
+            } else {
+                established(&api, &name).await?
+            }
         }
-        (Some(_), _) => {}
-    }
-    let served = established(&api, &name).await?;
+        _ => {
+            apply(&api, &name, &definition).await?;
+            established(&api, &name).await?
+        }
+    };
+    let served = served.and_then(|served| serde_json::to_value(served).ok()).ok_or_else(|| not_established(&name))?;
     describe(&served, &definition)
+}
+
+/// Whether a definition that exists is ours, and another one than the component carries now.
+fn is_outdated(found: &CustomResourceDefinition, plugin: &PluginName, definition: &Value) -> bool {
+    let meta = &found.metadata;
+    let label = meta.labels.as_ref().and_then(|labels| labels.get(LABEL_PLUGIN)).map(String::as_str);
+    let applied = meta.annotations.as_ref().and_then(|marks| marks.get(ANNOTATION_APPLIED)).map(String::as_str);
+    label == Some(plugin.as_str()) && applied != definition.pointer(APPLIED_AT).and_then(Value::as_str)
 }
 
 const APPLIED_AT: &str = "/metadata/annotations/windlass.dev~1applied";
@@ -146,27 +150,33 @@ async fn apply(api: &Api<CustomResourceDefinition>, name: &str, definition: &Val
 }
 
 /// Waits until the API server serves the definition.
-async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<Value, Problem> {
-    let wait = await_condition(api.clone(), name, conditions::is_crd_established());
-    let found = match tokio::time::timeout(ESTABLISH_TIMEOUT, wait).await {
-        Ok(Ok(found)) => found,
+async fn established(
+    api: &Api<CustomResourceDefinition>,
+    name: &str,
+) -> Result<Option<CustomResourceDefinition>, Problem> {
+    let wait = await_condition(api.clone(), name, is_crd_established());
+    match tokio::time::timeout(ESTABLISH_TIMEOUT, wait).await {
+        Ok(Ok(found)) => Ok(found),
         Ok(Err(error)) => {
             let message = format!("CustomResourceDefinition {name} could not be watched: {error}");
-            return Err(Problem::new(Step::Granted, reason::API_ERROR, message));
+            Err(Problem::new(Step::Granted, reason::API_ERROR, message))
         }
-        Err(_) => None,
-    };
-    let not_established = || {
-        let message = format!(
-            "the API server did not establish CustomResourceDefinition {name} within {} s; see its conditions",
-            ESTABLISH_TIMEOUT.as_secs()
-        );
-        Problem::new(Step::Granted, reason::CRD_REJECTED, message)
-    };
-    found.and_then(|found| serde_json::to_value(found).ok()).ok_or_else(not_established)
+        Err(_) => Ok(None),
+    }
+}
+
+fn not_established(name: &str) -> Problem {
+    let message = format!(
+        "the API server did not establish CustomResourceDefinition {name} within {} s; see its conditions",
+        ESTABLISH_TIMEOUT.as_secs()
+    );
+    Problem::new(Step::Granted, reason::CRD_REJECTED, message)
 }
 
 /// The kind in its storage version, which must be the one the component was written for.
+///
+/// To go on in another version that is served as well would lose data: what the API server reads through it has only
+/// the fields of that version's schema, and would be stored so by the next write of a status.
 fn describe(served: &Value, carried: &Value) -> Result<ParentKind, Problem> {
     let storage = |definition: &Value| {
         let versions = definition.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -176,15 +186,21 @@ fn describe(served: &Value, carried: &Value) -> Result<ParentKind, Problem> {
     let version = storage(served).ok_or_else(|| descriptor_problem(format!("{name} has no storage version")))?;
     let wanted = storage(carried).map(|version| text(&version, "/name").to_owned()).unwrap_or_default();
     let found = text(&version, "/name");
-    if wanted != found {
-        let message = format!("{name} is stored as {found}, but the component is written for {wanted:?}");
-        return Err(Problem::new(Step::Granted, reason::PARENT_KIND_MISSING, message));
-    }
     let group = text(served, "/spec/group");
     let kind = text(served, "/spec/names/kind");
     let api_version = format!("{group}/{found}");
+    let gvk = Gvk::from_api_version(&api_version, kind);
+    if wanted != found {
+        let message = format!("{name} is stored as {found}, but the component is written for {wanted:?}");
+        let problem = Problem::new(Step::Granted, reason::PARENT_KIND_MISSING, message);
+        return Err(Problem { stored_as: Some(Box::new(gvk)), ..problem });
+    }
+    if version.get("served") == Some(&Value::Bool(false)) {
+        let message = format!("{name} does not serve {found}, in which it is stored");
+        return Err(Problem::new(Step::Granted, reason::PARENT_KIND_MISSING, message));
+    }
     Ok(ParentKind {
-        kind: Arc::new(Gvk::from_api_version(&api_version, kind)),
+        kind: Arc::new(gvk),
         resource: ApiResource {
             group: group.to_owned(),
             version: found.to_owned(),
@@ -194,6 +210,7 @@ fn describe(served: &Value, carried: &Value) -> Result<ParentKind, Problem> {
         },
         namespaced: text(served, "/spec/scope") == "Namespaced",
         shape: shape_of(&version),
+        selector: None,
     })
 }
 
@@ -274,6 +291,32 @@ mod tests {
         }
         assert!(sanitized(|crd| crd["metadata"]["name"] = json!("x")).expect_err("name").contains("must be named"));
         assert!(sanitized(|crd| crd["kind"] = json!("Pod")).expect_err("kind").contains("CustomResourceDefinition"));
+    }
+
+    #[test]
+    fn dynamic_a_kind_is_taken_only_in_the_version_in_which_it_is_stored_and_served() {
+        let component = sanitized(|_| ()).expect("valid");
+        let versions = |stored: &str, served: bool| {
+            let mut definition = component.clone();
+            definition["spec"]["versions"] = json!(["v1", "v2"].map(
+                |name| json!({"name": name, "storage": name == stored, "served": served, "subresources": {"status": {}}})
+            ));
+            describe(&definition, &component)
+        };
+        let found = versions("v1", true).map_err(|problem| problem.message).expect("v1 is what it is written for");
+        assert_eq!(found.kind.to_string(), "Echo.v1.my-operator.dev");
+        assert!(found.namespaced && found.selector.is_none());
+        let moved = versions("v2", true).err().expect("it is not written for v2");
+        assert_eq!(moved.reason, "ParentKindMissing");
+        assert!(moved.stored_as.is_some_and(|kind| &*kind.version == "v2"));
+        let unserved = versions("v1", false).err().expect("it cannot be watched");
+        assert!(unserved.message.contains("does not serve v1") && unserved.stored_as.is_none(), "{unserved:?}");
+    }
+
+    #[test]
+    fn dynamic_a_cluster_scoped_kind_is_known_as_such() {
+        let component = sanitized(|crd| crd["spec"]["scope"] = json!("Cluster")).expect("valid");
+        assert!(!describe(&component, &component).map_err(|problem| problem.message).expect("served").namespaced);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use kube::discovery::{self, ApiCapabilities, Scope};
 use windlass_core::contract::Descriptor;
 use windlass_core::desired::{Grant, Grants};
 use windlass_core::ids::{Gvk, PluginName};
-use windlass_core::json::Value;
+use windlass_core::json::{Map, Value};
 use windlass_core::names::plugin_reason as reason;
 use windlass_core::object::Object;
 use windlass_core::related::{ReadGrant, ReadGrants};
@@ -121,13 +121,17 @@ async fn look_up(client: &Client, kind: &Gvk, wish: &str) -> Result<(ApiResource
     discovery::pinned_kind(client, &wanted).await.map_err(|error| missing(kind, wish, &error))
 }
 
-fn missing(kind: &Gvk, wish: &str, error: &kube::Error) -> Problem {
-    let known_missing = match error {
+/// Whether discovery says that the cluster has no such kind.
+pub(super) fn is_missing(error: &kube::Error) -> bool {
+    match error {
         kube::Error::Discovery(_) => true,
         kube::Error::Api(status) => status.code == 404,
         _ => false,
-    };
-    if known_missing {
+    }
+}
+
+fn missing(kind: &Gvk, wish: &str, error: &kube::Error) -> Problem {
+    if is_missing(error) {
         let message = format!("the cluster does not serve {kind}, which the component wants {wish}");
         Problem::new(Step::Granted, reason::CHILD_KIND_MISSING, message)
     } else {
@@ -148,10 +152,11 @@ pub(super) fn claim(
     for key in plugins.own.store.keys() {
         let (Ok(other), Some(rival)) = (key.name.parse::<PluginName>(), plugins.own.store.get(&key)) else { continue };
         let live = plugins.registry.get(&other);
-        let holds = live.as_ref().is_some_and(|live| live.parents.id.kind.group_kind() == parent.group_kind());
+        let holds = live
+            .as_ref()
+            .is_some_and(|live| live.owns_kind() && live.parents.id.kind.group_kind() == parent.group_kind());
         // One that held the kind before the host started still does, though it may load later than this one.
-        let held =
-            live.is_none() && observed(&rival).get("parentKind").and_then(Value::as_str) == Some(&parent.to_string());
+        let held = live.is_none() && held_before(&observed(&rival), parent);
         if other == *name || rival.deleting || !(holds || held) {
             continue;
         }
@@ -164,6 +169,12 @@ pub(super) fn claim(
         }
     }
     Ok(younger)
+}
+
+/// Whether a Plugin's status says that the kind was its own.
+fn held_before(status: &Map, parent: &Gvk) -> bool {
+    status.get("parentKind").and_then(Value::as_str) == Some(&parent.to_string())
+        && status.get("decorates") != Some(&Value::Bool(true))
 }
 
 /// Creation time, then name: an order that every start of the host finds again.

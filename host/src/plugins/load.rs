@@ -1,29 +1,29 @@
 //! Delivered bytes → a plugin that may go live, or the first step that it fails.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use kube::Client;
-use windlass_core::contract::{Descriptor, LoadFailure, Parent, UpdateStrategy};
-use windlass_core::desired::asked_wait;
+use windlass_core::contract::{Descriptor, LoadFailure, UpdateStrategy};
 use windlass_core::digest::Digest;
-use windlass_core::guard::DeletionGuard;
-use windlass_core::ids::PluginName;
+use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{LABEL_PLUGIN, plugin_reason as reason};
 use windlass_core::outcome::Requeue;
+use windlass_sandbox::Component;
 
-use super::{Plugins, crd, grants};
-use crate::api::{Plugin, positive};
+use super::kinds::Concern;
+use super::settings::Settings;
+use super::{Plugins, grants, parent};
+use crate::api::Plugin;
 use crate::conduct::Conduct;
 use crate::delivery::{self, Delivered};
 use crate::live::{Live, call_slots_of_one_plugin};
-use crate::watch::{Health, Watch};
+use crate::watch::{Health, Watch, WatchId};
 
-/// How long filling the caches of a plugin's kinds may take before the Plugin says so.
-const SYNC_TIMEOUT: Duration = Duration::from_mins(1);
-/// Resync of a plugin that names none.
-const DEFAULT_RESYNC: Duration = Duration::from_mins(10);
+/// How long a look at a Plugin waits for the caches of its kinds. A larger cache is heard of when it is filled.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The steps, as the Plugin's conditions name them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +47,9 @@ pub struct Problem {
     pub message: String,
     /// Digest of what was delivered, if that is known.
     pub candidate: Option<Digest>,
+    /// The version in which the parent kind is stored, if the component is written for another: logic of that other
+    /// version must not go on either.
+    pub stored_as: Option<Box<Gvk>>,
     /// When to try again.
     pub requeue: Requeue,
 }
@@ -54,7 +57,14 @@ pub struct Problem {
 impl Problem {
     /// A problem that may pass by itself.
     pub fn new(step: Step, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { step, reason, message: message.into(), candidate: None, requeue: Requeue::Backoff(Duration::ZERO) }
+        Self {
+            step,
+            reason,
+            message: message.into(),
+            candidate: None,
+            stored_as: None,
+            requeue: Requeue::Backoff(Duration::ZERO),
+        }
     }
 
     /// A problem that only a change of the Plugin, its source or the cluster can end: looked at again with the resync.
@@ -62,7 +72,7 @@ impl Problem {
         Self { requeue: Requeue::Settled(None), ..Self::new(step, reason, message) }
     }
 
-    fn of(self, candidate: Digest) -> Self {
+    pub(super) fn of(self, candidate: Digest) -> Self {
         Self { candidate: Some(candidate), ..self }
     }
 }
@@ -74,7 +84,7 @@ pub struct Findings {
     pub not_granted: Vec<String>,
     /// Kinds that it asks to read and was not granted.
     pub not_readable: Vec<String>,
-    /// Whether the parent kind keeps the host's conditions.
+    /// Whether the parent kind keeps the host's conditions, or its status is not the host's at all.
     pub conditions_kept: bool,
 }
 
@@ -85,7 +95,7 @@ impl Findings {
         Self {
             not_granted: grants::withheld(descriptor, plugin).iter().map(ToString::to_string).collect(),
             not_readable: not_readable.map(ToString::to_string).collect(),
-            conditions_kept: live.shape.conditions && live.shape.observed_generation,
+            conditions_kept: !live.owns_kind() || live.shape.conditions && live.shape.observed_generation,
         }
     }
 }
@@ -103,73 +113,110 @@ pub(super) async fn deliver(client: &Client, plugin: &Plugin) -> Result<Delivere
     })
 }
 
-/// Compiles, grants and watches.
-pub(super) async fn load(
+/// Delivered bytes → logic that can be called. Blocks no runtime thread: compiling waits for a child process, mapping
+/// and describing run the guest.
+pub(super) async fn map(plugins: &Plugins, delivered: Delivered) -> Result<Arc<Component>, Problem> {
+    let sandbox = plugins.sandbox.clone();
+    tokio::task::spawn_blocking(move || sandbox.load(&delivered.bytes))
+        .await
+        .map_err(|error| Problem::new(Step::Compiled, reason::COMPILE_FAILED, error.to_string()))?
+        .map_err(|failure| Problem::lasting(Step::Compiled, load_reason(&failure), failure.to_string()))
+}
+
+/// Grants and watches: what would be live, built on the cluster as it is now. Where nothing changed, its watches are the
+/// very ones that are live.
+pub(super) async fn prepare(
     plugins: &Plugins,
     name: &PluginName,
     plugin: &Plugin,
-    delivered: Delivered,
+    component: Arc<Component>,
 ) -> Result<Live, Problem> {
-    let digest = delivered.digest;
-    prepare(plugins, name, plugin, delivered).await.map_err(|problem| problem.of(digest))
-}
-
-async fn prepare(plugins: &Plugins, name: &PluginName, plugin: &Plugin, delivered: Delivered) -> Result<Live, Problem> {
     let invalid = |message: String| Problem::lasting(Step::Granted, reason::INVALID_SPEC, message);
-    let sandbox = plugins.sandbox.clone();
-    // Compiling waits for a child process; mapping and describing run the guest.
-    let loading = tokio::task::spawn_blocking(move || sandbox.load(&delivered.bytes));
-    let component = loading
-        .await
-        .map_err(|error| Problem::new(Step::Compiled, reason::COMPILE_FAILED, error.to_string()))?
-        .map_err(|failure| Problem::lasting(Step::Compiled, load_reason(&failure), failure.to_string()))?;
     let descriptor = component.descriptor();
     served(descriptor)?;
     let limits = plugin.spec.limits.resolve().map_err(|message| invalid(format!("spec.limits: {message}")))?;
-    let resync = match &plugin.spec.resync {
-        Some(resync) => positive(resync, "resync").map_err(invalid)?,
-        None => descriptor.resync.map_or(DEFAULT_RESYNC, asked_wait),
-    };
+    let settings = Settings::of(plugin, descriptor).map_err(invalid)?;
     let config = match &plugin.spec.config {
         Some(config) => {
             Some(serde_json::to_vec(config).map_err(|error| invalid(format!("spec.config: {error}")))?.into())
         }
         None => None,
     };
-    let parent = crd::resolve(&plugins.client, name, descriptor, plugin.spec.install_crd).await?;
+    let live = plugins.registry.get(name);
+    // Before anything is looked up: what changes from here on has the Plugin looked at once more.
+    let mut waiting = Concern {
+        definitions: HashSet::new(),
+        groups: parent::groups_of(descriptor),
+        waits: true,
+        watches: live.iter().flat_map(|live| live.watches()).map(|watch| watch.id.clone()).collect(),
+    };
+    plugins.kinds.follow(name, waiting.clone());
+    let parent = parent::resolve(&plugins.client, name, descriptor, plugin.spec.install_crd).await?;
     let granted = grants::resolve(&plugins.client, descriptor, plugin, parent.namespaced).await?;
     let reads = grants::resolve_reads(&plugins.client, descriptor, plugin).await?;
-    let parents = plugins.watches.lease(&parent.kind, &parent.resource, None);
-    let children: HashMap<_, _> = granted
+    let parents = plugins.watches.lease(&parent.kind, &parent.resource, parent.selector.as_deref());
+    let children: Vec<_> = granted
         .resources
         .iter()
-        .map(|(kind, resource)| (kind.group_kind(), plugins.watches.lease(kind, resource, Some(LABEL_PLUGIN))))
+        .map(|(kind, resource)| plugins.watches.lease(kind, resource, Some(LABEL_PLUGIN)))
         .collect();
-    for watch in std::iter::once(&parents).chain(children.values()) {
-        synced(watch).await?;
+    let leased: Vec<_> = std::iter::once(&parents).chain(&children).cloned().collect();
+    waiting.watches.extend(leased.iter().map(|watch| watch.id.clone()));
+    plugins.kinds.follow(name, waiting);
+    // Held beyond a failure: a refused watch goes on trying, and says when it is let in.
+    plugins.hold(name, leased.clone());
+    // Of several that fail always the same is told: another message would be another write of the status.
+    for result in join_all(leased.iter().map(|watch| synced(watch, Arc::ptr_eq(watch, &parents)))).await {
+        result?;
     }
-    let guard = DeletionGuard::default();
-    let logic = (component.digest(), config.as_deref());
-    let conduct = Conduct::begin(name, logic, guard, &parents, children.values(), was_held(plugin));
-    Ok(Live {
+    let conduct = if let Some(live) = &live {
+        live.conduct.clone()
+    } else {
+        let logic = (component.digest(), config.as_deref());
+        Arc::new(Conduct::begin(name, logic, settings.guard, &parents, children.iter(), was_held(plugin)))
+    };
+    let mut prepared = Live {
         name: name.clone(),
         version: descriptor.version.clone(),
         parents,
         shape: parent.shape,
-        children,
+        children: children.into_iter().map(|watch| (watch.id.kind.group_kind(), watch)).collect(),
         grants: granted.grants,
         finalizes: descriptor.finalizes,
-        suspended: false,
+        suspended: settings.suspended,
         reads,
         config,
         limits,
-        resync,
-        concurrency: usize::try_from(plugin.spec.concurrency).unwrap_or(1).max(1),
-        call_slots: call_slots_of_one_plugin(),
-        guard,
-        conduct: Arc::new(conduct),
+        resync: settings.resync,
+        concurrency: settings.concurrency,
+        tally: plugins.tally(name),
+        call_slots: live.as_ref().map_or_else(call_slots_of_one_plugin, |live| live.call_slots.clone()),
+        guard: settings.guard,
+        conduct,
         component,
-    })
+    };
+    // What was learnt of what is live says nothing of other logic, or of other kinds.
+    if live.is_some_and(|live| !live.decides_like(&prepared)) {
+        let Live { config, guard, parents, children, .. } = &prepared;
+        let logic = (prepared.digest(), config.as_deref());
+        prepared.conduct = Arc::new(Conduct::begin(name, logic, *guard, parents, children.values(), was_held(plugin)));
+    }
+    Ok(prepared)
+}
+
+/// What a plugin rests on once it is live.
+pub(super) fn concern_of(live: &Live) -> Concern {
+    let read = live.reads.resources.values().map(|resource| &**resource);
+    let resources = live.watches().map(|watch| &watch.resource).chain(read);
+    Concern {
+        definitions: resources
+            .filter(|resource| !resource.group.is_empty())
+            .map(|resource| format!("{}.{}", resource.plural, resource.group))
+            .collect(),
+        groups: HashSet::new(),
+        waits: false,
+        watches: live.watches().map(|watch| watch.id.clone()).collect(),
+    }
 }
 
 /// Whether the Plugin's status says that deletions are held: what an earlier process knew.
@@ -193,7 +240,6 @@ fn load_reason(failure: &LoadFailure) -> &'static str {
 fn served(descriptor: &Descriptor) -> Result<(), Problem> {
     let rolling = descriptor.children.iter().any(|rule| matches!(rule.update, UpdateStrategy::Rolling { .. }));
     let wish = match descriptor {
-        Descriptor { parent: Parent::Existing { .. }, .. } => "parents of an existing kind",
         _ if rolling => "the update strategy `rolling`",
         _ => return Ok(()),
     };
@@ -202,29 +248,60 @@ fn served(descriptor: &Descriptor) -> Result<(), Problem> {
 }
 
 /// Waits for a cache: before it is filled, existing children would look as if they were missing.
-async fn synced(watch: &Watch) -> Result<(), Problem> {
-    watch.synced(SYNC_TIMEOUT).await.map_err(|health| match health {
-        Health::Refused { code: 404, message } => Problem::new(
-            Step::Granted,
-            reason::CHILD_KIND_MISSING,
-            format!("{} cannot be watched: {message}", watch.id.kind),
-        ),
-        Health::Refused { message, .. } => Problem::new(
-            Step::Granted,
+async fn synced(watch: &Watch, is_parent: bool) -> Result<(), Problem> {
+    watch.synced(SYNC_TIMEOUT).await.map_err(|health| unsynced(&watch.id, &health, is_parent))
+}
+
+fn unsynced(watch: &WatchId, health: &Health, is_parent: bool) -> Problem {
+    let WatchId { kind, labels } = watch;
+    let (reason, message) = match health {
+        Health::Refused { code: 404, message } => {
+            let reason = if is_parent { reason::PARENT_KIND_MISSING } else { reason::CHILD_KIND_MISSING };
+            (reason, format!("{kind} cannot be watched: {message}"))
+        }
+        Health::Refused { code: 400, message } => {
+            let selector = labels.as_deref().unwrap_or_default();
+            let message = format!("{kind} with the selector {selector:?} cannot be watched: {message}");
+            (reason::INVALID_DESCRIPTOR, message)
+        }
+        Health::Refused { message, .. } => (
             reason::FORBIDDEN,
             format!(
-                "the host may not watch {}: {message}. Grant it with an aggregated ClusterRole, as `windlass push \
-                 --create-rbac` writes it",
-                watch.id.kind
+                "the host may not watch {kind}: {message}. Grant it with an aggregated ClusterRole, as `windlass push \
+                 --create-rbac` writes it"
             ),
         ),
-        Health::Starting | Health::Synced => Problem::new(
-            Step::Granted,
+        Health::Starting | Health::Synced => (
             reason::API_ERROR,
-            format!("the cache of {} was not filled within {} s", watch.id.kind, SYNC_TIMEOUT.as_secs()),
+            format!("the cache of {kind} was not filled within {} s; it goes on", SYNC_TIMEOUT.as_secs()),
         ),
-    })
+    };
+    Problem::new(Step::Granted, reason, message)
 }
 
 /// Kinds of a plugin and how the API server names them.
-pub(super) type Resources = Vec<(Arc<windlass_core::ids::Gvk>, kube::core::ApiResource)>;
+pub(super) type Resources = Vec<(Arc<Gvk>, kube::core::ApiResource)>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dynamic_a_refused_watch_says_what_a_person_has_to_change() {
+        let watch = WatchId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), labels: Some("a==b==c".to_owned()) };
+        let said = |code, is_parent| {
+            unsynced(&watch, &Health::Refused { code, message: "said the API server".to_owned() }, is_parent)
+        };
+        for (code, is_parent, reason, message) in [
+            (404, true, "ParentKindMissing", "Pod.v1 cannot be watched"),
+            (404, false, "ChildKindMissing", "Pod.v1 cannot be watched"),
+            (403, true, "Forbidden", "--create-rbac"),
+            (400, true, "InvalidDescriptor", "a==b==c"),
+        ] {
+            let problem = said(code, is_parent);
+            assert_eq!((problem.reason, problem.step), (reason, Step::Granted));
+            assert!(problem.message.contains(message) && problem.message.contains("said the API server"));
+            assert_eq!(problem.requeue, Requeue::Backoff(Duration::ZERO), "it is tried again");
+        }
+    }
+}

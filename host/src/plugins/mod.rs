@@ -4,31 +4,37 @@
 
 mod crd;
 mod grants;
+mod kinds;
 mod load;
+mod parent;
+mod settings;
 mod status;
+mod tally;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kube::Client;
 use parking_lot::Mutex;
-use windlass_core::digest::Digest;
 use windlass_core::ids::{Gvk, ObjectKey, PluginName};
 use windlass_core::names::{ANNOTATION_ALLOW_DELETION, plugin_reason as reason};
 use windlass_core::object::Object;
 use windlass_core::outcome::Requeue;
-use windlass_sandbox::Sandbox;
 use windlass_sandbox::registry::{Publisher, Registry};
+use windlass_sandbox::{Component, Sandbox};
 
 use crate::api::Plugin;
-use crate::delivery::Sources;
-use crate::live::{Live, ParentKey};
-use crate::queue::{Queue, Trigger};
+use crate::delivery::{Delivered, Sources};
+use crate::live::{Live, ParentIndex, ParentKey};
+use crate::queue::{Job, Queue, Trigger};
 use crate::related::Interests;
 use crate::watch::{Watch, Watches};
 
+use self::settings::Settings;
+pub use kinds::Kinds;
 pub use load::{Problem, Step};
+pub use tally::Tally;
 
 /// Key of the queue of Plugins: all of them take turns in one group.
 pub type PluginQueue = Queue<(), PluginName>;
@@ -47,6 +53,8 @@ pub struct Plugins {
     sources: Sources,
     registry: Registry<Live>,
     publisher: Mutex<Publisher<Live>>,
+    index: ParentIndex,
+    kinds: Kinds,
     queue: PluginQueue,
     parents: Queue<PluginName, ParentKey>,
     interests: Interests,
@@ -57,6 +65,10 @@ pub struct Plugins {
 pub struct Outlets {
     /// The live logic.
     pub publisher: Publisher<Live>,
+    /// The same by what its parents are.
+    pub index: ParentIndex,
+    /// Which kinds the Plugins rest on.
+    pub kinds: Kinds,
     /// Plugins to look at again.
     pub queue: PluginQueue,
     /// Parents to reconcile with new logic.
@@ -66,12 +78,25 @@ pub struct Outlets {
 }
 
 /// What the host remembers of a Plugin beside its live logic.
-#[derive(Debug, Clone, Default)]
+#[derive(Default)]
 struct Known {
-    /// Generation and digest that are live: the same again needs no work.
-    live: Option<(Option<i64>, Digest)>,
     /// Whether it was tried since the host started.
     tried: bool,
+    /// The last look, if all was well.
+    look: Option<Look>,
+    /// Logic that is mapped but not live yet: a step after it fails, and is tried again.
+    candidate: Option<Arc<Component>>,
+    /// Watches that the last look wanted, while it is not live.
+    held: Vec<Arc<Watch>>,
+    tally: Option<Arc<Tally>>,
+}
+
+/// A look at a Plugin that found all as it should be.
+struct Look {
+    generation: Option<i64>,
+    findings: load::Findings,
+    /// When the next one is due by itself.
+    next: Instant,
 }
 
 impl Plugins {
@@ -84,7 +109,8 @@ impl Plugins {
         sources: Sources,
         outlets: Outlets,
     ) -> Self {
-        let Outlets { publisher, queue, parents, interests } = outlets;
+        let Outlets { publisher, index, kinds, queue, parents, interests } = outlets;
+        tokio::spawn(kinds.clone().watch_definitions(client.clone()));
         Self {
             client,
             own,
@@ -93,6 +119,8 @@ impl Plugins {
             sources,
             registry: publisher.registry(),
             publisher: Mutex::new(publisher),
+            index,
+            kinds,
             queue,
             parents,
             interests,
@@ -114,10 +142,14 @@ impl Plugins {
     }
 
     /// Brings one Plugin to what its resource says.
-    pub async fn reconcile(&self, name: &PluginName) -> (Requeue, Duration) {
+    pub async fn reconcile(&self, job: &Job<(), PluginName>) -> (Requeue, Duration) {
+        let name = &job.key;
         let key = ObjectKey::new(None, name.as_str());
         let requeue = match self.own.store.get(&key) {
-            Some(object) if !object.deleting => self.bring_up(name, &object).await,
+            Some(object) if !object.deleting => match self.rest_of_look(job, &object) {
+                Some((findings, rest)) => self.say(name, &object, &Ok(findings), Requeue::Pause(rest)).await,
+                None => self.bring_up(name, &object).await,
+            },
             _ => {
                 self.take_down(name);
                 Requeue::WhenChanged
@@ -126,19 +158,56 @@ impl Plugins {
         (requeue, RESYNC)
     }
 
+    /// What the last look found and how long it is good, if nothing but the count of its parents brings the Plugin here:
+    /// then only its status is looked at.
+    fn rest_of_look(&self, job: &Job<(), PluginName>, object: &Object) -> Option<(load::Findings, Duration)> {
+        let known = self.known.lock();
+        let look = known.get(&job.key)?.look.as_ref()?;
+        let rest = look.next.checked_duration_since(Instant::now())?;
+        let unprompted = job.trigger == Trigger::Resync && look.generation == object.generation;
+        unprompted.then(|| (look.findings.clone(), rest))
+    }
+
     async fn bring_up(&self, name: &PluginName, object: &Arc<Object>) -> Requeue {
         let result = match parse(object) {
-            Ok(plugin) => self.load(name, object, &plugin).await,
+            Ok(plugin) => {
+                self.adjust(name, &plugin);
+                self.load(name, object, &plugin).await
+            }
             Err(message) => Err(Problem::new(Step::Fetched, reason::INVALID_SPEC, message)),
         };
-        self.known.lock().entry(name.clone()).or_default().tried = true;
+        self.remember(name, object, &result);
         let requeue = match &result {
             Ok(_) => Requeue::Settled(None),
             Err(problem) => problem.requeue,
         };
         if let Err(problem) = &result {
             tracing::warn!(plugin = %name, reason = problem.reason, message = problem.message, "plugin not brought up to date");
+            self.withdraw(name, problem);
         }
+        self.say(name, object, &result, requeue).await
+    }
+
+    fn remember(&self, name: &PluginName, object: &Object, result: &Result<load::Findings, Problem>) {
+        let mut known = self.known.lock();
+        let entry = known.entry(name.clone()).or_default();
+        entry.tried = true;
+        entry.look = result.as_ref().ok().map(|findings| Look {
+            generation: object.generation,
+            findings: findings.clone(),
+            // Before the queue's own time comes, which has a jitter of a tenth.
+            next: Instant::now() + RESYNC.mul_f64(0.9),
+        });
+    }
+
+    /// Brings the Plugin's status to what was found; answers with when to look again.
+    async fn say(
+        &self,
+        name: &PluginName,
+        object: &Object,
+        result: &Result<load::Findings, Problem>,
+        requeue: Requeue,
+    ) -> Requeue {
         let live = self.registry.get(name);
         if let Some(live) = &live {
             let allowed = object.marks.get(ANNOTATION_ALLOW_DELETION);
@@ -146,7 +215,7 @@ impl Plugins {
                 self.parents.add(name, parent, Trigger::Event);
             }
         }
-        match status::write(&self.client, &self.own.resource, object, live.as_deref(), &result).await {
+        match status::write(&self.client, &self.own.resource, object, live.as_deref(), result).await {
             Ok(()) => requeue,
             Err(error) => {
                 tracing::warn!(plugin = %name, %error, "the Plugin's status was not written");
@@ -155,23 +224,93 @@ impl Plugins {
         }
     }
 
-    /// Loads what the resource names, unless it is live already.
+    /// Puts the settings in force that need no other logic, whatever becomes of the rest.
+    fn adjust(&self, name: &PluginName, plugin: &Plugin) {
+        let mut publisher = self.publisher.lock();
+        let Some(live) = self.registry.get(name) else { return };
+        // Loading says what is wrong with them.
+        let Ok(wanted) = Settings::of(plugin, live.component.descriptor()) else { return };
+        let before = Settings::of_live(&live);
+        if wanted == before {
+            return;
+        }
+        tracing::info!(plugin = %name, ?wanted, "settings");
+        let concerns_parents = wanted.concerns_parents(&before);
+        let mut next = Live::clone(&live);
+        wanted.put(&mut next);
+        self.parents.set_concurrency(name, next.concurrency);
+        publisher.publish(name.clone(), Arc::new(next));
+        drop(publisher);
+        if concerns_parents {
+            // An event: it waits for backoffs, which are not the settings' to end.
+            self.enqueue_parents(&live, Trigger::Event);
+        }
+    }
+
+    /// Loads what the resource names, and makes it live unless it would decide as what is live does.
     async fn load(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<load::Findings, Problem> {
         self.sources.follow(name, &plugin.spec.source.config_map);
         let delivered = load::deliver(&self.client, plugin).await?;
-        let wanted = (object.generation, delivered.digest);
-        let known = self.known.lock().get(name).and_then(|known| known.live);
-        if known == Some(wanted)
-            && let Some(live) = self.registry.get(name)
-            && live.is_followed()
-        {
-            return Ok(load::Findings::of(&live, plugin));
-        }
-        let loaded = load::load(self, name, plugin, delivered).await?;
-        let findings = load::Findings::of(&loaded, plugin);
-        self.publish(object, loaded)?;
-        self.known.lock().entry(name.clone()).or_default().live = Some(wanted);
+        let digest = delivered.digest;
+        let bring = async {
+            let component = self.component(name, delivered).await?;
+            let prepared = load::prepare(self, name, plugin, component).await?;
+            let findings = load::Findings::of(&prepared, plugin);
+            let concern = load::concern_of(&prepared);
+            match self.registry.get(name).filter(|live| live.decides_like(&prepared)) {
+                Some(live) => self.retry_failing(&live),
+                None => self.publish(object, prepared)?,
+            }
+            self.kinds.follow(name, concern);
+            Ok(findings)
+        };
+        let findings = bring.await.map_err(|problem: Problem| problem.of(digest))?;
+        let mut known = self.known.lock();
+        let entry = known.entry(name.clone()).or_default();
+        // Now what is live holds them.
+        entry.candidate = None;
+        entry.held.clear();
         Ok(findings)
+    }
+
+    /// Has the failing parents reconciled if something stood in this Plugin's way until now: they may fail because of
+    /// that alone, and would wait for their backoffs.
+    fn retry_failing(&self, live: &Live) {
+        if self.known.lock().get(&live.name).is_some_and(|known| known.look.is_some()) {
+            return;
+        }
+        for parent in live.tally.failing() {
+            self.parents.add(&live.name, parent, Trigger::Sweep);
+        }
+    }
+
+    /// The delivered logic: what is live or was mapped before, if it is the same.
+    async fn component(&self, name: &PluginName, delivered: Delivered) -> Result<Arc<Component>, Problem> {
+        let live = self.registry.get(name).map(|live| live.component.clone());
+        let candidate = self.known.lock().get(name).and_then(|known| known.candidate.clone());
+        if let Some(same) = [live, candidate].into_iter().flatten().find(|found| found.digest() == delivered.digest) {
+            return Ok(same);
+        }
+        let component = load::map(self, delivered).await?;
+        self.known.lock().entry(name.clone()).or_default().candidate = Some(component.clone());
+        Ok(component)
+    }
+
+    /// Keeps the watches that a Plugin wants, in place of those that it wanted before.
+    fn hold(&self, name: &PluginName, watches: Vec<Arc<Watch>>) {
+        let before = std::mem::replace(&mut self.known.lock().entry(name.clone()).or_default().held, watches);
+        // Outside the lock: the last holder of a watch ends it.
+        drop(before);
+    }
+
+    /// The ledger of a Plugin's failing parents.
+    fn tally(&self, name: &PluginName) -> Arc<Tally> {
+        let mut known = self.known.lock();
+        let tally = known.entry(name.clone()).or_default().tally.get_or_insert_with(|| {
+            let (queue, name) = (self.queue.clone(), name.clone());
+            Arc::new(Tally::new(move |wait| queue.add_after(&(), &name, Trigger::Resync, wait)))
+        });
+        tally.clone()
     }
 
     /// Makes it live and has every parent reconciled by it.
@@ -179,7 +318,10 @@ impl Plugins {
         let live = Arc::new(live);
         let name = live.name.clone();
         let mut publisher = self.publisher.lock();
-        for younger in grants::claim(self, &name, object, &live.parents.id.kind)? {
+        // A kind of somebody else's may have any number of Plugins.
+        let younger =
+            if live.owns_kind() { grants::claim(self, &name, object, &live.parents.id.kind)? } else { Vec::new() };
+        for younger in younger {
             tracing::warn!(plugin = %name, %younger, "takes the parent kind over from a younger Plugin");
             publisher.retract(&younger);
             self.parents.forget_group(&younger);
@@ -189,36 +331,75 @@ impl Plugins {
         }
         self.parents.set_concurrency(&name, live.concurrency);
         publisher.publish(name.clone(), live.clone());
+        self.index_live();
         drop(publisher);
-        // Read now that it is live: a parent that comes later finds it in the registry.
-        let parents = live.parents.store.keys();
-        tracing::info!(plugin = %name, digest = %live.digest(), version = live.version, parents = parents.len(), "live");
-        let spread = SPREAD.min(Duration::from_millis(parents.len() as u64));
-        for parent in parents {
-            self.parents.add_after(&name, &parent, Trigger::Sweep, spread.mul_f64(fastrand::f64()));
-        }
+        let parents = self.enqueue_parents(&live, Trigger::Sweep);
+        tracing::info!(plugin = %name, digest = %live.digest(), version = live.version, parents, "live");
         Ok(())
+    }
+
+    /// Has every parent reconciled, spread over a moment; answers with how many there are.
+    ///
+    /// Read now that the logic is live: a parent that comes later finds it in the registry.
+    fn enqueue_parents(&self, live: &Live, trigger: Trigger) -> usize {
+        let parents = live.parents.store.keys();
+        let count = parents.len();
+        let spread = SPREAD.min(Duration::from_millis(count as u64));
+        for parent in parents {
+            self.parents.add_after(&live.name, &parent, trigger, spread.mul_f64(fastrand::f64()));
+        }
+        count
+    }
+
+    /// Brings the index of parents to what the registry says. Called by who holds the publisher.
+    fn index_live(&self) {
+        let live = self.registry.names().into_iter().filter_map(|name| {
+            let watch = self.registry.get(&name)?.parents.id.clone();
+            Some((name, watch))
+        });
+        self.index.replace(live);
+    }
+
+    /// Ends the life of logic that would lose data: its kind is stored in another version by now.
+    fn withdraw(&self, name: &PluginName, problem: &Problem) {
+        let Some(stored) = &problem.stored_as else { return };
+        let is_another = |live: Arc<Live>| {
+            let kind = &live.parents.id.kind;
+            live.owns_kind() && kind.group_kind() == stored.group_kind() && kind.version != stored.version
+        };
+        if self.registry.get(name).is_some_and(is_another) {
+            tracing::warn!(plugin = %name, %stored, "no longer live: its kind is stored in another version");
+            self.retract(name);
+        }
     }
 
     /// A Plugin is gone: its parents are left alone, and so is all that exists because of them.
     fn take_down(&self, name: &PluginName) {
-        if self.publisher.lock().retract(name).is_some() {
+        if self.retract(name) {
             tracing::info!(plugin = %name, "no longer live; its parents and their children are left as they are");
         }
         self.sources.forget(name);
-        self.parents.forget_group(name);
-        self.interests.forget_plugin(name);
+        self.kinds.forget(name);
         self.known.lock().remove(name);
-        // One of them may have waited for this one's kind.
         self.look_again();
     }
 
-    /// Has every Plugin looked at again.
+    /// Ends the life of logic; answers whether there was any.
+    fn retract(&self, name: &PluginName) -> bool {
+        let mut publisher = self.publisher.lock();
+        let retracted = publisher.retract(name).is_some();
+        self.index_live();
+        drop(publisher);
+        self.parents.forget_group(name);
+        self.interests.forget_plugin(name);
+        retracted
+    }
+
+    /// Has every Plugin looked at again that is not as it should be: one of them may have waited for another's kind.
     fn look_again(&self) {
-        for key in self.own.store.keys() {
-            if let Ok(name) = key.name.parse::<PluginName>() {
-                self.queue.add(&(), name, Trigger::Fresh);
-            }
+        let known = self.known.lock();
+        for (name, _) in known.iter().filter(|(_, known)| known.look.is_none()) {
+            self.queue.add(&(), name.clone(), Trigger::Fresh);
         }
     }
 }

@@ -9,6 +9,7 @@ use windlass_core::object::Object;
 use windlass_core::status::observed;
 
 use super::load::{Findings, Problem, Step};
+use super::tally::{LastFailure, Sums};
 use crate::apply::{send, status_request};
 use crate::live::Live;
 
@@ -21,7 +22,9 @@ pub(super) async fn write(
     result: &Result<Findings, Problem>,
 ) -> anyhow::Result<()> {
     let before = observed(object);
-    let next = next(object, &before, live, result, jiff::Timestamp::now());
+    let exists = |live: &Live, parent: &_| live.parents.store.get(parent).is_some();
+    let sums = live.map(|live| live.tally.read(count(&before, "failing"), |parent| exists(live, parent)));
+    let next = next(object, &before, Standing { live, sums, result }, jiff::Timestamp::now());
     if next == before {
         return Ok(());
     }
@@ -34,13 +37,22 @@ pub(super) async fn write(
     }
 }
 
-fn next(
-    object: &Object,
-    before: &Map,
-    live: Option<&Live>,
-    result: &Result<Findings, Problem>,
-    now: jiff::Timestamp,
-) -> Map {
+/// How things stand with a Plugin.
+struct Standing<'a> {
+    live: Option<&'a Live>,
+    sums: Option<Sums>,
+    result: &'a Result<Findings, Problem>,
+}
+
+fn count(status: &Map, field: &str) -> Option<u64> {
+    match status.get(field) {
+        Some(Value::Number(number)) => u64::try_from(number.as_i64()?).ok(),
+        _ => None,
+    }
+}
+
+fn next(object: &Object, before: &Map, standing: Standing<'_>, now: jiff::Timestamp) -> Map {
+    let Standing { live, sums, result } = standing;
     let mut next = Map::default();
     if let Some(generation) = object.generation {
         next.insert("observedGeneration", generation);
@@ -58,6 +70,16 @@ fn next(
         next.insert("parentKind", live.parents.id.kind.to_string());
         let kinds = live.grants.kinds().into_iter().map(|kind| Value::from(kind.to_string())).collect::<Vec<_>>();
         next.insert("childKinds", kinds);
+        if !live.owns_kind() {
+            next.insert("decorates", true);
+        }
+        next.insert("parents", whole(live.parents.store.size() as u64));
+    }
+    if let Some(sums) = &sums {
+        next.insert("failing", whole(sums.failing));
+    }
+    if let Some(last) = last_failure(before.get("lastFailure"), sums.and_then(|sums| sums.last)) {
+        next.insert("lastFailure", last);
     }
     if let Some(previous) = previous {
         next.insert("previousDigest", previous);
@@ -70,6 +92,25 @@ fn next(
     let conditions = conditions(object.generation, live, result);
     next.insert("conditions", stamp(conditions, &conditions_of(before), now));
     next
+}
+
+fn whole(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The newest failure. One that the status has already keeps its time, also when the host saw it anew after a restart.
+fn last_failure(before: Option<&Value>, last: Option<LastFailure>) -> Option<Value> {
+    let Some(last) = last else { return before.cloned() };
+    let mut next = Map::from([
+        ("message", last.message.as_str().into()),
+        ("object", last.object.as_str().into()),
+        ("reason", last.reason.as_str().into()),
+    ]);
+    let before = before.and_then(Value::as_object);
+    let same = before.filter(|before| next.iter().all(|(field, value)| before.get(field) == Some(value)));
+    let time = same.and_then(|before| before.get("time").cloned());
+    next.insert("time", time.unwrap_or_else(|| Value::from(format!("{:.0}", last.time))));
+    Some(Value::Object(next))
 }
 
 fn conditions(generation: Option<i64>, live: Option<&Live>, result: &Result<Findings, Problem>) -> Vec<Map> {
@@ -91,6 +132,14 @@ fn conditions(generation: Option<i64>, live: Option<&Live>, result: &Result<Find
         })
         .collect();
     all.push(match (live, result) {
+        // Its caches show the past, so nothing is decided from them.
+        (Some(live), Err(problem)) if !live.is_followed() => {
+            say(condition_type::READY, "False", problem.reason, &problem.message)
+        }
+        (Some(live), _) if live.suspended => {
+            let message = format!("{} is live, but spec.suspend keeps it from reconciling", live.digest());
+            say(condition_type::READY, "True", reason::SUSPENDED, &message)
+        }
         (Some(live), _) => {
             let message = format!("{} is live", live.digest());
             say(condition_type::READY, "True", reason::SUCCEEDED, &message)
@@ -137,4 +186,39 @@ fn granted(findings: &Findings, say: impl Fn(&str, &str, &str, &str) -> Map) -> 
         "The parent kind's schema prunes status.conditions or status.observedGeneration, so they are not written"
     };
     say(condition_type::GRANTED, "True", reason::SUCCEEDED, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::json;
+
+    use super::*;
+
+    fn failure(message: &str, second: i64) -> LastFailure {
+        LastFailure {
+            reason: "Conflict".to_owned(),
+            object: "n/a".to_owned(),
+            message: message.to_owned(),
+            time: jiff::Timestamp::from_second(second).expect("a time"),
+        }
+    }
+
+    #[test]
+    fn r07_a_failure_that_the_status_has_already_keeps_its_time_and_costs_no_write() {
+        let first = last_failure(None, Some(failure("taken", 1))).expect("a failure");
+        assert_eq!(
+            first.to_string(),
+            r#"{"message":"taken","object":"n/a","reason":"Conflict","time":"1970-01-01T00:00:01Z"}"#
+        );
+        assert_eq!(last_failure(Some(&first), Some(failure("taken", 2))), Some(first.clone()));
+        assert_eq!(last_failure(Some(&first), None), Some(first.clone()), "none since the host started");
+        assert_ne!(last_failure(Some(&first), Some(failure("taken by another", 2))), Some(first));
+    }
+
+    #[test]
+    fn counts_are_read_as_they_were_written() {
+        let status = json::parse(br#"{"failing":12,"parents":"x"}"#, 8).expect("JSON");
+        let status = status.as_object().expect("an object");
+        assert_eq!((count(status, "failing"), count(status, "parents"), count(status, "none")), (Some(12), None, None));
+    }
 }

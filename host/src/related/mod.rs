@@ -31,7 +31,7 @@ const FILLED_WITHIN: Duration = Duration::from_secs(10);
 const PARALLEL_REVIEWS: usize = 8;
 
 /// What a live plugin may read, and as whom.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reads {
     /// Kinds and namespaces.
     pub grants: ReadGrants,

@@ -2,8 +2,10 @@
 
 mod raw;
 mod store;
+mod stream;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -21,6 +23,7 @@ use windlass_core::object::Object;
 use raw::Raw;
 use store::Index;
 pub use store::{Change, Store};
+pub use stream::{lasting, settings};
 
 /// What to watch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -47,11 +50,13 @@ pub enum Health {
     },
 }
 
-/// Called by a watch's task for each change, in the order of the watch; must not block.
-pub type Listener = Arc<dyn Fn(&Gvk, &Change) + Send + Sync>;
+/// Called by a watch's task for each change, in the order of the watch; must not block. Two watches of one kind with
+/// different selectors tell each of their own: who listens must know whose change it is.
+pub type Listener = Arc<dyn Fn(&WatchId, &Change) + Send + Sync>;
 
-/// Called when a watch begins or ceases to be refused; must not block.
-pub type HealthListener = Arc<dyn Fn() + Send + Sync>;
+/// Called when a watch begins or ceases to be refused, or fills its cache after somebody gave up waiting for it; must
+/// not block.
+pub type HealthListener = Arc<dyn Fn(&WatchId) + Send + Sync>;
 
 /// All watches of the host.
 pub struct Watches {
@@ -70,6 +75,8 @@ pub struct Watch {
     /// What it has seen.
     pub store: Arc<Store>,
     health: watch::Receiver<Health>,
+    /// Somebody waited for the first list in vain, and wants to hear how it ends.
+    given_up: Arc<AtomicBool>,
     task: tokio::task::AbortHandle,
 }
 
@@ -90,22 +97,25 @@ impl Watches {
         let id = WatchId { kind: kind.clone(), labels: labels.map(str::to_owned) };
         let mut running = self.running.lock();
         running.retain(|_, watch| watch.strong_count() > 0);
-        if let Some(watch) = running.get(&id).and_then(Weak::upgrade) {
+        // A definition may come back with another plural: the old watch would be refused for ever.
+        if let Some(watch) = running.get(&id).and_then(Weak::upgrade).filter(|watch| watch.resource == *resource) {
             return watch;
         }
         // Children are found by their owner, anything else by its identity.
         let index = if labels == Some(LABEL_PLUGIN) { Index::Owner } else { Index::Identity };
         let store = Arc::new(Store::new(index));
         let (report, health) = watch::channel(Health::Starting);
+        let given_up = Arc::new(AtomicBool::new(false));
         let follower = Follower {
             id: id.clone(),
             store: store.clone(),
             listener: self.listener.clone(),
             health: report,
+            given_up: given_up.clone(),
             health_changed: self.health_changed.clone(),
         };
         let task = tokio::spawn(follower.follow(Api::all_with(self.client.clone(), resource))).abort_handle();
-        let watch = Arc::new(Watch { id: id.clone(), resource: resource.clone(), store, health, task });
+        let watch = Arc::new(Watch { id: id.clone(), resource: resource.clone(), store, health, given_up, task });
         running.insert(id, Arc::downgrade(&watch));
         watch
     }
@@ -127,12 +137,15 @@ impl Watch {
         match tokio::time::timeout(timeout, settled).await {
             Ok(Ok(health)) if *health == Health::Synced => Ok(()),
             Ok(Ok(health)) => Err(health.clone()),
-            Ok(Err(_)) | Err(_) => Err(Health::Starting),
+            Ok(Err(_)) | Err(_) => {
+                self.given_up.store(true, Ordering::Relaxed);
+                Err(Health::Starting)
+            }
         }
     }
 }
 
-/// How long a watch rests before it starts anew. Rights and definitions change by a person's hand.
+/// How long a refused watch rests before it tries again. Rights and definitions change by a person's hand.
 const REST: Duration = Duration::from_secs(5);
 
 /// The task behind a watch.
@@ -141,26 +154,25 @@ struct Follower {
     store: Arc<Store>,
     listener: Listener,
     health: watch::Sender<Health>,
+    given_up: Arc<AtomicBool>,
     health_changed: HealthListener,
 }
 
 impl Follower {
     async fn follow(self, api: Api<Raw>) {
         loop {
-            let config = watcher::Config { label_selector: self.id.labels.clone(), ..watcher::Config::default() };
+            let start = || watcher::watcher(api.clone(), settings(self.id.labels.clone()));
             // A backoff of its own: a kind that fails delays no other.
-            let mut events = std::pin::pin!(watcher::watcher(api.clone(), config).default_backoff());
+            let mut events = std::pin::pin!(lasting(start).default_backoff());
             while let Some(event) = events.next().await {
                 match event {
                     Ok(event) => self.on_event(event),
-                    Err(error) => match verdict_on(&self.id.kind, &error) {
-                        AfterError::GoOn => {}
-                        AfterError::StartAnew => break,
-                        AfterError::Refused(refused) => {
+                    Err(error) => {
+                        if let Some(refused) = refusal(&self.id.kind, &error) {
                             self.set_health(refused);
                             break;
                         }
-                    },
+                    }
                 }
             }
             // From the first list again: only a complete one shows that the refusal is over.
@@ -181,30 +193,36 @@ impl Follower {
                 let changes = store.list_ends();
                 tracing::debug!(kind = %id.kind, changes = changes.len(), "cache filled");
                 for change in changes {
-                    listener(&id.kind, &change);
+                    listener(id, &change);
                 }
                 self.set_health(Health::Synced);
             }
             Event::Apply(raw) => {
                 if let Some(object) = decode(&id.kind, &raw) {
-                    listener(&id.kind, &store.applied(object));
+                    listener(id, &store.applied(object));
                 }
             }
             Event::Delete(raw) => {
                 let change = decode(&id.kind, &raw).and_then(|object| store.deleted(&object));
                 if let Some(change) = change {
-                    listener(&id.kind, &change);
+                    listener(id, &change);
                 }
             }
         }
     }
 
-    /// The first list is no news: whoever leased the watch waits for it.
+    /// The first list is no news while somebody waits for it.
     fn set_health(&self, health: Health) {
-        let news = *self.health.borrow() != Health::Starting && *self.health.borrow() != health;
-        self.health.send_replace(health);
-        if news {
-            (self.health_changed)();
+        let before = self.health.send_replace(health);
+        let now = self.health.borrow().clone();
+        if before == now {
+            return;
+        }
+        if let Health::Refused { code, message } = &now {
+            tracing::warn!(kind = %self.id.kind, code, message, "the watch is refused; trying on");
+        }
+        if before != Health::Starting || self.given_up.swap(false, Ordering::Relaxed) {
+            (self.health_changed)(&self.id);
         }
     }
 }
@@ -216,16 +234,9 @@ fn decode(kind: &Arc<Gvk>, raw: &Raw) -> Option<Object> {
         .ok()
 }
 
-enum AfterError {
-    /// Watches end all the time, and the watcher takes them up again.
-    GoOn,
-    /// The watcher would ask for the same outdated version for ever.
-    StartAnew,
-    /// A person has to change something first.
-    Refused(Health),
-}
-
-fn verdict_on(kind: &Gvk, error: &watcher::Error) -> AfterError {
+/// What a person has to change before the watch can go on, if the error says that. Others pass: watches end all the
+/// time, and the watcher takes them up again.
+fn refusal(kind: &Gvk, error: &watcher::Error) -> Option<Health> {
     let source = match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
@@ -233,14 +244,106 @@ fn verdict_on(kind: &Gvk, error: &watcher::Error) -> AfterError {
         watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => None,
     };
     match source {
-        Some(kube::Error::Api(status)) if matches!(status.code, 401 | 403 | 404 | 405) => {
-            tracing::warn!(%kind, code = status.code, message = status.message, "the watch is refused");
-            AfterError::Refused(Health::Refused { code: status.code, message: status.message.clone() })
+        // 400: a label selector that the API server cannot read.
+        Some(kube::Error::Api(status)) if matches!(status.code, 400 | 401 | 403 | 404 | 405) => {
+            Some(Health::Refused { code: status.code, message: status.message.clone() })
         }
-        Some(kube::Error::Api(status)) if status.code == 410 => AfterError::StartAnew,
         _ => {
             tracing::debug!(%kind, %error, "the watch was interrupted");
-            AfterError::GoOn
+            None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::{ObjectList, WatchEvent};
+
+    use super::*;
+
+    struct Fixture {
+        follower: Follower,
+        health: watch::Receiver<Health>,
+        heard: Arc<Mutex<Vec<String>>>,
+    }
+
+    /// The task's side of a watch, without a connection.
+    fn fixture() -> Fixture {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let (changes, healths) = (heard.clone(), heard.clone());
+        let (report, health) = watch::channel(Health::Starting);
+        let follower = Follower {
+            id: WatchId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), labels: Some("app".to_owned()) },
+            store: Arc::new(Store::new(Index::Identity)),
+            listener: Arc::new(move |id, change| {
+                let object = change.after.as_ref().or(change.before.as_ref()).expect("an object");
+                changes.lock().push(format!("{}[{}] {}", id.kind, id.labels.as_deref().unwrap_or(""), object.key));
+            }),
+            health: report,
+            given_up: Arc::default(),
+            health_changed: Arc::new(move |id| healths.lock().push(format!("health of {}", id.kind))),
+        };
+        Fixture { follower, health, heard }
+    }
+
+    fn raw(text: &str) -> Raw {
+        serde_json::from_str(text).expect("JSON")
+    }
+
+    fn pod(name: &str) -> String {
+        format!(r#"{{"metadata":{{"name":"{name}","namespace":"n","uid":"{name}","resourceVersion":"3"}}}}"#)
+    }
+
+    const ODD: [&str; 5] = ["null", "7", r#"["x"]"#, r#"{"metadata":5}"#, r#"{"metadata":{"name":{"a":1}}}"#];
+
+    #[test]
+    fn r01_an_object_that_cannot_be_decoded_never_stops_a_watch() {
+        for odd in ODD {
+            let listed = format!(r#"{{"metadata":{{"resourceVersion":"5"}},"items":[{odd},{}]}}"#, pod("a"));
+            let list: ObjectList<Raw> = serde_json::from_str(&listed).expect("a list is read whatever is in it");
+            let event = format!(r#"{{"type":"MODIFIED","object":{odd}}}"#);
+            let event: WatchEvent<Raw> = serde_json::from_str(&event).expect("an event is read whatever is in it");
+            let WatchEvent::Modified(changed) = event else { panic!("{event:?}") };
+
+            let Fixture { follower, health, heard } = fixture();
+            follower.on_event(Event::Init);
+            list.items.into_iter().for_each(|item| follower.on_event(Event::InitApply(item)));
+            follower.on_event(Event::InitDone);
+            follower.on_event(Event::Apply(changed));
+            follower.on_event(Event::Delete(raw(odd)));
+            follower.on_event(Event::Apply(raw(&pod("b"))));
+            assert_eq!(*health.borrow(), Health::Synced);
+            assert_eq!(*heard.lock(), ["Pod.v1[app] n/a", "Pod.v1[app] n/b"], "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_health_is_told_once_and_the_first_list_only_to_who_gave_up_waiting() {
+        let refused = || Health::Refused { code: 403, message: "no".to_owned() };
+        let Fixture { follower, heard, .. } = fixture();
+        follower.set_health(refused());
+        assert!(heard.lock().is_empty(), "whoever leased it waits for this");
+        follower.set_health(refused());
+        follower.set_health(Health::Synced);
+        assert_eq!(heard.lock().len(), 1);
+        follower.set_health(Health::Synced);
+        assert_eq!(heard.lock().len(), 1);
+
+        let Fixture { follower, heard, .. } = fixture();
+        follower.given_up.store(true, Ordering::Relaxed);
+        follower.set_health(Health::Synced);
+        assert_eq!(heard.lock().len(), 1);
+    }
+
+    #[test]
+    fn only_what_a_person_must_change_is_a_refusal() {
+        let said = |code| {
+            let status = kube::core::Status { code, ..kube::core::Status::default() };
+            let error = watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)));
+            refusal(&Gvk::from_api_version("v1", "Pod"), &error).is_some()
+        };
+        assert!([400, 401, 403, 404, 405].into_iter().all(said));
+        assert!(![410, 429, 500, 503, 504].into_iter().any(said));
+        assert!(refusal(&Gvk::from_api_version("v1", "Pod"), &watcher::Error::NoResourceVersion).is_none());
     }
 }

@@ -106,6 +106,11 @@ impl Store {
         self.0.read().objects.iter().filter(|object| test(&object.0)).count()
     }
 
+    /// How many objects there are.
+    pub fn size(&self) -> usize {
+        self.0.read().objects.len()
+    }
+
     /// All objects of a namespace, or all cluster-scoped ones.
     pub fn in_namespace(&self, namespace: Option<&str>) -> Vec<Arc<Object>> {
         let inner = self.0.read();

@@ -56,6 +56,8 @@ fn r07_a_hundred_settled_echoes_cost_no_write_and_no_list_also_across_a_restart(
     env.wait_object("pods", ns.name(), "echo-2-0", |pod| pod["spec"]["containers"][0]["image"] == "nginx:1");
     ns.kubectl(&["label", "pod", "echo-3-0", "team=blue"]);
     wait_all_settled(&ns);
+    // The counts are written some seconds after what they count.
+    env.wait_plugin("echo", |plugin| plugin["status"]["parents"] == ECHOES && plugin["status"]["failing"] == 0);
 
     let before = versions(&ns);
     let mark = env.mark();

@@ -1,0 +1,310 @@
+//! Which Plugins a change of a kind concerns: one watch on the definitions of the cluster's custom kinds, as metadata
+//! only, and the health of the watches that Plugins hold.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use futures::StreamExt;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::PartialObjectMeta;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{Event, watcher};
+use kube::{Api, Client};
+use parking_lot::Mutex;
+use windlass_core::ids::PluginName;
+
+use super::PluginQueue;
+use crate::queue::Trigger;
+use crate::watch::{WatchId, lasting, settings};
+
+/// Which kinds a Plugin rests on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Concern {
+    /// Names of definitions (`<plural>.<group>`).
+    pub definitions: HashSet<String>,
+    /// Groups of kinds whose plurals are not known, because they are missing or were never looked up: each definition
+    /// of the group may be the one.
+    pub groups: HashSet<Arc<str>>,
+    /// Whether something is missing. Then any change of a definition counts: that a kind is served now is said in its
+    /// status, which does not move its generation.
+    pub waits: bool,
+    /// The watches that it was promised or holds.
+    pub watches: Vec<WatchId>,
+}
+
+/// The kinds that Plugins rest on, and who has to be looked at when one changes. Clones share it.
+#[derive(Clone)]
+pub struct Kinds(Arc<Shared>);
+
+struct Shared {
+    queue: PluginQueue,
+    state: Mutex<State>,
+}
+
+impl Kinds {
+    /// Puts Plugins to look at again into this queue.
+    pub fn new(queue: PluginQueue) -> Self {
+        Self(Arc::new(Shared { queue, state: Mutex::default() }))
+    }
+
+    /// What a Plugin rests on from now on, in place of what it rested on before.
+    pub(super) fn follow(&self, plugin: &PluginName, concern: Concern) {
+        self.0.state.lock().concerns.insert(plugin.clone(), concern);
+    }
+
+    /// A Plugin is gone.
+    pub(super) fn forget(&self, plugin: &PluginName) {
+        self.0.state.lock().concerns.remove(plugin);
+    }
+
+    /// A watch began or ceased to be refused.
+    pub fn health_changed(&self, watch: &WatchId) {
+        let plugins = self.0.state.lock().holders(watch);
+        for plugin in plugins {
+            self.0.queue.add(&(), plugin, Trigger::Fresh);
+        }
+    }
+
+    /// Follows the definitions for as long as the host runs.
+    pub(super) async fn watch_definitions(self, client: Client) {
+        // Whole definitions are up to a megabyte each, and a cluster has hundreds.
+        let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(client);
+        let start = || watcher(api.clone(), settings(None));
+        let mut events = std::pin::pin!(lasting(start).default_backoff());
+        while let Some(event) = events.next().await {
+            let concerned = match event {
+                Ok(event) => self.0.state.lock().on_event(event_of(event)),
+                Err(error) => {
+                    // Plugins still find their kinds when they are looked at; only nobody tells them.
+                    tracing::debug!(%error, "the watch of CustomResourceDefinitions was interrupted");
+                    continue;
+                }
+            };
+            for (plugin, trigger) in concerned {
+                tracing::debug!(%plugin, "looking again: a definition changed that it rests on");
+                self.0.queue.add(&(), plugin, trigger);
+            }
+        }
+    }
+}
+
+/// What is kept of a definition: a hash each, for all of a cluster's definitions are known here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    /// Identity, generation and whether it is being deleted.
+    shape: u64,
+    /// Its resourceVersion.
+    version: u64,
+}
+
+enum Definition {
+    ListBegins,
+    Listed(String, Seen),
+    ListEnds,
+    Is(String, Seen),
+    Gone(String),
+}
+
+fn event_of(event: Event<PartialObjectMeta<CustomResourceDefinition>>) -> Definition {
+    let named = |meta: ObjectMeta| {
+        let seen = Seen {
+            shape: hash(&(&meta.uid, meta.generation, meta.deletion_timestamp.is_some())),
+            version: hash(&meta.resource_version),
+        };
+        (meta.name.unwrap_or_default(), seen)
+    };
+    match event {
+        Event::Init => Definition::ListBegins,
+        Event::InitApply(definition) => {
+            let (name, seen) = named(definition.metadata);
+            Definition::Listed(name, seen)
+        }
+        Event::InitDone => Definition::ListEnds,
+        Event::Apply(definition) => {
+            let (name, seen) = named(definition.metadata);
+            Definition::Is(name, seen)
+        }
+        Event::Delete(definition) => Definition::Gone(definition.metadata.name.unwrap_or_default()),
+    }
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[derive(Default)]
+struct State {
+    concerns: HashMap<PluginName, Concern>,
+    definitions: HashMap<String, Seen>,
+    /// A list that is not complete yet.
+    listing: Option<HashMap<String, Seen>>,
+    /// Whether any list was complete.
+    listed: bool,
+}
+
+impl State {
+    /// Takes an event in; answers with the Plugins that it concerns.
+    fn on_event(&mut self, event: Definition) -> Vec<(PluginName, Trigger)> {
+        match event {
+            Definition::ListBegins => {
+                self.listing = Some(HashMap::new());
+                Vec::new()
+            }
+            Definition::Listed(name, seen) => {
+                if let Some(listing) = &mut self.listing {
+                    listing.insert(name, seen);
+                }
+                Vec::new()
+            }
+            Definition::ListEnds => self.list_ends(),
+            Definition::Is(name, seen) => {
+                let before = self.definitions.insert(name.clone(), seen);
+                self.concerned(&name, before, Some(seen))
+            }
+            Definition::Gone(name) => {
+                let before = self.definitions.remove(&name);
+                self.concerned(&name, before, None)
+            }
+        }
+    }
+
+    fn list_ends(&mut self) -> Vec<(PluginName, Trigger)> {
+        let listed = self.listing.take().unwrap_or_default();
+        let before = std::mem::replace(&mut self.definitions, listed);
+        if !std::mem::replace(&mut self.listed, true) {
+            // Who looked before there was anything to compare with may have seen an older state.
+            return self.concerns.keys().map(|plugin| (plugin.clone(), Trigger::Fresh)).collect();
+        }
+        let names: HashSet<&String> = before.keys().chain(self.definitions.keys()).collect();
+        let changes = names
+            .into_iter()
+            .flat_map(|name| self.concerned(name, before.get(name).copied(), self.definitions.get(name).copied()));
+        changes.collect()
+    }
+
+    /// The Plugins that rest on a definition which was like this and is like that.
+    ///
+    /// A change of status alone waits for a backoff to end, for a Plugin's own failing steps may have caused it.
+    fn concerned(&self, name: &str, before: Option<Seen>, after: Option<Seen>) -> Vec<(PluginName, Trigger)> {
+        if before == after {
+            return Vec::new();
+        }
+        let same_shape = before.map(|seen| seen.shape) == after.map(|seen| seen.shape);
+        let trigger = if same_shape { Trigger::Event } else { Trigger::Fresh };
+        let group = name.split_once('.').map_or("", |(_, group)| group);
+        let concerned = self.concerns.iter().filter(|(_, concern)| {
+            (concern.waits || !same_shape) && (concern.definitions.contains(name) || concern.groups.contains(group))
+        });
+        concerned.map(|(plugin, _)| (plugin.clone(), trigger)).collect()
+    }
+
+    fn holders(&self, watch: &WatchId) -> Vec<PluginName> {
+        let holders = self.concerns.iter().filter(|(_, concern)| concern.watches.contains(watch));
+        holders.map(|(plugin, _)| plugin.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::ids::Gvk;
+
+    use super::*;
+
+    const ECHOES: &str = "echoes.my-operator.dev";
+
+    fn seen(shape: u64, version: u64) -> Seen {
+        Seen { shape, version }
+    }
+
+    fn concern(definitions: &[&str], groups: &[&str], waits: bool) -> Concern {
+        Concern {
+            definitions: definitions.iter().map(|&name| name.to_owned()).collect(),
+            groups: groups.iter().map(|&group| group.into()).collect(),
+            waits,
+            watches: Vec::new(),
+        }
+    }
+
+    /// A cluster with Echoes, in which `settled` rests on them, `waiting` on something of their group that is missing,
+    /// and `other` on something else.
+    fn state() -> State {
+        let mut state = State::default();
+        for event in [Definition::ListBegins, Definition::Listed(ECHOES.to_owned(), seen(1, 1)), Definition::ListEnds] {
+            assert!(state.on_event(event).is_empty(), "nobody is followed yet");
+        }
+        let concerns = [
+            ("settled", concern(&[ECHOES], &[], false)),
+            ("waiting", concern(&[], &["my-operator.dev"], true)),
+            ("other", concern(&["things.other.dev"], &["more.my-operator.dev"], true)),
+        ];
+        for (name, concern) in concerns {
+            state.concerns.insert(name.parse().expect("a name"), concern);
+        }
+        state
+    }
+
+    fn told(state: &mut State, event: Definition) -> Vec<(String, Trigger)> {
+        let mut told: Vec<_> =
+            state.on_event(event).into_iter().map(|(plugin, trigger)| (plugin.to_string(), trigger)).collect();
+        told.sort();
+        told
+    }
+
+    fn all(trigger: Trigger) -> Vec<(String, Trigger)> {
+        vec![("settled".to_owned(), trigger), ("waiting".to_owned(), trigger)]
+    }
+
+    #[test]
+    fn dynamic_a_changed_definition_concerns_exactly_who_rests_on_it() {
+        let mut state = state();
+        let is = |name: &str, seen| Definition::Is(name.to_owned(), seen);
+        assert_eq!(told(&mut state, is(ECHOES, seen(2, 2))), all(Trigger::Fresh));
+        assert_eq!(told(&mut state, is(ECHOES, seen(2, 2))), [], "the same again is no change");
+        assert_eq!(told(&mut state, Definition::Gone(ECHOES.to_owned())), all(Trigger::Fresh));
+        assert_eq!(told(&mut state, is(ECHOES, seen(3, 3))), all(Trigger::Fresh), "it is back");
+        assert_eq!(told(&mut state, is("things.other.dev", seen(9, 9))), [("other".to_owned(), Trigger::Fresh)]);
+        assert_eq!(told(&mut state, is("widgets.nobodys.dev", seen(9, 9))), []);
+    }
+
+    #[test]
+    fn dynamic_a_definitions_status_concerns_only_who_waits_for_it() {
+        let mut state = state();
+        let established = Definition::Is(ECHOES.to_owned(), seen(1, 2));
+        assert_eq!(told(&mut state, established), [("waiting".to_owned(), Trigger::Event)]);
+    }
+
+    #[test]
+    fn dynamic_a_new_list_tells_what_changed_while_nobody_listened() {
+        let mut state = state();
+        assert_eq!(told(&mut state, Definition::ListBegins), []);
+        assert_eq!(told(&mut state, Definition::Listed(ECHOES.to_owned(), seen(1, 1))), []);
+        assert_eq!(told(&mut state, Definition::ListEnds), [], "the same list again is no change");
+        told(&mut state, Definition::ListBegins);
+        assert_eq!(told(&mut state, Definition::ListEnds), all(Trigger::Fresh), "it is no longer listed");
+    }
+
+    #[test]
+    fn dynamic_who_looked_before_the_first_list_looks_again() {
+        let mut state = State::default();
+        state.concerns.insert("early".parse().expect("a name"), Concern::default());
+        assert_eq!(told(&mut state, Definition::ListBegins), []);
+        assert_eq!(told(&mut state, Definition::ListEnds), [("early".to_owned(), Trigger::Fresh)]);
+    }
+
+    #[test]
+    fn dynamic_a_refused_watch_concerns_only_who_holds_it() {
+        let watch = |labels: Option<&str>| WatchId {
+            kind: Arc::new(Gvk::from_api_version("v1", "Pod")),
+            labels: labels.map(str::to_owned),
+        };
+        let mut state = state();
+        let holds = Concern { watches: vec![watch(Some("app"))], ..Concern::default() };
+        state.concerns.insert("holder".parse().expect("a name"), holds);
+        assert_eq!(state.holders(&watch(Some("app"))), ["holder".parse().expect("a name")]);
+        assert_eq!(state.holders(&watch(None)), []);
+    }
+}

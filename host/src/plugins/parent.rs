@@ -1,0 +1,75 @@
+//! The kind that a plugin reconciles, as the cluster serves it: its own, or one that exists already.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use kube::Client;
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::discovery::{self, Scope};
+use windlass_core::contract::{Descriptor, Parent};
+use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::names::plugin_reason as reason;
+use windlass_core::status::StatusShape;
+
+use super::crd;
+use super::grants::is_missing;
+use super::load::{Problem, Step};
+
+/// A parent kind, ready to be watched.
+pub(super) struct ParentKind {
+    pub kind: Arc<Gvk>,
+    pub resource: ApiResource,
+    pub namespaced: bool,
+    pub shape: StatusShape,
+    /// Which objects of it are parents; none for all.
+    pub selector: Option<String>,
+}
+
+/// The status of a kind that is not the plugin's: none of it is the host's to write.
+const NOT_OURS: StatusShape = StatusShape { subresource: false, observed_generation: false, conditions: false };
+
+/// Finds the parent kind, installing its definition first if it is the plugin's own and the Plugin says so.
+pub(super) async fn resolve(
+    client: &Client,
+    plugin: &PluginName,
+    descriptor: &Descriptor,
+    install: bool,
+) -> Result<ParentKind, Problem> {
+    match &descriptor.parent {
+        Parent::Custom(carried) => crd::resolve(client, plugin, carried, install).await,
+        Parent::Existing { kind, selector } => existing(client, kind, selector.as_deref()).await,
+    }
+}
+
+/// The groups of all kinds that a descriptor names: a definition of one of them may be what is missing.
+pub(super) fn groups_of(descriptor: &Descriptor) -> HashSet<Arc<str>> {
+    let parent = match &descriptor.parent {
+        Parent::Custom(carried) => crd::group_of(carried),
+        Parent::Existing { kind, .. } => Some(kind.group.clone()),
+    };
+    let children = descriptor.children.iter().map(|rule| rule.kind.group.clone());
+    children.chain(descriptor.related.iter().map(|kind| kind.group.clone())).chain(parent).collect()
+}
+
+async fn existing(client: &Client, kind: &Gvk, selector: Option<&str>) -> Result<ParentKind, Problem> {
+    if &*kind.group == "windlass.dev" {
+        let message = format!("{kind} is Windlass' own; a plugin may not reconcile it");
+        return Err(Problem::lasting(Step::Granted, reason::NOT_GRANTED, message));
+    }
+    let wanted = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+    let (resource, capabilities) = discovery::pinned_kind(client, &wanted).await.map_err(|error| {
+        if is_missing(&error) {
+            let message = format!("the cluster does not serve {kind}, which the component reconciles");
+            Problem::new(Step::Granted, reason::PARENT_KIND_MISSING, message)
+        } else {
+            Problem::new(Step::Granted, reason::API_ERROR, format!("{kind} could not be looked up: {error}"))
+        }
+    })?;
+    Ok(ParentKind {
+        kind: Arc::new(kind.clone()),
+        resource,
+        namespaced: capabilities.scope == Scope::Namespaced,
+        shape: NOT_OURS,
+        selector: selector.filter(|selector| !selector.is_empty()).map(str::to_owned),
+    })
+}

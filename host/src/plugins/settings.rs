@@ -1,0 +1,122 @@
+//! What of a Plugin's spec may change without another decision about what should exist: it is put in force at once, by
+//! itself, also while the newest logic fails to load.
+
+use std::time::Duration;
+
+use windlass_core::contract::Descriptor;
+use windlass_core::desired::asked_wait;
+use windlass_core::guard::DeletionGuard;
+
+use crate::api::{Plugin, positive};
+use crate::live::Live;
+
+/// Resync of a plugin that names none.
+const DEFAULT_RESYNC: Duration = Duration::from_mins(10);
+
+/// The settings, as [`Live`] holds them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub suspended: bool,
+    pub guard: DeletionGuard,
+    pub concurrency: usize,
+    pub resync: Duration,
+}
+
+impl Settings {
+    /// Of a Plugin, for logic that describes itself so.
+    ///
+    /// # Errors
+    /// A setting that makes no sense, in words for a user.
+    pub(super) fn of(plugin: &Plugin, descriptor: &Descriptor) -> Result<Self, String> {
+        let spec = &plugin.spec;
+        Ok(Self {
+            suspended: spec.suspend,
+            guard: DeletionGuard {
+                max_percent: u8::try_from(spec.deletion_guard.max_percent.clamp(0, 100)).unwrap_or(100),
+                min_children: usize::try_from(spec.deletion_guard.min_children).unwrap_or(0),
+            },
+            concurrency: usize::try_from(spec.concurrency).unwrap_or(1).max(1),
+            resync: match &spec.resync {
+                Some(resync) => positive(resync, "resync")?,
+                None => descriptor.resync.map_or(DEFAULT_RESYNC, asked_wait),
+            },
+        })
+    }
+
+    /// Of what is live.
+    pub(super) fn of_live(live: &Live) -> Self {
+        Self { suspended: live.suspended, guard: live.guard, concurrency: live.concurrency, resync: live.resync }
+    }
+
+    /// Puts them in force.
+    pub(super) fn put(self, live: &mut Live) {
+        let Self { suspended, guard, concurrency, resync } = self;
+        live.suspended = suspended;
+        live.guard = guard;
+        live.concurrency = concurrency;
+        live.resync = resync;
+    }
+
+    /// Whether parents have to be looked at because these follow on others: what a suspension or the guard held back may
+    /// go on, and a new interval begins now. How many run at once concerns none of them.
+    pub(super) fn concerns_parents(&self, before: &Self) -> bool {
+        Self { concurrency: before.concurrency, ..self.clone() } != *before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use windlass_core::contract::Parent;
+
+    use super::*;
+
+    fn settings(spec: &Value) -> Result<Settings, String> {
+        let mut plugin = json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "metadata": {"name": "echo"},
+            "spec": {"source": {"configMap": {"namespace": "n", "name": "echo"}}},
+        });
+        for (key, value) in spec.as_object().expect("an object") {
+            plugin["spec"][key] = value.clone();
+        }
+        let descriptor = Descriptor {
+            name: "echo".to_owned(),
+            version: "1.0.0".to_owned(),
+            description: String::new(),
+            parent: Parent::Custom(Vec::new()),
+            children: Vec::new(),
+            related: Vec::new(),
+            finalizes: false,
+            resync: Some(30_000),
+            config_schema: None,
+            metrics: Vec::new(),
+        };
+        Settings::of(&serde_json::from_value(plugin).expect("a Plugin"), &descriptor)
+    }
+
+    #[test]
+    fn r09_the_guard_holds_half_of_four_or_more_children_unless_told_otherwise() {
+        let plain = settings(&json!({})).expect("valid");
+        assert_eq!((plain.guard, plain.suspended), (DeletionGuard::default(), false));
+        assert_eq!(plain.resync, Duration::from_secs(30), "as the component asks");
+        let told = json!({"deletionGuard": {"maxPercent": 0}, "suspend": true, "resync": "1m", "concurrency": 3});
+        let told = settings(&told).expect("valid");
+        assert_eq!((told.guard.max_percent, told.guard.min_children, told.suspended), (0, 4, true));
+        assert_eq!((told.resync, told.concurrency), (Duration::from_mins(1), 3));
+        assert!(settings(&json!({"resync": "0s"})).is_err());
+    }
+
+    #[test]
+    fn r16_a_suspension_that_begins_or_ends_concerns_the_parents_and_concurrency_does_not() {
+        let plain = settings(&json!({})).expect("valid");
+        for (spec, concerns) in [
+            (json!({"suspend": true}), true),
+            (json!({"deletionGuard": {"minChildren": 1}}), true),
+            (json!({"resync": "2h"}), true),
+            (json!({"concurrency": 1}), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(settings(&spec).expect("valid").concerns_parents(&plain), concerns, "{spec}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! How the host watches: the settings of every watch, and what kube's watcher leaves to its users.
+
+use futures::{Stream, StreamExt, stream};
+use kube::runtime::watcher::{self, Event};
+
+/// Seconds after which the API server ends a watch and the watcher takes it up again, at a random point between these.
+///
+/// A connection that went silent (a node or a load balancer that dropped it) shows in nothing else: the client sets no
+/// TCP keepalive, and kube's watcher takes a watch for dead only five seconds after its time is over, by default after
+/// 295 s. Two minutes of old state is what a person would bear. Shorter would cost a request a kind every few seconds
+/// on a host at rest. At random, or the watches that began together would end together for ever.
+const LASTS: std::ops::Range<u32> = 90..120;
+
+/// The settings of a watch on what this label selector selects.
+///
+/// Lists first and then watches. `streaming_lists` would spare the API server a list, but opens at resourceVersion 0,
+/// which means any version that the answering API server happens to have: after a reconnect to one that lags, the cache
+/// would go back in time and show the host a state from before its own writes (rule R3). A list without a version is
+/// consistent, and since Kubernetes 1.31 comes from the API server's cache all the same (KEP-2340).
+pub fn settings(labels: Option<String>) -> watcher::Config {
+    watcher::Config { label_selector: labels, timeout: Some(fastrand::u32(LASTS)), ..watcher::Config::default() }
+}
+
+/// Events of a watch that is started anew when its version is outdated. It ends only when the watcher does.
+///
+/// "410 Gone" inside a watch makes kube's watcher list again. As the HTTP status of the request it does not: the watcher
+/// would ask for the same outdated version for ever.
+pub fn lasting<K, S>(start: impl Fn() -> S) -> impl Stream<Item = watcher::Result<Event<K>>>
+where
+    S: Stream<Item = watcher::Result<Event<K>>>,
+{
+    stream::unfold((start, None), |(start, running)| async move {
+        let mut events = running.unwrap_or_else(|| Box::pin(start()));
+        let event = events.next().await?;
+        let outdated = event.as_ref().is_err_and(is_outdated);
+        Some((event, (start, (!outdated).then_some(events))))
+    })
+}
+
+fn is_outdated(error: &watcher::Error) -> bool {
+    matches!(
+        error,
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+            | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+            | watcher::Error::WatchFailed(kube::Error::Api(status)) if status.code == 410
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn failed(code: u16) -> watcher::Result<Event<u32>> {
+        let status = kube::core::Status { code, ..kube::core::Status::default() };
+        Err(watcher::Error::WatchStartFailed(kube::Error::Api(Box::new(status))))
+    }
+
+    #[tokio::test]
+    async fn a_watch_whose_version_is_outdated_begins_with_a_new_list() {
+        let started = Cell::new(0);
+        let events = lasting(|| {
+            started.set(started.get() + 1);
+            let first = started.get() == 1;
+            // Polled again after the 410, the first one would only repeat it.
+            let events = if first { vec![failed(500), failed(410), failed(410)] } else { vec![Ok(Event::Init)] };
+            stream::iter(events)
+        });
+        let seen: Vec<_> = events.map(|event| event.is_ok()).collect().await;
+        assert_eq!(seen, [false, false, true]);
+        assert_eq!(started.get(), 2);
+    }
+
+    #[test]
+    fn every_watch_has_its_own_end_well_before_five_minutes() {
+        let ends: std::collections::HashSet<_> = (0..100).map(|_| settings(None).timeout).collect();
+        assert!(ends.len() > 1);
+        assert!(ends.iter().all(|end| end.is_some_and(|end| LASTS.contains(&end))));
+    }
+}
