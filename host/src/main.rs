@@ -16,6 +16,7 @@ mod rbac;
 mod reconcile;
 mod related;
 mod report;
+mod retry_after;
 mod run;
 mod serve;
 mod telemetry;
