@@ -7,6 +7,7 @@ pub mod conditions;
 pub mod contract;
 pub mod desired;
 pub mod digest;
+pub mod events;
 #[cfg(test)]
 mod fixtures;
 pub mod guard;

@@ -10,6 +10,9 @@ pub const FINALIZER_MANAGER: &str = "windlass-finalizer";
 /// What a finalizer of ours starts with; the Plugin's name follows (rule R14).
 pub const FINALIZER_PREFIX: &str = "windlass.dev/";
 
+/// Who reports events (`reportingController`).
+pub const EVENT_REPORTER: &str = "windlass.dev/host";
+
 /// Prefix of annotations that mean something to the host.
 pub const ANNOTATION_PREFIX: &str = "windlass.dev/";
 
@@ -167,4 +170,42 @@ pub mod parent_reason {
     pub const READ_FORBIDDEN: &str = "ReadForbidden";
     /// The plugin's requirements still changed after the fifth round.
     pub const REQUIREMENTS_UNSETTLED: &str = "RequirementsUnsettled";
+}
+
+/// Reasons of the events on a parent, beside those of its conditions.
+pub mod event_reason {
+    /// Children were created.
+    pub const CREATED: &str = "Created";
+    /// Children were changed to what the plugin wants now.
+    pub const UPDATED: &str = "Updated";
+    /// The parent's new generation has more or fewer children of one kind.
+    pub const SCALED: &str = "Scaled";
+    /// Children that were edited by hand were put back.
+    pub const DRIFT_CORRECTED: &str = "DriftCorrected";
+    /// Fields of children were taken over from other appliers.
+    pub const TAKEN_OVER: &str = "TakenOver";
+    /// Children were deleted, to be made anew.
+    pub const REPLACING: &str = "Replacing";
+    /// Children that are no longer wanted were deleted.
+    pub const DELETED: &str = "Deleted";
+    /// Several of these at once.
+    pub const RECONCILED: &str = "Reconciled";
+    /// What failed before succeeded.
+    pub const RECOVERED: &str = "Recovered";
+    /// The parent is no longer suspended.
+    pub const RESUMED: &str = "Resumed";
+    /// The plugin has cleaned up, and its finalizer was removed.
+    pub const FINALIZED: &str = "Finalized";
+    /// The finalizer was removed without the plugin's word, as a person asked.
+    pub const FINALIZER_SKIPPED: &str = "FinalizerSkipped";
+    /// The plugin gave an event whose reason is no CamelCase word.
+    pub const PLUGIN_EVENT: &str = "PluginEvent";
+}
+
+/// Actions of the events on a parent: what was done when it came to them.
+pub mod event_action {
+    /// The parent was reconciled.
+    pub const RECONCILE: &str = "Reconcile";
+    /// The parent was cleaned up after.
+    pub const FINALIZE: &str = "Finalize";
 }

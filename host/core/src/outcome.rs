@@ -158,6 +158,9 @@ impl Verdict {
     }
 }
 
+/// In the message of what passes within a second, and is nothing to tell anybody.
+pub const TRYING_AGAIN: &str = "trying again";
+
 const BACKOFF: Requeue = Requeue::Backoff(Duration::ZERO);
 
 impl From<&Problem> for Verdict {
@@ -281,7 +284,7 @@ fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Reque
         WriteProblem::Outdated => {
             // The event of that change is on its way.
             let soon = Requeue::After(Duration::from_secs(1));
-            (reason::API_ERROR, format!("{child} changed while it was written; trying again{more}"), soon)
+            (reason::API_ERROR, format!("{child} changed while it was written; {TRYING_AGAIN}{more}"), soon)
         }
     }
 }
