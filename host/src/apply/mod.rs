@@ -10,6 +10,7 @@ use http::Request;
 use kube::Client;
 use tracing::Instrument;
 use windlass_core::desired::DesiredChild;
+use windlass_core::events::Changes;
 use windlass_core::ids::Uid;
 use windlass_core::object::Object;
 use windlass_core::order::install_rank;
@@ -31,8 +32,49 @@ const PARALLEL_WRITES: usize = 8;
 pub struct Applied {
     /// What the API server acknowledged.
     pub written: Vec<Written>,
+    /// The same in words for people: what was done to which children.
+    pub changes: Changes,
     /// What did not succeed.
     pub problems: Vec<(ChildId, WriteProblem)>,
+}
+
+/// What a write did to its child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deed {
+    Created,
+    Updated,
+    /// Put back after an edit by hand.
+    Restored,
+    TakenOver,
+    /// Deleted, to be made anew.
+    Replaced,
+    Deleted,
+    /// Nothing: it was gone already.
+    Nothing,
+}
+
+/// A write that succeeded.
+struct Done {
+    deed: Deed,
+    child: ChildId,
+    written: Written,
+}
+
+impl Applied {
+    fn add(&mut self, done: Done) {
+        let Done { deed, child, written } = done;
+        self.written.push(written);
+        let changes = &mut self.changes;
+        match deed {
+            Deed::Created => changes.created.push(child),
+            Deed::Updated => changes.updated.push(child),
+            Deed::Restored => changes.restored.push(child),
+            Deed::TakenOver => changes.taken_over.push(child),
+            Deed::Replaced => changes.replaced.push(child),
+            Deed::Deleted => changes.deleted.push(child),
+            Deed::Nothing => {}
+        }
+    }
 }
 
 /// Writes to the API server.
@@ -65,7 +107,7 @@ impl Applier {
             }
         }
         for wave in prunes {
-            self.wave(&mut applied, wave.into_iter().map(|delete| self.delete(live, delete))).await;
+            self.wave(&mut applied, wave.into_iter().map(|delete| self.delete(live, delete, Deed::Deleted))).await;
             if !applied.problems.is_empty() {
                 // What comes later was leaned on by what still stands.
                 return applied;
@@ -102,38 +144,36 @@ impl Applier {
 
     async fn wave<F>(&self, applied: &mut Applied, writes: impl Iterator<Item = F>)
     where
-        F: Future<Output = Result<Written, (ChildId, WriteProblem)>>,
+        F: Future<Output = Result<Done, (ChildId, WriteProblem)>>,
     {
         let mut results = futures::stream::iter(writes).buffer_unordered(PARALLEL_WRITES);
         while let Some(result) = results.next().await {
             match result {
-                Ok(written) => applied.written.push(written),
+                Ok(done) => applied.add(done),
                 Err(problem) => applied.problems.push(problem),
             }
         }
     }
 
-    async fn write(&self, live: &Live, write: Write) -> Result<Written, (ChildId, WriteProblem)> {
+    async fn write(&self, live: &Live, write: Write) -> Result<Done, (ChildId, WriteProblem)> {
         match write {
-            Write::Create(child) => self.create(live, &child).await.map_err(|problem| (id(&child), problem)),
-            Write::Apply { child, uid, migrate } => {
-                self.change(live, &child, &uid, migrate).await.map_err(|problem| (id(&child), problem))
-            }
-            Write::Replace(delete) => self.delete(live, delete).await,
+            Write::Create(child) => named(&child, self.create(live, &child).await),
+            Write::Apply { child, uid, migrate } => named(&child, self.change(live, &child, &uid, migrate).await),
+            Write::Replace(delete) => self.delete(live, delete, Deed::Replaced).await,
         }
     }
 
-    async fn create(&self, live: &Live, child: &Arc<DesiredChild>) -> Result<Written, WriteProblem> {
+    async fn create(&self, live: &Live, child: &Arc<DesiredChild>) -> Result<(Deed, Written), WriteProblem> {
         let request = request::create(live, child)?;
         match self.send(live, "create", &id(child), request).await {
-            Ok(ack) => Ok(ack.written(&child.kind)),
+            Ok(ack) => Ok((Deed::Created, ack.written(&child.kind))),
             Err(error) if answer::already_exists(&error) => self.reclaim(live, child).await,
             Err(error) => Err(problem_of(&error)),
         }
     }
 
     /// The name is taken by something that no cache shows: ours without our labels, or somebody else's.
-    async fn reclaim(&self, live: &Live, child: &Arc<DesiredChild>) -> Result<Written, WriteProblem> {
+    async fn reclaim(&self, live: &Live, child: &Arc<DesiredChild>) -> Result<(Deed, Written), WriteProblem> {
         let request = request::get(live, child)?;
         let text = self.client.request_text(request).await.map_err(|error| problem_of(&error))?;
         let found = Object::from_api(&child.kind, &text).ok();
@@ -149,7 +189,7 @@ impl Applier {
         child: &DesiredChild,
         uid: &Uid,
         migrate: Option<Migration>,
-    ) -> Result<Written, WriteProblem> {
+    ) -> Result<(Deed, Written), WriteProblem> {
         if let Some(migration) = migrate {
             let request = request::migrate(live, child, &migration)?;
             self.send(live, "patch", &id(child), request).await.map_err(|error| match problem_of(&error) {
@@ -158,33 +198,35 @@ impl Applier {
                 problem => problem,
             })?;
         }
-        let first = self.send(live, "apply", &id(child), request::apply(live, child, uid, child.take_over)?).await;
+        let first = self.send(live, "apply", &id(child), request::apply(live, child, uid, false)?).await;
         let error = match first {
-            Ok(ack) => return Ok(ack.written(&child.kind)),
+            Ok(ack) => return Ok((Deed::Updated, ack.written(&child.kind))),
             Err(error) => error,
         };
-        match answer::conflict_of(&error) {
+        let deed = match answer::conflict_of(&error) {
             // Somebody edited by hand what is the plugin's: put it back.
-            Some(conflict) if conflict.only_drift => {
-                let request = request::apply(live, child, uid, true)?;
-                let ack = self.send(live, "apply", &id(child), request).await;
-                ack.map(|ack| ack.written(&child.kind)).map_err(|error| problem_of(&error))
-            }
-            Some(conflict) => Err(WriteProblem::FieldConflict { conflicts: conflict.causes }),
-            None => Err(problem_of(&error)),
-        }
+            Some(conflict) if conflict.only_drift => Deed::Restored,
+            Some(_) if child.take_over => Deed::TakenOver,
+            Some(conflict) => return Err(WriteProblem::FieldConflict { conflicts: conflict.causes }),
+            None => return Err(problem_of(&error)),
+        };
+        let forced = self.send(live, "apply", &id(child), request::apply(live, child, uid, true)?).await;
+        forced.map(|ack| (deed, ack.written(&child.kind))).map_err(|error| problem_of(&error))
     }
 
-    async fn delete(&self, live: &Live, delete: Delete) -> Result<Written, (ChildId, WriteProblem)> {
-        let gone = |delete: Delete| Written::Gone { child: delete.child, uid: delete.uid };
+    async fn delete(&self, live: &Live, delete: Delete, deed: Deed) -> Result<Done, (ChildId, WriteProblem)> {
+        let child = delete.child.clone();
         let request = match request::delete(live, &delete) {
             Ok(request) => request,
-            Err(problem) => return Err((delete.child, problem)),
+            Err(problem) => return Err((child, problem)),
         };
-        match self.send(live, "delete", &delete.child, request).await {
-            Ok(ack) => Ok(ack.deleted(delete)),
-            Err(error) if answer::not_found(&error) => Ok(gone(delete)),
-            Err(error) => Err((delete.child, problem_of(&error))),
+        match self.send(live, "delete", &child, request).await {
+            Ok(ack) => Ok(Done { deed, child, written: ack.deleted(delete) }),
+            Err(error) if answer::not_found(&error) => {
+                let written = Written::Gone { child: delete.child, uid: delete.uid };
+                Ok(Done { deed: Deed::Nothing, child, written })
+            }
+            Err(error) => Err((child, problem_of(&error))),
         }
     }
 
@@ -223,6 +265,14 @@ impl Applier {
 
 fn id(child: &DesiredChild) -> ChildId {
     ChildId { kind: child.kind.clone(), key: child.key.clone() }
+}
+
+/// The end of a write with the child that it was for.
+fn named(child: &DesiredChild, result: Result<(Deed, Written), WriteProblem>) -> Result<Done, (ChildId, WriteProblem)> {
+    match result {
+        Ok((deed, written)) => Ok(Done { deed, child: id(child), written }),
+        Err(problem) => Err((id(child), problem)),
+    }
 }
 
 fn rank_of(write: &Write) -> u8 {
