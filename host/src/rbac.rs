@@ -36,6 +36,8 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
                 rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["create", "patch"]),
                 // Whether a Plugin's ServiceAccount may read what the plugin requires.
                 rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
+                // On parents, wherever they are; a repetition is counted by a patch.
+                rule("events.k8s.io", &["events"], &["create", "patch"]),
             ],
         }),
         json!({

@@ -23,7 +23,7 @@ use crate::plugins::{Kinds, Outlets, PluginQueue, Plugins};
 use crate::queue::{Queue, Trigger};
 use crate::reconcile::Reconciler;
 use crate::related::{Interests, Related, review};
-use crate::report::Reporter;
+use crate::report::{Recorder, Reporter};
 use crate::serve::{Readiness, serve};
 use crate::triggers::Triggers;
 use crate::watch::{Watch, Watches};
@@ -97,6 +97,7 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     let related = Related::new(registry.clone(), watches, interests, ask, &settings.namespace);
     let mut secret = [0; 32];
     fill_random(&mut secret)?;
+    let (recorder, event_writer) = Recorder::start(client.clone());
     let reconciler = Arc::new(Reconciler::new(
         registry,
         parents.clone(),
@@ -104,7 +105,7 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
         related,
         Caller::new(secret, quarantine_listener(parents.clone(), plugin_queue.clone())),
         Applier::new(client.clone()),
-        Reporter::new(client),
+        Reporter::new(client, recorder),
     ));
 
     let tasks = TaskTracker::new();
@@ -129,6 +130,7 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     if tokio::time::timeout(GRACE, tasks.wait()).await.is_err() {
         tracing::warn!("stopped in the middle of reconciles; the next start takes them up");
     }
+    event_writer.close().await;
     Ok(())
 }
 

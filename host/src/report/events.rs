@@ -1,0 +1,352 @@
+//! Notes → events of `events.k8s.io/v1` on their parents, written by one task beside the reconciles: nobody waits for it,
+//! and what it cannot keep up with is dropped (rule R20).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use jiff::Timestamp;
+use kube::Client;
+use kube::api::{Patch, PatchParams, PostParams};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use windlass_core::contract::EventType;
+use windlass_core::events::{Before, Ledger, Note, Occasion, Telling};
+use windlass_core::ids::{Gvk, ObjectKey, PluginName, Uid, is_dns_subdomain};
+use windlass_core::names::EVENT_REPORTER;
+use windlass_core::outcome::Verdict;
+use windlass_core::parent::ParentRef;
+
+/// Events that wait to be written: what 20 plugins may tell at once, some 1.5 MB at most.
+const QUEUE: usize = 1024;
+/// Longest wait for one write: an event is not worth more, and those behind it get old.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the rest may take when the host stops.
+const FLUSH: Duration = Duration::from_secs(1);
+/// Longest name of the reporting host (`ValidateEventCreate` of Kubernetes' API server).
+const INSTANCE_MAX: usize = 128;
+/// Room for the parent's name in an event's name, which has 253 characters: a dot and 16 hexadecimal digits follow it.
+const PARENT_NAME_MAX: usize = 236;
+/// Namespace of the events on parents that have none, where Kubernetes expects them.
+const CLUSTER_SCOPED: &str = "default";
+
+/// Takes notes of what happened to parents. Clones share the queue and the memory.
+#[derive(Clone)]
+pub struct Recorder {
+    ledger: Arc<Mutex<Ledger>>,
+    queue: mpsc::Sender<Entry>,
+}
+
+/// The task that writes the events.
+pub struct EventWriter {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+/// One event that is to be written.
+struct Entry {
+    parent: ParentRef,
+    note: Note,
+    telling: Telling,
+    time: Timestamp,
+}
+
+impl Recorder {
+    /// Starts the task that writes with this client; it runs until [`EventWriter::close`].
+    pub fn start(client: Client) -> (Self, EventWriter) {
+        let (queue, entries) = mpsc::channel(QUEUE);
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(write_all(client, instance(), entries, stop.clone()));
+        (Self { ledger: Arc::default(), queue }, EventWriter { stop, task })
+    }
+
+    /// Takes notes to be written soon, or not at all: repetitions are counted, floods and overflow dropped. Never waits.
+    pub fn record(&self, plugin: &PluginName, parent: &ParentRef, notes: Vec<Note>, occasion: Occasion) {
+        if notes.is_empty() {
+            return;
+        }
+        let time = Timestamp::now();
+        let mut ledger = self.ledger.lock();
+        for note in notes {
+            let Some(telling) = ledger.tell(plugin, &parent.uid, &note, occasion, time) else { continue };
+            let entry = Entry { parent: parent.clone(), note, telling, time };
+            if self.queue.try_send(entry).is_err() {
+                ledger.lost(plugin, time);
+            }
+        }
+        let dropped = ledger.take_dropped(plugin, time);
+        drop(ledger);
+        if let Some(dropped) = dropped {
+            tracing::info!(%plugin, dropped, "events were not written: the plugin's parents have too much to tell");
+        }
+    }
+
+    /// What was said before of a parent that has no conditions of ours.
+    pub fn before(&self, parent: &Uid, verdict: &Verdict) -> Before {
+        self.ledger.lock().before(parent, verdict)
+    }
+}
+
+impl EventWriter {
+    /// Writes what is queued, for at most a second, and ends the task.
+    pub async fn close(mut self) {
+        self.stop.cancel();
+        if tokio::time::timeout(FLUSH, &mut self.task).await.is_err() {
+            self.task.abort();
+            tracing::info!("the last events were not written in time");
+        }
+    }
+}
+
+async fn write_all(client: Client, instance: String, mut entries: mpsc::Receiver<Entry>, stop: CancellationToken) {
+    loop {
+        let entry = tokio::select! {
+            // What is queued goes out before the end.
+            biased;
+            entry = entries.recv() => entry,
+            () = stop.cancelled() => None,
+        };
+        let Some(entry) = entry else { return };
+        write(&client, &instance, &entry).await;
+    }
+}
+
+/// Writes one event. A failure is nobody's business: the namespace may be going, or the host not allowed to.
+async fn write(client: &Client, instance: &str, entry: &Entry) {
+    let mut result = send(client, request(entry, entry.telling, instance)).await;
+    if let (Telling::Count { stamp, .. }, Err(kube::Error::Api(status))) = (entry.telling, &result)
+        && status.code == 404
+    {
+        // The API server has forgotten it (`--event-ttl`): told as a new one.
+        result = send(client, request(entry, Telling::Create { stamp }, instance)).await;
+    }
+    match result {
+        Ok(()) => tracing::debug!(object = %entry.parent, reason = %entry.note.reason, "event"),
+        Err(error) => {
+            tracing::debug!(object = %entry.parent, reason = %entry.note.reason, %error, "an event was not written");
+        }
+    }
+}
+
+async fn send(
+    client: &Client,
+    request: Result<Request<Vec<u8>>, kube::core::request::Error>,
+) -> Result<(), kube::Error> {
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    match tokio::time::timeout(TIMEOUT, client.request_text(request)).await {
+        Ok(answer) => answer.map(drop),
+        Err(elapsed) => Err(kube::Error::Service(Box::new(elapsed))),
+    }
+}
+
+fn request(entry: &Entry, telling: Telling, instance: &str) -> Result<Request<Vec<u8>>, kube::core::request::Error> {
+    let namespace = entry.parent.key.namespace.as_deref().unwrap_or(CLUSTER_SCOPED);
+    let collection = kube::core::Request::new(format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events"));
+    match telling {
+        Telling::Create { stamp } => {
+            let event = event(entry, namespace, &name(&entry.parent, stamp), instance);
+            collection.create(&PostParams::default(), event.to_string().into_bytes())
+        }
+        Telling::Count { stamp, count } => {
+            let series = json!({"series": {"count": count, "lastObservedTime": micro_time(entry.time)}});
+            collection.patch(&name(&entry.parent, stamp), &PatchParams::default(), &Patch::Merge(series))
+        }
+    }
+}
+
+fn event(entry: &Entry, namespace: &str, name: &str, instance: &str) -> Value {
+    let Entry { parent, note, time, .. } = entry;
+    let mut event = json!({
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "eventTime": micro_time(*time),
+        "reportingController": EVENT_REPORTER,
+        "reportingInstance": instance,
+        "type": match note.event_type {
+            EventType::Normal => "Normal",
+            EventType::Warning => "Warning",
+        },
+        "reason": note.reason,
+        "action": note.action,
+        "note": note.message,
+        "regarding": reference(&parent.kind, &parent.key),
+    });
+    if let Some(uid) = event.pointer_mut("/regarding").and_then(Value::as_object_mut) {
+        uid.insert("uid".to_owned(), parent.uid.to_string().into());
+    }
+    if let (Some(child), Some(event)) = (&note.related, event.as_object_mut()) {
+        event.insert("related".to_owned(), reference(&child.kind, &child.key));
+    }
+    event
+}
+
+fn reference(kind: &Gvk, key: &ObjectKey) -> Value {
+    let mut reference = json!({"apiVersion": kind.api_version(), "kind": &*kind.kind, "name": &*key.name});
+    if let (Some(namespace), Some(reference)) = (&key.namespace, reference.as_object_mut()) {
+        reference.insert("namespace".to_owned(), (&**namespace).into());
+    }
+    reference
+}
+
+/// `web.17f3…`, as client-go names events; some kinds have names that an event cannot have.
+fn name(parent: &ParentRef, stamp: i64) -> String {
+    let name = &parent.key.name;
+    let head = name.get(..name.floor_char_boundary(PARENT_NAME_MAX)).unwrap_or_default();
+    let head = head.trim_end_matches(['.', '-']);
+    format!("{}.{stamp:016x}", if is_dns_subdomain(head) { head } else { "event" })
+}
+
+/// As `metav1.MicroTime` is written.
+fn micro_time(time: Timestamp) -> String {
+    format!("{time:.6}")
+}
+
+/// The host's name; in a Pod that is the Pod's.
+fn instance() -> String {
+    let name = hostname::get().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+    let name = name.get(..name.floor_char_boundary(INSTANCE_MAX)).unwrap_or_default();
+    if name.is_empty() { "windlass".to_owned() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Method, Response};
+    use kube::client::Body;
+    use windlass_core::plan::ChildId;
+
+    use super::*;
+
+    /// What the API server was asked: method, path and body.
+    type Asked = mpsc::UnboundedReceiver<(Method, String, Value)>;
+
+    /// A recorder, and an API server that answers everything with this status.
+    fn with_api_server(code: impl Fn(&Method) -> u16 + Clone + Send + 'static) -> (Recorder, EventWriter, Asked) {
+        let (asked, requests) = mpsc::unbounded_channel();
+        let api_server = tower::service_fn(move |request: Request<Body>| {
+            let (asked, code) = (asked.clone(), code(request.method()));
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect_bytes().await.expect("a body");
+                let body = serde_json::from_slice(&body).expect("JSON");
+                let _ = asked.send((head.method, head.uri.path().to_owned(), body));
+                let status = json!({"kind": "Status", "code": code}).to_string();
+                let answer = Response::builder().status(code).body(Body::from(status.into_bytes()));
+                Ok::<_, Infallible>(answer.expect("an answer"))
+            }
+        });
+        let (recorder, writer) = Recorder::start(Client::new(api_server, "default"));
+        (recorder, writer, requests)
+    }
+
+    fn plugin() -> PluginName {
+        "echo".parse().expect("a name")
+    }
+
+    fn parent(namespace: Option<&str>, name: &str) -> ParentRef {
+        ParentRef {
+            plugin: plugin(),
+            kind: Arc::new(Gvk::from_api_version("my-operator.dev/v1", "Echo")),
+            key: ObjectKey::new(namespace, name),
+            uid: Uid::from("uid-of-parent"),
+        }
+    }
+
+    fn say(message: &str) -> Vec<Note> {
+        vec![Note::of_plugin(&windlass_core::contract::Event {
+            event_type: EventType::Normal,
+            reason: "Told".to_owned(),
+            message: message.to_owned(),
+        })]
+    }
+
+    #[tokio::test]
+    async fn r20_an_event_goes_to_its_parents_namespace_and_says_who_reports_it() {
+        let (recorder, writer, mut asked) = with_api_server(|_| 201);
+        let pod =
+            ChildId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), key: ObjectKey::new(Some("shop"), "web-0") };
+        let note = Note { related: Some(pod), ..say("hello").remove(0) };
+        recorder.record(&plugin(), &parent(Some("shop"), "web"), vec![note], Occasion::Changed);
+        let (method, path, event) = asked.recv().await.expect("an event");
+        assert_eq!((method, path.as_str()), (Method::POST, "/apis/events.k8s.io/v1/namespaces/shop/events"));
+        assert_eq!(
+            event["regarding"],
+            json!({"apiVersion": "my-operator.dev/v1", "kind": "Echo", "namespace": "shop", "name": "web",
+                "uid": "uid-of-parent"})
+        );
+        assert_eq!(event["related"], json!({"apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": "web-0"}));
+        assert_eq!(
+            [&event["type"], &event["reason"], &event["action"], &event["note"], &event["reportingController"]],
+            ["Normal", "Told", "Reconcile", "hello", "windlass.dev/host"]
+        );
+        let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).expect(pointer);
+        assert!(!text("/reportingInstance").is_empty());
+        assert!(text("/metadata/name").starts_with("web."));
+        let (_, fraction) = text("/eventTime").split_once('.').expect("a fraction");
+        assert_eq!(fraction.len(), "000000Z".len(), "metav1.MicroTime has six digits");
+        writer.close().await;
+    }
+
+    #[tokio::test]
+    async fn r20_events_on_a_cluster_scoped_parent_go_to_default_and_their_names_are_valid() {
+        let (recorder, writer, mut asked) = with_api_server(|_| 201);
+        for name in ["web", "system:odd", &"n".repeat(253)] {
+            recorder.record(&plugin(), &parent(None, name), say(name), Occasion::Changed);
+            let (_, path, event) = asked.recv().await.expect("an event");
+            assert_eq!(path, "/apis/events.k8s.io/v1/namespaces/default/events");
+            assert_eq!(event["regarding"].get("namespace"), None);
+            let event_name = event["metadata"]["name"].as_str().expect("a name");
+            assert!(is_dns_subdomain(event_name), "{event_name}");
+        }
+        writer.close().await;
+    }
+
+    #[tokio::test]
+    async fn r20_what_fails_is_not_tried_again_and_what_follows_is_written() {
+        let (recorder, writer, mut asked) = with_api_server(|_| 403);
+        for message in ["a", "b"] {
+            recorder.record(&plugin(), &parent(Some("shop"), "web"), say(message), Occasion::Changed);
+        }
+        writer.close().await;
+        let notes: Vec<_> =
+            std::iter::from_fn(|| asked.try_recv().ok()).map(|(_, _, event)| event["note"].clone()).collect();
+        assert_eq!(notes, ["a", "b"]);
+    }
+
+    #[tokio::test]
+    async fn r20_what_is_queued_at_the_end_is_written() {
+        let (recorder, writer, mut asked) = with_api_server(|_| 201);
+        for at in 0..30 {
+            recorder.record(&plugin(), &parent(Some("shop"), "web"), say(&at.to_string()), Occasion::Changed);
+        }
+        writer.close().await;
+        let written = std::iter::from_fn(|| asked.try_recv().ok()).count();
+        assert_eq!(written, 30);
+        recorder.record(&plugin(), &parent(Some("shop"), "web"), say("late"), Occasion::Changed);
+        assert!(asked.try_recv().is_err(), "nobody writes any more, and nobody waits for it");
+    }
+
+    #[tokio::test]
+    async fn r20_a_count_is_a_patch_and_of_an_event_that_is_gone_a_new_one() {
+        for (code, methods) in [(200, vec![Method::PATCH]), (404, vec![Method::PATCH, Method::POST])] {
+            let (recorder, writer, mut asked) =
+                with_api_server(move |method| if *method == Method::PATCH { code } else { 201 });
+            let telling = Telling::Count { stamp: 1, count: 7 };
+            let note = say("hello").remove(0);
+            let entry = Entry { parent: parent(Some("shop"), "web"), note, telling, time: Timestamp::UNIX_EPOCH };
+            assert!(recorder.queue.try_send(entry).is_ok(), "there is room");
+            writer.close().await;
+            let requests: Vec<_> = std::iter::from_fn(|| asked.try_recv().ok()).collect();
+            assert_eq!(requests.iter().map(|(method, _, _)| method.clone()).collect::<Vec<_>>(), methods);
+            let (_, path, body) = &requests[0];
+            assert_eq!(path, "/apis/events.k8s.io/v1/namespaces/shop/events/web.0000000000000001");
+            let series = json!({"count": 7, "lastObservedTime": "1970-01-01T00:00:00.000000Z"});
+            assert_eq!(*body, json!({"series": series}));
+        }
+    }
+}
