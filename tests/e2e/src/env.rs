@@ -17,6 +17,9 @@ pub const SYSTEM_NAMESPACE: &str = "windlass-system";
 /// The host, as the audit log names it.
 pub const HOST_USER: &str = "system:serviceaccount:windlass-system:windlass";
 
+/// The API group of Events.
+const EVENTS_GROUP: &str = "events.k8s.io";
+
 /// Control planes at once: each takes 700 MB, and the start of one all cores.
 const MAX_CLUSTERS: usize = 3;
 
@@ -248,13 +251,25 @@ impl Env {
         self.audit().mark().expect("a readable audit log")
     }
 
-    /// What the host asked of the API server since then, Leases aside.
+    /// What the host asked of the API server since then, Leases and Events aside: these are written at any time beside
+    /// what they tell of (see [`Env::host_events`]).
     #[track_caller]
     pub fn host_requests(&self, since: Mark) -> AuditEvents {
-        self.audit().since(since).expect("a readable audit log").by_user(HOST_USER).except_leases()
+        self.all_host_requests(since).except_leases().filter(|request| request.group != EVENTS_GROUP)
     }
 
-    /// What the host wrote since then, Leases aside: what the API server granted, also where it changed nothing.
+    /// The Events that the host asked to write since then, granted or not.
+    #[track_caller]
+    pub fn host_events(&self, since: Mark) -> AuditEvents {
+        self.all_host_requests(since).attempted_writes().filter(|request| request.group == EVENTS_GROUP)
+    }
+
+    #[track_caller]
+    fn all_host_requests(&self, since: Mark) -> AuditEvents {
+        self.audit().since(since).expect("a readable audit log").by_user(HOST_USER)
+    }
+
+    /// What the host wrote since then, Leases and Events aside: what the API server granted, also where it changed nothing.
     #[track_caller]
     pub fn host_writes(&self, since: Mark) -> AuditEvents {
         self.host_requests(since).writes()
