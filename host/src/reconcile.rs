@@ -10,13 +10,13 @@ use parking_lot::Mutex;
 use tracing::Instrument;
 use tracing::field::Empty;
 use windlass_core::breaker::Breaker;
-use windlass_core::contract::Phase;
+use windlass_core::contract::{Event, Phase};
 use windlass_core::desired::{self, Desired, DesiredChild};
 use windlass_core::digest::Digest;
 use windlass_core::guard::{self, Word};
 use windlass_core::ids::PluginName;
 use windlass_core::json::Map;
-use windlass_core::names::ANNOTATION_SUSPEND;
+use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, ANNOTATION_SUSPEND};
 use windlass_core::outcome::{Problem, Progress, Requeue, SuspendedBy, Verdict, WriteProblem};
 use windlass_core::plan::{ChildId, Plan, Write, plan};
 use windlass_core::related::{Next, ReadProblem, Rounds};
@@ -34,7 +34,7 @@ use crate::pending::OwnWrites;
 use crate::plugins::PluginQueue;
 use crate::queue::{Job, Queue, Trigger};
 use crate::related::Related;
-use crate::report::{Reported, Reporter};
+use crate::report::{Happened, Reported, Reporter};
 use crate::telemetry::{self, TRACE};
 
 /// All that a reconcile needs.
@@ -63,13 +63,26 @@ struct Attempt {
     repeatable: Option<Digest>,
     /// Whether the status stays as it is: what there is to say passes soon, or stands at the Plugin.
     silent: bool,
+    /// What the plugin wants told.
+    events: Vec<Event>,
+    /// Whether it was asked because it is asked about all its parents.
+    sweep: bool,
 }
 
 impl Attempt {
     /// Nothing was written.
     fn failed(problem: &Problem) -> Self {
         let verdict = Verdict::from(problem);
-        Self { part: None, applied: Applied::default(), verdict, finalized: false, repeatable: None, silent: false }
+        Self {
+            part: None,
+            applied: Applied::default(),
+            verdict,
+            finalized: false,
+            repeatable: None,
+            silent: false,
+            events: Vec::new(),
+            sweep: false,
+        }
     }
 }
 
@@ -134,7 +147,7 @@ impl Reconciler {
             self.follow(live, live.conduct.forget(&job.key, Some(&snapshot.parent.uid)));
         }
         match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended) {
-            Stance::Ask(phase) => self.ask(live, snapshot, phase).await,
+            Stance::Ask(phase) => self.ask(live, snapshot, phase, job.trigger == Trigger::Sweep).await,
             Stance::AddFinalizer => self.set_finalizer(live, &snapshot, true).await,
             Stance::RemoveFinalizer => self.set_finalizer(live, &snapshot, false).await,
             Stance::Suspended => self.suspended(live, &snapshot).await,
@@ -146,7 +159,7 @@ impl Reconciler {
     }
 
     /// Brings a parent to what its plugin says.
-    async fn ask(&self, live: &Arc<Live>, mut snapshot: Snapshot, phase: Phase) -> Requeue {
+    async fn ask(&self, live: &Arc<Live>, mut snapshot: Snapshot, phase: Phase, sweep: bool) -> Requeue {
         let (rounds, related) = self.related.begin(live, &snapshot.parent_ref).await;
         snapshot.related = related;
         let first = hash(live, &snapshot, phase);
@@ -154,7 +167,7 @@ impl Reconciler {
             tracing::Span::current().record("windlass.outcome", "unchanged");
             return requeue;
         }
-        let attempt = self.attempt(live, &mut snapshot, phase, (rounds, first)).await;
+        let attempt = Attempt { sweep, ..self.attempt(live, &mut snapshot, phase, (rounds, first)).await };
         let key = &snapshot.parent.key;
         if attempt.finalized && attempt.verdict.progress == Progress::Applied {
             self.own_writes.add(&live.name, key, attempt.applied.written);
@@ -177,7 +190,7 @@ impl Reconciler {
         phase: Phase,
         begun: (Rounds, Digest),
     ) -> Attempt {
-        let (desired, repeatable) = match self.desired(live, snapshot, phase, begun).await {
+        let (desired, events, repeatable) = match self.desired(live, snapshot, phase, begun).await {
             Ok(desired) => desired,
             Err(problem) => {
                 self.follow(live, live.conduct.unanswered(&snapshot.parent.key));
@@ -217,18 +230,18 @@ impl Reconciler {
         };
         let finalized = phase == Phase::Finalize && desired.finalized;
         let silent = matches!(problem, Some(Problem::PutOff));
-        Attempt { part: desired.status, applied, verdict, finalized, repeatable, silent }
+        Attempt { part: desired.status, applied, verdict, finalized, repeatable, silent, events, sweep: false }
     }
 
-    /// What the plugin wants, and the name of the call if it would want the same again. It is called until it has seen
-    /// all that its answer depends on.
+    /// What the plugin wants and tells, and the name of the call if it would want the same again. It is called until it
+    /// has seen all that its answer depends on.
     async fn desired(
         &self,
         live: &Arc<Live>,
         snapshot: &mut Snapshot,
         phase: Phase,
         (mut rounds, mut name): (Rounds, Digest),
-    ) -> Result<(Desired, Option<Digest>), Problem> {
+    ) -> Result<(Desired, Vec<Event>, Option<Digest>), Problem> {
         let parent = snapshot.parent_ref.clone();
         let answered = loop {
             let answered = self.caller.call(live, snapshot, phase, &name).await?;
@@ -246,7 +259,7 @@ impl Reconciler {
         };
         self.related.keep(&live.name, &parent.key, rounds.served());
         let desired = desired::validate(&answered.response, &parent, &live.grants, &live.limits);
-        Ok((desired.map_err(Problem::Refused)?, answered.pure.then_some(name)))
+        Ok((desired.map_err(Problem::Refused)?, answered.response.events, answered.pure.then_some(name)))
     }
 
     /// Takes deletions out of a plan that nobody asked for (rule R9): too many of one parent, or of a whole plugin.
@@ -280,7 +293,7 @@ impl Reconciler {
     /// Writes the status and remembers what was written, so that the next decision waits for it. Says when to come back,
     /// and whether anything was written.
     async fn finish(&self, live: &Live, snapshot: &Snapshot, phase: Phase, attempt: Attempt) -> (Requeue, bool) {
-        let Attempt { part, applied, mut verdict, silent, .. } = attempt;
+        let Attempt { part, applied, mut verdict, silent, events, sweep, .. } = attempt;
         if phase == Phase::Finalize {
             verdict = verdict.while_finalizing();
         }
@@ -294,12 +307,25 @@ impl Reconciler {
                 "reconcile failed"
             );
         }
-        let mut written = applied.written;
         let reported = if silent {
             Ok(Reported::default())
         } else {
             self.report(live, snapshot, part.as_ref(), &mut verdict).await
         };
+        let status = reported.as_ref().ok();
+        self.reporter.tell(
+            live,
+            snapshot,
+            Happened {
+                changes: &applied.changes,
+                verdict: status.and_then(|status| status.instead.as_ref()).unwrap_or(&verdict),
+                status_differs: status.is_none_or(|status| status.written.is_some()),
+                silent,
+                events: &events,
+                sweep,
+            },
+        );
+        let mut written = applied.written;
         let requeue = match reported {
             Ok(status) => {
                 written.extend(status.written);
@@ -347,6 +373,10 @@ impl Reconciler {
         let set = self.applier.set_finalizer(live, &snapshot.parent, wanted);
         match set.instrument(tracing::debug_span!(target: TRACE, "apply")).await {
             Ok(written) => {
+                if written.is_some() && snapshot.parent.deleting && !wanted {
+                    let skipped = snapshot.parent.marks.is_true(ANNOTATION_SKIP_FINALIZE);
+                    self.reporter.tell_finalized(live, snapshot, skipped);
+                }
                 self.own_writes.add(&live.name, &snapshot.parent.key, written.into_iter().collect());
                 Requeue::Pause(Duration::ZERO)
             }

@@ -47,6 +47,8 @@ pub struct Happened<'a> {
     pub verdict: &'a Verdict,
     /// Whether the parent's status had to change.
     pub status_differs: bool,
+    /// Whether nothing is to be said of how it ended.
+    pub silent: bool,
     /// What the plugin wants told.
     pub events: &'a [Event],
     /// Whether the plugin was asked because it is asked about all its parents, and not because of this one.
@@ -61,8 +63,10 @@ impl Reporter {
 
     /// Has told on the parent what a person would want to know; at rest nothing. Never waits.
     pub fn tell(&self, live: &Live, snapshot: &Snapshot, happened: Happened<'_>) {
-        let Happened { changes, verdict, status_differs, events, sweep } = happened;
-        let before = if !(live.shape.subresource && live.shape.conditions) {
+        let Happened { changes, verdict, status_differs, silent, events, sweep } = happened;
+        let before = if silent {
+            Before::Same
+        } else if !(live.shape.subresource && live.shape.conditions) {
             self.recorder.before(&snapshot.parent.uid, verdict)
         } else if status_differs {
             Before::in_status(&snapshot.parent, verdict)
