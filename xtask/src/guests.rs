@@ -1,4 +1,4 @@
-//! Builds every component: the plugins, and the odd and hostile guests of the tests.
+//! Builds every component: the plugins, and the odd, scripted and hostile guests of the tests.
 //!
 //! A guest is built for `wasm32-unknown-unknown` by whatever compiler the machine has (see [`compiler`]) and then made
 //! a component. Cargo decides what is up to date, so a second run takes a second or two.
@@ -18,7 +18,7 @@ use serde_json::Value;
 /// What to build.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// The plugins and their variants alone, without the hostile guests.
+    /// The plugins and their variants alone, without the other guests of the tests.
     pub plugins_only: bool,
 }
 
@@ -27,7 +27,7 @@ pub struct Options {
 pub struct Guest {
     /// Its crate's or example's name: `echo`.
     pub name: String,
-    /// `target/guests/echo.wasm`, or `target/guests/hostile/trap.wasm`.
+    /// `target/guests/echo.wasm`, `target/guests/hostile/trap.wasm` or `target/guests/puppets/puppet.wasm`.
     pub path: PathBuf,
     /// Bytes.
     pub size: u64,
@@ -53,15 +53,15 @@ pub fn build(options: Options) -> Result<Vec<Guest>> {
         let arguments = ["--package", &package, "--lib", "--crate-type", "cdylib"];
         modules.extend(compile(compiler.cargo("rustc"), &root, "plugins", &arguments)?);
     }
-    // Echo's variants have its name; the others are hostile.
+    // Echo's variants have its name.
     let examples: &[&str] = if options.plugins_only { &["--example", "echo-*"] } else { &["--examples"] };
     modules.extend(compile(compiler.cargo("build"), &root, "tests/guests", examples)?);
 
     let folder = root.join("target/guests");
     let mut guests = Vec::new();
     for module in &modules {
-        let folder = if module.hostile { folder.join("hostile") } else { folder.clone() };
-        let guest = component::make(&module.path, &folder.join(&module.name).with_extension("wasm"))
+        let path = folder.join(module.folder).join(&module.name).with_extension("wasm");
+        let guest = component::make(&module.path, &path)
             .with_context(|| format!("guest {} builds, but is no component", module.name))?;
         guests.push(guest);
     }
@@ -77,8 +77,12 @@ pub fn build(options: Options) -> Result<Vec<Guest>> {
 struct Module {
     name: String,
     path: PathBuf,
-    hostile: bool,
+    /// Where its component goes, below `target/guests`.
+    folder: &'static str,
 }
+
+/// Folders of `tests/guests` whose components have a folder of this name; all others lie in `target/guests` itself.
+const FOLDERS: [&str; 2] = ["hostile", "puppets"];
 
 fn root() -> Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the repository's root folder")?;
@@ -124,18 +128,23 @@ fn module(message: &Value) -> Option<Module> {
     let files = message.get("filenames")?.as_array()?;
     let mut files = files.iter().filter_map(Value::as_str).map(Path::new);
     let path = files.find(|file| file.extension().is_some_and(|extension| extension == "wasm"))?;
-    let source = Path::new(target.get("src_path")?.as_str()?);
+    let source = Path::new(target.get("src_path")?.as_str()?).parent()?;
     Some(Module {
         name: target.get("name")?.as_str()?.replace('_', "-"),
         path: path.into(),
-        hostile: source.parent()?.ends_with("tests/guests/hostile"),
+        folder: FOLDERS
+            .into_iter()
+            .find(|folder| source.ends_with(Path::new("tests/guests").join(folder)))
+            .unwrap_or_default(),
     })
 }
 
 /// A guest that is no longer built must not stay: tests take all that lie there.
 fn remove_others(folder: &Path, guests: &[Guest], options: Options) -> Result<()> {
-    let folders =
-        if options.plugins_only { vec![folder.to_owned()] } else { vec![folder.to_owned(), folder.join("hostile")] };
+    let mut folders = vec![folder.to_owned()];
+    if !options.plugins_only {
+        folders.extend(FOLDERS.map(|name| folder.join(name)));
+    }
     for folder in folders.iter().filter(|folder| folder.is_dir()) {
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();

@@ -194,6 +194,13 @@ impl Requirement {
         Self::new::<K>(id, raw::Selection::Labels(selector.to_owned()))
     }
 
+    /// Objects of a kind that has no type here, because a spec or a configuration names it. It still has to be one of the
+    /// descriptor's related kinds; what was found is in [`Request::raw`](crate::Request::raw).
+    pub fn dynamic(id: &str, api_version: &str, kind: &str, select: raw::Selection) -> Self {
+        let kind = raw::Kind { api_version: api_version.to_owned(), name: kind.to_owned() };
+        Self(raw::Requirement { id: id.to_owned(), kind, namespace: None, select })
+    }
+
     /// In another namespace than the parent's; needed for a cluster-scoped parent.
     pub fn in_namespace(mut self, namespace: &str) -> Self {
         self.0.namespace = Some(namespace.to_owned());

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_testbed::{Audit, AuditEvents, AuditLevel, Cluster, Mark, Options};
 
 use crate::{Host, HostOptions, Namespace, SOON, condition, wait, windlass};
@@ -137,6 +137,26 @@ impl Env {
             condition(plugin, "Ready").is_true() && digest.is_some_and(|digest| inspected.contains(digest))
         });
         crate::text(&plugin, "/status/activeDigest")
+    }
+
+    /// Merges into a Plugin's spec, and waits until the host has taken notice.
+    #[track_caller]
+    pub fn patch_plugin(&self, name: &str, spec: &Value) -> Value {
+        let patch = json!({ "spec": spec }).to_string();
+        self.kubectl(&["patch", "plugins.windlass.dev", name, "--type=merge", "-p", &patch]);
+        self.wait_plugin(name, |plugin| plugin["status"]["observedGeneration"] == plugin["metadata"]["generation"])
+    }
+
+    /// A component that does the same as this one and has another digest: with a custom section of this name.
+    #[track_caller]
+    pub fn variant(&self, component: &Path, name: &str) -> PathBuf {
+        let mut bytes = fs::read(component).expect("a component");
+        let length = u8::try_from(name.len()).expect("a short name");
+        bytes.extend([0, length + 1, length]);
+        bytes.extend(name.as_bytes());
+        let path = self.cluster.dir().join(format!("{name}.wasm"));
+        fs::write(&path, bytes).expect("a file in the cluster's folder");
+        path
     }
 
     /// Waits until a Plugin is as wanted.
@@ -277,11 +297,16 @@ impl Env {
 
     /// The lines with `word` in the logs of all hosts of this environment, at most the last 200.
     pub fn host_log_about(&self, word: &str) -> String {
+        let lines = self.host_log_lines(word);
+        lines[lines.len().saturating_sub(200)..].join("\n")
+    }
+
+    /// All lines with `word` in the logs of all hosts of this environment.
+    pub fn host_log_lines(&self, word: &str) -> Vec<String> {
         let logs = (0..self.hosts.load(Ordering::Relaxed)).map(|number| self.host_log(number));
         let logs: Vec<_> = logs.filter_map(|path| fs::read(path).ok()).collect();
         let logs = String::from_utf8_lossy(&logs.concat()).into_owned();
-        let lines: Vec<_> = logs.lines().filter(|line| line.contains(word)).collect();
-        lines[lines.len().saturating_sub(200)..].join("\n")
+        logs.lines().filter(|line| line.contains(word)).map(str::to_owned).collect()
     }
 
     fn host_log(&self, number: usize) -> PathBuf {

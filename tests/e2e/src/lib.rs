@@ -29,6 +29,7 @@ mod env;
 mod host;
 mod namespace;
 mod objects;
+mod puppet;
 mod shared;
 
 use std::time::Duration;
@@ -38,6 +39,7 @@ pub use env::{Env, HOST_USER, SYSTEM_NAMESPACE};
 pub use host::{Host, HostOptions};
 pub use namespace::{Namespace, is_settled};
 pub use objects::{Condition, condition, text};
+pub use puppet::{Puppet, is_done};
 pub use shared::{Shared, shared};
 pub use windlass_testbed::{AuditEvent, AuditEvents, AuditLevel, Mark};
 

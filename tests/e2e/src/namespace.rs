@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Env, SOON, condition, text, wait};
+use crate::{Env, Puppet, SOON, condition, text, wait};
 
 /// The name by which Windlass' own operator of the tests is served.
 const ECHOES: &str = "echoes.my-operator.dev";
@@ -41,6 +41,16 @@ impl<'a> Namespace<'a> {
             "metadata": {"name": name, "namespace": self.name},
             "spec": {"replicas": replicas, "image": image},
         })
+    }
+
+    /// The `Puppet` of this name, to be applied.
+    pub fn puppet(&self, name: &str) -> Puppet<'a> {
+        self.puppet_of("Puppet", name)
+    }
+
+    /// A scripted parent of another kind.
+    pub fn puppet_of(&self, kind: &'static str, name: &str) -> Puppet<'a> {
+        Puppet::new(self.env, kind, &self.name, name)
     }
 
     /// Runs kubectl in this namespace.

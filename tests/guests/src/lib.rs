@@ -1,8 +1,10 @@
-//! What the hostile guests share.
+//! What the guests of the tests share: here what the hostile ones do, in [`puppet`] the scripted ones.
 //!
-//! Each is a plugin on a kind of its own (`EndlessLoop` in group `hostile.example`), so that all can be loaded into one
+//! Each hostile guest is a plugin on a kind of its own (`EndlessLoop` in group `hostile.example`), so that all can be loaded into one
 //! host. It may own a `ConfigMap` or a `Pod`. While the parent's spec says `behave: true`, it answers with one ConfigMap
 //! `<parent>-child`; then it turns hostile, and a test can see that nothing was written or deleted.
+
+pub mod puppet;
 
 use windlass_plugin::raw::{
     ChildRule, Descriptor, Kind, Parent, Response, UpdateStrategy, exports::windlass::plugin::reconciler::Guest,

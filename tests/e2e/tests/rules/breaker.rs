@@ -1,0 +1,64 @@
+//! An object that is written again and again (R18).
+
+use serde_json::json;
+use windlass_e2e::{SOON, condition, wait};
+
+use crate::scripts::config_map;
+use crate::{asked, barrier, children, puppets, value};
+
+/// Writes to one object at one generation within a minute, before it is left alone.
+const WRITES: usize = 10;
+
+#[test]
+fn r18_an_answer_that_flips_is_written_ten_times_and_then_once_a_minute() {
+    let ns = puppets("flips");
+    let mark = ns.env().mark();
+    let puppet = ns.puppet("web");
+    puppet.apply(&children([config_map("flipping", "${flip}"), config_map("steady", "1")]));
+    let ready = puppet.wait_reason("Thrashing");
+    assert!(ready.status == "False" && ready.message.contains("flipping"), "{ready:?}");
+    assert!(!ready.message.contains("steady"), "{ready:?}");
+    // New events do not bring it back.
+    puppet.kubectl("annotate", &["touched=yes"]);
+    barrier(&ns, "after");
+    let of = |name: &str| {
+        let asked = asked(&ns, mark, "configmaps").name(name);
+        // The migration of managedFields is a JSON patch of its own; it comes once.
+        asked.filter(|event| event.verb == "create" || event.query("fieldManager").is_some()).len()
+    };
+    assert!((WRITES..=WRITES + 2).contains(&of("flipping")), "{}", of("flipping"));
+    assert_eq!(of("steady"), 1);
+
+    // A new generation is a new start.
+    puppet.play(&children([config_map("flipping", "calm"), config_map("steady", "1")]));
+    assert_eq!(value(&ns, "flipping"), "calm");
+}
+
+#[test]
+fn r18_somebody_who_keeps_editing_a_child_wins_for_a_while_and_is_named() {
+    let ns = puppets("fight");
+    let puppet = ns.puppet("web");
+    puppet.play(&children([config_map("fought", "ours"), config_map("peace", "ours")]));
+    let mark = ns.env().mark();
+    let edit = |value: &str| {
+        let patch = json!({ "data": { "value": value } }).to_string();
+        ns.kubectl(&["patch", "configmap", "fought", "--type=merge", "-p", &patch]);
+    };
+    for at in 0..=WRITES {
+        edit(&format!("theirs-{at}"));
+        // Put back, or given up.
+        wait("an answer to the edit", SOON, || {
+            let object = puppet.get()?;
+            let given_up = condition(&object, "Ready").reason == "Thrashing";
+            (value(&ns, "fought") == "ours" || given_up).then_some(())
+        });
+    }
+    edit("theirs-last");
+    let ready = puppet.wait_reason("Thrashing");
+    assert!(ready.message.contains("fought"), "{ready:?}");
+    barrier(&ns, "after");
+    let forced = asked(&ns, mark, "configmaps").name("fought").filter(|event| event.query("force") == Some("true"));
+    assert!(forced.len() <= WRITES + 1, "{forced:#?}");
+    assert_eq!(value(&ns, "fought"), "theirs-last");
+    assert_eq!(asked(&ns, mark, "configmaps").name("peace").to_vec(), []);
+}

@@ -1,0 +1,201 @@
+//! What becomes of children: once each, in order, pruned last, changed as their kind's strategy says.
+
+use serde_json::{Value, json};
+use windlass_e2e::{condition, text};
+
+use crate::scripts::{config_map, config_maps, pod, secret, service};
+use crate::{asked, barrier, children, names, puppets, stage, value, verbs, wait_names};
+
+#[test]
+fn r03_fifty_children_are_created_once_each_however_often_their_parent_is_touched() {
+    let ns = puppets("once");
+    let mark = ns.env().mark();
+    let mut script = children(config_maps(50, "one"));
+    // Its own children's events bring it back all the time, and so do these.
+    script["status"] = "reflect".into();
+    let puppet = ns.puppet("web");
+    puppet.apply(&script);
+    for at in 0..10 {
+        puppet.kubectl("annotate", &["--overwrite", &format!("touched=a{at}")]);
+    }
+    let done = puppet.wait_done();
+    assert_eq!(done["metadata"]["generation"], 1, "nothing but one spec");
+
+    let mut script = children(config_maps(50, "two"));
+    script["status"] = "reflect".into();
+    puppet.play(&script);
+    let asked = asked(&ns, mark, "configmaps");
+    let creates = asked.clone().filter(|event| event.verb == "create");
+    let different: std::collections::HashSet<_> = creates.iter().map(|event| &event.name).collect();
+    assert_eq!((creates.len(), different.len()), (50, 50), "{creates:#?}");
+    let patches = asked.filter(|event| event.verb != "create");
+    for at in 0..50 {
+        // The first apply of a child has a patch of managedFields before it.
+        let of_one = patches.clone().name(&format!("web-{at}"));
+        assert_eq!(verbs(&of_one), vec![("patch", &*format!("web-{at}")); 2], "{of_one:#?}");
+    }
+}
+
+#[test]
+fn r08_children_go_by_uid_and_in_the_background_after_everything_else_was_written() {
+    let ns = puppets("prune");
+    let puppet = ns.puppet("web");
+    puppet.play(&children([config_map("a", "1"), config_map("b", "1")]));
+    let uid = text(&ns.get("configmaps", "b").expect("b"), "/metadata/uid");
+    let mark = ns.env().mark();
+    puppet.play(&children([config_map("a", "2"), config_map("c", "1")]));
+    wait_names(&ns, "configmaps", &["a", "c"]);
+
+    let asked = asked(&ns, mark, "configmaps");
+    let order = verbs(&asked);
+    assert_eq!(order.last(), Some(&("delete", "b")), "{order:?}");
+    assert_eq!(order.iter().filter(|(verb, _)| *verb == "delete").count(), 1, "{order:?}");
+    assert!(order.contains(&("create", "c")) && order.contains(&("patch", "a")), "{order:?}");
+    let sent = asked.last().and_then(|event| event.request_object.clone()).expect("what was sent");
+    assert_eq!(
+        (text(&sent, "/preconditions/uid"), text(&sent, "/propagationPolicy")),
+        (uid, "Background".to_owned()),
+        "{sent:#}"
+    );
+}
+
+#[test]
+fn r08_nothing_is_deleted_while_a_write_fails() {
+    let ns = puppets("prune-not");
+    let puppet = ns.puppet("web");
+    puppet.play(&children([config_map("a", "1"), config_map("b", "1")]));
+    let mark = ns.env().mark();
+    let mut refused = config_map("c", "1");
+    refused["data"] = json!({ "no such key!": "1" });
+    puppet.apply(&children([config_map("a", "1"), refused]));
+    let ready = puppet.wait_reason("ChildRejected");
+    assert!(ready.message.contains('c') && ready.status == "False", "{ready:?}");
+    barrier(&ns, "after");
+    let deletes = asked(&ns, mark, "configmaps").filter(|event| event.verb == "delete");
+    assert_eq!(deletes.to_vec(), []);
+    assert_eq!(names(&ns, "configmaps"), ["a", "after", "b"]);
+}
+
+#[test]
+fn r10_children_come_in_install_order_and_go_in_reverse() {
+    let ns = puppets("order");
+    let puppet = ns.puppet("web");
+    let mark = ns.env().mark();
+    let of_each = |name: &str| [pod(name, "a:1"), service(name, 80), config_map(name, "1"), secret(name, "1")];
+    puppet.play(&children([of_each("one"), of_each("two")].concat()));
+    let kinds = |verb: &'static str, mark| {
+        let mut all = ns.env().host_writes(mark).namespace(ns.name()).filter(|event| event.verb == verb);
+        all.0.sort_by(|one, other| one.timestamp.cmp(&other.timestamp));
+        all.iter().map(|event| event.resource.clone()).collect::<Vec<_>>()
+    };
+    let pairs = |order: [&str; 4]| order.map(|kind| [kind.to_owned(), kind.to_owned()]).concat();
+    assert_eq!(kinds("create", mark), pairs(["secrets", "configmaps", "services", "pods"]));
+
+    let mark = ns.env().mark();
+    puppet.play(&children([]));
+    wait_names(&ns, "secrets", &[]);
+    assert_eq!(kinds("delete", mark), pairs(["pods", "services", "configmaps", "secrets"]));
+}
+
+#[test]
+fn r11_recreate_deletes_waits_and_creates_and_never_applies_a_change() {
+    let ns = puppets("recreate");
+    let puppet = ns.puppet("web");
+    puppet.play(&children([pod("changes", "a:1"), pod("stays", "a:1")]));
+    let uid = |name: &str| text(&ns.pod(name), "/metadata/uid");
+    let before = (uid("changes"), uid("stays"));
+    let mark = ns.env().mark();
+    puppet.play(&children([pod("changes", "a:2"), pod("stays", "a:1")]));
+    assert_eq!(text(&ns.pod("changes"), "/spec/containers/0/image"), "a:2");
+    assert!(uid("changes") != before.0 && uid("stays") == before.1);
+    assert_eq!(verbs(&asked(&ns, mark, "pods")), [("delete", "changes"), ("create", "changes")]);
+}
+
+#[test]
+fn r11_on_delete_leaves_what_is_there_and_makes_what_is_missing() {
+    let ns = puppets("on-delete");
+    let puppet = ns.puppet("web");
+    puppet.play(&children([service("front", 80)]));
+    let mark = ns.env().mark();
+    puppet.play(&children([service("front", 81)]));
+    assert_eq!(asked(&ns, mark, "services").to_vec(), []);
+    ns.kubectl(&["delete", "service", "front", "--wait=true"]);
+    let front = ns.env().wait_object("services", ns.name(), "front", |_| true);
+    assert_eq!(front["spec"]["ports"][0]["port"], 81);
+    puppet.wait_done();
+}
+
+#[test]
+fn r11_a_change_that_the_api_server_calls_immutable_names_recreate() {
+    let ns = puppets("immutable");
+    let puppet = ns.puppet("web");
+    let fixed = |value: &str| {
+        let mut map = config_map("fixed", value);
+        map["immutable"] = true.into();
+        map
+    };
+    puppet.play(&children([fixed("1")]));
+    puppet.apply(&children([fixed("2")]));
+    let ready = puppet.wait_reason("ChildRejected");
+    for word in ["fixed", "immutable", "recreate"] {
+        assert!(ready.message.contains(word), "{word}: {ready:?}");
+    }
+    assert_eq!(value(&ns, "fixed"), "1");
+}
+
+#[test]
+fn r12_a_failed_call_leaves_the_plugins_part_of_the_status_and_says_why() {
+    let ns = puppets("status");
+    let puppet = ns.puppet("web");
+    let status = json!({ "count": 3, "conditions": [{ "type": "Danced", "status": "True", "reason": "Music" }] });
+    let done = puppet.play(&json!({ "children": [config_map("a", "1")], "status": status }));
+    assert_eq!((&done["status"]["count"], condition(&done, "Danced").is_true()), (&3.into(), true), "{done:#}");
+
+    for (fail, reason, stalled) in [
+        (json!({ "failed": "no luck" }), "PluginFailed", false),
+        (json!({ "retry": 3_600_000 }), "Waiting", false),
+        (json!({ "invalid": "no sense" }), "InvalidSpec", true),
+    ] {
+        puppet.apply(&json!({ "fail": fail }));
+        let failed = puppet.wait(|puppet| condition(puppet, "Ready").is_false(reason));
+        assert_eq!((&failed["status"]["count"], condition(&failed, "Danced").is_true()), (&3.into(), true));
+        assert_eq!(condition(&failed, "Stalled").is_true(), stalled, "{failed:#}");
+        assert_eq!(condition(&failed, "Reconciling").is_true(), !stalled, "{failed:#}");
+        let observed = failed["status"]["observedGeneration"] == failed["metadata"]["generation"];
+        assert_eq!(observed, stalled, "it moves only on success or Stalled: {failed:#}");
+    }
+    assert_eq!(names(&ns, "configmaps"), ["a"], "a failure deletes nothing");
+}
+
+#[test]
+fn r12_a_plugins_own_ready_counts_once_all_is_applied() {
+    let ns = puppets("own-ready");
+    let puppet = ns.puppet("web");
+    let not_yet = json!({ "conditions": [{ "type": "Ready", "status": "False", "reason": "Rehearsing" }] });
+    puppet.apply(&json!({ "children": [config_map("a", "1")], "status": not_yet }));
+    let said = puppet.wait(|puppet| condition(puppet, "Ready").is_false("Rehearsing"));
+    assert_eq!(said["status"]["observedGeneration"], said["metadata"]["generation"], "{said:#}");
+    assert_eq!(names(&ns, "configmaps"), ["a"]);
+}
+
+#[test]
+fn r15_nothing_is_created_under_a_parent_that_is_being_deleted() {
+    let ns = stage().with("puppet").namespace("leaving");
+    let puppet = ns.puppet("web");
+    puppet.play(&children([config_map("a", "1"), config_map("b", "1")]));
+    // Somebody else's, so that it stays for a while.
+    let hold = |finalizers: Value| json!({ "metadata": { "finalizers": finalizers } }).to_string();
+    puppet.kubectl("patch", &["--type=merge", "-p", &hold(json!(["example.com/hold"]))]);
+    puppet.kubectl("delete", &["--wait=false"]);
+    let calls = puppet.calls();
+    let mark = ns.env().mark();
+    ns.kubectl(&["delete", "configmap", "a", "--wait=true"]);
+    puppet.apply(&children([config_map("a", "2"), config_map("b", "2"), config_map("c", "2")]));
+    barrier(&ns, "after");
+    let mut asked = asked(&ns, mark, "configmaps");
+    asked.0.retain(|event| event.name != "after");
+    assert_eq!(asked.to_vec(), []);
+    assert_eq!(puppet.calls(), calls, "it is not even asked");
+    puppet.kubectl("patch", &["--type=merge", "-p", &hold(Value::Null)]);
+    wait_names(&ns, "configmaps", &["after"]);
+}

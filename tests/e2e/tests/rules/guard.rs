@@ -1,0 +1,171 @@
+//! Deletions that nobody asked for (R9).
+
+use serde_json::{Value, json};
+use windlass_e2e::{Condition, Namespace, Puppet, condition, text};
+
+use crate::scripts::{config_map, config_maps, needs};
+use crate::{Alone, alone, asked, barrier, children, guest, names, puppets, wait_event, wait_names};
+
+/// The hash by which a held deletion is released, as the condition names it.
+fn hash(ready: &Condition) -> String {
+    assert!(ready.message.contains("windlass.dev/allow-deletion"), "{ready:?}");
+    let mut words = ready.message.split(|char: char| !char.is_ascii_alphanumeric());
+    let hash = words.find(|word| word.len() >= 12 && word.chars().all(|char| char.is_ascii_hexdigit()));
+    hash.unwrap_or_else(|| panic!("no hash in {ready:?}")).to_owned()
+}
+
+/// Waits until deletions are held, and shows that none was tried.
+#[track_caller]
+fn wait_held(ns: &Namespace, puppet: &Puppet, since: windlass_e2e::Mark) -> Condition {
+    let ready = puppet.wait_reason("DeletionHeld");
+    assert_eq!(ready.status, "False", "{ready:?}");
+    let deletes = asked(ns, since, "configmaps").filter(|event| event.verb == "delete");
+    assert_eq!(deletes.to_vec(), []);
+    ready
+}
+
+fn allow(puppet: &Puppet, hash: &str) {
+    puppet.kubectl("annotate", &["--overwrite", &format!("windlass.dev/allow-deletion={hash}")]);
+}
+
+#[test]
+fn r09_a_scale_down_by_the_user_is_not_held() {
+    let ns = puppets("scale-down");
+    let puppet = ns.puppet("web");
+    puppet.play(&children(config_maps(8, "1")));
+    puppet.play(&children(config_maps(1, "1")));
+    wait_names(&ns, "configmaps", &["web-0"]);
+    puppet.play(&children([]));
+    wait_names(&ns, "configmaps", &[]);
+}
+
+#[test]
+fn r09_input_that_drops_most_children_is_held_until_a_person_allows_that_very_plan() {
+    let ns = puppets("held-input");
+    let input = |keys: &[&str]| {
+        let data: Value =
+            keys.iter().map(|key| ((*key).to_owned(), json!("1"))).collect::<serde_json::Map<_, _>>().into();
+        let mut map = config_map("input", "");
+        map["metadata"]["namespace"] = ns.name().into();
+        map["data"] = data;
+        ns.env().apply(&map.to_string());
+    };
+    input(&["a", "b", "c", "d", "e", "f"]);
+    let puppet = ns.puppet("web");
+    puppet.play(&json!({ "requirements": [needs("in", "input")], "childrenFrom": "in" }));
+    wait_names(&ns, "configmaps", &["input", "web-a", "web-b", "web-c", "web-d", "web-e", "web-f"]);
+    // A half is not more than a half, and a new child is no deletion.
+    input(&["a", "b", "c", "g"]);
+    wait_names(&ns, "configmaps", &["input", "web-a", "web-b", "web-c", "web-g"]);
+    puppet.wait_done();
+    let mark = ns.env().mark();
+    input(&["a"]);
+    let first = hash(&wait_held(&ns, &puppet, mark));
+
+    // Good for that plan only.
+    input(&["b"]);
+    let ready = puppet.wait(|puppet| {
+        let ready = condition(puppet, "Ready");
+        ready.reason == "DeletionHeld" && hash(&ready) != first
+    });
+    allow(&puppet, &first);
+    barrier(&ns, "after");
+    let ready = condition(&ready, "Ready");
+    wait_held(&ns, &puppet, mark);
+    allow(&puppet, &hash(&ready));
+    wait_names(&ns, "configmaps", &["after", "input", "web-b"]);
+    puppet.wait_done();
+}
+
+/// Waits until new logic or config is held for the whole Plugin, and gives back the hash that lets it.
+fn wait_plugin_held(alone: &Alone) -> String {
+    let held = alone.env.wait_plugin("puppet", |plugin| {
+        let degraded = condition(plugin, "Degraded");
+        degraded.is_true() && degraded.reason == "DeletionHeld"
+    });
+    hash(&condition(&held, "Degraded"))
+}
+
+fn allow_plugin(alone: &Alone, hash: &str) {
+    let allow = format!("windlass.dev/allow-deletion={hash}");
+    alone.env.kubectl(&["annotate", "--overwrite", "plugins.windlass.dev", "puppet", &allow]);
+}
+
+#[test]
+fn r09_new_logic_that_wants_nothing_deletes_nothing_and_says_so() {
+    let alone = alone();
+    let ns = alone.env.namespace("held-logic");
+    let puppet = ns.puppet("web");
+    puppet.play(&children(config_maps(6, "1")));
+    let mark = ns.env().mark();
+    alone.env.push(&guest("puppet-empty"), "puppet", &[]);
+    let ready = wait_held(&ns, &puppet, mark);
+    assert!(ready.message.contains("Plugin puppet"), "{ready:?}");
+    wait_plugin_held(&alone);
+    assert_eq!(names(&ns, "configmaps").len(), 6);
+    let event = wait_event(&ns, &puppet, |event| event["reason"] == "DeletionHeld");
+    assert!(text(&event, "/message").contains("Plugin puppet"), "{event:#}");
+
+    // A user may still say what he wants: then it is his own.
+    puppet.apply(&children([]));
+    wait_names(&ns, "configmaps", &[]);
+    puppet.wait_done();
+    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Degraded").status == "False");
+}
+
+#[test]
+fn r09_new_logic_that_drops_most_of_many_small_parents_is_held_as_a_whole_until_its_hash_is_allowed() {
+    let alone = alone();
+    let ns = alone.env.namespace("held-many");
+    // Each has fewer children than the guard asks for; together they have many.
+    let puppets: Vec<_> = (0..6).map(|at| ns.puppet(&format!("web-{at}"))).collect();
+    for puppet in &puppets {
+        puppet.play(&children(config_maps(2, "1")));
+    }
+    let mark = ns.env().mark();
+    alone.env.push(&guest("puppet-empty"), "puppet", &[]);
+    let hash = wait_plugin_held(&alone);
+    for puppet in &puppets {
+        wait_held(&ns, puppet, mark);
+    }
+    allow_plugin(&alone, "0123456789ab");
+    assert_eq!(wait_plugin_held(&alone), hash, "good for that plan only");
+    assert_eq!(names(&ns, "configmaps").len(), 12);
+    allow_plugin(&alone, &hash);
+    wait_names(&ns, "configmaps", &[]);
+    for puppet in &puppets {
+        puppet.wait_done();
+    }
+    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Degraded").status == "False");
+}
+
+#[test]
+fn r09_a_config_that_drops_most_children_is_held_until_one_comes_that_drops_none() {
+    let alone = alone();
+    let ns = alone.env.namespace("held-config");
+    let puppet = ns.puppet("web");
+    puppet.play(&children(config_maps(6, "1")));
+    let mark = ns.env().mark();
+    alone.env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 2 } }));
+    wait_held(&ns, &puppet, mark);
+    alone.env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 6 } }));
+    puppet.wait_done();
+    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Degraded").status == "False");
+    assert_eq!(names(&ns, "configmaps").len(), 6);
+    // A half is not more than a half.
+    alone.env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 3 } }));
+    wait_names(&ns, "configmaps", &["web-0", "web-1", "web-2"]);
+    puppet.wait_done();
+}
+
+#[test]
+fn r09_a_plugin_may_be_trusted_with_everything() {
+    let alone = alone();
+    let ns = alone.env.namespace("unguarded");
+    let puppet = ns.puppet("web");
+    puppet.play(&children(config_maps(6, "1")));
+    let guard = json!({ "maxPercent": 100, "minChildren": 4 });
+    alone.env.patch_plugin("puppet", &json!({ "deletionGuard": guard, "config": { "dropChildren": true } }));
+    wait_names(&ns, "configmaps", &[]);
+    puppet.wait_done();
+}

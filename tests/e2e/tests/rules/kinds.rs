@@ -1,0 +1,76 @@
+//! Kinds that come late, and kinds that are forbidden.
+
+use serde_json::{Value, json};
+use windlass_e2e::{Env, condition};
+
+use crate::scripts::{DEFINITIONS, config_map, toy};
+use crate::{Alone, alone, children, guest, wait_names};
+
+/// Pushes `puppet-rolling` without rights: its children's kinds may not be there yet.
+fn push_rolling(alone: &Alone) {
+    let component = guest("puppet-rolling");
+    alone.env.windlass(&["push", &component.to_string_lossy(), "--name", "puppet-rolling", "--no-wait"]);
+}
+
+/// Grants the host what `puppet-rolling` needs, with or without one of its kinds.
+fn grant(env: &Env, kinds: &[&str]) {
+    let rule =
+        |group: &str, resources: &[&str]| json!({ "apiGroups": [group], "resources": resources, "verbs": ["*"] });
+    let own = ["rollingpuppets", "rollingpuppets/status", "rollingpuppets/finalizers"];
+    let cluster_role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": { "name": "rolling-by-hand", "labels": { "windlass.dev/aggregate-to-host": "true" } },
+        "rules": [
+            rule("puppets.example", &[&own, kinds].concat()),
+            rule("", &["configmaps", "secrets", "namespaces"]),
+        ],
+    });
+    env.apply(&cluster_role.to_string());
+}
+
+fn lacks(env: &Env, reason: &'static str, word: &str) -> Value {
+    env.wait_plugin("puppet-rolling", |plugin| {
+        let granted = condition(plugin, "Granted");
+        granted.is_false(reason) && granted.message.contains(word)
+    })
+}
+
+/// The neighbour does its work meanwhile.
+#[track_caller]
+fn assert_neighbour_works(alone: &Alone, name: &str) {
+    let ns = alone.env.namespace(name);
+    ns.puppet("web").play(&children([config_map("a", "1")]));
+    let plugin = alone.env.get("plugins.windlass.dev", "", "puppet").expect("the Plugin");
+    assert!(condition(&plugin, "Ready").is_true(), "{plugin:#}");
+}
+
+#[test]
+fn a_kind_that_is_missing_or_forbidden_stops_its_own_plugin_alone_until_it_is_there() {
+    let alone = alone();
+    grant(alone.env, &[]);
+    push_rolling(&alone);
+    lacks(alone.env, "ChildKindMissing", "Doll");
+    assert_neighbour_works(&alone, "kind-missing");
+
+    alone.env.apply(DEFINITIONS);
+    lacks(alone.env, "Forbidden", "Doll");
+    assert_neighbour_works(&alone, "kind-forbidden");
+
+    grant(alone.env, &["dolls", "masks"]);
+    alone.env.wait_live("puppet-rolling", &guest("puppet-rolling"));
+    let ns = alone.env.namespace("kind-late");
+    let rolling = ns.puppet_of("RollingPuppet", "web");
+    rolling.play(&children([toy("Doll", "a", "1")]));
+    wait_names(&ns, "dolls", &["a"]);
+
+    // Rights that are taken away under it.
+    grant(alone.env, &["masks"]);
+    alone.env.kubectl(&["delete", "crd", "dolls.puppets.example"]);
+    lacks(alone.env, "ChildKindMissing", "Doll");
+    assert_neighbour_works(&alone, "kind-gone");
+    grant(alone.env, &["dolls", "masks"]);
+    alone.env.apply(DEFINITIONS);
+    alone.env.wait_live("puppet-rolling", &guest("puppet-rolling"));
+    wait_names(&ns, "dolls", &["a"]);
+    alone.env.kubectl(&["delete", "rollingpuppets", "--all", "--all-namespaces"]);
+}

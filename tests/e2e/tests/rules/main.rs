@@ -1,0 +1,176 @@
+//! The reconcile rules on a real control plane, each shown by parents whose spec is a script.
+//!
+//! One binary for all of them, so that two control planes do for all: [`stage`], where tests live side by side, and
+//! [`alone`], where one at a time may change the Plugin itself.
+
+// A test fails by a panic, and so do the functions that only tests call.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod breaker;
+mod children;
+mod events;
+mod finalize;
+mod guard;
+mod kinds;
+mod memo;
+mod parents;
+mod quarantine;
+mod related;
+mod rolling;
+mod scripts;
+mod suspend;
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use serde_json::{Value, json};
+use windlass_e2e::{AuditEvents, Env, Host, HostOptions, Mark, Namespace, Puppet, SOON};
+
+/// Where tests live side by side, each in a namespace of its own. Plugins and host are left as they are.
+struct Stage {
+    env: Env,
+    _host: Host,
+    pushed: Mutex<HashSet<&'static str>>,
+}
+
+impl Stage {
+    /// The cluster, with the Plugin of this guest live.
+    #[track_caller]
+    fn with(&self, plugin: &'static str) -> &Env {
+        // Held while it is pushed: who else needs it waits for the first.
+        let mut pushed = self.pushed.lock().unwrap_or_else(PoisonError::into_inner);
+        if pushed.insert(plugin) {
+            if plugin == "puppet-rolling" {
+                self.env.apply(scripts::DEFINITIONS);
+            }
+            self.env.push(&guest(plugin), plugin, &[]);
+        }
+        drop(pushed);
+        self.env.wait_live(plugin, &guest(plugin));
+        &self.env
+    }
+}
+
+/// The stage; its audit log holds what was sent.
+#[track_caller]
+fn stage() -> &'static Stage {
+    static STAGE: OnceLock<Stage> = OnceLock::new();
+    STAGE.get_or_init(|| {
+        let env = Env::with_bodies();
+        let host = env.start_host();
+        Stage { env, _host: host, pushed: Mutex::default() }
+    })
+}
+
+/// A namespace on the stage, where `puppet` is live.
+#[track_caller]
+fn puppets(name: &str) -> Namespace<'static> {
+    stage().with("puppet").namespace(name)
+}
+
+/// A cluster for one test at a time, where it may do with the Plugin `puppet` as it likes.
+struct Alone {
+    env: &'static Env,
+    host: &'static Host,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// Waits for its turn, and begins with a Plugin `puppet` and nothing else.
+#[track_caller]
+fn alone() -> Alone {
+    static TURN: Mutex<()> = Mutex::new(());
+    static OTHER: OnceLock<(Env, Host)> = OnceLock::new();
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (env, host) = OTHER.get_or_init(|| {
+        let env = Env::start();
+        // The trees tell which reconciles there were, also those without a call.
+        let host = env.start_host_with(HostOptions { args: vec!["--log-traces".to_owned()], ..HostOptions::default() });
+        (env, host)
+    });
+    env.kubectl(&["delete", "plugins.windlass.dev", "--all", "--wait=true"]);
+    if env.get("crd", "", "puppets.puppets.example").is_some() {
+        // What a test that failed left may be held by nobody now.
+        env.kubectl(&["delete", "puppets", "--all", "--all-namespaces", "--wait=true"]);
+    }
+    env.push(&guest("puppet"), "puppet", &[]);
+    env.wait_live("puppet", &guest("puppet"));
+    Alone { env, host, _turn: turn }
+}
+
+/// The component of a scripted guest.
+fn guest(name: &str) -> PathBuf {
+    windlass_e2e::guest(&format!("puppets/{name}"))
+}
+
+/// Does something that the host can only have finished when it is done with all that came before, as far as one worker
+/// can tell: a new parent is created and done.
+#[track_caller]
+fn barrier(ns: &Namespace, name: &str) {
+    barrier_of(ns, "Puppet", name);
+}
+
+/// [`barrier`] for another kind of parents.
+#[track_caller]
+fn barrier_of(ns: &Namespace, kind: &'static str, name: &str) {
+    ns.puppet_of(kind, name).play(&children([scripts::config_map("${name}", "barrier")]));
+}
+
+/// What the host asked to write of one resource, granted or not, in the order in which it came in.
+#[track_caller]
+fn asked(ns: &Namespace, since: Mark, resource: &str) -> AuditEvents {
+    let mut asked = ns.env().host_requests(since).attempted_writes().namespace(ns.name()).resource(resource);
+    asked.0.sort_by(|one, other| one.timestamp.cmp(&other.timestamp));
+    asked
+}
+
+/// The verb and name of each request.
+fn verbs(events: &AuditEvents) -> Vec<(&str, &str)> {
+    events.iter().map(|event| (event.verb.as_str(), event.name.as_str())).collect()
+}
+
+/// Names of the objects of a resource that are not being deleted, sorted.
+#[track_caller]
+fn names(ns: &Namespace, resource: &str) -> Vec<String> {
+    let objects = ns.env().list(resource, ns.name());
+    let alive = objects.iter().filter(|object| object["metadata"]["deletionTimestamp"].is_null());
+    let mut names: Vec<_> = alive.map(|object| windlass_e2e::text(object, "/metadata/name")).collect();
+    // Every namespace has it.
+    names.retain(|name| name != "kube-root-ca.crt");
+    names.sort();
+    names
+}
+
+/// Waits until exactly these objects of a resource are there.
+#[track_caller]
+fn wait_names(ns: &Namespace, resource: &str, wanted: &[&str]) {
+    windlass_e2e::wait(&format!("the {resource} {wanted:?} in {}", ns.name()), SOON, || {
+        (names(ns, resource) == wanted).then_some(())
+    });
+}
+
+/// The value of a `ConfigMap`; empty where there is none.
+#[track_caller]
+fn value(ns: &Namespace, name: &str) -> String {
+    ns.get("configmaps", name).map(|map| windlass_e2e::text(&map, "/data/value")).unwrap_or_default()
+}
+
+/// The events on a parent.
+#[track_caller]
+fn events_of(ns: &Namespace, puppet: &Puppet) -> Vec<Value> {
+    let uid = puppet.uid();
+    let mut events = ns.env().list("events", ns.name());
+    events.retain(|event| windlass_e2e::text(event, "/involvedObject/uid") == uid);
+    events
+}
+
+/// Waits for an event on a parent.
+#[track_caller]
+fn wait_event(ns: &Namespace, puppet: &Puppet, wanted: impl Fn(&Value) -> bool) -> Value {
+    windlass_e2e::wait("an event on the parent", SOON, || events_of(ns, puppet).into_iter().find(&wanted))
+}
+
+/// A spec of these children.
+fn children(children: impl IntoIterator<Item = Value>) -> Value {
+    json!({ "children": children.into_iter().collect::<Vec<_>>() })
+}

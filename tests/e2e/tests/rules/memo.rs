@@ -1,0 +1,82 @@
+//! Which calls are made at all (R17).
+
+use serde_json::json;
+use windlass_e2e::{Namespace, SOON, wait};
+
+use crate::scripts::{config_map, pod, secret, service};
+use crate::{Alone, alone, asked};
+
+/// Waits until the resync has brought a parent back so many times, and gives back the trees of these reconciles.
+fn resyncs(alone: &Alone, ns: &Namespace, name: &str, times: usize) -> Vec<String> {
+    let resynced = || {
+        let mut lines = alone.env.host_log_lines("windlass.trigger=resync");
+        lines.retain(|line| {
+            line.contains(&format!("k8s.namespace.name={}", ns.name()))
+                && line.contains(&format!("windlass.parent.name={name}"))
+        });
+        lines
+    };
+    let before = resynced().len();
+    wait("resyncs", SOON, || Some(resynced()).filter(|lines| lines.len() >= before + times)).split_off(before)
+}
+
+#[test]
+fn r17_an_equal_snapshot_is_not_asked_about_again_at_resync() {
+    let alone = alone();
+    let ns = alone.env.namespace("memo");
+    let puppet = ns.puppet("web");
+    puppet.play(&json!({ "children": [config_map("a", "1")], "status": "reflect" }));
+    let impure = ns.puppet("impure");
+    impure.play(&json!({ "children": [config_map("b", "1")], "readClock": true }));
+    alone.env.patch_plugin("puppet", &json!({ "resync": "1s" }));
+    // New logic or config begins with nothing: the first pass calls.
+    resyncs(&alone, &ns, "web", 2);
+    let (calls, impure_calls, mark) = (puppet.calls(), impure.calls(), ns.env().mark());
+    resyncs(&alone, &ns, "web", 3);
+    resyncs(&alone, &ns, "impure", 1);
+    assert_eq!(puppet.calls(), calls);
+    assert!(impure.calls() > impure_calls, "what reads the clock is asked again");
+    assert_eq!(asked(&ns, mark, "configmaps").to_vec(), []);
+
+    // A snapshot that differs is asked about, also where the answer is the same.
+    puppet.kubectl("annotate", &["touched=yes"]);
+    wait("a call", SOON, || (puppet.calls() > calls).then_some(()));
+}
+
+#[test]
+fn r17_other_logic_and_another_config_are_asked_about_everything_again() {
+    let alone = alone();
+    let ns = alone.env.namespace("memo-new");
+    let puppet = ns.puppet("web");
+    puppet.play(&json!({ "children": [config_map("a", "1")] }));
+    let mark = ns.env().mark();
+    let calls = puppet.calls();
+    let v2 = alone.env.variant(&crate::guest("puppet"), "puppet-v2");
+    alone.env.push(&v2, "puppet", &[]);
+    alone.env.wait_live("puppet", &v2);
+    wait("a call of the new logic", SOON, || (puppet.calls() > calls).then_some(()));
+    let calls = puppet.calls();
+    alone.env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 5 } }));
+    wait("a call with the new config", SOON, || (puppet.calls() > calls).then_some(()));
+    assert_eq!(asked(&ns, mark, "configmaps").to_vec(), [], "the same answers write nothing");
+}
+
+#[test]
+fn r07_what_the_api_server_makes_of_children_costs_no_write_on_the_next_pass() {
+    let alone = alone();
+    let ns = alone.env.namespace("normal");
+    // A Secret's stringData becomes data, a Service gets a protocol and addresses, a Pod gets defaults and `1` for
+    // `1000m`. The clock makes every pass call and plan.
+    let mut normal = pod("normal", "a:1");
+    normal["spec"]["containers"][0]["resources"] = json!({ "requests": { "cpu": "1000m", "memory": "0.5Gi" } });
+    let kept = [normal, service("normal", 80), secret("normal", "1"), config_map("normal", "1")];
+    let puppet = ns.puppet("web");
+    puppet.play(&json!({ "children": kept, "readClock": true }));
+    alone.env.patch_plugin("puppet", &json!({ "resync": "1s" }));
+    resyncs(&alone, &ns, "web", 1);
+    let (calls, mark) = (puppet.calls(), ns.env().mark());
+    resyncs(&alone, &ns, "web", 3);
+    assert!(puppet.calls() >= calls + 3);
+    let written = ns.env().host_requests(mark).attempted_writes().namespace(ns.name());
+    assert_eq!(written.to_vec(), []);
+}

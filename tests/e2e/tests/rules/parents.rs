@@ -1,0 +1,129 @@
+//! Parents other than a namespaced custom resource.
+
+use serde_json::{Value, json};
+use windlass_e2e::{Namespace, Puppet, SOON, text, wait};
+
+use crate::scripts::{config_map, needs};
+use crate::{children, names, stage, wait_names};
+
+fn cluster(name: &'static str) -> (Namespace<'static>, Puppet<'static>) {
+    let env = stage().with("puppet-cluster");
+    let ns = env.namespace(name);
+    let puppet = Puppet::new(env, "ClusterPuppet", "", ns.name());
+    (ns, puppet)
+}
+
+fn in_namespace(ns: &Namespace, mut object: Value) -> Value {
+    object["metadata"]["namespace"] = ns.name().into();
+    object
+}
+
+#[test]
+fn a_cluster_scoped_parent_owns_children_in_several_namespaces() {
+    let (one, puppet) = cluster("cluster-one");
+    let two = one.env().namespace("cluster-two");
+    puppet.play(&children([in_namespace(&one, config_map("a", "1")), in_namespace(&two, config_map("a", "1"))]));
+    let uid = puppet.uid();
+    for ns in [&one, &two] {
+        let child = ns.get("configmaps", "a").expect("the child");
+        assert_eq!(text(&child, "/metadata/ownerReferences/0/uid"), uid);
+        assert_eq!(text(&child, "/metadata/labels/windlass.dev~1parent-uid"), uid);
+    }
+    two.kubectl(&["delete", "configmap", "a", "--wait=true"]);
+    wait_names(&two, "configmaps", &["a"]);
+    puppet.play(&children([in_namespace(&two, config_map("a", "1"))]));
+    wait_names(&one, "configmaps", &[]);
+    puppet.kubectl("delete", &["--wait=true"]);
+    wait_names(&two, "configmaps", &[]);
+}
+
+#[test]
+fn a_cluster_scoped_parents_child_without_a_namespace_is_refused() {
+    let (ns, puppet) = cluster("cluster-nowhere");
+    puppet.apply(&children([in_namespace(&ns, config_map("a", "1")), config_map("b", "1")]));
+    let ready = puppet.wait_reason("RefusedAnswer");
+    assert!(ready.message.contains("namespace"), "{ready:?}");
+    assert_eq!(names(&ns, "configmaps"), [""; 0], "not a part of it is applied");
+}
+
+#[test]
+fn related_of_a_cluster_scoped_parent_must_name_its_namespace() {
+    let (ns, puppet) = cluster("cluster-related");
+    ns.env().apply(&in_namespace(&ns, config_map("input", "gold")).to_string());
+    let mut wanted = needs("in", "input");
+    let script = |wanted: &Value| json!({ "requirements": [wanted], "status": "reflect" });
+    puppet.apply(&script(&wanted));
+    let ready = puppet.wait_reason("RefusedAnswer");
+    assert!(ready.message.contains("namespace"), "{ready:?}");
+    // It has no namespace of its own that others would be beside.
+    wanted["namespace"] = ns.name().into();
+    puppet.apply(&script(&wanted));
+    puppet.wait(|puppet| puppet["status"]["related"]["in"]["values"] == json!(["gold"]));
+    // A kind that is in no namespace must be named by the Plugin.
+    let namespace = json!({ "id": "in", "apiVersion": "v1", "kind": "Namespace", "name": ns.name() });
+    puppet.apply(&script(&namespace));
+    let ready = puppet.wait_reason("ReadForbidden");
+    assert!(ready.message.contains("Namespace"), "{ready:?}");
+}
+
+/// Labels a namespace for the decorator.
+fn decorate(ns: &Namespace) {
+    ns.env().kubectl(&["label", "namespace", ns.name(), "puppets.example/decorate=true"]);
+}
+
+fn policy(ns: &Namespace) -> Option<Value> {
+    ns.get("networkpolicies", "decoration")
+}
+
+#[test]
+fn a_decorated_kind_gets_children_and_its_status_is_left_alone() {
+    let env = stage().with("decorator");
+    let (ns, plain) = (env.namespace("decorated"), env.namespace("plain"));
+    let mark = env.mark();
+    decorate(&ns);
+    let made = env.wait_object("networkpolicies", ns.name(), "decoration", |_| true);
+    let namespace = env.get("namespace", "", ns.name()).expect("the namespace");
+    let owner = &made["metadata"]["ownerReferences"][0];
+    assert_eq!((&owner["kind"], &owner["uid"]), (&"Namespace".into(), &namespace["metadata"]["uid"]));
+    assert_eq!(made["spec"]["policyTypes"], json!(["Ingress"]));
+
+    env.kubectl(&["annotate", "namespace", ns.name(), "puppets.example/deny=Egress"]);
+    env.wait_object("networkpolicies", ns.name(), "decoration", |policy| {
+        policy["spec"]["policyTypes"] == json!(["Egress"])
+    });
+    ns.kubectl(&["delete", "networkpolicy", "decoration", "--wait=true"]);
+    env.wait_object("networkpolicies", ns.name(), "decoration", |_| true);
+    let namespace = env.get("namespace", "", ns.name()).expect("the namespace");
+    assert_eq!(namespace["status"], json!({ "phase": "Active" }));
+    let written = env.host_requests(mark).attempted_writes().resource("namespaces");
+    assert_eq!(written.to_vec(), []);
+    assert!(policy(&plain).is_none(), "without the label it is nobody's parent");
+}
+
+#[test]
+fn a_decorated_object_that_loses_the_label_loses_its_children() {
+    let env = stage().with("decorator");
+    let ns = env.namespace("undecorated");
+    decorate(&ns);
+    env.wait_object("networkpolicies", ns.name(), "decoration", |_| true);
+    env.kubectl(&["label", "namespace", ns.name(), "puppets.example/decorate-"]);
+    wait("the policy to go", SOON, || policy(&ns).is_none().then_some(()));
+    decorate(&ns);
+    env.wait_object("networkpolicies", ns.name(), "decoration", |_| true);
+}
+
+#[test]
+fn r12_the_failure_of_a_parent_without_a_status_of_ours_is_told_by_an_event() {
+    let env = stage().with("decorator");
+    let ns = env.namespace("too-much");
+    env.kubectl(&["annotate", "namespace", ns.name(), "puppets.example/deny=everything"]);
+    decorate(&ns);
+    wait("an event on the namespace", SOON, || {
+        let events = env.list("events", "");
+        let told = |event: &&Value| {
+            text(event, "/involvedObject/name") == ns.name() && text(event, "/message").contains("too much")
+        };
+        events.iter().find(told).map(|event| assert_eq!(text(event, "/type"), "Warning"))
+    });
+    assert!(policy(&ns).is_none());
+}

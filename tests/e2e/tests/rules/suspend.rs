@@ -1,0 +1,73 @@
+//! Suspended parents and Plugins (R16).
+
+use serde_json::json;
+use windlass_e2e::condition;
+
+use crate::scripts::config_map;
+use crate::{alone, asked, barrier, children, names, puppets, value, wait_names};
+
+#[test]
+fn r16_a_parent_suspended_by_its_annotation_writes_nothing_until_it_is_resumed() {
+    let ns = puppets("suspend");
+    let puppet = ns.puppet("web");
+    puppet.play(&children([config_map("a", "1"), config_map("b", "1")]));
+    puppet.kubectl("annotate", &["windlass.dev/suspend=true"]);
+    let ready = puppet.wait_reason("Suspended");
+    assert_eq!(ready.status, "False", "{ready:?}");
+    let mark = ns.env().mark();
+    let calls = puppet.calls();
+    puppet.apply(&children([config_map("a", "2"), config_map("c", "1")]));
+    ns.kubectl(&["delete", "configmap", "b", "--wait=true"]);
+    barrier(&ns, "after");
+    let mut asked = asked(&ns, mark, "configmaps");
+    asked.0.retain(|event| event.name != "after");
+    assert_eq!(asked.to_vec(), []);
+    assert_eq!(puppet.calls(), calls);
+    let waiting = puppet.wait(|puppet| condition(puppet, "Ready").observed_generation == Some(2));
+    assert_eq!(waiting["status"]["observedGeneration"], 1, "nothing is claimed: {waiting:#}");
+
+    puppet.kubectl("annotate", &["windlass.dev/suspend-"]);
+    puppet.wait_done();
+    assert_eq!((names(&ns, "configmaps"), value(&ns, "a")), (vec!["a".into(), "after".into(), "c".into()], "2".into()));
+}
+
+#[test]
+fn r16_a_suspended_plugin_writes_nothing_says_so_once_and_catches_up() {
+    let alone = alone();
+    let ns = alone.env.namespace("suspended");
+    let puppet = ns.puppet("web");
+    puppet.play(&children([config_map("a", "1")]));
+    let mark = ns.env().mark();
+    let suspended = alone.env.patch_plugin("puppet", &json!({ "suspend": true }));
+    let suspended = if condition(&suspended, "Ready").reason == "Suspended" {
+        suspended
+    } else {
+        alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason == "Suspended")
+    };
+    assert!(suspended["status"]["activeDigest"].is_string(), "it stays loaded: {suspended:#}");
+    let calls = puppet.calls();
+    puppet.apply(&children([config_map("a", "2"), config_map("b", "1")]));
+    ns.kubectl(&["delete", "configmap", "a", "--wait=true"]);
+    let other = ns.puppet("other");
+    other.apply(&children([config_map("other", "1")]));
+    // A Plugin of another kind is not concerned; and when it is done, the host has seen all of the above.
+    alone.env.push(&crate::guest("puppet-cluster"), "puppet-cluster", &[]);
+    alone.env.wait_live("puppet-cluster", &crate::guest("puppet-cluster"));
+    let neighbour = windlass_e2e::Puppet::new(alone.env, "ClusterPuppet", "", ns.name());
+    let mut child = config_map("neighbour", "1");
+    child["metadata"]["namespace"] = ns.name().into();
+    neighbour.play(&children([child]));
+    assert_eq!((puppet.calls(), other.calls()), (calls, 0));
+    let mut asked = asked(&ns, mark, "configmaps");
+    asked.0.retain(|event| event.name != "neighbour");
+    assert_eq!(asked.to_vec(), []);
+    let told = ns.env().host_requests(mark).attempted_writes().resource("puppets");
+    assert_eq!(told.to_vec(), [], "ten thousand parents need not be told");
+
+    alone.env.patch_plugin("puppet", &json!({ "suspend": false }));
+    puppet.wait_done();
+    other.wait_done();
+    wait_names(&ns, "configmaps", &["a", "b", "neighbour", "other"]);
+    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").is_true());
+    neighbour.kubectl("delete", &["--wait=true"]);
+}

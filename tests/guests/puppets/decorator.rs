@@ -1,0 +1,40 @@
+//! Decorates a kind that exists: each Namespace labelled `puppets.example/decorate=true` gets a `NetworkPolicy` that
+//! denies what the annotation `puppets.example/deny` names. It also answers with a status, which is not its to write.
+
+use serde::Deserialize;
+use windlass_plugin::{
+    Descriptor, Existing, Failure, Reconciler, Request, Response, json,
+    kinds::{Namespace, NetworkPolicy},
+};
+
+pub struct Decorator;
+
+#[derive(Deserialize)]
+pub struct Nothing {}
+
+impl Reconciler for Decorator {
+    type Spec = Nothing;
+    type Status = serde_json::Value;
+
+    fn descriptor() -> Descriptor {
+        let parent = Existing::<Namespace>::selected("puppets.example/decorate=true");
+        Descriptor::new("decorator", env!("CARGO_PKG_VERSION"), parent).child::<NetworkPolicy>()
+    }
+
+    fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
+        let deny = request.metadata.annotations.get("puppets.example/deny").map_or("Ingress", String::as_str);
+        if deny == "everything" {
+            return Err(Failure::invalid("everything is too much"));
+        }
+        Ok(Response::new()
+            .child(json!({
+                "apiVersion": "networking.k8s.io/v1",
+                "kind": "NetworkPolicy",
+                "metadata": { "name": "decoration", "namespace": request.name() },
+                "spec": { "podSelector": {}, "policyTypes": [deny] },
+            }))
+            .status(json!({ "decorated": true })))
+    }
+}
+
+windlass_plugin::export!(Decorator);

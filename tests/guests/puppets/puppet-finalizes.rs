@@ -1,0 +1,11 @@
+//! A puppet with a finalizer: kind `FinalizingPuppet`, which may own Jobs to clean up with.
+
+use hostile_guests::puppet::{self, Job};
+
+hostile_guests::puppet!(
+    PuppetFinalizes,
+    puppet::descriptor("puppet-finalizes", puppet::namespaced::<PuppetFinalizes>("FinalizingPuppet"))
+        .child::<Job>()
+        .finalizes(),
+    puppet::obey
+);

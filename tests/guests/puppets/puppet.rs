@@ -1,0 +1,6 @@
+//! A namespaced kind whose spec is a script (see `src/puppet.rs`): `ConfigMaps` and Secrets are applied, Pods recreated,
+//! Services left as they are.
+
+use hostile_guests::puppet;
+
+hostile_guests::puppet!(Puppet, puppet::puppet::<Puppet>(), puppet::obey);
