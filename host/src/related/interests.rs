@@ -179,10 +179,14 @@ impl<W> State<W> {
         with_watches
             .map(|(need, watch)| {
                 let of_kind = self.kinds.entry(need.kind.clone()).or_insert_with(|| OfKind {
-                    followed: Followed { watch, since: now },
+                    followed: Followed { watch: watch.clone(), since: now },
                     by_name: HashMap::new(),
                     by_labels: HashMap::new(),
                 });
+                if !Arc::ptr_eq(&of_kind.followed.watch, &watch) {
+                    // The kind came back under another plural: the old watch is refused for ever.
+                    of_kind.followed = Followed { watch, since: now };
+                }
                 let concerned = match &need.select {
                     Select::Name(name) => of_kind.by_name.entry(key(need, name)).or_default(),
                     Select::Labels(selector) => {
@@ -405,6 +409,19 @@ mod tests {
         assert_eq!(setup.watched(), (vec![], 2));
         assert!(setup.concerned(None, Some(&object("Secret", "shop", "db", "{}"))).is_empty());
         assert_eq!(setup.size(), 0, "nothing is left of parents that are gone");
+    }
+
+    #[test]
+    fn related_a_new_watch_of_a_kind_takes_the_place_of_the_old_one() {
+        let setup = Setup::default();
+        setup.follow("echo", "a", &[named("Secret", "shop", "db")]);
+        let needs: Needs = [named("Secret", "shop", "mq")].into();
+        let new = Arc::new(());
+        setup.interests.follow(&plugin("other"), &parent("b"), &needs, vec![new.clone()], Instant::now());
+        assert_eq!(setup.watched().0.len(), 0, "the old one ends");
+        let followed = setup.interests.followed(&plugin("other"), &parent("b"), &needs).expect("followed");
+        assert!(followed.iter().all(|followed| Arc::ptr_eq(&followed.watch, &new)));
+        assert_eq!(setup.concerned(None, Some(&object("Secret", "shop", "db", "{}"))), ["echo a"]);
     }
 
     #[test]

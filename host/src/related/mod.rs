@@ -92,7 +92,8 @@ impl Related {
         }
         self.review(live, needs).await?;
         // First followed, then read: a change in between is an event.
-        let followed = match self.interests.followed(&live.name, &parent.key, needs) {
+        let known = self.interests.followed(&live.name, &parent.key, needs);
+        let followed = match known.filter(|known| is_of(live, needs, known)) {
             Some(followed) => followed,
             None => self.follow(live, &parent.key, needs)?,
         };
@@ -112,6 +113,11 @@ impl Related {
         let lease = |need: &Need| Ok(self.watches.lease(&need.kind, resource_of(live, need)?, None));
         let leases = needs.iter().map(lease).collect::<Result<Vec<_>, ReadProblem>>()?;
         Ok(self.interests.follow(&live.name, parent, needs, leases, Instant::now()))
+    }
+
+    /// A parent is gone.
+    pub fn forget(&self, plugin: &PluginName, parent: &ParentKey) {
+        self.interests.forget(plugin, parent);
     }
 
     /// Whoever ended while this reconcile ran was forgotten before it was followed again.
@@ -166,6 +172,14 @@ fn resource_of<'a>(live: &'a Live, need: &Need) -> Result<&'a Arc<ApiResource>, 
         .resources
         .get(&*need.kind)
         .ok_or_else(|| Refusal::KindNotGranted { id: need.id.to_string(), kind: Gvk::clone(&need.kind) }.into())
+}
+
+/// Whether these watches are of the resources as the Plugin found them last.
+fn is_of(live: &Live, needs: &Needs, watches: &[Followed]) -> bool {
+    needs
+        .iter()
+        .zip(watches)
+        .all(|(need, followed)| resource_of(live, need).is_ok_and(|resource| followed.watch.resource == **resource))
 }
 
 async fn filled(need: &Need, followed: &Followed) -> Result<(), ReadProblem> {
