@@ -138,6 +138,7 @@ impl Reconciler {
         let Some(snapshot) = telemetry::observed(|| observe(live, &job.key)) else {
             self.own_writes.forget(&job.group, &job.key);
             self.follow(live, live.conduct.forget(&job.key, None));
+            self.related.forget(&job.group, &job.key);
             span.record("windlass.outcome", "gone");
             return Requeue::WhenChanged;
         };

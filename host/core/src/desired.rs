@@ -149,12 +149,6 @@ pub enum Refusal {
         /// The child.
         child: String,
     },
-    /// Something that this host does not do yet.
-    #[error("the answer asks for {what}, which this host does not serve")]
-    Unsupported {
-        /// What.
-        what: &'static str,
-    },
 }
 
 impl Refusal {
