@@ -7,10 +7,10 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use windlass_core::contract::CallFailure;
 use windlass_core::digest::Digest;
-use windlass_core::guard::{DeletionGuard, Held, HeldParents, Rollout, Word};
-use windlass_core::ids::{ObjectKey, PluginName, Uid};
+use windlass_core::guard::{self, DeletionGuard, Held, HeldParents, Rollout, Stop};
+use windlass_core::ids::{ObjectKey, PluginName};
 use windlass_core::names::LABEL_PLUGIN;
-use windlass_core::plan::{Delete, Plan};
+use windlass_core::plan::Plan;
 use windlass_core::quarantine::{Admission, Change, Outcome, Quarantine};
 use windlass_core::snapshot::Snapshot;
 
@@ -23,7 +23,6 @@ pub struct Conduct {
     /// Parents of which it is known that nothing needs to be done.
     pub memo: Memo,
     rollout: Mutex<Rollout>,
-    held: Mutex<HeldParents>,
     quarantine: Mutex<Quarantine>,
 }
 
@@ -57,22 +56,19 @@ impl Conduct {
         };
         let owned = children.map(owned).sum();
         let rollout = Rollout::begin(guard, Digest::of(&logic), parents.store.keys(), owned, was_held);
-        Self {
-            memo: Memo::default(),
-            rollout: Mutex::new(rollout),
-            held: Mutex::default(),
-            quarantine: Mutex::default(),
-        }
+        Self { memo: Memo::default(), rollout: Mutex::new(rollout), quarantine: Mutex::default() }
     }
 
-    /// What becomes of the deletions in a parent's plan.
-    pub fn evaluated(&self, parent: &ObjectKey, prunes: &[Delete], is_asked: bool) -> (Word, Consequences) {
-        self.with_rollout(|rollout| rollout.evaluated(parent, prunes, is_asked))
-    }
-
-    /// Takes deletions out of one parent's plan if they are too many of its children.
-    pub fn hold(&self, guard: DeletionGuard, snapshot: &Snapshot, is_asked: bool, plan: &mut Plan) -> Option<Held> {
-        self.held.lock().hold(guard, snapshot, is_asked, plan)
+    /// Takes deletions out of a parent's plan that must not be carried out now.
+    pub fn judge(
+        &self,
+        parents: &mut HeldParents,
+        guard: DeletionGuard,
+        snapshot: &Snapshot,
+        is_asked: bool,
+        plan: &mut Plan,
+    ) -> (Option<Stop>, Consequences) {
+        self.with_rollout(|rollout| guard::judge(rollout, parents, guard, snapshot, is_asked, plan))
     }
 
     /// A parent's reconcile ended without a plan.
@@ -81,11 +77,8 @@ impl Conduct {
     }
 
     /// A parent is gone, or being deleted.
-    pub fn forget(&self, parent: &ObjectKey, uid: Option<&Uid>) -> Consequences {
+    pub fn forget(&self, parent: &ObjectKey) -> Consequences {
         self.memo.forget(parent);
-        if let Some(uid) = uid {
-            self.held.lock().forget(uid);
-        }
         self.with_rollout(|rollout| rollout.forget(parent)).1
     }
 
@@ -99,7 +92,12 @@ impl Conduct {
         let was_held = rollout.held().is_some();
         let result = change(&mut rollout);
         let plugin = was_held != rollout.held().is_some();
-        (result, Consequences { parents: rollout.take_to_queue(), plugin })
+        let parents = rollout.take_to_queue();
+        for parent in &parents {
+            // What was settled about it was settled without its deletions.
+            self.memo.forget(parent);
+        }
+        (result, Consequences { parents, plugin })
     }
 
     /// Deletions of many parents that are held.

@@ -13,7 +13,7 @@ use windlass_core::breaker::Breaker;
 use windlass_core::contract::{Event, Phase};
 use windlass_core::desired::{self, Desired, DesiredChild};
 use windlass_core::digest::Digest;
-use windlass_core::guard::{self, Word};
+use windlass_core::guard::{self, HeldParents, Stop};
 use windlass_core::ids::PluginName;
 use windlass_core::json::Map;
 use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, ANNOTATION_SUSPEND};
@@ -42,6 +42,8 @@ pub struct Reconciler {
     registry: Registry<Live>,
     own_writes: OwnWrites,
     breaker: Mutex<Breaker>,
+    /// Outlives the logic: what a parent's creates diluted, new logic must not find small.
+    held: Mutex<HeldParents>,
     related: Related,
     caller: Caller,
     /// Where parents and Plugins go that another parent's reconcile concerns.
@@ -97,8 +99,8 @@ impl Reconciler {
         applier: Applier,
         reporter: Reporter,
     ) -> Self {
-        let (own_writes, breaker) = (OwnWrites::default(), Mutex::default());
-        Self { registry, own_writes, breaker, related, caller, parents, plugins, applier, reporter }
+        let (own_writes, breaker, held) = (OwnWrites::default(), Mutex::default(), Mutex::default());
+        Self { registry, own_writes, breaker, held, related, caller, parents, plugins, applier, reporter }
     }
 
     /// Reconciles one parent and says when to come back, and the plugin's resync interval.
@@ -137,7 +139,8 @@ impl Reconciler {
         }
         let Some(snapshot) = telemetry::observed(|| observe(live, &job.key)) else {
             self.own_writes.forget(&job.group, &job.key);
-            self.follow(live, live.conduct.forget(&job.key, None));
+            self.held.lock().forget(&job.group, &job.key);
+            self.follow(live, live.conduct.forget(&job.key));
             self.related.forget(&job.group, &job.key);
             span.record("windlass.outcome", "gone");
             return Requeue::WhenChanged;
@@ -145,7 +148,7 @@ impl Reconciler {
         span.record("windlass.parent.uid", tracing::field::display(&snapshot.parent.uid));
         span.record("windlass.parent.generation", snapshot.parent.generation);
         if snapshot.parent.deleting {
-            self.follow(live, live.conduct.forget(&job.key, Some(&snapshot.parent.uid)));
+            self.follow(live, live.conduct.forget(&job.key));
         }
         match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended) {
             Stance::Ask(phase) => self.ask(live, snapshot, phase, job.trigger == Trigger::Sweep).await,
@@ -266,19 +269,13 @@ impl Reconciler {
     /// Takes deletions out of a plan that nobody asked for (rule R9): too many of one parent, or of a whole plugin.
     fn guard(&self, live: &Arc<Live>, snapshot: &Snapshot, phase: Phase, plan: &mut Plan) -> Option<Problem> {
         let is_asked = guard::is_asked(snapshot, phase, live.shape, plan);
-        let (word, consequences) = live.conduct.evaluated(&snapshot.parent.key, &plan.prunes, is_asked);
+        let (stop, consequences) = live.conduct.judge(&mut self.held.lock(), live.guard, snapshot, is_asked, plan);
         self.follow(live, consequences);
-        match word {
-            Word::Delete => live.conduct.hold(live.guard, snapshot, is_asked, plan).map(Problem::Held),
-            Word::PutOff => {
-                plan.prunes.clear();
-                Some(Problem::PutOff)
-            }
-            Word::Held(_) => {
-                plan.prunes.clear();
-                Some(Problem::HeldAtPlugin(live.name.clone()))
-            }
-        }
+        stop.map(|stop| match stop {
+            Stop::PutOff => Problem::PutOff,
+            Stop::AtParent(held) => Problem::Held(held),
+            Stop::AtPlugin(_) => Problem::HeldAtPlugin(live.name.clone()),
+        })
     }
 
     /// Queues whom a decision about deletions concerns beside this parent.

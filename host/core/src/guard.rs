@@ -3,14 +3,14 @@
 
 mod rollout;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use sha2::{Digest as _, Sha256};
 
 use crate::conditions::{conditions_of, type_of};
 use crate::contract::Phase;
 use crate::digest::Digest;
-use crate::ids::{PluginName, Uid};
+use crate::ids::{ObjectKey, PluginName, Uid};
 use crate::json::{Map, Value};
 use crate::names::{self, parent_condition, parent_reason};
 use crate::object::Object;
@@ -63,7 +63,8 @@ impl Held {
     }
 }
 
-/// The condition's message, for the object that is to be annotated: it must begin the condition's own.
+/// The condition's message, for the object that is to be annotated: it must begin the condition's own. What a parent says
+/// of deletions that are held at its Plugin must begin otherwise.
 impl std::fmt::Display for Held {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { hash, prunes, owned, children } = self;
@@ -91,23 +92,24 @@ impl DeletionGuard {
 /// are carried out, so counting again would find the deletions to be a smaller part of more children: an answer that
 /// renames all of them would get its way at the second try. A parent's status says the same to the next process.
 #[derive(Debug, Default)]
-pub struct HeldParents(HashSet<Uid>);
+pub struct HeldParents(HashMap<(PluginName, ObjectKey), Uid>);
 
 impl HeldParents {
     /// Takes the prunes out of a plan if they are too many, or were, and [nobody asked](is_asked) for them. Creates and
     /// updates stay.
     pub fn hold(&mut self, guard: DeletionGuard, snapshot: &Snapshot, is_asked: bool, plan: &mut Plan) -> Option<Held> {
         let parent = &snapshot.parent;
+        let id = (snapshot.parent_ref.plugin.clone(), parent.key.clone());
         if is_asked || plan.prunes.is_empty() {
-            self.0.remove(&parent.uid);
+            self.0.remove(&id);
             return None;
         }
         let owned = snapshot.children.iter().filter(|child| !child.deleting && child.is_owned_by(&parent.uid)).count();
-        let was_held = self.0.contains(&parent.uid) || says_held(parent);
+        let was_held = self.0.get(&id) == Some(&parent.uid) || says_held(parent);
         if !was_held && !guard.is_too_many(plan.prunes.len(), owned) {
             return None;
         }
-        self.0.insert(parent.uid.clone());
+        self.0.insert(id, parent.uid.clone());
         let prunes = std::mem::take(&mut plan.prunes);
         Some(Held {
             hash: hash_of(&prunes).short(),
@@ -118,8 +120,46 @@ impl HeldParents {
     }
 
     /// A parent is gone.
-    pub fn forget(&mut self, parent: &Uid) {
-        self.0.remove(parent);
+    pub fn forget(&mut self, plugin: &PluginName, parent: &ObjectKey) {
+        self.0.remove(&(plugin.clone(), parent.clone()));
+    }
+}
+
+/// Why the deletions of a plan were taken out of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// The plugin's logic is new: not before it was asked for all parents. The parent is queued again then.
+    PutOff,
+    /// Held for this parent.
+    AtParent(Held),
+    /// Held for all parents of the plugin.
+    AtPlugin(Held),
+}
+
+/// The whole of rule R9 for one plan: takes its deletions out if they must not be carried out now.
+///
+/// Each parent is judged by itself in any case, also while its plugin's deletions are put off: the creates of the same
+/// answer are carried out meanwhile, and would make the deletions a smaller part.
+pub fn judge(
+    rollout: &mut Rollout,
+    parents: &mut HeldParents,
+    guard: DeletionGuard,
+    snapshot: &Snapshot,
+    is_asked: bool,
+    plan: &mut Plan,
+) -> Option<Stop> {
+    let word = rollout.evaluated(&snapshot.parent.key, &plan.prunes, is_asked);
+    let held = parents.hold(guard, snapshot, is_asked, plan);
+    match word {
+        Word::Delete => held.map(Stop::AtParent),
+        Word::PutOff => {
+            plan.prunes.clear();
+            Some(Stop::PutOff)
+        }
+        Word::Held(held) => {
+            plan.prunes.clear();
+            Some(Stop::AtPlugin(held))
+        }
     }
 }
 

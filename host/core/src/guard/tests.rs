@@ -71,7 +71,7 @@ fn r09_what_is_held_stays_held_when_the_answers_creates_made_it_a_smaller_part()
     assert_eq!(check(&mut parents, 12, &json!({"observedGeneration": 2})), None);
     assert_eq!(check(&mut parents, 12, &unmoved), None);
     check(&mut parents, 4, &unmoved);
-    parents.forget(&parent_ref().uid);
+    parents.forget(&parent_ref().plugin, &parent_ref().key);
     assert_eq!(check(&mut parents, 12, &unmoved), None);
 }
 
@@ -310,6 +310,38 @@ fn r09_deletions_that_were_held_before_a_restart_are_held_after_it() {
     assert_eq!(again.held().map(|held| (held.prunes, held.owned)), Some((1, 100)));
     assert_eq!(evaluated(&mut again, "a", 0), Word::Delete);
     assert!(again.is_complete(), "it wants that no longer");
+}
+
+#[test]
+fn r09_creates_that_go_on_while_deletions_are_put_off_do_not_free_them_later() {
+    let unmoved = json!({"observedGeneration": 3});
+    let parents = ["hello", "other"].map(key);
+    let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, 100, false);
+    let mut held = HeldParents::default();
+    let mut judged = |rollout: &mut Rollout, pods: usize| {
+        let snapshot = snapshot(pods, &unmoved, "");
+        let mut plan = plan(&snapshot, &wanted(&[4, 5, 6, 7, 8, 9, 10, 11]));
+        let is_asked = is_asked(&snapshot, Phase::Sync, SHAPE, &plan);
+        let stop = judge(rollout, &mut held, DeletionGuard::default(), &snapshot, is_asked, &mut plan);
+        assert!(plan.prunes.is_empty());
+        stop
+    };
+    assert_eq!(judged(&mut rollout, 4), Some(Stop::PutOff));
+    rollout.forget(&key("other"));
+    let stop = judged(&mut rollout, 12);
+    assert!(matches!(&stop, Some(Stop::AtParent(held)) if held.prunes == 4), "{stop:?}");
+}
+
+#[test]
+fn r09_what_is_held_for_the_whole_plugin_leaves_the_plan() {
+    let unmoved = json!({"observedGeneration": 3});
+    let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [key("hello")], 3, true);
+    let snapshot = snapshot(3, &unmoved, "");
+    let mut plan = plan(&snapshot, &Desired::default());
+    let judged =
+        judge(&mut rollout, &mut HeldParents::default(), DeletionGuard::default(), &snapshot, false, &mut plan);
+    assert!(matches!(&judged, Some(Stop::AtPlugin(held)) if held.prunes == 3), "{judged:?}");
+    assert!(plan.is_empty());
 }
 
 #[derive(Debug, Clone, Copy)]
