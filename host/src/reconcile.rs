@@ -16,7 +16,7 @@ use windlass_core::digest::Digest;
 use windlass_core::guard::{self, HeldParents, Stop};
 use windlass_core::ids::PluginName;
 use windlass_core::json::Map;
-use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, ANNOTATION_SUSPEND};
+use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, ANNOTATION_SUSPEND, parent_reason as reason};
 use windlass_core::outcome::{Problem, Progress, Requeue, SuspendedBy, Verdict, WriteProblem};
 use windlass_core::plan::{ChildId, Plan, Write, plan};
 use windlass_core::related::{Next, ReadProblem, Rounds};
@@ -136,6 +136,12 @@ impl Reconciler {
         if let Some(wait) = self.own_writes.wait(live, &job.key) {
             span.record("windlass.outcome", "waiting_for_own_writes");
             return Requeue::Pause(wait);
+        }
+        if !live.is_followed() {
+            // The caches show the past, and the Plugin says why; on recovery, parents that fail are asked again.
+            span.record("windlass.outcome", "not_followed");
+            live.tally.record(&job.key, Some((reason::API_ERROR, "a kind of the plugin cannot be watched")));
+            return Requeue::Backoff(Duration::ZERO);
         }
         let Some(snapshot) = telemetry::observed(|| observe(live, &job.key)) else {
             self.own_writes.forget(&job.group, &job.key);

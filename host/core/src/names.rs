@@ -86,8 +86,6 @@ pub mod plugin_reason {
     pub const COMPILE_FAILED: &str = "CompileFailed";
     /// `describe` failed or says something that cannot be.
     pub const INVALID_DESCRIPTOR: &str = "InvalidDescriptor";
-    /// The descriptor asks for something that this host does not do.
-    pub const UNSUPPORTED: &str = "Unsupported";
     /// The parent kind does not exist (and its CRD is not to be installed), is not served, or is stored in another
     /// version.
     pub const PARENT_KIND_MISSING: &str = "ParentKindMissing";

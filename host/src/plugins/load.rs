@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use kube::Client;
-use windlass_core::contract::{Descriptor, LoadFailure, UpdateStrategy};
+use windlass_core::contract::LoadFailure;
 use windlass_core::digest::Digest;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{LABEL_PLUGIN, plugin_reason as reason};
@@ -133,7 +133,6 @@ pub(super) async fn prepare(
 ) -> Result<Live, Problem> {
     let invalid = |message: String| Problem::lasting(Step::Granted, reason::INVALID_SPEC, message);
     let descriptor = component.descriptor();
-    served(descriptor)?;
     let limits = plugin.spec.limits.resolve().map_err(|message| invalid(format!("spec.limits: {message}")))?;
     let settings = Settings::of(plugin, descriptor).map_err(invalid)?;
     let config = match &plugin.spec.config {
@@ -234,17 +233,6 @@ fn load_reason(failure: &LoadFailure) -> &'static str {
         }
         LoadFailure::Describe(_) => reason::INVALID_DESCRIPTOR,
     }
-}
-
-/// Refuses what this host does not serve yet: half of a plugin's wishes would be worse than none.
-fn served(descriptor: &Descriptor) -> Result<(), Problem> {
-    let rolling = descriptor.children.iter().any(|rule| matches!(rule.update, UpdateStrategy::Rolling { .. }));
-    let wish = match descriptor {
-        _ if rolling => "the update strategy `rolling`",
-        _ => return Ok(()),
-    };
-    let message = format!("the component asks for {wish}, which this version of Windlass does not serve");
-    Err(Problem::lasting(Step::Granted, reason::UNSUPPORTED, message))
 }
 
 /// Waits for a cache: before it is filled, existing children would look as if they were missing.
