@@ -28,6 +28,8 @@ pub struct ManagedFields {
     update: Option<(Fields, usize)>,
     /// Our Apply entry for the status subresource.
     status: Option<Fields>,
+    /// The entries of others, subresources aside.
+    others: Box<[Fields]>,
 }
 
 /// Stands for the uid of the object's controller.
@@ -80,23 +82,23 @@ impl ManagedFields {
     pub fn read(list: &str, controller: Option<&str>) -> Self {
         let entries: Vec<Entry<'_>> = serde_json::from_str(list).unwrap_or_default();
         let mut ours = Self::default();
+        let mut others = Vec::new();
         for (at, entry) in entries.iter().enumerate() {
-            if entry.manager != FIELD_MANAGER {
-                continue;
-            }
             let text = entry.fields_v1.map_or("{}", RawValue::get);
             let text = match controller {
                 Some(uid) if !uid.is_empty() => text.replace(uid, CONTROLLER),
                 _ => text.to_owned(),
             };
             let fields = Fields { text: text.into(), tree: OnceLock::new() };
-            match (&*entry.operation, &*entry.subresource) {
-                ("Apply", "") => ours.apply = Some(fields),
-                ("Update", "") => ours.update = Some((fields, at)),
-                ("Apply", "status") => ours.status = Some(fields),
+            match (entry.manager == FIELD_MANAGER, &*entry.operation, &*entry.subresource) {
+                (true, "Apply", "") => ours.apply = Some(fields),
+                (true, "Update", "") => ours.update = Some((fields, at)),
+                (true, "Apply", "status") => ours.status = Some(fields),
+                (false, _, "") => others.push(fields),
                 _ => {}
             }
         }
+        ours.others = others.into();
         ours
     }
 
@@ -125,7 +127,10 @@ impl ManagedFields {
     /// doubt.
     pub fn cover(&self, desired: &Map, live: &[u8], controller: Option<&Uid>) -> bool {
         let entries = [self.apply.as_ref(), self.update.as_ref().map(|(fields, _)| fields)];
-        let nodes: Vec<&Map> = entries.into_iter().flatten().filter_map(Fields::tree).collect();
+        let nodes = Nodes {
+            ours: entries.into_iter().flatten().filter_map(Fields::tree).collect(),
+            others: self.others.iter().filter_map(Fields::tree).collect(),
+        };
         let coverage = Coverage { controller: controller.map(ToString::to_string).unwrap_or_default() };
         if coverage.of_object(&nodes, desired, None) {
             return true;
@@ -159,6 +164,43 @@ fn goes_beyond(node: &Value, value: &Value) -> bool {
     })
 }
 
+/// The nodes of the trees at one place of the object.
+#[derive(Default)]
+struct Nodes<'a> {
+    ours: Vec<&'a Map>,
+    others: Vec<&'a Map>,
+}
+
+impl<'a> Nodes<'a> {
+    /// The nodes below `f:<key>` of each tree.
+    fn below(&self, key: &str) -> Self {
+        let name = format!("f:{key}");
+        let below = |nodes: &[&'a Map]| nodes.iter().filter_map(|node| node.get(&name)?.as_object()).collect();
+        Self { ours: below(&self.ours), others: below(&self.others) }
+    }
+
+    /// Whether an empty node of ours owns all that there may be below it: a scalar, or an atomic list or map.
+    ///
+    /// One that lost its last entry to others looks the same. Then somebody else owns something below, or what is wanted
+    /// is not there any more.
+    fn own_whole(&self, value: &Value, live: Option<&Value>) -> bool {
+        let taken = || self.others.iter().any(|node| node.iter().any(|(name, _)| name != "."));
+        self.ours.iter().any(|node| node.is_empty())
+            && match value {
+                Value::Object(map) if !map.is_empty() => {
+                    let live = live.and_then(Value::as_object);
+                    let is_there = |(key, value)| live.is_some_and(|live| live.get(key).is_some()) || is_zero(value);
+                    !taken() && map.iter().all(is_there)
+                }
+                Value::Array(items) if !items.is_empty() => {
+                    let live = live.and_then(Value::as_array).unwrap_or_default();
+                    !taken() && live.len() >= items.len()
+                }
+                _ => true,
+            }
+    }
+}
+
 /// How trees are compared with what is desired.
 struct Coverage {
     /// What [`CONTROLLER`] stands for.
@@ -166,11 +208,11 @@ struct Coverage {
 }
 
 impl Coverage {
-    fn of_object(&self, nodes: &[&Map], desired: &Map, live: Option<&Map>) -> bool {
+    fn of_object(&self, nodes: &Nodes<'_>, desired: &Map, live: Option<&Map>) -> bool {
         desired.iter().filter(|(key, _)| !matches!(*key, "apiVersion" | "kind")).all(|(key, value)| {
             match (key, value) {
                 ("metadata", Value::Object(meta)) => {
-                    let inside = children(nodes, "metadata");
+                    let inside = nodes.below("metadata");
                     let live = live.and_then(|live| live.get("metadata")).and_then(Value::as_object);
                     meta.iter()
                         .filter(|(key, _)| !matches!(*key, "name" | "namespace"))
@@ -182,17 +224,15 @@ impl Coverage {
     }
 
     /// `live` is the live object around the field, once that is known.
-    fn of_field(&self, nodes: &[&Map], key: &str, value: &Value, live: Option<&Map>) -> bool {
+    fn of_field(&self, nodes: &Nodes<'_>, key: &str, value: &Value, live: Option<&Map>) -> bool {
         let below = live.and_then(|live| live.get(key));
         // A create owns what the API server stored, and its types leave zero values out: wanting `false` where nothing
         // stands is no difference.
-        self.of(&children(nodes, key), value, below) || (live.is_some() && below.is_none() && is_zero(value))
+        self.of(&nodes.below(key), value, below) || (live.is_some() && below.is_none() && is_zero(value))
     }
 
-    fn of(&self, nodes: &[&Map], value: &Value, live: Option<&Value>) -> bool {
-        // An empty node owns all below it: a scalar, or an atomic list or map. One that holds only "." owns a map or
-        // list whose entries belong to others by now.
-        if nodes.iter().any(|node| node.is_empty()) {
+    fn of(&self, nodes: &Nodes<'_>, value: &Value, live: Option<&Value>) -> bool {
+        if nodes.own_whole(value, live) {
             return true;
         }
         match value {
@@ -211,15 +251,30 @@ impl Coverage {
     }
 
     /// Whether one item of a list with keys (`k:`) or of a set (`v:`) is covered.
-    fn of_item(&self, nodes: &[&Map], item: &Value, live: &[Value]) -> bool {
-        let mut below = Vec::new();
+    fn of_item(&self, nodes: &Nodes<'_>, item: &Value, live: &[Value]) -> bool {
         let mut live_item = None;
+        let mut below = Nodes { ours: self.at_item(&nodes.ours, item, live, &mut live_item), others: Vec::new() };
+        if below.ours.is_empty() {
+            return false;
+        }
+        below.others = self.at_item(&nodes.others, item, live, &mut live_item);
+        self.of(&below, item, live_item)
+    }
+
+    fn at_item<'a, 'b>(
+        &self,
+        nodes: &[&'a Map],
+        item: &Value,
+        live: &'b [Value],
+        live_item: &mut Option<&'b Value>,
+    ) -> Vec<&'a Map> {
+        let mut below = Vec::new();
         for (name, node) in nodes.iter().flat_map(|node| node.iter()) {
             let matches = match (name.strip_prefix("k:"), name.strip_prefix("v:")) {
                 (Some(keys), _) => self.key(keys).is_some_and(|keys| {
                     let same = has_keys(item, &keys);
                     if same {
-                        live_item = live.iter().find(|live| has_keys(live, &keys));
+                        *live_item = live.iter().find(|live| has_keys(live, &keys));
                     }
                     same
                 }),
@@ -230,7 +285,7 @@ impl Coverage {
                 below.push(node);
             }
         }
-        !below.is_empty() && self.of(&below, item, live_item)
+        below
     }
 
     fn key(&self, text: &str) -> Option<Value> {
@@ -240,12 +295,6 @@ impl Coverage {
             json::parse(text.as_bytes(), 8).ok()
         }
     }
-}
-
-/// The nodes below `f:<key>` of each tree.
-fn children<'a>(nodes: &[&'a Map], key: &str) -> Vec<&'a Map> {
-    let name = format!("f:{key}");
-    nodes.iter().filter_map(|node| node.get(&name)?.as_object()).collect()
 }
 
 fn is_zero(value: &Value) -> bool {
@@ -307,13 +356,25 @@ mod tests {
 
     #[test]
     fn r07_what_our_entry_covers_nobody_changed() {
-        assert!(managed(&[("windlass", "Apply", FIELDS)]).cover(&map(DESIRED), b"{}", Some(&"of-parent".into())));
+        assert!(managed(&[("windlass", "Apply", FIELDS)]).cover(
+            &map(DESIRED),
+            DESIRED.as_bytes(),
+            Some(&"of-parent".into())
+        ));
         assert!(
-            managed(&[("windlass", "Update", FIELDS)]).cover(&map(DESIRED), b"{}", Some(&"of-parent".into())),
+            managed(&[("windlass", "Update", FIELDS)]).cover(
+                &map(DESIRED),
+                DESIRED.as_bytes(),
+                Some(&"of-parent".into())
+            ),
             "the entry of our POST counts"
         );
         assert!(
-            !managed(&[("kubectl", "Apply", FIELDS)]).cover(&map(DESIRED), b"{}", Some(&"of-parent".into())),
+            !managed(&[("kubectl", "Apply", FIELDS)]).cover(
+                &map(DESIRED),
+                DESIRED.as_bytes(),
+                Some(&"of-parent".into())
+            ),
             "another's entry does not"
         );
     }
@@ -324,8 +385,8 @@ mod tests {
             .replace(r#""image":"i","#, r#""image":"i","stdin":false,"tty":false,"workingDir":"","#)
             .replace(r#""spec":{"#, r#""spec":{"hostNetwork":false,"grace":0,"#);
         let entry = managed(&[("windlass", "Update", FIELDS)]);
-        let live =
-            r#"{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[{"name":"nginx","image":"i","tty":TTY}]}}"#;
+        let live = r#"{"metadata":{"labels":{"app":"a"},"ownerReferences":[{"uid":"of-parent","controller":true}]},
+            "spec":{"containers":[{"name":"nginx","image":"i","args":["-v"],"tty":TTY}]}}"#;
         let live_with = |tty: &str| live.replace("TTY", tty);
         assert!(!entry.cover(&map(&wish), b"not known", Some(&"of-parent".into())));
         assert!(!entry.cover(&map(&wish), live_with("true").as_bytes(), Some(&"of-parent".into())), "somebody set it");
@@ -346,10 +407,29 @@ mod tests {
             let fields = fields.replace(",}", "}");
             assert_ne!(fields, FIELDS);
             assert!(
-                !managed(&[("windlass", "Apply", &fields)]).cover(&map(DESIRED), b"{}", Some(&"of-parent".into())),
+                !managed(&[("windlass", "Apply", &fields)]).cover(
+                    &map(DESIRED),
+                    DESIRED.as_bytes(),
+                    Some(&"of-parent".into())
+                ),
                 "without {lost}"
             );
         }
+    }
+
+    #[test]
+    fn r07_a_map_whose_last_entry_was_taken_or_removed_is_drift_and_an_atomic_one_is_not() {
+        let wish = map(r#"{"data":{"value":"ours"},"selector":{"app":"a"},"args":["-v"]}"#);
+        let ours = r#"{"f:data":{},"f:selector":{},"f:args":{}}"#;
+        let live = br#"{"data":{"value":"1"},"selector":{"app":"a"},"args":["-v"]}"#;
+        let covers = |entries: &[(&str, &str, &str)], live: &[u8]| managed(entries).cover(&wish, live, None);
+        assert!(covers(&[("windlass", "Apply", ours)], live), "all of them may be atomic");
+        let edited = ("kubectl-patch", "Update", r#"{"f:data":{"f:value":{}}}"#);
+        assert!(!covers(&[("windlass", "Apply", ours), edited], live), "somebody has it now");
+        let removed = br#"{"data":{"other":"1"},"selector":{"app":"a"},"args":["-v"]}"#;
+        assert!(!covers(&[("windlass", "Apply", ours)], removed), "somebody removed it");
+        let emptied = br#"{"data":{"value":"1"},"selector":{"app":"a"}}"#;
+        assert!(!covers(&[("windlass", "Apply", ours)], emptied), "a list is gone");
     }
 
     #[test]

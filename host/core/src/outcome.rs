@@ -274,7 +274,12 @@ fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Reque
             BACKOFF,
         ),
         WriteProblem::Rejected { code, message } => {
-            (reason::CHILD_REJECTED, format!("The API server refused {child} ({code}): {message}{more}"), BACKOFF)
+            let hint = if *code == 422 && is_about_immutability(message) {
+                "; a plugin that asks for the update strategy `recreate` for this kind has it deleted and made anew"
+            } else {
+                ""
+            };
+            (reason::CHILD_REJECTED, format!("The API server refused {child} ({code}): {message}{hint}{more}"), BACKOFF)
         }
         WriteProblem::Unavailable { message, retry_after } => (
             reason::API_ERROR,
@@ -297,6 +302,11 @@ fn gravity(problem: &WriteProblem) -> u8 {
         WriteProblem::FieldConflict { .. } => 3,
         WriteProblem::Taken => 4,
     }
+}
+
+/// The API server has no reason of its own for a field that must not change; these are the words of its validation.
+fn is_about_immutability(message: &str) -> bool {
+    ["immutable", "may not change", "may not be changed", "updates to "].iter().any(|words| message.contains(words))
 }
 
 fn of_thrashing(objects: &[(ChildId, Duration)]) -> (&'static str, String, Requeue) {

@@ -101,18 +101,6 @@ fn a_decorated_kind_gets_children_and_its_status_is_left_alone() {
 }
 
 #[test]
-fn a_decorated_object_that_loses_the_label_loses_its_children() {
-    let env = stage().with("decorator");
-    let ns = env.namespace("undecorated");
-    decorate(&ns);
-    env.wait_object("networkpolicies", ns.name(), "decoration", |_| true);
-    env.kubectl(&["label", "namespace", ns.name(), "puppets.example/decorate-"]);
-    wait("the policy to go", SOON, || policy(&ns).is_none().then_some(()));
-    decorate(&ns);
-    env.wait_object("networkpolicies", ns.name(), "decoration", |_| true);
-}
-
-#[test]
 fn r12_the_failure_of_a_parent_without_a_status_of_ours_is_told_by_an_event() {
     let env = stage().with("decorator");
     let ns = env.namespace("too-much");
