@@ -22,6 +22,8 @@ const KEEP: &str = "WINDLASS_KEEP";
 /// How much of each request the audit log holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuditLevel {
+    /// Nothing: no audit log, for who measures.
+    None,
     /// Who did what to which object, and with which result.
     #[default]
     Metadata,
