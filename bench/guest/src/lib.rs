@@ -1,0 +1,62 @@
+//! What the benchmark measures: as many ConfigMaps as asked for, of the size asked for, and one status.
+//!
+//! The peers in `bench/peers` do the same, in their way.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass_plugin::{CustomResource, Descriptor, Failure, Reconciler, Request, Response, json, kinds::ConfigMap};
+
+/// Work for an operator.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct LoadSpec {
+    /// How many ConfigMaps.
+    #[schemars(range(max = 1000))]
+    pub children: u32,
+    /// Bytes of padding in each.
+    #[schemars(range(max = 100_000))]
+    pub payload: u32,
+    /// What each holds beside it: a change of it changes all of them.
+    pub note: String,
+}
+
+/// What became of it: of the spec alone, so that one write is enough.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct LoadStatus {
+    /// ConfigMaps that were asked for.
+    pub wanted: u32,
+}
+
+/// The operator.
+#[derive(Debug)]
+pub struct Load;
+
+impl Reconciler for Load {
+    type Spec = LoadSpec;
+    type Status = LoadStatus;
+
+    fn descriptor() -> Descriptor {
+        let kind = CustomResource::namespaced::<Self>("bench.example", "v1", "Load");
+        Descriptor::new("load", env!("CARGO_PKG_VERSION"), kind)
+            .description("Runs as many ConfigMaps as asked for, to be measured at it")
+            .child::<ConfigMap>()
+            .resync(Duration::from_mins(60))
+    }
+
+    fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
+        let LoadSpec { children, payload, note } = &request.spec;
+        let padding = "x".repeat(*payload as usize);
+        let maps = (0..*children).map(|index| {
+            json!({
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": { "name": format!("{}-{index}", request.name()), "labels": { "app": "load" } },
+                "data": { "note": note, "payload": padding },
+            })
+        });
+        Ok(Response::new().children(maps).status(LoadStatus { wanted: *children }))
+    }
+}
+
+windlass_plugin::export!(Load);
