@@ -1,0 +1,89 @@
+//! Who is measured: each the same operator, started as its users would.
+
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::process::Process;
+use crate::settings::{Paths, WORKERS};
+use crate::stage::{NAMESPACE, Stage};
+
+/// An operator, or the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Contestant {
+    /// The host with `bench/guest`.
+    Windlass,
+    /// The same requests by a client that decides nothing.
+    Raw,
+    /// `bench/peers/controller-runtime`.
+    ControllerRuntime,
+    /// `bench/peers/kopf`.
+    Kopf,
+}
+
+/// What the raw client is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// Create all children of the parents that are there.
+    Create,
+    /// The same for one parent alone.
+    CreateOne,
+    /// Bring children up to date when a parent changes.
+    Follow,
+}
+
+impl Contestant {
+    /// Name in tables and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Windlass => "windlass",
+            Self::Raw => "raw client",
+            Self::ControllerRuntime => "controller-runtime",
+            Self::Kopf => "kopf",
+        }
+    }
+
+    /// Those that were built.
+    pub fn all(paths: &Paths) -> Vec<Self> {
+        let mut all = vec![Self::Windlass, Self::Raw];
+        all.extend(paths.controller_runtime.is_some().then_some(Self::ControllerRuntime));
+        all.extend(paths.kopf_python.is_some().then_some(Self::Kopf));
+        all
+    }
+
+    /// Starts it on a stage. An operator does what it always does; the raw client, its task.
+    pub fn start(self, stage: &Stage, paths: &Paths, task: Task) -> anyhow::Result<Process> {
+        let workers = WORKERS.to_string();
+        let mut command;
+        match self {
+            Self::Windlass => {
+                command = Command::new(&paths.windlass);
+                command.args(["run", "--health-addr", "127.0.0.1:0", "--workers", &workers, "--kubeconfig"]);
+                command.arg(&stage.windlass).arg("--cache-dir").arg(&paths.cache);
+            }
+            Self::Raw => {
+                command = Command::new(std::env::current_exe()?);
+                let task = match task {
+                    Task::Create => "create",
+                    Task::CreateOne => "create-one",
+                    Task::Follow => "follow",
+                };
+                command.args(["raw", task, "--workers", &workers, "--kubeconfig"]).arg(&stage.peer);
+            }
+            Self::ControllerRuntime => {
+                command = Command::new(paths.controller_runtime.as_ref().context("not built")?);
+                command.args(["--workers", &workers, "--operator-kubeconfig"]).arg(&stage.peer);
+            }
+            Self::Kopf => {
+                command = Command::new(paths.kopf_python.as_ref().context("not installed")?);
+                command.arg("-B").arg(paths.kopf_operator.as_ref().context("no operator for kopf")?);
+                command.args(["--namespace", NAMESPACE, "--workers", &workers, "--operator-kubeconfig"]);
+                command.arg(&stage.peer);
+            }
+        }
+        // Each of its own, so that a second start keeps what the first one said.
+        let number = std::fs::read_dir(stage.dir())?.count();
+        let log = stage.dir().join(format!("{}-{number}.log", self.name().replace(' ', "-")));
+        Process::start(&mut command, &log)
+    }
+}

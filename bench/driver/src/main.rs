@@ -1,0 +1,169 @@
+//! The load driver: Windlass, its limits and its peers, measured in one run on one machine. `cargo xtask bench` builds
+//! all of it and starts this.
+
+mod contestant;
+mod http;
+mod observer;
+mod process;
+mod raw;
+mod report;
+mod scale;
+mod settings;
+mod stage;
+mod stats;
+mod work;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+
+use crate::contestant::Contestant;
+use crate::report::Figures;
+use crate::settings::{Amounts, Paths};
+
+#[derive(Parser)]
+#[command(name = "windlass-bench")]
+enum Command {
+    /// Measure all
+    Run(Box<Run>),
+    /// Be the raw client
+    #[command(subcommand)]
+    Raw(raw::Command),
+    /// Burn CPU until ended
+    Burn {
+        /// How many cores' worth
+        #[arg(long)]
+        cores: f64,
+    },
+}
+
+#[derive(clap::Args)]
+struct Run {
+    #[command(flatten)]
+    paths: Paths,
+    /// Smaller numbers
+    #[arg(long)]
+    quick: bool,
+    /// Also write the figures as JSON
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Also write the table
+    #[arg(long)]
+    report: Option<PathBuf>,
+    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6 (with p7, p9, p10), p11 (with p1)
+    #[arg(long)]
+    only: Vec<String>,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let result = match Command::parse() {
+        Command::Run(run) => measure(&run).await,
+        Command::Raw(command) => raw::main(&command).await,
+        Command::Burn { cores } => {
+            work::burn(cores);
+            Ok(())
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn measure(run: &Run) -> anyhow::Result<()> {
+    let amounts = if run.quick { Amounts::quick() } else { Amounts::full() };
+    let begun = std::time::Instant::now();
+    let say = |text: &str| eprintln!("bench: {:>5} s  {text}", begun.elapsed().as_secs());
+    let wanted = |keys: &[&str]| run.only.is_empty() || run.only.iter().any(|key| keys.contains(&key.as_str()));
+    let mut figures = Figures::default();
+    let (date, machine) = (format!("{:.0}", jiff::Timestamp::now()), machine()?);
+
+    if wanted(&["p5"]) {
+        say("P5: calls of a plugin");
+        figures.call = scale::call(&run.paths, &amounts)?;
+    }
+    if wanted(&["p1", "p2", "p3", "p4", "p11"]) {
+        works(run, &amounts, wanted(&["p11"]), &mut figures, &say).await;
+    }
+    if wanted(&["p6", "p7", "p9", "p10"]) {
+        match scale::measure(&run.paths, &amounts, &say).await {
+            Ok(scale) => figures.scale = Some(scale),
+            Err(error) => note(&mut figures, &say, format!("P6, P7, P9 and P10 are missing: {error:#}")),
+        }
+    }
+    say("done");
+
+    let table = figures.markdown(&machine, &date);
+    print!("{table}");
+    if let Some(path) = &run.report {
+        std::fs::write(path, table).with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    if let Some(path) = &run.json {
+        let text = serde_json::to_string_pretty(&figures.json(&machine, &date))?;
+        std::fs::write(path, text + "\n").with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    Ok(())
+}
+
+async fn works(run: &Run, amounts: &Amounts, beside: bool, figures: &mut Figures, say: &dyn Fn(&str)) {
+    let mut contestants = Contestant::all(&run.paths);
+    for missing in [Contestant::ControllerRuntime, Contestant::Kopf] {
+        if !contestants.contains(&missing) {
+            note(figures, say, format!("{} was not built and is missing", missing.name()));
+        }
+    }
+    for number in 0..amounts.rounds {
+        let mut round = BTreeMap::new();
+        for contestant in &contestants {
+            if *contestant == Contestant::Kopf && number >= amounts.kopf_rounds {
+                continue;
+            }
+            say(&format!("works A and B, round {} of {}: {}", number + 1, amounts.rounds, contestant.name()));
+            let last = beside && *contestant == Contestant::Windlass && number + 1 == amounts.rounds;
+            match work::round(*contestant, &run.paths, amounts, last).await {
+                Ok((figure, pairs)) => {
+                    say(&format!("  {:.0} writes/s, {:.2} s of CPU", figure.writes_per_second, figure.cpu));
+                    round.insert(*contestant, figure);
+                    figures.beside.extend(pairs);
+                }
+                Err(error) => {
+                    note(figures, say, format!("{}, round {}: {error:#}", contestant.name(), number + 1));
+                }
+            }
+        }
+        figures.rounds.push(round);
+        // No contestant is always first, or always after the same one.
+        contestants.rotate_left(1);
+    }
+}
+
+fn note(figures: &mut Figures, say: &dyn Fn(&str), note: String) {
+    say(&note);
+    figures.notes.push(note);
+}
+
+/// What a reader of the figures must know of the machine.
+fn machine() -> anyhow::Result<String> {
+    let read = |path: &str| std::fs::read_to_string(path).with_context(|| format!("{path} cannot be read"));
+    let (cpu, memory) = (read("/proc/cpuinfo")?, read("/proc/meminfo")?);
+    let model =
+        cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map_or("", |(_, name)| name);
+    let memory = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next());
+    let gibibytes = memory.and_then(|kibibytes| kibibytes.parse::<u64>().ok()).unwrap_or(0) / (1 << 20);
+    let kernel = read("/proc/sys/kernel/osrelease")?;
+    let load = read("/proc/loadavg")?;
+    let load = load.split(' ').next().unwrap_or("?");
+    let cores = std::thread::available_parallelism()?;
+    Ok(format!(
+        "{cores} cores ({}), {gibibytes} GiB, Linux {}, load {load} before the run; the control plane runs on the same cores",
+        model.trim(),
+        kernel.trim()
+    ))
+}

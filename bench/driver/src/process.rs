@@ -1,0 +1,147 @@
+//! Processes of the bench: started with a log file, measured through `/proc`, ended by their id however the bench ends.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use windlass_testbed::until;
+
+/// How long a contestant may take to end by itself.
+const GRACE: Duration = Duration::from_secs(25);
+
+/// A running process of ours.
+pub struct Process {
+    child: Child,
+    watchdog: Child,
+    log: PathBuf,
+    /// Right before it was started.
+    pub begun: Instant,
+}
+
+/// What a process takes of the memory, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Memory {
+    /// All resident pages.
+    pub rss: u64,
+    /// Resident pages, shared ones by their share.
+    pub pss: u64,
+    /// Resident pages that no file backs.
+    pub anonymous: u64,
+    /// Most resident pages so far.
+    pub peak: u64,
+}
+
+impl Process {
+    /// Starts it with standard output and standard error in a file.
+    pub fn start(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
+        let file = File::create(log).with_context(|| format!("{} cannot be written", log.display()))?;
+        for (name, _) in std::env::vars_os() {
+            if ["WINDLASS_", "OTEL_", "KOPF_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+                command.env_remove(name);
+            }
+        }
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).process_group(0);
+        let begun = Instant::now();
+        let child = command.spawn().with_context(|| format!("{command:?} does not start"))?;
+        let watchdog = watchdog(child.id())?;
+        Ok(Self { child, watchdog, log: log.to_owned(), begun })
+    }
+
+    /// Whether it still runs.
+    pub fn lives(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// The end of its log, for an error message.
+    pub fn said(&self) -> String {
+        let log = fs::read(&self.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<_> = log.lines().collect();
+        lines.get(lines.len().saturating_sub(5)..).unwrap_or_default().join(" / ")
+    }
+
+    /// CPU time of the process and of its ended children so far, in seconds; to a hundredth.
+    pub fn cpu(&self) -> anyhow::Result<f64> {
+        let stat = fs::read_to_string(self.proc("stat"))?;
+        // The name in parentheses may hold anything.
+        let fields: Vec<_> = stat.rsplit_once(')').context("an odd stat file")?.1.split_whitespace().collect();
+        let ticks: u64 = (11..15).filter_map(|at| fields.get(at)?.parse::<u64>().ok()).sum();
+        // USER_HZ is 100 wherever Linux runs.
+        Ok(seconds(ticks) / 100.0)
+    }
+
+    /// CPU time of the threads that live, in seconds; to a nanosecond. For what hardly works.
+    pub fn fine_cpu(&self) -> anyhow::Result<f64> {
+        let mut nanoseconds = 0;
+        for thread in fs::read_dir(self.proc("task"))? {
+            let Ok(text) = fs::read_to_string(thread?.path().join("schedstat")) else { continue };
+            nanoseconds += text.split(' ').next().and_then(|first| first.parse::<u64>().ok()).unwrap_or(0);
+        }
+        Ok(seconds(nanoseconds) / 1e9)
+    }
+
+    /// What it takes of the memory now.
+    pub fn memory(&self) -> anyhow::Result<Memory> {
+        let rollup = fs::read_to_string(self.proc("smaps_rollup"))?;
+        let status = fs::read_to_string(self.proc("status"))?;
+        let value = |text: &str, key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key));
+            let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+            number.map_or(0, |kibibytes| kibibytes * 1024)
+        };
+        Ok(Memory {
+            rss: value(&rollup, "Rss:"),
+            pss: value(&rollup, "Pss:"),
+            anonymous: value(&rollup, "Anonymous:"),
+            peak: value(&status, "VmHWM:"),
+        })
+    }
+
+    /// Ends it as Kubernetes ends a Pod.
+    pub fn stop(mut self) -> anyhow::Result<()> {
+        if !self.lives() {
+            bail!("a contestant ended by itself: {}", self.said());
+        }
+        kill_process(self.pid()?, Signal::TERM)?;
+        until("a contestant to end after SIGTERM", GRACE, || Ok(self.child.try_wait()?)).map(drop)
+    }
+
+    fn pid(&self) -> anyhow::Result<Pid> {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("a process without id")
+    }
+
+    fn proc(&self, file: &str) -> String {
+        format!("/proc/{}/{file}", self.child.id())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // First: it must not kill what may have got the id by then.
+        let _ = self.watchdog.kill();
+        let _ = self.watchdog.wait();
+        if self.lives() {
+            // Nothing more can be done about a process that cannot be killed.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Kills a process when this one is gone without having ended it: its standard input ends then.
+fn watchdog(id: u32) -> anyhow::Result<Child> {
+    let mut command = Command::new("sh");
+    command.args(["-c", "read -r _; kill -9 \"$1\"", "sh", &id.to_string()]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    command.spawn().context("sh does not start")
+}
+
+/// A count as a number to calculate with.
+#[expect(clippy::cast_precision_loss, reason = "counts of a bench lie far below 2^52")]
+pub fn seconds(count: u64) -> f64 {
+    count as f64
+}

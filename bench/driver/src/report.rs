@@ -1,0 +1,439 @@
+//! Figures → the table for people and the JSON for scripts.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use crate::contestant::Contestant;
+use crate::process::seconds;
+use crate::scale::{Scale, per_reconcile};
+use crate::stats::median;
+use crate::work::{Beside, Round};
+
+const MB: f64 = 1_000_000.0;
+
+/// Everything that a run measured; what is missing was not measured.
+#[derive(Debug, Default)]
+pub struct Figures {
+    /// Works A and B: for each round, what each contestant did.
+    pub rounds: Vec<BTreeMap<Contestant, Round>>,
+    /// P11.
+    pub beside: Vec<Beside>,
+    /// P6, P7, P9, P10.
+    pub scale: Option<Scale>,
+    /// P5: median and p99 of a call, in microseconds.
+    pub call: Option<[f64; 2]>,
+    /// What else a reader must know: contestants that are missing, and why.
+    pub notes: Vec<String>,
+}
+
+/// One line of the goals' table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    key: &'static str,
+    measure: String,
+    unit: &'static str,
+    windlass: f64,
+    limit: Option<f64>,
+    peers: BTreeMap<&'static str, f64>,
+    ratio: Option<f64>,
+    goal: &'static str,
+    met: bool,
+}
+
+impl Figures {
+    /// The goals that were measured, in their order.
+    pub fn lines(&self) -> Vec<Line> {
+        let lines = [
+            self.throughput(),
+            self.operator_cpu(),
+            self.memory(),
+            self.change(),
+            self.plugin_call(),
+            self.no_op(),
+            self.idle(),
+            self.slope(),
+            self.start(),
+            self.neighbours(),
+        ];
+        lines.into_iter().flatten().collect()
+    }
+
+    fn throughput(&self) -> Option<Line> {
+        let rate = |round: &Round| round.writes_per_second;
+        let to_raw = self.ratio(Contestant::Raw, rate)?;
+        let to_peer = self.ratio(Contestant::ControllerRuntime, rate);
+        let said = to_peer.map_or(String::new(), |ratio| format!("; {ratio:.2} × controller-runtime"));
+        Some(Line {
+            key: "p1",
+            measure: format!("write throughput, work A{said}"),
+            unit: "writes/s",
+            windlass: self.middle(Contestant::Windlass, rate)?,
+            limit: self.middle(Contestant::Raw, rate),
+            peers: self.peers(rate),
+            ratio: Some(to_raw),
+            goal: "≥ 0.9 × limit and ≥ 1.5 × controller-runtime",
+            met: to_raw >= 0.9 && to_peer.is_some_and(|ratio| ratio >= 1.5),
+        })
+    }
+
+    fn operator_cpu(&self) -> Option<Line> {
+        // By the write, since not all do the same number of them.
+        let cpu = |round: &Round| round.cpu / seconds(round.writes as u64) * 1e6;
+        let ratio = self.ratio(Contestant::ControllerRuntime, cpu);
+        Some(Line {
+            key: "p2",
+            measure: "operator CPU for work A, start included".to_owned(),
+            unit: "µs/write",
+            windlass: self.middle(Contestant::Windlass, cpu)?,
+            limit: self.middle(Contestant::Raw, cpu),
+            peers: self.peers(cpu),
+            ratio,
+            goal: "≤ 0.4 × controller-runtime",
+            met: ratio.is_some_and(|ratio| ratio <= 0.4),
+        })
+    }
+
+    fn memory(&self) -> Option<Line> {
+        let rss = |round: &Round| seconds(round.memory.rss) / MB;
+        let anonymous = self.middle(Contestant::Windlass, |round| seconds(round.memory.anonymous) / MB)?;
+        let windlass = self.middle(Contestant::Windlass, rss)?;
+        Some(Line {
+            key: "p3",
+            measure: format!("RSS after work A ({anonymous:.1} MB of it anonymous)"),
+            unit: "MB",
+            windlass,
+            limit: None,
+            peers: self.peers(rss),
+            ratio: self.ratio(Contestant::ControllerRuntime, rss),
+            goal: "≤ 24 MB",
+            met: windlass <= 24.0,
+        })
+    }
+
+    fn change(&self) -> Option<Line> {
+        let ratio = self.ratio(Contestant::Raw, |round| round.p50)?;
+        let tail = self.ratio_within(Contestant::Windlass, |round| round.p99 / round.p50)?;
+        let p99 = self.middle(Contestant::Windlass, |round| round.p99)?;
+        let raw = self.middle(Contestant::Raw, |round| round.p99)?;
+        let peer = self.middle(Contestant::ControllerRuntime, |round| round.p99);
+        let peer = peer.map_or(String::new(), |peer| format!(", controller-runtime {peer:.1}"));
+        let again = self.middle(Contestant::Windlass, |round| round.again)?;
+        Some(Line {
+            key: "p4",
+            measure: format!(
+                "work B, one spec changed → 3 children changed, p50 (p99: {p99:.1}, limit {raw:.1}{peer}; p50 of a parent's second change: {again:.1})"
+            ),
+            unit: "ms",
+            windlass: self.middle(Contestant::Windlass, |round| round.p50)?,
+            limit: self.middle(Contestant::Raw, |round| round.p50),
+            peers: self.peers(|round| round.p50),
+            ratio: Some(ratio),
+            goal: "p50 ≤ 1.3 × limit, p99 ≤ 3 × p50",
+            met: ratio <= 1.3 && tail <= 3.0,
+        })
+    }
+
+    fn plugin_call(&self) -> Option<Line> {
+        let [p50, p99] = self.call?;
+        Some(Line {
+            key: "p5",
+            measure: format!("plugin call with its encoding, 3 children, p50 (p99: {p99:.0})"),
+            unit: "µs",
+            windlass: p50,
+            limit: None,
+            peers: BTreeMap::new(),
+            ratio: None,
+            goal: "≤ 40 µs",
+            met: p50 <= 40.0,
+        })
+    }
+
+    fn no_op(&self) -> Option<Line> {
+        let scale = self.scale.as_ref()?;
+        let windlass = per_reconcile(scale);
+        let requests = scale.resync_requests;
+        Some(Line {
+            key: "p6",
+            measure: format!("CPU of a no-op reconcile, {} parents resynced ({requests} API calls)", scale.resynced),
+            unit: "µs",
+            windlass,
+            limit: self.call.map(|[p50, _]| p50),
+            peers: BTreeMap::new(),
+            ratio: self.call.map(|[p50, _]| windlass / p50),
+            goal: "≤ 80 µs without memo, ≤ 15 µs with; 0 API calls",
+            met: windlass <= 80.0 && requests == 0,
+        })
+    }
+
+    fn idle(&self) -> Option<Line> {
+        let scale = self.scale.as_ref()?;
+        let own = scale.idle.iter().find(|idle| idle.contestant == Contestant::Windlass)?;
+        let peers = scale.idle.iter().filter(|idle| idle.contestant != Contestant::Windlass);
+        let windlass = seconds(own.memory.rss) / MB;
+        let anonymous = seconds(own.memory.anonymous) / MB;
+        let peers: BTreeMap<_, _> = peers.map(|idle| (idle.contestant.name(), seconds(idle.memory.rss) / MB)).collect();
+        Some(Line {
+            key: "p7",
+            measure: format!("idle RSS, shipped plugins loaded ({anonymous:.1} MB anonymous; {:.3} % CPU)", own.cpu),
+            unit: "MB",
+            windlass,
+            limit: None,
+            ratio: peers.get(Contestant::ControllerRuntime.name()).map(|peer| windlass / peer),
+            peers,
+            goal: "≤ 16 MB and ≤ 0.05 % CPU",
+            met: windlass <= 16.0 && own.cpu <= 0.05,
+        })
+    }
+
+    fn slope(&self) -> Option<Line> {
+        let scale = self.scale.as_ref()?;
+        let (least, most) = (scale.sizes.first()?, scale.sizes.last()?);
+        let bytes = seconds(most.bytes.saturating_sub(least.bytes));
+        let slope = (seconds(most.memory.rss) - seconds(least.memory.rss)) / bytes;
+        let peak = seconds(scale.restarted.peak) / seconds(scale.restarted.rss);
+        Some(Line {
+            key: "p9",
+            measure: format!(
+                "RSS by bytes of trimmed objects, {} → {} parents with 1 child (peak of the first list {peak:.2} × steady)",
+                least.parents, most.parents
+            ),
+            unit: "B/B",
+            windlass: slope,
+            limit: Some(1.0),
+            peers: BTreeMap::new(),
+            ratio: Some(slope),
+            goal: "≤ 1.5 × limit; peak ≤ 1.3 × steady",
+            met: slope <= 1.5 && peak <= 1.3,
+        })
+    }
+
+    fn start(&self) -> Option<Line> {
+        let scale = self.scale.as_ref()?;
+        let (windlass, limit) = (scale.first_write, scale.raw_first_write);
+        Some(Line {
+            key: "p10",
+            measure: format!("start → first write, {} parents, compiled plugins", scale.existing),
+            unit: "ms",
+            windlass,
+            limit: Some(limit),
+            peers: BTreeMap::new(),
+            ratio: Some(windlass / limit),
+            goal: "≤ 1.2 × limit + 100 ms",
+            met: windlass <= 1.2 * limit + 100.0,
+        })
+    }
+
+    fn neighbours(&self) -> Option<Line> {
+        let ratio = median(self.beside.iter().map(|pair| pair.neighbour / pair.outside))?;
+        let cores = median(self.beside.iter().map(|pair| pair.cores))?;
+        Some(Line {
+            key: "p11",
+            measure: format!("work B's p99 beside a plugin that never answers ({cores:.2} cores burnt)"),
+            unit: "ms",
+            windlass: median(self.beside.iter().map(|pair| pair.neighbour))?,
+            limit: median(self.beside.iter().map(|pair| pair.outside)),
+            peers: BTreeMap::new(),
+            ratio: Some(ratio),
+            goal: "≤ 1.2 × p99 beside an outside process that burns as much",
+            met: ratio <= 1.2,
+        })
+    }
+
+    fn of(&self, contestant: Contestant) -> impl Iterator<Item = &Round> {
+        self.rounds.iter().filter_map(move |round| round.get(&contestant))
+    }
+
+    fn middle(&self, contestant: Contestant, figure: impl Fn(&Round) -> f64) -> Option<f64> {
+        median(self.of(contestant).map(figure))
+    }
+
+    /// Windlass by another: the median of the rounds' ratios, since rounds differ more than contestants within one.
+    fn ratio(&self, other: Contestant, figure: impl Fn(&Round) -> f64) -> Option<f64> {
+        let pairs =
+            self.rounds.iter().filter_map(|round| Some((round.get(&Contestant::Windlass)?, round.get(&other)?)));
+        median(pairs.map(|(windlass, other)| figure(windlass) / figure(other)))
+    }
+
+    fn ratio_within(&self, contestant: Contestant, figure: impl Fn(&Round) -> f64) -> Option<f64> {
+        median(self.of(contestant).map(figure))
+    }
+
+    fn peers(&self, figure: impl Fn(&Round) -> f64) -> BTreeMap<&'static str, f64> {
+        [Contestant::ControllerRuntime, Contestant::Kopf]
+            .into_iter()
+            .filter_map(|peer| Some((peer.name(), self.middle(peer, &figure)?)))
+            .collect()
+    }
+
+    /// The object that `--json` writes.
+    pub fn json(&self, machine: &str, date: &str) -> Value {
+        let mut all = Map::new();
+        for line in self.lines() {
+            let peers: Map<_, _> =
+                line.peers.iter().map(|(name, figure)| ((*name).to_owned(), json!(rounded(*figure)))).collect();
+            all.insert(
+                line.key.to_owned(),
+                json!({
+                    "measure": line.measure,
+                    "unit": line.unit,
+                    "windlass": rounded(line.windlass),
+                    "limit": line.limit.map(rounded),
+                    "peers": peers,
+                    "ratio": line.ratio.map(rounded),
+                    "goal": line.goal,
+                    "met": line.met,
+                }),
+            );
+        }
+        all.insert("machine".to_owned(), json!(machine));
+        all.insert("date".to_owned(), json!(date));
+        Value::Object(all)
+    }
+
+    /// The same for people, in Markdown, with what lies behind it.
+    pub fn markdown(&self, machine: &str, date: &str) -> String {
+        let mut text = format!("# Bench of {date}\n\nMachine: {machine}.\n\n");
+        text += "| # | measure | unit | Windlass | limit | peers | ratio | goal | met |\n|---|---|---|---|---|---|---|---|---|\n";
+        for line in self.lines() {
+            let peers: Vec<_> = line.peers.iter().map(|(name, figure)| format!("{name} {}", short(*figure))).collect();
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | **{}** | {} | {} | {} | {} | {} |",
+                line.key.to_uppercase(),
+                line.measure,
+                line.unit,
+                short(line.windlass),
+                line.limit.map_or(String::new(), short),
+                peers.join(", "),
+                line.ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")),
+                line.goal,
+                if line.met { "yes" } else { "**no**" },
+            );
+        }
+        self.rounds_table(&mut text);
+        self.scale_table(&mut text);
+        for note in &self.notes {
+            let _ = writeln!(text, "\nNote: {note}.");
+        }
+        text
+    }
+
+    fn rounds_table(&self, text: &mut String) {
+        *text += "\n## Works A and B, every round\n\n| round | contestant | writes/s | CPU s | CPU µs/write | RSS MB | PSS MB | anonymous MB | start → first write ms | B p50 ms | B p99 ms | second change p50 ms |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+        for (number, round) in self.rounds.iter().enumerate() {
+            for (contestant, round) in round {
+                let mb = |bytes: u64| seconds(bytes) / MB;
+                let _ = writeln!(
+                    text,
+                    "| {} | {} | {:.0} | {:.2} | {:.0} | {:.1} | {:.1} | {:.1} | {:.0} | {:.1} | {:.1} | {:.1} |",
+                    number + 1,
+                    contestant.name(),
+                    round.writes_per_second,
+                    round.cpu,
+                    round.cpu / seconds(round.writes as u64) * 1e6,
+                    mb(round.memory.rss),
+                    mb(round.memory.pss),
+                    mb(round.memory.anonymous),
+                    round.first_write,
+                    round.p50,
+                    round.p99,
+                    round.again,
+                );
+            }
+        }
+    }
+
+    fn scale_table(&self, text: &mut String) {
+        let Some(scale) = &self.scale else { return };
+        let mb = |bytes: u64| seconds(bytes) / MB;
+        *text += "\n## Idle, and parents that are just there\n\n| what | RSS MB | anonymous MB | peak MB | beside |\n|---|---|---|---|---|\n";
+        for idle in &scale.idle {
+            let memory = idle.memory;
+            let _ = writeln!(
+                text,
+                "| {}, idle | {:.1} | {:.1} | {:.1} | {:.3} % CPU |",
+                idle.contestant.name(),
+                mb(memory.rss),
+                mb(memory.anonymous),
+                mb(memory.peak),
+                idle.cpu
+            );
+        }
+        for size in &scale.sizes {
+            let memory = size.memory;
+            let _ = writeln!(
+                text,
+                "| windlass, {} parents with 1 child | {:.1} | {:.1} | {:.1} | objects of {:.1} MB |",
+                size.parents,
+                mb(memory.rss),
+                mb(memory.anonymous),
+                mb(memory.peak),
+                mb(size.bytes)
+            );
+        }
+        let memory = scale.restarted;
+        let _ = writeln!(
+            text,
+            "| windlass, started again with all settled | {:.1} | {:.1} | {:.1} | |",
+            mb(memory.rss),
+            mb(memory.anonymous),
+            mb(memory.peak)
+        );
+    }
+}
+
+/// Four figures: more would be noise.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
+fn short(value: f64) -> String {
+    let value = rounded(value);
+    if value >= 100.0 {
+        format!("{value:.0}")
+    } else if value >= 10.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::Memory;
+
+    fn round(writes_per_second: f64, cpu: f64) -> Round {
+        let memory = Memory { rss: 20_000_000, ..Memory::default() };
+        Round { writes_per_second, cpu, writes: 1000, memory, first_write: 1.0, p50: 10.0, p99: 20.0, again: 9.0 }
+    }
+
+    #[test]
+    fn a_ratio_is_the_median_of_the_rounds_ratios_and_the_json_has_the_shape_that_scripts_read() {
+        let of = |windlass: f64, raw: f64, peer: f64| {
+            BTreeMap::from([
+                (Contestant::Windlass, round(windlass, 1.0)),
+                (Contestant::Raw, round(raw, 0.5)),
+                (Contestant::ControllerRuntime, round(peer, 4.0)),
+            ])
+        };
+        let figures = Figures {
+            rounds: vec![of(95.0, 100.0, 50.0), of(50.0, 50.0, 25.0), of(9.0, 10.0, 6.0)],
+            ..Figures::default()
+        };
+        let json = figures.json("two cores", "2026-01-01");
+        let keys: Vec<_> = json.as_object().expect("an object").keys().cloned().collect();
+        assert_eq!(keys, ["date", "machine", "p1", "p2", "p3", "p4"]);
+        let p1 = &json["p1"];
+        assert_eq!((&p1["windlass"], &p1["limit"], &p1["ratio"]), (&json!(50.0), &json!(50.0), &json!(0.95)));
+        assert_eq!(p1["peers"], json!({"controller-runtime": 25.0}));
+        assert_eq!(p1["met"], json!(true));
+        let mut fields: Vec<_> = p1.as_object().expect("an object").keys().map(String::as_str).collect();
+        fields.sort_unstable();
+        assert_eq!(fields, ["goal", "limit", "measure", "met", "peers", "ratio", "unit", "windlass"]);
+        assert_eq!(json["p2"]["ratio"], json!(0.25));
+        assert!(figures.markdown("two cores", "2026-01-01").contains("| P1 |"));
+    }
+}

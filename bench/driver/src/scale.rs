@@ -1,0 +1,219 @@
+//! What parents cost that are just there: memory, the resync, the start (goals P6, P7, P9, P10).
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use http::Method;
+use serde_json::json;
+
+use crate::contestant::{Contestant, Task};
+use crate::http::MERGE;
+use crate::observer::Observer;
+use crate::process::{Memory, Process, seconds};
+use crate::settings::{Amounts, PAYLOAD, Paths};
+use crate::stage::{Stage, WINDLASS_USER};
+
+/// Children of a parent here.
+const CHILDREN: usize = 1;
+const REST: Duration = Duration::from_secs(3);
+/// How long one step may take.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// An idle process.
+#[derive(Debug, Clone, Copy)]
+pub struct Idle {
+    /// Whose.
+    pub contestant: Contestant,
+    /// Its memory.
+    pub memory: Memory,
+    /// Percent of a core.
+    pub cpu: f64,
+}
+
+/// Memory at a number of parents.
+#[derive(Debug, Clone, Copy)]
+pub struct Size {
+    /// How many.
+    pub parents: usize,
+    /// Bytes of all objects without `managedFields`.
+    pub bytes: u64,
+    /// A moment after all were settled.
+    pub memory: Memory,
+}
+
+/// What was measured.
+#[derive(Debug, Clone)]
+pub struct Scale {
+    /// Idle processes.
+    pub idle: Vec<Idle>,
+    /// Windlass' memory.
+    pub sizes: Vec<Size>,
+    /// Windlass' memory after a start with the last number of parents, all settled.
+    pub restarted: Memory,
+    /// Parents of the first writes.
+    pub existing: usize,
+    /// Milliseconds from Windlass' start to its first write with that many parents.
+    pub first_write: f64,
+    /// The same of a client that lists the parents and writes.
+    pub raw_first_write: f64,
+    /// Seconds of CPU for the reconcile of all parents with nothing to do.
+    pub resync_cpu: f64,
+    /// Parents that were reconciled for it.
+    pub resynced: usize,
+    /// What Windlass asked of parents and children meanwhile.
+    pub resync_requests: usize,
+}
+
+/// Measures all of it on one cluster.
+pub async fn measure(paths: &Paths, amounts: &Amounts, say: &dyn Fn(&str)) -> anyhow::Result<Scale> {
+    let stage = Stage::new(paths, true).await?;
+    let names: Vec<_> = paths
+        .shipped
+        .iter()
+        .map(|path| Ok((path.file_stem().and_then(|name| name.to_str()).context("no name")?, path.as_path())))
+        .collect::<anyhow::Result<_>>()?;
+    stage.push(&names)?;
+    say("P7: idle processes");
+    let idle = idle(&stage, paths, amounts).await?;
+    stage.push(&[("load", &paths.load)])?;
+    stage.controllers(false)?;
+
+    let observer = Observer::start(&stage.admin).await?;
+    let [_, _, most] = amounts.sizes;
+    let (mut sizes, mut before) = (Vec::new(), 0);
+    let (mut first_write, mut raw_first_write) = (0.0, 0.0);
+    for parents in amounts.sizes {
+        say(&format!("P9, P10: {parents} parents"));
+        stage.create_loads(before, parents, CHILDREN, PAYLOAD).await?;
+        if parents == most {
+            let fresh = Observer::start(&stage.admin).await?;
+            raw_first_write = first(&fresh, Contestant::Raw.start(&stage, paths, Task::CreateOne)?).await?.1;
+        }
+        let fresh = Observer::start(&stage.admin).await?;
+        let (mut host, first) = first(&fresh, Contestant::Windlass.start(&stage, paths, Task::Create)?).await?;
+        first_write = first;
+        observer.wait_settled(parents, parents * CHILDREN, &mut host, PATIENCE).await?;
+        tokio::time::sleep(REST).await;
+        sizes.push(Size { parents, bytes: stage.trimmed_bytes().await?, memory: host.memory()? });
+        before = parents;
+        host.stop()?;
+    }
+
+    say("P6, P9: a start with all settled, and a resync");
+    let host = Contestant::Windlass.start(&stage, paths, Task::Create)?;
+    quiet(&host).await?;
+    let restarted = host.memory()?;
+    let (resync_cpu, resync_requests) = resync(&stage, &host).await?;
+    host.stop()?;
+    Ok(Scale {
+        idle,
+        sizes,
+        restarted,
+        existing: most,
+        first_write,
+        raw_first_write,
+        resync_cpu,
+        resynced: most,
+        resync_requests,
+    })
+}
+
+/// Those that only wait, all at once.
+async fn idle(stage: &Stage, paths: &Paths, amounts: &Amounts) -> anyhow::Result<Vec<Idle>> {
+    let all = Contestant::all(paths).into_iter().filter(|contestant| *contestant != Contestant::Raw);
+    let running = all
+        .map(|contestant| Ok((contestant, contestant.start(stage, paths, Task::Create)?)))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    for plugin in &paths.shipped {
+        let name = plugin.file_stem().and_then(|name| name.to_str()).context("no name")?;
+        stage.wait_ready(name).await?;
+    }
+    // A process that has just started is not idle yet.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let before = running.iter().map(|(_, process)| process.fine_cpu()).collect::<anyhow::Result<Vec<_>>>()?;
+    let begun = Instant::now();
+    tokio::time::sleep(amounts.idle).await;
+    let mut idle = Vec::new();
+    for ((contestant, process), before) in running.into_iter().zip(before) {
+        let cpu = (process.fine_cpu()? - before) / begun.elapsed().as_secs_f64() * 100.0;
+        idle.push(Idle { contestant, memory: process.memory()?, cpu });
+        process.stop()?;
+    }
+    Ok(idle)
+}
+
+/// The process and the milliseconds from its start to its first child.
+async fn first(observer: &Observer, mut process: Process) -> anyhow::Result<(Process, f64)> {
+    let first = observer.wait_first_child(&mut process, PATIENCE).await?;
+    let time = first.duration_since(process.begun).as_secs_f64() * 1e3;
+    Ok((process, time))
+}
+
+/// Has every parent reconciled, with nothing to do; answers with the CPU it took, and with the requests about parents
+/// and children.
+///
+/// A changed Plugin is published anew, and that queues each parent once.
+async fn resync(stage: &Stage, host: &Process) -> anyhow::Result<(f64, usize)> {
+    let audit = stage.cluster().audit()?;
+    let mark = audit.mark()?;
+    let before = host.cpu()?;
+    let body = json!({"spec": {"resync": "59m"}}).to_string();
+    stage.admin.write(Method::PATCH, "/apis/windlass.dev/v1alpha1/plugins/load", MERGE, body.into()).await?;
+    quiet(host).await?;
+    let cpu = host.cpu()? - before;
+    let asked = audit.since(mark)?.by_user(WINDLASS_USER);
+    let about = |event: &&windlass_testbed::AuditEvent| matches!(event.resource.as_str(), "loads" | "configmaps");
+    // The component's own ConfigMap is read again.
+    let about_objects = asked.iter().filter(about).filter(|event| event.namespace == crate::stage::NAMESPACE).count();
+    Ok((cpu, about_objects))
+}
+
+/// Waits until a process has had nothing to do for a while.
+async fn quiet(process: &Process) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let mut quiet = 0;
+    let mut before = process.cpu()?;
+    // It must have begun: a start and a publication take a moment.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    while quiet < 4 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let now = process.cpu()?;
+        quiet = if now - before < 0.015 { quiet + 1 } else { 0 };
+        before = now;
+        if begun.elapsed() > PATIENCE {
+            bail!("the host does not come to rest");
+        }
+    }
+    Ok(())
+}
+
+/// A call of the plugin with its encoding: the median in microseconds, as the sandbox's own example says it (P5).
+pub fn call(paths: &Paths, amounts: &Amounts) -> anyhow::Result<Option<[f64; 2]>> {
+    let Some(example) = &paths.call_latency else { return Ok(None) };
+    let echo = paths.shipped.iter().find(|path| path.file_stem().is_some_and(|name| name == "echo"));
+    let echo = echo.context("no component echo")?;
+    let output = Command::new(example).arg(echo).arg(amounts.calls.to_string()).output().context("call-latency")?;
+    if !output.status.success() {
+        bail!("call-latency: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let text = String::from_utf8(output.stdout)?;
+    let line = text.lines().find(|line| line.contains(" calls: ")).context("call-latency prints no line of calls")?;
+    let time = |key: &str| {
+        let rest = line.split(key).nth(1)?.split([',', ';']).next()?.trim();
+        let number = rest.trim_end_matches(|sign: char| !sign.is_ascii_digit());
+        let unit = match rest.strip_prefix(number)? {
+            "ns" => 1e-3,
+            "µs" => 1.0,
+            "ms" => 1e3,
+            _ => return None,
+        };
+        Some(number.parse::<f64>().ok()? * unit)
+    };
+    Ok(Some([time("p50 ").context("no p50")?, time("p99 ").context("no p99")?]))
+}
+
+/// Microseconds of CPU for one parent of a resync.
+pub fn per_reconcile(scale: &Scale) -> f64 {
+    scale.resync_cpu / seconds(scale.resynced as u64) * 1e6
+}

@@ -1,0 +1,102 @@
+//! How much is measured, and with which programs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What `cargo xtask bench` has built.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Paths {
+    /// The `windlass` binary, as it is released
+    #[arg(long)]
+    pub windlass: PathBuf,
+    /// The component that is measured
+    #[arg(long)]
+    pub load: PathBuf,
+    /// A component that never answers
+    #[arg(long)]
+    pub endless: PathBuf,
+    /// The shipped plugins
+    #[arg(long)]
+    pub shipped: Vec<PathBuf>,
+    /// The example `call-latency` of windlass-sandbox
+    #[arg(long)]
+    pub call_latency: Option<PathBuf>,
+    /// The peer on Go's controller-runtime
+    #[arg(long)]
+    pub controller_runtime: Option<PathBuf>,
+    /// Python of the virtual environment with kopf
+    #[arg(long)]
+    pub kopf_python: Option<PathBuf>,
+    /// The peer on kopf
+    #[arg(long)]
+    pub kopf_operator: Option<PathBuf>,
+    /// Windlass' folder of compiled components: warm, as on a restart
+    #[arg(long)]
+    pub cache: PathBuf,
+}
+
+/// Parents that are reconciled at once, by every contestant.
+pub const WORKERS: usize = 16;
+/// Children of a parent in works A and B.
+pub const CHILDREN: usize = 3;
+/// Bytes of padding in a child.
+pub const PAYLOAD: usize = 256;
+
+/// Numbers of a run.
+#[derive(Debug, Clone)]
+pub struct Amounts {
+    /// Rounds of works A and B; each contestant works once in each, on a cluster of its own.
+    pub rounds: usize,
+    /// Rounds in which kopf, which takes far longer, takes part.
+    pub kopf_rounds: usize,
+    /// Parents of works A and B.
+    pub parents: usize,
+    /// kopf's share of them.
+    pub kopf_parents: usize,
+    /// Changes of work B.
+    pub changes: usize,
+    /// How long idle processes are watched.
+    pub idle: Duration,
+    /// Numbers of parents at which memory is measured; the last is also that of the resync.
+    pub sizes: [usize; 3],
+    /// Changes in each half of a pair beside a neighbour that spins, and beside an outside process that does.
+    pub neighbour_changes: usize,
+    /// Such pairs.
+    pub neighbour_pairs: usize,
+    /// Calls of a plugin.
+    pub calls: usize,
+}
+
+impl Amounts {
+    /// Some eight minutes on two cores.
+    pub fn quick() -> Self {
+        Self {
+            rounds: 2,
+            kopf_rounds: 1,
+            parents: 1000,
+            kopf_parents: 300,
+            changes: 200,
+            idle: Duration::from_secs(15),
+            sizes: [500, 1000, 4000],
+            neighbour_changes: 200,
+            neighbour_pairs: 2,
+            calls: 10_000,
+        }
+    }
+
+    /// At most half an hour on two cores.
+    pub fn full() -> Self {
+        Self {
+            rounds: 5,
+            kopf_rounds: 2,
+            parents: 2000,
+            kopf_parents: 500,
+            changes: 400,
+            idle: Duration::from_secs(30),
+            sizes: [1000, 5000, 20_000],
+            neighbour_changes: 400,
+            neighbour_pairs: 3,
+            calls: 50_000,
+        }
+    }
+}
