@@ -73,6 +73,24 @@ pub fn build(options: Options) -> Result<Vec<Guest>> {
     Ok(guests)
 }
 
+/// Builds the component that `cargo xtask bench` measures into a folder.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_load(folder: &Path) -> Result<Guest> {
+    let modules = compile(compiler::find()?.cargo("build"), &root()?, "bench/guest", &[])?;
+    let module = modules.first().context("bench/guest builds no module")?;
+    component::make(&module.path, &folder.join("load.wasm")).context("bench/guest builds, but is no component")
+}
+
+/// The names of the plugins that are shipped.
+///
+/// # Errors
+/// If cargo cannot read their workspace.
+pub fn shipped() -> Result<Vec<String>> {
+    packages(&root()?.join("plugins/Cargo.toml"))
+}
+
 /// A core module as cargo leaves it.
 struct Module {
     name: String,

@@ -1,5 +1,6 @@
 //! The repository's own commands: `cargo xtask --help`.
 
+mod bench;
 mod cluster;
 mod codegen;
 mod demo;
@@ -26,6 +27,8 @@ enum Command {
     Cluster(cluster::Command),
     /// Write the generated files: CRDs, roles, command reference
     Codegen(codegen::Args),
+    /// Measure Windlass beside its limits and its peers
+    Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
         Command::Guests => guests::build(guests::Options::default()).map(drop),
         Command::Cluster(command) => cluster::main(&command),
         Command::Codegen(args) => codegen::main(&args),
+        Command::Bench(args) => bench::main(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

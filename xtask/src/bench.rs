@@ -1,0 +1,114 @@
+//! `cargo xtask bench`: builds what is measured, as it is released, and has the driver measure it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+use windlass_testbed::tools::{self, Go};
+
+use crate::guests;
+use crate::run::{cargo, root, run};
+
+/// Flags.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Smaller numbers: some eight minutes on two cores, once all is built, instead of half an hour
+    #[arg(long)]
+    quick: bool,
+    /// Also write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Measure only this goal and those that come with it: p1, p5, p6 or p11; may be repeated
+    #[arg(long, value_name = "GOAL")]
+    only: Vec<String>,
+}
+
+/// Builds and measures.
+///
+/// # Errors
+/// If Windlass, the driver or the control plane does not build. A peer that does not is left out, and the report says so.
+pub fn main(args: &Args) -> anyhow::Result<()> {
+    let root = root()?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let folder = root.join("target/bench");
+    fs::create_dir_all(&folder)?;
+
+    // One after the other: each uses all cores by itself.
+    tools::control_plane(&tools::stderr)?;
+    let components = guests::build(guests::Options::default())?;
+    let load = guests::build_load(&folder)?;
+    tools::stderr("building Windlass and the driver as they are released, some 10 minutes on 2 cores the first time");
+    for what in [
+        // Apart: together they would be built with the features of all of them.
+        ["--package", "windlass"].as_slice(),
+        &["--package", "windlass-bench"],
+        &["--package", "windlass-sandbox", "--example", "call-latency"],
+    ] {
+        run(cargo().args(["build", "--release", "--quiet"]).args(what).current_dir(&root))?;
+    }
+    let go = optional("controller-runtime", controller_runtime(&root, &folder));
+    let python = optional("kopf", kopf(&root, &folder));
+
+    let release = target.join("release");
+    let component = |name: &str| {
+        let found = components.iter().find(|guest| guest.name == name);
+        found.map(|guest| guest.path.clone()).with_context(|| format!("`cargo xtask guests` builds no {name}"))
+    };
+    let mut driver = Command::new(release.join("windlass-bench"));
+    driver.arg("run").arg("--windlass").arg(release.join("windlass")).arg("--load").arg(load.path);
+    driver.arg("--endless").arg(component("endless-loop")?).arg("--cache").arg(folder.join("components"));
+    driver.arg("--call-latency").arg(release.join("examples/call-latency"));
+    driver.arg("--report").arg(folder.join("report.md"));
+    for name in guests::shipped()? {
+        driver.arg("--shipped").arg(component(&name)?);
+    }
+    if let Some(program) = go {
+        driver.arg("--controller-runtime").arg(program);
+    }
+    if let Some(python) = python {
+        driver.arg("--kopf-python").arg(python);
+        driver.arg("--kopf-operator").arg(root.join("bench/peers/kopf/load_operator.py"));
+    }
+    if args.quick {
+        driver.arg("--quick");
+    }
+    if let Some(json) = &args.json {
+        driver.arg("--json").arg(json);
+    }
+    for goal in &args.only {
+        driver.arg("--only").arg(goal);
+    }
+    run(&mut driver)
+}
+
+fn optional(peer: &str, built: anyhow::Result<PathBuf>) -> Option<PathBuf> {
+    built.inspect_err(|error| tools::stderr(&format!("{peer} is left out: {error:#}"))).ok()
+}
+
+fn controller_runtime(root: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
+    let program = folder.join("controller-runtime");
+    let mut build = Go::find(&tools::stderr)?.command();
+    build.current_dir(root.join("bench/peers/controller-runtime"));
+    build.args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o"]).arg(&program);
+    run(build.arg("."))?;
+    Ok(program)
+}
+
+/// A virtual environment with exactly what the peer's requirements name.
+fn kopf(root: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
+    let requirements = root.join("bench/peers/kopf/requirements.txt");
+    let wanted = fs::read(&requirements)?;
+    let (home, stamp) = (folder.join("kopf"), folder.join("kopf/requirements.txt"));
+    let python = home.join("bin/python3");
+    if fs::read(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(python);
+    }
+    tools::stderr("installing kopf from PyPI into target/bench/kopf");
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&home))?;
+    let mut pip = Command::new(&python);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r"]);
+    run(pip.arg(&requirements))?;
+    fs::write(&stamp, wanted)?;
+    Ok(python)
+}
