@@ -19,7 +19,7 @@ use crate::names::FIELD_MANAGER;
 /// The host's own entries of an object's `metadata.managedFields`.
 ///
 /// Children of one kind have the same ones but for the uid of their controller, which therefore stands as
-/// [`CONTROLLER`] in them: one copy serves all ([`Interner`](crate::intern::Interner)).
+/// a placeholder in them: one copy serves all ([`Interner`](crate::intern::Interner)).
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct ManagedFields {
     /// Our Apply entry.
