@@ -149,7 +149,7 @@ impl Reconciler {
             self.follow(live, live.conduct.forget(&job.key));
             self.related.forget(&job.group, &job.key);
             span.record("windlass.outcome", "gone");
-            return Requeue::WhenChanged;
+            return Requeue::Gone;
         };
         span.record("windlass.parent.uid", tracing::field::display(&snapshot.parent.uid));
         span.record("windlass.parent.generation", snapshot.parent.generation);

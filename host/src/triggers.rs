@@ -84,7 +84,8 @@ impl Triggers {
                 }
             }
             (Some(object), None) => {
-                self.parents.forget(plugin, &object.key);
+                // One run more finds it gone, and forgets all that was kept of it.
+                self.parents.add(plugin, object.key.clone(), Trigger::Fresh);
                 self.interests.forget(plugin, &object.key);
                 if let Some(tally) = tally() {
                     tally.removed(&object.key);

@@ -96,6 +96,8 @@ pub enum Requeue {
     Backoff(Duration),
     /// Only when it changes.
     WhenChanged,
+    /// Never: it is gone for good, and nothing of it is kept.
+    Gone,
 }
 
 /// How far a parent is on its way to what is desired.

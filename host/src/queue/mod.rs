@@ -56,11 +56,6 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
         self.0.changed.notify_one();
     }
 
-    /// A key is gone for good: nothing of it is kept.
-    pub fn forget(&self, group: &G, key: &K) {
-        self.0.state.lock().forget(group, key);
-    }
-
     /// A whole group is gone for good.
     pub fn forget_group(&self, group: &G) {
         self.0.state.lock().forget_group(group);

@@ -296,7 +296,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         let Some(entry) = group.entries.get_mut(&job.key) else { return };
         let Phase::Running { again, forget } = entry.phase else { return };
         entry.phase = Phase::Idle;
-        if forget {
+        if forget || (requeue == Requeue::Gone && again.is_none()) {
             group.entries.remove(&job.key);
             self.drop_forgotten_group(&job.group);
             self.take_turn(&job.group);
@@ -323,7 +323,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
                 }
                 Some(delay)
             }
-            Requeue::WhenChanged => {
+            Requeue::WhenChanged | Requeue::Gone => {
                 entry.failures = 0;
                 entry.not_before = None;
                 None

@@ -236,6 +236,24 @@ fn overtaken_timers_and_endless_waits_cost_nothing() {
 }
 
 #[test]
+fn a_key_whose_run_finds_it_gone_leaves_nothing_behind_unless_it_came_back_meanwhile() {
+    let mut queue = Harness::new();
+    for comes_back in [true, false] {
+        queue.add("a", 1, Trigger::Fresh);
+        let job = queue.next().expect("ready");
+        if comes_back {
+            queue.add("a", 1, Trigger::Fresh);
+        }
+        queue.done(&job, Requeue::Gone);
+        assert_eq!(queue.state.groups["a"].entries.len(), usize::from(comes_back));
+        if comes_back {
+            let again = queue.next().expect("it came back");
+            queue.done(&again, Requeue::WhenChanged);
+        }
+    }
+}
+
+#[test]
 fn a_forgotten_key_leaves_nothing_behind() {
     let mut queue = Harness::new();
     queue.add("a", 1, Trigger::Event);
