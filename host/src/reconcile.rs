@@ -37,6 +37,9 @@ use crate::related::Related;
 use crate::report::{Happened, Reported, Reporter};
 use crate::telemetry::{self, TRACE};
 
+/// A cache that is behind is asked again after this long, if no event comes first.
+const CACHE_LAG: Duration = Duration::from_secs(1);
+
 /// All that a reconcile needs.
 pub struct Reconciler {
     registry: Registry<Live>,
@@ -381,8 +384,10 @@ impl Reconciler {
                     let skipped = snapshot.parent.marks.is_true(ANNOTATION_SKIP_FINALIZE);
                     self.reporter.tell_finalized(live, snapshot, skipped);
                 }
+                // Nothing written: the parent has changed or is gone, and the cache will show it.
+                let again = if written.is_some() { Duration::ZERO } else { CACHE_LAG };
                 self.own_writes.add(&live.name, &snapshot.parent.key, written.into_iter().collect());
-                Requeue::Pause(Duration::ZERO)
+                Requeue::Pause(again)
             }
             Err(problem) => {
                 let attempt = Attempt::failed(&Problem::Writes(vec![problem]));
@@ -401,6 +406,8 @@ impl Reconciler {
             tracing::Span::current().record("windlass.outcome", "suspended");
             return Requeue::WhenChanged;
         }
+        // Nobody waits for what it would have deleted.
+        self.follow(live, live.conduct.unanswered(&snapshot.parent.key));
         let phase = if snapshot.parent.deleting { Phase::Finalize } else { Phase::Sync };
         self.finish(live, snapshot, phase, Attempt::failed(&Problem::Suspended(by))).await.0
     }
