@@ -425,6 +425,10 @@ fn planned(live: &Live, snapshot: &Snapshot, desired: &Desired) -> Plan {
     if !may_write_children(&snapshot.parent) {
         plan.writes.clear();
     }
+    if snapshot.parent.deleting && desired.finalized {
+        // The parent goes right after, and with it what it owns.
+        plan.keep_retained_writes();
+    }
     plan
 }
 

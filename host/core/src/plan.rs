@@ -129,6 +129,14 @@ impl Plan {
         self.writes.is_empty() && self.prunes.is_empty()
     }
 
+    /// Leaves out the writes of children that their parent controls, for when it is about to go.
+    pub fn keep_retained_writes(&mut self) {
+        self.writes.retain(|write| match write {
+            Write::Create(child) | Write::Apply { child, .. } => child.owner.is_none(),
+            Write::Replace(_) => false,
+        });
+    }
+
     /// Leaves out the creates whose names are held by what is on its way out: they would be refused.
     pub fn put_off_creates(&mut self, is_leaving: impl Fn(&DesiredChild) -> bool) {
         let Self { writes, terminating, .. } = self;

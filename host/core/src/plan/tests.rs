@@ -182,3 +182,13 @@ fn an_owner_reference_names_this_parent() {
     let (_, live) = settled(&["a"]);
     assert_eq!(live[0]["metadata"]["ownerReferences"][0]["uid"], json!(PARENT_UID));
 }
+
+#[test]
+fn r14_of_a_parent_that_is_about_to_go_only_what_outlives_it_is_written() {
+    let mut kept = pod("kept");
+    kept["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"});
+    let mut plan = plan(&snapshot(&[]), &validate(&[pod("a"), kept]).expect("valid"));
+    plan.keep_retained_writes();
+    let written: Vec<_> = plan.writes.iter().map(|write| write.child().key.name.to_string()).collect();
+    assert_eq!(written, ["kept"]);
+}
