@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::contestant::Contestant;
 use crate::process::seconds;
-use crate::scale::{Scale, per_reconcile};
+use crate::scale::{Resync, Scale};
 use crate::stats::median;
 use crate::work::{Beside, Round};
 
@@ -151,19 +151,20 @@ impl Figures {
     }
 
     fn no_op(&self) -> Option<Line> {
-        let scale = self.scale.as_ref()?;
-        let windlass = per_reconcile(scale);
-        let requests = scale.resync_requests;
+        let Resync { parents, first, again, requests } = self.scale.as_ref()?.resync;
         Some(Line {
             key: "p6",
-            measure: format!("CPU of a no-op reconcile, {} parents resynced ({requests} API calls)", scale.resynced),
+            measure: format!(
+                "CPU of a no-op reconcile without memo, {parents} parents (again, at the resync: {again:.0}; {requests} \
+                 API calls)"
+            ),
             unit: "µs",
-            windlass,
+            windlass: first,
             limit: self.call.map(|[p50, _]| p50),
             peers: BTreeMap::new(),
-            ratio: self.call.map(|[p50, _]| windlass / p50),
+            ratio: self.call.map(|[p50, _]| first / p50),
             goal: "≤ 80 µs without memo, ≤ 15 µs with; 0 API calls",
-            met: windlass <= 80.0 && requests == 0,
+            met: first <= 80.0 && again <= 15.0 && requests == 0,
         })
     }
 
