@@ -151,20 +151,20 @@ impl Figures {
     }
 
     fn no_op(&self) -> Option<Line> {
-        let Resync { parents, first, again, requests } = self.scale.as_ref()?.resync;
+        let Resync { parents, called, remembered, timed, requests } = self.scale.as_ref()?.resync;
         Some(Line {
             key: "p6",
             measure: format!(
-                "CPU of a no-op reconcile without memo, {parents} parents (again, at the resync: {again:.0}; {requests} \
-                 API calls)"
+                "CPU of a no-op reconcile without memo, {parents} parents (with memo: {remembered:.0}, by its own timer: \
+                 {timed:.0}; {requests} API calls)"
             ),
             unit: "µs",
-            windlass: first,
+            windlass: called,
             limit: self.call.map(|[p50, _]| p50),
             peers: BTreeMap::new(),
-            ratio: self.call.map(|[p50, _]| first / p50),
+            ratio: self.call.map(|[p50, _]| called / p50),
             goal: "≤ 80 µs without memo, ≤ 15 µs with; 0 API calls",
-            met: first <= 80.0 && again <= 15.0 && requests == 0,
+            met: called <= 80.0 && remembered.max(timed) <= 15.0 && requests == 0,
         })
     }
 
