@@ -55,7 +55,7 @@ impl Env {
         for args in [["crd"].as_slice(), &["generate", "rbac"]] {
             env.apply(&env.windlass(args));
         }
-        env.kubectl(&["wait", "--for=condition=Established", "crd/plugins.windlass.dev", "--timeout=60s"]);
+        env.kubectl(&["wait", "--for=condition=Established", "crd/plugins.windlass.dev", "--timeout=180s"]);
         env
     }
 

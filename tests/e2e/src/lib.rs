@@ -44,8 +44,9 @@ pub use shared::{Shared, shared};
 pub use windlass_testbed::{AuditEvent, AuditEvents, AuditLevel, Mark};
 
 /// How long a test waits for something that takes moments: long, because a machine may be busy, and never reached when
-/// all is well.
-pub const SOON: Duration = Duration::from_mins(1);
+/// all is well. The longest wait is for the garbage collector, which looks for new kinds every 30 s and doubles its delay
+/// with each try until then.
+pub const SOON: Duration = Duration::from_mins(3);
 
 /// Asks again and again until there is an answer.
 ///

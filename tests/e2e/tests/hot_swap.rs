@@ -112,7 +112,7 @@ fn a_hot_swap_under_load_reaches_every_parent_and_loses_no_call() {
     });
     wait_active(&env, &v2);
     let echoes = batches * BATCH;
-    wait("all Echoes settled", SOON * 2, || {
+    wait("all Echoes settled", SOON, || {
         let found = env.list("echoes", ns.name());
         (found.len() == echoes && found.iter().all(is_settled)).then_some(())
     });

@@ -15,7 +15,7 @@ const REST: Duration = Duration::from_mins(1);
 const REST_AFTER_RESTART: Duration = Duration::from_secs(30);
 
 fn wait_all_settled(ns: &Namespace) {
-    wait("all Echoes settled", SOON * 2, || {
+    wait("all Echoes settled", SOON, || {
         let echoes = ns.env().list("echoes", ns.name());
         (echoes.len() == ECHOES && echoes.iter().all(is_settled)).then_some(())
     });

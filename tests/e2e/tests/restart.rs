@@ -34,7 +34,7 @@ fn r01_a_host_killed_in_the_middle_goes_on_where_it_was() {
     ns.kubectl(&["delete", "echo", "echo-1", "--wait=true"]);
 
     let _host = env.start_host();
-    wait("all Echoes settled", SOON * 2, || {
+    wait("all Echoes settled", SOON, || {
         let echoes = env.list("echoes", ns.name());
         (echoes.len() == ECHOES - 1 && echoes.iter().all(is_settled)).then_some(())
     });

@@ -49,7 +49,7 @@ fn r14_a_parent_stays_until_its_plugin_says_finalized_and_a_job_may_run_for_it()
         "finalize": { "children": [config_map("a", "1"), job("clean")], "finalizedWhen": "jobComplete" },
     }));
     let mark = ns.env().mark();
-    puppet.kubectl("delete", &["--wait=true", "--timeout=60s"]);
+    puppet.kubectl("delete", &["--wait=true", "--timeout=180s"]);
     let created = asked(&ns, mark, "jobs").filter(|event| event.verb == "create");
     assert_eq!(created.len(), 1, "{created:#?}");
     assert!(ns.env().host_log_lines(&format!("puppet called: finalize {}/web ", ns.name())).len() >= 2);
@@ -101,7 +101,7 @@ fn r14_children_that_finalize_leaves_out_are_pruned_and_waited_for() {
         "finalize": { "finalizedWhen": "childrenGone" },
     }));
     let mark = ns.env().mark();
-    puppet.kubectl("delete", &["--cascade=orphan", "--wait=true", "--timeout=60s"]);
+    puppet.kubectl("delete", &["--cascade=orphan", "--wait=true", "--timeout=180s"]);
     // An orphaning deletion: who deleted them was not the garbage collector.
     let mut deleted: Vec<_> = asked(&ns, mark, "configmaps").iter().map(|event| event.verb.clone()).collect();
     deleted.dedup();
@@ -117,7 +117,7 @@ fn r14_a_foreground_deletion_creates_nothing() {
         "finalize": { "children": [config_map("a", "2"), job("clean")], "finalizedWhen": "childrenGone" },
     }));
     let mark = ns.env().mark();
-    puppet.kubectl("delete", &["--cascade=foreground", "--wait=true", "--timeout=60s"]);
+    puppet.kubectl("delete", &["--cascade=foreground", "--wait=true", "--timeout=180s"]);
     for resource in ["configmaps", "jobs"] {
         let made = asked(&ns, mark, resource).filter(|event| event.verb != "delete");
         assert_eq!(made.to_vec(), []);
