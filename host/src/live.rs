@@ -26,6 +26,8 @@ pub struct Live {
     pub name: PluginName,
     /// The logic.
     pub component: Arc<Component>,
+    /// Names all that decides beside the objects (see [`windlass_core::snapshot::logic`]).
+    pub logic: Digest,
     /// What the descriptor calls the logic's version.
     pub version: String,
     /// The watch of the parent kind.

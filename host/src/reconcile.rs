@@ -175,7 +175,7 @@ impl Reconciler {
     async fn ask(&self, live: &Arc<Live>, mut snapshot: Snapshot, phase: Phase, sweep: bool) -> Requeue {
         let (rounds, related) = self.related.begin(live, &snapshot.parent_ref).await;
         snapshot.related = related;
-        let first = hash(live, &snapshot, phase);
+        let first = snapshot.hash(&live.logic, phase);
         if let Some(requeue) = live.conduct.memo.settled(&snapshot.parent.key, &first) {
             tracing::Span::current().record("windlass.outcome", "unchanged");
             return requeue;
@@ -265,7 +265,7 @@ impl Reconciler {
                 Next::Again => {
                     let served = self.related.serve(live, &parent, rounds.served()).await;
                     snapshot.related = served.map_err(Problem::Reads)?;
-                    name = hash(live, snapshot, phase);
+                    name = snapshot.hash(&live.logic, phase);
                 }
                 Next::Unsettled => return Err(Problem::Reads(ReadProblem::Unsettled)),
             }
@@ -411,11 +411,6 @@ impl Reconciler {
         let phase = if snapshot.parent.deleting { Phase::Finalize } else { Phase::Sync };
         self.finish(live, snapshot, phase, Attempt::failed(&Problem::Suspended(by))).await.0
     }
-}
-
-/// Names a call: what the plugin is, and all that it is shown.
-fn hash(live: &Live, snapshot: &Snapshot, phase: Phase) -> Digest {
-    snapshot.hash(&live.component.surface().contract, &live.digest(), phase, live.grants.kinds().into_iter())
 }
 
 /// The writes that lead from a snapshot to what is desired, as far as they may be made now.

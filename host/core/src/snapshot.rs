@@ -74,45 +74,58 @@ impl Snapshot {
         }
     }
 
-    /// The identity of a call: equal hashes mean equal inputs. Over contract version, the component's digest, phase,
-    /// config, granted kinds, and the content hashes of all objects in their order.
-    pub fn hash<'a>(
-        &self,
-        contract: &str,
-        component: &Digest,
-        phase: Phase,
-        grants: impl Iterator<Item = &'a Gvk>,
-    ) -> Digest {
-        let mut hash = Sha256::new();
-        let mut part = |bytes: &[u8]| {
-            hash.update(bytes.len().to_le_bytes());
-            hash.update(bytes);
-        };
-        part(contract.as_bytes());
-        part(component.as_bytes());
-        part(match phase {
+    /// The identity of a call: equal hashes mean equal inputs. Over the [`logic`], the phase, and the content hashes of
+    /// all objects in their order.
+    pub fn hash(&self, logic: &Digest, phase: Phase) -> Digest {
+        let mut hash = Parts::default();
+        hash.add(logic.as_bytes());
+        hash.add(match phase {
             Phase::Sync => b"sync",
             Phase::Finalize => b"finalize",
         });
-        part(self.config.as_deref().unwrap_or_default());
-        for kind in grants {
-            part(kind.api_version().as_bytes());
-            part(kind.kind.as_bytes());
-        }
-        part(self.parent.content.as_bytes());
+        hash.add(self.parent.content.as_bytes());
         for child in &self.children {
-            part(child.content.as_bytes());
+            hash.add(child.content.as_bytes());
         }
         for served in &self.related {
             // No digest has this length, so that nothing related can pass for a child, and the count ends each list.
-            part(b"related");
-            part(served.id.as_bytes());
-            part(&served.objects.len().to_le_bytes());
+            hash.add(b"related");
+            hash.add(served.id.as_bytes());
+            hash.add(&served.objects.len().to_le_bytes());
             for object in &served.objects {
-                part(object.content.as_bytes());
+                hash.add(object.content.as_bytes());
             }
         }
-        Digest::from_bytes(hash.finalize().into())
+        hash.digest()
+    }
+}
+
+/// What decides beside the objects, the same for all parents of live logic: contract version, the component's digest,
+/// config and granted kinds.
+pub fn logic(contract: &str, component: &Digest, config: Option<&[u8]>, grants: &[&Gvk]) -> Digest {
+    let mut hash = Parts::default();
+    hash.add(contract.as_bytes());
+    hash.add(component.as_bytes());
+    hash.add(config.unwrap_or_default());
+    for kind in grants {
+        hash.add(kind.api_version().as_bytes());
+        hash.add(kind.kind.as_bytes());
+    }
+    hash.digest()
+}
+
+/// A hash over parts, each with its length before it: none can pass for two.
+#[derive(Default)]
+struct Parts(Sha256);
+
+impl Parts {
+    fn add(&mut self, part: &[u8]) {
+        self.0.update(part.len().to_le_bytes());
+        self.0.update(part);
+    }
+
+    fn digest(self) -> Digest {
+        Digest::from_bytes(self.0.finalize().into())
     }
 }
 
@@ -142,7 +155,7 @@ mod tests {
     }
 
     fn hash(related: Vec<Served>) -> Digest {
-        with(related).hash("0.1.0", &Digest::of(b"component"), Phase::Sync, std::iter::empty())
+        with(related).hash(&Digest::of(b"logic"), Phase::Sync)
     }
 
     #[test]
@@ -160,6 +173,22 @@ mod tests {
             })
             .collect();
         assert_eq!(shown, [("z", vec!["a", "b"]), ("a", vec![])]);
+    }
+
+    #[test]
+    fn other_logic_or_another_phase_makes_another_call() {
+        let [pod, job] = ["Pod", "Job"].map(|kind| Gvk::from_api_version("v1", kind));
+        let (one, two) = (Digest::of(b"1"), Digest::of(b"2"));
+        let logics = [
+            logic("0.1.0", &one, None, &[&pod]),
+            logic("0.2.0", &one, None, &[&pod]),
+            logic("0.1.0", &two, None, &[&pod]),
+            logic("0.1.0", &one, Some(b"{}"), &[&pod]),
+            logic("0.1.0", &one, None, &[&pod, &job]),
+        ];
+        let calls =
+            logics.iter().flat_map(|logic| [Phase::Sync, Phase::Finalize].map(|phase| with(vec![]).hash(logic, phase)));
+        assert_eq!(calls.collect::<std::collections::HashSet<_>>().len(), 2 * logics.len());
     }
 
     #[test]

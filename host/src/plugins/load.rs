@@ -11,6 +11,7 @@ use windlass_core::digest::Digest;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{LABEL_PLUGIN, plugin_reason as reason};
 use windlass_core::outcome::Requeue;
+use windlass_core::snapshot;
 use windlass_sandbox::Component;
 
 use super::kinds::Concern;
@@ -174,8 +175,13 @@ pub(super) async fn prepare(
         let logic = (component.digest(), config.as_deref());
         Arc::new(Conduct::begin(name, logic, settings.guard, &parents, children.iter(), was_held(plugin)))
     };
+    let logic = {
+        let surface = component.surface();
+        snapshot::logic(&surface.contract, &surface.digest, config.as_deref(), &granted.grants.kinds())
+    };
     let mut prepared = Live {
         name: name.clone(),
+        logic,
         version: descriptor.version.clone(),
         parents,
         shape: parent.shape,
