@@ -7,6 +7,7 @@ use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
 use crate::ids::{Gvk, ObjectKey};
+use crate::json::{Map, Value};
 use crate::object::Object;
 use crate::plan::{ChildId, Plan};
 use crate::snapshot::Snapshot;
@@ -62,6 +63,8 @@ struct Writes {
 struct Tripped {
     written: Instant,
     wanted: Instant,
+    /// What a status would have said that was held back last, as a hash.
+    wish: Option<u64>,
 }
 
 impl Breaker {
@@ -77,11 +80,28 @@ impl Breaker {
     ///
     /// A status that follows what its children do may be written as often as they change. So each state of the children
     /// counts by itself: what trips is a status that never comes to rest though nothing else moves.
-    pub fn admit_status(&mut self, snapshot: &Snapshot, now: Instant) -> StatusPass {
+    ///
+    /// One that thrashes differs for ever from what is wanted, by saying that it thrashes. So `wish`, asked of such a one
+    /// alone, is what it would say otherwise, if it says already all that it may: the same again is quiet.
+    pub fn admit_status(
+        &mut self,
+        snapshot: &Snapshot,
+        wish: impl FnOnce() -> Option<Map>,
+        now: Instant,
+    ) -> StatusPass {
         let parent = &snapshot.parent;
         let seen: Vec<_> = snapshot.children.iter().map(|child| child.content).collect();
         let subject = self.hasher.hash_one((&parent.uid, parent.generation, "status", seen));
-        let was_tripped = self.tripped.get(&subject).is_some_and(|tripped| !tripped.is_quiet(now));
+        let tripped = self.tripped.get_mut(&subject).filter(|tripped| !tripped.is_quiet(now));
+        let was_tripped = tripped.is_some();
+        if let Some(tripped) = tripped {
+            let wish = wish().map(|wish| self.hasher.hash_one(Value::from(wish).to_string()));
+            if wish.is_some() && wish == tripped.wish {
+                // Looked at meanwhile: one that flips would be found at rest by chance.
+                return StatusPass::Wait(PACE.min(tripped.quiet_in(now)));
+            }
+            tripped.wish = wish;
+        }
         match (self.admit_subject(subject, now), was_tripped) {
             (Ok(()), false) => StatusPass::Write,
             // The first one that is too many is written all the same, or nobody would be told.
@@ -104,7 +124,7 @@ impl Breaker {
             writes.before.push(known.last);
             writes.before.retain(|at| now.saturating_duration_since(*at) < WINDOW);
             if writes.before.len() >= WRITES {
-                let mut tripped = Tripped { written: known.last, wanted: now };
+                let mut tripped = Tripped { written: known.last, wanted: now, wish: None };
                 let verdict = tripped.admit(now);
                 self.tripped.insert(id, tripped);
                 return verdict;
@@ -163,7 +183,11 @@ impl Breaker {
 
 impl Tripped {
     fn is_quiet(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.wanted) >= QUIET
+        self.quiet_in(now).is_zero()
+    }
+
+    fn quiet_in(&self, now: Instant) -> Duration {
+        QUIET.saturating_sub(now.saturating_duration_since(self.wanted))
     }
 
     fn admit(&mut self, now: Instant) -> Result<(), Duration> {
@@ -354,17 +378,59 @@ mod tests {
     fn r18_a_status_that_never_rests_says_so_and_one_that_follows_its_children_may() {
         let mut clock = Clock::new();
         let still = snapshot(&[]);
-        let passes: Vec<_> = (0..13).map(|second| clock.breaker.admit_status(&still, clock.at(second))).collect();
+        let start = clock.start;
+        let mut admit = |snapshot: &Snapshot, second| {
+            clock.breaker.admit_status(snapshot, || None, start + Duration::from_secs(second))
+        };
+        let passes: Vec<_> = (0..13).map(|second| admit(&still, second)).collect();
         assert_eq!(passes[..10], [StatusPass::Write; 10]);
         assert_eq!(passes[10], StatusPass::WriteThrashing, "the first one too many tells");
         assert!(matches!(passes[11..], [StatusPass::Wait(_), StatusPass::Wait(_)]), "{passes:?}");
-        assert_eq!(clock.breaker.admit_status(&still, clock.at(70)), StatusPass::WriteThrashing, "one a minute");
+        assert_eq!(admit(&still, 70), StatusPass::WriteThrashing, "one a minute");
         let desired = validate(&[pod("a")]).expect("valid");
         for second in 0..50 {
             let mut child = created(&desired.children[0]);
             child["metadata"]["resourceVersion"] = json!((100 + second).to_string());
-            assert_eq!(clock.breaker.admit_status(&snapshot(&[child]), clock.at(70)), StatusPass::Write);
+            assert_eq!(admit(&snapshot(&[child]), 70), StatusPass::Write);
         }
+    }
+
+    /// A status that tripped in second 10, looked at in these seconds with what it would say.
+    fn thrashing(wishes: impl IntoIterator<Item = (u64, Option<String>)>) -> Vec<(u64, StatusPass)> {
+        let mut clock = Clock::new();
+        let still = snapshot(&[]);
+        for second in 0..=10 {
+            clock.breaker.admit_status(&still, || None, clock.at(second));
+        }
+        let passes = wishes.into_iter().map(|(second, wish)| {
+            let wish = wish.map(|phase| Map::from([("phase", phase.into())]));
+            (second, clock.breaker.admit_status(&still, || wish, clock.start + Duration::from_secs(second)))
+        });
+        passes.collect()
+    }
+
+    /// When it is written as it is again.
+    fn calms(wishes: impl IntoIterator<Item = (u64, Option<String>)>) -> Option<u64> {
+        thrashing(wishes).into_iter().find(|(_, pass)| *pass == StatusPass::Write).map(|(second, _)| second)
+    }
+
+    #[test]
+    fn r18_a_status_that_wants_the_same_for_five_minutes_says_so_and_no_longer_that_it_thrashes() {
+        let each_minute = || (1..30).map(|minute| minute * 60 + 9);
+        assert_eq!(calms(each_minute().map(|second| (second, Some("calm".to_owned())))), Some(69 + 300));
+        assert_eq!(calms(each_minute().map(|second| (second, Some(second.to_string())))), None, "it flips on");
+        assert_eq!(calms(each_minute().map(|second| (second, None))), None, "somebody undoes what it says");
+        let late =
+            each_minute().map(|second| (second, Some(if second < 200 { second.to_string() } else { String::new() })));
+        assert_eq!(calms(late), Some(249 + 300));
+    }
+
+    #[test]
+    fn r18_a_status_that_wants_the_same_is_looked_at_each_minute_until_it_is_quiet() {
+        let passes = thrashing([69, 70, 129, 350].map(|second| (second, Some("calm".to_owned()))));
+        let passes: Vec<_> = passes.into_iter().map(|(_, pass)| pass).collect();
+        let wait = |seconds| StatusPass::Wait(Duration::from_secs(seconds));
+        assert_eq!(passes, [StatusPass::WriteThrashing, wait(60), wait(60), wait(19)]);
     }
 
     #[test]

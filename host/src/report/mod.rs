@@ -4,6 +4,7 @@ mod events;
 
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use kube::Client;
 use parking_lot::Mutex;
 use windlass_core::breaker::{Breaker, PACE, StatusPass};
@@ -101,14 +102,23 @@ impl Reporter {
         breaker: &Mutex<Breaker>,
     ) -> Result<Reported, WriteProblem> {
         let parent = &snapshot.parent;
-        let next = |verdict: &Verdict| status::next(parent, part, verdict, live.shape, jiff::Timestamp::now());
+        let at = |verdict: &Verdict, now| status::next(parent, part, verdict, live.shape, now);
+        let next = |verdict: &Verdict| at(verdict, Timestamp::now());
         let Some(changed) = next(verdict) else { return Ok(Reported::default()) };
-        let pass = breaker.lock().admit_status(snapshot, Instant::now());
+        let thrashing = || {
+            let itself = ChildId { kind: parent.kind.clone(), key: parent.key.clone() };
+            Verdict::from(&Problem::Thrashing(vec![(itself, PACE)]))
+        };
+        let wish = || {
+            let says_all = next(&thrashing()).is_none();
+            // At a time that stands still: that of a look makes no other wish.
+            says_all.then(|| at(verdict, Timestamp::UNIX_EPOCH)).flatten()
+        };
+        let pass = breaker.lock().admit_status(snapshot, wish, Instant::now());
         let (status, again, instead) = match pass {
             StatusPass::Write => (Some(changed), None, None),
             StatusPass::WriteThrashing => {
-                let itself = ChildId { kind: parent.kind.clone(), key: parent.key.clone() };
-                let thrashing = Verdict::from(&Problem::Thrashing(vec![(itself, PACE)]));
+                let thrashing = thrashing();
                 (next(&thrashing), Some(PACE), Some(thrashing))
             }
             StatusPass::Wait(wait) => (None, Some(wait), None),
