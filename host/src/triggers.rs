@@ -44,8 +44,7 @@ impl Triggers {
             return;
         }
         self.index.for_each(watch, |plugin| self.parent_changed(plugin, change));
-        let same_marks = |before: &Arc<Object>| change.after.as_ref().is_some_and(|after| after.marks == before.marks);
-        for child in change.before.iter().filter(|before| !same_marks(before)).chain(&change.after) {
+        for child in states_of_a_child(change) {
             self.child_changed(child);
         }
         // What is required is watched without a selector; another watch of the kind would only say it twice.
@@ -109,6 +108,15 @@ impl Triggers {
     }
 }
 
+/// The states of a child whose parents a change concerns: as it was, unless it names the same parent still, and as it is.
+fn states_of_a_child(change: &Change) -> impl Iterator<Item = &Arc<Object>> {
+    let names_the_same = |before: &&Arc<Object>| {
+        let after = change.after.as_ref();
+        after.is_some_and(|after| (&after.marks, &after.labelled) == (&before.marks, &before.labelled))
+    };
+    change.before.iter().filter(move |before| !names_the_same(before)).chain(&change.after)
+}
+
 /// The parent that has the name of a child's parent, which is gone: it may wait for the child to go.
 fn successor(live: &Live, child: &Object) -> Option<ObjectKey> {
     let (kind, name) = child.controller_kind_and_name()?;
@@ -169,6 +177,26 @@ mod tests {
         }
         assert_eq!(urgency(&changed(plain, r#""labels":{"team":"b"}"#)), Trigger::Event);
         assert_eq!(urgency(&Change { before: None, after: Some(object(plain)) }), Trigger::Fresh);
+    }
+
+    #[test]
+    fn r01_a_child_that_loses_its_parents_label_concerns_the_parent_that_it_had() {
+        let child = |labels: &str| {
+            format!(
+                r#""labels":{{"windlass.dev/plugin":"echo"{labels}}},"ownerReferences":[{{"uid":"p","controller":true}}]"#
+            )
+        };
+        let (web, other) = (r#","windlass.dev/parent-uid":"p""#, r#","windlass.dev/parent-uid":"q""#);
+        let told = |change: &Change| states_of_a_child(change).map(|child| child.owner_key()).collect::<Vec<_>>();
+        let parent = |uid: &str| Some(OwnerKey::Uid(uid.into()));
+        assert_eq!(told(&changed(&child(web), &child(""))), [parent("p"), None]);
+        assert_eq!(told(&changed(&child(web), &child(other))), [parent("p"), parent("q")]);
+        assert_eq!(
+            told(&changed(&child(web), &child(&format!(r#"{web},"app":"x""#)))),
+            [parent("p")],
+            "once is enough"
+        );
+        assert_eq!(told(&Change { after: None, ..changed(&child(web), &child(web)) }), [parent("p")]);
     }
 
     #[tokio::test]
