@@ -144,6 +144,8 @@ impl Reconciler {
             // The caches show the past, and the Plugin says why; on recovery, parents that fail are asked again.
             span.record("windlass.outcome", "not_followed");
             live.tally.record(&job.key, Some((reason::API_ERROR, "a kind of the plugin cannot be watched")));
+            // Asked again it must say that it does well, even if nothing has changed.
+            live.conduct.memo.forget(&job.key);
             return Requeue::Backoff(Duration::ZERO);
         }
         let Some(snapshot) = telemetry::observed(|| observe(live, &job.key)) else {
