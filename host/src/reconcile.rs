@@ -307,7 +307,7 @@ impl Reconciler {
             verdict = verdict.while_finalizing();
         }
         tracing::Span::current().record("windlass.outcome", verdict.reason);
-        if is_failing(verdict.progress) {
+        if is_failing(verdict.progress) && !silent {
             tracing::warn!(
                 plugin = %live.name,
                 object = %snapshot.parent_ref,

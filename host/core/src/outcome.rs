@@ -88,7 +88,7 @@ pub enum WriteProblem {
 pub enum Requeue {
     /// After the plugin's resync interval, or what it asked for.
     Settled(Option<Duration>),
-    /// After this long; how often it failed before is neither forgotten nor added to.
+    /// After this long, or up to a tenth later; how often it failed before is neither forgotten nor added to.
     Pause(Duration),
     /// After this long.
     After(Duration),

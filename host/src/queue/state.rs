@@ -308,7 +308,8 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
                 entry.not_before = None;
                 Some(asked.unwrap_or_else(|| jittered(resync, 0.1, chance)))
             }
-            Requeue::Pause(delay) => Some(delay),
+            // Never sooner, as nothing would have changed; but not all that wait for one moment at that moment.
+            Requeue::Pause(delay) => Some(delay.min(DELAY_MAX).mul_f64(1.0 + 0.1 * chance)),
             Requeue::After(delay) => {
                 entry.failures = 0;
                 entry.not_before = None;

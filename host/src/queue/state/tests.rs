@@ -112,6 +112,24 @@ fn r13_a_settled_key_comes_back_after_what_the_plugin_asked_or_the_resync() {
 }
 
 #[test]
+fn r13_keys_that_pause_for_the_same_moment_do_not_come_back_in_it_nor_before() {
+    let mut queue = Harness::new();
+    let pause = Duration::from_mins(1);
+    let mut waits = Vec::new();
+    for (key, chance) in [(1, 0.0), (2, 0.5), (3, 1.0)] {
+        queue.add("a", key, Trigger::Event);
+        let job = queue.next().expect("ready");
+        queue.state.done(&job, Requeue::Pause(pause), RESYNC, queue.now, chance);
+        waits.push(queue.state.groups["a"].entries[&key].due.expect("a time").0 - queue.now);
+    }
+    assert_eq!(waits, [60, 63, 66].map(Duration::from_secs));
+    queue.add("a", 4, Trigger::Event);
+    let job = queue.next().expect("ready");
+    queue.state.done(&job, Requeue::Pause(Duration::ZERO), RESYNC, queue.now, 1.0);
+    assert_eq!(queue.key(), Some(4), "no pause is none");
+}
+
+#[test]
 fn groups_take_turns_and_none_runs_more_than_its_share() {
     let mut queue = Harness::new();
     queue.state.set_concurrency(&"big", 2);
