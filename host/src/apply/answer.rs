@@ -94,6 +94,14 @@ pub(super) fn already_exists(error: &kube::Error) -> bool {
     status_of(error).is_some_and(|status| status.reason == "AlreadyExists")
 }
 
+/// Whether a JSON patch did not fit the object as it is now, a failed `test` above all. The API server gives this one text
+/// whatever did not fit (apiserver, handlers/patch.go); 422 alone is also what admission policies say.
+pub(super) fn does_not_fit(error: &kube::Error) -> bool {
+    status_of(error).is_some_and(|status| {
+        status.code == 422 && status.message == "the server rejected our request due to an error in our request"
+    })
+}
+
 /// Whether the object is not there.
 pub(super) fn not_found(error: &kube::Error) -> bool {
     status_of(error).is_some_and(|status| status.code == 404)
@@ -142,6 +150,23 @@ fn status_of(error: &kube::Error) -> Option<&Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn error(code: u16, message: &str) -> kube::Error {
+        kube::Error::Api(Box::new(Status { code, message: message.to_owned(), ..Status::default() }))
+    }
+
+    #[test]
+    fn r06_a_patch_that_does_not_fit_is_a_race_and_one_that_is_refused_is_not() {
+        let generic = "the server rejected our request due to an error in our request";
+        assert!(does_not_fit(&error(422, generic)));
+        let denied = r#"pods "a" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"#;
+        assert!(!does_not_fit(&error(422, denied)));
+        assert!(!does_not_fit(&error(
+            422,
+            r#"Pod "a" is invalid: spec: Forbidden: pod updates may not change fields"#
+        )));
+        assert!(!does_not_fit(&error(400, generic)));
+    }
 
     #[test]
     fn r06_only_edits_in_place_are_drift() {

@@ -192,10 +192,9 @@ impl Applier {
     ) -> Result<(Deed, Written), WriteProblem> {
         if let Some(migration) = migrate {
             let request = request::migrate(live, child, &migration)?;
-            self.send(live, "patch", &id(child), request).await.map_err(|error| match problem_of(&error) {
-                // A `test` of the patch failed: somebody else's write moved our entry.
-                WriteProblem::Rejected { code: 422, .. } => WriteProblem::Outdated,
-                problem => problem,
+            self.send(live, "patch", &id(child), request).await.map_err(|error| {
+                // Somebody else's write moved our entry.
+                if answer::does_not_fit(&error) { WriteProblem::Outdated } else { problem_of(&error) }
             })?;
         }
         let first = self.send(live, "apply", &id(child), request::apply(live, child, uid, false)?).await;
