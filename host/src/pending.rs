@@ -17,14 +17,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// One write that the API server acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Written {
-    /// Created or changed, or marked for deletion: the version that the object has since.
-    At {
-        /// The object's kind.
+    /// The parent was changed: the version that it has since.
+    Parent {
+        /// The version.
+        resource_version: u64,
+    },
+    /// A child was created or changed, or marked for deletion: the version that it has since.
+    Child {
+        /// The child's kind, which may be the parent's own: children have a watch of theirs.
         kind: Arc<Gvk>,
         /// The version.
         resource_version: u64,
     },
-    /// Deleted at once.
+    /// A child was deleted at once.
     Gone {
         /// The object.
         child: ChildId,
@@ -100,15 +105,40 @@ impl OwnWrites {
 }
 
 fn is_seen(live: &Live, write: &Written) -> bool {
+    // A kind that is no longer watched has nothing to wait for.
+    let Some(store) = shown_by(write, &live.parents, |kind| live.child_watch(kind)).map(|watch| &watch.store) else {
+        return true;
+    };
     match write {
-        Written::At { kind, resource_version } => {
-            let watch = if *live.parents.id.kind == **kind { Some(&live.parents) } else { live.child_watch(kind) };
-            // A kind that is no longer watched has nothing to wait for.
-            watch.is_none_or(|watch| watch.store.has_seen(*resource_version))
+        Written::Parent { resource_version } | Written::Child { resource_version, .. } => {
+            store.has_seen(*resource_version)
         }
-        Written::Gone { child, uid } => live
-            .child_watch(&child.kind)
-            .and_then(|watch| watch.store.get(&child.key))
-            .is_none_or(|found| found.uid != *uid || found.deleting),
+        Written::Gone { child, uid } => store.get(&child.key).is_none_or(|found| found.uid != *uid || found.deleting),
+    }
+}
+
+/// Which watch shows a write: that of the parents, or that of a child kind.
+fn shown_by<W>(write: &Written, parents: W, children: impl FnOnce(&Gvk) -> Option<W>) -> Option<W> {
+    match write {
+        Written::Parent { .. } => Some(parents),
+        Written::Child { kind, .. } => children(kind),
+        Written::Gone { child, .. } => children(&child.kind),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r03_a_write_to_a_child_of_the_parents_own_kind_is_looked_for_among_the_children() {
+        let kind = Arc::new(Gvk::from_api_version("v1", "ConfigMap"));
+        let child = ChildId { kind: kind.clone(), key: ObjectKey::new(Some("n"), "a") };
+        let watch = |write| shown_by(&write, "parents", |of| (*of == *kind).then_some("children"));
+        assert_eq!(watch(Written::Parent { resource_version: 7 }), Some("parents"));
+        assert_eq!(watch(Written::Child { kind: kind.clone(), resource_version: 7 }), Some("children"));
+        assert_eq!(watch(Written::Gone { child, uid: Uid::from("u") }), Some("children"));
+        let other = Arc::new(Gvk::from_api_version("v1", "Pod"));
+        assert_eq!(watch(Written::Child { kind: other, resource_version: 7 }), None, "no longer watched");
     }
 }

@@ -30,16 +30,25 @@ struct AckMetadata {
 }
 
 impl Ack {
-    /// The object has this version since.
-    pub fn written(&self, kind: &Arc<Gvk>) -> Written {
-        // No version means nothing to wait for.
-        Written::At { kind: kind.clone(), resource_version: self.metadata.resource_version.parse().unwrap_or(0) }
+    /// A parent has this version since.
+    pub fn parent(&self) -> Written {
+        Written::Parent { resource_version: self.resource_version() }
+    }
+
+    /// A child has this version since.
+    pub(super) fn child(&self, kind: &Arc<Gvk>) -> Written {
+        Written::Child { kind: kind.clone(), resource_version: self.resource_version() }
+    }
+
+    /// No version means nothing to wait for.
+    fn resource_version(&self) -> u64 {
+        self.metadata.resource_version.parse().unwrap_or(0)
     }
 
     /// The object is gone, or marked for deletion since this version.
     pub(super) fn deleted(&self, delete: Delete) -> Written {
         if self.metadata.deletion_timestamp.is_some() {
-            self.written(&delete.child.kind)
+            self.child(&delete.child.kind)
         } else {
             Written::Gone { child: delete.child, uid: delete.uid }
         }

@@ -133,7 +133,7 @@ impl Applier {
             Err(problem) => return Err((id, problem)),
         };
         match self.send(live, "patch", &id, request).await {
-            Ok(ack) => Ok(Some(ack.written(&parent.kind))),
+            Ok(ack) => Ok(Some(ack.parent())),
             Err(error) if answer::not_found(&error) => Ok(None),
             Err(error) => match problem_of(&error) {
                 WriteProblem::Outdated => Ok(None),
@@ -166,7 +166,7 @@ impl Applier {
     async fn create(&self, live: &Live, child: &Arc<DesiredChild>) -> Result<(Deed, Written), WriteProblem> {
         let request = request::create(live, child)?;
         match self.send(live, "create", &id(child), request).await {
-            Ok(ack) => Ok((Deed::Created, ack.written(&child.kind))),
+            Ok(ack) => Ok((Deed::Created, ack.child(&child.kind))),
             Err(error) if answer::already_exists(&error) => self.reclaim(live, child).await,
             Err(error) => Err(problem_of(&error)),
         }
@@ -199,7 +199,7 @@ impl Applier {
         }
         let first = self.send(live, "apply", &id(child), request::apply(live, child, uid, false)?).await;
         let error = match first {
-            Ok(ack) => return Ok((Deed::Updated, ack.written(&child.kind))),
+            Ok(ack) => return Ok((Deed::Updated, ack.child(&child.kind))),
             Err(error) => error,
         };
         let deed = match answer::conflict_of(&error) {
@@ -210,7 +210,7 @@ impl Applier {
             None => return Err(problem_of(&error)),
         };
         let forced = self.send(live, "apply", &id(child), request::apply(live, child, uid, true)?).await;
-        forced.map(|ack| (deed, ack.written(&child.kind))).map_err(|error| problem_of(&error))
+        forced.map(|ack| (deed, ack.child(&child.kind))).map_err(|error| problem_of(&error))
     }
 
     async fn delete(&self, live: &Live, delete: Delete, deed: Deed) -> Result<Done, (ChildId, WriteProblem)> {

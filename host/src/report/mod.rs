@@ -138,7 +138,7 @@ impl Reporter {
             "write"
         );
         match answer {
-            Ok(ack) => Ok(Reported { written: Some(ack.written(&parent.kind)), again, instead }),
+            Ok(ack) => Ok(Reported { written: Some(ack.parent()), again, instead }),
             Err(error) => match problem_of(&error) {
                 // Gone, or another one of the same name: its own event follows.
                 WriteProblem::Rejected { code: 404, .. } | WriteProblem::Outdated => Ok(Reported::default()),
