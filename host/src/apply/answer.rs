@@ -55,7 +55,7 @@ impl Ack {
     }
 }
 
-/// Longest wait for the answer to a write: longer than the API server's own 60 s, so that only a dead connection meets
+/// Longest wait for the answer to one request: longer than the API server's own 60 s, so that only a dead connection meets
 /// it, and a worker is never held for good.
 const TIMEOUT: Duration = Duration::from_secs(65);
 
@@ -64,7 +64,15 @@ const TIMEOUT: Duration = Duration::from_secs(65);
 /// # Errors
 /// The API server's refusal, or the lack of an answer.
 pub async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<Ack, kube::Error> {
-    match tokio::time::timeout(TIMEOUT, client.request::<Ack>(request)).await {
+    in_time(client.request::<Ack>(request)).await
+}
+
+/// Waits for the answer to one request no longer than a worker may be held.
+///
+/// # Errors
+/// What the request ends with, or the lack of an answer.
+pub async fn in_time<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
+    match tokio::time::timeout(TIMEOUT, request).await {
         Ok(answer) => answer,
         Err(elapsed) => Err(kube::Error::Service(Box::new(elapsed))),
     }

@@ -20,7 +20,7 @@ use windlass_core::stance::finalizers_with;
 
 use crate::live::Live;
 use crate::pending::Written;
-pub use answer::{problem_of, send};
+pub use answer::{in_time, problem_of, send};
 pub use request::status as status_request;
 
 /// Writes of one parent that are under way at once: enough to hide the round trip, few enough that one parent with a
@@ -175,7 +175,7 @@ impl Applier {
     /// The name is taken by something that no cache shows: ours without our labels, or somebody else's.
     async fn reclaim(&self, live: &Live, child: &Arc<DesiredChild>) -> Result<(Deed, Written), WriteProblem> {
         let request = request::get(live, child)?;
-        let text = self.client.request_text(request).await.map_err(|error| problem_of(&error))?;
+        let text = in_time(self.client.request_text(request)).await.map_err(|error| problem_of(&error))?;
         let found = Object::from_api(&child.kind, &text).ok();
         match found.and_then(|found| reclaim(&found, child)) {
             Some(Write::Apply { child, uid, migrate }) => self.change(live, &child, &uid, migrate).await,

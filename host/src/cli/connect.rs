@@ -1,6 +1,7 @@
 //! How commands reach the API server.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::client::ClientBuilder;
@@ -45,14 +46,23 @@ impl ClusterArgs {
                 .await
                 .context("no cluster: set --kubeconfig or $KUBECONFIG, or run in a Pod with a ServiceAccount")?,
         };
-        connect(config).context("the client cannot be set up")
+        connect(config, SILENCE).context("the client cannot be set up")
     }
 }
 
-/// A client that sends each request once, and hands on how long the API server wants to be left alone.
-fn connect(mut config: Config) -> Result<Client, kube::Error> {
+/// How long a connection may be silent before it is given up. Longer than a quiet watch lasts (see `watch::stream`), of
+/// which nothing needs to come between its first byte and its end. Else a request on a connection that a node or a load
+/// balancer dropped would never end: a list, and with it the kind's watch, or what a worker asks.
+const SILENCE: Duration = Duration::from_secs(150);
+
+/// A client that sends each request once, hands on how long the API server wants to be left alone, and bears no longer
+/// silence than this.
+fn connect(mut config: Config, silence: Duration) -> Result<Client, kube::Error> {
     // It would repeat POSTs, and hold a worker for minutes; every caller here has a backoff of its own.
     config.default_retry = false;
+    config.read_timeout = Some(silence);
+    // The time that a pooled connection was idle before a request is not the API server's.
+    config.reset_reader_on_write = true;
     Ok(ClientBuilder::try_from(config)?.with_layer(&AndThenLayer::new(into_status)).build())
 }
 
@@ -64,6 +74,10 @@ mod tests {
     use axum::http::{Request, StatusCode, header};
 
     use super::*;
+
+    fn config(address: std::net::SocketAddr) -> Config {
+        Config::new(format!("http://{address}").parse().expect("a URL"))
+    }
 
     #[tokio::test]
     async fn r13_a_post_that_is_refused_for_load_is_sent_once() {
@@ -77,12 +91,32 @@ mod tests {
         let address = listener.local_addr().expect("an address");
         let serving = tokio::spawn(async { axum::serve(listener, busy).await });
 
-        let client = connect(Config::new(format!("http://{address}").parse().expect("a URL"))).expect("a client");
+        let client = connect(config(address), SILENCE).expect("a client");
         let request = Request::post("/api/v1/namespaces/default/pods").body(Vec::new()).expect("a request");
         let error = client.request_text(request).await.expect_err("refused");
         let kube::Error::Api(status) = error else { panic!("{error}") };
         assert_eq!((status.code, status.details.map(|details| details.retry_after_seconds)), (429, Some(3)));
         assert_eq!(asked.load(Ordering::Relaxed), 1);
         serving.abort();
+    }
+
+    #[tokio::test]
+    async fn a_request_on_a_connection_that_went_silent_ends() {
+        // Connections are made, and never served.
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let client = connect(config(address), Duration::from_millis(20)).expect("a client");
+        let request = Request::get("/api/v1/pods").body(Vec::new()).expect("a request");
+        let ended = tokio::time::timeout(Duration::from_secs(60), client.request_text(request)).await;
+        let error = ended.expect("not held for good").expect_err("no answer");
+        assert!(!matches!(error, kube::Error::Api(_)), "{error}");
+    }
+
+    #[test]
+    fn a_quiet_watch_ends_before_its_connection_is_given_up() {
+        for _ in 0..100 {
+            let lasts = crate::watch::settings(None).timeout.expect("a time");
+            assert!(Duration::from_secs(lasts.into()) + Duration::from_secs(10) < SILENCE);
+        }
     }
 }

@@ -12,6 +12,8 @@ use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
+use crate::apply::in_time;
+
 /// How long a permission holds: a right that was taken away is gone after this.
 const PERMITTED: Duration = Duration::from_mins(1);
 /// How long a denial holds: somebody may be waiting for what was granted meanwhile.
@@ -53,7 +55,8 @@ pub fn by_api_server(client: Client, namespace: &str) -> Ask {
         let api: Api<SubjectAccessReview> = Api::all(client.clone());
         let review = review(&question, &namespace);
         Box::pin(async move {
-            let reviewed = api.create(&PostParams::default(), &review).await.map_err(|error| match error {
+            // All who ask the same wait for this answer.
+            let reviewed = in_time(api.create(&PostParams::default(), &review)).await.map_err(|error| match error {
                 kube::Error::Api(status) => status.message.clone(),
                 other => other.to_string(),
             })?;
