@@ -379,24 +379,33 @@ impl Reconciler {
     async fn set_finalizer(&self, live: &Live, snapshot: &Snapshot, wanted: bool) -> Requeue {
         let outcome = if wanted { "finalizer_added" } else { "finalizer_removed" };
         tracing::Span::current().record("windlass.outcome", outcome);
-        let set = self.applier.set_finalizer(live, &snapshot.parent, wanted);
+        let parent = &snapshot.parent;
+        let admitted = self.breaker.lock().admit(parent, &parent.kind, &parent.key, Instant::now());
+        if let Err(wait) = admitted {
+            // Somebody undoes it.
+            let thrashing = Problem::Thrashing(vec![(id_of_parent(snapshot), wait)]);
+            return self.finalizer_not_set(live, snapshot, &thrashing).await;
+        }
+        let set = self.applier.set_finalizer(live, parent, wanted);
         match set.instrument(tracing::debug_span!(target: TRACE, "apply")).await {
             Ok(written) => {
-                if written.is_some() && snapshot.parent.deleting && !wanted {
-                    let skipped = snapshot.parent.marks.is_true(ANNOTATION_SKIP_FINALIZE);
+                if written.is_some() && parent.deleting && !wanted {
+                    let skipped = parent.marks.is_true(ANNOTATION_SKIP_FINALIZE);
                     self.reporter.tell_finalized(live, snapshot, skipped);
                 }
                 // Nothing written: the parent has changed or is gone, and the cache will show it.
                 let again = if written.is_some() { Duration::ZERO } else { CACHE_LAG };
-                self.own_writes.add(&live.name, &snapshot.parent.key, written.into_iter().collect());
+                self.own_writes.add(&live.name, &parent.key, written.into_iter().collect());
                 Requeue::Pause(again)
             }
-            Err(problem) => {
-                let attempt = Attempt::failed(&Problem::Writes(vec![problem]));
-                let phase = if snapshot.parent.deleting { Phase::Finalize } else { Phase::Sync };
-                self.finish(live, snapshot, phase, attempt).await.0
-            }
+            Err(problem) => self.finalizer_not_set(live, snapshot, &Problem::Writes(vec![problem])).await,
         }
+    }
+
+    /// Says why the finalizer is not as it should be.
+    async fn finalizer_not_set(&self, live: &Live, snapshot: &Snapshot, problem: &Problem) -> Requeue {
+        let phase = if snapshot.parent.deleting { Phase::Finalize } else { Phase::Sync };
+        self.finish(live, snapshot, phase, Attempt::failed(problem)).await.0
     }
 
     /// Says on the parent that nothing is written because of it. A whole suspended Plugin says so itself, and once: only

@@ -4,7 +4,7 @@ use serde_json::json;
 use windlass_e2e::{SOON, condition, text, wait};
 
 use crate::scripts::config_map;
-use crate::{asked, barrier, children, puppets, value};
+use crate::{asked, barrier, barrier_of, children, puppets, stage, value};
 
 /// Writes to one object at one generation within a minute, before it is left alone.
 const WRITES: usize = 10;
@@ -64,4 +64,25 @@ fn r18_somebody_who_keeps_editing_a_child_wins_for_a_while_and_is_named() {
     assert!(forced.len() <= WRITES + 1, "{forced:#?}");
     assert_eq!(value(&ns, "fought"), "theirs-last");
     assert_eq!(asked(&ns, mark, "configmaps").name("peace").to_vec(), []);
+}
+
+#[test]
+fn r18_somebody_who_keeps_removing_the_finalizer_wins_for_a_while_and_is_told_so() {
+    let ns = stage().with("puppet-finalizes").namespace("fight-finalizer");
+    let puppet = ns.puppet_of("FinalizingPuppet", "web");
+    let mark = ns.env().mark();
+    puppet.play(&children([config_map("a", "1")]));
+    let is_held = |puppet: &serde_json::Value| !puppet["metadata"]["finalizers"].is_null();
+    let remove = || puppet.kubectl("patch", &["--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
+    for _ in 1..WRITES {
+        remove();
+        puppet.wait(is_held);
+    }
+    remove();
+    let ready = puppet.wait_reason("Thrashing");
+    assert!(ready.message.contains("web"), "{ready:?}");
+    barrier_of(&ns, "FinalizingPuppet", "after");
+    let added = asked(&ns, mark, "finalizingpuppets").name("web");
+    let added = added.filter(|event| event.query("fieldManager") == Some("windlass-finalizer"));
+    assert_eq!(added.len(), WRITES, "{added:#?}");
 }
