@@ -152,6 +152,7 @@ mod tests {
         let watch = |labels: Option<&str>| WatchId {
             kind: Arc::new(Gvk::from_api_version("v1", "Namespace")),
             labels: labels.map(str::to_owned),
+            finalizer: None,
         };
         let name = |name: &str| name.parse::<PluginName>().expect("a name");
         let index = ParentIndex::default();

@@ -161,7 +161,8 @@ impl Reconciler {
         if snapshot.parent.deleting {
             self.follow(live, live.conduct.forget(&job.key));
         }
-        match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended) {
+        let selected = live.parents.selects(&snapshot.parent);
+        match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended, selected) {
             Stance::Ask(phase) => self.ask(live, snapshot, phase, job.trigger == Trigger::Sweep).await,
             Stance::AddFinalizer => self.set_finalizer(live, &snapshot, true).await,
             Stance::RemoveFinalizer => self.set_finalizer(live, &snapshot, false).await,
@@ -274,7 +275,12 @@ impl Reconciler {
         };
         self.related.keep(&live.name, &parent.key, rounds.served());
         let desired = desired::validate(&answered.response, &parent, &live.grants, &live.limits);
-        Ok((desired.map_err(Problem::Refused)?, answered.response.events, answered.pure.then_some(name)))
+        let mut desired = desired.map_err(Problem::Refused)?;
+        if phase == Phase::Finalize && desired.finalized && !snapshot.parent.deleting {
+            // It has left the selector and lives on: no garbage collector takes what it owns.
+            desired.children.clear();
+        }
+        Ok((desired, answered.response.events, answered.pure.then_some(name)))
     }
 
     /// Takes deletions out of a plan that nobody asked for (rule R9): too many of one parent, or of a whole plugin.
@@ -303,7 +309,7 @@ impl Reconciler {
     /// and whether anything was written.
     async fn finish(&self, live: &Live, snapshot: &Snapshot, phase: Phase, attempt: Attempt) -> (Requeue, bool) {
         let Attempt { part, applied, mut verdict, silent, events, sweep, .. } = attempt;
-        if phase == Phase::Finalize {
+        if phase == Phase::Finalize && snapshot.parent.deleting {
             verdict = verdict.while_finalizing();
         }
         tracing::Span::current().record("windlass.outcome", verdict.reason);

@@ -204,6 +204,7 @@ mod tests {
         let watch = |labels: Option<&str>| WatchId {
             kind: Arc::new(Gvk::from_api_version("v1", "Namespace")),
             labels: labels.map(str::to_owned),
+            finalizer: None,
         };
         let index = ParentIndex::default();
         let team: PluginName = "team".parse().expect("a name");

@@ -175,7 +175,7 @@ fn says_held(parent: &Object) -> bool {
     })
 }
 
-/// Whether a user asked for what a plan deletes: by deleting the parent, by changing its spec, or by allowing this very
+/// Whether a user asked for what a plan deletes: by deleting the parent (not by taking it out of the selector), by changing its spec, or by allowing this very
 /// plan in an annotation.
 ///
 /// The spec changed when the generation is past `status.observedGeneration`. A kind without one or the other cannot tell,
@@ -183,10 +183,8 @@ fn says_held(parent: &Object) -> bool {
 /// reconciled has no children to lose, and one whose status was wiped, or whose schema has only now got the field, must
 /// not lose them to that. The price: a parent that never came to an end well is held when its user scales it down.
 pub fn is_asked(snapshot: &Snapshot, phase: Phase, shape: StatusShape, plan: &Plan) -> bool {
-    match phase {
-        Phase::Finalize => true,
-        Phase::Sync => plan.prunes.is_empty() || is_allowed(snapshot, plan) || has_moved(&snapshot.parent, shape),
-    }
+    let is_deleted = phase == Phase::Finalize && snapshot.parent.deleting;
+    is_deleted || plan.prunes.is_empty() || is_allowed(snapshot, plan) || has_moved(&snapshot.parent, shape)
 }
 
 fn is_allowed(snapshot: &Snapshot, plan: &Plan) -> bool {

@@ -19,23 +19,30 @@ pub enum Stance {
     RemoveFinalizer,
     /// Write nothing but a condition.
     Suspended,
-    /// It is being deleted and nobody waits for us: what it owns is the garbage collector's (rule R15).
+    /// It is being deleted, or has left the selector, and nobody waits for us: what a deleted one owns is the garbage
+    /// collector's (rule R15).
     Leave,
 }
 
-/// Whether this is the finalizer of a plugin's parents: the prefix and its name.
+/// The finalizer of a plugin's parents: the prefix and its name.
+pub fn finalizer_of(plugin: &PluginName) -> String {
+    format!("{}{plugin}", names::FINALIZER_PREFIX)
+}
+
 fn is_finalizer_of(plugin: &PluginName, finalizer: &str) -> bool {
     finalizer.strip_prefix(names::FINALIZER_PREFIX) == Some(plugin.as_str())
 }
 
 /// Decides what to do with a parent.
 ///
-/// `finalizes` is what the live logic's descriptor says; `suspended` the Plugin's `spec.suspend`.
-pub fn stance(parent: &Object, plugin: &PluginName, finalizes: bool, suspended: bool) -> Stance {
+/// `finalizes` is what the live logic's descriptor says; `suspended` the Plugin's `spec.suspend`; `selected` whether it
+/// is one of the plugin's parents still: one that has left its selector is finalized as if it were deleted.
+pub fn stance(parent: &Object, plugin: &PluginName, finalizes: bool, suspended: bool, selected: bool) -> Stance {
     let held = parent.finalizers.iter().any(|name| is_finalizer_of(plugin, name));
     let suspended = suspended || parent.marks.is_true(names::ANNOTATION_SUSPEND);
-    let given_up = parent.deleting && parent.marks.is_true(names::ANNOTATION_SKIP_FINALIZE);
-    match (parent.deleting, held) {
+    let leaves = parent.deleting || !selected;
+    let given_up = leaves && parent.marks.is_true(names::ANNOTATION_SKIP_FINALIZE);
+    match (leaves, held) {
         (true, false) => Stance::Leave,
         // A person's way out counts before anything else.
         (true, true) if given_up => Stance::RemoveFinalizer,
@@ -56,7 +63,7 @@ pub fn may_write_children(parent: &Object) -> bool {
 /// The finalizers that a parent should have: with or without the plugin's, and whatever others there are.
 pub fn finalizers_with(parent: &Object, plugin: &PluginName, wanted: bool) -> Vec<String> {
     let others = parent.finalizers.iter().filter(|name| !is_finalizer_of(plugin, name)).map(ToString::to_string);
-    others.chain(wanted.then(|| format!("{}{plugin}", names::FINALIZER_PREFIX))).collect()
+    others.chain(wanted.then(|| finalizer_of(plugin))).collect()
 }
 
 #[cfg(test)]
@@ -83,7 +90,7 @@ mod tests {
     }
 
     fn decide(parent: &Object, finalizes: bool, suspended: bool) -> Stance {
-        stance(parent, &echo(), finalizes, suspended)
+        stance(parent, &echo(), finalizes, suspended, true)
     }
 
     fn deleted(finalizers: &[&str], annotations: &Value) -> Arc<Object> {
@@ -119,6 +126,18 @@ mod tests {
         for finalizes in [true, false] {
             assert_eq!(decide(&deleted(&["a/b"], &json!({})), finalizes, false), Stance::Leave);
         }
+    }
+
+    #[test]
+    fn r14_a_parent_that_has_left_the_selector_is_finalized_like_a_deleted_one() {
+        let decide = |meta: &Value, finalizes, suspended| stance(&parent(meta), &echo(), finalizes, suspended, false);
+        let held = json!({"finalizers": [OURS]});
+        assert_eq!(decide(&held, true, false), Stance::Ask(Phase::Finalize));
+        assert_eq!(decide(&held, false, false), Stance::RemoveFinalizer);
+        assert_eq!(decide(&held, true, true), Stance::Suspended);
+        let skip = json!({"finalizers": [OURS], "annotations": {"windlass.dev/skip-finalize": "true"}});
+        assert_eq!(decide(&skip, true, false), Stance::RemoveFinalizer);
+        assert_eq!(decide(&json!({}), true, false), Stance::Leave, "it gets no finalizer, and no children");
     }
 
     #[test]

@@ -300,6 +300,7 @@ mod tests {
         let watch = |labels: Option<&str>| WatchId {
             kind: Arc::new(Gvk::from_api_version("v1", "Pod")),
             labels: labels.map(str::to_owned),
+            finalizer: None,
         };
         let mut state = state();
         let holds = Concern { watches: vec![watch(Some("app"))], ..Concern::default() };

@@ -12,6 +12,7 @@ use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{LABEL_PLUGIN, plugin_reason as reason};
 use windlass_core::outcome::Requeue;
 use windlass_core::snapshot;
+use windlass_core::stance::finalizer_of;
 use windlass_sandbox::Component;
 
 use super::kinds::Concern;
@@ -154,7 +155,9 @@ pub(super) async fn prepare(
     let parent = parent::resolve(&plugins.client, name, descriptor, plugin.spec.install_crd).await?;
     let granted = grants::resolve(&plugins.client, descriptor, plugin, parent.namespaced).await?;
     let reads = grants::resolve_reads(&plugins.client, descriptor, plugin).await?;
-    let parents = plugins.watches.lease(&parent.kind, &parent.resource, parent.selector.as_deref());
+    let finalizer = descriptor.finalizes.then(|| finalizer_of(name));
+    let selector = parent.selector.as_deref();
+    let parents = plugins.watches.lease_parents(&parent.kind, &parent.resource, selector, finalizer);
     let children: Vec<_> = granted
         .resources
         .iter()
@@ -247,7 +250,7 @@ async fn synced(watch: &Watch, is_parent: bool) -> Result<(), Problem> {
 }
 
 fn unsynced(watch: &WatchId, health: &Health, is_parent: bool) -> Problem {
-    let WatchId { kind, labels } = watch;
+    let WatchId { kind, labels, .. } = watch;
     let (reason, message) = match health {
         Health::Refused { code: 404, message } => {
             let reason = if is_parent { reason::PARENT_KIND_MISSING } else { reason::CHILD_KIND_MISSING };
@@ -282,7 +285,11 @@ mod tests {
 
     #[test]
     fn dynamic_a_refused_watch_says_what_a_person_has_to_change() {
-        let watch = WatchId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), labels: Some("a==b==c".to_owned()) };
+        let watch = WatchId {
+            kind: Arc::new(Gvk::from_api_version("v1", "Pod")),
+            labels: Some("a==b==c".to_owned()),
+            finalizer: None,
+        };
         let said = |code, is_parent| {
             unsynced(&watch, &Health::Refused { code, message: "said the API server".to_owned() }, is_parent)
         };

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use windlass_core::ids::Gvk;
 use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::Object;
+use windlass_core::selector::{Labels, Selector};
 
 use raw::Raw;
 use store::Index;
@@ -32,6 +33,31 @@ pub struct WatchId {
     pub kind: Arc<Gvk>,
     /// Label selector in kubectl's syntax; none for all objects of the kind.
     pub labels: Option<String>,
+    /// What has this finalizer is shown as well, whatever its labels are.
+    pub finalizer: Option<String>,
+}
+
+/// What a watch keeps of all that the API server shows it: what it selects, and what has the finalizer. The API server
+/// cannot select by finalizers, and would say of an object that leaves the selector that it is deleted.
+#[derive(Debug, Clone)]
+struct Filter {
+    selector: Selector,
+    finalizer: String,
+}
+
+impl Filter {
+    fn of(id: &WatchId) -> Option<Self> {
+        // A selector that cannot be read is the API server's to refuse.
+        Some(Self { selector: id.labels.as_ref()?.parse().ok()?, finalizer: id.finalizer.clone()? })
+    }
+
+    fn selects(&self, object: &Object) -> bool {
+        self.selector.matches(&Labels::of(&object.json))
+    }
+
+    fn keeps(&self, object: &Object) -> bool {
+        object.finalizers.iter().any(|finalizer| **finalizer == *self.finalizer) || self.selects(object)
+    }
 }
 
 /// How a watch is doing.
@@ -74,6 +100,7 @@ pub struct Watch {
     pub resource: ApiResource,
     /// What it has seen.
     pub store: Arc<Store>,
+    filter: Option<Filter>,
     health: watch::Receiver<Health>,
     /// Somebody waited for the first list in vain, and wants to hear how it ends.
     given_up: Arc<AtomicBool>,
@@ -94,7 +121,23 @@ impl Watches {
 
     /// The watch of that kind and selector: the running one, or a new one.
     pub fn lease(&self, kind: &Arc<Gvk>, resource: &ApiResource, labels: Option<&str>) -> Arc<Watch> {
-        let id = WatchId { kind: kind.clone(), labels: labels.map(str::to_owned) };
+        self.lease_id(WatchId { kind: kind.clone(), labels: labels.map(str::to_owned), finalizer: None }, resource)
+    }
+
+    /// The same for parents that get this finalizer, if any: those that have it are shown until they lose it, also when
+    /// they are no longer selected. Then all objects of the kind are read, and those kept that concern the plugin.
+    pub fn lease_parents(
+        &self,
+        kind: &Arc<Gvk>,
+        resource: &ApiResource,
+        labels: Option<&str>,
+        finalizer: Option<String>,
+    ) -> Arc<Watch> {
+        let finalizer = labels.and(finalizer);
+        self.lease_id(WatchId { kind: kind.clone(), labels: labels.map(str::to_owned), finalizer }, resource)
+    }
+
+    fn lease_id(&self, id: WatchId, resource: &ApiResource) -> Arc<Watch> {
         let mut running = self.running.lock();
         running.retain(|_, watch| watch.strong_count() > 0);
         // A definition may come back with another plural: the old watch would be refused for ever.
@@ -102,12 +145,14 @@ impl Watches {
             return watch;
         }
         // Children are found by their owner, anything else by its identity.
-        let index = if labels == Some(LABEL_PLUGIN) { Index::Owner } else { Index::Identity };
+        let index = if id.labels.as_deref() == Some(LABEL_PLUGIN) { Index::Owner } else { Index::Identity };
         let store = Arc::new(Store::new(index));
         let (report, health) = watch::channel(Health::Starting);
         let given_up = Arc::new(AtomicBool::new(false));
+        let filter = Filter::of(&id);
         let follower = Follower {
             id: id.clone(),
+            filter: filter.clone(),
             store: store.clone(),
             listener: self.listener.clone(),
             health: report,
@@ -115,13 +160,19 @@ impl Watches {
             health_changed: self.health_changed.clone(),
         };
         let task = tokio::spawn(follower.follow(Api::all_with(self.client.clone(), resource))).abort_handle();
-        let watch = Arc::new(Watch { id: id.clone(), resource: resource.clone(), store, health, given_up, task });
+        let watch =
+            Arc::new(Watch { id: id.clone(), resource: resource.clone(), store, filter, health, given_up, task });
         running.insert(id, Arc::downgrade(&watch));
         watch
     }
 }
 
 impl Watch {
+    /// Whether its selector selects an object that it shows.
+    pub fn selects(&self, object: &Object) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.selects(object))
+    }
+
     /// Whether the API server lets the host follow the kind.
     pub fn is_followed(&self) -> bool {
         !matches!(*self.health.borrow(), Health::Refused { .. })
@@ -151,6 +202,7 @@ const REST: Duration = Duration::from_secs(5);
 /// The task behind a watch.
 struct Follower {
     id: WatchId,
+    filter: Option<Filter>,
     store: Arc<Store>,
     listener: Listener,
     health: watch::Sender<Health>,
@@ -160,8 +212,9 @@ struct Follower {
 
 impl Follower {
     async fn follow(self, api: Api<Raw>) {
+        let labels = if self.filter.is_some() { None } else { self.id.labels.clone() };
         loop {
-            let start = || watcher::watcher(api.clone(), settings(self.id.labels.clone()));
+            let start = || watcher::watcher(api.clone(), settings(labels.clone()));
             // A backoff of its own: a kind that fails delays no other.
             let mut events = std::pin::pin!(lasting(start).default_backoff());
             while let Some(event) = events.next().await {
@@ -185,7 +238,7 @@ impl Follower {
         match event {
             Event::Init => store.list_begins(),
             Event::InitApply(raw) => {
-                if let Some(object) = decode(&id.kind, &raw) {
+                if let Some(object) = decode(&id.kind, &raw).filter(|object| self.keeps(object)) {
                     store.listed(object);
                 }
             }
@@ -198,8 +251,11 @@ impl Follower {
                 self.set_health(Health::Synced);
             }
             Event::Apply(raw) => {
-                if let Some(object) = decode(&id.kind, &raw) {
-                    listener(id, &store.applied(object));
+                let change = decode(&id.kind, &raw).and_then(|object| {
+                    if self.keeps(&object) { Some(store.applied(object)) } else { store.deleted(&object) }
+                });
+                if let Some(change) = change {
+                    listener(id, &change);
                 }
             }
             Event::Delete(raw) => {
@@ -209,6 +265,10 @@ impl Follower {
                 }
             }
         }
+    }
+
+    fn keeps(&self, object: &Object) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.keeps(object))
     }
 
     /// The first list is no news while somebody waits for it.
@@ -273,7 +333,12 @@ mod tests {
         let (changes, healths) = (heard.clone(), heard.clone());
         let (report, health) = watch::channel(Health::Starting);
         let follower = Follower {
-            id: WatchId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), labels: Some("app".to_owned()) },
+            id: WatchId {
+                kind: Arc::new(Gvk::from_api_version("v1", "Pod")),
+                labels: Some("app".to_owned()),
+                finalizer: None,
+            },
+            filter: None,
             store: Arc::new(Store::new(Index::Identity)),
             listener: Arc::new(move |id, change| {
                 let object = change.after.as_ref().or(change.before.as_ref()).expect("an object");
@@ -315,6 +380,34 @@ mod tests {
             assert_eq!(*health.borrow(), Health::Synced);
             assert_eq!(*heard.lock(), ["Pod.v1[app] n/a", "Pod.v1[app] n/b"], "{odd}");
         }
+    }
+
+    #[test]
+    fn r14_a_parent_that_leaves_the_selector_is_shown_until_it_loses_the_finalizer() {
+        let Fixture { mut follower, heard, .. } = fixture();
+        follower.id.finalizer = Some("windlass.dev/echo".to_owned());
+        follower.filter = Filter::of(&follower.id);
+        let pod = |name: &str, rest: &str| {
+            raw(&format!(r#"{{"metadata":{{"name":"{name}","uid":"{name}","resourceVersion":"3",{rest}}}}}"#))
+        };
+        let (selected, left) = (r#""labels":{"app":"x"}"#, r#""finalizers":["windlass.dev/echo"]"#);
+        let another = r#""finalizers":["windlass.dev/other"]"#;
+        let key = |name: &str| windlass_core::ids::ObjectKey::new(None, name);
+        follower.on_event(Event::Init);
+        for (name, rest) in [("a", selected), ("b", left), ("c", another)] {
+            follower.on_event(Event::InitApply(pod(name, rest)));
+        }
+        follower.on_event(Event::InitDone);
+        assert_eq!(follower.store.size(), 2, "who left while no host ran is shown as well");
+        follower.on_event(Event::Apply(pod("a", left)));
+        let kept = follower.store.get(&key("a")).expect("it lives on");
+        assert!(!follower.filter.as_ref().is_some_and(|filter| filter.selects(&kept)));
+        heard.lock().clear();
+        for name in ["a", "b", "c"] {
+            follower.on_event(Event::Apply(pod(name, another)));
+        }
+        assert_eq!(*heard.lock(), ["Pod.v1[app] a", "Pod.v1[app] b"], "of others nothing is told");
+        assert_eq!(follower.store.size(), 0);
     }
 
     #[test]

@@ -128,8 +128,12 @@ fn r09_a_kind_without_generation_never_asks() {
 }
 
 #[test]
-fn r09_nothing_is_held_when_the_parent_is_being_deleted() {
-    let snapshot = snapshot(10, &json!({"observedGeneration": 3}), "");
+fn r09_nothing_is_held_when_the_parent_is_being_deleted_but_when_it_has_left_the_selector() {
+    let mut snapshot = snapshot(10, &json!({"observedGeneration": 3}), "");
+    assert!(!is_asked(&snapshot, Phase::Finalize, SHAPE, &plan(&snapshot, &Desired::default())), "it lives on");
+    let mut parent: Json = serde_json::from_slice(&snapshot.parent.json).expect("JSON");
+    parent["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    snapshot.parent = object(&parent);
     assert!(is_asked(&snapshot, Phase::Finalize, SHAPE, &plan(&snapshot, &Desired::default())));
 }
 
