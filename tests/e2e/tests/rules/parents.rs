@@ -115,3 +115,29 @@ fn r12_the_failure_of_a_parent_without_a_status_of_ours_is_told_by_an_event() {
     });
     assert!(policy(&ns).is_none());
 }
+
+#[test]
+fn r14_a_decorated_object_that_leaves_the_selector_is_finalized_and_its_children_go_through_the_guard() {
+    let env = stage().with("decorator-finalizes");
+    let ns = env.namespace("leaves");
+    let is_held = |namespace: &Value| !namespace["metadata"]["finalizers"].is_null();
+    env.kubectl(&["label", "namespace", ns.name(), "puppets.example/hold=true"]);
+    wait_names(&ns, "configmaps", &["a", "b", "c", "d"]);
+    env.wait_object("namespaces", "", ns.name(), is_held);
+
+    env.kubectl(&["label", "namespace", ns.name(), "puppets.example/hold-"]);
+    let hash = wait("an event that says how to go on", SOON, || {
+        let events = env.list("events", "");
+        let told = events.iter().filter(|event| text(event, "/involvedObject/name") == ns.name());
+        told.map(|event| text(event, "/message")).find_map(|message| {
+            let (_, rest) = message.split_once("windlass.dev/allow-deletion=")?;
+            rest.split_once(':').map(|(hash, _)| hash.to_owned())
+        })
+    });
+    assert!(env.get("namespaces", "", ns.name()).is_some_and(|namespace| is_held(&namespace)));
+    assert_eq!(names(&ns, "configmaps"), ["a", "b", "c", "d"]);
+
+    env.kubectl(&["annotate", "namespace", ns.name(), &format!("windlass.dev/allow-deletion={hash}")]);
+    env.wait_object("namespaces", "", ns.name(), |namespace| !is_held(namespace));
+    wait_names(&ns, "configmaps", &[]);
+}
