@@ -12,7 +12,9 @@ use crate::live::Live;
 pub fn observe(live: &Live, key: &ObjectKey) -> Option<Snapshot> {
     let parent = live.parents.store.get(key)?;
     let parent_ref = ParentRef::of(&live.name, &parent);
-    let owners = parent_ref.owner_keys();
-    let children = live.children.values().flat_map(|watch| watch.store.of_owners(&owners));
+    let mut children = Vec::new();
+    for watch in live.children.values() {
+        watch.store.for_each_of(&parent_ref, |child| children.push(child.clone()));
+    }
     Some(Snapshot::new(parent_ref, parent, children, live.config.as_ref().map(Arc::clone)))
 }

@@ -91,6 +91,13 @@ pub enum OwnerKey {
     Retained(Arc<str>),
 }
 
+impl OwnerKey {
+    /// Whether it is that of a retained child.
+    pub fn is_retained(&self) -> bool {
+        matches!(self, Self::Retained(_))
+    }
+}
+
 /// Why bytes are no Kubernetes object.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAnObject {

@@ -44,9 +44,9 @@ impl ParentRef {
         format!("{}/{}.{}/{}", self.plugin, group_kind.kind, group_kind.group, self.key)
     }
 
-    /// The keys under which an index holds its children.
-    pub fn owner_keys(&self) -> [OwnerKey; 2] {
-        [OwnerKey::Uid(self.uid.clone()), OwnerKey::Retained(self.retained_for().into())]
+    /// The key under which an index holds what is retained for it.
+    pub fn retained_key(&self) -> OwnerKey {
+        OwnerKey::Retained(self.retained_for().into())
     }
 
     /// The labels that every child gets.

@@ -1,5 +1,6 @@
 //! What a plugin is shown: a parent, its children and what it requires as the caches hold them, in canonical order.
 
+use std::cell::LazyCell;
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
@@ -52,12 +53,14 @@ impl Snapshot {
         candidates: impl IntoIterator<Item = Arc<Object>>,
         config: Option<Arc<[u8]>>,
     ) -> Self {
-        let retained_for = parent_ref.retained_for();
+        let retained_for = LazyCell::new(|| parent_ref.retained_for());
         let mut children: Vec<_> = candidates
             .into_iter()
             // A namespaced parent's children live where it does; whatever says otherwise in another namespace is forged.
             .filter(|child| parent.key.namespace.is_none() || child.key.namespace == parent.key.namespace)
-            .filter(|child| child.is_owned_by(&parent.uid) || child.is_retained_for(&retained_for))
+            .filter(|child| {
+                child.is_owned_by(&parent.uid) || (child.controller.is_none() && child.is_retained_for(&retained_for))
+            })
             .collect();
         children.sort_by(|a, b| canonical(a, b));
         Self { parent_ref, parent, children, related: Vec::new(), config }

@@ -10,6 +10,7 @@ use windlass_core::ids::{ObjectKey, Uid};
 use windlass_core::intern::Interner;
 use windlass_core::managed::ManagedFields;
 use windlass_core::object::{Object, OwnerKey};
+use windlass_core::parent::ParentRef;
 
 /// What happened to one object.
 #[derive(Debug, Clone)]
@@ -39,6 +40,8 @@ struct Inner {
     objects: HashSet<ByKey>,
     uids: HashMap<Uid, Arc<Object>>,
     owners: HashMap<OwnerKey, Vec<Arc<Object>>>,
+    /// How many objects are found by a retained child's key.
+    retained: usize,
     /// The newest resourceVersion that the watch delivered: writes up to it are in the cache.
     seen: u64,
     /// Objects of a list that is not complete yet.
@@ -79,6 +82,7 @@ impl Store {
             objects: HashSet::new(),
             uids: HashMap::new(),
             owners: HashMap::new(),
+            retained: 0,
             seen: 0,
             listing: None,
             namespaces: Interner::default(),
@@ -118,10 +122,13 @@ impl Store {
         objects.filter(|object| object.key.namespace.as_deref() == namespace).cloned().collect()
     }
 
-    /// The objects that say they exist for one of these parents.
-    pub fn of_owners(&self, owners: &[OwnerKey]) -> Vec<Arc<Object>> {
+    /// Does something with each object that says it exists for this parent: by its label, or retained for one of its name.
+    pub fn for_each_of(&self, parent: &ParentRef, act: impl FnMut(&Arc<Object>)) {
         let inner = self.0.read();
-        owners.iter().filter_map(|owner| inner.owners.get(owner)).flatten().cloned().collect()
+        let owned = inner.owners.get(&OwnerKey::Uid(parent.uid.clone()));
+        // Few kinds have any, and the name would have to be put together.
+        let retained = if inner.retained > 0 { inner.owners.get(&parent.retained_key()) } else { None };
+        owned.into_iter().chain(retained).flatten().for_each(act);
     }
 
     /// Whether a write that the API server answered with this resourceVersion is in the cache (or was, and is
@@ -203,6 +210,7 @@ impl Inner {
             Index::Identity => drop(self.uids.insert(object.uid.clone(), object.clone())),
             Index::Owner => {
                 if let Some(owner) = object.owner_key() {
+                    self.retained += usize::from(owner.is_retained());
                     self.owners.entry(owner).or_default().push(object.clone());
                 }
             }
@@ -219,6 +227,7 @@ impl Inner {
     fn drop_from_index(&mut self, object: &Arc<Object>) {
         self.uids.remove(&object.uid);
         let Some(owner) = object.owner_key().filter(|_| self.index == Index::Owner) else { return };
+        self.retained -= usize::from(owner.is_retained());
         if let Some(owned) = self.owners.get_mut(&owner) {
             owned.retain(|owned| !Arc::ptr_eq(owned, object));
             if owned.is_empty() {
@@ -243,8 +252,14 @@ mod tests {
     }
 
     fn names(store: &Store, parent: &str) -> Vec<String> {
-        let mut names: Vec<_> =
-            store.of_owners(&[OwnerKey::Uid(parent.into())]).iter().map(|object| object.key.to_string()).collect();
+        let parent = ParentRef {
+            plugin: "echo".parse().expect("a name"),
+            kind: Arc::new(Gvk::from_api_version("my-operator.dev/v1", "Echo")),
+            key: ObjectKey::new(Some("n"), "web"),
+            uid: parent.into(),
+        };
+        let mut names = Vec::new();
+        store.for_each_of(&parent, |object| names.push(object.key.to_string()));
         names.sort();
         names
     }
@@ -261,6 +276,30 @@ mod tests {
         store.deleted(&object("b", "2", 8, "p"));
         assert!(names(&store, "p").is_empty() && store.get(&ObjectKey::new(Some("n"), "b")).is_none());
         assert!(store.has_seen(8) && !store.has_seen(9));
+    }
+
+    #[test]
+    fn what_is_retained_for_a_parents_name_is_found_until_it_is_gone() {
+        let store = Store::new(Index::Owner);
+        let retained = |name: &str, version: u64, annotations: &str| {
+            let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
+            let text = format!(
+                r#"{{"metadata":{{"name":"{name}","namespace":"n","uid":"{name}","resourceVersion":"{version}",
+                "annotations":{{{annotations}}}}}}}"#
+            );
+            Object::from_api(&kind, &text).expect("an object")
+        };
+        let of_web = r#""windlass.dev/retained-for":"echo/Echo.my-operator.dev/n/web""#;
+        store.applied(object("mine", "1", 1, "p"));
+        store.applied(retained("a", 2, of_web));
+        store.applied(retained("b", 3, &of_web.replace("web", "other")));
+        assert_eq!(names(&store, "p"), ["n/a", "n/mine"]);
+        store.applied(retained("a", 4, ""));
+        assert_eq!(names(&store, "p"), ["n/mine"]);
+        store.applied(retained("b", 5, of_web));
+        assert_eq!(names(&store, "p"), ["n/b", "n/mine"]);
+        store.deleted(&retained("b", 6, of_web));
+        assert_eq!(names(&store, "p"), ["n/mine"]);
     }
 
     #[test]
