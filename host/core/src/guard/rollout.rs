@@ -205,7 +205,10 @@ impl Rollout {
             }
         }
         if self.held().is_some_and(|held| self.allowed.as_deref() == Some(&held.hash)) {
+            // Somebody asked for these now: what parents that have not answered yet may want is counted without them.
+            let released = self.released;
             self.release();
+            (self.released, self.was_held) = (released, false);
         }
     }
 

@@ -317,6 +317,22 @@ fn r09_deletions_that_were_held_before_a_restart_are_held_after_it() {
 }
 
 #[test]
+fn r09_what_a_person_allowed_makes_no_later_deletion_too_many() {
+    for was_held in [true, false] {
+        let parents = ["a", "b", "c", "d", "stalled"].map(key);
+        let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, 15, was_held);
+        rollout.unanswered(&key("stalled"));
+        for parent in ["a", "b", "c"] {
+            evaluated(&mut rollout, parent, 3);
+        }
+        let hash = hash_in(evaluated(&mut rollout, "d", 3));
+        rollout.allow(Some(&hash));
+        assert!(!rollout.is_complete(), "one may still want anything");
+        assert_eq!(evaluated(&mut rollout, "new", 1), Word::Delete);
+    }
+}
+
+#[test]
 fn r09_creates_that_go_on_while_deletions_are_put_off_do_not_free_them_later() {
     let unmoved = json!({"observedGeneration": 3});
     let parents = ["hello", "other"].map(key);
