@@ -87,17 +87,17 @@ impl Conduct {
         self.with_rollout(|rollout| rollout.allow(annotation)).1
     }
 
+    /// The Plugin's guard is another one now. All its parents are to be looked at again.
+    pub fn adjust(&self, guard: DeletionGuard) {
+        self.with_rollout(|rollout| rollout.adjust(guard));
+    }
+
     fn with_rollout<T>(&self, change: impl FnOnce(&mut Rollout) -> T) -> (T, Consequences) {
         let mut rollout = self.rollout.lock();
         let was_held = rollout.held().is_some();
         let result = change(&mut rollout);
         let plugin = was_held != rollout.held().is_some();
-        let parents = rollout.take_to_queue();
-        for parent in &parents {
-            // What was settled about it was settled without its deletions.
-            self.memo.forget(parent);
-        }
-        (result, Consequences { parents, plugin })
+        (result, Consequences { parents: rollout.take_to_queue(), plugin })
     }
 
     /// Deletions of many parents that are held.

@@ -217,6 +217,8 @@ impl Reconciler {
         };
         let mut plan = telemetry::planned(|| planned(live, snapshot, &desired));
         let held = self.guard(live, snapshot, phase, &mut plan);
+        // A person's word may let it go at any moment, also while this reconcile ends, and is in no snapshot.
+        let repeatable = repeatable.filter(|_| held.is_none());
         let thrashing = self.breaker.lock().admit_plan(&snapshot.parent, &mut plan, Instant::now());
         let (terminating, rolling) = (being_deleted(&plan), std::mem::take(&mut plan.rolling));
         let applied = if plan.is_empty() {

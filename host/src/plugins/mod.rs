@@ -236,12 +236,14 @@ impl Plugins {
         }
         tracing::info!(plugin = %name, ?wanted, "settings");
         let concerns_parents = wanted.concerns_parents(&before);
+        let guard = wanted.guard;
         let mut next = Live::clone(&live);
         wanted.put(&mut next);
         self.parents.set_concurrency(name, next.concurrency);
         publisher.publish(name.clone(), Arc::new(next));
         drop(publisher);
         if concerns_parents {
+            live.conduct.adjust(guard);
             // An event: it waits for backoffs, which are not the settings' to end.
             self.enqueue_parents(&live, Trigger::Event);
         }

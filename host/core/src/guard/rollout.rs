@@ -77,7 +77,7 @@ impl Rollout {
         was_held: bool,
     ) -> Self {
         // What cannot be held need not wait.
-        let can_be_held = was_held || guard.is_too_many(owned, owned);
+        let can_be_held = guard.can_hold(owned);
         let parents: HashMap<_, _> =
             parents.into_iter().filter(|_| can_be_held).map(|parent| (parent, Parent::Untried)).collect();
         let untried = parents.len();
@@ -85,7 +85,7 @@ impl Rollout {
             guard,
             logic,
             owned,
-            was_held,
+            was_held: was_held && can_be_held,
             parents,
             untried,
             unanswered: 0,
@@ -151,6 +151,13 @@ impl Rollout {
     /// What the Plugin's annotation [`crate::names::ANNOTATION_ALLOW_DELETION`] says now.
     pub fn allow(&mut self, annotation: Option<&str>) {
         self.allowed = annotation.map(Into::into);
+        self.decide(false);
+    }
+
+    /// The Plugin's guard is another one now. What it cannot hold goes on.
+    pub fn adjust(&mut self, guard: DeletionGuard) {
+        self.guard = guard;
+        self.was_held &= guard.can_hold(self.owned);
         self.decide(false);
     }
 

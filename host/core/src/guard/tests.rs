@@ -76,6 +76,35 @@ fn r09_what_is_held_stays_held_when_the_answers_creates_made_it_a_smaller_part()
 }
 
 #[test]
+fn r09_a_guard_that_can_hold_nothing_lets_go_what_was_held() {
+    let trusting = DeletionGuard { max_percent: 100, ..DeletionGuard::default() };
+    let few = DeletionGuard { min_children: 13, ..DeletionGuard::default() };
+    let looser = DeletionGuard { max_percent: 99, ..DeletionGuard::default() };
+    for (guard, holds) in [(trusting, false), (few, false), (looser, true)] {
+        let mut parents = HeldParents::default();
+        let mut hold = |guard, pods, conditions: Json| {
+            let snapshot = snapshot(pods, &json!({"observedGeneration": 3, "conditions": conditions}), "");
+            let mut plan = plan(&snapshot, &wanted(&[4, 5, 6, 7, 8, 9, 10, 11]));
+            parents.hold(guard, &snapshot, false, &mut plan)
+        };
+        let first = hold(DeletionGuard::default(), 4, json!([])).expect("4 of 4");
+        let says = json!([{"type": "Ready", "reason": "DeletionHeld", "message": first.to_string()}]);
+        assert_eq!(hold(guard, 12, says).is_some(), holds, "{guard:?}");
+        // And it is forgotten: what comes later is counted anew.
+        assert_eq!(hold(DeletionGuard::default(), 12, json!([])).is_some(), holds, "{guard:?}");
+
+        let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [key("a")], 12, true);
+        evaluated(&mut rollout, "a", 4);
+        assert!(rollout.held().is_some());
+        rollout.take_to_queue();
+        rollout.adjust(guard);
+        assert_eq!((rollout.held().is_some(), rollout.take_to_queue().is_empty()), (holds, holds), "{guard:?}");
+        let begun = Rollout::begin(guard, Digest::of(b"logic"), [key("a")], 12, true);
+        assert_eq!(begun.is_complete(), !holds, "{guard:?}");
+    }
+}
+
+#[test]
 fn r09_few_children_are_not_guarded() {
     assert_eq!(held(3, 0), (None, 3));
     assert!(held(4, 0).0.is_some());
@@ -355,7 +384,7 @@ fn r09_creates_that_go_on_while_deletions_are_put_off_do_not_free_them_later() {
 #[test]
 fn r09_what_is_held_for_the_whole_plugin_leaves_the_plan() {
     let unmoved = json!({"observedGeneration": 3});
-    let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [key("hello")], 3, true);
+    let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [key("hello")], 4, true);
     let snapshot = snapshot(3, &unmoved, "");
     let mut plan = plan(&snapshot, &Desired::default());
     let judged =

@@ -169,3 +169,19 @@ fn r09_a_plugin_may_be_trusted_with_everything() {
     wait_names(&ns, "configmaps", &[]);
     puppet.wait_done();
 }
+
+#[test]
+fn r09_what_is_held_goes_on_when_the_guard_is_set_to_hold_nothing() {
+    let alone = alone();
+    let ns = alone.env.namespace("loosened");
+    let puppet = ns.puppet("web");
+    puppet.play(&children(config_maps(6, "1")));
+    let mark = ns.env().mark();
+    alone.env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 2 } }));
+    wait_held(&ns, &puppet, mark);
+    wait_plugin_held(&alone);
+    alone.env.patch_plugin("puppet", &json!({ "deletionGuard": { "maxPercent": 100 } }));
+    wait_names(&ns, "configmaps", &["web-0", "web-1"]);
+    puppet.wait_done();
+    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Degraded").status == "False");
+}
