@@ -105,6 +105,11 @@ impl Conduct {
         self.rollout.lock().held().cloned()
     }
 
+    /// Parents that the deletions of all others wait for, and that no longer exist.
+    pub fn awaited_in_vain(&self, exists: impl Fn(&ObjectKey) -> bool) -> Vec<ObjectKey> {
+        self.rollout.lock().untried().filter(|parent| !exists(parent)).cloned().collect()
+    }
+
     /// Whether a call may be made now.
     pub fn admit(&self) -> Admission {
         self.quarantine.lock().admit(Instant::now())
@@ -118,5 +123,32 @@ impl Conduct {
     /// Whether the logic breaks so often that it is asked only now and then.
     pub fn is_quarantined(&self) -> bool {
         self.quarantine.lock().is_active()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new(Some("n"), name)
+    }
+
+    /// Of logic over these parents, which own three children each.
+    fn conduct(parents: &[&str]) -> Conduct {
+        let parents = parents.iter().map(|name| key(name));
+        let rollout =
+            Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents.clone(), 3 * parents.len(), false);
+        Conduct { memo: Memo::default(), rollout: Mutex::new(rollout), quarantine: Mutex::default() }
+    }
+
+    #[test]
+    fn r09_a_parent_that_went_before_the_logic_was_live_is_found_and_waited_for_no_longer() {
+        let conduct = conduct(&["gone", "there", "failed"]);
+        conduct.unanswered(&key("failed"));
+        let lost = || conduct.awaited_in_vain(|parent| *parent == key("there"));
+        assert_eq!(lost(), [key("gone")], "who was asked already is nobody's hindrance");
+        conduct.forget(&key("gone"));
+        assert!(lost().is_empty());
     }
 }

@@ -209,10 +209,9 @@ impl Reconciler {
         let (desired, events, repeatable) = match self.desired(live, snapshot, phase, begun).await {
             Ok(desired) => desired,
             Err(problem) => {
-                self.follow(live, live.conduct.unanswered(&snapshot.parent.key));
                 // Ten thousand parents need not all say what their Plugin says.
                 let silent = matches!(problem, Problem::Quarantined(_)) && is_observed(snapshot);
-                return Attempt { silent, ..Attempt::failed(&problem) };
+                return Attempt { silent, ..self.without_plan(live, snapshot, &problem) };
             }
         };
         let mut plan = telemetry::planned(|| planned(live, snapshot, &desired));
@@ -249,6 +248,12 @@ impl Reconciler {
         let finalized = phase == Phase::Finalize && desired.finalized;
         let silent = matches!(problem, Some(Problem::PutOff));
         Attempt { part: desired.status, applied, verdict, finalized, repeatable, silent, events, sweep: false }
+    }
+
+    /// It ended before anything was planned: no other parent waits for what this one would have deleted.
+    fn without_plan(&self, live: &Live, snapshot: &Snapshot, problem: &Problem) -> Attempt {
+        self.follow(live, live.conduct.unanswered(&snapshot.parent.key));
+        Attempt::failed(problem)
     }
 
     /// What the plugin wants and tells, and the name of the call if it would want the same again. It is called until it
@@ -413,7 +418,8 @@ impl Reconciler {
     /// Says why the finalizer is not as it should be.
     async fn finalizer_not_set(&self, live: &Live, snapshot: &Snapshot, problem: &Problem) -> Requeue {
         let phase = if snapshot.parent.deleting { Phase::Finalize } else { Phase::Sync };
-        self.finish(live, snapshot, phase, Attempt::failed(problem)).await.0
+        let attempt = self.without_plan(live, snapshot, problem);
+        self.finish(live, snapshot, phase, attempt).await.0
     }
 
     /// Says on the parent that nothing is written because of it. A whole suspended Plugin says so itself, and once: only
@@ -425,10 +431,9 @@ impl Reconciler {
             tracing::Span::current().record("windlass.outcome", "suspended");
             return Requeue::WhenChanged;
         }
-        // Nobody waits for what it would have deleted.
-        self.follow(live, live.conduct.unanswered(&snapshot.parent.key));
         let phase = if snapshot.parent.deleting { Phase::Finalize } else { Phase::Sync };
-        self.finish(live, snapshot, phase, Attempt::failed(&Problem::Suspended(by))).await.0
+        let attempt = self.without_plan(live, snapshot, &Problem::Suspended(by));
+        self.finish(live, snapshot, phase, attempt).await.0
     }
 }
 

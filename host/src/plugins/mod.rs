@@ -336,6 +336,10 @@ impl Plugins {
         self.index_live();
         drop(publisher);
         let parents = self.enqueue_parents(&live, Trigger::Sweep);
+        // Whoever went since the logic was prepared told the logic before it. A run of their own finds them gone.
+        for gone in live.conduct.awaited_in_vain(|parent| live.parents.store.get(parent).is_some()) {
+            self.parents.add(&name, gone, Trigger::Sweep);
+        }
         tracing::info!(plugin = %name, digest = %live.digest(), version = live.version, parents, "live");
         Ok(())
     }

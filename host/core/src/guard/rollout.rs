@@ -175,6 +175,11 @@ impl Rollout {
         std::mem::take(&mut self.to_queue)
     }
 
+    /// The parents that everybody waits for: they were not evaluated yet.
+    pub fn untried(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.parents.iter().filter(|(_, parent)| matches!(parent, Parent::Untried)).map(|(key, _)| key)
+    }
+
     /// Whether every parent has answered and nothing is held: nothing is left to be decided.
     pub fn is_complete(&self) -> bool {
         self.untried == 0 && self.unanswered == 0 && matches!(self.decision, Some(Decision::Released))
