@@ -36,15 +36,15 @@ pub struct Consequences {
 }
 
 impl Conduct {
-    /// Of logic and config that go live over the parents and children in these caches. `was_held` is whether the Plugin's
-    /// status says that deletions are held.
+    /// Of logic and config that go live over the parents and children in these caches. `was_held` is what
+    /// [`hold`](Self::hold) said before.
     pub fn begin<'a>(
         plugin: &PluginName,
         (component, config): (Digest, Option<&[u8]>),
         guard: DeletionGuard,
         parents: &Watch,
         children: impl Iterator<Item = &'a Arc<Watch>>,
-        was_held: bool,
+        was_held: Option<&str>,
     ) -> Self {
         let mut logic = component.as_bytes().to_vec();
         logic.extend_from_slice(config.unwrap_or_default());
@@ -105,6 +105,11 @@ impl Conduct {
         self.rollout.lock().held().cloned()
     }
 
+    /// The name of what is held of many parents, or was held before and is not decided about yet.
+    pub fn hold(&self) -> Option<String> {
+        self.rollout.lock().hold().map(str::to_owned)
+    }
+
     /// Parents that the deletions of all others wait for, and that no longer exist.
     pub fn awaited_in_vain(&self, exists: impl Fn(&ObjectKey) -> bool) -> Vec<ObjectKey> {
         self.rollout.lock().untried().filter(|parent| !exists(parent)).cloned().collect()
@@ -138,7 +143,7 @@ mod tests {
     fn conduct(parents: &[&str]) -> Conduct {
         let parents = parents.iter().map(|name| key(name));
         let rollout =
-            Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents.clone(), 3 * parents.len(), false);
+            Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents.clone(), 3 * parents.len(), None);
         Conduct { memo: Memo::default(), rollout: Mutex::new(rollout), quarantine: Mutex::default() }
     }
 

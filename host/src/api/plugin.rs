@@ -257,6 +257,10 @@ pub struct PluginStatus {
     /// The newest failure of a parent; written at most every ten seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
+    /// Name of the deletions that are held for all parents, as the annotation `windlass.dev/allow-deletion` takes it. It
+    /// stays until they are allowed or wanted no longer, also while nothing is live and when other logic comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_deletions: Option<String>,
     /// Conditions `Fetched`, `Compiled`, `Granted`, `Ready` and `Degraded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "conditions")]

@@ -204,10 +204,12 @@ pub(super) async fn prepare(
         component,
     };
     // What was learnt of what is live says nothing of other logic, or of other kinds.
-    if live.is_some_and(|live| !live.decides_like(&prepared)) {
+    if let Some(live) = live.filter(|live| !live.decides_like(&prepared)) {
+        let was_held = live.conduct.hold();
         let Live { config, guard, parents, children, .. } = &prepared;
         let logic = (prepared.digest(), config.as_deref());
-        prepared.conduct = Arc::new(Conduct::begin(name, logic, *guard, parents, children.values(), was_held(plugin)));
+        prepared.conduct =
+            Arc::new(Conduct::begin(name, logic, *guard, parents, children.values(), was_held.as_deref()));
     }
     Ok(prepared)
 }
@@ -227,10 +229,9 @@ pub(super) fn concern_of(live: &Live) -> Concern {
     }
 }
 
-/// Whether the Plugin's status says that deletions are held: what an earlier process knew.
-fn was_held(plugin: &Plugin) -> bool {
-    let conditions = plugin.status.iter().flat_map(|status| &status.conditions).flatten();
-    conditions.map(|condition| &condition.reason).any(|said| said == reason::DELETION_HELD)
+/// What an earlier process said of held deletions, or logic that is live no longer.
+pub(super) fn was_held(plugin: &Plugin) -> Option<&str> {
+    plugin.status.as_ref()?.held_deletions.as_deref()
 }
 
 fn load_reason(failure: &LoadFailure) -> &'static str {

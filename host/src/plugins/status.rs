@@ -81,6 +81,14 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, now: jiff::Timest
     if let Some(last) = last_failure(before.get("lastFailure"), sums.and_then(|sums| sums.last)) {
         next.insert("lastFailure", last);
     }
+    // While nothing is live, nothing is decided about it.
+    let held = match live {
+        Some(live) => live.conduct.hold().map(Value::from),
+        None => before.get("heldDeletions").cloned(),
+    };
+    if let Some(held) = held {
+        next.insert("heldDeletions", held);
+    }
     if let Some(previous) = previous {
         next.insert("previousDigest", previous);
     }
@@ -213,6 +221,27 @@ mod tests {
         assert_eq!(last_failure(Some(&first), Some(failure("taken", 2))), Some(first.clone()));
         assert_eq!(last_failure(Some(&first), None), Some(first.clone()), "none since the host started");
         assert_ne!(last_failure(Some(&first), Some(failure("taken by another", 2))), Some(first));
+    }
+
+    #[test]
+    fn r09_deletions_that_are_held_stay_so_while_nothing_is_live_whatever_the_look_says() {
+        let kind = std::sync::Arc::new(super::super::Plugins::kind());
+        let object = r#"{"metadata":{"name":"echo","uid":"1","resourceVersion":"1","generation":1}}"#;
+        let object = Object::from_api(&kind, object).expect("a Plugin");
+        let result = Err(Problem::new(Step::Fetched, reason::SOURCE_NOT_FOUND, "gone"));
+        let next = |before: &[u8]| {
+            let before = json::parse(before, 8).expect("JSON");
+            let standing = Standing { live: None, sums: None, result: &result };
+            let next = next(&object, before.as_object().expect("an object"), standing, jiff::Timestamp::UNIX_EPOCH);
+            let plugin = format!(
+                r#"{{"metadata":{{}},"spec":{{"source":{{"configMap":{{"namespace":"n","name":"n"}}}}}},"status":{}}}"#,
+                Value::Object(next)
+            );
+            let plugin: crate::api::Plugin = serde_json::from_str(&plugin).expect("a Plugin");
+            super::super::load::was_held(&plugin).map(str::to_owned)
+        };
+        assert_eq!(next(br#"{"heldDeletions":"c27db0e670d5"}"#), Some("c27db0e670d5".to_owned()));
+        assert_eq!(next(b"{}"), None);
     }
 
     #[test]

@@ -21,8 +21,8 @@ pub struct Rollout {
     guard: DeletionGuard,
     logic: Digest,
     owned: usize,
-    /// Whether deletions of this plugin were held already: then whatever still waits is.
-    was_held: bool,
+    /// The name of what was held already: then whatever still waits is held.
+    was_held: Option<Box<str>>,
     /// Parents that are not through, and those whose wishes count. Who wants no deletions is in here no longer.
     parents: HashMap<ObjectKey, Parent>,
     /// Parents that were not evaluated yet.
@@ -67,14 +67,14 @@ impl Rollout {
     /// New logic is live: the digest and config that `logic` names, over these parents, which own so many children in
     /// all (not retained ones).
     ///
-    /// `was_held` is whether the Plugin's status says that deletions are held: since then children were created, so that
-    /// the same deletions are a smaller part of them.
+    /// `was_held` is what [`hold`](Self::hold) said of the logic before it, or of this one in another process: since then
+    /// children were created, so that the same deletions are a smaller part of them.
     pub fn begin(
         guard: DeletionGuard,
         logic: Digest,
         parents: impl IntoIterator<Item = ObjectKey>,
         owned: usize,
-        was_held: bool,
+        was_held: Option<&str>,
     ) -> Self {
         // What cannot be held need not wait.
         let can_be_held = guard.can_hold(owned);
@@ -85,7 +85,7 @@ impl Rollout {
             guard,
             logic,
             owned,
-            was_held: was_held && can_be_held,
+            was_held: was_held.filter(|_| can_be_held).map(Into::into),
             parents,
             untried,
             unanswered: 0,
@@ -157,7 +157,7 @@ impl Rollout {
     /// The Plugin's guard is another one now. What it cannot hold goes on.
     pub fn adjust(&mut self, guard: DeletionGuard) {
         self.guard = guard;
-        self.was_held &= guard.can_hold(self.owned);
+        self.was_held.take_if(|_| !guard.can_hold(self.owned));
         self.decide(false);
     }
 
@@ -166,6 +166,16 @@ impl Rollout {
         match &self.decision {
             Some(Decision::Held(held)) => Some(held),
             Some(Decision::Released) | None => None,
+        }
+    }
+
+    /// The name of what is held, or was held before and is not decided about yet. What follows on this, another process
+    /// or other logic, must begin with it.
+    pub fn hold(&self) -> Option<&str> {
+        match self.held() {
+            Some(held) => Some(&held.hash),
+            None if self.is_complete() => None,
+            None => self.was_held.as_deref(),
         }
     }
 
@@ -201,7 +211,7 @@ impl Rollout {
         if self.untried > 0 {
             return;
         }
-        let is_too_many = self.was_held || self.guard.is_too_many(self.released + self.waiting, self.owned);
+        let is_too_many = self.was_held.is_some() || self.guard.is_too_many(self.released + self.waiting, self.owned);
         if self.waiting == 0 || !is_too_many {
             return self.release();
         }
@@ -220,7 +230,7 @@ impl Rollout {
             // Somebody asked for these now: what parents that have not answered yet may want is counted without them.
             let released = self.released;
             self.release();
-            (self.released, self.was_held) = (released, false);
+            (self.released, self.was_held) = (released, None);
         }
     }
 

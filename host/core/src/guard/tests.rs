@@ -93,13 +93,14 @@ fn r09_a_guard_that_can_hold_nothing_lets_go_what_was_held() {
         // And it is forgotten: what comes later is counted anew.
         assert_eq!(hold(DeletionGuard::default(), 12, json!([])).is_some(), holds, "{guard:?}");
 
-        let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [key("a")], 12, true);
+        let mut rollout =
+            Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [key("a")], 12, Some("before"));
         evaluated(&mut rollout, "a", 4);
         assert!(rollout.held().is_some());
         rollout.take_to_queue();
         rollout.adjust(guard);
         assert_eq!((rollout.held().is_some(), rollout.take_to_queue().is_empty()), (holds, holds), "{guard:?}");
-        let begun = Rollout::begin(guard, Digest::of(b"logic"), [key("a")], 12, true);
+        let begun = Rollout::begin(guard, Digest::of(b"logic"), [key("a")], 12, Some("before"));
         assert_eq!(begun.is_complete(), !holds, "{guard:?}");
     }
 }
@@ -210,7 +211,7 @@ fn rollout(parents: &[&str]) -> Rollout {
         Digest::of(b"logic"),
         parents.iter().map(|name| key(name)),
         3 * parents.len(),
-        false,
+        None,
     )
 }
 
@@ -330,14 +331,15 @@ fn r09_the_name_of_what_is_held_stays_while_parents_go() {
 
 #[test]
 fn r09_a_plugin_with_few_children_in_all_waits_for_nobody() {
-    let few = Rollout::begin(DeletionGuard::default(), Digest::of(b""), [key("a")], 3, false);
+    let few = Rollout::begin(DeletionGuard::default(), Digest::of(b""), [key("a")], 3, None);
     assert!(few.is_complete());
     assert!(rollout(&[]).is_complete());
 }
 
 #[test]
 fn r09_deletions_that_were_held_before_a_restart_are_held_after_it() {
-    let mut again = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), ["a", "b"].map(key), 100, true);
+    let mut again =
+        Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), ["a", "b"].map(key), 100, Some("before"));
     assert_eq!(evaluated(&mut again, "a", 1), Word::PutOff);
     assert_eq!(evaluated(&mut again, "b", 0), Word::Delete);
     assert_eq!(again.held().map(|held| (held.prunes, held.owned)), Some((1, 100)));
@@ -346,8 +348,33 @@ fn r09_deletions_that_were_held_before_a_restart_are_held_after_it() {
 }
 
 #[test]
+fn r09_a_hold_stands_until_it_is_decided_about_so_that_whatever_follows_begins_with_it() {
+    let begin = |was_held: Option<&str>| {
+        Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), ["a", "b"].map(key), 100, was_held)
+    };
+    let mut first = begin(Some("before"));
+    assert_eq!((first.hold(), first.held()), (Some("before"), None), "nobody was asked yet");
+    evaluated(&mut first, "a", 1);
+    first.unanswered(&key("b"));
+    let hash = first.held().expect("held").hash.clone();
+    assert_eq!(first.hold(), Some(&*hash), "by the name that allows it now");
+
+    let mut second = begin(first.hold());
+    second.unanswered(&key("a"));
+    second.unanswered(&key("b"));
+    assert_eq!((second.hold(), second.held()), (Some(&*hash), None), "nothing waits, but nobody answered");
+    evaluated(&mut second, "a", 0);
+    evaluated(&mut second, "b", 0);
+    assert_eq!(second.hold(), None, "nobody wants it any longer");
+
+    first.allow(Some(&hash));
+    assert_eq!(first.hold(), None, "allowed, though one has not answered");
+    assert_eq!(begin(None).hold(), None);
+}
+
+#[test]
 fn r09_what_a_person_allowed_makes_no_later_deletion_too_many() {
-    for was_held in [true, false] {
+    for was_held in [Some("before"), None] {
         let parents = ["a", "b", "c", "d", "stalled"].map(key);
         let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, 15, was_held);
         rollout.unanswered(&key("stalled"));
@@ -365,7 +392,7 @@ fn r09_what_a_person_allowed_makes_no_later_deletion_too_many() {
 fn r09_creates_that_go_on_while_deletions_are_put_off_do_not_free_them_later() {
     let unmoved = json!({"observedGeneration": 3});
     let parents = ["hello", "other"].map(key);
-    let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, 100, false);
+    let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, 100, None);
     let mut held = HeldParents::default();
     let mut judged = |rollout: &mut Rollout, pods: usize| {
         let snapshot = snapshot(pods, &unmoved, "");
@@ -384,7 +411,7 @@ fn r09_creates_that_go_on_while_deletions_are_put_off_do_not_free_them_later() {
 #[test]
 fn r09_what_is_held_for_the_whole_plugin_leaves_the_plan() {
     let unmoved = json!({"observedGeneration": 3});
-    let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [key("hello")], 4, true);
+    let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [key("hello")], 4, Some("before"));
     let snapshot = snapshot(3, &unmoved, "");
     let mut plan = plan(&snapshot, &Desired::default());
     let judged =

@@ -1,7 +1,7 @@
 //! Deletions that nobody asked for (R9).
 
 use serde_json::{Value, json};
-use windlass_e2e::{Condition, Namespace, Puppet, condition, text};
+use windlass_e2e::{Condition, Env, Namespace, Puppet, condition, text};
 
 use crate::scripts::{config_map, config_maps, needs};
 use crate::{Alone, alone, asked, barrier, children, guest, names, puppets, wait_event, wait_names};
@@ -78,8 +78,8 @@ fn r09_input_that_drops_most_children_is_held_until_a_person_allows_that_very_pl
 }
 
 /// Waits until new logic or config is held for the whole Plugin, and gives back the hash that lets it.
-fn wait_plugin_held(alone: &Alone) -> String {
-    let held = alone.env.wait_plugin("puppet", |plugin| {
+fn wait_plugin_held(env: &Env) -> String {
+    let held = env.wait_plugin("puppet", |plugin| {
         let degraded = condition(plugin, "Degraded");
         degraded.is_true() && degraded.reason == "DeletionHeld"
     });
@@ -101,7 +101,7 @@ fn r09_new_logic_that_wants_nothing_deletes_nothing_and_says_so() {
     alone.env.push(&guest("puppet-empty"), "puppet", &[]);
     let ready = wait_held(&ns, &puppet, mark);
     assert!(ready.message.contains("Plugin puppet"), "{ready:?}");
-    wait_plugin_held(&alone);
+    wait_plugin_held(alone.env);
     assert_eq!(names(&ns, "configmaps").len(), 6);
     let event = wait_event(&ns, &puppet, |event| event["reason"] == "DeletionHeld");
     assert!(text(&event, "/message").contains("Plugin puppet"), "{event:#}");
@@ -124,12 +124,12 @@ fn r09_new_logic_that_drops_most_of_many_small_parents_is_held_as_a_whole_until_
     }
     let mark = ns.env().mark();
     alone.env.push(&guest("puppet-empty"), "puppet", &[]);
-    let hash = wait_plugin_held(&alone);
+    let hash = wait_plugin_held(alone.env);
     for puppet in &puppets {
         wait_held(&ns, puppet, mark);
     }
     allow_plugin(&alone, "0123456789ab");
-    assert_eq!(wait_plugin_held(&alone), hash, "good for that plan only");
+    assert_eq!(wait_plugin_held(alone.env), hash, "good for that plan only");
     assert_eq!(names(&ns, "configmaps").len(), 12);
     allow_plugin(&alone, &hash);
     wait_names(&ns, "configmaps", &[]);
@@ -179,9 +179,45 @@ fn r09_what_is_held_goes_on_when_the_guard_is_set_to_hold_nothing() {
     let mark = ns.env().mark();
     alone.env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 2 } }));
     wait_held(&ns, &puppet, mark);
-    wait_plugin_held(&alone);
+    wait_plugin_held(alone.env);
     alone.env.patch_plugin("puppet", &json!({ "deletionGuard": { "maxPercent": 100 } }));
     wait_names(&ns, "configmaps", &["web-0", "web-1"]);
     puppet.wait_done();
     alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Degraded").status == "False");
+}
+
+#[test]
+fn r09_what_is_held_for_the_whole_plugin_stays_so_over_a_restart_whose_first_look_fails() {
+    let env = Env::start();
+    let host = env.start_host();
+    env.push(&guest("puppet"), "puppet", &[]);
+    env.wait_live("puppet", &guest("puppet"));
+    let ns = env.namespace("held-restart");
+    // Too few children each for a guard of their own.
+    for at in 0..4 {
+        ns.puppet(&format!("web-{at}")).play(&children(config_maps(3, "1")));
+    }
+    env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 1 } }));
+    let hash = wait_plugin_held(&env);
+    // Of more children in all, the same deletions are less than a half.
+    for at in 4..10 {
+        ns.puppet(&format!("web-{at}")).play(&children(config_maps(1, "1")));
+    }
+    let held = names(&ns, "configmaps");
+    assert_eq!(held.len(), 18);
+    assert!(host.terminate().success());
+
+    let from = |name: &str| json!({ "spec": { "source": { "configMap": { "name": name } } } }).to_string();
+    env.kubectl(&["patch", "plugins.windlass.dev", "puppet", "--type=merge", "-p", &from("absent")]);
+    let _host = env.start_host();
+    let failed = env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason == "SourceNotFound");
+    assert_eq!(text(&failed, "/status/heldDeletions"), hash);
+    env.kubectl(&["patch", "plugins.windlass.dev", "puppet", "--type=merge", "-p", &from("puppet")]);
+    assert_eq!(wait_plugin_held(&env), hash);
+    assert_eq!(names(&ns, "configmaps"), held);
+    let allow = format!("windlass.dev/allow-deletion={hash}");
+    env.kubectl(&["annotate", "--overwrite", "plugins.windlass.dev", "puppet", &allow]);
+    let left: Vec<_> = (0..10).map(|at| format!("web-{at}-0")).collect();
+    wait_names(&ns, "configmaps", &left.iter().map(String::as_str).collect::<Vec<_>>());
+    env.wait_plugin("puppet", |plugin| plugin["status"]["heldDeletions"].is_null());
 }
