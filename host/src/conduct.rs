@@ -94,9 +94,11 @@ impl Conduct {
 
     fn with_rollout<T>(&self, change: impl FnOnce(&mut Rollout) -> T) -> (T, Consequences) {
         let mut rollout = self.rollout.lock();
-        let was_held = rollout.held().is_some();
+        // A person reads the name of what is held at the Plugin, so it follows every change of it.
+        let said = |rollout: &Rollout| (rollout.held().is_some(), rollout.hold().map(str::to_owned));
+        let before = said(&rollout);
         let result = change(&mut rollout);
-        let plugin = was_held != rollout.held().is_some();
+        let plugin = before != said(&rollout);
         (result, Consequences { parents: rollout.take_to_queue(), plugin })
     }
 
@@ -133,23 +135,43 @@ impl Conduct {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::ids::{Gvk, Uid};
+    use windlass_core::plan::{ChildId, Delete};
+
     use super::*;
 
     fn key(name: &str) -> ObjectKey {
         ObjectKey::new(Some("n"), name)
     }
 
-    /// Of logic over these parents, which own three children each.
-    fn conduct(parents: &[&str]) -> Conduct {
+    /// Of logic over these parents, which own a hundred children in all.
+    fn conduct(parents: &[&str], was_held: Option<&str>) -> Conduct {
         let parents = parents.iter().map(|name| key(name));
-        let rollout =
-            Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents.clone(), 3 * parents.len(), None);
+        let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, 100, was_held);
         Conduct { memo: Memo::default(), rollout: Mutex::new(rollout), quarantine: Mutex::default() }
+    }
+
+    fn wants(conduct: &Conduct, parent: &str, child: &str) -> Consequences {
+        let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
+        let prunes = [Delete { child: ChildId { kind, key: key(child) }, uid: Uid::from(child) }];
+        conduct.with_rollout(|rollout| rollout.evaluated(&key(parent), &prunes, false)).1
+    }
+
+    #[test]
+    fn r09_the_plugin_is_told_of_every_name_that_allows_what_is_held() {
+        let conduct = conduct(&["a", "b"], Some("before"));
+        conduct.unanswered(&key("b"));
+        assert!(wants(&conduct, "a", "a-0").plugin, "held");
+        assert!(!wants(&conduct, "a", "a-0").plugin, "as before");
+        assert!(wants(&conduct, "a", "a-1").plugin, "other deletions, another name");
+        let name = conduct.hold();
+        assert!(wants(&conduct, "b", "b-0").plugin && conduct.hold() != name);
+        assert!(conduct.allow(conduct.hold().as_deref()).plugin);
     }
 
     #[test]
     fn r09_a_parent_that_went_before_the_logic_was_live_is_found_and_waited_for_no_longer() {
-        let conduct = conduct(&["gone", "there", "failed"]);
+        let conduct = conduct(&["gone", "there", "failed"], None);
         conduct.unanswered(&key("failed"));
         let lost = || conduct.awaited_in_vain(|parent| *parent == key("there"));
         assert_eq!(lost(), [key("gone")], "who was asked already is nobody's hindrance");
