@@ -81,9 +81,10 @@ impl std::fmt::Display for Held {
 }
 
 impl DeletionGuard {
-    /// Whether any number of deletions could be too many.
-    fn can_hold(self, owned: usize) -> bool {
-        self.is_too_many(owned, owned)
+    /// Whether what is held may stay so. How many children there are does not matter: there are fewer for a moment while
+    /// one is made anew.
+    fn can_hold(self) -> bool {
+        self.max_percent < 100
     }
 
     fn is_too_many(self, prunes: usize, owned: usize) -> bool {
@@ -93,8 +94,8 @@ impl DeletionGuard {
 
 /// The parents whose deletions are held.
 ///
-/// What is held stays held until a user asks for it, nothing is to be deleted any more, or the guard is set so that it can
-/// hold nothing of this parent. The creates of the same answer
+/// What is held stays held until a user asks for it, nothing is to be deleted any more, or the guard may hold nothing
+/// at all. The creates of the same answer
 /// are carried out, so counting again would find the deletions to be a smaller part of more children: an answer that
 /// renames all of them would get its way at the second try. A parent's status says the same to the next process.
 #[derive(Debug, Default)]
@@ -112,7 +113,7 @@ impl HeldParents {
         }
         let owned = snapshot.children.iter().filter(|child| !child.deleting && child.is_owned_by(&parent.uid)).count();
         let was_held = self.0.get(&id) == Some(&parent.uid) || says_held(parent);
-        if !guard.is_too_many(plan.prunes.len(), owned) && !(was_held && guard.can_hold(owned)) {
+        if !guard.is_too_many(plan.prunes.len(), owned) && !(was_held && guard.can_hold()) {
             self.0.remove(&id);
             return None;
         }

@@ -76,8 +76,9 @@ impl Rollout {
         owned: usize,
         was_held: Option<&str>,
     ) -> Self {
+        let was_held = was_held.filter(|_| guard.can_hold());
         // What cannot be held need not wait.
-        let can_be_held = guard.can_hold(owned);
+        let can_be_held = was_held.is_some() || guard.is_too_many(owned, owned);
         let parents: HashMap<_, _> =
             parents.into_iter().filter(|_| can_be_held).map(|parent| (parent, Parent::Untried)).collect();
         let untried = parents.len();
@@ -85,7 +86,7 @@ impl Rollout {
             guard,
             logic,
             owned,
-            was_held: was_held.filter(|_| can_be_held).map(Into::into),
+            was_held: was_held.map(Into::into),
             parents,
             untried,
             unanswered: 0,
@@ -157,7 +158,7 @@ impl Rollout {
     /// The Plugin's guard is another one now. What it cannot hold goes on.
     pub fn adjust(&mut self, guard: DeletionGuard) {
         self.guard = guard;
-        self.was_held.take_if(|_| !guard.can_hold(self.owned));
+        self.was_held.take_if(|_| !guard.can_hold());
         self.decide(false);
     }
 

@@ -76,11 +76,11 @@ fn r09_what_is_held_stays_held_when_the_answers_creates_made_it_a_smaller_part()
 }
 
 #[test]
-fn r09_a_guard_that_can_hold_nothing_lets_go_what_was_held() {
+fn r09_a_guard_that_holds_nothing_at_all_lets_go_what_was_held() {
     let trusting = DeletionGuard { max_percent: 100, ..DeletionGuard::default() };
     let few = DeletionGuard { min_children: 13, ..DeletionGuard::default() };
     let looser = DeletionGuard { max_percent: 99, ..DeletionGuard::default() };
-    for (guard, holds) in [(trusting, false), (few, false), (looser, true)] {
+    for (guard, holds) in [(trusting, false), (few, true), (looser, true)] {
         let mut parents = HeldParents::default();
         let mut hold = |guard, pods, conditions: Json| {
             let snapshot = snapshot(pods, &json!({"observedGeneration": 3, "conditions": conditions}), "");
@@ -411,7 +411,7 @@ fn r09_creates_that_go_on_while_deletions_are_put_off_do_not_free_them_later() {
 #[test]
 fn r09_what_is_held_for_the_whole_plugin_leaves_the_plan() {
     let unmoved = json!({"observedGeneration": 3});
-    let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [key("hello")], 4, Some("before"));
+    let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [key("hello")], 3, Some("before"));
     let snapshot = snapshot(3, &unmoved, "");
     let mut plan = plan(&snapshot, &Desired::default());
     let judged =
