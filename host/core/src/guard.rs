@@ -3,7 +3,7 @@
 
 mod rollout;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use sha2::{Digest as _, Sha256};
 
@@ -99,25 +99,53 @@ impl DeletionGuard {
 /// are carried out, so counting again would find the deletions to be a smaller part of more children: an answer that
 /// renames all of them would get its way at the second try. A parent's status says the same to the next process.
 #[derive(Debug, Default)]
-pub struct HeldParents(HashMap<(PluginName, ObjectKey), Uid>);
+pub struct HeldParents {
+    held: HashMap<(PluginName, ObjectKey), Uid>,
+    allowed: HashMap<(PluginName, ObjectKey), Allowed>,
+}
+
+/// Deletions that a person allowed, until none is left: some of them may fail, and the rest has another name.
+#[derive(Debug)]
+struct Allowed {
+    /// What the annotation says of them.
+    hash: String,
+    children: HashSet<Uid>,
+}
 
 impl HeldParents {
+    /// Whether the parent's annotation allows these deletions: it names them, or named more of which these are left.
+    fn is_allowed(&mut self, snapshot: &Snapshot, prunes: &[Delete]) -> bool {
+        let Some(said) = snapshot.parent.marks.get(names::ANNOTATION_ALLOW_DELETION) else { return false };
+        let id = (snapshot.parent_ref.plugin.clone(), snapshot.parent.key.clone());
+        if hash_of(prunes).short() == said {
+            let children = prunes.iter().map(|delete| delete.uid.clone()).collect();
+            self.allowed.insert(id, Allowed { hash: said.to_owned(), children });
+            return true;
+        }
+        self.allowed
+            .get(&id)
+            .is_some_and(|known| known.hash == said && prunes.iter().all(|left| known.children.contains(&left.uid)))
+    }
+
     /// Takes the prunes out of a plan if they are too many, or were, and [nobody asked](is_asked) for them. Creates and
     /// updates stay.
-    pub fn hold(&mut self, guard: DeletionGuard, snapshot: &Snapshot, is_asked: bool, plan: &mut Plan) -> Option<Held> {
+    fn hold(&mut self, guard: DeletionGuard, snapshot: &Snapshot, is_asked: bool, plan: &mut Plan) -> Option<Held> {
         let parent = &snapshot.parent;
         let id = (snapshot.parent_ref.plugin.clone(), parent.key.clone());
+        if plan.prunes.is_empty() {
+            self.allowed.remove(&id);
+        }
         if is_asked || plan.prunes.is_empty() {
-            self.0.remove(&id);
+            self.held.remove(&id);
             return None;
         }
         let owned = snapshot.children.iter().filter(|child| !child.deleting && child.is_owned_by(&parent.uid)).count();
-        let was_held = self.0.get(&id) == Some(&parent.uid) || says_held(parent);
+        let was_held = self.held.get(&id) == Some(&parent.uid) || says_held(parent);
         if !guard.is_too_many(plan.prunes.len(), owned) && !(was_held && guard.can_hold()) {
-            self.0.remove(&id);
+            self.held.remove(&id);
             return None;
         }
-        self.0.insert(id, parent.uid.clone());
+        self.held.insert(id, parent.uid.clone());
         let prunes = std::mem::take(&mut plan.prunes);
         Some(Held {
             hash: hash_of(&prunes).short(),
@@ -129,7 +157,9 @@ impl HeldParents {
 
     /// A parent is gone.
     pub fn forget(&mut self, plugin: &PluginName, parent: &ObjectKey) {
-        self.0.remove(&(plugin.clone(), parent.clone()));
+        let id = (plugin.clone(), parent.clone());
+        self.held.remove(&id);
+        self.allowed.remove(&id);
     }
 }
 
@@ -156,6 +186,7 @@ pub fn judge(
     is_asked: bool,
     plan: &mut Plan,
 ) -> Option<Stop> {
+    let is_asked = is_asked || parents.is_allowed(snapshot, &plan.prunes);
     let word = rollout.evaluated(&snapshot.parent.key, &plan.prunes, is_asked);
     let held = parents.hold(guard, snapshot, is_asked, plan);
     match word {
@@ -183,8 +214,8 @@ fn says_held(parent: &Object) -> bool {
     })
 }
 
-/// Whether a user asked for what a plan deletes: by deleting the parent (not by taking it out of the selector), by changing its spec, or by allowing this very
-/// plan in an annotation.
+/// Whether a user asked for what a plan deletes: by deleting the parent (not by taking it out of the selector), or by
+/// changing its spec. [`judge`] sees whether the annotation of the parent allows it.
 ///
 /// The spec changed when the generation is past `status.observedGeneration`. A kind without one or the other cannot tell,
 /// and so nobody asked. Nor did anybody if the status has no `observedGeneration` yet: a parent that was never
@@ -192,12 +223,7 @@ fn says_held(parent: &Object) -> bool {
 /// not lose them to that. The price: a parent that never came to an end well is held when its user scales it down.
 pub fn is_asked(snapshot: &Snapshot, phase: Phase, shape: StatusShape, plan: &Plan) -> bool {
     let is_deleted = phase == Phase::Finalize && snapshot.parent.deleting;
-    is_deleted || plan.prunes.is_empty() || is_allowed(snapshot, plan) || has_moved(&snapshot.parent, shape)
-}
-
-fn is_allowed(snapshot: &Snapshot, plan: &Plan) -> bool {
-    let allowed = snapshot.parent.marks.get(names::ANNOTATION_ALLOW_DELETION);
-    allowed.is_some_and(|allowed| allowed == hash_of(&plan.prunes).short())
+    is_deleted || plan.prunes.is_empty() || has_moved(&snapshot.parent, shape)
 }
 
 fn has_moved(parent: &Object, shape: StatusShape) -> bool {

@@ -33,8 +33,17 @@ fn held(pods: usize, keep: usize) -> (Option<Held>, usize) {
 
 /// As a reconcile does it for a parent of which nothing was held so far.
 fn hold(snapshot: &Snapshot, plan: &mut Plan) -> Option<Held> {
+    hold_in(&mut HeldParents::default(), DeletionGuard::default(), snapshot, plan)
+}
+
+/// As a reconcile does it under logic that is not new.
+fn hold_in(parents: &mut HeldParents, guard: DeletionGuard, snapshot: &Snapshot, plan: &mut Plan) -> Option<Held> {
     let is_asked = is_asked(snapshot, Phase::Sync, SHAPE, plan);
-    HeldParents::default().hold(DeletionGuard::default(), snapshot, is_asked, plan)
+    match judge(&mut rollout(&[]), parents, guard, snapshot, is_asked, plan) {
+        Some(Stop::AtParent(held)) => Some(held),
+        Some(stop) => panic!("{stop:?}"),
+        None => None,
+    }
 }
 
 #[test]
@@ -54,8 +63,7 @@ fn r09_what_is_held_stays_held_when_the_answers_creates_made_it_a_smaller_part()
     let check = |parents: &mut HeldParents, pods: usize, status: &Json| {
         let snapshot = snapshot(pods, status, "");
         let mut plan = plan(&snapshot, &wanted(&[4, 5, 6, 7, 8, 9, 10, 11]));
-        let asked = is_asked(&snapshot, Phase::Sync, SHAPE, &plan);
-        parents.hold(guard, &snapshot, asked, &mut plan)
+        hold_in(parents, guard, &snapshot, &mut plan)
     };
     let unmoved = json!({"observedGeneration": 3});
     let first = check(&mut parents, 4, &unmoved).expect("4 of 4");
@@ -85,7 +93,7 @@ fn r09_a_guard_that_holds_nothing_at_all_lets_go_what_was_held() {
         let mut hold = |guard, pods, conditions: Json| {
             let snapshot = snapshot(pods, &json!({"observedGeneration": 3, "conditions": conditions}), "");
             let mut plan = plan(&snapshot, &wanted(&[4, 5, 6, 7, 8, 9, 10, 11]));
-            parents.hold(guard, &snapshot, false, &mut plan)
+            hold_in(&mut parents, guard, &snapshot, &mut plan)
         };
         let first = hold(DeletionGuard::default(), 4, json!([])).expect("4 of 4");
         let says = json!([{"type": "Ready", "reason": "DeletionHeld", "message": first.to_string()}]);
@@ -171,13 +179,41 @@ fn r09_nothing_is_held_when_the_parent_is_being_deleted_but_when_it_has_left_the
 fn r09_the_annotation_allows_the_very_plan_that_it_names() {
     let status = json!({"observedGeneration": 3});
     let hash = held(10, 4).0.expect("held").hash;
-    let asked = |keep: &[usize]| {
+    let is_held = |keep: &[usize]| {
         let snapshot = snapshot(10, &status, &hash);
-        is_asked(&snapshot, Phase::Sync, SHAPE, &plan(&snapshot, &wanted(keep)))
+        hold(&snapshot, &mut plan(&snapshot, &wanted(keep))).is_some()
     };
-    assert!(asked(&[0, 1, 2, 3]));
-    assert!(!asked(&[0, 1, 2, 4]), "as many, but others");
-    assert!(!asked(&[0, 1, 2]), "one more");
+    assert!(!is_held(&[0, 1, 2, 3]));
+    assert!(is_held(&[0, 1, 2, 4]), "as many, but others");
+    assert!(is_held(&[0, 1, 2]), "one more");
+}
+
+#[test]
+fn r09_what_is_left_of_allowed_deletions_is_allowed_while_the_annotation_stands() {
+    let status = json!({"observedGeneration": 3});
+    let hash = held(10, 2).0.expect("held").hash;
+    let mut parents = HeldParents::default();
+    // Of p2 to p9 the first ones are deleted already.
+    let is_held = |parents: &mut HeldParents, gone: usize, annotation: &str, keep: &[usize]| {
+        let mut snapshot = snapshot(10, &status, annotation);
+        snapshot.children.drain(2..2 + gone);
+        hold_in(parents, DeletionGuard::default(), &snapshot, &mut plan(&snapshot, &wanted(keep))).is_some()
+    };
+    assert!(is_held(&mut parents, 2, &hash, &[0, 1]), "6 of 8, and nobody saw more allowed");
+    assert!(!is_held(&mut parents, 0, &hash, &[0, 1]));
+    assert!(!is_held(&mut parents, 2, &hash, &[0, 1]));
+    assert!(is_held(&mut parents, 2, &hash, &[0]), "one more");
+    assert!(is_held(&mut parents, 2, "another", &[0, 1]));
+    // Done, or gone: from then on it is counted anew.
+    for forget in [true, false] {
+        assert!(!is_held(&mut parents, 0, &hash, &[0, 1]));
+        if forget {
+            parents.forget(&parent_ref().plugin, &parent_ref().key);
+        } else {
+            assert!(!is_held(&mut parents, 8, &hash, &[0, 1]));
+        }
+        assert!(is_held(&mut parents, 2, &hash, &[0, 1]));
+    }
 }
 
 #[test]
