@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use windlass_core::contract::{Limits, Parent};
 use windlass_core::desired::Grants;
 use windlass_core::digest::Digest;
-use windlass_core::guard::DeletionGuard;
+use windlass_core::guard::{DeletionGuard, HeldParents};
 use windlass_core::ids::{GroupKind, Gvk, ObjectKey, PluginName};
 use windlass_core::status::StatusShape;
 use windlass_sandbox::Component;
@@ -59,6 +60,9 @@ pub struct Live {
     pub call_slots: Arc<Semaphore>,
     /// Which deletions are held without a user's word (rule R9).
     pub guard: DeletionGuard,
+    /// The parents whose deletions are held. The same for all of a Plugin's logic: what a parent's creates diluted, new
+    /// logic must not find small.
+    pub held: Arc<Mutex<HeldParents>>,
     /// How it behaves. The same one while only the Plugin's settings change.
     pub conduct: Arc<Conduct>,
 }

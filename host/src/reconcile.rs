@@ -13,7 +13,7 @@ use windlass_core::breaker::Breaker;
 use windlass_core::contract::{Event, Phase};
 use windlass_core::desired::{self, Desired, DesiredChild};
 use windlass_core::digest::Digest;
-use windlass_core::guard::{self, HeldParents, Stop};
+use windlass_core::guard::{self, Stop};
 use windlass_core::ids::PluginName;
 use windlass_core::json::Map;
 use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, ANNOTATION_SUSPEND, parent_reason as reason};
@@ -45,8 +45,6 @@ pub struct Reconciler {
     registry: Registry<Live>,
     own_writes: OwnWrites,
     breaker: Mutex<Breaker>,
-    /// Outlives the logic: what a parent's creates diluted, new logic must not find small.
-    held: Mutex<HeldParents>,
     related: Related,
     caller: Caller,
     /// Where parents and Plugins go that another parent's reconcile concerns.
@@ -102,8 +100,8 @@ impl Reconciler {
         applier: Applier,
         reporter: Reporter,
     ) -> Self {
-        let (own_writes, breaker, held) = (OwnWrites::default(), Mutex::default(), Mutex::default());
-        Self { registry, own_writes, breaker, held, related, caller, parents, plugins, applier, reporter }
+        let (own_writes, breaker) = (OwnWrites::default(), Mutex::default());
+        Self { registry, own_writes, breaker, related, caller, parents, plugins, applier, reporter }
     }
 
     /// Reconciles one parent and says when to come back, and the plugin's resync interval.
@@ -150,7 +148,7 @@ impl Reconciler {
         }
         let Some(snapshot) = telemetry::observed(|| observe(live, &job.key)) else {
             self.own_writes.forget(&job.group, &job.key);
-            self.held.lock().forget(&job.group, &job.key);
+            live.held.lock().forget(&job.key);
             self.follow(live, live.conduct.forget(&job.key));
             self.related.forget(&job.group, &job.key);
             span.record("windlass.outcome", "gone");
@@ -293,7 +291,7 @@ impl Reconciler {
     /// Takes deletions out of a plan that nobody asked for (rule R9): too many of one parent, or of a whole plugin.
     fn guard(&self, live: &Arc<Live>, snapshot: &Snapshot, phase: Phase, plan: &mut Plan) -> Option<Problem> {
         let is_asked = guard::is_asked(snapshot, phase, live.shape, plan);
-        let (stop, consequences) = live.conduct.judge(&mut self.held.lock(), live.guard, snapshot, is_asked, plan);
+        let (stop, consequences) = live.conduct.judge(&mut live.held.lock(), live.guard, snapshot, is_asked, plan);
         self.follow(live, consequences);
         stop.map(|stop| match stop {
             Stop::PutOff => Problem::PutOff,

@@ -92,16 +92,16 @@ impl DeletionGuard {
     }
 }
 
-/// The parents whose deletions are held.
+/// The parents of one plugin whose deletions are held.
 ///
-/// What is held stays held until a user asks for it, nothing is to be deleted any more, or the guard may hold nothing
-/// at all. The creates of the same answer
-/// are carried out, so counting again would find the deletions to be a smaller part of more children: an answer that
-/// renames all of them would get its way at the second try. A parent's status says the same to the next process.
+/// What is held stays held until a user asks for it, nothing is to be deleted any more, or the guard may hold nothing at
+/// all. The creates of the same answer are carried out, so counting again would find the deletions to be a smaller part of
+/// more children: an answer that renames all of them would get its way at the second try. A parent's status says the same
+/// to the next process.
 #[derive(Debug, Default)]
 pub struct HeldParents {
-    held: HashMap<(PluginName, ObjectKey), Uid>,
-    allowed: HashMap<(PluginName, ObjectKey), Allowed>,
+    held: HashMap<ObjectKey, Uid>,
+    allowed: HashMap<ObjectKey, Allowed>,
 }
 
 /// Deletions that a person allowed, until none is left: some of them may fail, and the rest has another name.
@@ -116,14 +116,14 @@ impl HeldParents {
     /// Whether the parent's annotation allows these deletions: it names them, or named more of which these are left.
     fn is_allowed(&mut self, snapshot: &Snapshot, prunes: &[Delete]) -> bool {
         let Some(said) = snapshot.parent.marks.get(names::ANNOTATION_ALLOW_DELETION) else { return false };
-        let id = (snapshot.parent_ref.plugin.clone(), snapshot.parent.key.clone());
+        let parent = &snapshot.parent.key;
         if hash_of(prunes).short() == said {
             let children = prunes.iter().map(|delete| delete.uid.clone()).collect();
-            self.allowed.insert(id, Allowed { hash: said.to_owned(), children });
+            self.allowed.insert(parent.clone(), Allowed { hash: said.to_owned(), children });
             return true;
         }
         self.allowed
-            .get(&id)
+            .get(parent)
             .is_some_and(|known| known.hash == said && prunes.iter().all(|left| known.children.contains(&left.uid)))
     }
 
@@ -131,21 +131,21 @@ impl HeldParents {
     /// updates stay.
     fn hold(&mut self, guard: DeletionGuard, snapshot: &Snapshot, is_asked: bool, plan: &mut Plan) -> Option<Held> {
         let parent = &snapshot.parent;
-        let id = (snapshot.parent_ref.plugin.clone(), parent.key.clone());
         if plan.prunes.is_empty() {
-            self.allowed.remove(&id);
+            self.allowed.remove(&parent.key);
         }
         if is_asked || plan.prunes.is_empty() {
-            self.held.remove(&id);
+            self.held.remove(&parent.key);
             return None;
         }
         let owned = snapshot.children.iter().filter(|child| !child.deleting && child.is_owned_by(&parent.uid)).count();
-        let was_held = self.held.get(&id) == Some(&parent.uid) || says_held(parent);
-        if !guard.is_too_many(plan.prunes.len(), owned) && !(was_held && guard.can_hold()) {
-            self.held.remove(&id);
+        let was_held = self.held.get(&parent.key) == Some(&parent.uid) || says_held(parent);
+        let is_held = guard.is_too_many(plan.prunes.len(), owned) || was_held && guard.can_hold();
+        if !is_held {
+            self.held.remove(&parent.key);
             return None;
         }
-        self.held.insert(id, parent.uid.clone());
+        self.held.insert(parent.key.clone(), parent.uid.clone());
         let prunes = std::mem::take(&mut plan.prunes);
         Some(Held {
             hash: hash_of(&prunes).short(),
@@ -156,10 +156,15 @@ impl HeldParents {
     }
 
     /// A parent is gone.
-    pub fn forget(&mut self, plugin: &PluginName, parent: &ObjectKey) {
-        let id = (plugin.clone(), parent.clone());
-        self.held.remove(&id);
-        self.allowed.remove(&id);
+    pub fn forget(&mut self, parent: &ObjectKey) {
+        self.held.remove(parent);
+        self.allowed.remove(parent);
+    }
+
+    /// Parents may have gone unseen, while none of the plugin's logic was live.
+    pub fn forget_unless(&mut self, exists: impl Fn(&ObjectKey) -> bool) {
+        self.held.retain(|parent, _| exists(parent));
+        self.allowed.retain(|parent, _| exists(parent));
     }
 }
 

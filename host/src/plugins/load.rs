@@ -200,6 +200,7 @@ pub(super) async fn prepare(
         tally: plugins.tally(name),
         call_slots: live.as_ref().map_or_else(call_slots_of_one_plugin, |live| live.call_slots.clone()),
         guard: settings.guard,
+        held: plugins.held_parents(name),
         conduct,
         component,
     };

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use kube::Client;
 use parking_lot::Mutex;
+use windlass_core::guard::HeldParents;
 use windlass_core::ids::{Gvk, ObjectKey, PluginName};
 use windlass_core::names::{ANNOTATION_ALLOW_DELETION, plugin_reason as reason};
 use windlass_core::object::Object;
@@ -89,6 +90,7 @@ struct Known {
     /// Watches that the last look wanted, while it is not live.
     held: Vec<Arc<Watch>>,
     tally: Option<Arc<Tally>>,
+    held_parents: Arc<Mutex<HeldParents>>,
 }
 
 /// A look at a Plugin that found all as it should be.
@@ -315,6 +317,11 @@ impl Plugins {
         tally.clone()
     }
 
+    /// The parents of a Plugin whose deletions are held.
+    fn held_parents(&self, name: &PluginName) -> Arc<Mutex<HeldParents>> {
+        self.known.lock().entry(name.clone()).or_default().held_parents.clone()
+    }
+
     /// Makes it live and has every parent reconciled by it.
     fn publish(&self, object: &Object, live: Live) -> Result<(), Problem> {
         let live = Arc::new(live);
@@ -336,6 +343,7 @@ impl Plugins {
         self.index_live();
         drop(publisher);
         let parents = self.enqueue_parents(&live, Trigger::Sweep);
+        live.held.lock().forget_unless(|parent| live.parents.store.get(parent).is_some());
         // Whoever went since the logic was prepared told the logic before it. A run of their own finds them gone.
         for gone in live.conduct.awaited_in_vain(|parent| live.parents.store.get(parent).is_some()) {
             self.parents.add(&name, gone, Trigger::Sweep);

@@ -79,8 +79,13 @@ fn r09_what_is_held_stays_held_when_the_answers_creates_made_it_a_smaller_part()
     assert_eq!(check(&mut parents, 12, &json!({"observedGeneration": 2})), None);
     assert_eq!(check(&mut parents, 12, &unmoved), None);
     check(&mut parents, 4, &unmoved);
-    parents.forget(&parent_ref().plugin, &parent_ref().key);
+    parents.forget(&parent_ref().key);
     assert_eq!(check(&mut parents, 12, &unmoved), None);
+    check(&mut parents, 4, &unmoved);
+    parents.forget_unless(|_| true);
+    assert!(check(&mut parents, 12, &unmoved).is_some());
+    parents.forget_unless(|parent| *parent != parent_ref().key);
+    assert_eq!(check(&mut parents, 12, &unmoved), None, "it went while nobody looked");
 }
 
 #[test]
@@ -208,7 +213,7 @@ fn r09_what_is_left_of_allowed_deletions_is_allowed_while_the_annotation_stands(
     for forget in [true, false] {
         assert!(!is_held(&mut parents, 0, &hash, &[0, 1]));
         if forget {
-            parents.forget(&parent_ref().plugin, &parent_ref().key);
+            parents.forget(&parent_ref().key);
         } else {
             assert!(!is_held(&mut parents, 8, &hash, &[0, 1]));
         }
