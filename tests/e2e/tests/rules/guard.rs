@@ -1,7 +1,7 @@
 //! Deletions that nobody asked for (R9).
 
 use serde_json::{Value, json};
-use windlass_e2e::{Condition, Env, Namespace, Puppet, condition, text};
+use windlass_e2e::{Condition, Env, Namespace, Puppet, SOON, condition, text, wait};
 
 use crate::scripts::{config_map, config_maps, needs};
 use crate::{Alone, alone, asked, barrier, children, guest, names, puppets, wait_event, wait_names};
@@ -220,4 +220,48 @@ fn r09_what_is_held_for_the_whole_plugin_stays_so_over_a_restart_whose_first_loo
     let left: Vec<_> = (0..10).map(|at| format!("web-{at}-0")).collect();
     wait_names(&ns, "configmaps", &left.iter().map(String::as_str).collect::<Vec<_>>());
     env.wait_plugin("puppet", |plugin| plugin["status"]["heldDeletions"].is_null());
+}
+
+#[test]
+fn r09_a_parent_that_may_have_no_finalizer_keeps_nobodys_deletions_waiting() {
+    let alone = alone();
+    let ns = alone.env.namespace("no-finalizer");
+    alone.env.push(&guest("puppet-finalizes"), "puppet-finalizes", &[]);
+    alone.env.wait_live("puppet-finalizes", &guest("puppet-finalizes"));
+    let allowed =
+        "object.metadata.name != 'stuck' || object.kind == 'FinalizingPuppet' && !has(object.metadata.finalizers)";
+    for (kind, spec) in [
+        (
+            "ValidatingAdmissionPolicy",
+            json!({
+                "matchConstraints": {
+                    "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": ns.name() } },
+                    "resourceRules": [{
+                        "apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"],
+                        "resources": ["finalizingpuppets", "configmaps"],
+                    }],
+                },
+                "validations": [{ "expression": allowed, "reason": "Forbidden" }],
+            }),
+        ),
+        ("ValidatingAdmissionPolicyBinding", json!({ "policyName": ns.name(), "validationActions": ["Deny"] })),
+    ] {
+        let api = "admissionregistration.k8s.io/v1";
+        let object = json!({ "apiVersion": api, "kind": kind, "metadata": { "name": ns.name() }, "spec": spec });
+        alone.env.apply(&object.to_string());
+    }
+    let probe = ["-n", ns.name(), "create", "configmap", "stuck", "--dry-run=server"];
+    wait("the policy to be in force", SOON, || alone.env.try_kubectl(&probe).is_err().then_some(()));
+
+    let web = ns.puppet_of("FinalizingPuppet", "web");
+    web.play(&children(config_maps(6, "1")));
+    let stuck = ns.puppet_of("FinalizingPuppet", "stuck");
+    stuck.apply(&children([]));
+    stuck.wait_reason("ChildRejected");
+    // New config: a half of all children, so they may go once everybody was asked.
+    alone.env.patch_plugin("puppet-finalizes", &json!({ "config": { "keepChildren": 3 } }));
+    wait_names(&ns, "configmaps", &["web-0", "web-1", "web-2"]);
+    stuck.wait_reason("ChildRejected");
+    web.kubectl("delete", &["--wait=true"]);
+    stuck.kubectl("delete", &["--wait=true"]);
 }
