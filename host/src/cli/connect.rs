@@ -107,7 +107,7 @@ mod tests {
         let address = listener.local_addr().expect("an address");
         let client = connect(config(address), Duration::from_millis(20)).expect("a client");
         let request = Request::get("/api/v1/pods").body(Vec::new()).expect("a request");
-        let ended = tokio::time::timeout(Duration::from_secs(60), client.request_text(request)).await;
+        let ended = tokio::time::timeout(Duration::from_mins(1), client.request_text(request)).await;
         let error = ended.expect("not held for good").expect_err("no answer");
         assert!(!matches!(error, kube::Error::Api(_)), "{error}");
     }
