@@ -303,10 +303,10 @@ impl Reconciler {
     /// Queues whom a decision about deletions concerns beside this parent.
     fn follow(&self, live: &Live, consequences: Consequences) {
         for parent in consequences.parents {
-            self.parents.add(&live.name, parent, Trigger::Event);
+            self.parents.add(&live.name, &parent, Trigger::Event);
         }
         if consequences.plugin {
-            self.plugins.add(&(), live.name.clone(), Trigger::Fresh);
+            self.plugins.add(&(), &live.name, Trigger::Fresh);
         }
     }
 

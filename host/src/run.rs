@@ -76,7 +76,7 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     let source_queue = plugin_queue.clone();
     let sources = Sources::new(
         client.clone(),
-        Arc::new(move |plugin: &PluginName| source_queue.add(&(), plugin.clone(), Trigger::Fresh)),
+        Arc::new(move |plugin: &PluginName| source_queue.add(&(), plugin, Trigger::Fresh)),
     );
     let plugins = Arc::new(Plugins::new(
         client.clone(),
@@ -204,11 +204,11 @@ fn quarantine_listener(parents: Queue<PluginName, ParentKey>, plugins: PluginQue
             Change::Cleared => {
                 tracing::info!(%plugin, %digest, "out of quarantine");
                 for parent in live.parents.store.keys() {
-                    parents.add(plugin, parent, Trigger::Sweep);
+                    parents.add(plugin, &parent, Trigger::Sweep);
                 }
             }
         }
-        plugins.add(&(), plugin.clone(), Trigger::Fresh);
+        plugins.add(&(), plugin, Trigger::Fresh);
     })
 }
 

@@ -50,7 +50,7 @@ impl Triggers {
         // What is required is watched without a selector; another watch of the kind would only say it twice.
         if watch.labels.is_none() {
             for interest in self.interests.concerned(&watch.kind, change) {
-                self.parents.add(&interest.plugin, interest.parent.clone(), Trigger::Event);
+                self.parents.add(&interest.plugin, &interest.parent, Trigger::Event);
             }
         }
     }
@@ -65,7 +65,7 @@ impl Triggers {
             return;
         }
         match object.key.name.parse::<PluginName>() {
-            Ok(name) => self.plugins.add(&(), name, Trigger::Fresh),
+            Ok(name) => self.plugins.add(&(), &name, Trigger::Fresh),
             // The CRD's own rule refuses such names.
             Err(error) => tracing::warn!(%error, "a Plugin was skipped"),
         }
@@ -75,7 +75,7 @@ impl Triggers {
         let tally = || self.registry.get(plugin).map(|live| live.tally.clone());
         match (&change.before, &change.after) {
             (before, Some(object)) => {
-                self.parents.add(plugin, object.key.clone(), urgency(change));
+                self.parents.add(plugin, &object.key, urgency(change));
                 if before.is_none()
                     && let Some(tally) = tally()
                 {
@@ -84,7 +84,7 @@ impl Triggers {
             }
             (Some(object), None) => {
                 // One run more finds it gone, and forgets all that was kept of it.
-                self.parents.add(plugin, object.key.clone(), Trigger::Fresh);
+                self.parents.add(plugin, &object.key, Trigger::Fresh);
                 self.interests.forget(plugin, &object.key);
                 if let Some(tally) = tally() {
                     tally.removed(&object.key);
@@ -103,7 +103,7 @@ impl Triggers {
             None => None,
         };
         if let Some(parent) = parent {
-            self.parents.add(&live.name, parent, Trigger::Event);
+            self.parents.add(&live.name, &parent, Trigger::Event);
         }
     }
 }

@@ -63,7 +63,7 @@ impl Kinds {
     pub fn health_changed(&self, watch: &WatchId) {
         let plugins = self.0.state.lock().holders(watch);
         for plugin in plugins {
-            self.0.queue.add(&(), plugin, Trigger::Fresh);
+            self.0.queue.add(&(), &plugin, Trigger::Fresh);
         }
     }
 
@@ -84,7 +84,7 @@ impl Kinds {
             };
             for (plugin, trigger) in concerned {
                 tracing::debug!(%plugin, "looking again: a definition changed that it rests on");
-                self.0.queue.add(&(), plugin, trigger);
+                self.0.queue.add(&(), &plugin, trigger);
             }
         }
     }

@@ -214,7 +214,7 @@ impl Plugins {
         if let Some(live) = &live {
             let allowed = object.marks.get(ANNOTATION_ALLOW_DELETION);
             for parent in live.conduct.allow(allowed).parents {
-                self.parents.add(name, parent, Trigger::Event);
+                self.parents.add(name, &parent, Trigger::Event);
             }
         }
         match status::write(&self.client, &self.own.resource, object, live.as_deref(), result).await {
@@ -284,7 +284,7 @@ impl Plugins {
             return;
         }
         for parent in live.tally.failing() {
-            self.parents.add(&live.name, parent, Trigger::Sweep);
+            self.parents.add(&live.name, &parent, Trigger::Sweep);
         }
     }
 
@@ -336,7 +336,7 @@ impl Plugins {
             self.parents.forget_group(&younger);
             self.interests.forget_plugin(&younger);
             self.known.lock().remove(&younger);
-            self.queue.add(&(), younger, Trigger::Fresh);
+            self.queue.add(&(), &younger, Trigger::Fresh);
         }
         self.parents.set_concurrency(&name, live.concurrency);
         publisher.publish(name.clone(), live.clone());
@@ -346,7 +346,7 @@ impl Plugins {
         live.held.lock().forget_unless(|parent| live.parents.store.get(parent).is_some());
         // Whoever went since the logic was prepared told the logic before it. A run of their own finds them gone.
         for gone in live.conduct.awaited_in_vain(|parent| live.parents.store.get(parent).is_some()) {
-            self.parents.add(&name, gone, Trigger::Sweep);
+            self.parents.add(&name, &gone, Trigger::Sweep);
         }
         tracing::info!(plugin = %name, digest = %live.digest(), version = live.version, parents, "live");
         Ok(())
@@ -413,7 +413,7 @@ impl Plugins {
     fn look_again(&self) {
         let known = self.known.lock();
         for (name, _) in known.iter().filter(|(_, known)| known.look.is_none()) {
-            self.queue.add(&(), name.clone(), Trigger::Fresh);
+            self.queue.add(&(), name, Trigger::Fresh);
         }
     }
 }

@@ -51,7 +51,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
     }
 
     /// Something happened to a key.
-    pub fn add(&self, group: &G, key: K, trigger: Trigger) {
+    pub fn add(&self, group: &G, key: &K, trigger: Trigger) {
         self.change(|state| state.add(group, key, trigger, Instant::now()));
     }
 
@@ -205,8 +205,8 @@ mod tests {
     #[tokio::test]
     async fn a_worker_that_has_ended_a_run_finds_what_waited_for_it() {
         let queue = Queue::new(2, 1);
-        queue.add(&"g", 1, Trigger::Event);
-        queue.add(&"g", 2, Trigger::Event);
+        queue.add(&"g", &1, Trigger::Event);
+        queue.add(&"g", &2, Trigger::Event);
         let first = queue.next().await;
         let mut other = Box::pin(queue.next());
         assert!(poll!(&mut other).is_pending(), "one of a group at once");

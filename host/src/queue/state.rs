@@ -1,10 +1,15 @@
 //! What the queue decides, as a plain state machine: time and chance are arguments.
+//!
+//! A key is looked up by its name only when something happens to it from outside. From then on it goes by its place: the
+//! lanes, the timers and the end of a run cost no hash, and no second copy of the name.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
+use hashbrown::{DefaultHashBuilder, HashTable};
+use slab::Slab;
 use windlass_core::outcome::Requeue;
 
 /// First and longest wait after failures (rule R13).
@@ -60,10 +65,14 @@ pub struct Job<G, K> {
     pub key: K,
     /// The most urgent reason for the run.
     pub trigger: Trigger,
+    place: usize,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct Entry<K> {
+    key: K,
+    /// Place of its group.
+    group: usize,
     phase: Phase,
     /// Runs again at this time; timers that say otherwise are stale.
     due: Option<(Instant, Trigger)>,
@@ -81,14 +90,17 @@ enum Phase {
 }
 
 #[derive(Debug)]
-struct Group<K> {
-    urgent: VecDeque<K>,
-    patient: VecDeque<K>,
+struct Group<G> {
+    name: G,
+    /// Places of its keys, by name.
+    keys: HashTable<usize>,
+    /// Places of keys that are ready. One may be stale: its key was forgotten, or stands in the other lane by now.
+    urgent: VecDeque<usize>,
+    patient: VecDeque<usize>,
     /// Urgent keys that ran since a patient one did.
     urgent_in_row: u8,
     running: usize,
     concurrency: usize,
-    entries: HashMap<K, Entry>,
     /// Whether it stands in the turn.
     in_turn: bool,
     /// Whether it goes, with its settings, when its last key has ended.
@@ -97,75 +109,35 @@ struct Group<K> {
 
 #[derive(Debug)]
 pub(super) struct State<G, K> {
-    groups: HashMap<G, Group<K>>,
+    names: HashMap<G, usize>,
+    groups: Slab<Group<G>>,
+    entries: Slab<Entry<K>>,
+    hasher: DefaultHashBuilder,
     /// Groups with a key that may run, each once: the next one to serve stands first.
-    turn: VecDeque<G>,
+    turn: VecDeque<usize>,
     /// Keys that run now, and how many may at once.
     running: usize,
     workers: usize,
-    timers: BinaryHeap<Reverse<Timer<G, K>>>,
+    /// Times and places of keys. A place may belong to another key by now: the entry's own time decides.
+    timers: BinaryHeap<Reverse<(Instant, usize)>>,
     /// Number of timers at which those that were overtaken are cleared out.
     clear_timers_at: usize,
     concurrency: usize,
 }
 
-#[derive(Debug)]
-struct Timer<G, K> {
-    at: Instant,
-    group: G,
-    key: K,
-}
-
-impl<G, K> PartialEq for Timer<G, K> {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
-impl<G, K> Eq for Timer<G, K> {}
-impl<G, K> PartialOrd for Timer<G, K> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl<G, K> Ord for Timer<G, K> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.at.cmp(&other.at)
-    }
-}
-
-impl<K> Group<K> {
-    fn new(concurrency: usize) -> Self {
-        Self {
-            urgent: VecDeque::new(),
-            patient: VecDeque::new(),
-            urgent_in_row: 0,
-            running: 0,
-            concurrency,
-            entries: HashMap::new(),
-            in_turn: false,
-            forgotten: false,
-        }
-    }
-
+impl<G> Group<G> {
     fn wants_turn(&self) -> bool {
         self.running < self.concurrency && !(self.urgent.is_empty() && self.patient.is_empty())
-    }
-
-    fn next_key(&mut self) -> Option<K> {
-        let patient_first = self.urgent.is_empty() || self.urgent_in_row >= AGEING - 1;
-        if patient_first && let Some(key) = self.patient.pop_front() {
-            self.urgent_in_row = 0;
-            return Some(key);
-        }
-        self.urgent_in_row = self.urgent_in_row.saturating_add(1);
-        self.urgent.pop_front()
     }
 }
 
 impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
     pub(super) fn new(workers: usize, concurrency: usize) -> Self {
         Self {
-            groups: HashMap::new(),
+            names: HashMap::new(),
+            groups: Slab::new(),
+            entries: Slab::new(),
+            hasher: DefaultHashBuilder::default(),
             turn: VecDeque::new(),
             running: 0,
             workers,
@@ -175,27 +147,34 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         }
     }
 
-    pub(super) fn set_concurrency(&mut self, group: &G, concurrency: usize) {
-        self.group(group).concurrency = concurrency.max(1);
-        self.take_turn(group);
+    pub(super) fn set_concurrency(&mut self, name: &G, concurrency: usize) {
+        let place = self.group(name);
+        if let Some(group) = self.groups.get_mut(place) {
+            group.concurrency = concurrency.max(1);
+        }
+        self.take_turn(place);
     }
 
-    pub(super) fn add(&mut self, group: &G, key: K, trigger: Trigger, now: Instant) {
-        let entry = self.entry(group, &key);
+    pub(super) fn add(&mut self, group: &G, key: &K, trigger: Trigger, now: Instant) {
+        let place = self.entry(group, key);
+        self.add_place(place, trigger, now);
+    }
+
+    fn add_place(&mut self, place: usize, trigger: Trigger, now: Instant) {
+        let Some(entry) = self.entries.get_mut(place) else { return };
         if trigger.forgets_failures() {
             entry.failures = 0;
             entry.not_before = None;
         }
         match (entry.phase, entry.not_before) {
-            (Phase::Idle, Some(until)) if until > now => self.add_at(group, &key, trigger, until),
-            (Phase::Idle, _) => {
-                self.make_ready(group, key, trigger);
-            }
+            (Phase::Idle, Some(until)) if until > now => self.add_place_at(place, trigger, until),
+            (Phase::Idle, _) => self.make_ready(place, trigger),
+            // It may stand among the patient: among the urgent as well then.
             (Phase::Ready(before), _) if before < trigger => {
-                entry.phase = Phase::Ready(trigger);
                 if trigger.is_urgent() && !before.is_urgent() {
-                    // It stands among the patient: among the urgent as well now; whichever comes second finds it gone.
-                    self.group(group).urgent.push_back(key);
+                    self.make_ready(place, trigger);
+                } else {
+                    entry.phase = Phase::Ready(trigger);
                 }
             }
             (Phase::Ready(_), _) => {}
@@ -206,19 +185,24 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
     }
 
     pub(super) fn add_at(&mut self, group: &G, key: &K, trigger: Trigger, at: Instant) {
-        let entry = self.entry(group, key);
+        let place = self.entry(group, key);
+        self.add_place_at(place, trigger, at);
+    }
+
+    fn add_place_at(&mut self, place: usize, trigger: Trigger, at: Instant) {
+        let Some(entry) = self.entries.get_mut(place) else { return };
         // The sooner of two times counts, and the more urgent of two reasons.
-        let due = match entry.due {
+        let (at, trigger) = match entry.due {
             Some((before, reason)) => (before.min(at), reason.max(trigger)),
             None => (at, trigger),
         };
-        if let Phase::Running { again, forget: true } = entry.phase {
-            entry.phase = Phase::Running { again, forget: false };
+        if let Phase::Running { forget, .. } = &mut entry.phase {
+            *forget = false;
         }
-        if entry.due.is_none_or(|(before, _)| due.0 < before) {
-            self.timers.push(Reverse(Timer { at: due.0, group: group.clone(), key: key.clone() }));
+        if entry.due.is_none_or(|(before, _)| at < before) {
+            self.timers.push(Reverse((at, place)));
         }
-        self.entry(group, key).due = Some(due);
+        entry.due = Some((at, trigger));
         self.clear_timers();
     }
 
@@ -227,34 +211,40 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         if self.timers.len() < self.clear_timers_at {
             return;
         }
-        let Self { timers, groups, .. } = self;
-        timers.retain(|Reverse(timer)| {
-            let entry = groups.get(&timer.group).and_then(|group| group.entries.get(&timer.key));
-            entry.and_then(|entry| entry.due).is_some_and(|(due, _)| due == timer.at)
+        let Self { timers, entries, .. } = self;
+        timers.retain(|Reverse((at, place))| {
+            entries.get(*place).and_then(|entry| entry.due).is_some_and(|(due, _)| due == *at)
         });
         self.clear_timers_at = TIMERS_MIN.max(2 * self.timers.len());
     }
 
-    pub(super) fn forget(&mut self, group: &G, key: &K) {
-        let Some(found) = self.groups.get_mut(group) else { return };
-        match found.entries.get_mut(key) {
+    fn forget(&mut self, place: usize) {
+        match self.entries.get_mut(place) {
             Some(Entry { phase: phase @ Phase::Running { .. }, .. }) => {
                 *phase = Phase::Running { again: None, forget: true };
             }
-            // A lane may still hold the key; it is skipped when its turn comes.
-            Some(_) => drop(found.entries.remove(key)),
+            // A lane may still hold the place; it is skipped when its turn comes.
+            Some(_) => self.remove(place),
             None => {}
         }
     }
 
-    pub(super) fn forget_group(&mut self, group: &G) {
-        let Some(found) = self.groups.get_mut(group) else { return };
-        found.forgotten = true;
-        let keys: Vec<K> = found.entries.keys().cloned().collect();
-        for key in keys {
-            self.forget(group, &key);
+    fn remove(&mut self, place: usize) {
+        let Some(entry) = self.entries.try_remove(place) else { return };
+        let Some(group) = self.groups.get_mut(entry.group) else { return };
+        if let Ok(found) = group.keys.find_entry(self.hasher.hash_one(&entry.key), |known| *known == place) {
+            found.remove();
         }
-        self.drop_forgotten_group(group);
+    }
+
+    pub(super) fn forget_group(&mut self, name: &G) {
+        let Some(place) = self.names.get(name).copied() else { return };
+        let Some(group) = self.groups.get_mut(place) else { return };
+        group.forgotten = true;
+        for key in group.keys.iter().copied().collect::<Vec<_>>() {
+            self.forget(key);
+        }
+        self.drop_forgotten_group(place);
     }
 
     pub(super) fn next(&mut self, now: Instant) -> Option<Job<G, K>> {
@@ -263,15 +253,15 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         // a group that has none yet finds one.
         let idle = self.workers.saturating_sub(self.running);
         for _ in 0..self.turn.len() {
-            let Some(name) = self.turn.pop_front() else { break };
-            let Some(group) = self.groups.get_mut(&name) else { continue };
+            let Some(place) = self.turn.pop_front() else { break };
+            let Some(group) = self.groups.get_mut(place) else { continue };
             if group.running >= idle {
-                self.turn.push_back(name);
+                self.turn.push_back(place);
                 continue;
             }
             group.in_turn = false;
-            let job = if group.running < group.concurrency { take(group, &name) } else { None };
-            self.take_turn(&name);
+            let job = if group.running < group.concurrency { take(group, place, &mut self.entries) } else { None };
+            self.take_turn(place);
             if job.is_some() {
                 self.running += 1;
                 return job;
@@ -286,20 +276,22 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.timers.peek().map(|Reverse(timer)| timer.at)
+        self.timers.peek().map(|Reverse((at, _))| *at)
     }
 
     pub(super) fn done(&mut self, job: &Job<G, K>, requeue: Requeue, resync: Duration, now: Instant, chance: f64) {
         self.running = self.running.saturating_sub(1);
-        let Some(group) = self.groups.get_mut(&job.group) else { return };
-        group.running = group.running.saturating_sub(1);
-        let Some(entry) = group.entries.get_mut(&job.key) else { return };
-        let Phase::Running { again, forget } = entry.phase else { return };
+        // It is where it was: nothing that runs is removed.
+        let Some(entry) = self.entries.get_mut(job.place) else { return };
+        let (Phase::Running { again, forget }, place) = (entry.phase, entry.group) else { return };
+        if let Some(group) = self.groups.get_mut(place) {
+            group.running = group.running.saturating_sub(1);
+        }
         entry.phase = Phase::Idle;
         if forget || (requeue == Requeue::Gone && again.is_none()) {
-            group.entries.remove(&job.key);
-            self.drop_forgotten_group(&job.group);
-            self.take_turn(&job.group);
+            self.remove(job.place);
+            self.drop_forgotten_group(place);
+            self.take_turn(place);
             return;
         }
         let delay = match requeue {
@@ -308,7 +300,6 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
                 entry.not_before = None;
                 Some(asked.unwrap_or_else(|| jittered(resync, 0.1, chance)))
             }
-            // Never sooner, as nothing would have changed; but not all that wait for one moment at that moment.
             Requeue::Pause(delay) => Some(delay.min(DELAY_MAX).mul_f64(1.0 + 0.1 * chance)),
             Requeue::After(delay) => {
                 entry.failures = 0;
@@ -331,79 +322,118 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
             }
         };
         if let Some(delay) = delay {
-            self.add_at(&job.group, &job.key, Trigger::Resync, now + delay.min(DELAY_MAX));
+            self.add_place_at(job.place, Trigger::Resync, now + delay.min(DELAY_MAX));
         }
         if let Some(trigger) = again {
-            self.add(&job.group, job.key.clone(), trigger, now);
+            self.add_place(job.place, trigger, now);
         }
-        self.take_turn(&job.group);
+        self.take_turn(place);
     }
 
     fn ring_timers(&mut self, now: Instant) {
-        while self.timers.peek().is_some_and(|Reverse(timer)| timer.at <= now) {
-            let Some(Reverse(timer)) = self.timers.pop() else { return };
-            let entry = self.groups.get_mut(&timer.group).and_then(|group| group.entries.get_mut(&timer.key));
-            let Some(entry) = entry else { continue };
+        while self.timers.peek().is_some_and(|Reverse((at, _))| *at <= now) {
+            let Some(Reverse((_, place))) = self.timers.pop() else { return };
+            let Some(entry) = self.entries.get_mut(place) else { continue };
             if let Some((_, trigger)) = entry.due.filter(|(due, _)| *due <= now) {
                 entry.due = None;
                 entry.not_before = None;
-                self.add(&timer.group, timer.key, trigger, now);
+                self.add_place(place, trigger, now);
             }
         }
     }
 
-    fn make_ready(&mut self, name: &G, key: K, trigger: Trigger) {
-        let group = self.group(name);
-        if let Some(entry) = group.entries.get_mut(&key) {
-            entry.phase = Phase::Ready(trigger);
+    fn make_ready(&mut self, place: usize, trigger: Trigger) {
+        let Some(entry) = self.entries.get_mut(place) else { return };
+        entry.phase = Phase::Ready(trigger);
+        let group = entry.group;
+        if let Some(group) = self.groups.get_mut(group) {
+            if trigger.is_urgent() { &mut group.urgent } else { &mut group.patient }.push_back(place);
         }
-        if trigger.is_urgent() { &mut group.urgent } else { &mut group.patient }.push_back(key);
-        self.take_turn(name);
+        self.take_turn(group);
     }
 
-    fn take_turn(&mut self, name: &G) {
-        let Some(group) = self.groups.get_mut(name) else { return };
+    fn take_turn(&mut self, place: usize) {
+        let Some(group) = self.groups.get_mut(place) else { return };
         if !group.in_turn && group.wants_turn() {
             group.in_turn = true;
-            self.turn.push_back(name.clone());
+            self.turn.push_back(place);
         }
     }
 
-    fn drop_forgotten_group(&mut self, name: &G) {
-        if self.groups.get(name).is_some_and(|group| group.forgotten && group.entries.is_empty() && group.running == 0)
-        {
-            self.groups.remove(name);
+    fn drop_forgotten_group(&mut self, place: usize) {
+        let is_over = |group: &Group<G>| group.forgotten && group.keys.is_empty() && group.running == 0;
+        if self.groups.get(place).is_some_and(is_over) {
+            self.names.remove(&self.groups.remove(place).name);
+            // Another group may get its place.
+            self.turn.retain(|group| *group != place);
         }
     }
 
-    fn group(&mut self, name: &G) -> &mut Group<K> {
-        let concurrency = self.concurrency;
-        let group = self.groups.entry(name.clone()).or_insert_with(|| Group::new(concurrency));
-        group.forgotten = false;
-        group
+    /// Place of a group, which is there from now on.
+    fn group(&mut self, name: &G) -> usize {
+        if let Some(place) = self.names.get(name).copied() {
+            if let Some(group) = self.groups.get_mut(place) {
+                group.forgotten = false;
+            }
+            return place;
+        }
+        let place = self.groups.insert(Group {
+            name: name.clone(),
+            keys: HashTable::new(),
+            urgent: VecDeque::new(),
+            patient: VecDeque::new(),
+            urgent_in_row: 0,
+            running: 0,
+            concurrency: self.concurrency,
+            in_turn: false,
+            forgotten: false,
+        });
+        self.names.insert(name.clone(), place);
+        place
     }
 
-    fn entry(&mut self, group: &G, key: &K) -> &mut Entry {
-        self.group(group).entries.entry(key.clone()).or_insert(Entry {
-            phase: Phase::Idle,
-            due: None,
-            failures: 0,
-            not_before: None,
-        })
+    /// Place of a key, which is there from now on.
+    fn entry(&mut self, group: &G, key: &K) -> usize {
+        let of = self.group(group);
+        let Self { groups, entries, hasher, .. } = self;
+        let name_of =
+            |entries: &Slab<Entry<K>>, place: usize| entries.get(place).map(|entry| hasher.hash_one(&entry.key));
+        let hash = hasher.hash_one(key);
+        let known = groups.get(of).and_then(|group| {
+            group.keys.find(hash, |place| entries.get(*place).is_some_and(|entry| entry.key == *key))
+        });
+        if let Some(place) = known {
+            return *place;
+        }
+        let entry = Entry { key: key.clone(), group: of, phase: Phase::Idle, due: None, failures: 0, not_before: None };
+        let place = entries.insert(entry);
+        if let Some(group) = groups.get_mut(of) {
+            group.keys.insert_unique(hash, place, |place| name_of(entries, *place).unwrap_or_default());
+        }
+        place
     }
 }
 
 /// The next key of a group.
-fn take<G: Clone, K: Clone + Eq + Hash>(group: &mut Group<K>, name: &G) -> Option<Job<G, K>> {
+fn take<G: Clone, K: Clone>(group: &mut Group<G>, of: usize, entries: &mut Slab<Entry<K>>) -> Option<Job<G, K>> {
     loop {
-        let key = group.next_key()?;
-        let Some(entry) = group.entries.get_mut(&key) else { continue };
+        let patient_first = group.urgent.is_empty() || group.urgent_in_row >= AGEING - 1;
+        let patient = if patient_first { group.patient.pop_front() } else { None };
+        let (place, urgent) = match patient {
+            Some(place) => (place, false),
+            None => (group.urgent.pop_front()?, true),
+        };
+        let Some(entry) = entries.get_mut(place).filter(|entry| entry.group == of) else { continue };
         let Phase::Ready(trigger) = entry.phase else { continue };
+        if trigger.is_urgent() != urgent {
+            continue;
+        }
         entry.phase = Phase::Running { again: None, forget: false };
         // The run sees all that is so now; a time that is set while it runs is for another one.
         entry.due = None;
+        group.urgent_in_row = if urgent { group.urgent_in_row.saturating_add(1) } else { 0 };
         group.running += 1;
-        return Some(Job { group: name.clone(), key, trigger });
+        return Some(Job { group: group.name.clone(), key: entry.key.clone(), trigger, place });
     }
 }
 

@@ -13,7 +13,7 @@ impl Harness {
     }
 
     fn add(&mut self, group: &'static str, key: u32, trigger: Trigger) {
-        self.state.add(&group, key, trigger, self.now);
+        self.state.add(&group, &key, trigger, self.now);
     }
 
     fn next(&mut self) -> Option<Job<&'static str, u32>> {
@@ -26,6 +26,16 @@ impl Harness {
 
     fn done(&mut self, job: &Job<&'static str, u32>, requeue: Requeue) {
         self.state.done(job, requeue, RESYNC, self.now, 0.5);
+    }
+
+    fn forget(&mut self, group: &'static str, key: u32) {
+        let place = self.state.entry(&group, &key);
+        self.state.forget(place);
+    }
+
+    fn entry(&mut self, group: &'static str, key: u32) -> &Entry<u32> {
+        let place = self.state.entry(&group, &key);
+        &self.state.entries[place]
     }
 
     fn pass(&mut self, time: Duration) {
@@ -120,7 +130,7 @@ fn r13_keys_that_pause_for_the_same_moment_do_not_come_back_in_it_nor_before() {
         queue.add("a", key, Trigger::Event);
         let job = queue.next().expect("ready");
         queue.state.done(&job, Requeue::Pause(pause), RESYNC, queue.now, chance);
-        waits.push(queue.state.groups["a"].entries[&key].due.expect("a time").0 - queue.now);
+        waits.push(queue.entry("a", key).due.expect("a time").0 - queue.now);
     }
     assert_eq!(waits, [60, 63, 66].map(Duration::from_secs));
     queue.add("a", 4, Trigger::Event);
@@ -234,7 +244,7 @@ fn a_group_keeps_its_concurrency_when_its_last_key_goes() {
     queue.state.set_concurrency(&"a", 1);
     queue.add("a", 1, Trigger::Event);
     let job = queue.next().expect("ready");
-    queue.state.forget(&"a", &1);
+    queue.forget("a", 1);
     queue.done(&job, BACKOFF);
     queue.add("a", 2, Trigger::Event);
     queue.add("a", 3, Trigger::Event);
@@ -263,7 +273,7 @@ fn a_key_whose_run_finds_it_gone_leaves_nothing_behind_unless_it_came_back_meanw
             queue.add("a", 1, Trigger::Fresh);
         }
         queue.done(&job, Requeue::Gone);
-        assert_eq!(queue.state.groups["a"].entries.len(), usize::from(comes_back));
+        assert_eq!(queue.state.entries.len(), usize::from(comes_back));
         if comes_back {
             let again = queue.next().expect("it came back");
             queue.done(&again, Requeue::WhenChanged);
@@ -275,13 +285,39 @@ fn a_key_whose_run_finds_it_gone_leaves_nothing_behind_unless_it_came_back_meanw
 fn a_forgotten_key_leaves_nothing_behind() {
     let mut queue = Harness::new();
     queue.add("a", 1, Trigger::Event);
-    queue.state.forget(&"a", &1);
+    queue.forget("a", 1);
     assert_eq!(queue.next(), None);
     queue.add("a", 2, Trigger::Event);
     let job = queue.next().expect("ready");
-    queue.state.forget(&"a", &2);
+    queue.forget("a", 2);
     queue.done(&job, BACKOFF);
     queue.pass(Duration::from_secs(1000));
     assert_eq!(queue.next(), None);
-    assert!(queue.state.groups.values().all(|group| group.entries.is_empty()));
+    assert!(queue.state.entries.is_empty());
+}
+
+#[test]
+fn a_forgotten_keys_place_in_a_lane_serves_nobody_else() {
+    let mut queue = Harness::new();
+    queue.add("a", 1, Trigger::Event);
+    queue.forget("a", 1);
+    queue.add("b", 2, Trigger::Event);
+    queue.add("a", 3, Trigger::Event);
+    let mut keys = [queue.next(), queue.next()].map(|job| job.map(|job| (job.group, job.key)));
+    keys.sort_unstable();
+    assert_eq!(keys, [Some(("a", 3)), Some(("b", 2))]);
+    assert_eq!(queue.next(), None);
+}
+
+#[test]
+fn a_key_that_became_urgent_uses_up_no_turn_of_those_that_are_not() {
+    let mut queue = Harness::new();
+    queue.add("a", 1, Trigger::Resync);
+    queue.add("a", 2, Trigger::Resync);
+    queue.add("a", 1, Trigger::Event);
+    for key in 11..20 {
+        queue.add("a", key, Trigger::Event);
+    }
+    let keys: Vec<_> = std::iter::from_fn(|| queue.key()).take(8).collect();
+    assert_eq!(keys, [1, 11, 12, 13, 14, 15, 16, 2]);
 }
