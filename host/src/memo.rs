@@ -3,8 +3,7 @@
 //! Only the end of the road is kept, "this snapshot needs nothing": a digest and a time for each settled parent, in the
 //! plugin's [`Live`](crate::live::Live), so that new logic or config begins with nothing.
 
-use std::collections::HashMap;
-
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 use windlass_core::digest::Digest;
 use windlass_core::ids::ObjectKey;

@@ -1,10 +1,10 @@
 //! The cache of one watch: written by its task, read by everybody.
 
 use std::borrow::Borrow;
-use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use hashbrown::{HashMap, HashSet};
 use parking_lot::RwLock;
 use windlass_core::ids::{ObjectKey, Uid};
 use windlass_core::intern::Interner;
