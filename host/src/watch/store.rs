@@ -155,10 +155,6 @@ impl Store {
     }
 
     /// The list is complete; answers with all that it changed.
-    #[expect(
-        clippy::mutable_key_type,
-        reason = "found by its name, which does not change; managedFields are read late"
-    )]
     pub(super) fn list_ends(&self) -> Vec<Change> {
         let mut inner = self.0.write();
         let listed = inner.listing.take().unwrap_or_default();
