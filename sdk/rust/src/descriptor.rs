@@ -53,7 +53,8 @@ impl Descriptor {
         self
     }
 
-    /// Parents get a finalizer, and a call with [`Phase::Finalize`](crate::Phase) when they are deleted.
+    /// Parents get a finalizer, and a call with [`Phase::Finalize`](crate::Phase) when they are deleted or leave the label
+    /// selector.
     pub fn finalizes(mut self) -> Self {
         self.0.finalizes = true;
         self
