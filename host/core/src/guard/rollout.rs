@@ -55,7 +55,7 @@ enum Decision {
 /// What happens to the prunes of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
-    /// They may go, as far as [`super::HeldParents::hold`] lets them.
+    /// They may go, as far as the parent's own guard lets them.
     Delete,
     /// Not before all parents were evaluated. The parent is queued again then.
     PutOff,
