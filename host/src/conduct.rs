@@ -10,6 +10,7 @@ use windlass_core::digest::Digest;
 use windlass_core::guard::{self, DeletionGuard, Held, HeldParents, Rollout, Stop};
 use windlass_core::ids::{ObjectKey, PluginName};
 use windlass_core::names::LABEL_PLUGIN;
+use windlass_core::object::Object;
 use windlass_core::plan::Plan;
 use windlass_core::quarantine::{Admission, Change, Outcome, Quarantine};
 use windlass_core::snapshot::Snapshot;
@@ -48,13 +49,12 @@ impl Conduct {
     ) -> Self {
         let mut logic = component.as_bytes().to_vec();
         logic.extend_from_slice(config.unwrap_or_default());
-        // Retained children have no controller: they are never deleted.
-        let owned = |watch: &Arc<Watch>| {
-            watch
-                .store
-                .count(|child| child.controller.is_some() && child.marks.get(LABEL_PLUGIN) == Some(plugin.as_str()))
-        };
-        let owned = children.map(owned).sum();
+        // Retained children have no controller: they are never deleted. Those of parents that are gone are the garbage
+        // collector's, and would make the deletions a smaller part.
+        let is_ours = |child: &Object| child.marks.get(LABEL_PLUGIN) == Some(plugin.as_str());
+        let owners =
+            children.flat_map(|watch| watch.store.pick(|child| child.controller.clone().filter(|_| is_ours(child))));
+        let owned = owners.filter(|owner| parents.store.key_of(owner).is_some()).count();
         let rollout = Rollout::begin(guard, Digest::of(&logic), parents.store.keys(), owned, was_held);
         Self { memo: Memo::default(), rollout: Mutex::new(rollout), quarantine: Mutex::default() }
     }

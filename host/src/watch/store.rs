@@ -105,9 +105,9 @@ impl Store {
         self.0.read().objects.iter().map(|object| object.0.key.clone()).collect()
     }
 
-    /// How many objects pass a test. Goes over all of them.
-    pub fn count(&self, test: impl Fn(&Object) -> bool) -> usize {
-        self.0.read().objects.iter().filter(|object| test(&object.0)).count()
+    /// What is picked of each object. Goes over all of them.
+    pub fn pick<T>(&self, pick: impl Fn(&Object) -> Option<T>) -> Vec<T> {
+        self.0.read().objects.iter().filter_map(|object| pick(&object.0)).collect()
     }
 
     /// How many objects there are.
