@@ -2,12 +2,16 @@
 //! every time (rule R19).
 
 use std::sync::Arc;
+use std::task::Poll;
 
+use futures::poll;
+use tracing::Instrument;
 use windlass_core::contract::{Answer, CallFailure, Phase, Response};
 use windlass_core::digest::Digest;
 use windlass_core::outcome::Problem;
 use windlass_core::quarantine::{Admission, Change};
 use windlass_core::snapshot::Snapshot;
+use windlass_sandbox::run_here;
 
 use crate::live::{Live, cores};
 use crate::telemetry;
@@ -62,13 +66,16 @@ impl Caller {
             return Err(Problem::Quarantined(wait));
         }
         let span = telemetry::call_span(live, hash);
-        let (owned, call_span) = (live.clone(), span.clone());
-        // On a thread of its own: a guest may keep it busy up to the deadline. The call is never cancelled.
-        let call = tokio::task::spawn_blocking(move || {
-            let _entered = call_span.enter();
-            owned.component.reconcile(&request, &owned.limits, seed)
-        });
-        let (answer, report) = call.await.map_err(|error| host_failed(error.to_string()))?;
+        let owned = live.clone();
+        let call = async move { owned.component.reconcile(&request, &owned.limits, seed).await };
+        let mut call = Box::pin(call.instrument(span.clone()));
+        let (answer, report) = match poll!(&mut call) {
+            Poll::Ready(answered) => answered,
+            // A long one goes on on a thread of its own: it may keep it busy up to the deadline.
+            Poll::Pending => tokio::task::spawn_blocking(move || run_here(call))
+                .await
+                .map_err(|error| host_failed(error.to_string()))?,
+        };
         telemetry::record_call(&span, live, &answer, &report);
         if let Some(change) = live.conduct.record(admission, &answer) {
             (self.quarantine_changed)(live, change);

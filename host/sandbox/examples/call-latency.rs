@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use windlass_core::contract::{Limits, Phase, Request};
-use windlass_sandbox::{Options, Sandbox};
+use windlass_sandbox::{Options, Sandbox, run_here};
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -29,7 +29,7 @@ fn main() {
     let mut times: Vec<_> = (0..calls)
         .map(|_| {
             let begun = Instant::now();
-            let answer = component.reconcile(&request, &limits, [0; 32]).0;
+            let answer = run_here(component.reconcile(&request, &limits, [0; 32])).0;
             let time = begun.elapsed();
             drop(answer.unwrap());
             time
@@ -38,7 +38,7 @@ fn main() {
     times.sort_unstable();
     let at = |percent: usize| times[(times.len() - 1) * percent / 100];
     println!("{calls} calls: p50 {:?}, p90 {:?}, p99 {:?}; RSS {}", at(50), at(90), at(99), rss());
-    println!("{:?}", component.reconcile(&request, &limits, [0; 32]).0.map(|answer| answer.map(|r| r.children.len())));
+    println!("{:?}", run_here(component.reconcile(&request, &limits, [0; 32])).0.map(|answer| answer.map(|r| r.children.len())));
 }
 
 fn rss() -> String {

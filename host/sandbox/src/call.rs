@@ -1,7 +1,12 @@
 //! One call: a fresh store, its limits and its deadline → an answer or a [`CallFailure`]. Every store is thrown away.
+//!
+//! A guest runs on a stack of its own, on the thread that asks for the answer: most are done before another thread
+//! would have woken. One that is not steps aside once, so that it can be taken to a thread where nobody waits for it.
 
+use std::pin::pin;
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use wasmtime::{Engine, PoolConcurrencyLimitError, Store, UpdateDeadline};
 use windlass_core::contract::{
@@ -16,6 +21,9 @@ use crate::failure::{DeadlineReached, Stage, classify};
 use crate::limiter::Limiter;
 use crate::notes::Notes;
 use crate::wasi::Wasi;
+
+/// A guest that has run for longer than this steps aside at the next tick.
+const SHORT: Duration = Duration::from_millis(1);
 
 /// What wasmtime may copy for the guest at a time beyond the answer's own bytes: lists cost more than their contents.
 const COPY_SLACK: u64 = 1024 * 1024;
@@ -44,8 +52,9 @@ pub(crate) struct Code {
 
 /// A plugin's logic, ready to be called from any number of threads.
 ///
-/// Calls block their thread until the answer or the deadline, and want some 1.5 MiB of stack: call them from threads
-/// for blocking work (the default stack of 2 MiB will do).
+/// A call is a future that computes and waits for nothing. It is pending once, if the guest has run for a few
+/// milliseconds: whoever has other work on the thread then goes on with it on another one. [`run_here`] takes it to its
+/// end.
 pub struct Component {
     surface: Surface,
     descriptor: Descriptor,
@@ -55,7 +64,7 @@ pub struct Component {
 impl Component {
     /// Asks a component what it is, which makes it usable.
     pub(crate) fn describe_first(surface: Surface, code: Code, limits: &Limits) -> Result<Self, CallFailure> {
-        let (descriptor, _) = code.call(limits, [0; 32], 0, Instance::describe);
+        let (descriptor, _) = run_here(code.call(limits, [0; 32], 0, &Describe));
         Ok(Self { surface, descriptor: descriptor?, code })
     }
 
@@ -80,15 +89,15 @@ impl Component {
     }
 
     /// Asks it again what it is. [`Component::descriptor`] is enough but for tests and tools.
-    pub fn describe(&self, limits: &Limits) -> (Result<Descriptor, CallFailure>, CallReport) {
-        self.code.call(limits, [0; 32], 0, Instance::describe)
+    pub async fn describe(&self, limits: &Limits) -> (Result<Descriptor, CallFailure>, CallReport) {
+        self.code.call(limits, [0; 32], 0, &Describe).await
     }
 
     /// One reconcile. Equal requests and seeds give equal answers, unless the report says `impure`.
     ///
     /// # Errors
     /// The host's verdict; the plugin's own failures are part of the [`Answer`].
-    pub fn reconcile(
+    pub async fn reconcile(
         &self,
         request: &Request,
         limits: &Limits,
@@ -99,8 +108,7 @@ impl Component {
             let report = CallReport { request_bytes: size, ..CallReport::default() };
             return (Err(CallFailure::RequestTooLarge { size, limit: limits.request_bytes }), report);
         }
-        let (answer, mut report) =
-            self.code.call(limits, seed, size, |instance, store| instance.reconcile(store, request));
+        let (answer, mut report) = self.code.call(limits, seed, size, &Reconcile(request)).await;
         report.response_bytes = answer.as_ref().map_or(0, answer_bytes);
         let answer = match answer {
             Ok(_) if report.response_bytes > limits.response_bytes => {
@@ -113,24 +121,27 @@ impl Component {
 }
 
 impl Code {
-    fn call<R>(
+    async fn call<E: Export>(
         &self,
         limits: &Limits,
         seed: [u8; 32],
         request_bytes: u64,
-        work: impl Fn(&Instance, &mut Store<State>) -> wasmtime::Result<R>,
-    ) -> (Result<R, CallFailure>, CallReport) {
+        export: &E,
+    ) -> (Result<E::Answer, CallFailure>, CallReport) {
         let start = Instant::now();
         let _running = self.engines.ticker.enter();
-        let attempt = |engine: &Engine, pre: &Pre<State>| {
+        let attempt = async |engine: &Engine, pre: &Pre<State>| {
             let mut call = Call::new(engine, limits, seed, start);
-            let result = call.run(pre, &work);
+            let result = call.run(pre, export).await;
             (result, call)
         };
-        let mut tried = self.pooled.as_ref().map(|pre| attempt(&self.engines.pooled, pre));
+        let mut tried = match &self.pooled {
+            Some(pre) => Some(attempt(&self.engines.pooled, pre).await),
+            None => None,
+        };
         if tried.as_ref().is_none_or(|(result, _)| result.as_ref().is_err_and(no_slot)) {
             match self.on_demand.get_or_init(&self.link_on_demand) {
-                Ok(pre) => tried = Some(attempt(&self.engines.on_demand, pre)),
+                Ok(pre) => tried = Some(attempt(&self.engines.on_demand, pre).await),
                 Err(message) => {
                     return (Err(CallFailure::Host { message: message.clone() }), CallReport::default());
                 }
@@ -148,6 +159,49 @@ fn no_slot((error, stage): &(wasmtime::Error, Stage)) -> bool {
     *stage == Stage::Start && error.is::<PoolConcurrencyLimitError>()
 }
 
+/// Runs a call to its end on this thread.
+pub fn run_here<T>(call: impl Future<Output = T>) -> T {
+    let mut call = pin!(call);
+    // It waits for nobody, so nobody needs to wake it.
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(result) = call.as_mut().poll(&mut context) {
+            return result;
+        }
+    }
+}
+
+/// What is asked of an instance.
+trait Export: Sync {
+    type Answer: Send;
+
+    fn call(
+        &self,
+        instance: &Instance,
+        store: &mut Store<State>,
+    ) -> impl Future<Output = wasmtime::Result<Self::Answer>> + Send;
+}
+
+struct Describe;
+
+impl Export for Describe {
+    type Answer = Descriptor;
+
+    async fn call(&self, instance: &Instance, store: &mut Store<State>) -> wasmtime::Result<Descriptor> {
+        instance.describe(store).await
+    }
+}
+
+struct Reconcile<'a>(&'a Request);
+
+impl Export for Reconcile<'_> {
+    type Answer = Answer;
+
+    async fn call(&self, instance: &Instance, store: &mut Store<State>) -> wasmtime::Result<Answer> {
+        instance.reconcile(store, self.0).await
+    }
+}
+
 /// A store and its one use.
 struct Call {
     store: Store<State>,
@@ -162,22 +216,26 @@ impl Call {
         store.set_hostcall_fuel(usize::try_from(fuel).unwrap_or(usize::MAX));
         // Every tick asks the clock, instead of counting ticks up to the deadline: on a busy machine the ticker comes
         // late, and a deadline must not become late by as many ticks as were missed.
-        let deadline = start.checked_add(limits.deadline);
+        let (deadline, short_until) = (start.checked_add(limits.deadline), start + SHORT);
+        let mut may_step_aside = true;
         store.set_epoch_deadline(1);
-        store.epoch_deadline_callback(move |_| match deadline {
-            Some(deadline) if Instant::now() >= deadline => Err(DeadlineReached(deadline).into()),
-            _ => Ok(UpdateDeadline::Continue(1)),
+        store.epoch_deadline_callback(move |_| {
+            let now = Instant::now();
+            match deadline {
+                Some(deadline) if now >= deadline => Err(DeadlineReached(deadline).into()),
+                _ if may_step_aside && now >= short_until => {
+                    may_step_aside = false;
+                    Ok(UpdateDeadline::Yield(1))
+                }
+                _ => Ok(UpdateDeadline::Continue(1)),
+            }
         });
         Self { store }
     }
 
-    fn run<R>(
-        &mut self,
-        pre: &Pre<State>,
-        work: impl Fn(&Instance, &mut Store<State>) -> wasmtime::Result<R>,
-    ) -> Result<R, (wasmtime::Error, Stage)> {
-        let instance = pre.instantiate(&mut self.store).map_err(|error| (error, Stage::Start))?;
-        work(&instance, &mut self.store).map_err(|error| (error, Stage::Call))
+    async fn run<E: Export>(&mut self, pre: &Pre<State>, export: &E) -> Result<E::Answer, (wasmtime::Error, Stage)> {
+        let instance = pre.instantiate(&mut self.store).await.map_err(|error| (error, Stage::Start))?;
+        export.call(&instance, &mut self.store).await.map_err(|error| (error, Stage::Call))
     }
 
     fn report(mut self, start: Instant, request_bytes: u64) -> CallReport {

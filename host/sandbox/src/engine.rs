@@ -9,9 +9,11 @@ use windlass_core::digest::Digest;
 
 use crate::ticker::Ticker;
 
-/// Stack that a guest may use. Calls run on threads of 2 MiB (tokio's blocking threads and `std`'s default), and what
-/// the host's own functions need comes on top of the guest's.
+/// Stack that a guest may use.
 const GUEST_STACK: usize = 1024 * 1024;
+
+/// What the host's own functions need on the same stack, beyond the guest's part.
+const HOST_STACK: usize = 512 * 1024;
 
 /// The engines of this process, and the thread that ticks their epochs.
 #[derive(Clone)]
@@ -72,6 +74,7 @@ fn config() -> Config {
         // cancelled by dropping it.
         .epoch_interruption(true)
         .max_wasm_stack(GUEST_STACK)
+        .async_stack_size(GUEST_STACK + HOST_STACK)
         // Memory images are mapped from the compiled file; a fresh instance copies only the pages that it writes.
         .memory_init_cow(true)
         // Each proposal is attack surface; these are off until a supported language needs one. Go from 1.26 on needs
@@ -106,8 +109,8 @@ fn pool(call_slots: u32) -> PoolingAllocationConfig {
         .total_tables(call_slots.saturating_mul(8))
         // 10 000 functions in a table is a large JavaScript engine; larger ones run on demand.
         .table_elements(20_000)
-        // No asynchronous calls, hence no stacks of their own.
-        .total_stacks(0)
+        // One for each call.
+        .total_stacks(call_slots)
         // Memory that keeps its pages after a call is zeroed instead of returned to the kernel, which saves page
         // faults in the next call; times the number of slots it is what an idle host keeps.
         .linear_memory_keep_resident(64 * 1024)

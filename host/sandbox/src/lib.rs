@@ -25,7 +25,7 @@ use windlass_core::contract::{Limits, LoadFailure};
 use windlass_core::digest::Digest;
 
 pub use self::cache::CacheError;
-pub use self::call::Component;
+pub use self::call::{Component, run_here};
 pub use self::compile::CompilerCommand;
 
 use self::bindings::v0_1::Pre;

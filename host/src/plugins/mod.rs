@@ -360,7 +360,7 @@ impl Plugins {
         let count = parents.len();
         let spread = SPREAD.min(Duration::from_millis(count as u64));
         for parent in parents {
-            self.parents.add_after(&live.name, &parent, trigger, spread.mul_f64(fastrand::f64()));
+            self.parents.add_within(&live.name, &parent, trigger, spread);
         }
         count
     }

@@ -7,7 +7,7 @@ mod state;
 
 use std::hash::Hash;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -41,7 +41,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
     /// An empty queue for so many workers. At most `concurrency` keys of one group run at once, unless
     /// [told otherwise](Self::set_concurrency), and never more than it leaves workers for the others.
     pub fn new(workers: usize, concurrency: usize) -> Self {
-        let inner = Inner { state: State::new(workers, concurrency), alarm: None };
+        let inner = Inner { state: State::new(workers, concurrency, Instant::now()), alarm: None };
         Self(Arc::new(Shared { inner: Mutex::new(inner), changed: Notify::new() }))
     }
 
@@ -56,8 +56,16 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
     }
 
     /// Something will have happened to a key after this long.
-    pub fn add_after(&self, group: &G, key: &K, trigger: Trigger, delay: std::time::Duration) {
+    pub fn add_after(&self, group: &G, key: &K, trigger: Trigger, delay: Duration) {
         self.change(|state| state.add_at(group, key, trigger, Instant::now() + delay));
+    }
+
+    /// Something will have happened to a key at a moment of this span that chance decides.
+    pub fn add_within(&self, group: &G, key: &K, trigger: Trigger, span: Duration) {
+        self.change(|state| {
+            let at = state.moment(Instant::now(), span, fastrand::f64());
+            state.add_at(group, key, trigger, at);
+        });
     }
 
     /// A whole group is gone for good.
@@ -113,7 +121,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
 
     /// A run of a key has ended. Wakes nobody: the worker that says so asks for the [`next`](Self::next) key at once, and
     /// wakes others if there are more.
-    pub fn done(&self, job: &Job<G, K>, requeue: Requeue, resync: std::time::Duration) {
+    pub fn done(&self, job: &Job<G, K>, requeue: Requeue, resync: Duration) {
         self.0.inner.lock().state.done(job, requeue, resync, Instant::now(), fastrand::f64());
     }
 }
@@ -167,8 +175,6 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Drop for TimeKeeper<'_, G, K> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use futures::poll;
 
     use super::*;

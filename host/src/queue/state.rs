@@ -17,6 +17,10 @@ const BACKOFF_MIN: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_mins(5);
 /// No timer rings later than this: longer waits are as good as none, and could not be added to a time.
 const DELAY_MAX: Duration = Duration::from_hours(24 * 365);
+/// Keys that come back at some moment of a span come in so many crowds: one wake-up serves many.
+const CROWDS: u32 = 64;
+/// Crowds are no further apart than this.
+const CROWDS_APART_MAX: Duration = Duration::from_millis(250);
 /// So few timers are not worth clearing out.
 const TIMERS_MIN: usize = 1024;
 
@@ -123,6 +127,8 @@ pub(super) struct State<G, K> {
     /// Number of timers at which those that were overtaken are cleared out.
     clear_timers_at: usize,
     concurrency: usize,
+    /// The moment from which crowds are counted.
+    origin: Instant,
 }
 
 impl<G> Group<G> {
@@ -132,7 +138,7 @@ impl<G> Group<G> {
 }
 
 impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
-    pub(super) fn new(workers: usize, concurrency: usize) -> Self {
+    pub(super) fn new(workers: usize, concurrency: usize, origin: Instant) -> Self {
         Self {
             names: HashMap::new(),
             groups: Slab::new(),
@@ -144,6 +150,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
             timers: BinaryHeap::new(),
             clear_timers_at: TIMERS_MIN,
             concurrency,
+            origin,
         }
     }
 
@@ -187,6 +194,11 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
     pub(super) fn add_at(&mut self, group: &G, key: &K, trigger: Trigger, at: Instant) {
         let place = self.entry(group, key);
         self.add_place_at(place, trigger, at);
+    }
+
+    /// A moment of a span, as chance has it.
+    pub(super) fn moment(&self, now: Instant, span: Duration, chance: f64) -> Instant {
+        moment(self.origin, now, span, chance)
     }
 
     fn add_place_at(&mut self, place: usize, trigger: Trigger, at: Instant) {
@@ -281,6 +293,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
 
     pub(super) fn done(&mut self, job: &Job<G, K>, requeue: Requeue, resync: Duration, now: Instant, chance: f64) {
         self.running = self.running.saturating_sub(1);
+        let origin = self.origin;
         // It is where it was: nothing that runs is removed.
         let Some(entry) = self.entries.get_mut(job.place) else { return };
         let (Phase::Running { again, forget }, place) = (entry.phase, entry.group) else { return };
@@ -298,7 +311,10 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
             Requeue::Settled(asked) => {
                 entry.failures = 0;
                 entry.not_before = None;
-                Some(asked.unwrap_or_else(|| jittered(resync, 0.1, chance)))
+                Some(asked.unwrap_or_else(|| {
+                    let resync = resync.min(DELAY_MAX);
+                    moment(origin, now + resync.mul_f64(0.9), resync.mul_f64(0.2), chance) - now
+                }))
             }
             Requeue::Pause(delay) => Some(delay.min(DELAY_MAX).mul_f64(1.0 + 0.1 * chance)),
             Requeue::After(delay) => {
@@ -442,6 +458,14 @@ fn take<G: Clone, K: Clone>(group: &mut Group<G>, of: usize, entries: &mut Slab<
 fn backoff(failures: u32, chance: f64) -> Duration {
     let plain = BACKOFF_MIN.saturating_mul(2_u32.saturating_pow(failures)).min(BACKOFF_MAX);
     jittered(plain, 0.2, chance)
+}
+
+/// The crowd of a span that `chance` (0 to 1) finds, not before the span begins.
+fn moment(origin: Instant, begin: Instant, span: Duration, chance: f64) -> Instant {
+    let at = begin + span.mul_f64(chance);
+    let apart = (span / CROWDS).min(CROWDS_APART_MAX).as_nanos().max(1);
+    let after_crowd = at.saturating_duration_since(origin).as_nanos() % apart;
+    (at - Duration::from_nanos(u64::try_from(after_crowd).unwrap_or_default())).max(begin)
 }
 
 /// A duration that `chance` (0 to 1) moves by up to ± `part` of itself.

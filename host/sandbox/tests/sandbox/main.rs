@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use windlass_core::contract::{Answer, CallFailure, CallReport, Limits, Phase, Request};
-use windlass_sandbox::{CompilerCommand, Component, Options, Sandbox};
+use windlass_sandbox::{CompilerCommand, Component, Options, Sandbox, run_here};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -53,5 +53,5 @@ fn limits() -> Limits {
 }
 
 fn reconcile(component: &Component, limits: &Limits) -> (Result<Answer, CallFailure>, CallReport) {
-    component.reconcile(&request(b"{}"), limits, [7; 32])
+    run_here(component.reconcile(&request(b"{}"), limits, [7; 32]))
 }

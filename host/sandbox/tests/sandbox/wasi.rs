@@ -1,6 +1,7 @@
 //! What of WASI a guest gets.
 
 use windlass_core::contract::{CallFailure, CallReport, Note};
+use windlass_sandbox::run_here;
 
 use crate::guest::Guest;
 use crate::{limits, load, reconcile, request};
@@ -50,7 +51,7 @@ fn random() -> Guest<'static> {
 fn random_depends_on_the_seed_and_on_nothing_else() {
     let component = load(&random().component());
     let with = |seed| {
-        let (answer, report) = component.reconcile(&request(b"{}"), &limits(), [seed; 32]);
+        let (answer, report) = run_here(component.reconcile(&request(b"{}"), &limits(), [seed; 32]));
         assert!(!report.impure);
         answer.unwrap().unwrap().status.unwrap()
     };
@@ -122,7 +123,7 @@ fn an_import_that_nobody_serves_is_named_at_load_and_traps_when_called() {
     assert!(component.surface().imports.contains(&"wasi:cli/stdout@0.2.0".to_owned()));
     assert_eq!(component.surface().contract, "0.1.0");
     assert!(reconcile(&component, &limits()).0.is_ok());
-    let failure = component.reconcile(&request(b"{  }"), &limits(), [0; 32]).0;
+    let failure = run_here(component.reconcile(&request(b"{  }"), &limits(), [0; 32])).0;
     assert_eq!(failure, Err(CallFailure::UnknownImport { name: "wasi:http/handler@0.2.0#open".into() }));
 }
 

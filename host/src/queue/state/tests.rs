@@ -9,7 +9,8 @@ struct Harness {
 
 impl Harness {
     fn new() -> Self {
-        Self { state: State::new(64, 16), now: Instant::now() }
+        let now = Instant::now();
+        Self { state: State::new(64, 16, now), now }
     }
 
     fn add(&mut self, group: &'static str, key: u32, trigger: Trigger) {
@@ -320,4 +321,32 @@ fn a_key_that_became_urgent_uses_up_no_turn_of_those_that_are_not() {
     }
     let keys: Vec<_> = std::iter::from_fn(|| queue.key()).take(8).collect();
     assert_eq!(keys, [1, 11, 12, 13, 14, 15, 16, 2]);
+}
+
+#[test]
+fn keys_that_come_back_at_some_moment_of_a_span_come_in_crowds_all_over_it() {
+    let mut queue = Harness::new();
+    queue.pass(Duration::from_millis(1234));
+    let span = Duration::from_secs(2);
+    let moment = |nth| queue.state.moment(queue.now, span, f64::from(nth) / 10_000.0) - queue.now;
+    let mut moments: Vec<_> = (0..10_000).map(moment).collect();
+    assert!(moments.iter().all(|moment| *moment < span));
+    assert!(moments.is_sorted(), "as chance has it");
+    moments.dedup();
+    assert!((64..=66).contains(&moments.len()), "{}", moments.len());
+    let widest = moments.windows(2).map(|pair| pair[1] - pair[0]).max();
+    assert!(widest <= Some(span / 64));
+}
+
+#[test]
+fn r13_a_resync_comes_at_its_time_give_or_take_a_tenth() {
+    let mut queue = Harness::new();
+    for (key, chance, early, late) in [(1, 0.0, 540, 541), (2, 0.5, 599, 600), (3, 1.0, 659, 660)] {
+        queue.pass(Duration::from_millis(77));
+        queue.add("a", key, Trigger::Event);
+        let job = queue.next().expect("ready");
+        queue.state.done(&job, Requeue::Settled(None), RESYNC, queue.now, chance);
+        let wait = queue.entry("a", key).due.expect("a time").0 - queue.now;
+        assert!((early..=late).contains(&wait.as_secs()), "{wait:?}");
+    }
 }

@@ -15,6 +15,7 @@ mod generated {
         world: "plugin",
         // The request is lowered from what the caches hold: its bytes are copied once, into the guest's memory.
         ownership: Borrowing { duplicate_if_necessary: true },
+        exports: { default: async },
     });
 }
 
@@ -27,7 +28,7 @@ pub(crate) const RECONCILER: &str = "windlass:plugin/reconciler@0.1.0";
 pub(crate) const SERVED: &[&str] = &["windlass:plugin/host@0.1.0", "windlass:plugin/types@0.1.0"];
 
 /// Serves `windlass:plugin/host`.
-pub(crate) fn add_to_linker<T: 'static>(
+pub(crate) fn add_to_linker<T: Send + 'static>(
     linker: &mut Linker<T>,
     notes: fn(&mut T) -> &mut Notes,
 ) -> wasmtime::Result<()> {
@@ -42,8 +43,11 @@ impl<T> Pre<T> {
         generated::PluginPre::new(pre).map(Self)
     }
 
-    pub(crate) fn instantiate(&self, store: &mut Store<T>) -> wasmtime::Result<Instance> {
-        self.0.instantiate(store).map(Instance)
+    pub(crate) async fn instantiate(&self, store: &mut Store<T>) -> wasmtime::Result<Instance>
+    where
+        T: Send,
+    {
+        self.0.instantiate_async(store).await.map(Instance)
     }
 }
 
@@ -51,15 +55,16 @@ impl<T> Pre<T> {
 pub(crate) struct Instance(generated::Plugin);
 
 impl Instance {
-    pub(crate) fn describe<T>(&self, store: &mut Store<T>) -> wasmtime::Result<Descriptor> {
-        self.0.windlass_plugin_reconciler().call_describe(store).map(convert::descriptor)
+    pub(crate) async fn describe<T: Send>(&self, store: &mut Store<T>) -> wasmtime::Result<Descriptor> {
+        self.0.windlass_plugin_reconciler().call_describe(store).await.map(convert::descriptor)
     }
 
-    pub(crate) fn reconcile<T>(&self, store: &mut Store<T>, request: &Request) -> wasmtime::Result<Answer> {
+    pub(crate) async fn reconcile<T: Send>(&self, store: &mut Store<T>, request: &Request) -> wasmtime::Result<Answer> {
         let api_versions = convert::api_versions(request);
         let lists = convert::Lists::of(request, &api_versions);
         let related = lists.related();
-        self.0.windlass_plugin_reconciler().call_reconcile(store, lists.request(request, &related)).map(convert::answer)
+        let answer = self.0.windlass_plugin_reconciler().call_reconcile(store, lists.request(request, &related)).await;
+        answer.map(convert::answer)
     }
 }
 
