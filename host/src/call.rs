@@ -1,6 +1,7 @@
 //! Snapshot → the plugin's answer: whose turn it is, the random numbers it gets, and what becomes of logic that breaks
 //! every time (rule R19).
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -66,15 +67,11 @@ impl Caller {
             return Err(Problem::Quarantined(wait));
         }
         let span = telemetry::call_span(live, hash);
-        let owned = live.clone();
-        let call = async move { owned.component.reconcile(&request, &owned.limits, seed).await };
-        let mut call = Box::pin(call.instrument(span.clone()));
-        let (answer, report) = match poll!(&mut call) {
+        let mut call = pin!(live.component.reconcile(&request, &live.limits, seed).instrument(span.clone()));
+        let (answer, report) = match poll!(call.as_mut()) {
             Poll::Ready(answered) => answered,
-            // A long one goes on on a thread of its own: it may keep it busy up to the deadline.
-            Poll::Pending => tokio::task::spawn_blocking(move || run_here(call))
-                .await
-                .map_err(|error| host_failed(error.to_string()))?,
+            // A long one may keep its thread busy up to the deadline: other work goes on on another.
+            Poll::Pending => tokio::task::block_in_place(|| run_here(call)),
         };
         telemetry::record_call(&span, live, &answer, &report);
         if let Some(change) = live.conduct.record(admission, &answer) {

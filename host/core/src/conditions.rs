@@ -7,22 +7,22 @@ use crate::json::{Map, Value};
 
 /// A condition without its time.
 pub fn condition(kind: &str, status: &str, reason: &str, message: &str, generation: Option<i64>) -> Map {
-    let mut map = Map::from([
-        ("message", message.into()),
-        ("reason", reason.into()),
-        ("status", status.into()),
-        ("type", kind.into()),
-    ]);
+    // With room for the time.
+    let mut map = Map::with_capacity(6);
+    map.insert("message", message);
     if let Some(generation) = generation {
         map.insert("observedGeneration", generation);
     }
+    map.insert("reason", reason);
+    map.insert("status", status);
+    map.insert("type", kind);
     map
 }
 
 /// The conditions of a status, those without a type left out.
-pub fn conditions_of(status: &Map) -> Vec<Map> {
+pub fn conditions_of(status: &Map) -> impl Iterator<Item = &Map> + Clone {
     let list = status.get("conditions").and_then(Value::as_array).unwrap_or_default();
-    list.iter().filter_map(Value::as_object).filter(|condition| type_of(condition).is_some()).cloned().collect()
+    list.iter().filter_map(Value::as_object).filter(|condition| type_of(condition).is_some())
 }
 
 /// A condition's type.
@@ -30,10 +30,10 @@ pub fn type_of(condition: &Map) -> Option<&str> {
     condition.get("type").and_then(Value::as_str)
 }
 
-/// Gives each condition the time of its last change of status: the old one's, or now.
-pub fn stamp(conditions: Vec<Map>, old: &[Map], now: Timestamp) -> Value {
+/// Gives each condition the time of its last change of status: that which the status before has, or now.
+pub fn stamp(conditions: Vec<Map>, before: &Map, now: Timestamp) -> Value {
     let stamped = conditions.into_iter().map(|mut condition| {
-        let before = old.iter().find(|before| type_of(before) == type_of(&condition));
+        let before = conditions_of(before).find(|before| type_of(before) == type_of(&condition));
         let unchanged = before.filter(|before| before.get("status") == condition.get("status"));
         let time = unchanged
             .and_then(|before| before.get("lastTransitionTime").cloned())

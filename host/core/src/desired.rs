@@ -3,9 +3,11 @@
 //! Scope, ownership and marks come from the host: an answer that tries to set them, or that names anything the plugin
 //! was not granted, is refused whole. Doubt never writes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+use hashbrown::HashSet;
 
 use crate::contract::{Limits, Response, UpdateStrategy};
 use crate::digest::Digest;
@@ -20,7 +22,7 @@ pub const APPLIED_VERSION: &str = "1:";
 
 /// What a plugin may want, resolved against what the cluster serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Grants(HashMap<Gvk, Grant>);
+pub struct Grants(Vec<Grant>);
 
 /// How one granted kind may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,21 +36,25 @@ pub struct Grant {
 }
 
 impl Grants {
-    /// From granted kinds.
+    /// From granted kinds. Of a kind that stands twice the last one counts.
     pub fn new(grants: impl IntoIterator<Item = Grant>) -> Self {
-        Self(grants.into_iter().map(|grant| (Gvk::clone(&grant.kind), grant)).collect())
+        let by_kind: BTreeMap<_, _> = grants.into_iter().map(|grant| (grant.kind.clone(), grant)).collect();
+        Self(by_kind.into_values().collect())
     }
 
     /// The granted kinds, sorted.
     pub fn kinds(&self) -> Vec<&Gvk> {
-        let mut kinds: Vec<_> = self.0.keys().collect();
-        kinds.sort();
-        kinds
+        self.0.iter().map(|grant| &*grant.kind).collect()
     }
 
-    /// The grants, in no order.
+    /// The grants, sorted by kind.
     pub fn iter(&self) -> impl Iterator<Item = &Grant> {
-        self.0.values()
+        self.0.iter()
+    }
+
+    /// The grant of a kind as objects name it. There are a handful at most.
+    fn of(&self, api_version: &str, kind: &str) -> Option<&Grant> {
+        self.0.iter().find(|grant| grant.kind.is(api_version, kind))
     }
 }
 
@@ -213,29 +219,31 @@ fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grant
     let Value::Object(mut body) = value else {
         return Err(not_an_object(&format!("{} instead of an object", value.type_name())));
     };
-    let text = |map: &Map, field: &str| map.get(field).and_then(Value::as_str).map(str::to_owned);
-    let api_version = text(&body, "apiVersion").ok_or_else(|| not_an_object("apiVersion is missing"))?;
+    let Some(Value::Object(mut meta)) = body.remove("metadata") else {
+        return Err(not_an_object("metadata is missing"));
+    };
+    let text = |field: &str| body.get(field).and_then(Value::as_str);
+    let api_version = text("apiVersion").ok_or_else(|| not_an_object("apiVersion is missing"))?;
     if api_version.starts_with('/') {
         // It would name the core group, and be sent as something else.
         return Err(not_an_object(&format!("apiVersion {api_version:?} has no group before its slash")));
     }
-    let kind = text(&body, "kind").ok_or_else(|| not_an_object("kind is missing"))?;
-    let Some(Value::Object(mut meta)) = body.remove("metadata") else {
-        return Err(not_an_object("metadata is missing"));
-    };
-    let name = text(&meta, "name").unwrap_or_default();
-    if !is_dns_subdomain(&name) {
+    let kind = text("kind").ok_or_else(|| not_an_object("kind is missing"))?;
+    let name = meta.get("name").and_then(Value::as_str).unwrap_or_default();
+    if !is_dns_subdomain(name) {
         return Err(not_an_object(&format!("metadata.name {name:?} is not a valid name (RFC 1123)")));
     }
-    let gvk = Gvk::from_api_version(&api_version, &kind);
-    let grant = grants.0.get(&gvk).ok_or_else(|| Refusal::KindNotGranted { name: name.clone(), kind: gvk })?;
+    let grant = grants.of(api_version, kind).ok_or_else(|| Refusal::KindNotGranted {
+        name: name.to_owned(),
+        kind: Gvk::from_api_version(api_version, kind),
+    })?;
     let namespace = match meta.get("namespace") {
         None | Some(Value::Null) => None,
         Some(Value::String(namespace)) if namespace.is_empty() => None,
         Some(Value::String(namespace)) => Some(namespace.as_str()),
         Some(_) => return Err(not_an_object("metadata.namespace is no string")),
     };
-    let key = ObjectKey { namespace: placed(grant, parent, &name, namespace)?, name: name.as_str().into() };
+    let key = ObjectKey { namespace: placed(grant, parent, name, namespace)?, name: name.into() };
     let child = describe(&grant.kind, &key);
     let options = strip_options(&mut meta, &child)?;
     complete_metadata(&mut meta, &key, parent, options.retain);

@@ -156,8 +156,9 @@ impl Before {
     /// `Ready` may be the plugin's.
     pub fn in_status(parent: &Object, verdict: &Verdict) -> Self {
         let status = status::observed(parent);
-        let all = conditions::conditions_of(&status);
-        let of = |kind: &str| all.iter().find(|condition| conditions::type_of(condition) == Some(kind));
+        let of = |kind: &str| {
+            conditions::conditions_of(&status).find(|condition| conditions::type_of(condition) == Some(kind))
+        };
         let text = |condition: Option<&Map>, field: &str| {
             condition.and_then(|condition| condition.get(field)).and_then(Value::as_str).unwrap_or_default().to_owned()
         };

@@ -212,7 +212,7 @@ fn says_held(parent: &Object) -> bool {
     let says = |condition: &Map, field: &str, test: fn(&str) -> bool| {
         condition.get(field).and_then(Value::as_str).is_some_and(test)
     };
-    conditions_of(&status::observed(parent)).iter().any(|condition| {
+    conditions_of(&status::observed(parent)).any(|condition| {
         type_of(condition) == Some(parent_condition::READY)
             && says(condition, "reason", |reason| reason == parent_reason::DELETION_HELD)
             && says(condition, "message", |message| message.starts_with(HOW))

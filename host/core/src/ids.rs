@@ -76,6 +76,12 @@ impl Gvk {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
+    /// Whether it is what [`from_api_version`](Self::from_api_version) makes of these.
+    pub fn is(&self, api_version: &str, kind: &str) -> bool {
+        *self.kind == *kind
+            && api_version.split_once('/').unwrap_or(("", api_version)) == (&*self.group, &*self.version)
+    }
+
     /// `group/version`, or the version alone for the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }

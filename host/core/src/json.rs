@@ -9,6 +9,8 @@ mod parse;
 
 use std::fmt;
 
+use compact_str::CompactString;
+
 pub use number::Number;
 pub use parse::{Malformed, parse};
 
@@ -21,8 +23,8 @@ pub enum Value {
     Bool(bool),
     /// A number, to the letter.
     Number(Number),
-    /// A text.
-    String(String),
+    /// A text. Most are short, and then take no memory of their own.
+    String(CompactString),
     /// A list.
     Array(Vec<Value>),
     /// An object.
@@ -31,11 +33,11 @@ pub enum Value {
 
 /// A JSON object: keys are unique and sorted bytewise.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Map(Vec<(String, Value)>);
+pub struct Map(Vec<(CompactString, Value)>);
 
 impl Map {
     /// From entries in any order; the first key that stands twice is the error.
-    pub fn from_entries(mut entries: Vec<(String, Value)>) -> Result<Self, String> {
+    pub fn from_entries(mut entries: Vec<(CompactString, Value)>) -> Result<Self, CompactString> {
         if !entries.is_sorted_by(|a, b| a.0 < b.0) {
             entries.sort_by(|a, b| a.0.cmp(&b.0));
             let twice = entries.iter().zip(entries.iter().skip(1)).find(|(a, b)| a.0 == b.0);
@@ -44,6 +46,17 @@ impl Map {
             }
         }
         Ok(Self(entries))
+    }
+
+    /// An empty one with room for so many entries.
+    pub fn with_capacity(entries: usize) -> Self {
+        Self(Vec::with_capacity(entries))
+    }
+
+    /// A copy without these keys.
+    #[must_use]
+    pub fn without(&self, keys: &[&str]) -> Self {
+        Self(self.0.iter().filter(|(key, _)| !keys.contains(&key.as_str())).cloned().collect())
     }
 
     /// The value under a key.
@@ -64,7 +77,7 @@ impl Map {
         match self.position(key) {
             Ok(at) => self.0.get_mut(at).map(|(_, old)| std::mem::replace(old, value)),
             Err(at) => {
-                self.0.insert(at, (key.to_owned(), value));
+                self.0.insert(at, (key.into(), value));
                 None
             }
         }
@@ -80,7 +93,7 @@ impl Map {
         let at = match self.position(key) {
             Ok(at) => at,
             Err(at) => {
-                self.0.insert(at, (key.to_owned(), Value::Object(Map::default())));
+                self.0.insert(at, (key.into(), Value::Object(Map::default())));
                 at
             }
         };
@@ -206,13 +219,13 @@ impl fmt::Display for Value {
 
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
-        Self::String(text.to_owned())
+        Self::String(text.into())
     }
 }
 
 impl From<String> for Value {
     fn from(text: String) -> Self {
-        Self::String(text)
+        Self::String(text.into())
     }
 }
 
@@ -242,7 +255,7 @@ impl From<Map> for Value {
 
 impl<const N: usize> From<[(&str, Value); N]> for Map {
     fn from(entries: [(&str, Value); N]) -> Self {
-        let mut map = Self::default();
+        let mut map = Self::with_capacity(N);
         for (key, value) in entries {
             map.insert(key, value);
         }

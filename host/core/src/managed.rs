@@ -9,8 +9,10 @@ use std::borrow::Cow;
 use std::hash::Hash;
 use std::sync::OnceLock;
 
+use compact_str::CompactString;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use smallvec::SmallVec;
 
 use crate::ids::Uid;
 use crate::json::{self, Map, Value};
@@ -39,13 +41,68 @@ const CONTROLLER: &str = "$controller";
 #[derive(Debug)]
 struct Fields {
     text: Box<str>,
-    tree: OnceLock<Option<Value>>,
+    tree: OnceLock<Option<Node>>,
 }
 
 impl Fields {
-    fn tree(&self) -> Option<&Map> {
-        let parse = || json::parse(self.text.as_bytes(), 256).ok();
-        self.tree.get_or_init(parse).as_ref().and_then(Value::as_object)
+    fn tree(&self) -> Option<&Node> {
+        let parse = || json::parse(self.text.as_bytes(), 256).ok()?.as_object().map(Node::of);
+        self.tree.get_or_init(parse).as_ref()
+    }
+}
+
+/// One node of a `fieldsV1`, with the names of what is below it read.
+#[derive(Debug, Default)]
+struct Node {
+    /// Whether it says that the field itself is owned (`.`).
+    itself: bool,
+    /// Fields (`f:`), sorted by name.
+    fields: Vec<(CompactString, Node)>,
+    /// Items of lists.
+    items: Vec<(Item, Node)>,
+}
+
+/// How an item of a list is named.
+#[derive(Debug)]
+enum Item {
+    /// By its key fields (`k:`).
+    Keys(Value),
+    /// By its value (`v:`).
+    Value(Value),
+    /// By its place (`i:`), or in a way that is not known.
+    Other,
+}
+
+impl Node {
+    fn of(map: &Map) -> Self {
+        let mut node = Self::default();
+        for (name, below) in map.iter() {
+            let Some(below) = below.as_object() else { continue };
+            let below = || Self::of(below);
+            let read = |text: &str| json::parse(text.as_bytes(), 8).ok();
+            match name.split_once(':') {
+                None if name == "." => node.itself = true,
+                // Sorted as the map is: what comes before the names is the same.
+                Some(("f", field)) => node.fields.push((field.into(), below())),
+                Some(("k", keys)) => node.items.push((read(keys).map_or(Item::Other, Item::Keys), below())),
+                Some(("v", value)) => node.items.push((read(value).map_or(Item::Other, Item::Value), below())),
+                _ => node.items.push((Item::Other, below())),
+            }
+        }
+        node
+    }
+
+    fn field(&self, name: &str) -> Option<&Self> {
+        let at = self.fields.binary_search_by(|(probe, _)| probe.as_str().cmp(name)).ok()?;
+        self.fields.get(at).map(|(_, node)| node)
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.itself && !self.has_below()
+    }
+
+    fn has_below(&self) -> bool {
+        !(self.fields.is_empty() && self.items.is_empty())
     }
 }
 
@@ -113,12 +170,9 @@ impl ManagedFields {
 
     /// Whether we own a field of the status that this one does not have: then it must be sent to go away.
     pub fn own_status_beyond(&self, status: &Map) -> bool {
-        let node = self.status.as_ref().and_then(Fields::tree).and_then(|tree| tree.get("f:status")?.as_object());
+        let node = self.status.as_ref().and_then(Fields::tree).and_then(|tree| tree.field("status"));
         node.is_some_and(|node| {
-            node.iter().any(|(name, below)| match name.strip_prefix("f:") {
-                Some(key) => status.get(key).is_none_or(|value| goes_beyond(below, value)),
-                None => false,
-            })
+            node.fields.iter().any(|(key, below)| status.get(key).is_none_or(|value| goes_beyond(below, value)))
         })
     }
 
@@ -131,7 +185,8 @@ impl ManagedFields {
             ours: entries.into_iter().flatten().filter_map(Fields::tree).collect(),
             others: self.others.iter().filter_map(Fields::tree).collect(),
         };
-        let coverage = Coverage { controller: controller.map(ToString::to_string).unwrap_or_default() };
+        let controller = controller.map(ToString::to_string).unwrap_or_default();
+        let coverage = Coverage(Names { controller: &controller });
         if coverage.of_object(&nodes, desired, None) {
             return true;
         }
@@ -140,42 +195,32 @@ impl ManagedFields {
 }
 
 /// Whether a node names something below it that the value does not have.
-fn goes_beyond(node: &Value, value: &Value) -> bool {
-    let below = node.as_object().into_iter().flat_map(Map::iter);
-    below.filter(|(name, _)| *name != ".").any(|(name, node)| {
-        let key = |text: &str| json::parse(text.as_bytes(), 8).ok();
-        let found = match (name.strip_prefix("f:"), name.strip_prefix("k:"), name.strip_prefix("v:")) {
-            (Some(field), _, _) => value.as_object().and_then(|map| map.get(field)),
-            (_, Some(keys), _) => {
-                let keys = key(keys);
-                value
-                    .as_array()
-                    .unwrap_or_default()
-                    .iter()
-                    .find(|item| keys.as_ref().is_some_and(|keys| has_keys(item, keys)))
-            }
-            (_, _, Some(wanted)) => {
-                let wanted = key(wanted);
-                value.as_array().unwrap_or_default().iter().find(|item| wanted.as_ref() == Some(*item))
-            }
-            _ => None,
-        };
-        found.is_none_or(|found| goes_beyond(node, found))
-    })
+fn goes_beyond(node: &Node, value: &Value) -> bool {
+    // A status has no controller.
+    let names = Names { controller: CONTROLLER };
+    let (fields, items) = (value.as_object(), value.as_array().unwrap_or_default());
+    node.fields
+        .iter()
+        .any(|(field, node)| fields.and_then(|map| map.get(field)).is_none_or(|found| goes_beyond(node, found)))
+        || node.items.iter().any(|(name, node)| {
+            items.iter().find(|item| names.is(name, item)).is_none_or(|found| goes_beyond(node, found))
+        })
 }
 
 /// The nodes of the trees at one place of the object.
 #[derive(Default)]
 struct Nodes<'a> {
-    ours: Vec<&'a Map>,
-    others: Vec<&'a Map>,
+    ours: Few<'a>,
+    others: Few<'a>,
 }
 
+/// Nodes of different managers: rarely more than these.
+type Few<'a> = SmallVec<[&'a Node; 4]>;
+
 impl<'a> Nodes<'a> {
-    /// The nodes below `f:<key>` of each tree.
+    /// The nodes of a field of each tree.
     fn below(&self, key: &str) -> Self {
-        let name = format!("f:{key}");
-        let below = |nodes: &[&'a Map]| nodes.iter().filter_map(|node| node.get(&name)?.as_object()).collect();
+        let below = |nodes: &Few<'a>| nodes.iter().filter_map(|node| node.field(key)).collect();
         Self { ours: below(&self.ours), others: below(&self.others) }
     }
 
@@ -184,7 +229,7 @@ impl<'a> Nodes<'a> {
     /// One that lost its last entry to others looks the same. Then somebody else owns something below, or what is wanted
     /// is not there any more.
     fn own_whole(&self, value: &Value, live: Option<&Value>) -> bool {
-        let taken = || self.others.iter().any(|node| node.iter().any(|(name, _)| name != "."));
+        let taken = || self.others.iter().any(|node| node.has_below());
         self.ours.iter().any(|node| node.is_empty())
             && match value {
                 Value::Object(map) if !map.is_empty() => {
@@ -201,13 +246,51 @@ impl<'a> Nodes<'a> {
     }
 }
 
-/// How trees are compared with what is desired.
-struct Coverage {
+/// How the names of items are read.
+struct Names<'a> {
     /// What [`CONTROLLER`] stands for.
-    controller: String,
+    controller: &'a str,
 }
 
-impl Coverage {
+impl Names<'_> {
+    /// Whether an item is the one that is named.
+    fn is(&self, name: &Item, item: &Value) -> bool {
+        match name {
+            Item::Keys(keys) => self.has_keys(item, keys),
+            Item::Value(value) => self.same(value, item),
+            Item::Other => false,
+        }
+    }
+
+    /// Whether an item has these key fields; one that it leaves out was defaulted by the API server (a port's protocol).
+    fn has_keys(&self, item: &Value, keys: &Value) -> bool {
+        let (Some(item), Some(keys)) = (item.as_object(), keys.as_object()) else { return false };
+        let mut any = false;
+        let all = keys.iter().all(|(key, value)| match item.get(key) {
+            Some(found) => {
+                any = true;
+                self.same(value, found)
+            }
+            None => true,
+        });
+        all && any
+    }
+
+    /// Whether a value is the one that is named: a scalar for keys, and seldom more for sets.
+    fn same(&self, named: &Value, value: &Value) -> bool {
+        match (named, value) {
+            (Value::String(named), Value::String(text)) if named.contains(CONTROLLER) => {
+                named.replace(CONTROLLER, self.controller) == *text
+            }
+            _ => named == value,
+        }
+    }
+}
+
+/// How trees are compared with what is desired.
+struct Coverage<'c>(Names<'c>);
+
+impl Coverage<'_> {
     fn of_object(&self, nodes: &Nodes<'_>, desired: &Map, live: Option<&Map>) -> bool {
         desired.iter().filter(|(key, _)| !matches!(*key, "apiVersion" | "kind")).all(|(key, value)| {
             match (key, value) {
@@ -253,7 +336,7 @@ impl Coverage {
     /// Whether one item of a list with keys (`k:`) or of a set (`v:`) is covered.
     fn of_item(&self, nodes: &Nodes<'_>, item: &Value, live: &[Value]) -> bool {
         let mut live_item = None;
-        let mut below = Nodes { ours: self.at_item(&nodes.ours, item, live, &mut live_item), others: Vec::new() };
+        let mut below = Nodes { ours: self.at_item(&nodes.ours, item, live, &mut live_item), others: Few::new() };
         if below.ours.is_empty() {
             return false;
         }
@@ -263,37 +346,19 @@ impl Coverage {
 
     fn at_item<'a, 'b>(
         &self,
-        nodes: &[&'a Map],
+        nodes: &Few<'a>,
         item: &Value,
         live: &'b [Value],
         live_item: &mut Option<&'b Value>,
-    ) -> Vec<&'a Map> {
-        let mut below = Vec::new();
-        for (name, node) in nodes.iter().flat_map(|node| node.iter()) {
-            let matches = match (name.strip_prefix("k:"), name.strip_prefix("v:")) {
-                (Some(keys), _) => self.key(keys).is_some_and(|keys| {
-                    let same = has_keys(item, &keys);
-                    if same {
-                        *live_item = live.iter().find(|live| has_keys(live, &keys));
-                    }
-                    same
-                }),
-                (_, Some(value)) => self.key(value).is_some_and(|value| value == *item),
-                _ => false,
-            };
-            if let (true, Some(node)) = (matches, node.as_object()) {
-                below.push(node);
+    ) -> Few<'a> {
+        let mut below = Few::new();
+        for (name, node) in nodes.iter().flat_map(|node| &node.items).filter(|(name, _)| self.0.is(name, item)) {
+            if let Item::Keys(keys) = name {
+                *live_item = live.iter().find(|live| self.0.has_keys(live, keys));
             }
+            below.push(node);
         }
         below
-    }
-
-    fn key(&self, text: &str) -> Option<Value> {
-        if text.contains(CONTROLLER) {
-            json::parse(text.replace(CONTROLLER, &self.controller).as_bytes(), 8).ok()
-        } else {
-            json::parse(text.as_bytes(), 8).ok()
-        }
     }
 }
 
@@ -306,20 +371,6 @@ fn is_zero(value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         Value::Object(map) => map.iter().all(|(_, value)| is_zero(value)),
     }
-}
-
-/// Whether an item has these key fields; one that it leaves out was defaulted by the API server (a port's protocol).
-fn has_keys(item: &Value, keys: &Value) -> bool {
-    let (Some(item), Some(keys)) = (item.as_object(), keys.as_object()) else { return false };
-    let mut any = false;
-    let all = keys.iter().all(|(key, value)| match item.get(key) {
-        Some(found) => {
-            any = true;
-            found == value
-        }
-        None => true,
-    });
-    all && any
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::contract::Observed;
@@ -134,7 +135,7 @@ struct Metadata<'a> {
     #[serde(default)]
     generation: Option<i64>,
     #[serde(default)]
-    deletion_timestamp: Option<serde::de::IgnoredAny>,
+    deletion_timestamp: Option<IgnoredAny>,
     #[serde(borrow, default)]
     finalizers: Option<Vec<BorrowedStr<'a>>>,
     #[serde(borrow, default)]
@@ -166,29 +167,29 @@ struct OwnerReference<'a> {
 struct OwnMarks<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for OwnMarks<'a> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> serde::de::Visitor<'de> for Visitor {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
             type Value = OwnMarks<'de>;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("a map of strings")
             }
 
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut marks = Vec::new();
                 while let Some(BorrowedStr(key)) = map.next_key()? {
                     if key.starts_with(names::ANNOTATION_PREFIX) {
                         let BorrowedStr(value) = map.next_value()?;
                         marks.push((key, value));
                     } else {
-                        map.next_value::<serde::de::IgnoredAny>()?;
+                        map.next_value::<IgnoredAny>()?;
                     }
                 }
                 Ok(OwnMarks(marks))
             }
         }
-        deserializer.deserialize_map(Visitor)
+        deserializer.deserialize_map(Reader)
     }
 }
 
@@ -286,9 +287,38 @@ impl Object {
     /// The object's top-level field, unparsed.
     pub fn field(&self, name: &str) -> Option<&RawValue> {
         let text = std::str::from_utf8(&self.json).ok()?;
-        // BTreeMap rather than a struct: the field's name is the caller's.
-        let mut fields: std::collections::BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(text).ok()?;
-        fields.remove(name)
+        FieldNamed(name).deserialize(&mut serde_json::Deserializer::from_str(text)).ok()?
+    }
+}
+
+/// Reads one field of an object and skips the others.
+struct FieldNamed<'n>(&'n str);
+
+impl<'de> DeserializeSeed<'de> for FieldNamed<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for FieldNamed<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut found = None;
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            if key == self.0 {
+                found = Some(map.next_value()?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(found)
     }
 }
 

@@ -2,8 +2,9 @@
 
 mod rolling;
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use crate::contract::UpdateStrategy;
 use crate::desired::{APPLIED_VERSION, Desired, DesiredChild};

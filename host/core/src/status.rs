@@ -27,11 +27,8 @@ pub fn next(parent: &Object, part: Option<&Map>, verdict: &Verdict, shape: Statu
         return None;
     }
     let observed = observed(parent);
-    let mut next = part.unwrap_or(&observed).clone();
-    let old_conditions = conditions_of(&observed);
-    let from_plugin = conditions_of(&next);
-    next.remove("observedGeneration");
-    next.remove("conditions");
+    let base = part.unwrap_or(&observed);
+    let mut next = base.without(&["observedGeneration", "conditions"]);
     if shape.observed_generation {
         let generation = if matches!(verdict.progress, Progress::Applied | Progress::Stalled) {
             parent.generation.map(Value::from)
@@ -43,17 +40,16 @@ pub fn next(parent: &Object, part: Option<&Map>, verdict: &Verdict, shape: Statu
         }
     }
     if shape.conditions {
-        let wanted = merge(&from_plugin, part.is_some(), verdict, parent.generation);
-        next.insert("conditions", stamp(wanted, &old_conditions, now));
+        let wanted = merge(base, part.is_some(), verdict, parent.generation);
+        next.insert("conditions", stamp(wanted, &observed, now));
     }
     (!shows(&observed, &next) || parent.managed.own_status_beyond(&next)).then_some(next)
 }
 
 /// Whether a status has all of another one. What others put there besides costs no write.
 fn shows(observed: &Map, next: &Map) -> bool {
-    let observed_conditions = conditions_of(observed);
     next.iter().all(|(key, value)| match key {
-        "conditions" => conditions_of(next).iter().all(|condition| observed_conditions.contains(condition)),
+        "conditions" => conditions_of(next).all(|wanted| conditions_of(observed).any(|found| found == wanted)),
         _ => observed.get(key).is_some_and(|found| found.holds(value)),
     })
 }
@@ -68,12 +64,12 @@ pub fn observed(parent: &Object) -> Map {
 }
 
 /// The host's three conditions, then the plugin's other ones in its order.
-fn merge(from_plugin: &[Map], fresh: bool, verdict: &Verdict, generation: Option<i64>) -> Vec<Map> {
+fn merge(from_plugin: &Map, fresh: bool, verdict: &Verdict, generation: Option<i64>) -> Vec<Map> {
     let host = |kind: &str, status: bool, reason: &str, message: &str| {
         condition(kind, if status { "True" } else { "False" }, reason, message, generation)
     };
     let applied = verdict.progress == Progress::Applied;
-    let plugins_ready = from_plugin.iter().find(|own| fresh && type_of(own) == Some(parent_condition::READY));
+    let plugins_ready = conditions_of(from_plugin).find(|own| fresh && type_of(own) == Some(parent_condition::READY));
     let ready = match plugins_ready {
         Some(own) if applied => completed(own, generation),
         _ => host(parent_condition::READY, applied, verdict.reason, &verdict.message),
@@ -85,7 +81,7 @@ fn merge(from_plugin: &[Map], fresh: bool, verdict: &Verdict, generation: Option
         host(parent_condition::RECONCILING, reconciling, verdict.reason, told(reconciling)),
         host(parent_condition::STALLED, stalled, verdict.reason, told(stalled)),
     ];
-    for own in from_plugin {
+    for own in conditions_of(from_plugin) {
         let known = all.iter().any(|condition| type_of(condition) == type_of(own));
         if !known {
             // Kept from an earlier answer, a condition keeps what it said then.
@@ -104,7 +100,7 @@ fn completed(own: &Map, generation: Option<i64>) -> Map {
     condition(
         &text("type", ""),
         match own.get("status") {
-            Some(Value::String(status)) if status == "True" || status == "False" => status,
+            Some(Value::String(status)) if status == "True" || status == "False" => status.as_str(),
             Some(Value::Bool(true)) => "True",
             Some(Value::Bool(false)) => "False",
             _ => "Unknown",

@@ -38,7 +38,10 @@ fn main() {
     times.sort_unstable();
     let at = |percent: usize| times[(times.len() - 1) * percent / 100];
     println!("{calls} calls: p50 {:?}, p90 {:?}, p99 {:?}; RSS {}", at(50), at(90), at(99), rss());
-    println!("{:?}", run_here(component.reconcile(&request, &limits, [0; 32])).0.map(|answer| answer.map(|r| r.children.len())));
+    println!(
+        "{:?}",
+        run_here(component.reconcile(&request, &limits, [0; 32])).0.map(|answer| answer.map(|r| r.children.len()))
+    );
 }
 
 fn rss() -> String {

@@ -2,7 +2,7 @@
 
 use kube::Client;
 use kube::core::ApiResource;
-use windlass_core::conditions::{condition, conditions_of, stamp};
+use windlass_core::conditions::{condition, stamp};
 use windlass_core::json::{Map, Value};
 use windlass_core::names::{plugin_condition as condition_type, plugin_reason as reason};
 use windlass_core::object::Object;
@@ -98,7 +98,7 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, now: jiff::Timest
         next.insert("candidateDigest", candidate.to_string());
     }
     let conditions = conditions(object.generation, live, result);
-    next.insert("conditions", stamp(conditions, &conditions_of(before), now));
+    next.insert("conditions", stamp(conditions, before, now));
     next
 }
 

@@ -462,10 +462,10 @@ fn backoff(failures: u32, chance: f64) -> Duration {
 
 /// The crowd of a span that `chance` (0 to 1) finds, not before the span begins.
 fn moment(origin: Instant, begin: Instant, span: Duration, chance: f64) -> Instant {
-    let at = begin + span.mul_f64(chance);
+    let after_begin = span.mul_f64(chance);
     let apart = (span / CROWDS).min(CROWDS_APART_MAX).as_nanos().max(1);
-    let after_crowd = at.saturating_duration_since(origin).as_nanos() % apart;
-    (at - Duration::from_nanos(u64::try_from(after_crowd).unwrap_or_default())).max(begin)
+    let after_crowd = (begin.saturating_duration_since(origin) + after_begin).as_nanos() % apart;
+    begin + after_begin.saturating_sub(Duration::from_nanos(u64::try_from(after_crowd).unwrap_or_default()))
 }
 
 /// A duration that `chance` (0 to 1) moves by up to ± `part` of itself.

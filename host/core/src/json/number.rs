@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
+use compact_str::{CompactString, ToCompactString as _};
+
 /// A number as it was written. Two numbers are equal when they are the same decimal: `1`, `1.0` and `10e-1` are.
 #[derive(Debug, Clone, Eq)]
-pub struct Number(Box<str>);
+pub struct Number(CompactString);
 
 impl Number {
     /// From a text that the parser has already found to be a JSON number.
@@ -31,7 +33,7 @@ impl Number {
     fn decimal(&self) -> (bool, Cow<'_, str>, i64) {
         let (negative, text) = match self.0.strip_prefix('-') {
             Some(rest) => (true, rest),
-            None => (false, &*self.0),
+            None => (false, self.as_str()),
         };
         let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
         // An exponent beyond i64 saturates: such numbers differ from all that anyone writes, which is what matters.
@@ -57,7 +59,7 @@ impl PartialEq for Number {
 
 impl From<i64> for Number {
     fn from(value: i64) -> Self {
-        Self(value.to_string().into())
+        Self(value.to_compact_string())
     }
 }
 

@@ -1,5 +1,7 @@
 //! The strict reader (RFC 8259): UTF-8 only, no duplicate keys, no lone surrogates, bounded depth.
 
+use compact_str::CompactString;
+
 use super::{Map, Number, Value};
 
 /// Why a text is no JSON that the host takes.
@@ -157,9 +159,9 @@ impl Reader<'_> {
         if self.at > start { Ok(()) } else { Err(self.error("no digit in a number")) }
     }
 
-    fn string(&mut self) -> Result<String, Malformed> {
+    fn string(&mut self) -> Result<CompactString, Malformed> {
         self.at += 1;
-        let mut out = String::new();
+        let mut out = CompactString::default();
         loop {
             let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
             let plain = rest
@@ -285,7 +287,7 @@ mod tests {
 
         #[test]
         fn texts_survive_writing_and_reading(text in any::<String>()) {
-            let value = Value::String(text);
+            let value = Value::from(text);
             prop_assert_eq!(parse(value.to_string().as_bytes(), 1), Ok(value));
         }
     }

@@ -112,10 +112,9 @@ fn is_ready(live: &Object, conditions: &[String]) -> bool {
         _ => true,
     };
     let status = status::observed(live);
-    let reported = conditions_of(&status);
     is_current(status.get("observedGeneration"))
         && conditions.iter().all(|wanted| {
-            reported.iter().any(|condition| {
+            conditions_of(&status).any(|condition| {
                 type_of(condition) == Some(wanted)
                     && condition.get("status").and_then(Value::as_str) == Some("True")
                     && is_current(condition.get("observedGeneration"))
