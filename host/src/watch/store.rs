@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 use parking_lot::RwLock;
+use smallvec::SmallVec;
 use windlass_core::ids::{ObjectKey, Uid};
 use windlass_core::intern::Interner;
 use windlass_core::managed::ManagedFields;
@@ -38,8 +39,9 @@ pub enum Index {
 struct Inner {
     index: Index,
     objects: HashSet<ByKey>,
-    uids: HashMap<Uid, Arc<Object>>,
-    owners: HashMap<OwnerKey, Vec<Arc<Object>>>,
+    uids: HashSet<ByUid>,
+    /// Most parents have few children of a kind.
+    owners: HashMap<OwnerKey, SmallVec<[Arc<Object>; 2]>>,
     /// How many objects are found by a retained child's key.
     retained: usize,
     /// The newest resourceVersion that the watch delivered: writes up to it are in the cache.
@@ -74,13 +76,37 @@ impl PartialEq for ByKey {
 
 impl Eq for ByKey {}
 
+/// An object that is found by its identity.
+#[derive(Debug)]
+struct ByUid(Arc<Object>);
+
+impl Borrow<Uid> for ByUid {
+    fn borrow(&self) -> &Uid {
+        &self.0.uid
+    }
+}
+
+impl Hash for ByUid {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.uid.hash(state);
+    }
+}
+
+impl PartialEq for ByUid {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.uid == other.0.uid
+    }
+}
+
+impl Eq for ByUid {}
+
 impl Store {
     /// An empty store.
     pub fn new(index: Index) -> Self {
         Self(RwLock::new(Inner {
             index,
             objects: HashSet::new(),
-            uids: HashMap::new(),
+            uids: HashSet::new(),
             owners: HashMap::new(),
             retained: 0,
             seen: 0,
@@ -97,7 +123,7 @@ impl Store {
 
     /// The name of the object with that identity.
     pub fn key_of(&self, uid: &Uid) -> Option<ObjectKey> {
-        self.0.read().uids.get(uid).map(|object| object.key.clone())
+        self.0.read().uids.get(uid).map(|found| found.0.key.clone())
     }
 
     /// All names.
@@ -203,7 +229,7 @@ impl Inner {
             self.drop_from_index(before);
         }
         match self.index {
-            Index::Identity => drop(self.uids.insert(object.uid.clone(), object.clone())),
+            Index::Identity => drop(self.uids.replace(ByUid(object.clone()))),
             Index::Owner => {
                 if let Some(owner) = object.owner_key() {
                     self.retained += usize::from(owner.is_retained());

@@ -82,9 +82,13 @@
 //!
 //! - `clock`: module `clock`, the host's clocks. Reading the wall clock makes a call impure: not memoised.
 //! - `random`: module `random`, a repeatable stream of random bytes.
+//! - `allocator` (on by default): an allocator whose first memory is there when a call begins. A plugin that brings a
+//!   global allocator of its own turns it off.
 //! - `k8s-openapi`: its types are [`Kind`]s.
 
 mod adapter;
+#[cfg(all(target_arch = "wasm32", feature = "allocator"))]
+mod allocator;
 mod custom_resource;
 mod descriptor;
 mod failure;

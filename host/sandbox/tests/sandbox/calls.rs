@@ -1,5 +1,6 @@
 //! What a guest can do to its own call, and to nothing else.
 
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use windlass_core::contract::{CallFailure, Failure, Limits, Note, Observed, Related, Request, Response};
@@ -75,6 +76,24 @@ fn an_endless_loop_ends_at_its_deadline() {
     let begun = Instant::now();
     assert_eq!(failure_of("(loop (br 0))", &soon()), CallFailure::Deadline { limit: soon().deadline });
     assert!(begun.elapsed() >= soon().deadline);
+}
+
+#[test]
+fn a_long_call_steps_aside_once_and_goes_on_on_another_thread() {
+    let (component, request, limits) = (load(&Guest::doing("(loop (br 0))")), request(b"{}"), soon());
+    let mut call = Box::pin(component.reconcile(&request, &limits, [0; 32]));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(call.as_mut().poll(&mut context).is_pending(), "the thread is free for other work");
+    let (answer, _) = std::thread::scope(|scope| {
+        scope
+            .spawn(|| match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(answered) => answered,
+                Poll::Pending => panic!("it steps aside once only"),
+            })
+            .join()
+            .unwrap()
+    });
+    assert_eq!(answer, Err(CallFailure::Deadline { limit: limits.deadline }));
 }
 
 #[test]

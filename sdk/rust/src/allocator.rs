@@ -1,0 +1,103 @@
+//! The allocator of plugins: that of Rust's own library, which begins with memory that is there from the start.
+//!
+//! Every call gets a fresh instance, and the first growth of its memory costs the host two changes of the pages'
+//! protection: more than what many a plugin computes.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::{Cell, UnsafeCell};
+
+use dlmalloc::{Allocator, Dlmalloc};
+
+/// Enough for requests and answers of the usual size. Pages that are not touched cost nothing.
+const FIRST: usize = 256 * 1024;
+const PAGE: usize = 64 * 1024;
+
+/// Aligned for whatever the allocator puts at its begin.
+#[repr(align(16))]
+struct FirstRegion(UnsafeCell<[u8; FIRST]>);
+
+// A component without threads.
+unsafe impl Sync for FirstRegion {}
+
+static FIRST_REGION: FirstRegion = FirstRegion(UnsafeCell::new([0; FIRST]));
+
+/// Where the allocator gets its regions: the first one is there, for others the memory grows.
+struct Regions {
+    first_is_free: Cell<bool>,
+}
+
+unsafe impl Allocator for Regions {
+    fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
+        if size <= FIRST && self.first_is_free.replace(false) {
+            return (FIRST_REGION.0.get().cast(), FIRST, 0);
+        }
+        let pages = size.div_ceil(PAGE);
+        match core::arch::wasm32::memory_grow(0, pages) {
+            usize::MAX => (std::ptr::null_mut(), 0, 0),
+            page => {
+                let begin = page * PAGE;
+                // The last page of the address space ends where no pointer can: the allocator gets some bytes less.
+                let cut = if begin.wrapping_add(pages * PAGE) == 0 { 16 } else { 0 };
+                (begin as *mut u8, pages * PAGE - cut, 0)
+            }
+        }
+    }
+
+    fn remap(&self, _: *mut u8, _: usize, _: usize, _: bool) -> *mut u8 {
+        std::ptr::null_mut()
+    }
+
+    fn free_part(&self, _: *mut u8, _: usize, _: usize) -> bool {
+        false
+    }
+
+    fn free(&self, _: *mut u8, _: usize) -> bool {
+        false
+    }
+
+    fn can_release_part(&self, _: u32) -> bool {
+        false
+    }
+
+    fn allocates_zeros(&self) -> bool {
+        true
+    }
+
+    fn page_size(&self) -> usize {
+        PAGE
+    }
+}
+
+struct Heap(UnsafeCell<Dlmalloc<Regions>>);
+
+// A component without threads.
+unsafe impl Sync for Heap {}
+
+#[global_allocator]
+static HEAP: Heap = Heap(UnsafeCell::new(Dlmalloc::new_with_allocator(Regions { first_is_free: Cell::new(true) })));
+
+impl Heap {
+    /// Does something with the heap. Nothing that the heap does comes back here.
+    fn with<T>(&self, act: impl FnOnce(&mut Dlmalloc<Regions>) -> T) -> T {
+        act(unsafe { &mut *self.0.get() })
+    }
+}
+
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        self.with(|heap| unsafe { heap.malloc(layout.size(), layout.align()) })
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        self.with(|heap| unsafe { heap.calloc(layout.size(), layout.align()) })
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        self.with(|heap| unsafe { heap.free(block, layout.size(), layout.align()) });
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        self.with(|heap| unsafe { heap.realloc(block, layout.size(), layout.align(), size) })
+    }
+}
