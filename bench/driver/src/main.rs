@@ -53,7 +53,7 @@ struct Run {
     /// Also write the table
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6 (with p7, p9, p10), p11 (with p1)
+    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6, p7 (with p9, p10), p11 (with p1)
     #[arg(long)]
     only: Vec<String>,
 }
@@ -92,10 +92,16 @@ async fn measure(run: &Run) -> anyhow::Result<()> {
     if wanted(&["p1", "p2", "p3", "p4", "p11"]) {
         works(run, &amounts, wanted(&["p11"]), &mut figures, &say).await;
     }
-    if wanted(&["p6", "p7", "p9", "p10"]) {
+    if wanted(&["p6"]) {
+        match scale::no_ops(&run.paths, &amounts, &say).await {
+            Ok(resync) => figures.no_ops = Some(resync),
+            Err(error) => note(&mut figures, &say, format!("P6 is missing: {error:#}")),
+        }
+    }
+    if wanted(&["p7", "p9", "p10"]) {
         match scale::measure(&run.paths, &amounts, &say).await {
             Ok(scale) => figures.scale = Some(scale),
-            Err(error) => note(&mut figures, &say, format!("P6, P7, P9 and P10 are missing: {error:#}")),
+            Err(error) => note(&mut figures, &say, format!("P7, P9 and P10 are missing: {error:#}")),
         }
     }
     say("done");

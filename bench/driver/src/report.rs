@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::contestant::Contestant;
 use crate::process::seconds;
 use crate::scale::{Resync, Scale};
+use crate::settings::CHILDREN;
 use crate::stats::median;
 use crate::work::{Beside, Round};
 
@@ -20,8 +21,10 @@ pub struct Figures {
     pub rounds: Vec<BTreeMap<Contestant, Round>>,
     /// P11.
     pub beside: Vec<Beside>,
-    /// P6, P7, P9, P10.
+    /// P7, P9, P10.
     pub scale: Option<Scale>,
+    /// P6.
+    pub no_ops: Option<Resync>,
     /// P5: median and p99 of a call, in microseconds.
     pub call: Option<[f64; 2]>,
     /// What else a reader must know: contestants that are missing, and why.
@@ -151,12 +154,13 @@ impl Figures {
     }
 
     fn no_op(&self) -> Option<Line> {
-        let Resync { parents, called, remembered, timed, requests } = self.scale.as_ref()?.resync;
+        let Resync { parents, started, called, remembered, timed, requests } = self.no_ops?;
         Some(Line {
             key: "p6",
             measure: format!(
-                "CPU of a no-op reconcile without memo, {parents} parents (with memo: {remembered:.0}, by its own timer: \
-                 {timed:.0}; {requests} API calls)"
+                "CPU of a no-op reconcile without memo, {parents} parents with {CHILDREN} children (with memo: \
+                 {remembered:.0}, by its own timer: {timed:.0}; {requests} API calls; after a start, lists included: \
+                 {started:.0})"
             ),
             unit: "µs",
             windlass: called,

@@ -1,4 +1,4 @@
-//! What parents cost that are just there: memory, the resync, the start (goals P6, P7, P9, P10).
+//! What parents cost that are just there: the resync (goal P6), and memory and the start (P7, P9, P10).
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use crate::contestant::{Contestant, Task};
 use crate::http::MERGE;
 use crate::observer::Observer;
 use crate::process::{Memory, Process, seconds};
-use crate::settings::{Amounts, PAYLOAD, Paths};
+use crate::settings::{Amounts, CHILDREN, PAYLOAD, Paths};
 use crate::stage::{NAMESPACE, Stage, WINDLASS_USER};
 
-/// Children of a parent here.
-const CHILDREN: usize = 1;
+/// Children of a parent whose memory is measured.
+const ONE_CHILD: usize = 1;
 const REST: Duration = Duration::from_secs(3);
 /// How long one step may take.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -45,8 +45,10 @@ pub struct Size {
 /// Reconciles of all parents, with nothing to do.
 #[derive(Debug, Clone, Copy)]
 pub struct Resync {
-    /// How many parents.
+    /// How many parents, with [`CHILDREN`] each.
     pub parents: usize,
+    /// Microseconds of CPU for one after a start, the lists included.
+    pub started: f64,
     /// Microseconds of CPU for one under a new config: nothing is remembered, and the guest is called.
     pub called: f64,
     /// Microseconds of CPU for one when all are queued again under the same config.
@@ -72,8 +74,6 @@ pub struct Scale {
     pub first_write: f64,
     /// The same of a client that lists the parents and writes.
     pub raw_first_write: f64,
-    /// The reconciles of all parents, with nothing to do.
-    pub resync: Resync,
 }
 
 /// Measures all of it on one cluster.
@@ -96,7 +96,7 @@ pub async fn measure(paths: &Paths, amounts: &Amounts, say: &dyn Fn(&str)) -> an
     let (mut first_write, mut raw_first_write) = (0.0, 0.0);
     for parents in amounts.sizes {
         say(&format!("P9, P10: {parents} parents"));
-        stage.create_loads(before, parents, CHILDREN, PAYLOAD).await?;
+        stage.create_loads(before, parents, ONE_CHILD, PAYLOAD).await?;
         if parents == most {
             let fresh = Observer::start(&stage.admin).await?;
             raw_first_write = first(&fresh, Contestant::Raw.start(&stage, paths, Task::CreateOne)?).await?.1;
@@ -104,20 +104,40 @@ pub async fn measure(paths: &Paths, amounts: &Amounts, say: &dyn Fn(&str)) -> an
         let fresh = Observer::start(&stage.admin).await?;
         let (mut host, first) = first(&fresh, Contestant::Windlass.start(&stage, paths, Task::Create)?).await?;
         first_write = first;
-        observer.wait_settled(parents, parents * CHILDREN, &mut host, PATIENCE).await?;
+        observer.wait_settled(parents, parents * ONE_CHILD, &mut host, PATIENCE).await?;
         tokio::time::sleep(REST).await;
         sizes.push(Size { parents, bytes: stage.trimmed_bytes().await?, memory: host.memory()? });
         before = parents;
         host.stop()?;
     }
 
-    say("P6, P9: a start with all settled, and a resync");
+    say("P9: a start with all settled");
     let host = Contestant::Windlass.start(&stage, paths, Task::Create)?;
     quiet(&host).await?;
     let restarted = host.memory()?;
-    let resync = resync(&stage, &host, most).await?;
     host.stop()?;
-    Ok(Scale { idle, sizes, restarted, existing: most, first_write, raw_first_write, resync })
+    Ok(Scale { idle, sizes, restarted, existing: most, first_write, raw_first_write })
+}
+
+/// Measures reconciles of parents that are as they should be, on a cluster of their own.
+pub async fn no_ops(paths: &Paths, amounts: &Amounts, say: &dyn Fn(&str)) -> anyhow::Result<Resync> {
+    let parents = amounts.settled;
+    say(&format!("P6: {parents} parents with {CHILDREN} children"));
+    let stage = Stage::new(paths, true).await?;
+    stage.push(&[("load", &paths.load)])?;
+    stage.controllers(false)?;
+    stage.create_loads(0, parents, CHILDREN, PAYLOAD).await?;
+    let observer = Observer::start(&stage.admin).await?;
+    let mut host = Contestant::Windlass.start(&stage, paths, Task::Create)?;
+    observer.wait_settled(parents, parents * CHILDREN, &mut host, PATIENCE).await?;
+    tokio::time::sleep(REST).await;
+    host.stop()?;
+
+    say("P6: a start with all settled, and a resync");
+    let host = Contestant::Windlass.start(&stage, paths, Task::Create)?;
+    let resync = resync(&stage, &host, parents).await?;
+    host.stop()?;
+    Ok(resync)
 }
 
 /// Those that only wait, all at once.
@@ -151,7 +171,7 @@ async fn first(observer: &Observer, mut process: Process) -> anyhow::Result<(Pro
     Ok((process, time))
 }
 
-/// Has every parent reconciled three times, with nothing to do.
+/// Has every parent reconciled four times, with nothing to do: after the start, and three times more.
 ///
 /// A changed Plugin is published anew, and that queues each parent once, within two seconds; from then on each comes
 /// again after the resync, give or take a tenth.
@@ -159,6 +179,8 @@ async fn resync(stage: &Stage, host: &Process, parents: usize) -> anyhow::Result
     const EVERY: Duration = Duration::from_secs(40);
     let audit = stage.cluster().audit()?;
     let mark = audit.mark()?;
+    quiet(host).await?;
+    let started = host.cpu()?;
     let called = published(stage, host, &json!({"config": {"round": 1}})).await?;
     let begun = Instant::now();
     let remembered = published(stage, host, &json!({"resync": format!("{}s", EVERY.as_secs())})).await?;
@@ -175,6 +197,7 @@ async fn resync(stage: &Stage, host: &Process, parents: usize) -> anyhow::Result
     let each = |seconds_of_cpu: f64| seconds_of_cpu / seconds(parents as u64) * 1e6;
     Ok(Resync {
         parents,
+        started: each(started),
         called: each(called),
         remembered: each(remembered),
         timed: each(timed),

@@ -57,7 +57,9 @@ pub struct Amounts {
     pub changes: usize,
     /// How long idle processes are watched.
     pub idle: Duration,
-    /// Numbers of parents at which memory is measured; the last is also that of the resync.
+    /// Settled parents that are reconciled again.
+    pub settled: usize,
+    /// Numbers of parents at which memory is measured.
     pub sizes: [usize; 3],
     /// Changes in each half of a pair beside a neighbour that spins, and beside an outside process that does.
     pub neighbour_changes: usize,
@@ -77,6 +79,7 @@ impl Amounts {
             kopf_parents: 300,
             changes: 200,
             idle: Duration::from_secs(15),
+            settled: 2000,
             sizes: [500, 1000, 4000],
             neighbour_changes: 200,
             neighbour_pairs: 2,
@@ -93,6 +96,7 @@ impl Amounts {
             kopf_parents: 500,
             changes: 400,
             idle: Duration::from_secs(30),
+            settled: 10_000,
             sizes: [1000, 5000, 20_000],
             neighbour_changes: 400,
             neighbour_pairs: 3,
