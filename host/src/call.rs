@@ -1,11 +1,12 @@
 //! Snapshot → the plugin's answer: whose turn it is, the random numbers it gets, and what becomes of logic that breaks
 //! every time (rule R19).
 
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use futures::poll;
+use futures::{FutureExt, poll};
 use tracing::Instrument;
 use windlass_core::contract::{Answer, CallFailure, Phase, Response};
 use windlass_core::digest::Digest;
@@ -16,6 +17,9 @@ use windlass_sandbox::run_here;
 
 use crate::live::{Live, cores};
 use crate::telemetry;
+
+/// A call that took so many microseconds has kept its thread from other work for long enough.
+const LONG: u64 = 500;
 
 /// Told when the logic of a plugin enters or leaves quarantine.
 pub type QuarantineListener = Box<dyn Fn(&Arc<Live>, Change) + Send + Sync>;
@@ -67,12 +71,19 @@ impl Caller {
             return Err(Problem::Quarantined(wait));
         }
         let span = telemetry::call_span(live, hash);
-        let mut call = pin!(live.component.reconcile(&request, &live.limits, seed).instrument(span.clone()));
-        let (answer, report) = match poll!(call.as_mut()) {
-            Poll::Ready(answered) => answered,
+        let call = live.component.reconcile(&request, &live.limits, seed).instrument(span.clone());
+        // A panic in the host's part of the call must cost this answer, and not the worker.
+        let mut call = pin!(AssertUnwindSafe(call).catch_unwind());
+        let called = match poll!(call.as_mut()) {
+            Poll::Ready(called) => called,
             // A long one may keep its thread busy up to the deadline: other work goes on on another.
             Poll::Pending => tokio::task::block_in_place(|| run_here(call)),
         };
+        let (answer, report) = called.map_err(|_| host_failed("the call panicked; the log says where".to_owned()))?;
+        if report.guest_time_us > LONG {
+            // Calls follow on each other without a wait between them, and others have work on this thread.
+            tokio::task::yield_now().await;
+        }
         telemetry::record_call(&span, live, &answer, &report);
         if let Some(change) = live.conduct.record(admission, &answer) {
             (self.quarantine_changed)(live, change);

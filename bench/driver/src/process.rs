@@ -35,6 +35,18 @@ pub struct Memory {
     pub peak: u64,
 }
 
+/// Ticks of `/proc` in a second, wherever Linux runs.
+const USER_HZ: f64 = 100.0;
+
+/// CPU time by a process' stat file, in seconds.
+fn cpu_of(stat: &Path) -> anyhow::Result<f64> {
+    let stat = fs::read_to_string(stat)?;
+    // The name in parentheses may hold anything.
+    let fields: Vec<_> = stat.rsplit_once(')').context("an odd stat file")?.1.split_whitespace().collect();
+    let ticks: u64 = (11..15).filter_map(|at| fields.get(at)?.parse::<u64>().ok()).sum();
+    Ok(seconds(ticks) / USER_HZ)
+}
+
 impl Process {
     /// Starts it with standard output and standard error in a file.
     pub fn start(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
@@ -66,12 +78,16 @@ impl Process {
 
     /// CPU time of the process and of its ended children so far, in seconds; to a hundredth.
     pub fn cpu(&self) -> anyhow::Result<f64> {
-        let stat = fs::read_to_string(self.proc("stat"))?;
-        // The name in parentheses may hold anything.
-        let fields: Vec<_> = stat.rsplit_once(')').context("an odd stat file")?.1.split_whitespace().collect();
-        let ticks: u64 = (11..15).filter_map(|at| fields.get(at)?.parse::<u64>().ok()).sum();
-        // USER_HZ is 100 wherever Linux runs.
-        Ok(seconds(ticks) / 100.0)
+        cpu_of(self.proc("stat").as_ref())
+    }
+
+    /// CPU time of everything on the machine but this process and the bench itself, in seconds since some moment.
+    pub fn cpu_beside(&self) -> anyhow::Result<f64> {
+        let stat = fs::read_to_string("/proc/stat")?;
+        let fields: Vec<_> = stat.lines().next().context("an odd stat file")?.split_whitespace().collect();
+        // user, nice, system; idle and iowait are none; irq, softirq.
+        let ticks: u64 = [1, 2, 3, 6, 7].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum();
+        Ok(seconds(ticks) / USER_HZ - self.cpu()? - cpu_of(Path::new("/proc/self/stat"))?)
     }
 
     /// CPU time of the threads that live, in seconds; to a nanosecond. For what hardly works.

@@ -184,7 +184,7 @@ async fn resync(stage: &Stage, host: &Process, parents: usize) -> anyhow::Result
     let called = published(stage, host, &json!({"config": {"round": 1}})).await?;
     let begun = Instant::now();
     let remembered = published(stage, host, &json!({"resync": format!("{}s", EVERY.as_secs())})).await?;
-    anyhow::ensure!(begun.elapsed() < EVERY.mul_f64(0.85), "one pass lasts until the next: too many parents");
+    anyhow::ensure!(begun.elapsed() < EVERY.mul_f64(0.6), "one pass lasts until the next: too many parents");
     // The last come at 1.1 × and some; those that came first come a third time at 1.8 ×.
     let before = host.cpu()?;
     tokio::time::sleep(EVERY.mul_f64(1.1) + REST).await;

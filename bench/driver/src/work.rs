@@ -35,6 +35,8 @@ pub struct Round {
     pub writes_per_second: f64,
     /// Seconds of CPU from its start to the last status.
     pub cpu: f64,
+    /// Seconds of CPU of everything else meanwhile, the bench aside: of the API server and its etcd.
+    pub server_cpu: f64,
     /// Those writes.
     pub writes: usize,
     /// A moment after work A.
@@ -77,9 +79,9 @@ pub async fn round(
     let observer = Observer::start(&stage.admin).await?;
 
     let mut operator = contestant.start(&stage, paths, Task::Create)?;
-    let begun = operator.begun;
+    let (begun, server_before) = (operator.begun, operator.cpu_beside()?);
     observer.wait_settled(parents, parents * CHILDREN, &mut operator, PATIENCE).await?;
-    let cpu = operator.cpu()?;
+    let (cpu, server_cpu) = (operator.cpu()?, operator.cpu_beside()? - server_before);
     let first = observer.first_child().context("no child was seen")?;
     let last = observer.last_status().context("no status was seen")?;
     anyhow::ensure!(observer.children() == parents * CHILDREN, "{} children were created", observer.children());
@@ -102,6 +104,7 @@ pub async fn round(
     let round = Round {
         writes_per_second: seconds(writes as u64) / last.duration_since(first).as_secs_f64(),
         cpu,
+        server_cpu,
         writes,
         memory,
         first_write: milliseconds(first.duration_since(begun)),

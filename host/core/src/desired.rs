@@ -219,9 +219,7 @@ fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grant
     let Value::Object(mut body) = value else {
         return Err(not_an_object(&format!("{} instead of an object", value.type_name())));
     };
-    let Some(Value::Object(mut meta)) = body.remove("metadata") else {
-        return Err(not_an_object("metadata is missing"));
-    };
+    let meta = body.remove("metadata");
     let text = |field: &str| body.get(field).and_then(Value::as_str);
     let api_version = text("apiVersion").ok_or_else(|| not_an_object("apiVersion is missing"))?;
     if api_version.starts_with('/') {
@@ -229,6 +227,9 @@ fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grant
         return Err(not_an_object(&format!("apiVersion {api_version:?} has no group before its slash")));
     }
     let kind = text("kind").ok_or_else(|| not_an_object("kind is missing"))?;
+    let Some(Value::Object(mut meta)) = meta else {
+        return Err(not_an_object("metadata is missing"));
+    };
     let name = meta.get("name").and_then(Value::as_str).unwrap_or_default();
     if !is_dns_subdomain(name) {
         return Err(not_an_object(&format!("metadata.name {name:?} is not a valid name (RFC 1123)")));

@@ -113,6 +113,11 @@ impl Map {
         self.0.retain(|(key, value)| keep(key, value));
     }
 
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -77,7 +77,11 @@ impl Node {
     fn of(map: &Map) -> Self {
         let mut node = Self::default();
         for (name, below) in map.iter() {
-            let Some(below) = below.as_object() else { continue };
+            let Some(below) = below.as_object() else {
+                // Nothing that the API server writes: something that is owned.
+                node.items.push((Item::Other, Self::default()));
+                continue;
+            };
             let below = || Self::of(below);
             let read = |text: &str| json::parse(text.as_bytes(), 8).ok();
             match name.split_once(':') {
@@ -276,11 +280,21 @@ impl Names<'_> {
         all && any
     }
 
-    /// Whether a value is the one that is named: a scalar for keys, and seldom more for sets.
+    /// Whether a value is the one that is named.
     fn same(&self, named: &Value, value: &Value) -> bool {
         match (named, value) {
             (Value::String(named), Value::String(text)) if named.contains(CONTROLLER) => {
                 named.replace(CONTROLLER, self.controller) == *text
+            }
+            (Value::Object(named), Value::Object(value)) => {
+                named.len() == value.len()
+                    && named
+                        .iter()
+                        .zip(value.iter())
+                        .all(|(named, value)| named.0 == value.0 && self.same(named.1, value.1))
+            }
+            (Value::Array(named), Value::Array(value)) => {
+                named.len() == value.len() && named.iter().zip(value).all(|(named, value)| self.same(named, value))
             }
             _ => named == value,
         }

@@ -311,7 +311,7 @@ impl<'de> Visitor<'de> for FieldNamed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut found = None;
-        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+        while let Some(BorrowedStr(key)) = map.next_key()? {
             if key == self.0 {
                 found = Some(map.next_value()?);
             } else {

@@ -1,7 +1,7 @@
 //! One call: a fresh store, its limits and its deadline → an answer or a [`CallFailure`]. Every store is thrown away.
 //!
 //! A guest runs on a stack of its own, on the thread that asks for the answer: most are done before another thread
-//! would have woken. One that is not steps aside once, so that it can be taken to a thread where nobody waits for it.
+//! would have woken. One that is not steps aside once, so that whoever asks can see to the other work of that thread.
 
 use std::pin::pin;
 use std::sync::OnceLock;
@@ -53,7 +53,7 @@ pub(crate) struct Code {
 /// A plugin's logic, ready to be called from any number of threads.
 ///
 /// A call is a future that computes and waits for nothing. It is pending once, if the guest has run for a few
-/// milliseconds: whoever has other work on the thread then goes on with it on another one. [`run_here`] takes it to its
+/// milliseconds: whoever has other work on the thread can then let it go on elsewhere. [`run_here`] takes the call to its
 /// end.
 pub struct Component {
     surface: Surface,
@@ -140,6 +140,8 @@ impl Code {
             None => None,
         };
         if tried.as_ref().is_none_or(|(result, _)| result.as_ref().is_err_and(no_slot)) {
+            // What it took of the pool goes first.
+            drop(tried.take());
             match self.on_demand.get_or_init(&self.link_on_demand) {
                 Ok(pre) => tried = Some(attempt(&self.engines.on_demand, pre).await),
                 Err(message) => {
@@ -155,8 +157,9 @@ impl Code {
     }
 }
 
-fn no_slot((error, stage): &(wasmtime::Error, Stage)) -> bool {
-    *stage == Stage::Start && error.is::<PoolConcurrencyLimitError>()
+/// The pool had no instance, or no stack for it; nothing of the guest's export has run.
+fn no_slot((error, _): &(wasmtime::Error, Stage)) -> bool {
+    error.is::<PoolConcurrencyLimitError>()
 }
 
 /// Runs a call to its end on this thread.

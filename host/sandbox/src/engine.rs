@@ -15,6 +15,11 @@ const GUEST_STACK: usize = 1024 * 1024;
 /// What the host's own functions need on the same stack, beyond the guest's part.
 const HOST_STACK: usize = 512 * 1024;
 
+/// The stack of a call. A guest's part counts twice: a host function that answers with a list asks the guest for room
+/// (`cabi_realloc`), and wasmtime measures what that may use from there. A guest that overran the whole stack would take
+/// the host with it. While it makes room it may not call the host, so there is no third time.
+const CALL_STACK: usize = 2 * GUEST_STACK + HOST_STACK;
+
 /// The engines of this process, and the thread that ticks their epochs.
 #[derive(Clone)]
 pub(crate) struct Engines {
@@ -70,11 +75,10 @@ fn config() -> Config {
         .strategy(Strategy::Cranelift)
         .cranelift_opt_level(OptLevel::Speed)
         .wasm_component_model(true)
-        // A guest can only be stopped from outside: fuel would cost every guest some 10 %, and a call may not be
-        // cancelled by dropping it.
+        // A guest can only be stopped from outside: fuel would cost every guest some 10 %.
         .epoch_interruption(true)
         .max_wasm_stack(GUEST_STACK)
-        .async_stack_size(GUEST_STACK + HOST_STACK)
+        .async_stack_size(CALL_STACK)
         // Memory images are mapped from the compiled file; a fresh instance copies only the pages that it writes.
         .memory_init_cow(true)
         // Each proposal is attack surface; these are off until a supported language needs one. Go from 1.26 on needs
@@ -109,7 +113,7 @@ fn pool(call_slots: u32) -> PoolingAllocationConfig {
         .total_tables(call_slots.saturating_mul(8))
         // 10 000 functions in a table is a large JavaScript engine; larger ones run on demand.
         .table_elements(20_000)
-        // One for each call.
+        // One for each call. What deep guests touched of them stays resident, up to the whole of each.
         .total_stacks(call_slots)
         // Memory that keeps its pages after a call is zeroed instead of returned to the kernel, which saves page
         // faults in the next call; times the number of slots it is what an idle host keeps.

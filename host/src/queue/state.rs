@@ -17,7 +17,7 @@ const BACKOFF_MIN: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_mins(5);
 /// No timer rings later than this: longer waits are as good as none, and could not be added to a time.
 const DELAY_MAX: Duration = Duration::from_hours(24 * 365);
-/// Keys that come back at some moment of a span come in so many crowds: one wake-up serves many.
+/// Keys that come back at some moment of a span come in at least so many crowds: one wake-up serves many.
 const CROWDS: u32 = 64;
 /// Crowds are no further apart than this.
 const CROWDS_APART_MAX: Duration = Duration::from_millis(250);

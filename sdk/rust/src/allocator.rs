@@ -4,6 +4,11 @@
 //! protection: more than what many a plugin computes.
 #![allow(unsafe_code)]
 
+#[cfg(target_feature = "atomics")]
+compile_error!(
+    "components have no threads: build without the feature `atomics`, or windlass-plugin without `allocator`"
+);
+
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::{Cell, UnsafeCell};
 
@@ -13,14 +18,15 @@ use dlmalloc::{Allocator, Dlmalloc};
 const FIRST: usize = 256 * 1024;
 const PAGE: usize = 64 * 1024;
 
-/// Aligned for whatever the allocator puts at its begin.
+/// Aligned for whatever the allocator puts at its begin. Some bytes longer than what is handed out: no region that comes
+/// later may touch it, or the allocator would make one of the two.
 #[repr(align(16))]
-struct FirstRegion(UnsafeCell<[u8; FIRST]>);
+struct FirstRegion(UnsafeCell<[u8; FIRST + 16]>);
 
 // A component without threads.
 unsafe impl Sync for FirstRegion {}
 
-static FIRST_REGION: FirstRegion = FirstRegion(UnsafeCell::new([0; FIRST]));
+static FIRST_REGION: FirstRegion = FirstRegion(UnsafeCell::new([0; FIRST + 16]));
 
 /// Where the allocator gets its regions: the first one is there, for others the memory grows.
 struct Regions {

@@ -83,7 +83,7 @@
 //! - `clock`: module `clock`, the host's clocks. Reading the wall clock makes a call impure: not memoised.
 //! - `random`: module `random`, a repeatable stream of random bytes.
 //! - `allocator` (on by default): an allocator whose first memory is there when a call begins. A plugin that brings a
-//!   global allocator of its own turns it off.
+//!   global allocator of its own turns it off; a library for plugins depends on this crate without it.
 //! - `k8s-openapi`: its types are [`Kind`]s.
 
 mod adapter;

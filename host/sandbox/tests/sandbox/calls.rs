@@ -135,6 +135,24 @@ fn endless_recursion_is_a_stack_overflow() {
     assert_eq!(reconcile(&load(&guest.component()), &limits()).0, Err(CallFailure::StackOverflow));
 }
 
+#[test]
+fn endless_recursion_while_the_guest_makes_room_for_a_host_functions_answer_is_a_stack_overflow_too() {
+    // From deep down, so that what is left is less than what wasmtime measures anew.
+    let guest = Guest {
+        imports: r#"(import "wasi:random/random@0.2.0" "get-random-bytes" (func $random (param i64 i32)))"#,
+        fields: "(global $is_down (mut i32) (i32.const 0))
+            (func $for_ever (call $for_ever))
+            (func $down (param $levels i32)
+              (if (local.get $levels)
+                (then (call $down (i32.sub (local.get $levels) (i32.const 1))))
+                (else (global.set $is_down (i32.const 1)) (call $random (i64.const 1) (i32.const 2048)))))",
+        realloc: "(if (global.get $is_down) (then (call $for_ever)))",
+        reconcile: "(call $down (i32.const 20000))",
+        ..Guest::default()
+    };
+    assert_eq!(reconcile(&load(&guest.component()), &limits()).0, Err(CallFailure::StackOverflow));
+}
+
 const GREEDY: &str = "(loop (br_if 0 (i32.ne (memory.grow (i32.const 16)) (i32.const -1))))";
 
 #[test]

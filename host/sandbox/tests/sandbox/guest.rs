@@ -55,6 +55,8 @@ pub struct Guest<'a> {
     pub imports: &'a str,
     /// Other fields: functions, data, more memories.
     pub fields: &'a str,
+    /// Done first when the host asks for room.
+    pub realloc: &'a str,
     /// Body of `describe`, before it answers with a record of zeroes.
     pub describe: &'a str,
     /// Body of `reconcile`. Locals `$parent` and `$parent_len` are the request's parent.
@@ -69,7 +71,7 @@ impl Guest<'_> {
 
     /// The component's bytes.
     pub fn component(&self) -> Vec<u8> {
-        let Guest { imports, fields, describe, reconcile } = self;
+        let Guest { imports, fields, realloc, describe, reconcile } = self;
         componentize(
             &format!(
                 r#"(module
@@ -77,6 +79,7 @@ impl Guest<'_> {
                 (memory (export "memory") 2)
                 (global $top (mut i32) (i32.const 65536))
                 (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (local $at i32)
+                  {realloc}
                   (local.set $at (i32.and (i32.add (global.get $top) (i32.const 7)) (i32.const -8)))
                   (global.set $top (i32.add (local.get $at) (local.get 3)))
                   (if (i32.gt_u (global.get $top) (i32.mul (memory.size) (i32.const 65536)))
