@@ -1,7 +1,8 @@
-//! How live logic behaves: what it would delete, how often it broke, and which parents it has settled. Begins anew with
-//! new logic or config, and goes on when only the Plugin's settings change.
+//! How live logic behaves: what it would delete, and how often it broke. Begins anew with new logic or config, and goes on
+//! when only the Plugin's settings change.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -15,14 +16,13 @@ use windlass_core::plan::Plan;
 use windlass_core::quarantine::{Admission, Change, Outcome, Quarantine};
 use windlass_core::snapshot::Snapshot;
 
-use crate::memo::Memo;
 use crate::watch::Watch;
 
 /// What is learnt of live logic while it runs.
 #[derive(Debug)]
 pub struct Conduct {
-    /// Parents of which it is known that nothing needs to be done.
-    pub memo: Memo,
+    /// Tells it from all others of this process.
+    pub id: u64,
     rollout: Mutex<Rollout>,
     quarantine: Mutex<Quarantine>,
 }
@@ -56,7 +56,13 @@ impl Conduct {
             children.flat_map(|watch| watch.store.pick(|child| child.controller.clone().filter(|_| is_ours(child))));
         let owned = owners.filter(|owner| parents.store.key_of(owner).is_some()).count();
         let rollout = Rollout::begin(guard, Digest::of(&logic), parents.store.keys(), owned, was_held);
-        Self { memo: Memo::default(), rollout: Mutex::new(rollout), quarantine: Mutex::default() }
+        Self::of(rollout)
+    }
+
+    fn of(rollout: Rollout) -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let id = LAST.fetch_add(1, Ordering::Relaxed);
+        Self { id, rollout: Mutex::new(rollout), quarantine: Mutex::default() }
     }
 
     /// Takes deletions out of a parent's plan that must not be carried out now.
@@ -78,7 +84,6 @@ impl Conduct {
 
     /// A parent is gone, or being deleted.
     pub fn forget(&self, parent: &ObjectKey) -> Consequences {
-        self.memo.forget(parent);
         self.with_rollout(|rollout| rollout.forget(parent)).1
     }
 
@@ -148,7 +153,7 @@ mod tests {
     fn conduct(parents: &[&str], was_held: Option<&str>) -> Conduct {
         let parents = parents.iter().map(|name| key(name));
         let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, 100, was_held);
-        Conduct { memo: Memo::default(), rollout: Mutex::new(rollout), quarantine: Mutex::default() }
+        Conduct::of(rollout)
     }
 
     fn wants(conduct: &Conduct, parent: &str, child: &str) -> Consequences {

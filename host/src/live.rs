@@ -16,6 +16,7 @@ use windlass_core::status::StatusShape;
 use windlass_sandbox::Component;
 
 use crate::conduct::Conduct;
+use crate::memo::Memo;
 use crate::plugins::Tally;
 use crate::related::Reads;
 use crate::watch::{Watch, WatchId};
@@ -39,6 +40,8 @@ pub struct Live {
     pub children: HashMap<GroupKind, Arc<Watch>>,
     /// What it may want.
     pub grants: Grants,
+    /// Names all that answers are judged by (see [`windlass_core::snapshot::rules`]).
+    pub rules: Digest,
     /// Whether its parents get a finalizer.
     pub finalizes: bool,
     /// Whether the Plugin says `spec.suspend`.
@@ -63,6 +66,8 @@ pub struct Live {
     /// The parents whose deletions are held. The same for all of a Plugin's logic: what a parent's creates diluted, new
     /// logic must not find small.
     pub held: Arc<Mutex<HeldParents>>,
+    /// Parents of which it is known that nothing needs to be done. The same for all of a Plugin's logic.
+    pub memo: Arc<Memo>,
     /// How it behaves. The same one while only the Plugin's settings change.
     pub conduct: Arc<Conduct>,
 }

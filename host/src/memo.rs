@@ -1,7 +1,10 @@
-//! What came of the last pure call of each parent: the same snapshot again needs no call (rule R17).
+//! What came of the last look at each parent: the same snapshot again needs no call, and the same answer about the same
+//! objects nothing but the call (rule R17).
 //!
-//! Only the end of the road is kept, "this snapshot needs nothing": a digest and a time for each settled parent, in the
-//! plugin's [`Live`](crate::live::Live), so that new logic or config begins with nothing.
+//! Only the end of the road is kept, "nothing follows from this": two names and a time for each settled parent. The names
+//! hold all that was decided by, so new logic or config finds only what it would come to as well.
+
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -9,31 +12,69 @@ use windlass_core::digest::Digest;
 use windlass_core::ids::ObjectKey;
 use windlass_core::outcome::Requeue;
 
-/// Snapshots of which it is known that nothing follows from them.
+/// Snapshots and answers of which it is known that nothing follows from them.
 #[derive(Debug, Default)]
 pub struct Memo(Mutex<HashMap<ObjectKey, Settled>>);
 
+/// What nothing followed from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Names {
+    /// The conduct under which the plugin was called, and the snapshot's name; none if the call was impure. Under another
+    /// conduct it must be asked again, as others may wait for that (see [`Conduct`](crate::conduct::Conduct)).
+    pub call: Option<(u64, Digest)>,
+    /// The answer's, with the objects that it was about; none of an answer with events, which are told each time.
+    pub answer: Option<Digest>,
+}
+
 #[derive(Debug)]
 struct Settled {
-    snapshot: Digest,
-    requeue: Requeue,
+    call: Option<(u64, Short)>,
+    answer: Option<Short>,
+    asked: Option<Duration>,
+}
+
+/// The first half of a digest: enough to tell apart what one parent ever comes to.
+type Short = [u8; 16];
+
+fn short(digest: Digest) -> Short {
+    digest.as_bytes().first_chunk().copied().unwrap_or_default()
 }
 
 impl Memo {
-    /// When to come back, if this snapshot is the one that needed nothing.
-    pub fn settled(&self, parent: &ObjectKey, snapshot: &Digest) -> Option<Requeue> {
-        let memo = self.0.lock();
-        memo.get(parent).filter(|settled| settled.snapshot == *snapshot).map(|settled| settled.requeue)
+    /// When to come back, if this snapshot is the one that needed nothing under this conduct.
+    pub fn settled(&self, parent: &ObjectKey, conduct: u64, snapshot: Digest) -> Option<Requeue> {
+        self.find(parent, |settled| settled.call == Some((conduct, short(snapshot))))
     }
 
-    /// This snapshot needed nothing: its call was pure, and nothing was written.
-    pub fn keep(&self, parent: &ObjectKey, snapshot: Digest, requeue: Requeue) {
-        self.0.lock().insert(parent.clone(), Settled { snapshot, requeue });
+    /// When to come back, if this answer about these objects is the one that needed nothing.
+    pub fn answered(&self, parent: &ObjectKey, answer: Digest) -> Option<Requeue> {
+        self.find(parent, |settled| settled.answer == Some(short(answer)))
+    }
+
+    fn find(&self, parent: &ObjectKey, is_same: impl Fn(&Settled) -> bool) -> Option<Requeue> {
+        self.0.lock().get(parent).filter(|settled| is_same(settled)).map(|settled| Requeue::Settled(settled.asked))
+    }
+
+    /// Nothing was written, and the parent is settled. Forgets it if it is not.
+    pub fn keep(&self, parent: &ObjectKey, names: Names, requeue: Requeue) {
+        let mut memo = self.0.lock();
+        match requeue {
+            Requeue::Settled(asked) if names != Names::default() => {
+                let call = names.call.map(|(conduct, snapshot)| (conduct, short(snapshot)));
+                memo.insert(parent.clone(), Settled { call, answer: names.answer.map(short), asked });
+            }
+            _ => drop(memo.remove(parent)),
+        }
     }
 
     /// The parent is gone, or not settled any more.
     pub fn forget(&self, parent: &ObjectKey) {
         self.0.lock().remove(parent);
+    }
+
+    /// Forgets the parents that do not exist.
+    pub fn forget_unless(&self, exists: impl Fn(&ObjectKey) -> bool) {
+        self.0.lock().retain(|parent, _| exists(parent));
     }
 }
 
@@ -41,19 +82,50 @@ impl Memo {
 mod tests {
     use super::*;
 
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new(Some("n"), name)
+    }
+
+    fn call(name: &[u8]) -> Names {
+        Names { call: Some((1, Digest::of(name))), answer: None }
+    }
+
     #[test]
     fn r17_only_the_very_snapshot_that_needed_nothing_is_answered() {
         let memo = Memo::default();
-        let (web, other) = (ObjectKey::new(Some("n"), "web"), ObjectKey::new(Some("n"), "other"));
+        let (web, other) = (key("web"), key("other"));
         let (old, new) = (Digest::of(b"old"), Digest::of(b"new"));
-        assert_eq!(memo.settled(&web, &old), None);
-        let soon = Requeue::Settled(Some(std::time::Duration::from_secs(5)));
-        memo.keep(&web, old, soon);
-        assert_eq!(memo.settled(&web, &old), Some(soon));
-        assert_eq!((memo.settled(&web, &new), memo.settled(&other, &old)), (None, None));
-        memo.keep(&web, new, Requeue::Settled(None));
-        assert_eq!((memo.settled(&web, &old), memo.settled(&web, &new)), (None, Some(Requeue::Settled(None))));
+        assert_eq!(memo.settled(&web, 1, old), None);
+        let soon = Requeue::Settled(Some(Duration::from_secs(5)));
+        memo.keep(&web, call(b"old"), soon);
+        assert_eq!(memo.settled(&web, 1, old), Some(soon));
+        assert_eq!((memo.settled(&web, 1, new), memo.settled(&other, 1, old)), (None, None));
+        memo.keep(&web, call(b"new"), Requeue::Settled(None));
+        assert_eq!((memo.settled(&web, 1, old), memo.settled(&web, 1, new)), (None, Some(Requeue::Settled(None))));
+        assert_eq!(memo.settled(&web, 2, new), None, "others may wait until it was asked under new conduct");
         memo.forget(&web);
-        assert_eq!(memo.settled(&web, &new), None);
+        assert_eq!(memo.settled(&web, 1, new), None);
+    }
+
+    #[test]
+    fn r17_an_answer_that_needed_nothing_needs_nothing_again_whatever_was_called() {
+        let memo = Memo::default();
+        let (web, answer) = (key("web"), Digest::of(b"answer"));
+        memo.keep(&web, Names { call: None, answer: Some(answer) }, Requeue::Settled(None));
+        assert_eq!(memo.answered(&web, answer), Some(Requeue::Settled(None)), "an impure call's too");
+        assert_eq!((memo.answered(&web, Digest::of(b"other")), memo.settled(&web, 1, answer)), (None, None));
+    }
+
+    #[test]
+    fn r17_nothing_is_known_of_a_parent_that_is_not_settled_or_does_not_exist() {
+        let memo = Memo::default();
+        let of = |name: &str| memo.settled(&key(name), 1, Digest::of(b"call")).is_some();
+        for name in ["failed", "nameless", "gone", "there"] {
+            memo.keep(&key(name), call(b"call"), Requeue::Settled(None));
+        }
+        memo.keep(&key("failed"), call(b"call"), Requeue::Backoff(Duration::ZERO));
+        memo.keep(&key("nameless"), Names::default(), Requeue::Settled(None));
+        memo.forget_unless(|parent| *parent != key("gone"));
+        assert_eq!(["failed", "nameless", "gone", "there"].map(of), [false, false, false, true]);
     }
 }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tracing::Instrument;
 use tracing::field::Empty;
 use windlass_core::breaker::Breaker;
-use windlass_core::contract::{Event, Phase};
+use windlass_core::contract::{Event, Phase, Response};
 use windlass_core::desired::{self, Desired, DesiredChild};
 use windlass_core::digest::Digest;
 use windlass_core::guard::{self, Stop};
@@ -26,9 +26,10 @@ use windlass_core::status;
 use windlass_sandbox::registry::Registry;
 
 use crate::apply::{Applied, Applier};
-use crate::call::Caller;
+use crate::call::{Answered, Caller};
 use crate::conduct::Consequences;
 use crate::live::{Live, ParentKey};
+use crate::memo::Names;
 use crate::observe::observe;
 use crate::pending::OwnWrites;
 use crate::plugins::PluginQueue;
@@ -62,14 +63,12 @@ struct Attempt {
     verdict: Verdict,
     /// Whether the plugin has cleaned up, so that the finalizer may go.
     finalized: bool,
-    /// The call's name, if an equal one would get an equal answer.
-    repeatable: Option<Digest>,
+    /// Whether the same answer about the same objects would come to the same.
+    is_final: bool,
     /// Whether the status stays as it is: what there is to say passes soon, or stands at the Plugin.
     silent: bool,
     /// What the plugin wants told.
     events: Vec<Event>,
-    /// Whether it was asked because it is asked about all its parents.
-    sweep: bool,
 }
 
 impl Attempt {
@@ -81,10 +80,9 @@ impl Attempt {
             applied: Applied::default(),
             verdict,
             finalized: false,
-            repeatable: None,
+            is_final: false,
             silent: false,
             events: Vec::new(),
-            sweep: false,
         }
     }
 }
@@ -143,12 +141,13 @@ impl Reconciler {
             span.record("windlass.outcome", "not_followed");
             live.tally.record(&job.key, Some((reason::API_ERROR, "a kind of the plugin cannot be watched")));
             // Asked again it must say that it does well, even if nothing has changed.
-            live.conduct.memo.forget(&job.key);
+            live.memo.forget(&job.key);
             return Requeue::Backoff(Duration::ZERO);
         }
         let Some(snapshot) = telemetry::observed(|| observe(live, &job.key)) else {
             self.own_writes.forget(&job.group, &job.key);
             live.held.lock().forget(&job.key);
+            live.memo.forget(&job.key);
             self.follow(live, live.conduct.forget(&job.key));
             self.related.forget(&job.group, &job.key);
             span.record("windlass.outcome", "gone");
@@ -157,6 +156,7 @@ impl Reconciler {
         span.record("windlass.parent.uid", tracing::field::display(&snapshot.parent.uid));
         span.record("windlass.parent.generation", snapshot.parent.generation);
         if snapshot.parent.deleting {
+            live.memo.forget(&job.key);
             self.follow(live, live.conduct.forget(&job.key));
         }
         let selected = live.parents.selects(&snapshot.parent);
@@ -177,45 +177,69 @@ impl Reconciler {
         let (rounds, related) = self.related.begin(live, &snapshot.parent_ref).await;
         snapshot.related = related;
         let first = snapshot.hash(&live.logic, phase);
-        if let Some(requeue) = live.conduct.memo.settled(&snapshot.parent.key, &first) {
+        if let Some(requeue) = live.memo.settled(&snapshot.parent.key, live.conduct.id, first) {
             tracing::Span::current().record("windlass.outcome", "unchanged");
             return requeue;
         }
-        let attempt = Attempt { sweep, ..self.attempt(live, &mut snapshot, phase, (rounds, first)).await };
+        let (answered, call) = match self.answered(live, &mut snapshot, phase, (rounds, first)).await {
+            Ok(answered) => answered,
+            Err(problem) => return self.unanswered(live, &snapshot, phase, sweep, &problem).await,
+        };
         let key = &snapshot.parent.key;
+        let answer = answered.response.events.is_empty() && phase == Phase::Sync;
+        let answer = answer.then(|| snapshot.hash_answer(&live.rules, phase, &answered.response));
+        let names = Names { call: answered.pure.then_some((live.conduct.id, call)), answer };
+        if let Some(requeue) = answer.and_then(|answer| live.memo.answered(key, answer)) {
+            return self.answered_as_before(live, &snapshot, names, requeue);
+        }
+        let attempt = self.attempt(live, &snapshot, phase, answered.response).await;
         if attempt.finalized && attempt.verdict.progress == Progress::Applied {
             self.own_writes.add(&live.name, key, attempt.applied.written);
             return self.set_finalizer(live, &snapshot, false).await;
         }
-        let repeatable = attempt.repeatable;
-        let (requeue, wrote) = self.finish(live, &snapshot, phase, attempt).await;
-        match (requeue, repeatable) {
-            (Requeue::Settled(_), Some(hash)) if !wrote => live.conduct.memo.keep(key, hash, requeue),
-            _ => live.conduct.memo.forget(key),
-        }
+        let is_final = attempt.is_final;
+        let (requeue, wrote) = self.finish(live, &snapshot, (phase, sweep), attempt).await;
+        live.memo.keep(key, if is_final && !wrote { names } else { Names::default() }, requeue);
         requeue
     }
 
-    /// Everything up to the status: what the plugin wants, and what of it came to be.
-    async fn attempt(
+    /// The plugin says what it said before of the same objects, and nothing follows from that.
+    fn answered_as_before(&self, live: &Arc<Live>, snapshot: &Snapshot, names: Names, requeue: Requeue) -> Requeue {
+        let key = &snapshot.parent.key;
+        // Others may wait until this one was asked.
+        self.guard(live, snapshot, Phase::Sync, &mut Plan::default());
+        live.tally.record(key, None);
+        live.memo.keep(key, names, requeue);
+        tracing::Span::current().record("windlass.outcome", "unchanged");
+        requeue
+    }
+
+    /// There is no answer: says why.
+    async fn unanswered(
         &self,
         live: &Arc<Live>,
-        snapshot: &mut Snapshot,
+        snapshot: &Snapshot,
         phase: Phase,
-        begun: (Rounds, Digest),
-    ) -> Attempt {
-        let (desired, events, repeatable) = match self.desired(live, snapshot, phase, begun).await {
-            Ok(desired) => desired,
-            Err(problem) => {
-                // Ten thousand parents need not all say what their Plugin says.
-                let silent = matches!(problem, Problem::Quarantined(_)) && is_observed(snapshot);
-                return Attempt { silent, ..self.without_plan(live, snapshot, &problem) };
-            }
+        sweep: bool,
+        problem: &Problem,
+    ) -> Requeue {
+        live.memo.forget(&snapshot.parent.key);
+        // Ten thousand parents need not all say what their Plugin says.
+        let silent = matches!(problem, Problem::Quarantined(_)) && is_observed(snapshot);
+        let attempt = Attempt { silent, ..self.without_plan(live, snapshot, problem) };
+        self.finish(live, snapshot, (phase, sweep), attempt).await.0
+    }
+
+    /// Everything up to the status: what the plugin wants, and what of it came to be.
+    async fn attempt(&self, live: &Arc<Live>, snapshot: &Snapshot, phase: Phase, answer: Response) -> Attempt {
+        let desired = match desired::validate(&answer, &snapshot.parent_ref, &live.grants, &live.limits) {
+            Ok(desired) => finalizing(desired, snapshot, phase),
+            Err(refusal) => return self.without_plan(live, snapshot, &Problem::Refused(refusal)),
         };
         let mut plan = telemetry::planned(|| planned(live, snapshot, &desired));
         let held = self.guard(live, snapshot, phase, &mut plan);
         // A person's word may let it go at any moment, also while this reconcile ends, and is in no snapshot.
-        let repeatable = repeatable.filter(|_| held.is_none());
+        let is_final = held.is_none();
         let thrashing = self.breaker.lock().admit_plan(&snapshot.parent, &mut plan, Instant::now());
         let (terminating, rolling) = (being_deleted(&plan), std::mem::take(&mut plan.rolling));
         let applied = if plan.is_empty() {
@@ -245,7 +269,8 @@ impl Reconciler {
         };
         let finalized = phase == Phase::Finalize && desired.finalized;
         let silent = matches!(problem, Some(Problem::PutOff));
-        Attempt { part: desired.status, applied, verdict, finalized, repeatable, silent, events, sweep: false }
+        let events = answer.events;
+        Attempt { part: desired.status, applied, verdict, finalized, is_final, silent, events }
     }
 
     /// It ended before anything was planned: no other parent waits for what this one would have deleted.
@@ -254,15 +279,14 @@ impl Reconciler {
         Attempt::failed(problem)
     }
 
-    /// What the plugin wants and tells, and the name of the call if it would want the same again. It is called until it
-    /// has seen all that its answer depends on.
-    async fn desired(
+    /// What the plugin answers, and the name of the call. It is called until it has seen all that its answer depends on.
+    async fn answered(
         &self,
         live: &Arc<Live>,
         snapshot: &mut Snapshot,
         phase: Phase,
         (mut rounds, mut name): (Rounds, Digest),
-    ) -> Result<(Desired, Vec<Event>, Option<Digest>), Problem> {
+    ) -> Result<(Answered, Digest), Problem> {
         let parent = snapshot.parent_ref.clone();
         let answered = loop {
             let answered = self.caller.call(live, snapshot, phase, &name).await?;
@@ -279,13 +303,7 @@ impl Reconciler {
             }
         };
         self.related.keep(&live.name, &parent.key, rounds.served());
-        let desired = desired::validate(&answered.response, &parent, &live.grants, &live.limits);
-        let mut desired = desired.map_err(Problem::Refused)?;
-        if phase == Phase::Finalize && desired.finalized && !snapshot.parent.deleting {
-            // It has left the selector and lives on: no garbage collector takes what it owns.
-            desired.children.clear();
-        }
-        Ok((desired, answered.response.events, answered.pure.then_some(name)))
+        Ok((answered, name))
     }
 
     /// Takes deletions out of a plan that nobody asked for (rule R9): too many of one parent, or of a whole plugin.
@@ -311,9 +329,15 @@ impl Reconciler {
     }
 
     /// Writes the status and remembers what was written, so that the next decision waits for it. Says when to come back,
-    /// and whether anything was written.
-    async fn finish(&self, live: &Live, snapshot: &Snapshot, phase: Phase, attempt: Attempt) -> (Requeue, bool) {
-        let Attempt { part, applied, mut verdict, silent, events, sweep, .. } = attempt;
+    /// and whether anything was written. `sweep`: the plugin was asked about all its parents, and not because of this one.
+    async fn finish(
+        &self,
+        live: &Live,
+        snapshot: &Snapshot,
+        (phase, sweep): (Phase, bool),
+        attempt: Attempt,
+    ) -> (Requeue, bool) {
+        let Attempt { part, applied, mut verdict, silent, events, .. } = attempt;
         if phase == Phase::Finalize && snapshot.parent.deleting {
             verdict = verdict.while_finalizing();
         }
@@ -417,7 +441,7 @@ impl Reconciler {
     async fn finalizer_not_set(&self, live: &Live, snapshot: &Snapshot, problem: &Problem) -> Requeue {
         let phase = if snapshot.parent.deleting { Phase::Finalize } else { Phase::Sync };
         let attempt = self.without_plan(live, snapshot, problem);
-        self.finish(live, snapshot, phase, attempt).await.0
+        self.finish(live, snapshot, (phase, false), attempt).await.0
     }
 
     /// Says on the parent that nothing is written because of it. A whole suspended Plugin says so itself, and once: only
@@ -431,8 +455,17 @@ impl Reconciler {
         }
         let phase = if snapshot.parent.deleting { Phase::Finalize } else { Phase::Sync };
         let attempt = self.without_plan(live, snapshot, &Problem::Suspended(by));
-        self.finish(live, snapshot, phase, attempt).await.0
+        self.finish(live, snapshot, (phase, false), attempt).await.0
     }
+}
+
+/// What is desired of a parent that is cleaned up.
+fn finalizing(mut desired: Desired, snapshot: &Snapshot, phase: Phase) -> Desired {
+    if phase == Phase::Finalize && desired.finalized && !snapshot.parent.deleting {
+        // It has left the selector and lives on: no garbage collector takes what it owns.
+        desired.children.clear();
+    }
+    desired
 }
 
 /// The writes that lead from a snapshot to what is desired, as far as they may be made now.

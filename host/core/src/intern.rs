@@ -1,9 +1,10 @@
 //! Values that many objects have alike, kept once: the namespaces, and who owns which fields.
 
 use std::borrow::Borrow;
-use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
+
+use hashbrown::HashSet;
 
 /// So few values are not worth clearing out.
 const CLEAR_MIN: usize = 1024;

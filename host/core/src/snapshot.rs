@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::contract::{Phase, Related, Request};
+use crate::contract::{Limits, Phase, Related, Request, Response};
+use crate::desired::Grants;
 use crate::digest::Digest;
 use crate::ids::Gvk;
 use crate::object::Object;
 use crate::parent::ParentRef;
+use crate::status::StatusShape;
 
 /// A parent and what exists because of it, at one moment of the caches.
 #[derive(Debug, Clone)]
@@ -80,16 +82,7 @@ impl Snapshot {
     /// The identity of a call: equal hashes mean equal inputs. Over the [`logic`], the phase, and the content hashes of
     /// all objects in their order.
     pub fn hash(&self, logic: &Digest, phase: Phase) -> Digest {
-        let mut hash = Parts::default();
-        hash.add(logic.as_bytes());
-        hash.add(match phase {
-            Phase::Sync => b"sync",
-            Phase::Finalize => b"finalize",
-        });
-        hash.add(self.parent.content.as_bytes());
-        for child in &self.children {
-            hash.add(child.content.as_bytes());
-        }
+        let mut hash = self.hash_objects(logic, phase);
         for served in &self.related {
             // No digest has this length, so that nothing related can pass for a child, and the count ends each list.
             hash.add(b"related");
@@ -101,6 +94,42 @@ impl Snapshot {
         }
         hash.digest()
     }
+
+    /// The identity of what follows from an answer: equal hashes mean equal plans and equal statuses. Over the [`rules`],
+    /// the phase, the content hashes of the parent and its children, and the answer (its events and requirements aside,
+    /// which nothing of that follows from).
+    pub fn hash_answer(&self, rules: &Digest, phase: Phase, answer: &Response) -> Digest {
+        let mut hash = self.hash_objects(rules, phase);
+        // No digest has this length.
+        hash.add(b"answer");
+        for child in &answer.children {
+            hash.add(child);
+        }
+        hash.add(b"end");
+        hash.add(answer.status.as_deref().unwrap_or_default());
+        hash.add(&[u8::from(answer.status.is_some()), u8::from(answer.requeue.is_some()), u8::from(answer.finalized)]);
+        hash.add(&answer.requeue.unwrap_or_default().to_le_bytes());
+        hash.digest()
+    }
+
+    fn hash_objects(&self, decides: &Digest, phase: Phase) -> Parts {
+        let mut hash = Parts::default();
+        hash.add(decides.as_bytes());
+        hash.add(match phase {
+            Phase::Sync => b"sync",
+            Phase::Finalize => b"finalize",
+        });
+        hash.add(self.parent.content.as_bytes());
+        for child in &self.children {
+            hash.add(child.content.as_bytes());
+        }
+        hash
+    }
+}
+
+/// What answers are judged by, the same for all parents of live logic. Names it in this process only.
+pub fn rules(grants: &Grants, limits: &Limits, shape: StatusShape) -> Digest {
+    Digest::of(format!("{grants:?} {limits:?} {shape:?}").as_bytes())
 }
 
 /// What decides beside the objects, the same for all parents of live logic: contract version, the component's digest,
@@ -192,6 +221,41 @@ mod tests {
         let calls =
             logics.iter().flat_map(|logic| [Phase::Sync, Phase::Finalize].map(|phase| with(vec![]).hash(logic, phase)));
         assert_eq!(calls.collect::<std::collections::HashSet<_>>().len(), 2 * logics.len());
+    }
+
+    #[test]
+    fn another_answer_or_another_object_or_other_rules_have_other_consequences() {
+        let rules = |children| {
+            rules(
+                &Grants::default(),
+                &Limits { children, ..Limits::default() },
+                StatusShape { subresource: true, observed_generation: true, conditions: true },
+            )
+        };
+        let answer = |children: &[&str], status: Option<&str>, requeue| Response {
+            children: children.iter().map(|child| child.as_bytes().to_vec()).collect(),
+            status: status.map(|status| status.as_bytes().to_vec()),
+            requeue,
+            ..Response::default()
+        };
+        let plain = snapshot(&[]);
+        let with_child = Snapshot { children: vec![secret("a", "1")], ..plain.clone() };
+        let hashes = [
+            plain.hash_answer(&rules(1), Phase::Sync, &answer(&[], None, None)),
+            plain.hash_answer(&rules(2), Phase::Sync, &answer(&[], None, None)),
+            plain.hash_answer(&rules(1), Phase::Finalize, &answer(&[], None, None)),
+            with_child.hash_answer(&rules(1), Phase::Sync, &answer(&[], None, None)),
+            plain.hash_answer(&rules(1), Phase::Sync, &answer(&["a"], None, None)),
+            plain.hash_answer(&rules(1), Phase::Sync, &answer(&["a", ""], None, None)),
+            plain.hash_answer(&rules(1), Phase::Sync, &answer(&["a", "end"], None, None)),
+            plain.hash_answer(&rules(1), Phase::Sync, &answer(&[], Some(""), None)),
+            plain.hash_answer(&rules(1), Phase::Sync, &answer(&[], Some("{}"), None)),
+            plain.hash_answer(&rules(1), Phase::Sync, &answer(&[], None, Some(0))),
+            plain.hash_answer(&rules(1), Phase::Sync, &Response { finalized: true, ..Response::default() }),
+        ];
+        assert_eq!(hashes.iter().collect::<std::collections::HashSet<_>>().len(), hashes.len());
+        let repeated = plain.hash_answer(&rules(1), Phase::Sync, &answer(&["a"], None, None));
+        assert_eq!(repeated, hashes[4]);
     }
 
     #[test]

@@ -185,6 +185,7 @@ pub(super) async fn prepare(
     let mut prepared = Live {
         name: name.clone(),
         logic,
+        rules: snapshot::rules(&granted.grants, &limits, parent.shape),
         version: descriptor.version.clone(),
         parents,
         shape: parent.shape,
@@ -201,6 +202,7 @@ pub(super) async fn prepare(
         call_slots: live.as_ref().map_or_else(call_slots_of_one_plugin, |live| live.call_slots.clone()),
         guard: settings.guard,
         held: plugins.held_parents(name),
+        memo: plugins.memo(name),
         conduct,
         component,
     };

@@ -28,6 +28,7 @@ use windlass_sandbox::{Component, Sandbox};
 use crate::api::Plugin;
 use crate::delivery::{Delivered, Sources};
 use crate::live::{Live, ParentIndex, ParentKey};
+use crate::memo::Memo;
 use crate::queue::{Job, Queue, Trigger};
 use crate::related::Interests;
 use crate::watch::{Watch, Watches};
@@ -91,6 +92,7 @@ struct Known {
     held: Vec<Arc<Watch>>,
     tally: Option<Arc<Tally>>,
     held_parents: Arc<Mutex<HeldParents>>,
+    memo: Arc<Memo>,
 }
 
 /// A look at a Plugin that found all as it should be.
@@ -322,6 +324,11 @@ impl Plugins {
         self.known.lock().entry(name.clone()).or_default().held_parents.clone()
     }
 
+    /// The parents of a Plugin that need nothing.
+    fn memo(&self, name: &PluginName) -> Arc<Memo> {
+        self.known.lock().entry(name.clone()).or_default().memo.clone()
+    }
+
     /// Makes it live and has every parent reconciled by it.
     fn publish(&self, object: &Object, live: Live) -> Result<(), Problem> {
         let live = Arc::new(live);
@@ -344,6 +351,7 @@ impl Plugins {
         drop(publisher);
         let parents = self.enqueue_parents(&live, Trigger::Sweep);
         live.held.lock().forget_unless(|parent| live.parents.store.get(parent).is_some());
+        live.memo.forget_unless(|parent| live.parents.store.get(parent).is_some());
         // Whoever went since the logic was prepared told the logic before it. A run of their own finds them gone.
         for gone in live.conduct.awaited_in_vain(|parent| live.parents.store.get(parent).is_some()) {
             self.parents.add(&name, &gone, Trigger::Sweep);
