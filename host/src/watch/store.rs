@@ -52,53 +52,43 @@ struct Inner {
     managed: Interner<ManagedFields>,
 }
 
-/// An object that is found by its name.
-#[derive(Debug)]
-struct ByKey(Arc<Object>);
+/// An object that is found by a part of itself, without a copy of it.
+macro_rules! found_by {
+    ($(#[$doc:meta])* $name:ident, $part:ident: $type:ty) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        struct $name(Arc<Object>);
 
-impl Borrow<ObjectKey> for ByKey {
-    fn borrow(&self) -> &ObjectKey {
-        &self.0.key
-    }
+        impl Borrow<$type> for $name {
+            fn borrow(&self) -> &$type {
+                &self.0.$part
+            }
+        }
+
+        impl Hash for $name {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                self.0.$part.hash(state);
+            }
+        }
+
+        impl PartialEq for $name {
+            fn eq(&self, other: &Self) -> bool {
+                self.0.$part == other.0.$part
+            }
+        }
+
+        impl Eq for $name {}
+    };
 }
 
-impl Hash for ByKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.key.hash(state);
-    }
+found_by! {
+    /// An object that is found by its name.
+    ByKey, key: ObjectKey
 }
-
-impl PartialEq for ByKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.key == other.0.key
-    }
+found_by! {
+    /// An object that is found by its identity.
+    ByUid, uid: Uid
 }
-
-impl Eq for ByKey {}
-
-/// An object that is found by its identity.
-#[derive(Debug)]
-struct ByUid(Arc<Object>);
-
-impl Borrow<Uid> for ByUid {
-    fn borrow(&self) -> &Uid {
-        &self.0.uid
-    }
-}
-
-impl Hash for ByUid {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.uid.hash(state);
-    }
-}
-
-impl PartialEq for ByUid {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.uid == other.0.uid
-    }
-}
-
-impl Eq for ByUid {}
 
 impl Store {
     /// An empty store.
