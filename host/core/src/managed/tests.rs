@@ -1,0 +1,107 @@
+use super::*;
+
+fn managed(entries: &[(&str, &str, &str)]) -> ManagedFields {
+    let list: Vec<String> = entries
+        .iter()
+        .map(|(manager, operation, fields)| {
+            format!(
+                r#"{{"manager":"{manager}","operation":"{operation}","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{fields}}}"#
+            )
+        })
+        .collect();
+    ManagedFields::read(&format!("[{}]", list.join(",")), Some("of-parent"))
+}
+
+fn map(text: &str) -> Map {
+    match json::parse(text.as_bytes(), 64) {
+        Ok(Value::Object(map)) => map,
+        other => panic!("{other:?}"),
+    }
+}
+
+const FIELDS: &str = r#"{"f:metadata":{"f:labels":{".":{},"f:app":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"of-parent\"}":{}}},
+    "f:spec":{"f:containers":{"k:{\"name\":\"nginx\"}":{".":{},"f:image":{},"f:name":{},"f:ports":{".":{},
+    "k:{\"containerPort\":80,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{}}},"f:args":{}}},
+    "f:finals":{"v:\"a\"":{}}}}"#;
+
+const DESIRED: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","namespace":"n","labels":{"app":"a"},
+    "ownerReferences":[{"uid":"of-parent","controller":true}]},"spec":{"containers":[{"name":"nginx","image":"i",
+    "ports":[{"containerPort":80}],"args":["-v"]}],"finals":["a"]}}"#;
+
+#[test]
+fn r07_what_our_entry_covers_nobody_changed() {
+    assert!(managed(&[("windlass", "Apply", FIELDS)]).cover(
+        &map(DESIRED),
+        DESIRED.as_bytes(),
+        Some(&"of-parent".into())
+    ));
+    assert!(
+        managed(&[("windlass", "Update", FIELDS)]).cover(&map(DESIRED), DESIRED.as_bytes(), Some(&"of-parent".into())),
+        "the entry of our POST counts"
+    );
+    assert!(
+        !managed(&[("kubectl", "Apply", FIELDS)]).cover(&map(DESIRED), DESIRED.as_bytes(), Some(&"of-parent".into())),
+        "another's entry does not"
+    );
+}
+
+#[test]
+fn r07_zero_values_that_the_api_servers_types_leave_out_are_no_drift() {
+    let wish = DESIRED
+        .replace(r#""image":"i","#, r#""image":"i","stdin":false,"tty":false,"workingDir":"","#)
+        .replace(r#""spec":{"#, r#""spec":{"hostNetwork":false,"grace":0,"#);
+    let entry = managed(&[("windlass", "Update", FIELDS)]);
+    let live = r#"{"metadata":{"labels":{"app":"a"},"ownerReferences":[{"uid":"of-parent","controller":true}]},
+        "spec":{"containers":[{"name":"nginx","image":"i","args":["-v"],"tty":TTY}]}}"#;
+    let live_with = |tty: &str| live.replace("TTY", tty);
+    assert!(!entry.cover(&map(&wish), b"not known", Some(&"of-parent".into())));
+    assert!(!entry.cover(&map(&wish), live_with("true").as_bytes(), Some(&"of-parent".into())), "somebody set it");
+    let without = live_with("0").replace(r#","tty":0"#, "");
+    assert!(entry.cover(&map(&wish), without.as_bytes(), Some(&"of-parent".into())));
+}
+
+#[test]
+fn r07_each_field_that_left_our_entry_is_drift() {
+    for lost in [
+        r#""f:image":{},"#,
+        r#","f:args":{}"#,
+        r#","f:app":{}"#,
+        r#""v:\"a\"":{}"#,
+        r#""k:{\"uid\":\"of-parent\"}":{}"#,
+    ] {
+        let fields = FIELDS.replacen(lost, if lost.starts_with(',') { "" } else { r#""f:other":{},"# }, 1);
+        let fields = fields.replace(",}", "}");
+        assert_ne!(fields, FIELDS);
+        assert!(
+            !managed(&[("windlass", "Apply", &fields)]).cover(
+                &map(DESIRED),
+                DESIRED.as_bytes(),
+                Some(&"of-parent".into())
+            ),
+            "without {lost}"
+        );
+    }
+}
+
+#[test]
+fn r07_a_map_whose_last_entry_was_taken_or_removed_is_drift_and_an_atomic_one_is_not() {
+    let wish = map(r#"{"data":{"value":"ours"},"selector":{"app":"a"},"args":["-v"]}"#);
+    let ours = r#"{"f:data":{},"f:selector":{},"f:args":{}}"#;
+    let live = br#"{"data":{"value":"1"},"selector":{"app":"a"},"args":["-v"]}"#;
+    let covers = |entries: &[(&str, &str, &str)], live: &[u8]| managed(entries).cover(&wish, live, None);
+    assert!(covers(&[("windlass", "Apply", ours)], live), "all of them may be atomic");
+    let edited = ("kubectl-patch", "Update", r#"{"f:data":{"f:value":{}}}"#);
+    assert!(!covers(&[("windlass", "Apply", ours), edited], live), "somebody has it now");
+    let removed = br#"{"data":{"other":"1"},"selector":{"app":"a"},"args":["-v"]}"#;
+    assert!(!covers(&[("windlass", "Apply", ours)], removed), "somebody removed it");
+    let emptied = br#"{"data":{"value":"1"},"selector":{"app":"a"}}"#;
+    assert!(!covers(&[("windlass", "Apply", ours)], emptied), "a list is gone");
+}
+
+#[test]
+fn the_entry_of_our_post_is_migrated_until_there_is_an_apply_entry() {
+    let update = ("windlass", "Update", FIELDS);
+    assert_eq!(managed(&[("kubelet", "Update", "{}"), update]).entry_to_migrate(), Some(1));
+    assert_eq!(managed(&[update, ("windlass", "Apply", FIELDS)]).entry_to_migrate(), None);
+    assert_eq!(managed(&[]).entry_to_migrate(), None);
+}
