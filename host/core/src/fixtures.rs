@@ -85,11 +85,12 @@ pub fn validate_with(children: &[Value], update: &UpdateStrategy) -> Result<Desi
 /// What exists after a desired child was created by our POST.
 pub fn created(child: &desired::DesiredChild) -> Value {
     let mut live: Value = serde_json::from_str(&CoreValue::Object(child.body.clone()).to_string()).expect("JSON");
+    let owned = owned(&live, true);
     live["metadata"]["uid"] = json!(format!("uid-of-{}", child.key.name));
     live["metadata"]["resourceVersion"] = json!("7");
     live["metadata"]["managedFields"] = json!([{
         "manager": "windlass", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
-        "fieldsV1": owned(&live, true),
+        "fieldsV1": owned,
     }]);
     live
 }

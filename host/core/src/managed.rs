@@ -30,8 +30,33 @@ pub struct ManagedFields {
     update: Option<(Fields, usize)>,
     /// Our Apply entry for the status subresource.
     status: Option<Fields>,
-    /// The entries of others, subresources aside.
+    /// The entries of others, the status aside.
     others: Box<[Fields]>,
+}
+
+/// What to do about the `Update` entry that our POST left, before or with an apply: fields that it owns stay when the
+/// plugin drops them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Posted {
+    /// All that it owns is wanted, and nobody else owns anything: an apply by force takes from it what it changes, and
+    /// what it keeps beside our Apply entry does no harm.
+    Within,
+    /// It must not be there when the apply comes.
+    InTheWay {
+        /// Its place in the list.
+        entry: usize,
+        /// How it goes.
+        exit: Exit,
+    },
+}
+
+/// How our `Update` entry goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// It becomes our Apply entry.
+    Convert,
+    /// It is removed, since our Apply entry owns as much.
+    Remove,
 }
 
 /// Stands for the uid of the object's controller.
@@ -155,7 +180,7 @@ impl ManagedFields {
                 (true, "Apply", "") => ours.apply = Some(fields),
                 (true, "Update", "") => ours.update = Some((fields, at)),
                 (true, "Apply", "status") => ours.status = Some(fields),
-                (false, _, "") => others.push(fields),
+                (false, _, subresource) if subresource != "status" => others.push(fields),
                 _ => {}
             }
         }
@@ -163,21 +188,25 @@ impl ManagedFields {
         ours
     }
 
-    /// Where the Update entry of our POST stands, as long as there is no Apply entry: it must become one before the
-    /// first apply, or fields that the plugin drops later would stay (they would still be the Update entry's).
-    pub fn entry_to_migrate(&self) -> Option<usize> {
-        match (&self.apply, &self.update) {
-            (None, Some((_, at))) => Some(*at),
-            _ => None,
+    /// What stands in the way of an apply of a desired object whose controller is `controller`: the Update entry of our
+    /// POST, as long as there is one.
+    pub fn posted(&self, desired: &Map, controller: Option<&Uid>) -> Option<Posted> {
+        let (fields, entry) = self.update.as_ref()?;
+        let controller = controller.map(ToString::to_string).unwrap_or_default();
+        let names = Names { controller: &controller };
+        let within = self.others.is_empty() && fields.tree().is_some_and(|tree| !names_more(tree, desired, &names));
+        if within {
+            return Some(Posted::Within);
         }
+        let exit = if self.apply.is_none() { Exit::Convert } else { Exit::Remove };
+        Some(Posted::InTheWay { entry: *entry, exit })
     }
 
     /// Whether we own a field of the status that this one does not have: then it must be sent to go away.
     pub fn own_status_beyond(&self, status: &Map) -> bool {
         let node = self.status.as_ref().and_then(Fields::tree).and_then(|tree| tree.field("status"));
-        node.is_some_and(|node| {
-            node.fields.iter().any(|(key, below)| status.get(key).is_none_or(|value| goes_beyond(below, value)))
-        })
+        // A status has no controller.
+        node.is_some_and(|node| names_more(node, status, &Names { controller: CONTROLLER }))
     }
 
     /// Whether our entries cover every field of a desired object (apiVersion, kind, name and namespace aside, which
@@ -198,16 +227,21 @@ impl ManagedFields {
     }
 }
 
+/// Whether a node names a field below it that the map does not have.
+fn names_more(node: &Node, map: &Map, names: &Names<'_>) -> bool {
+    node.fields.iter().any(|(field, node)| map.get(field).is_none_or(|found| goes_beyond(node, found, names)))
+}
+
 /// Whether a node names something below it that the value does not have.
-fn goes_beyond(node: &Node, value: &Value) -> bool {
-    // A status has no controller.
-    let names = Names { controller: CONTROLLER };
+fn goes_beyond(node: &Node, value: &Value, names: &Names<'_>) -> bool {
     let (fields, items) = (value.as_object(), value.as_array().unwrap_or_default());
-    node.fields
-        .iter()
-        .any(|(field, node)| fields.and_then(|map| map.get(field)).is_none_or(|found| goes_beyond(node, found)))
+    let more_fields = match fields {
+        Some(fields) => names_more(node, fields, names),
+        None => !node.fields.is_empty(),
+    };
+    more_fields
         || node.items.iter().any(|(name, node)| {
-            items.iter().find(|item| names.is(name, item)).is_none_or(|found| goes_beyond(node, found))
+            items.iter().find(|item| names.is(name, item)).is_none_or(|found| goes_beyond(node, found, names))
         })
 }
 

@@ -10,6 +10,7 @@ use crate::contract::UpdateStrategy;
 use crate::desired::{APPLIED_VERSION, Desired, DesiredChild};
 use crate::ids::{GroupKind, Gvk, ObjectKey, Uid};
 use crate::json::{self, Map, Value};
+use crate::managed::Posted;
 use crate::names;
 use crate::object::Object;
 use crate::order::install_rank;
@@ -38,22 +39,22 @@ pub enum Write {
     Apply {
         /// What it should be.
         child: Arc<DesiredChild>,
-        /// The object's identity: a namesake is never hit.
-        uid: Uid,
-        /// Set when the entry that our POST left in managedFields must become an Apply entry first.
-        migrate: Option<Migration>,
+        /// What is changed.
+        target: Target,
     },
     /// Deleted to be created anew when it is gone (`recreate`).
     Replace(Delete),
 }
 
-/// How an `Update` entry in managedFields becomes our `Apply` entry.
+/// The live object that an apply changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Migration {
-    /// Its place in the list.
-    pub entry: usize,
-    /// The version at which it stands there.
+pub struct Target {
+    /// Its identity: a namesake is never hit.
+    pub uid: Uid,
+    /// The version that was decided on.
     pub resource_version: u64,
+    /// What is to be done about the entry that our POST left in managedFields, if it stands there.
+    pub posted: Option<Posted>,
 }
 
 /// A delete with the identity as its precondition.
@@ -235,9 +236,9 @@ pub fn reclaim(found: &Object, child: &Arc<DesiredChild>) -> Option<Write> {
 }
 
 fn apply(live: &Object, child: &Arc<DesiredChild>) -> Write {
-    let migrate =
-        live.managed.entry_to_migrate().map(|entry| Migration { entry, resource_version: live.resource_version });
-    Write::Apply { child: child.clone(), uid: live.uid.clone(), migrate }
+    let posted = live.managed.posted(&child.body, live.controller.as_ref());
+    let target = Target { uid: live.uid.clone(), resource_version: live.resource_version, posted };
+    Write::Apply { child: child.clone(), target }
 }
 
 /// A delete, for the child to be made anew. What outlives its parent is never deleted: it is changed in place, and what

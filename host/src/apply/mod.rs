@@ -11,16 +11,17 @@ use kube::Client;
 use tracing::Instrument;
 use windlass_core::desired::DesiredChild;
 use windlass_core::events::Changes;
-use windlass_core::ids::Uid;
+use windlass_core::managed::Posted;
 use windlass_core::object::Object;
 use windlass_core::order::install_rank;
 use windlass_core::outcome::WriteProblem;
-use windlass_core::plan::{ChildId, Delete, Migration, Plan, Write, reclaim};
+use windlass_core::plan::{ChildId, Delete, Plan, Target, Write, reclaim};
 use windlass_core::stance::finalizers_with;
 
 use crate::live::Live;
 use crate::pending::Written;
 pub use answer::{in_time, problem_of, send};
+use request::Force;
 pub use request::status as status_request;
 
 /// Writes of one parent that are under way at once: enough to hide the round trip, few enough that one parent with a
@@ -158,7 +159,7 @@ impl Applier {
     async fn write(&self, live: &Live, write: Write) -> Result<Done, (ChildId, WriteProblem)> {
         match write {
             Write::Create(child) => named(&child, self.create(live, &child).await),
-            Write::Apply { child, uid, migrate } => named(&child, self.change(live, &child, &uid, migrate).await),
+            Write::Apply { child, target } => named(&child, self.change(live, &child, &target).await),
             Write::Replace(delete) => self.delete(live, delete, Deed::Replaced).await,
         }
     }
@@ -178,7 +179,7 @@ impl Applier {
         let text = in_time(self.client.request_text(request)).await.map_err(|error| problem_of(&error))?;
         let found = Object::from_api(&child.kind, &text).ok();
         match found.and_then(|found| reclaim(&found, child)) {
-            Some(Write::Apply { child, uid, migrate }) => self.change(live, &child, &uid, migrate).await,
+            Some(Write::Apply { child, target }) => self.change(live, &child, &target).await,
             _ => Err(WriteProblem::Taken),
         }
     }
@@ -187,19 +188,27 @@ impl Applier {
         &self,
         live: &Live,
         child: &DesiredChild,
-        uid: &Uid,
-        migrate: Option<Migration>,
+        target: &Target,
     ) -> Result<(Deed, Written), WriteProblem> {
-        if let Some(migration) = migrate {
-            let request = request::migrate(live, child, &migration)?;
-            self.send(live, "patch", &id(child), request).await.map_err(|error| {
-                // Somebody else's write moved our entry.
-                if answer::does_not_fit(&error) { WriteProblem::Outdated } else { problem_of(&error) }
-            })?;
-        }
-        let first = self.send(live, "apply", &id(child), request::apply(live, child, uid, false)?).await;
-        let error = match first {
-            Ok(ack) => return Ok((Deed::Updated, ack.child(&child.kind))),
+        let force = match target.posted {
+            // Whose fields it takes is known: our own.
+            Some(Posted::Within) => Force::Of { resource_version: target.resource_version },
+            Some(Posted::InTheWay { entry, exit }) => {
+                let request = request::migrate(live, child, target.resource_version, entry, exit)?;
+                self.send(live, "patch", &id(child), request).await.map_err(|error| {
+                    // Somebody else's write moved our entry.
+                    if answer::does_not_fit(&error) { WriteProblem::Outdated } else { problem_of(&error) }
+                })?;
+                Force::No
+            }
+            None => Force::No,
+        };
+        let apply = async |force, deed| {
+            let sent = self.send(live, "apply", &id(child), request::apply(live, child, &target.uid, force)?).await;
+            Ok(sent.map(|ack| (deed, ack.child(&child.kind))))
+        };
+        let error = match apply(force, Deed::Updated).await? {
+            Ok(done) => return Ok(done),
             Err(error) => error,
         };
         let deed = match answer::conflict_of(&error) {
@@ -209,8 +218,7 @@ impl Applier {
             Some(conflict) => return Err(WriteProblem::FieldConflict { conflicts: conflict.causes }),
             None => return Err(problem_of(&error)),
         };
-        let forced = self.send(live, "apply", &id(child), request::apply(live, child, uid, true)?).await;
-        forced.map(|ack| (deed, ack.child(&child.kind))).map_err(|error| problem_of(&error))
+        apply(Force::Yes, deed).await?.map_err(|error| problem_of(&error))
     }
 
     async fn delete(&self, live: &Live, delete: Delete, deed: Deed) -> Result<Done, (ChildId, WriteProblem)> {

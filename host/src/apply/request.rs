@@ -7,10 +7,11 @@ use kube::core::{ApiResource, DynamicObject};
 use windlass_core::desired::DesiredChild;
 use windlass_core::ids::{Gvk, ObjectKey, Uid};
 use windlass_core::json::{Map, Value};
+use windlass_core::managed::Exit;
 use windlass_core::names::{FIELD_MANAGER, FINALIZER_MANAGER};
 use windlass_core::object::Object;
 use windlass_core::outcome::WriteProblem;
-use windlass_core::plan::{Delete, Migration};
+use windlass_core::plan::Delete;
 
 use crate::live::Live;
 
@@ -37,13 +38,27 @@ pub(super) fn get(live: &Live, child: &DesiredChild) -> Built {
     to_kind(live, &child.kind, &child.key)?.get_metadata(&child.key.name, &GetParams::default()).map_err(unbuilt)
 }
 
+/// Whether an apply takes fields from other managers.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Force {
+    /// The API server refuses what would.
+    No,
+    /// It takes them.
+    Yes,
+    /// It takes them if the object still has this version: from whom is known.
+    Of { resource_version: u64 },
+}
+
 /// Server-side apply to the very object with this uid.
-pub(super) fn apply(live: &Live, child: &DesiredChild, uid: &Uid, force: bool) -> Built {
+pub(super) fn apply(live: &Live, child: &DesiredChild, uid: &Uid, force: Force) -> Built {
     let mut body = child.body.clone();
     if let Some(meta) = body.object_mut("metadata") {
         meta.insert("uid", uid.to_string());
+        if let Force::Of { resource_version } = force {
+            meta.insert("resourceVersion", resource_version.to_string());
+        }
     }
-    let params = PatchParams { force, ..PatchParams::apply(FIELD_MANAGER) };
+    let params = PatchParams { force: !matches!(force, Force::No), ..PatchParams::apply(FIELD_MANAGER) };
     let mut request = to_kind(live, &child.kind, &child.key)?
         .patch(&child.key.name, &params, &Patch::Apply(serde_json::Value::Null))
         .map_err(unbuilt)?;
@@ -51,14 +66,18 @@ pub(super) fn apply(live: &Live, child: &DesiredChild, uid: &Uid, force: bool) -
     Ok(metadata_only(request))
 }
 
-/// Makes the Update entry that our POST left in managedFields an Apply entry: exactly if it still stands there.
-pub(super) fn migrate(live: &Live, child: &DesiredChild, migration: &Migration) -> Built {
-    let entry = format!("/metadata/managedFields/{}", migration.entry);
+/// Makes room for an apply: the Update entry that our POST left at this place of managedFields goes, exactly if it still
+/// stands there.
+pub(super) fn migrate(live: &Live, child: &DesiredChild, version: u64, entry: usize, exit: Exit) -> Built {
+    let entry = format!("/metadata/managedFields/{entry}");
     let patch = serde_json::json!([
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": migration.resource_version.to_string()},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": version.to_string()},
         {"op": "test", "path": format!("{entry}/manager"), "value": FIELD_MANAGER},
         {"op": "test", "path": format!("{entry}/operation"), "value": "Update"},
-        {"op": "replace", "path": format!("{entry}/operation"), "value": "Apply"},
+        match exit {
+            Exit::Convert => serde_json::json!({"op": "replace", "path": format!("{entry}/operation"), "value": "Apply"}),
+            Exit::Remove => serde_json::json!({"op": "remove", "path": entry}),
+        },
     ]);
     let mut request = to_kind(live, &child.kind, &child.key)?
         .patch(&child.key.name, &PatchParams::default(), &Patch::Merge(serde_json::Value::Null))

@@ -213,11 +213,14 @@ impl Env {
     /// [`Env::apply`] as another field manager, by force.
     #[track_caller]
     pub fn apply_as(&self, manager: &str, manifests: &str) {
+        self.try_apply_as(manager, manifests).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// [`Env::apply_as`]; the error is what kubectl said.
+    pub fn try_apply_as(&self, manager: &str, manifests: &str) -> Result<(), String> {
         let manager = format!("--field-manager={manager}");
         let args = ["apply", "--server-side", "--force-conflicts", &manager, "-f", "-"];
-        if let Err(error) = self.cluster.kubectl_with_input(&args, manifests) {
-            panic!("{error:#}");
-        }
+        self.cluster.kubectl_with_input(&args, manifests).map(drop).map_err(|error| format!("{error:#}"))
     }
 
     /// An object, or nothing where there is none. `namespace` is empty for a cluster-scoped resource.

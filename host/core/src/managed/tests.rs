@@ -99,9 +99,45 @@ fn r07_a_map_whose_last_entry_was_taken_or_removed_is_drift_and_an_atomic_one_is
 }
 
 #[test]
-fn the_entry_of_our_post_is_migrated_until_there_is_an_apply_entry() {
-    let update = ("windlass", "Update", FIELDS);
-    assert_eq!(managed(&[("kubelet", "Update", "{}"), update]).entry_to_migrate(), Some(1));
-    assert_eq!(managed(&[update, ("windlass", "Apply", FIELDS)]).entry_to_migrate(), None);
-    assert_eq!(managed(&[]).entry_to_migrate(), None);
+fn r06_the_entry_of_our_post_stays_while_it_owns_nothing_but_what_is_wanted() {
+    let posted = |entries: &[(&str, &str, &str)], desired: &str| {
+        managed(entries).posted(&map(desired), Some(&"of-parent".into()))
+    };
+    let (update, apply) = (("windlass", "Update", FIELDS), ("windlass", "Apply", FIELDS));
+    assert_eq!(posted(&[], DESIRED), None);
+    assert_eq!(posted(&[apply], DESIRED), None);
+    assert_eq!(posted(&[update], DESIRED), Some(Posted::Within));
+    assert_eq!(posted(&[apply, update], DESIRED), Some(Posted::Within));
+    let more =
+        DESIRED.replace(r#""app":"a""#, r#""app":"b","team":"blue""#).replace(r#""image":"i""#, r#""image":"j""#);
+    assert_eq!(posted(&[update], &more), Some(Posted::Within), "changed and added");
+    for dropped in [
+        r#""image":"i","#,
+        r#","args":["-v"]"#,
+        r#""labels":{"app":"a"},"#,
+        r#","finals":["a"]"#,
+        r#"{"containerPort":80}"#,
+        r#"{"uid":"of-parent","controller":true}"#,
+    ] {
+        let less = DESIRED.replace(dropped, "").replace(",}", "}");
+        assert_ne!(less, DESIRED);
+        let in_the_way = |entry, exit| Some(Posted::InTheWay { entry, exit });
+        assert_eq!(posted(&[update], &less), in_the_way(0, Exit::Convert), "{dropped}");
+        assert_eq!(posted(&[apply, update], &less), in_the_way(1, Exit::Remove), "{dropped}");
+    }
+}
+
+#[test]
+fn r06_the_entry_of_our_post_is_in_the_way_as_soon_as_anybody_else_owns_anything() {
+    let with = |subresource: &str| {
+        let list = format!(
+            r#"[{{"manager":"windlass","operation":"Update","fieldsV1":{FIELDS}}},
+                {{"manager":"another","operation":"Update","subresource":"{subresource}","fieldsV1":{{"f:x":{{}}}}}}]"#
+        );
+        ManagedFields::read(&list, Some("of-parent")).posted(&map(DESIRED), Some(&"of-parent".into()))
+    };
+    let in_the_way = Some(Posted::InTheWay { entry: 0, exit: Exit::Convert });
+    assert_eq!(with(""), in_the_way);
+    assert_eq!(with("scale"), in_the_way, "an autoscaler");
+    assert_eq!(with("status"), Some(Posted::Within), "no desired field is there");
 }

@@ -40,9 +40,9 @@ fn a_missing_child_is_created_and_a_changed_wish_is_applied_to_the_very_object()
     let desired = validate(&[changed, pod("b")]).expect("valid");
     let plan = plan(&snapshot(&live), &desired);
     assert_eq!(plan.counts(), (1, 1, 0));
-    let Write::Apply { uid, migrate, .. } = &plan.writes[0] else { panic!("{plan:?}") };
-    assert_eq!(uid.to_string(), "uid-of-a");
-    assert_eq!(*migrate, Some(Migration { entry: 0, resource_version: 7 }), "r06: the POST's entry becomes ours first");
+    let Write::Apply { target, .. } = &plan.writes[0] else { panic!("{plan:?}") };
+    let posted = Some(Posted::Within);
+    assert_eq!(*target, Target { uid: "uid-of-a".into(), resource_version: 7, posted }, "r06: nothing is dropped");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn r05_only_what_this_parent_controls_is_reclaimed() {
     let (desired, mut live) = settled(&["a"]);
     live[0]["metadata"].as_object_mut().expect("metadata").remove("labels");
     let reclaimed = |live: &serde_json::Value| reclaim(&crate::fixtures::object(live), &desired.children[0]);
-    assert!(matches!(reclaimed(&live[0]), Some(Write::Apply { migrate: Some(_), .. })), "it lost its labels");
+    assert!(matches!(reclaimed(&live[0]), Some(Write::Apply { .. })), "it lost its labels");
     live[0]["metadata"]["ownerReferences"][0]["uid"] = json!("another-parent");
     assert_eq!(reclaimed(&live[0]), None);
     live[0]["metadata"].as_object_mut().expect("metadata").remove("ownerReferences");

@@ -1,7 +1,7 @@
 //! What becomes of children: once each, in order, pruned last, changed as their kind's strategy says.
 
 use serde_json::{Value, json};
-use windlass_e2e::{condition, text};
+use windlass_e2e::{Namespace, condition, text};
 
 use crate::scripts::{config_map, config_maps, pod, secret, service};
 use crate::{asked, barrier, children, names, puppets, stage, value, verbs, wait_names};
@@ -30,10 +30,58 @@ fn r03_fifty_children_are_created_once_each_however_often_their_parent_is_touche
     assert_eq!((creates.len(), different.len()), (50, 50), "{creates:#?}");
     let patches = asked.filter(|event| event.verb != "create");
     for at in 0..50 {
-        // The first apply of a child has a patch of managedFields before it.
         let of_one = patches.clone().name(&format!("web-{at}"));
-        assert_eq!(verbs(&of_one), vec![("patch", &*format!("web-{at}")); 2], "{of_one:#?}");
+        assert_eq!(verbs(&of_one), [("patch", &*format!("web-{at}"))], "{of_one:#?}");
     }
+}
+
+/// The host's own entries of a `ConfigMap`'s managedFields: their operations.
+fn operations(ns: &Namespace, name: &str) -> Vec<String> {
+    let map = ns.env().kubectl(&["get", "configmap", name, "-n", ns.name(), "-o", "json", "--show-managed-fields"]);
+    let map: Value = serde_json::from_str(&map).expect("JSON");
+    let entries = map["metadata"]["managedFields"].as_array().expect("managedFields").clone();
+    let mut ours: Vec<_> = entries.iter().filter(|entry| entry["manager"] == "windlass").collect();
+    ours.sort_by_key(|entry| entry["time"].to_string());
+    ours.iter().map(|entry| text(entry, "/operation")).collect()
+}
+
+#[test]
+fn r06_a_change_is_one_apply_of_the_version_that_was_decided_on_until_something_is_dropped() {
+    let ns = puppets("first-apply");
+    let puppet = ns.puppet("web");
+    let play = |data: Value| {
+        let mut wanted = config_map("a", "");
+        wanted["data"] = data;
+        let version = ns.get("configmaps", "a").map(|map| text(&map, "/metadata/resourceVersion"));
+        let mark = ns.env().mark();
+        puppet.play(&children([wanted]));
+        (version, asked(&ns, mark, "configmaps").to_vec())
+    };
+    play(json!({"value": "1", "other": "1", "spare": "1"}));
+
+    for data in [json!({"value": "2", "other": "1", "spare": "1"}), json!({"value": "2", "other": "2", "spare": "1"})] {
+        let (version, writes) = play(data);
+        let [write] = &writes[..] else { panic!("{writes:#?}") };
+        assert_eq!((write.code, write.query("force")), (200, Some("true")), "{write:#?}");
+        let sent = write.request_object.as_ref().expect("what was sent");
+        assert_eq!(Some(text(sent, "/metadata/resourceVersion")), version, "whose fields it takes was known: {sent:#}");
+    }
+
+    // Somebody writes between the host's decision and such an apply: nothing is taken.
+    let stale = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": ns.name(),
+        "resourceVersion": "1"}, "data": {"value": "stale"}});
+    let refused = ns.env().try_apply_as("windlass", &stale.to_string()).expect_err("an apply of an old version");
+    assert!(refused.contains("the object has been modified"), "{refused}");
+
+    let (_, writes) = play(json!({"value": "3", "other": "2"}));
+    assert_eq!(writes.len(), 2, "the entry of the POST goes first: {writes:#?}");
+    let now = ns.get("configmaps", "a").expect("a");
+    assert_eq!(now["data"], json!({"value": "3", "other": "2"}), "what is dropped is gone");
+    assert_eq!(operations(&ns, "a"), ["Apply"]);
+
+    let (_, writes) = play(json!({"value": "4", "other": "2"}));
+    let [write] = &writes[..] else { panic!("{writes:#?}") };
+    assert_ne!(write.query("force"), Some("true"), "the ordinary apply from now on: {write:#?}");
 }
 
 #[test]

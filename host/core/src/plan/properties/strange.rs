@@ -266,9 +266,9 @@ fn no_answer_leads_to_a_write_outside_the_grants_and_the_parents_namespace() {
         for write in &plan.writes {
             match write {
                 Write::Create(child) => is_ours(child, parent),
-                Write::Apply { child, uid, .. } => {
+                Write::Apply { child, target } => {
                     is_ours(child, parent);
-                    let live = snapshot.children.iter().find(|live| live.uid == *uid).expect("a child");
+                    let live = snapshot.children.iter().find(|live| live.uid == target.uid).expect("a child");
                     assert_eq!((&live.kind, &live.key), (&child.kind, &child.key));
                 }
                 Write::Replace(delete) => is_owned(delete, snapshot),
