@@ -35,7 +35,7 @@ pub fn parent_with(status: &Value) -> Arc<Object> {
 
 /// A parent whose status was written by us, all of it.
 pub fn parent_with_own(status: &Value) -> Arc<Object> {
-    let mut parent: Value = serde_json::from_slice(&parent_with(status).json).expect("JSON");
+    let mut parent: Value = serde_json::from_slice(&parent_with(status).json.bytes()).expect("JSON");
     let mut fields = owned(status, false);
     for kind in status["conditions"].as_array().into_iter().flatten() {
         let key = format!("k:{}", json!({"type": kind["type"]}));

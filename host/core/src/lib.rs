@@ -19,6 +19,7 @@ pub mod names;
 pub mod object;
 pub mod order;
 pub mod outcome;
+pub mod packed;
 pub mod parent;
 pub mod plan;
 pub mod quarantine;

@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 use crate::ids::Uid;
 use crate::json::{self, Map, Value};
 use crate::names::FIELD_MANAGER;
+use crate::packed::Json;
 
 /// The host's own entries of an object's `metadata.managedFields`.
 ///
@@ -212,7 +213,7 @@ impl ManagedFields {
     /// Whether our entries cover every field of a desired object (apiVersion, kind, name and namespace aside, which
     /// nobody owns) whose controller is `controller`. `live` is the object's JSON: read only where the entries leave a
     /// doubt.
-    pub fn cover(&self, desired: &Map, live: &[u8], controller: Option<&Uid>) -> bool {
+    pub fn cover(&self, desired: &Map, live: &Json, controller: Option<&Uid>) -> bool {
         let entries = [self.apply.as_ref(), self.update.as_ref().map(|(fields, _)| fields)];
         let nodes = Nodes {
             ours: entries.into_iter().flatten().filter_map(Fields::tree).collect(),
@@ -223,7 +224,7 @@ impl ManagedFields {
         if coverage.of_object(&nodes, desired, None) {
             return true;
         }
-        json::parse(live, 256).is_ok_and(|live| coverage.of_object(&nodes, desired, live.as_object()))
+        json::parse(&live.bytes(), 256).is_ok_and(|live| coverage.of_object(&nodes, desired, live.as_object()))
     }
 }
 

@@ -15,6 +15,7 @@ use crate::digest::Digest;
 use crate::ids::{GroupKind, Gvk, ObjectKey, Uid};
 use crate::managed::ManagedFields;
 use crate::names;
+use crate::packed::Json;
 use crate::parent::ParentRef;
 
 /// An object as the caches hold it.
@@ -45,7 +46,7 @@ pub struct Object {
     /// SHA-256 of `json`.
     pub content: Digest,
     /// The object's JSON.
-    pub json: Arc<[u8]>,
+    pub json: Json,
 }
 
 /// Labels and annotations that mean something to the host: names without the host's prefix and values, one behind the
@@ -233,7 +234,7 @@ impl Object {
             ),
             managed: Arc::new(managed),
             content: Digest::of(&json),
-            json,
+            json: json.into(),
         })
     }
 
@@ -243,7 +244,7 @@ impl Object {
             kind: Gvk::clone(&self.kind),
             namespace: self.key.namespace.clone(),
             name: self.key.name.clone(),
-            object: self.json.clone(),
+            object: self.json.bytes(),
         }
     }
 
@@ -277,7 +278,8 @@ impl Object {
 
     /// The kind and name in the controller ownerReference: for what looks beyond the uid, seldom enough to be read anew.
     pub fn controller_kind_and_name(&self) -> Option<(GroupKind, String)> {
-        let header: Header<'_> = serde_json::from_slice(&self.json).ok()?;
+        let bytes = self.json.bytes();
+        let header: Header<'_> = serde_json::from_slice(&bytes).ok()?;
         let references = header.metadata.owner_references?;
         let controller = references.iter().find(|reference| reference.controller == Some(true))?;
         let kind = Gvk::from_api_version(&controller.api_version, &controller.kind);
@@ -285,9 +287,10 @@ impl Object {
     }
 
     /// The object's top-level field, unparsed.
-    pub fn field(&self, name: &str) -> Option<&RawValue> {
-        let text = std::str::from_utf8(&self.json).ok()?;
-        FieldNamed(name).deserialize(&mut serde_json::Deserializer::from_str(text)).ok()?
+    pub fn field(&self, name: &str) -> Option<Box<RawValue>> {
+        let bytes = self.json.bytes();
+        let text = std::str::from_utf8(&bytes).ok()?;
+        FieldNamed(name).deserialize(&mut serde_json::Deserializer::from_str(text)).ok()?.map(RawValue::to_owned)
     }
 }
 
@@ -371,8 +374,8 @@ mod tests {
         Object::from_api(&pod(), text).expect("an object")
     }
 
-    fn json(object: &Object) -> &str {
-        std::str::from_utf8(&object.json).expect("UTF-8")
+    fn json(object: &Object) -> String {
+        String::from_utf8(object.json.bytes().to_vec()).expect("UTF-8")
     }
 
     #[test]

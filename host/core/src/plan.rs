@@ -220,7 +220,7 @@ fn is_settled(live: &Object, child: &DesiredChild) -> bool {
 
 /// Whether a live object has every field of a body, the annotation of what was applied aside.
 fn holds(live: &Object, body: &Map) -> bool {
-    let Ok(live) = json::parse(&live.json, usize::from(u8::MAX)) else { return false };
+    let Ok(live) = json::parse(&live.json.bytes(), usize::from(u8::MAX)) else { return false };
     let mut body = body.clone();
     if let Some(annotations) = body.object_mut("metadata").and_then(|meta| meta.object_mut("annotations")) {
         annotations.remove(names::ANNOTATION_APPLIED);

@@ -339,7 +339,7 @@ impl Need {
             && *object.kind == *self.kind
             && match &self.select {
                 Select::Name(name) => *name == object.key.name,
-                Select::Labels(selector) => selector.matches(&Labels::of(&object.json)),
+                Select::Labels(selector) => selector.matches(&Labels::of(&object.json.bytes())),
             }
     }
 }

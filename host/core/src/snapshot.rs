@@ -72,7 +72,7 @@ impl Snapshot {
     pub fn request(&self, phase: Phase) -> Request {
         Request {
             phase,
-            parent: self.parent.json.clone(),
+            parent: self.parent.json.bytes(),
             children: self.children.iter().map(|child| child.observed()).collect(),
             related: self.related.iter().map(Served::related).collect(),
             config: self.config.clone(),

@@ -427,5 +427,5 @@ impl Plugins {
 }
 
 fn parse(object: &Object) -> Result<Plugin, String> {
-    serde_json::from_slice(&object.json).map_err(|error| format!("the Plugin cannot be read: {error}"))
+    serde_json::from_slice(&object.json.bytes()).map_err(|error| format!("the Plugin cannot be read: {error}"))
 }

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use parking_lot::RwLock;
 use windlass_core::ids::{Gvk, ObjectKey, PluginName};
-use windlass_core::object::Object;
 use windlass_core::related::{Need, Needs, Select};
 use windlass_core::selector::{Labels, Selector};
 
@@ -240,15 +239,13 @@ impl<W> OfKind<W> {
         let by_name = object.and_then(|object| self.by_name.get(&object.key)).into_iter().flatten();
         let selectors = object.and_then(|object| self.by_labels.get(&object.key.namespace));
         // An object that no longer matches concerns those who saw it.
-        let states: Vec<_> =
-            selectors.map(|_| [&change.before, &change.after]).into_iter().flatten().flatten().collect();
-        let labels: Vec<_> = states.iter().map(|object: &&Arc<Object>| Labels::of(&object.json)).collect();
-        let by_labels = selectors
-            .into_iter()
-            .flatten()
-            .filter(move |(selector, _)| labels.iter().any(|labels| selector.matches(labels)))
-            .flat_map(|(_, concerned)| concerned);
-        by_name.chain(by_labels)
+        let states = selectors.map(|_| [&change.before, &change.after]).into_iter().flatten().flatten();
+        let states: Vec<_> = states.map(|object| object.json.bytes()).collect();
+        let labels: Vec<_> = states.iter().map(|json| Labels::of(json)).collect();
+        let matching = |(selector, _): &(&Selector, _)| labels.iter().any(|labels| selector.matches(labels));
+        let by_labels: Vec<_> =
+            selectors.into_iter().flatten().filter(matching).map(|(_, concerned)| concerned).collect();
+        by_name.chain(by_labels.into_iter().flatten())
     }
 }
 
@@ -257,6 +254,7 @@ mod tests {
     use std::sync::Weak;
 
     use parking_lot::Mutex;
+    use windlass_core::object::Object;
 
     use super::*;
 

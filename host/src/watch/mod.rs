@@ -52,7 +52,7 @@ impl Filter {
     }
 
     fn selects(&self, object: &Object) -> bool {
-        self.selector.matches(&Labels::of(&object.json))
+        self.selector.matches(&Labels::of(&object.json.bytes()))
     }
 
     fn keeps(&self, object: &Object) -> bool {

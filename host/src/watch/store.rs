@@ -11,6 +11,7 @@ use windlass_core::ids::{ObjectKey, Uid};
 use windlass_core::intern::Interner;
 use windlass_core::managed::ManagedFields;
 use windlass_core::object::{Object, OwnerKey};
+use windlass_core::packed::Packer;
 use windlass_core::parent::ParentRef;
 
 /// What happened to one object.
@@ -50,6 +51,7 @@ struct Inner {
     listing: Option<HashSet<ByKey>>,
     namespaces: Interner<str>,
     managed: Interner<ManagedFields>,
+    packer: Packer,
 }
 
 /// An object that is found by a part of itself, without a copy of it.
@@ -103,6 +105,7 @@ impl Store {
             listing: None,
             namespaces: Interner::default(),
             managed: Interner::default(),
+            packer: Packer::default(),
         }))
     }
 
@@ -210,6 +213,7 @@ impl Inner {
     fn share(&mut self, mut object: Object) -> Arc<Object> {
         object.key.namespace = object.key.namespace.map(|namespace| self.namespaces.share(&namespace));
         object.managed = self.managed.share(&object.managed);
+        object.json = self.packer.pack(object.json);
         Arc::new(object)
     }
 

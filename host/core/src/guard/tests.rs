@@ -14,7 +14,7 @@ const SHAPE: StatusShape = StatusShape { subresource: true, observed_generation:
 
 /// A parent at generation 3 with so many Pods, and with this status and annotation.
 fn snapshot(pods: usize, status: &Json, allowed: &str) -> Snapshot {
-    let mut parent: Json = serde_json::from_slice(&parent_with(status).json).expect("JSON");
+    let mut parent: Json = serde_json::from_slice(&parent_with(status).json.bytes()).expect("JSON");
     parent["metadata"]["annotations"] = json!({"windlass.dev/allow-deletion": allowed});
     let children = wanted(&(0..pods).collect::<Vec<_>>()).children;
     Snapshot::new(parent_ref(), object(&parent), children.iter().map(|child| object(&created(child))), None)
@@ -127,7 +127,7 @@ fn r09_few_children_are_not_guarded() {
 #[test]
 fn r09_children_that_are_on_their_way_or_retained_are_not_counted() {
     let mut snapshot = snapshot(4, &json!({"observedGeneration": 3}), "");
-    let mut leaving: Json = serde_json::from_slice(&snapshot.children[0].json).expect("JSON");
+    let mut leaving: Json = serde_json::from_slice(&snapshot.children[0].json.bytes()).expect("JSON");
     leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     snapshot.children[0] = object(&leaving);
     let mut first = plan(&snapshot, &Desired::default());
@@ -164,7 +164,7 @@ fn r09_a_scale_down_by_the_user_is_not_held() {
 #[test]
 fn r09_a_kind_without_generation_never_asks() {
     let mut snapshot = snapshot(10, &json!({"observedGeneration": 2}), "");
-    let mut parent: Json = serde_json::from_slice(&snapshot.parent.json).expect("JSON");
+    let mut parent: Json = serde_json::from_slice(&snapshot.parent.json.bytes()).expect("JSON");
     parent["metadata"].as_object_mut().expect("metadata").remove("generation");
     snapshot.parent = object(&parent);
     assert!(!is_asked(&snapshot, Phase::Sync, SHAPE, &plan(&snapshot, &Desired::default())));
@@ -174,7 +174,7 @@ fn r09_a_kind_without_generation_never_asks() {
 fn r09_nothing_is_held_when_the_parent_is_being_deleted_but_when_it_has_left_the_selector() {
     let mut snapshot = snapshot(10, &json!({"observedGeneration": 3}), "");
     assert!(!is_asked(&snapshot, Phase::Finalize, SHAPE, &plan(&snapshot, &Desired::default())), "it lives on");
-    let mut parent: Json = serde_json::from_slice(&snapshot.parent.json).expect("JSON");
+    let mut parent: Json = serde_json::from_slice(&snapshot.parent.json.bytes()).expect("JSON");
     parent["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     snapshot.parent = object(&parent);
     assert!(is_asked(&snapshot, Phase::Finalize, SHAPE, &plan(&snapshot, &Desired::default())));

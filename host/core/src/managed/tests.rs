@@ -32,15 +32,23 @@ const DESIRED: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x",
 fn r07_what_our_entry_covers_nobody_changed() {
     assert!(managed(&[("windlass", "Apply", FIELDS)]).cover(
         &map(DESIRED),
-        DESIRED.as_bytes(),
+        &Json::from(DESIRED.as_bytes()),
         Some(&"of-parent".into())
     ));
     assert!(
-        managed(&[("windlass", "Update", FIELDS)]).cover(&map(DESIRED), DESIRED.as_bytes(), Some(&"of-parent".into())),
+        managed(&[("windlass", "Update", FIELDS)]).cover(
+            &map(DESIRED),
+            &Json::from(DESIRED.as_bytes()),
+            Some(&"of-parent".into())
+        ),
         "the entry of our POST counts"
     );
     assert!(
-        !managed(&[("kubectl", "Apply", FIELDS)]).cover(&map(DESIRED), DESIRED.as_bytes(), Some(&"of-parent".into())),
+        !managed(&[("kubectl", "Apply", FIELDS)]).cover(
+            &map(DESIRED),
+            &Json::from(DESIRED.as_bytes()),
+            Some(&"of-parent".into())
+        ),
         "another's entry does not"
     );
 }
@@ -54,10 +62,13 @@ fn r07_zero_values_that_the_api_servers_types_leave_out_are_no_drift() {
     let live = r#"{"metadata":{"labels":{"app":"a"},"ownerReferences":[{"uid":"of-parent","controller":true}]},
         "spec":{"containers":[{"name":"nginx","image":"i","args":["-v"],"tty":TTY}]}}"#;
     let live_with = |tty: &str| live.replace("TTY", tty);
-    assert!(!entry.cover(&map(&wish), b"not known", Some(&"of-parent".into())));
-    assert!(!entry.cover(&map(&wish), live_with("true").as_bytes(), Some(&"of-parent".into())), "somebody set it");
+    assert!(!entry.cover(&map(&wish), &Json::from(*b"not known"), Some(&"of-parent".into())));
+    assert!(
+        !entry.cover(&map(&wish), &Json::from(live_with("true").as_bytes()), Some(&"of-parent".into())),
+        "somebody set it"
+    );
     let without = live_with("0").replace(r#","tty":0"#, "");
-    assert!(entry.cover(&map(&wish), without.as_bytes(), Some(&"of-parent".into())));
+    assert!(entry.cover(&map(&wish), &Json::from(without.as_bytes()), Some(&"of-parent".into())));
 }
 
 #[test]
@@ -75,7 +86,7 @@ fn r07_each_field_that_left_our_entry_is_drift() {
         assert!(
             !managed(&[("windlass", "Apply", &fields)]).cover(
                 &map(DESIRED),
-                DESIRED.as_bytes(),
+                &Json::from(DESIRED.as_bytes()),
                 Some(&"of-parent".into())
             ),
             "without {lost}"
@@ -88,7 +99,7 @@ fn r07_a_map_whose_last_entry_was_taken_or_removed_is_drift_and_an_atomic_one_is
     let wish = map(r#"{"data":{"value":"ours"},"selector":{"app":"a"},"args":["-v"]}"#);
     let ours = r#"{"f:data":{},"f:selector":{},"f:args":{}}"#;
     let live = br#"{"data":{"value":"1"},"selector":{"app":"a"},"args":["-v"]}"#;
-    let covers = |entries: &[(&str, &str, &str)], live: &[u8]| managed(entries).cover(&wish, live, None);
+    let covers = |entries: &[(&str, &str, &str)], live: &[u8]| managed(entries).cover(&wish, &Json::from(live), None);
     assert!(covers(&[("windlass", "Apply", ours)], live), "all of them may be atomic");
     let edited = ("kubectl-patch", "Update", r#"{"f:data":{"f:value":{}}}"#);
     assert!(!covers(&[("windlass", "Apply", ours), edited], live), "somebody has it now");

@@ -204,7 +204,8 @@ const SHAPE: StatusShape = StatusShape { subresource: true, observed_generation:
 
 /// A parent whose spec did not change, with what its annotation allows.
 fn unmoved(live: &[Json], annotation: &str) -> Snapshot {
-    let mut parent: Json = serde_json::from_slice(&parent_with(&json!({"observedGeneration": 3})).json).expect("JSON");
+    let mut parent: Json =
+        serde_json::from_slice(&parent_with(&json!({"observedGeneration": 3})).json.bytes()).expect("JSON");
     parent["metadata"]["annotations"] = json!({"windlass.dev/allow-deletion": annotation});
     Snapshot::new(parent_ref(), object(&parent), live.iter().map(object), None)
 }
