@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use http::HeaderValue;
+use http::header::USER_AGENT;
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -55,7 +57,7 @@ impl ClusterArgs {
 /// balancer dropped would never end: a list, and with it the kind's watch, or what a worker asks.
 const SILENCE: Duration = Duration::from_secs(150);
 
-/// A client that sends each request once, hands on how long the API server wants to be left alone, and bears no longer
+/// A client that says who it is, sends each request once, hands on how long the API server wants to be left alone, and bears no longer
 /// silence than this.
 fn connect(mut config: Config, silence: Duration) -> Result<Client, kube::Error> {
     // It would repeat POSTs, and hold a worker for minutes; every caller here has a backoff of its own.
@@ -63,6 +65,9 @@ fn connect(mut config: Config, silence: Duration) -> Result<Client, kube::Error>
     config.read_timeout = Some(silence);
     // The time that a pooled connection was idle before a request is not the API server's.
     config.reset_reader_on_write = true;
+    // For audit logs, and the API server's metrics.
+    let agent = HeaderValue::from_static(concat!("windlass/", env!("CARGO_PKG_VERSION")));
+    config.headers.push((USER_AGENT, agent));
     Ok(ClientBuilder::try_from(config)?.with_layer(&AndThenLayer::new(into_status)).build())
 }
 
@@ -71,7 +76,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use axum::http::{Request, StatusCode, header};
+    use axum::http::{HeaderMap, Request, StatusCode, header};
 
     use super::*;
 
@@ -80,11 +85,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r13_a_post_that_is_refused_for_load_is_sent_once() {
+    async fn r13_a_post_that_is_refused_for_load_is_sent_once_by_name() {
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = asked.clone();
-        let busy = axum::Router::new().fallback(move || {
-            counted.fetch_add(1, Ordering::Relaxed);
+        let busy = axum::Router::new().fallback(move |headers: HeaderMap| {
+            let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+            counted.fetch_add(usize::from(agent.starts_with("windlass/")), Ordering::Relaxed);
             async { (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "3")], "later") }
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");

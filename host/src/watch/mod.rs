@@ -4,9 +4,10 @@ mod raw;
 mod store;
 mod stream;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -199,6 +200,9 @@ impl Watch {
 /// How long a refused watch rests before it tries again. Rights and definitions change by a person's hand.
 const REST: Duration = Duration::from_secs(5);
 
+/// Events that are handled one after the other before the connections get their turn on this thread.
+const AT_ONCE: usize = 32;
+
 /// The task behind a watch.
 struct Follower {
     id: WatchId,
@@ -217,15 +221,32 @@ impl Follower {
             let start = || watcher::watcher(api.clone(), settings(labels.clone()));
             // A backoff of its own: a kind that fails delays no other.
             let mut events = std::pin::pin!(lasting(start).default_backoff());
-            while let Some(event) = events.next().await {
-                match event {
-                    Ok(event) => self.on_event(event),
-                    Err(error) => {
+            // What a page brought is read while the next one is on its way.
+            let mut waiting = VecDeque::new();
+            loop {
+                let next = match futures::poll!(events.next()) {
+                    Poll::Ready(next) => next,
+                    Poll::Pending if waiting.is_empty() => events.next().await,
+                    Poll::Pending => {
+                        waiting.drain(..waiting.len().min(AT_ONCE)).for_each(|event| self.on_event(event));
+                        if waiting.is_empty() {
+                            waiting.shrink_to(AT_ONCE);
+                        } else {
+                            tokio::task::yield_now().await;
+                        }
+                        continue;
+                    }
+                };
+                match next {
+                    Some(Ok(event)) => waiting.push_back(event),
+                    Some(Err(error)) => {
+                        waiting.drain(..).for_each(|event| self.on_event(event));
                         if let Some(refused) = refusal(&self.id.kind, &error) {
                             self.set_health(refused);
                             break;
                         }
                     }
+                    None => break,
                 }
             }
             // From the first list again: only a complete one shows that the refusal is over.
