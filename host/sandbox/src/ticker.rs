@@ -10,8 +10,9 @@ use wasmtime::Engine;
 /// How late a deadline may be noticed. Each tick costs a running guest one call into the host.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Ticks without a call before the thread goes to sleep: a busy host must not pay a wake-up for every call.
-const LINGER: u32 = 20;
+/// Ticks without a call before the thread goes to sleep: a busy host must not pay a wake-up for every call, and one
+/// whose keys come in crowds not for every tick between them.
+const LINGER: u32 = 4;
 
 /// Ticks the epochs of some engines while calls run.
 pub(crate) struct Ticker {
