@@ -31,7 +31,7 @@ pub struct ManagedFields {
     update: Option<(Fields, usize)>,
     /// Our Apply entry for the status subresource.
     status: Option<Fields>,
-    /// The entries of others, the status aside.
+    /// The entries of others, those of the status alone aside.
     others: Box<[Fields]>,
 }
 
@@ -168,12 +168,14 @@ impl ManagedFields {
     /// as one without our entries: the next reconcile applies once more, which is always right.
     pub fn read(list: &str, controller: Option<&str>) -> Self {
         let entries: Vec<Entry<'_>> = serde_json::from_str(list).unwrap_or_default();
+        // The key of the ownerReference, as it stands in the name of a field.
+        let named = |uid: &str| format!(r#"\"uid\":\"{uid}\""#);
         let mut ours = Self::default();
         let mut others = Vec::new();
         for (at, entry) in entries.iter().enumerate() {
             let text = entry.fields_v1.map_or("{}", RawValue::get);
             let text = match controller {
-                Some(uid) if !uid.is_empty() => text.replace(uid, CONTROLLER),
+                Some(uid) if !uid.is_empty() => text.replace(&named(uid), &named(CONTROLLER)),
                 _ => text.to_owned(),
             };
             let fields = Fields { text: text.into(), tree: OnceLock::new() };
@@ -181,7 +183,9 @@ impl ManagedFields {
                 (true, "Apply", "") => ours.apply = Some(fields),
                 (true, "Update", "") => ours.update = Some((fields, at)),
                 (true, "Apply", "status") => ours.status = Some(fields),
-                (false, _, subresource) if subresource != "status" => others.push(fields),
+                // Pods take labels and annotations through their status as well. The API server sorts the names.
+                (false, _, "status") if fields.text.starts_with(r#"{"f:status":"#) => {}
+                (false, _, _) => others.push(fields),
                 _ => {}
             }
         }

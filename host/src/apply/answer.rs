@@ -84,6 +84,8 @@ pub(super) struct FieldOwners {
     pub causes: Vec<String>,
     /// Whether all of them were edited in place, by nobody who applies and not through a subresource.
     pub only_drift: bool,
+    /// Whether the entry of our own POST is all that stands in the way.
+    pub only_ours: bool,
 }
 
 /// The fields and their owners, if an error is an apply's conflict.
@@ -95,9 +97,13 @@ pub(super) fn conflict_of(error: &kube::Error) -> Option<FieldOwners> {
     }
     Some(FieldOwners {
         only_drift: conflicts.iter().all(|cause| is_drift(&cause.message)),
+        only_ours: conflicts.iter().all(|cause| is_drift(&cause.message) && cause.message.starts_with(OURS)),
         causes: conflicts.iter().map(|cause| format!("{} ({})", cause.field, cause.message)).collect(),
     })
 }
+
+/// How the API server names [`FIELD_MANAGER`](windlass_core::names::FIELD_MANAGER).
+const OURS: &str = "conflict with \"windlass\" ";
 
 /// The API server names an Apply manager alone, as in `conflict with "helm"`, and an Update manager with its version
 /// and time, as in `conflict with "kubectl-edit" using v1 at …` (apimachinery, managedfields/internal/conflict.go).

@@ -207,11 +207,17 @@ impl Applier {
             let sent = self.send(live, "apply", &id(child), request::apply(live, child, &target.uid, force)?).await;
             Ok(sent.map(|ack| (deed, ack.child(&child.kind))))
         };
-        let error = match apply(force, Deed::Updated).await? {
+        let mut first = apply(force, Deed::Updated).await?;
+        if first.as_ref().is_err_and(|error| matches!(force, Force::Of { .. }) && is_outdated(error)) {
+            // A status moved it, or somebody took a field: the API server says which.
+            first = apply(Force::No, Deed::Updated).await?;
+        }
+        let error = match first {
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
         let deed = match answer::conflict_of(&error) {
+            Some(conflict) if conflict.only_ours => Deed::Updated,
             // Somebody edited by hand what is the plugin's: put it back.
             Some(conflict) if conflict.only_drift => Deed::Restored,
             Some(_) if child.take_over => Deed::TakenOver,
@@ -268,6 +274,11 @@ impl Applier {
         );
         result
     }
+}
+
+/// Whether an apply by force came too late for its version.
+fn is_outdated(error: &kube::Error) -> bool {
+    matches!(problem_of(error), WriteProblem::Outdated)
 }
 
 fn id(child: &DesiredChild) -> ChildId {

@@ -140,15 +140,24 @@ fn r06_the_entry_of_our_post_stays_while_it_owns_nothing_but_what_is_wanted() {
 
 #[test]
 fn r06_the_entry_of_our_post_is_in_the_way_as_soon_as_anybody_else_owns_anything() {
-    let with = |subresource: &str| {
+    let with = |subresource: &str, field: &str| {
         let list = format!(
             r#"[{{"manager":"windlass","operation":"Update","fieldsV1":{FIELDS}}},
-                {{"manager":"another","operation":"Update","subresource":"{subresource}","fieldsV1":{{"f:x":{{}}}}}}]"#
+                {{"manager":"another","operation":"Update","subresource":"{subresource}","fieldsV1":{{"{field}":{{}}}}}}]"#
         );
         ManagedFields::read(&list, Some("of-parent")).posted(&map(DESIRED), Some(&"of-parent".into()))
     };
     let in_the_way = Some(Posted::InTheWay { entry: 0, exit: Exit::Convert });
-    assert_eq!(with(""), in_the_way);
-    assert_eq!(with("scale"), in_the_way, "an autoscaler");
-    assert_eq!(with("status"), Some(Posted::Within), "no desired field is there");
+    assert_eq!(with("", "f:spec"), in_the_way);
+    assert_eq!(with("scale", "f:spec"), in_the_way, "an autoscaler");
+    assert_eq!(with("status", "f:metadata"), in_the_way, "a label");
+    assert_eq!(with("status", "f:status"), Some(Posted::Within), "no desired field is there");
+}
+
+#[test]
+fn r07_a_field_that_is_named_after_the_controller_is_covered_like_any_other() {
+    let fields = r#"{"f:data":{"f:of-parent":{}},"f:metadata":{"f:ownerReferences":{"k:{\"uid\":\"of-parent\"}":{}}}}"#;
+    let wish = r#"{"data":{"of-parent":"x"},"metadata":{"name":"a","ownerReferences":[{"uid":"of-parent"}]}}"#;
+    let entry = managed(&[("windlass", "Apply", fields)]);
+    assert!(entry.cover(&map(wish), &Json::from(wish.as_bytes()), Some(&"of-parent".into())));
 }
