@@ -60,7 +60,6 @@ impl Caller {
     ) -> Result<Answered, Problem> {
         let host_failed = |message: String| Problem::Call(CallFailure::Host { message });
         let seed = self.seed(hash);
-        let request = snapshot.request(phase);
         // The plugin's own slot first: who waits for it must not hold one that a neighbour could use.
         let stopping = |_| host_failed("the host is stopping".to_owned());
         let _of_plugin = live.call_slots.acquire().await.map_err(stopping)?;
@@ -70,6 +69,8 @@ impl Caller {
         if let Admission::Denied(wait) = admission {
             return Err(Problem::Quarantined(wait));
         }
+        // Now, and not while it waited: it unpacks what the caches hold packed.
+        let request = snapshot.request(phase);
         let span = telemetry::call_span(live, hash);
         let call = live.component.reconcile(&request, &live.limits, seed).instrument(span.clone());
         // A panic in the host's part of the call must cost this answer, and not the worker.

@@ -10,6 +10,9 @@ use lz4_flex::block::{compress_with_dict, decompress_into_with_dict};
 /// What a dictionary holds at most, in bytes: each object is compared with all of it. Matches reach back 64 KiB.
 const DICTIONARY_MAX: usize = 16 * 1024;
 
+/// What one object adds to it at most: a large one that is like no other must not be all of it.
+const SAMPLE_MAX: usize = DICTIONARY_MAX / 2;
+
 /// Number of objects after which a dictionary may learn for the first time, for each time that it has learnt: every
 /// version stays as long as something is packed with it, so there must be few of them for each object.
 const LEARN_EVERY: usize = 64;
@@ -89,6 +92,7 @@ impl Packer {
 
     /// Adds a sample, for the oldest ones if need be.
     fn learn(&mut self, sample: &[u8]) {
+        let sample = sample.get(..SAMPLE_MAX).unwrap_or(sample);
         let known = [&self.dictionary, sample].concat();
         let from = known.len().saturating_sub(DICTIONARY_MAX);
         self.dictionary = known.get(from..).unwrap_or_default().into();
@@ -158,13 +162,25 @@ mod tests {
         assert!(packer.dictionary.len() <= DICTIONARY_MAX);
     }
 
+    /// Texts of a few fragments, some of them long, as objects of a few shapes are.
+    fn texts() -> impl Strategy<Value = Vec<Vec<u8>>> {
+        let fragment =
+            prop_oneof![prop::collection::vec(any::<u8>(), 1..60), prop::collection::vec(any::<u8>(), 4000..5000)];
+        prop::collection::vec(fragment, 2..8).prop_flat_map(|fragments| {
+            let text = prop::collection::vec(prop::sample::select(fragments), 0..40);
+            prop::collection::vec(text.prop_map(|fragments| fragments.concat()), 1..12)
+        })
+    }
+
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn what_comes_out_is_what_went_in(texts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..2000), 1..20)) {
+        fn what_comes_out_is_what_went_in(texts in texts()) {
             let mut packer = Packer::default();
-            let packed: Vec<_> = texts.iter().map(|text| packer.pack(Json::from(text.as_slice()))).collect();
-            for (packed, text) in packed.iter().zip(&texts) {
-                prop_assert_eq!(&packed.bytes()[..], &text[..]);
+            // Each time over, the dictionary knows more, and what was packed before stays as it is.
+            let kept: Vec<_> = (0..LEARN_EVERY).flat_map(|_| &texts).map(|text| (packer.pack(Json::from(text.as_slice())), text)).collect();
+            for (json, text) in &kept {
+                prop_assert_eq!(&json.bytes()[..], &text[..]);
             }
         }
     }

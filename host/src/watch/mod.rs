@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use kube::core::ApiResource;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
@@ -203,6 +203,9 @@ const REST: Duration = Duration::from_secs(5);
 /// Events that are handled one after the other before the connections get their turn on this thread.
 const AT_ONCE: usize = 32;
 
+/// Events that may wait to be handled: a page of a list.
+const AHEAD: usize = 500;
+
 /// The task behind a watch.
 struct Follower {
     id: WatchId,
@@ -220,37 +223,48 @@ impl Follower {
         loop {
             let start = || watcher::watcher(api.clone(), settings(labels.clone()));
             // A backoff of its own: a kind that fails delays no other.
-            let mut events = std::pin::pin!(lasting(start).default_backoff());
-            // What a page brought is read while the next one is on its way.
-            let mut waiting = VecDeque::new();
-            loop {
-                let next = match futures::poll!(events.next()) {
-                    Poll::Ready(next) => next,
-                    Poll::Pending if waiting.is_empty() => events.next().await,
-                    Poll::Pending => {
-                        waiting.drain(..waiting.len().min(AT_ONCE)).for_each(|event| self.on_event(event));
-                        if waiting.is_empty() {
-                            waiting.shrink_to(AT_ONCE);
-                        } else {
-                            tokio::task::yield_now().await;
-                        }
-                        continue;
-                    }
-                };
-                match next {
-                    Some(Ok(event)) => waiting.push_back(event),
-                    Some(Err(error)) => {
-                        waiting.drain(..).for_each(|event| self.on_event(event));
-                        if let Some(refused) = refusal(&self.id.kind, &error) {
-                            self.set_health(refused);
-                            break;
-                        }
-                    }
-                    None => break,
-                }
-            }
+            self.follow_until_refused(std::pin::pin!(lasting(start).default_backoff())).await;
             // From the first list again: only a complete one shows that the refusal is over.
             tokio::time::sleep(REST).await;
+        }
+    }
+
+    /// Handles events in their order. What a page of a list brought is read while the next one is on its way.
+    async fn follow_until_refused(&self, mut events: impl Stream<Item = watcher::Result<Event<Raw>>> + Unpin) {
+        let mut waiting = VecDeque::new();
+        loop {
+            let next = match futures::poll!(events.next()) {
+                Poll::Ready(next) => next,
+                Poll::Pending if waiting.is_empty() => events.next().await,
+                Poll::Pending => {
+                    self.on_some(&mut waiting).await;
+                    continue;
+                }
+            };
+            // What is read takes less memory. Of what came before an error, all is handled before it.
+            let most = if matches!(next, Some(Ok(_))) { AHEAD } else { 0 };
+            while waiting.len() > most {
+                self.on_some(&mut waiting).await;
+            }
+            match next {
+                Some(Ok(event)) => waiting.push_back(event),
+                Some(Err(error)) => {
+                    if let Some(refused) = refusal(&self.id.kind, &error) {
+                        return self.set_health(refused);
+                    }
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Handles the next few of these events.
+    async fn on_some(&self, waiting: &mut VecDeque<Event<Raw>>) {
+        waiting.drain(..waiting.len().min(AT_ONCE)).for_each(|event| self.on_event(event));
+        if waiting.is_empty() {
+            waiting.shrink_to(AT_ONCE);
+        } else {
+            tokio::task::yield_now().await;
         }
     }
 
@@ -401,6 +415,32 @@ mod tests {
             assert_eq!(*health.borrow(), Health::Synced);
             assert_eq!(*heard.lock(), ["Pod.v1[app] n/a", "Pod.v1[app] n/b"], "{odd}");
         }
+    }
+
+    #[tokio::test]
+    async fn events_that_wait_for_their_turn_are_handled_in_order_and_before_an_error() {
+        let names: Vec<_> = (0..2 * AHEAD).map(|at| format!("p{at:04}")).collect();
+        let listed = names.iter().map(|name| Ok(Event::InitApply(raw(&pod(name)))));
+        let later = [Ok(Event::InitDone), Ok(Event::Apply(raw(&pod("a")))), Ok(Event::Delete(raw(&pod("a"))))];
+        let refused = kube::core::Status { code: 403, message: "no".to_owned(), ..kube::core::Status::default() };
+        let refused = Err(watcher::Error::WatchFailed(kube::Error::Api(Box::new(refused))));
+        let events = std::iter::once(Ok(Event::Init)).chain(listed).chain(later).chain([refused]);
+        // Now and then nothing is there yet.
+        let events = futures::stream::iter(events.enumerate()).then(async |(at, event)| {
+            if at % 700 == 0 {
+                tokio::task::yield_now().await;
+            }
+            event
+        });
+
+        let Fixture { follower, health, heard } = fixture();
+        follower.follow_until_refused(std::pin::pin!(events)).await;
+        assert_eq!(*health.borrow(), Health::Refused { code: 403, message: "no".to_owned() });
+        let mut heard = heard.lock().clone();
+        assert_eq!(heard.pop().as_deref(), Some("health of Pod.v1"));
+        assert_eq!(heard.split_off(names.len()), ["Pod.v1[app] n/a", "Pod.v1[app] n/a"]);
+        heard.sort();
+        assert_eq!(heard, names.iter().map(|name| format!("Pod.v1[app] n/{name}")).collect::<Vec<_>>());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
 use windlass_core::ids::{ObjectKey, Uid};
 use windlass_core::intern::Interner;
@@ -25,7 +25,11 @@ pub struct Change {
 
 /// Objects of one kind, with the indexes that reconciling needs.
 #[derive(Debug)]
-pub struct Store(RwLock<Inner>);
+pub struct Store {
+    inner: RwLock<Inner>,
+    /// Apart from what is read: packing takes its time, and only the watch does it.
+    packer: Mutex<Packer>,
+}
 
 /// Which questions a store answers beside that for a name. An index costs memory for each object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +55,6 @@ struct Inner {
     listing: Option<HashSet<ByKey>>,
     namespaces: Interner<str>,
     managed: Interner<ManagedFields>,
-    packer: Packer,
 }
 
 /// An object that is found by a part of itself, without a copy of it.
@@ -95,7 +98,7 @@ found_by! {
 impl Store {
     /// An empty store.
     pub fn new(index: Index) -> Self {
-        Self(RwLock::new(Inner {
+        let inner = Inner {
             index,
             objects: HashSet::new(),
             uids: HashSet::new(),
@@ -105,45 +108,45 @@ impl Store {
             listing: None,
             namespaces: Interner::default(),
             managed: Interner::default(),
-            packer: Packer::default(),
-        }))
+        };
+        Self { inner: RwLock::new(inner), packer: Mutex::default() }
     }
 
     /// The object of that name.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.0.read().objects.get(key).map(|found| found.0.clone())
+        self.inner.read().objects.get(key).map(|found| found.0.clone())
     }
 
     /// The name of the object with that identity.
     pub fn key_of(&self, uid: &Uid) -> Option<ObjectKey> {
-        self.0.read().uids.get(uid).map(|found| found.0.key.clone())
+        self.inner.read().uids.get(uid).map(|found| found.0.key.clone())
     }
 
     /// All names.
     pub fn keys(&self) -> Vec<ObjectKey> {
-        self.0.read().objects.iter().map(|object| object.0.key.clone()).collect()
+        self.inner.read().objects.iter().map(|object| object.0.key.clone()).collect()
     }
 
     /// What is picked of each object. Goes over all of them.
     pub fn pick<T>(&self, pick: impl Fn(&Object) -> Option<T>) -> Vec<T> {
-        self.0.read().objects.iter().filter_map(|object| pick(&object.0)).collect()
+        self.inner.read().objects.iter().filter_map(|object| pick(&object.0)).collect()
     }
 
     /// How many objects there are.
     pub fn size(&self) -> usize {
-        self.0.read().objects.len()
+        self.inner.read().objects.len()
     }
 
     /// All objects of a namespace, or all cluster-scoped ones.
     pub fn in_namespace(&self, namespace: Option<&str>) -> Vec<Arc<Object>> {
-        let inner = self.0.read();
+        let inner = self.inner.read();
         let objects = inner.objects.iter().map(|object| &object.0);
         objects.filter(|object| object.key.namespace.as_deref() == namespace).cloned().collect()
     }
 
     /// Does something with each object that says it exists for this parent: by its label, or retained for one of its name.
     pub fn for_each_of(&self, parent: &ParentRef, act: impl FnMut(&Arc<Object>)) {
-        let inner = self.0.read();
+        let inner = self.inner.read();
         let owned = inner.owners.get(&OwnerKey::Uid(parent.uid.clone()));
         // Few kinds have any, and the name would have to be put together.
         let retained = if inner.retained > 0 { inner.owners.get(&parent.retained_key()) } else { None };
@@ -153,21 +156,21 @@ impl Store {
     /// Whether a write that the API server answered with this resourceVersion is in the cache (or was, and is
     /// outdated). Versions are comparable within a kind (KEP-5504).
     pub fn has_seen(&self, resource_version: u64) -> bool {
-        self.0.read().seen >= resource_version
+        self.inner.read().seen >= resource_version
     }
 
     /// A new list begins: what it does not hold will be gone when it ends.
     pub(super) fn list_begins(&self) {
-        self.0.write().listing = Some(HashSet::new());
+        self.inner.write().listing = Some(HashSet::new());
     }
 
     /// An object of the list that is under way.
     pub(super) fn listed(&self, object: Object) {
-        let mut inner = self.0.write();
         // The one that is there already, if it is the same: a list must not double the memory.
-        let known =
-            inner.objects.get(&object.key).filter(|known| is_same(&known.0, &object)).map(|known| known.0.clone());
-        let object = known.unwrap_or_else(|| inner.share(object));
+        let known = self.get(&object.key).filter(|known| is_same(known, &object));
+        let fresh = if known.is_none() { Some(self.packed(object)) } else { None };
+        let mut inner = self.inner.write();
+        let Some(object) = known.or_else(|| fresh.map(|object| inner.share(object))) else { return };
         if let Some(listing) = &mut inner.listing {
             listing.replace(ByKey(object));
         }
@@ -175,7 +178,7 @@ impl Store {
 
     /// The list is complete; answers with all that it changed.
     pub(super) fn list_ends(&self) -> Vec<Change> {
-        let mut inner = self.0.write();
+        let mut inner = self.inner.write();
         let listed = inner.listing.take().unwrap_or_default();
         let gone: Vec<_> = inner.objects.difference(&listed).map(|object| object.0.key.clone()).collect();
         let mut changes: Vec<_> = gone.iter().filter_map(|key| inner.remove(key)).collect();
@@ -190,15 +193,21 @@ impl Store {
 
     /// An object was added or changed.
     pub(super) fn applied(&self, object: Object) -> Change {
-        let mut inner = self.0.write();
+        let object = self.packed(object);
+        let mut inner = self.inner.write();
         inner.seen = inner.seen.max(object.resource_version);
         let object = inner.share(object);
         inner.insert(object)
     }
 
+    fn packed(&self, mut object: Object) -> Object {
+        object.json = self.packer.lock().pack(object.json);
+        object
+    }
+
     /// An object is gone.
     pub(super) fn deleted(&self, object: &Object) -> Option<Change> {
-        let mut inner = self.0.write();
+        let mut inner = self.inner.write();
         inner.seen = inner.seen.max(object.resource_version);
         inner.remove(&object.key)
     }
@@ -213,7 +222,6 @@ impl Inner {
     fn share(&mut self, mut object: Object) -> Arc<Object> {
         object.key.namespace = object.key.namespace.map(|namespace| self.namespaces.share(&namespace));
         object.managed = self.managed.share(&object.managed);
-        object.json = self.packer.pack(object.json);
         Arc::new(object)
     }
 
