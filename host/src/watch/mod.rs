@@ -200,10 +200,10 @@ impl Watch {
 /// How long a refused watch rests before it tries again. Rights and definitions change by a person's hand.
 const REST: Duration = Duration::from_secs(5);
 
-/// Events that are handled one after the other before the connections get their turn on this thread.
+/// Objects of a list that are handled one after the other before the connections get their turn on this thread.
 const AT_ONCE: usize = 32;
 
-/// Events that may wait to be handled: a page of a list.
+/// Objects of a list that may wait to be handled: a page.
 const AHEAD: usize = 500;
 
 /// The task behind a watch.
@@ -233,21 +233,22 @@ impl Follower {
     async fn follow_until_refused(&self, mut events: impl Stream<Item = watcher::Result<Event<Raw>>> + Unpin) {
         let mut waiting = VecDeque::new();
         loop {
-            let next = match futures::poll!(events.next()) {
-                Poll::Ready(next) => next,
-                Poll::Pending if waiting.is_empty() => events.next().await,
-                Poll::Pending => {
-                    self.on_some(&mut waiting).await;
-                    continue;
-                }
+            let next = if waiting.is_empty() {
+                events.next().await
+            } else if let Poll::Ready(next) = futures::poll!(events.next()) {
+                next
+            } else {
+                self.on_some(&mut waiting).await;
+                continue;
             };
-            // What is read takes less memory. Of what came before an error, all is handled before it.
-            let most = if matches!(next, Some(Ok(_))) { AHEAD } else { 0 };
+            // What is read takes less memory. What came before anything else than the list is handled before it.
+            let most = if matches!(next, Some(Ok(Event::InitApply(_)))) { AHEAD } else { 0 };
             while waiting.len() > most {
                 self.on_some(&mut waiting).await;
             }
             match next {
-                Some(Ok(event)) => waiting.push_back(event),
+                Some(Ok(event @ Event::InitApply(_))) => waiting.push_back(event),
+                Some(Ok(event)) => self.on_event(event),
                 Some(Err(error)) => {
                     if let Some(refused) = refusal(&self.id.kind, &error) {
                         return self.set_health(refused);
@@ -258,7 +259,7 @@ impl Follower {
         }
     }
 
-    /// Handles the next few of these events.
+    /// Handles the next few of what was listed.
     async fn on_some(&self, waiting: &mut VecDeque<Event<Raw>>) {
         waiting.drain(..waiting.len().min(AT_ONCE)).for_each(|event| self.on_event(event));
         if waiting.is_empty() {
