@@ -38,7 +38,7 @@ impl Json {
             Kept::Packed { dictionary, block, len } => {
                 let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, *len as usize).collect();
                 let unpacked = Arc::get_mut(&mut bytes).map(|out| decompress_into_with_dict(block, out, dictionary));
-                // What was packed here can be unpacked. If ever not, no bytes are no object to whoever reads them.
+                // It was unpacked once when it was packed: there is no other case.
                 if matches!(unpacked, Some(Ok(_))) { bytes } else { Arc::default() }
             }
         }
@@ -87,7 +87,9 @@ impl Packer {
         if block.len() > bytes.len() / 8 * 7 {
             return json;
         }
-        Json(Kept::Packed { dictionary: self.dictionary.clone(), block: block.into(), len })
+        let packed = Json(Kept::Packed { dictionary: self.dictionary.clone(), block: block.into(), len });
+        // Nobody must ever see another object than the API server sent.
+        if packed.bytes() == *bytes { packed } else { json }
     }
 
     /// Adds a sample, for the oldest ones if need be.
