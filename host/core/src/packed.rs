@@ -175,7 +175,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
+        #![proptest_config(ProptestConfig::with_cases(16))]
         #[test]
         fn what_comes_out_is_what_went_in(texts in texts()) {
             let mut packer = Packer::default();
