@@ -77,8 +77,12 @@ impl Caller {
         let mut call = pin!(AssertUnwindSafe(call).catch_unwind());
         let called = match poll!(call.as_mut()) {
             Poll::Ready(called) => called,
-            // A long one may keep its thread busy up to the deadline: other work goes on on another.
-            Poll::Pending => tokio::task::block_in_place(|| run_here(call)),
+            // A long one may keep its thread busy up to the deadline: other work goes on on another. The queue learns of
+            // it by being made to wait.
+            Poll::Pending => {
+                tokio::task::yield_now().await;
+                tokio::task::block_in_place(|| run_here(call))
+            }
         };
         let (answer, report) = called.map_err(|_| host_failed("the call panicked; the log says where".to_owned()))?;
         if report.guest_time_us > LONG {

@@ -78,8 +78,8 @@ pub fn cores() -> usize {
 }
 
 /// How many of them may be of one plugin.
-pub fn call_slots_of_one_plugin() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(cores().saturating_sub(1).max(1)))
+pub fn calls_of_one() -> usize {
+    cores().saturating_sub(1).max(1)
 }
 
 impl Live {

@@ -81,8 +81,11 @@ impl OwnWrites {
     /// How much longer a parent must wait for its own writes; nothing when the caches show them all, or the time is
     /// over.
     pub fn wait(&self, live: &Live, parent: &ObjectKey) -> Option<Duration> {
-        let id = (live.name.clone(), parent.clone());
         let pending = &mut self.0.lock().of_parent;
+        if pending.is_empty() {
+            return None;
+        }
+        let id = (live.name.clone(), parent.clone());
         let entry = pending.get_mut(&id)?;
         entry.writes.retain(|write| !is_seen(live, write));
         let left = entry.until.checked_duration_since(Instant::now());

@@ -33,7 +33,7 @@ use crate::memo::Names;
 use crate::observe::observe;
 use crate::pending::OwnWrites;
 use crate::plugins::PluginQueue;
-use crate::queue::{Job, Queue, Trigger};
+use crate::queue::{Job, Queue, Run, Trigger};
 use crate::related::Related;
 use crate::report::{Happened, Reported, Reporter};
 use crate::telemetry::{self, TRACE};
@@ -87,23 +87,9 @@ impl Attempt {
     }
 }
 
-impl Reconciler {
-    /// With the plugins of a registry, the queues of their parents and of themselves, and the hands that may write.
-    pub fn new(
-        registry: Registry<Live>,
-        parents: Queue<PluginName, ParentKey>,
-        plugins: PluginQueue,
-        related: Related,
-        caller: Caller,
-        applier: Applier,
-        reporter: Reporter,
-    ) -> Self {
-        let (own_writes, breaker) = (OwnWrites::default(), Mutex::default());
-        Self { registry, own_writes, breaker, related, caller, parents, plugins, applier, reporter }
-    }
-
-    /// Reconciles one parent and says when to come back, and the plugin's resync interval.
-    pub async fn reconcile(&self, job: &Job<PluginName, ParentKey>) -> (Requeue, Duration) {
+impl Run<PluginName, ParentKey> for Reconciler {
+    /// Reconciles one parent. The time between unprompted runs is the plugin's resync interval.
+    async fn run(&self, job: &Job<PluginName, ParentKey>) -> (Requeue, Duration) {
         let Some(live) = self.registry.get(&job.group) else {
             // Publishing a plugin queues all its parents.
             return (Requeue::WhenChanged, Duration::MAX);
@@ -128,6 +114,22 @@ impl Reconciler {
             span.record("windlass.requeue_ms", telemetry::int(delay.as_millis()));
         }
         (requeue, live.resync)
+    }
+}
+
+impl Reconciler {
+    /// With the plugins of a registry, the queues of their parents and of themselves, and the hands that may write.
+    pub fn new(
+        registry: Registry<Live>,
+        parents: Queue<PluginName, ParentKey>,
+        plugins: PluginQueue,
+        related: Related,
+        caller: Caller,
+        applier: Applier,
+        reporter: Reporter,
+    ) -> Self {
+        let (own_writes, breaker) = (OwnWrites::default(), Mutex::default());
+        Self { registry, own_writes, breaker, related, caller, parents, plugins, applier, reporter }
     }
 
     async fn steps(&self, live: &Arc<Live>, job: &Job<PluginName, ParentKey>) -> Requeue {

@@ -1,5 +1,7 @@
 //! The host, wired: which part hears of what, who works, and how all of it stops.
 
+use std::fmt::Debug;
+use std::hash::Hash;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::ids::PluginName;
+use windlass_core::outcome::Requeue;
 use windlass_core::quarantine::Change;
 use windlass_sandbox::Sandbox;
 use windlass_sandbox::registry::Publisher;
@@ -18,9 +21,9 @@ use windlass_sandbox::registry::Publisher;
 use crate::apply::Applier;
 use crate::call::{Caller, QuarantineListener};
 use crate::delivery::Sources;
-use crate::live::{Live, ParentIndex, ParentKey};
+use crate::live::{Live, ParentIndex, ParentKey, calls_of_one};
 use crate::plugins::{Kinds, Outlets, PluginQueue, Plugins};
-use crate::queue::{Queue, Trigger};
+use crate::queue::{Job, Queue, Run, Trigger};
 use crate::reconcile::Reconciler;
 use crate::related::{Interests, Related, review};
 use crate::report::{Recorder, Reporter};
@@ -58,9 +61,9 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
 
     let publisher = Publisher::<Live>::new();
     let registry = publisher.registry();
-    let parents = Queue::new(settings.workers, settings.workers);
+    let parents = Queue::new(settings.workers, settings.workers, calls_of_one());
     // One group alone: it may have half of the places.
-    let plugin_queue = PluginQueue::new(2 * PLUGIN_WORKERS, PLUGIN_WORKERS);
+    let plugin_queue = PluginQueue::new(2 * PLUGIN_WORKERS, PLUGIN_WORKERS, PLUGIN_WORKERS);
     let index = ParentIndex::default();
     let interests = Interests::default();
     let triggers =
@@ -98,7 +101,7 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     let mut secret = [0; 32];
     fill_random(&mut secret)?;
     let (recorder, event_writer) = Recorder::start(client.clone());
-    let reconciler = Arc::new(Reconciler::new(
+    let reconciler = Reconciler::new(
         registry,
         parents.clone(),
         plugin_queue.clone(),
@@ -106,15 +109,12 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
         Caller::new(secret, quarantine_listener(parents.clone(), plugin_queue.clone())),
         Applier::new(client.clone()),
         Reporter::new(client, recorder),
-    ));
+    );
 
     let tasks = TaskTracker::new();
-    for _ in 0..PLUGIN_WORKERS {
-        tasks.spawn(work_on_plugins(plugins.clone(), plugin_queue.clone(), readiness.clone(), stop.clone()));
-    }
-    for _ in 0..settings.workers {
-        tasks.spawn(work_on_parents(reconciler.clone(), parents.clone(), stop.clone()));
-    }
+    let bring_up = BringUp { plugins: plugins.clone(), readiness: readiness.clone() };
+    work_on(&tasks, PLUGIN_WORKERS, &plugin_queue, bring_up, &stop);
+    work_on(&tasks, settings.workers, &parents, reconciler, &stop);
     tasks.spawn(wait_until_ready(own, plugins, readiness.clone(), stop.clone()));
     tasks.close();
 
@@ -140,28 +140,37 @@ fn watch_plugins(watches: &Watches) -> Arc<Watch> {
     watches.lease(&Arc::new(kind), &ApiResource::from_gvk_with_plural(&gvk, "plugins"), None)
 }
 
-async fn work_on_plugins(plugins: Arc<Plugins>, queue: PluginQueue, readiness: Readiness, stop: CancellationToken) {
-    loop {
-        let job = tokio::select! {
-            () = stop.cancelled() => return,
-            job = queue.next() => job,
-        };
-        let (requeue, resync) = plugins.reconcile(&job).await;
-        queue.done(&job, requeue, resync);
-        if plugins.all_tried() {
-            readiness.ready();
+/// Plugins are brought up; when all were tried, the host is ready.
+struct BringUp {
+    plugins: Arc<Plugins>,
+    readiness: Readiness,
+}
+
+impl Run<(), PluginName> for BringUp {
+    async fn run(&self, job: &Job<(), PluginName>) -> (Requeue, Duration) {
+        let outcome = self.plugins.reconcile(job).await;
+        if self.plugins.all_tried() {
+            self.readiness.ready();
         }
+        outcome
     }
 }
 
-async fn work_on_parents(reconciler: Arc<Reconciler>, queue: Queue<PluginName, ParentKey>, stop: CancellationToken) {
-    loop {
-        let job = tokio::select! {
-            () = stop.cancelled() => return,
-            job = queue.next() => job,
-        };
-        let (requeue, resync) = reconciler.reconcile(&job).await;
-        queue.done(&job, requeue, resync);
+/// Workers on the keys of a queue.
+fn work_on<G, K>(
+    tasks: &TaskTracker,
+    workers: usize,
+    queue: &Queue<G, K>,
+    work: impl Run<G, K> + 'static,
+    stop: &CancellationToken,
+) where
+    G: Clone + Debug + Eq + Hash + Send + 'static,
+    K: Clone + Debug + Eq + Hash + Send + 'static,
+{
+    let work = Arc::new(work);
+    for _ in 0..workers {
+        let (queue, work, stop) = (queue.clone(), work.clone(), stop.clone());
+        tasks.spawn(async move { queue.work(&stop, &*work).await });
     }
 }
 

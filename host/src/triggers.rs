@@ -209,12 +209,12 @@ mod tests {
         let index = ParentIndex::default();
         let team: PluginName = "team".parse().expect("a name");
         index.replace([(team.clone(), watch(Some("team"))), ("tier".parse().expect("a name"), watch(Some("tier")))]);
-        let parents = Queue::new(1, 1);
+        let parents = Queue::new(1, 1, 1);
         let triggers = Triggers::new(
             Publisher::new().registry(),
             index,
             Interests::default(),
-            (parents.clone(), PluginQueue::new(1, 1)),
+            (parents.clone(), PluginQueue::new(1, 1, 1)),
         );
         let appeared = Change { before: None, after: Some(object(r#""generation":1"#)) };
         // Another selector's watch, and the watch of the kind's children, are not the parents'.

@@ -21,7 +21,7 @@ use super::{Plugins, grants, parent};
 use crate::api::Plugin;
 use crate::conduct::Conduct;
 use crate::delivery::{self, Delivered};
-use crate::live::{Live, call_slots_of_one_plugin};
+use crate::live::{Live, calls_of_one};
 use crate::watch::{Health, Watch, WatchId};
 
 /// How long a look at a Plugin waits for the caches of its kinds. A larger cache is heard of when it is filled.
@@ -182,6 +182,7 @@ pub(super) async fn prepare(
         let surface = component.surface();
         snapshot::logic(&surface.contract, &surface.digest, config.as_deref(), &granted.grants.kinds())
     };
+    let slots = || Arc::new(tokio::sync::Semaphore::new(calls_of_one()));
     let mut prepared = Live {
         name: name.clone(),
         logic,
@@ -199,7 +200,7 @@ pub(super) async fn prepare(
         resync: settings.resync,
         concurrency: settings.concurrency,
         tally: plugins.tally(name),
-        call_slots: live.as_ref().map_or_else(call_slots_of_one_plugin, |live| live.call_slots.clone()),
+        call_slots: live.as_ref().map_or_else(slots, |live| live.call_slots.clone()),
         guard: settings.guard,
         held: plugins.held_parents(name),
         memo: plugins.memo(name),

@@ -3,8 +3,7 @@
 //! A key is looked up by its name only when something happens to it from outside. From then on it goes by its place: the
 //! lanes, the timers and the end of a run cost no hash, and no second copy of the name.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
@@ -21,8 +20,6 @@ const DELAY_MAX: Duration = Duration::from_hours(24 * 365);
 const CROWDS: u32 = 64;
 /// Crowds are no further apart than this.
 const CROWDS_APART_MAX: Duration = Duration::from_millis(250);
-/// So few timers are not worth clearing out.
-const TIMERS_MIN: usize = 1024;
 
 /// Of so many runs of a group one goes to a key that is not urgent while there are any: none waits for ever.
 const AGEING: u8 = 8;
@@ -78,7 +75,7 @@ struct Entry<K> {
     /// Place of its group.
     group: usize,
     phase: Phase,
-    /// Runs again at this time; timers that say otherwise are stale.
+    /// Runs again at this time, as one of the timers says too.
     due: Option<(Instant, Trigger)>,
     /// Failures in a row.
     failures: u32,
@@ -111,6 +108,8 @@ struct Group<G> {
     forgotten: bool,
 }
 
+type Timers = BTreeSet<(Instant, usize)>;
+
 #[derive(Debug)]
 pub(super) struct State<G, K> {
     names: HashMap<G, usize>,
@@ -122,10 +121,8 @@ pub(super) struct State<G, K> {
     /// Keys that run now, and how many may at once.
     running: usize,
     workers: usize,
-    /// Times and places of keys. A place may belong to another key by now: the entry's own time decides.
-    timers: BinaryHeap<Reverse<(Instant, usize)>>,
-    /// Number of timers at which those that were overtaken are cleared out.
-    clear_timers_at: usize,
+    /// Times at which keys are due, and the places of these keys.
+    timers: Timers,
     concurrency: usize,
     /// The moment from which crowds are counted.
     origin: Instant,
@@ -147,8 +144,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
             turn: VecDeque::new(),
             running: 0,
             workers,
-            timers: BinaryHeap::new(),
-            clear_timers_at: TIMERS_MIN,
+            timers: BTreeSet::new(),
             concurrency,
             origin,
         }
@@ -211,23 +207,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         if let Phase::Running { forget, .. } = &mut entry.phase {
             *forget = false;
         }
-        if entry.due.is_none_or(|(before, _)| at < before) {
-            self.timers.push(Reverse((at, place)));
-        }
-        entry.due = Some((at, trigger));
-        self.clear_timers();
-    }
-
-    /// Throws out timers that were overtaken by a run or a sooner one: each run leaves one behind.
-    fn clear_timers(&mut self) {
-        if self.timers.len() < self.clear_timers_at {
-            return;
-        }
-        let Self { timers, entries, .. } = self;
-        timers.retain(|Reverse((at, place))| {
-            entries.get(*place).and_then(|entry| entry.due).is_some_and(|(due, _)| due == *at)
-        });
-        self.clear_timers_at = TIMERS_MIN.max(2 * self.timers.len());
+        set_due(&mut self.timers, place, entry, Some((at, trigger)));
     }
 
     fn forget(&mut self, place: usize) {
@@ -242,7 +222,8 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
     }
 
     fn remove(&mut self, place: usize) {
-        let Some(entry) = self.entries.try_remove(place) else { return };
+        let Some(mut entry) = self.entries.try_remove(place) else { return };
+        set_due(&mut self.timers, place, &mut entry, None);
         let Some(group) = self.groups.get_mut(entry.group) else { return };
         if let Ok(found) = group.keys.find_entry(self.hasher.hash_one(&entry.key), |known| *known == place) {
             found.remove();
@@ -272,7 +253,8 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
                 continue;
             }
             group.in_turn = false;
-            let job = if group.running < group.concurrency { take(group, place, &mut self.entries) } else { None };
+            let may_run = group.running < group.concurrency;
+            let job = if may_run { take(group, place, &mut self.entries, &mut self.timers) } else { None };
             self.take_turn(place);
             if job.is_some() {
                 self.running += 1;
@@ -282,13 +264,18 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         None
     }
 
+    /// How many keys run.
+    pub(super) fn running(&self) -> usize {
+        self.running
+    }
+
     /// Whether another worker may find a key.
     pub(super) fn has_ready(&self) -> bool {
         !self.turn.is_empty() && self.running < self.workers
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.timers.peek().map(|Reverse((at, _))| *at)
+        self.timers.first().map(|(at, _)| *at)
     }
 
     pub(super) fn done(&mut self, job: &Job<G, K>, requeue: Requeue, resync: Duration, now: Instant, chance: f64) {
@@ -347,12 +334,11 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
     }
 
     fn ring_timers(&mut self, now: Instant) {
-        while self.timers.peek().is_some_and(|Reverse((at, _))| *at <= now) {
-            let Some(Reverse((_, place))) = self.timers.pop() else { return };
+        while let Some((_, place)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
+            self.timers.pop_first();
             let Some(entry) = self.entries.get_mut(place) else { continue };
-            if let Some((_, trigger)) = entry.due.filter(|(due, _)| *due <= now) {
-                entry.due = None;
-                entry.not_before = None;
+            entry.not_before = None;
+            if let Some((_, trigger)) = entry.due.take() {
                 self.add_place(place, trigger, now);
             }
         }
@@ -431,7 +417,12 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
 }
 
 /// The next key of a group.
-fn take<G: Clone, K: Clone>(group: &mut Group<G>, of: usize, entries: &mut Slab<Entry<K>>) -> Option<Job<G, K>> {
+fn take<G: Clone, K: Clone>(
+    group: &mut Group<G>,
+    of: usize,
+    entries: &mut Slab<Entry<K>>,
+    timers: &mut Timers,
+) -> Option<Job<G, K>> {
     loop {
         let patient_first = group.urgent.is_empty() || group.urgent_in_row >= AGEING - 1;
         let patient = if patient_first { group.patient.pop_front() } else { None };
@@ -446,10 +437,25 @@ fn take<G: Clone, K: Clone>(group: &mut Group<G>, of: usize, entries: &mut Slab<
         }
         entry.phase = Phase::Running { again: None, forget: false };
         // The run sees all that is so now; a time that is set while it runs is for another one.
-        entry.due = None;
+        set_due(timers, place, entry, None);
         group.urgent_in_row = if urgent { group.urgent_in_row.saturating_add(1) } else { 0 };
         group.running += 1;
         return Some(Job { group: group.name.clone(), key: entry.key.clone(), trigger, place });
+    }
+}
+
+/// A key has one timer, or none.
+fn set_due<K>(timers: &mut Timers, place: usize, entry: &mut Entry<K>, due: Option<(Instant, Trigger)>) {
+    let (before, after) = (entry.due.map(|(at, _)| at), due.map(|(at, _)| at));
+    entry.due = due;
+    if before == after {
+        return;
+    }
+    if let Some(at) = before {
+        timers.remove(&(at, place));
+    }
+    if let Some(at) = after {
+        timers.insert((at, place));
     }
 }
 

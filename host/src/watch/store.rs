@@ -220,7 +220,11 @@ fn is_same(known: &Object, object: &Object) -> bool {
 impl Inner {
     /// Gives an object the copies of what others have alike.
     fn share(&mut self, mut object: Object) -> Arc<Object> {
-        object.key.namespace = object.key.namespace.map(|namespace| self.namespaces.share(&namespace));
+        // Whoever keeps the key of an object keeps this one: it is found again without reading it.
+        match self.objects.get(&object.key) {
+            Some(known) => object.key = known.0.key.clone(),
+            None => object.key.namespace = object.key.namespace.map(|namespace| self.namespaces.share(&namespace)),
+        }
         object.managed = self.managed.share(&object.managed);
         Arc::new(object)
     }
@@ -360,6 +364,18 @@ mod tests {
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(changed, [(None, some("5")), (some("2"), None), (some("3"), some("4"))]);
         assert_eq!(names(&store, "p"), ["n/again", "n/new", "n/same"]);
+    }
+
+    #[test]
+    fn an_object_keeps_the_very_key_it_came_with() {
+        let store = Store::new(Index::Identity);
+        let key_of = |change: Change| change.after.expect("it is there").key.clone();
+        let came = key_of(store.applied(object("a", "1", 1, "p")));
+        let changed = key_of(store.applied(object("a", "1", 2, "p")));
+        store.list_begins();
+        store.listed(object("a", "1", 3, "p"));
+        let listed = key_of(store.list_ends().remove(0));
+        assert!([changed, listed].iter().all(|key| Arc::ptr_eq(&key.name, &came.name)));
     }
 
     #[test]
