@@ -13,7 +13,7 @@ use crate::json::{Map, Value};
 use crate::names::{event_action as action, event_reason, parent_condition, parent_reason};
 use crate::object::Object;
 use crate::order::install_rank;
-use crate::outcome::{Progress, TRYING_AGAIN, Verdict};
+use crate::outcome::{Problem, Progress, SuspendedBy, TRYING_AGAIN, Verdict};
 use crate::plan::ChildId;
 use crate::snapshot::Snapshot;
 use crate::{conditions, status};
@@ -152,31 +152,36 @@ pub enum Before {
 }
 
 impl Before {
-    /// As the parent's conditions say it. `Reconciling` is the host's alone, and always carries the verdict's reason;
-    /// `Ready` may be the plugin's.
+    /// As the parent's conditions say it: `Reconciling` or `Stalled`, whichever there is, carries the verdict's reason and
+    /// message. Without them all was applied, and `Ready` may be the plugin's; or `Ready` says that it is suspended.
     pub fn in_status(parent: &Object, verdict: &Verdict) -> Self {
         let status = status::observed(parent);
         let of = |kind: &str| {
             conditions::conditions_of(&status).find(|condition| conditions::type_of(condition) == Some(kind))
         };
-        let text = |condition: Option<&Map>, field: &str| {
-            condition.and_then(|condition| condition.get(field)).and_then(Value::as_str).unwrap_or_default().to_owned()
+        let text =
+            |condition: &Map, field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let abnormal = [parent_condition::RECONCILING, parent_condition::STALLED].into_iter().filter_map(of);
+        let told = |condition| (text(condition, "reason"), text(condition, "message"));
+        let (reason, message) = match abnormal.into_iter().find(|condition| text(condition, "status") == "True") {
+            Some(condition) => told(condition),
+            None => match of(parent_condition::READY).map(told) {
+                Some(ready) if is_suspension(&ready) => ready,
+                Some(_) => (parent_reason::SUCCEEDED.to_owned(), String::new()),
+                None => return Self::Other(None),
+            },
         };
-        let reconciling = of(parent_condition::RECONCILING);
-        let Some(reason) = Some(text(reconciling, "reason")).filter(|reason| !reason.is_empty()) else {
-            return Self::Other(None);
-        };
-        let ready = of(parent_condition::READY).filter(|ready| text(Some(ready), "reason") == reason);
-        let message = [reconciling, of(parent_condition::STALLED), ready]
-            .into_iter()
-            .map(|condition| text(condition, "message"))
-            .find(|message| !message.is_empty())
-            .unwrap_or_default();
         if reason == verdict.reason && (verdict.progress == Progress::Applied || message == verdict.message) {
             return Self::Same;
         }
         Self::Other((!passes(&reason, &message)).then_some(reason.into()))
     }
+}
+
+/// Whether it is the host that says so: a plugin may give its own `Ready` the same reason.
+fn is_suspension((reason, message): &(String, String)) -> bool {
+    let says = |by| Verdict::from(&Problem::Suspended(by)).message == *message;
+    reason == parent_reason::SUSPENDED && [SuspendedBy::Parent, SuspendedBy::Plugin].into_iter().any(says)
 }
 
 /// What the host has to tell of one reconcile: one event with all of it, or none.

@@ -63,27 +63,27 @@ pub fn observed(parent: &Object) -> Map {
     }
 }
 
-/// The host's three conditions, then the plugin's other ones in its order.
+/// The host's conditions, then the plugin's other ones in its order. `Reconciling` and `Stalled` are there only while they
+/// are true, as kstatus has it ("abnormal-true"): at rest a person reads, and the API server validates, `Ready` alone.
 fn merge(from_plugin: &Map, fresh: bool, verdict: &Verdict, generation: Option<i64>) -> Vec<Map> {
-    let host = |kind: &str, status: bool, reason: &str, message: &str| {
-        condition(kind, if status { "True" } else { "False" }, reason, message, generation)
-    };
+    let host = |kind: &str, status: &str| condition(kind, status, verdict.reason, &verdict.message, generation);
     let applied = verdict.progress == Progress::Applied;
     let plugins_ready = conditions_of(from_plugin).find(|own| fresh && type_of(own) == Some(parent_condition::READY));
     let ready = match plugins_ready {
         Some(own) if applied => completed(own, generation),
-        _ => host(parent_condition::READY, applied, verdict.reason, &verdict.message),
+        _ => host(parent_condition::READY, if applied { "True" } else { "False" }),
     };
-    let (reconciling, stalled) = (verdict.progress == Progress::Reconciling, verdict.progress == Progress::Stalled);
-    let told = |on: bool| if on { verdict.message.as_str() } else { "" };
-    let mut all = vec![
-        ready,
-        host(parent_condition::RECONCILING, reconciling, verdict.reason, told(reconciling)),
-        host(parent_condition::STALLED, stalled, verdict.reason, told(stalled)),
-    ];
+    let abnormal = match verdict.progress {
+        Progress::Applied | Progress::Suspended => None,
+        Progress::Reconciling => Some(parent_condition::RECONCILING),
+        Progress::Stalled => Some(parent_condition::STALLED),
+    };
+    let mut all = vec![ready];
+    all.extend(abnormal.map(|kind| host(kind, "True")));
+    let hosts_alone = [parent_condition::RECONCILING, parent_condition::STALLED].map(Some);
     for own in conditions_of(from_plugin) {
         let known = all.iter().any(|condition| type_of(condition) == type_of(own));
-        if !known {
+        if !known && !hosts_alone.contains(&type_of(own)) {
             // Kept from an earlier answer, a condition keeps what it said then.
             all.push(if fresh { completed(own, generation) } else { own.clone() });
         }

@@ -197,8 +197,10 @@ fn r20_a_recovery_is_told_once_and_only_from_a_failure() {
     assert_eq!(turn_from(&waiting, &applied()), None);
     assert_eq!(told_with(&json!({}), &Changes::default(), &applied()), None, "of a parent without children");
     // What the plugin calls not ready is no failure of the host's.
-    let own = json!({"conditions": [{"type": "Ready", "status": "False", "reason": "Conflict", "message": "m"}]});
-    assert_eq!(told_with(&status_after(&applied(), Some(&own)), &Changes::default(), &applied()), None);
+    for reason in ["Conflict", "Suspended"] {
+        let own = json!({"conditions": [{"type": "Ready", "status": "False", "reason": reason, "message": "m"}]});
+        assert_eq!(told_with(&status_after(&applied(), Some(&own)), &Changes::default(), &applied()), None);
+    }
 }
 
 #[test]
