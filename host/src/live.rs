@@ -1,7 +1,7 @@
 //! A plugin as it is live: its component, and all that was resolved for it. Replaced whole, never changed.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -74,7 +74,9 @@ pub struct Live {
 
 /// How many calls run at once in all: as many as there are cores, since each keeps one busy.
 pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    // Each question opens three files.
+    static CORES: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
+    *CORES
 }
 
 /// How many of them may be of one plugin.

@@ -1,24 +1,28 @@
 //! `Retry-After` of the API server's answers → their body, the only part of an error that kube's client hands on.
 
-use http::{HeaderValue, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full};
-use kube::client::DynBody;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http_body_util::{BodyExt, Either, Full};
+use hyper::body::{Body, Bytes};
 use kube::core::Status;
 use kube::core::response::{StatusDetails, StatusSummary};
 use tower::BoxError;
-
-type Answer = Response<Box<DynBody>>;
 
 /// Puts the seconds of the header into `details.retryAfterSeconds` of an answer that asks to come back later. The API
 /// server's flow control (API priority and fairness) says them in the header alone, before a plain text.
 ///
 /// # Errors
 /// If the answer's body cannot be read.
-pub async fn into_status(answer: Answer) -> Result<Answer, BoxError> {
+pub async fn into_status<B>(answer: Response<B>) -> Result<Response<Either<B, Full<Bytes>>>, BoxError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
     let asks_to_wait = matches!(answer.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-    let Some(seconds) = seconds(&answer).filter(|_| asks_to_wait) else { return Ok(answer) };
+    let Some(seconds) = seconds(answer.headers()).filter(|_| asks_to_wait) else {
+        return Ok(answer.map(Either::Left));
+    };
     let (mut parts, body) = answer.into_parts();
-    let body = body.collect().await?.to_bytes();
+    let body = body.collect().await.map_err(Into::into)?.to_bytes();
     let mut status: Status = serde_json::from_slice(&body).unwrap_or_else(|_| of_text(&body));
     if status.code == 0 {
         status.code = parts.status.as_u16();
@@ -31,12 +35,12 @@ pub async fn into_status(answer: Answer) -> Result<Answer, BoxError> {
     parts.headers.remove(header::TRANSFER_ENCODING);
     parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
     parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Ok(Response::from_parts(parts, Box::new(Full::from(body).map_err(|never| match never {}))))
+    Ok(Response::from_parts(parts, Either::Right(body.into())))
 }
 
 /// The header's seconds; the API server never sends a date.
-fn seconds(answer: &Answer) -> Option<u32> {
-    answer.headers().get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()
+fn seconds(headers: &HeaderMap) -> Option<u32> {
+    headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()
 }
 
 fn of_text(body: &[u8]) -> Status {
@@ -60,7 +64,7 @@ mod tests {
     use std::time::Duration;
 
     use http::Request;
-    use kube::client::{Body, ClientBuilder};
+    use kube::client::ClientBuilder;
     use tower::util::AndThenLayer;
     use windlass_core::outcome::WriteProblem;
 
@@ -69,13 +73,12 @@ mod tests {
 
     /// What a write comes to that is answered like this.
     async fn problem(code: u16, header: Option<&'static str>, body: &'static str) -> WriteProblem {
-        let api_server = tower::service_fn(move |_: Request<Body>| async move {
+        let api_server = tower::service_fn(move |_: Request<kube::client::Body>| async move {
             let mut answer = Response::builder().status(code);
             if let Some(header) = header {
                 answer = answer.header(header::RETRY_AFTER, header);
             }
-            let body: Box<DynBody> = Box::new(Full::from(body).map_err(|never| match never {}));
-            Ok::<_, BoxError>(answer.body(body).expect("an answer"))
+            Ok::<_, BoxError>(answer.body(Full::<Bytes>::from(body)).expect("an answer"))
         });
         let client = ClientBuilder::new(api_server, "default").with_layer(&AndThenLayer::new(into_status)).build();
         let request = Request::post("/api/v1/namespaces/default/pods").body(Vec::new()).expect("a request");

@@ -6,10 +6,15 @@ use std::time::Duration;
 use anyhow::Context as _;
 use http::HeaderValue;
 use http::header::USER_AGENT;
-use kube::client::ClientBuilder;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tower::util::AndThenLayer;
+use tower::{BoxError, ServiceBuilder};
 
 use crate::retry_after::into_status;
 
@@ -57,18 +62,34 @@ impl ClusterArgs {
 /// balancer dropped would never end: a list, and with it the kind's watch, or what a worker asks.
 const SILENCE: Duration = Duration::from_secs(150);
 
-/// A client that says who it is, sends each request once, hands on how long the API server wants to be left alone, and bears no longer
-/// silence than this.
+/// A client that says who it is, sends each request once and at once, hands on how long the API server wants to be left
+/// alone, and bears no longer silence than this.
+///
+/// What kube's own builder makes, but for the TCP option that it does not set
+/// ([kube#2056](https://github.com/kube-rs/kube/issues/2056)), the spans and log lines that nobody here reads, and its
+/// retries: they would repeat POSTs, and hold a worker for minutes; every caller here has a backoff of its own.
 fn connect(mut config: Config, silence: Duration) -> Result<Client, kube::Error> {
-    // It would repeat POSTs, and hold a worker for minutes; every caller here has a backoff of its own.
-    config.default_retry = false;
-    config.read_timeout = Some(silence);
-    // The time that a pooled connection was idle before a request is not the API server's.
-    config.reset_reader_on_write = true;
     // For audit logs, and the API server's metrics.
     let agent = HeaderValue::from_static(concat!("windlass/", env!("CARGO_PKG_VERSION")));
     config.headers.push((USER_AGENT, agent));
-    Ok(ClientBuilder::try_from(config)?.with_layer(&AndThenLayer::new(into_status)).build())
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    // Else the first request of each connection waits 40 ms behind the end of the handshake: with Nagle's algorithm for
+    // an acknowledgement that the other side delays.
+    tcp.set_nodelay(true);
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(Some(silence));
+    connector.set_write_timeout(config.write_timeout);
+    // The time that a pooled connection was idle before a request is not the API server's.
+    connector.set_reset_reader_on_write(true);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector));
+    Ok(ClientBuilder::new(service, config.default_namespace).with_layer(&AndThenLayer::new(into_status)).build())
 }
 
 #[cfg(test)]
