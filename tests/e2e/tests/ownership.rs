@@ -67,6 +67,7 @@ fn r04_a_child_that_lost_the_hosts_own_labels_by_hand_gets_them_back() {
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
     let uid = ns.pod("web-0")["metadata"]["uid"].clone();
+    let mark = ns.env().mark();
     // Without them no watch shows it any more.
     ns.kubectl(&["label", "pod", "web-0", "windlass.dev/plugin-", "windlass.dev/parent-uid-"]);
     let pod = ns
@@ -74,6 +75,9 @@ fn r04_a_child_that_lost_the_hosts_own_labels_by_hand_gets_them_back() {
         .wait_object("pods", ns.name(), "web-0", |pod| text(pod, "/metadata/labels/windlass.dev~1plugin") == "echo");
     assert_eq!(pod["metadata"]["uid"], uid, "the very same Pod");
     ns.wait_settled("web");
+    let writes = writes_to(&ns, "web-0", mark);
+    let patches: Vec<_> = writes.iter().map(|write| (write.verb.as_str(), write.query("force"))).collect();
+    assert_eq!(patches, [("patch", None), ("patch", None)], "of a Pod others own fields too: nothing goes by force");
 }
 
 #[test]

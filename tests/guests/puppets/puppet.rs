@@ -1,5 +1,5 @@
-//! A namespaced kind whose spec is a script (see `src/puppet.rs`): `ConfigMaps` and Secrets are applied, Pods recreated,
-//! Services left as they are.
+//! A namespaced kind whose spec is a script (see `src/puppet.rs`): `ConfigMaps`, Secrets and Deployments are applied,
+//! Pods recreated, Services left as they are.
 
 use hostile_guests::puppet;
 

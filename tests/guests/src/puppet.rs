@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use windlass_plugin::{
     CustomResource, Descriptor, Event, Failure, Kind, Phase, Reconciler, Request, Requirement, Response,
     UpdateStrategy, clock,
-    kinds::{ConfigMap, Namespace, Pod, Secret, Service},
+    kinds::{ConfigMap, Deployment, Namespace, Pod, Secret, Service},
     log, raw,
 };
 
@@ -44,6 +44,8 @@ pub struct Script {
     finalize: Finalize,
     /// Reads the wall clock, so that the call is impure, and says it in the log and in a reflected status.
     read_clock: bool,
+    /// The answer takes so long, by the wall clock.
+    stall_millis: u64,
 }
 
 /// A requirement; one without `name` asks by `labels`.
@@ -164,6 +166,7 @@ pub fn descriptor(name: &str, parent: CustomResource) -> Descriptor {
 pub fn puppet<R: Reconciler<Spec = Script, Status = Reflection>>() -> Descriptor {
     descriptor("puppet", namespaced::<R>("Puppet"))
         .child::<Secret>()
+        .child::<Deployment>()
         .child_with::<Pod>(UpdateStrategy::Recreate)
         .child_with::<Service>(UpdateStrategy::OnDelete)
 }
@@ -179,6 +182,7 @@ where
     let script = &request.spec;
     let seen = request.raw();
     announce(request);
+    stall(Duration::from_millis(script.stall_millis));
     let orders: Orders = request.config()?;
     if orders.trap {
         std::process::abort()
@@ -259,6 +263,17 @@ fn announce<R: Reconciler<Spec = Script>>(request: &Request<R>) {
         seen.children.len(),
         seen.related.len()
     ));
+}
+
+fn stall(time: Duration) {
+    if time.is_zero() {
+        return;
+    }
+    let since = clock::now();
+    while clock::now().duration_since(since).is_ok_and(|passed| passed < time) {
+        // Between two looks at the clock, each of which asks the host.
+        (0..100_000).for_each(|turn| drop(std::hint::black_box(turn)));
+    }
 }
 
 /// Seconds on the wall clock.

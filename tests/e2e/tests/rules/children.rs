@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_e2e::{Namespace, condition, text};
 
-use crate::scripts::{config_map, config_maps, pod, secret, service};
+use crate::scripts::{config_map, config_maps, deployment, pod, secret, service};
 use crate::{asked, barrier, children, names, puppets, stage, value, verbs, wait_names};
 
 #[test]
@@ -246,4 +246,96 @@ fn r15_nothing_is_created_under_a_parent_that_is_being_deleted() {
     assert_eq!(puppet.calls(), calls, "it is not even asked");
     puppet.kubectl("patch", &["--type=merge", "-p", &hold(Value::Null)]);
     wait_names(&ns, "configmaps", &["after"]);
+}
+
+#[test]
+fn r06_what_somebody_takes_between_the_decision_and_its_apply_is_left_and_named() {
+    let ns = puppets("taken-between");
+    let play = |value: &str, stall: u64| json!({ "children": [config_map("${name}", value)], "stallMillis": stall });
+    // Whether it comes between is for chance to say, so that it is tried on several.
+    let raced = (0..10).find_map(|turn| {
+        let name = format!("web-{turn}");
+        let puppet = ns.puppet(&name);
+        puppet.play(&play("1", 0));
+        let mark = ns.env().mark();
+        puppet.apply(&play("2", 500));
+        let mut theirs = config_map(&name, "theirs");
+        theirs["metadata"]["namespace"] = ns.name().into();
+        ns.env().apply_as("other", &theirs.to_string());
+        let ready = puppet.wait_reason("FieldConflict");
+        let writes = asked(&ns, mark, "configmaps").name(&name);
+        let by_host: Vec<_> = writes.iter().map(|write| (write.query("force") == Some("true"), write.code)).collect();
+        (by_host.first() == Some(&(true, 409))).then_some((name, ready, by_host))
+    });
+    let (name, ready, by_host) = raced.expect("one of ten comes between");
+    assert_eq!(by_host.get(1), Some(&(false, 409)), "then the API server decides: {by_host:?}");
+    assert!(by_host.iter().all(|(_, code)| *code == 409), "nothing was written: {by_host:?}");
+    assert_eq!(value(&ns, &name), "theirs");
+    assert!(ready.message.contains("\"other\""), "{ready:?}");
+}
+
+#[test]
+fn r06_replicas_that_are_set_through_scale_stay_unless_the_plugin_wants_them_and_then_are_named() {
+    let ns = puppets("scale");
+    let scaled = |name: &str| {
+        ns.kubectl(&["scale", "deployment", name, "--replicas=3"]);
+        ns.env().wait_object("deployments", ns.name(), name, |found| found["spec"]["replicas"] == 3);
+    };
+    // As with a HorizontalPodAutoscaler, the plugin leaves them to others.
+    let left = ns.puppet("left");
+    left.play(&children([deployment("left", "nginx:1", None)]));
+    scaled("left");
+    left.play(&children([deployment("left", "nginx:2", None)]));
+    let found = ns.get("deployments", "left").expect("left");
+    assert_eq!((&found["spec"]["replicas"], image_of(&found)), (&3.into(), "nginx:2".to_owned()));
+
+    let wanted = ns.puppet("wanted");
+    wanted.play(&children([deployment("wanted", "nginx:1", Some(2))]));
+    scaled("wanted");
+    wanted.apply(&children([deployment("wanted", "nginx:2", Some(2))]));
+    let ready = condition(&wanted.wait(|puppet| condition(puppet, "Ready").is_false("FieldConflict")), "Ready");
+    assert!(ready.message.contains(".spec.replicas") && ready.message.contains("scale"), "{ready:?}");
+    let found = ns.get("deployments", "wanted").expect("wanted");
+    assert_eq!((&found["spec"]["replicas"], image_of(&found)), (&3.into(), "nginx:1".to_owned()), "all or nothing");
+}
+
+fn image_of(deployment: &Value) -> String {
+    text(deployment, "/spec/template/spec/containers/0/image")
+}
+
+#[test]
+fn r04_a_retained_child_outlives_its_parent_and_a_namesake_changes_it_by_one_apply() {
+    let ns = puppets("retained");
+    let puppet = ns.puppet("web");
+    let retained = |value: &str| {
+        let mut map = config_map("kept", value);
+        map["metadata"]["annotations"] = json!({ "windlass.dev/retain": "true" });
+        children([map, config_map("gone", value)])
+    };
+    puppet.play(&retained("1"));
+    let uid = text(&ns.get("configmaps", "kept").expect("kept"), "/metadata/uid");
+    ns.kubectl(&["delete", "puppet", "web", "--wait=true"]);
+    wait_names(&ns, "configmaps", &["kept"]);
+
+    let mark = ns.env().mark();
+    puppet.play(&retained("2"));
+    let kept = ns.get("configmaps", "kept").expect("kept");
+    assert_eq!((text(&kept, "/metadata/uid"), value(&ns, "kept")), (uid, "2".to_owned()), "the very same object");
+    let writes = asked(&ns, mark, "configmaps").name("kept");
+    let [write] = &writes[..] else { panic!("{writes:#?}") };
+    assert_eq!((write.verb.as_str(), write.code, write.query("force")), ("patch", 200, Some("true")), "{write:#?}");
+}
+
+#[test]
+fn r04_a_child_that_lost_the_hosts_labels_gets_them_back_by_one_apply_of_the_version_that_was_found() {
+    let ns = puppets("unlabelled");
+    let puppet = ns.puppet("web");
+    puppet.play(&children([config_map("a", "1")]));
+    let mark = ns.env().mark();
+    ns.kubectl(&["label", "configmap", "a", "windlass.dev/plugin-", "windlass.dev/parent-uid-"]);
+    let owned = |map: &Value| text(map, "/metadata/labels/windlass.dev~1plugin") == "puppet";
+    ns.env().wait_object("configmaps", ns.name(), "a", owned);
+    let writes = asked(&ns, mark, "configmaps").name("a");
+    let writes: Vec<_> = writes.iter().map(|write| (write.verb.as_str(), write.code, write.query("force"))).collect();
+    assert_eq!(writes, [("create", 409, None), ("patch", 200, Some("true"))]);
 }

@@ -25,6 +25,24 @@ pub fn pod(name: &str, image: &str) -> Value {
     })
 }
 
+/// A Deployment of an image; without replicas the API server and others decide.
+pub fn deployment(name: &str, image: &str, replicas: Option<u32>) -> Value {
+    let mut deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name },
+        "spec": {
+            "selector": { "matchLabels": { "app": name } },
+            "template": {
+                "metadata": { "labels": { "app": name } },
+                "spec": { "containers": [{ "name": "main", "image": image }] },
+            },
+        },
+    });
+    if let Some(replicas) = replicas {
+        deployment["spec"]["replicas"] = replicas.into();
+    }
+    deployment
+}
+
 /// A Service on a port.
 pub fn service(name: &str, port: u16) -> Value {
     json!({
