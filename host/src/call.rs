@@ -16,6 +16,7 @@ use windlass_core::snapshot::Snapshot;
 use windlass_sandbox::run_here;
 
 use crate::live::{Live, cores};
+use crate::queue::Turn;
 use crate::telemetry;
 
 /// A call that took so many microseconds has kept its thread from other work for long enough.
@@ -57,6 +58,7 @@ impl Caller {
         snapshot: &Snapshot,
         phase: Phase,
         hash: &Digest,
+        turn: &Turn<'_>,
     ) -> Result<Answered, Problem> {
         let host_failed = |message: String| Problem::Call(CallFailure::Host { message });
         let seed = self.seed(hash);
@@ -77,10 +79,9 @@ impl Caller {
         let mut call = pin!(AssertUnwindSafe(call).catch_unwind());
         let called = match poll!(call.as_mut()) {
             Poll::Ready(called) => called,
-            // A long one may keep its thread busy up to the deadline: other work goes on on another. The queue learns of
-            // it by being made to wait.
+            // A long one may keep its thread busy up to the deadline: other work goes on on another.
             Poll::Pending => {
-                tokio::task::yield_now().await;
+                turn.step_aside();
                 tokio::task::block_in_place(|| run_here(call))
             }
         };

@@ -33,7 +33,7 @@ use crate::memo::Names;
 use crate::observe::observe;
 use crate::pending::OwnWrites;
 use crate::plugins::PluginQueue;
-use crate::queue::{Job, Queue, Run, Trigger};
+use crate::queue::{Job, Queue, Run, Trigger, Turn};
 use crate::related::Related;
 use crate::report::{Happened, Reported, Reporter};
 use crate::telemetry::{self, TRACE};
@@ -89,7 +89,7 @@ impl Attempt {
 
 impl Run<PluginName, ParentKey> for Reconciler {
     /// Reconciles one parent. The time between unprompted runs is the plugin's resync interval.
-    async fn run(&self, job: &Job<PluginName, ParentKey>) -> (Requeue, Duration) {
+    async fn run(&self, job: &Job<PluginName, ParentKey>, turn: &Turn<'_>) -> (Requeue, Duration) {
         let Some(live) = self.registry.get(&job.group) else {
             // Publishing a plugin queues all its parents.
             return (Requeue::WhenChanged, Duration::MAX);
@@ -107,7 +107,7 @@ impl Run<PluginName, ParentKey> for Reconciler {
             windlass.outcome = Empty,
             windlass.requeue_ms = Empty,
         );
-        let requeue = self.steps(&live, job).instrument(span.clone()).await;
+        let requeue = self.steps(&live, job, turn).instrument(span.clone()).await;
         if let Requeue::Pause(delay) | Requeue::After(delay) | Requeue::Backoff(delay) | Requeue::Settled(Some(delay)) =
             requeue
         {
@@ -132,7 +132,7 @@ impl Reconciler {
         Self { registry, own_writes, breaker, related, caller, parents, plugins, applier, reporter }
     }
 
-    async fn steps(&self, live: &Arc<Live>, job: &Job<PluginName, ParentKey>) -> Requeue {
+    async fn steps(&self, live: &Arc<Live>, job: &Job<PluginName, ParentKey>, turn: &Turn<'_>) -> Requeue {
         let span = tracing::Span::current();
         if let Some(wait) = self.own_writes.wait(live, &job.key) {
             span.record("windlass.outcome", "waiting_for_own_writes");
@@ -163,7 +163,7 @@ impl Reconciler {
         }
         let selected = live.parents.selects(&snapshot.parent);
         match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended, selected) {
-            Stance::Ask(phase) => self.ask(live, snapshot, phase, job.trigger == Trigger::Sweep).await,
+            Stance::Ask(phase) => self.ask(live, snapshot, phase, job.trigger == Trigger::Sweep, turn).await,
             Stance::AddFinalizer => self.set_finalizer(live, &snapshot, true).await,
             Stance::RemoveFinalizer => self.set_finalizer(live, &snapshot, false).await,
             Stance::Suspended => self.suspended(live, &snapshot).await,
@@ -175,7 +175,14 @@ impl Reconciler {
     }
 
     /// Brings a parent to what its plugin says.
-    async fn ask(&self, live: &Arc<Live>, mut snapshot: Snapshot, phase: Phase, sweep: bool) -> Requeue {
+    async fn ask(
+        &self,
+        live: &Arc<Live>,
+        mut snapshot: Snapshot,
+        phase: Phase,
+        sweep: bool,
+        turn: &Turn<'_>,
+    ) -> Requeue {
         let (rounds, related) = self.related.begin(live, &snapshot.parent_ref).await;
         snapshot.related = related;
         let first = snapshot.hash(&live.logic, phase);
@@ -183,7 +190,7 @@ impl Reconciler {
             tracing::Span::current().record("windlass.outcome", "unchanged");
             return requeue;
         }
-        let (answered, call) = match self.answered(live, &mut snapshot, phase, (rounds, first)).await {
+        let (answered, call) = match self.answered(live, &mut snapshot, phase, (rounds, first), turn).await {
             Ok(answered) => answered,
             Err(problem) => return self.unanswered(live, &snapshot, phase, sweep, &problem).await,
         };
@@ -288,10 +295,11 @@ impl Reconciler {
         snapshot: &mut Snapshot,
         phase: Phase,
         (mut rounds, mut name): (Rounds, Digest),
+        turn: &Turn<'_>,
     ) -> Result<(Answered, Digest), Problem> {
         let parent = snapshot.parent_ref.clone();
         let answered = loop {
-            let answered = self.caller.call(live, snapshot, phase, &name).await?;
+            let answered = self.caller.call(live, snapshot, phase, &name, turn).await?;
             let required =
                 live.reads.grants.resolve(&answered.response.requirements, &parent.key, live.limits.requirements);
             match rounds.answered(required.map_err(|refusal| Problem::Reads(refusal.into()))?) {

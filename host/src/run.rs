@@ -21,9 +21,9 @@ use windlass_sandbox::registry::Publisher;
 use crate::apply::Applier;
 use crate::call::{Caller, QuarantineListener};
 use crate::delivery::Sources;
-use crate::live::{Live, ParentIndex, ParentKey, calls_of_one};
+use crate::live::{Live, ParentIndex, ParentKey, calls_of_one, cores};
 use crate::plugins::{Kinds, Outlets, PluginQueue, Plugins};
-use crate::queue::{Job, Queue, Run, Trigger};
+use crate::queue::{Busy, Job, Queue, Run, Trigger, Turn};
 use crate::reconcile::Reconciler;
 use crate::related::{Interests, Related, review};
 use crate::report::{Recorder, Reporter};
@@ -61,9 +61,9 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
 
     let publisher = Publisher::<Live>::new();
     let registry = publisher.registry();
-    let parents = Queue::new(settings.workers, settings.workers, calls_of_one());
+    let parents = Queue::new(settings.workers, settings.workers, busy_max());
     // One group alone: it may have half of the places.
-    let plugin_queue = PluginQueue::new(2 * PLUGIN_WORKERS, PLUGIN_WORKERS, PLUGIN_WORKERS);
+    let plugin_queue = PluginQueue::new(2 * PLUGIN_WORKERS, PLUGIN_WORKERS, busy_max());
     let index = ParentIndex::default();
     let interests = Interests::default();
     let triggers =
@@ -147,13 +147,18 @@ struct BringUp {
 }
 
 impl Run<(), PluginName> for BringUp {
-    async fn run(&self, job: &Job<(), PluginName>) -> (Requeue, Duration) {
+    async fn run(&self, job: &Job<(), PluginName>, _: &Turn<'_>) -> (Requeue, Duration) {
         let outcome = self.plugins.reconcile(job).await;
         if self.plugins.all_tried() {
             self.readiness.ready();
         }
         outcome
     }
+}
+
+/// More would stand in line for a call.
+fn busy_max() -> Busy {
+    Busy { of_all: cores(), of_group: calls_of_one() }
 }
 
 /// Workers on the keys of a queue.
@@ -164,8 +169,8 @@ fn work_on<G, K>(
     work: impl Run<G, K> + 'static,
     stop: &CancellationToken,
 ) where
-    G: Clone + Debug + Eq + Hash + Send + 'static,
-    K: Clone + Debug + Eq + Hash + Send + 'static,
+    G: Clone + Debug + Eq + Hash + Send + Sync + 'static,
+    K: Clone + Debug + Eq + Hash + Send + Sync + 'static,
 {
     let work = Arc::new(work);
     for _ in 0..workers {

@@ -154,6 +154,7 @@ mod tests {
     use windlass_sandbox::registry::Publisher;
 
     use super::*;
+    use crate::queue::Busy;
 
     fn object(text: &str) -> Arc<Object> {
         let kind = Arc::new(Gvk::from_api_version("v1", "Namespace"));
@@ -209,12 +210,12 @@ mod tests {
         let index = ParentIndex::default();
         let team: PluginName = "team".parse().expect("a name");
         index.replace([(team.clone(), watch(Some("team"))), ("tier".parse().expect("a name"), watch(Some("tier")))]);
-        let parents = Queue::new(1, 1, 1);
+        let parents = Queue::new(1, 1, Busy { of_all: 1, of_group: 1 });
         let triggers = Triggers::new(
             Publisher::new().registry(),
             index,
             Interests::default(),
-            (parents.clone(), PluginQueue::new(1, 1, 1)),
+            (parents.clone(), PluginQueue::new(1, 1, Busy { of_all: 1, of_group: 1 })),
         );
         let appeared = Change { before: None, after: Some(object(r#""generation":1"#)) };
         // Another selector's watch, and the watch of the kind's children, are not the parents'.

@@ -180,7 +180,10 @@ impl Before {
 
 /// Whether it is the host that says so: a plugin may give its own `Ready` the same reason.
 fn is_suspension((reason, message): &(String, String)) -> bool {
-    let says = |by| Verdict::from(&Problem::Suspended(by)).message == *message;
+    let says = |by| {
+        let verdict = Verdict::from(&Problem::Suspended(by));
+        verdict.message == *message || verdict.while_finalizing().message == *message
+    };
     reason == parent_reason::SUSPENDED && [SuspendedBy::Parent, SuspendedBy::Plugin].into_iter().any(says)
 }
 

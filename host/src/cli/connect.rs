@@ -69,6 +69,10 @@ const SILENCE: Duration = Duration::from_secs(150);
 /// ([kube#2056](https://github.com/kube-rs/kube/issues/2056)), the spans and log lines that nobody here reads, and its
 /// retries: they would repeat POSTs, and hold a worker for minutes; every caller here has a backoff of its own.
 fn connect(mut config: Config, silence: Duration) -> Result<Client, kube::Error> {
+    if let Some(proxy_url) = config.proxy_url.take().map(Box::new) {
+        // Going past it would be worse.
+        return Err(kube::Error::ProxyProtocolUnsupported { proxy_url });
+    }
     // For audit logs, and the API server's metrics.
     let agent = HeaderValue::from_static(concat!("windlass/", env!("CARGO_PKG_VERSION")));
     config.headers.push((USER_AGENT, agent));
@@ -125,6 +129,14 @@ mod tests {
         assert_eq!((status.code, status.details.map(|details| details.retry_after_seconds)), (429, Some(3)));
         assert_eq!(asked.load(Ordering::Relaxed), 1);
         serving.abort();
+    }
+
+    #[tokio::test]
+    async fn no_request_goes_past_the_proxy_that_a_user_named() {
+        let mut config = config("127.0.0.1:1".parse().expect("an address"));
+        config.proxy_url = Some("http://proxy.example:3128".parse().expect("a URL"));
+        let refused = connect(config, SILENCE).err().expect("there is no way through it").to_string();
+        assert!(refused.contains("proxy.example"), "{refused}");
     }
 
     #[tokio::test]

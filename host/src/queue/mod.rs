@@ -6,21 +6,22 @@
 mod state;
 
 use std::fmt::Debug;
+use std::future::poll_fn;
 use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use futures::{FutureExt, poll};
+use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_core::outcome::Requeue;
 
-use state::State;
-pub use state::{Job, Trigger};
+pub use state::{Busy, Job, Trigger};
+use state::{End, State};
 
 /// After so many runs that waited for nothing, a worker lets others have its thread. Well before tokio makes it: that would
 /// be in the middle of a run.
@@ -29,7 +30,7 @@ const IN_A_ROW: u32 = 32;
 /// What is done with a key.
 pub trait Run<G, K>: Send + Sync {
     /// Does it once, and says when to come back, and the time between unprompted runs.
-    fn run(&self, job: &Job<G, K>) -> impl Future<Output = (Requeue, Duration)> + Send;
+    fn run(&self, job: &Job<G, K>, turn: &Turn<'_>) -> impl Future<Output = (Requeue, Duration)> + Send;
 }
 
 /// A queue of keys `K` that belong to groups `G` (a key is a parent, a group its plugin). Clones share it.
@@ -37,22 +38,55 @@ pub struct Queue<G, K>(Arc<Shared<G, K>>);
 
 struct Shared<G, K> {
     inner: Mutex<Inner<G, K>>,
-    /// One permit is enough: a worker that wakes wakes the next one while there are more keys.
+    /// One permit is enough: a worker that wakes wakes the next one if that is wanted.
     changed: Notify,
-    /// So many workers at once keep a thread busy. More are woken only for those that wait, be it for the API server, for
-    /// their turn to call, or for a guest that takes its time: a run that waits for nothing is over sooner than a thread
-    /// is woken.
-    busy_max: usize,
 }
 
 struct Inner<G, K> {
     state: State<G, K>,
-    /// Runs that have waited for something.
-    waited: usize,
-    /// Whether a worker was woken since one has looked: it will wake the next one.
+    /// Whether a worker was woken and has not looked yet: it will wake the next one.
     woken: bool,
     /// When the one waiting worker that keeps the time will look again. Were it all of them, each timer would wake all.
     alarm: Option<Instant>,
+}
+
+/// A run's turn on a thread.
+///
+/// Workers are woken one after the other, and the next one only when those that are awake will not come to a key soon: a
+/// run that waits for nothing is over sooner than a thread is woken.
+pub struct Turn<'a> {
+    queue: &'a dyn Others,
+    aside: AtomicBool,
+}
+
+impl Turn<'_> {
+    /// Called by a run that will keep its worker for long without waiting; one that waits for something need not. From now
+    /// on others are woken for what there is to do.
+    pub fn step_aside(&self) {
+        if !self.aside.swap(true, Ordering::Relaxed) {
+            self.queue.let_others_go_on();
+        }
+    }
+}
+
+/// The queue, as far as a turn knows it.
+trait Others: Sync {
+    fn let_others_go_on(&self);
+}
+
+struct OthersThan<'a, G, K> {
+    queue: &'a Queue<G, K>,
+    job: &'a Job<G, K>,
+}
+
+impl<G, K> Others for OthersThan<'_, G, K>
+where
+    G: Clone + Eq + Hash + Send + Sync,
+    K: Clone + Eq + Hash + Send + Sync,
+{
+    fn let_others_go_on(&self) {
+        self.queue.change(|inner| inner.state.step_aside(self.job));
+    }
 }
 
 impl<G, K> Clone for Queue<G, K> {
@@ -62,13 +96,12 @@ impl<G, K> Clone for Queue<G, K> {
 }
 
 impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
-    /// An empty queue for so many workers, of whom at most `busy_max` (at least one) keep a thread busy. At most
-    /// `concurrency` keys of one group run at once, unless [told otherwise](Self::set_concurrency), and never more than it
-    /// leaves workers for the others.
-    pub fn new(workers: usize, concurrency: usize, busy_max: usize) -> Self {
+    /// An empty queue for so many workers. At most `concurrency` keys of one group run at once, unless
+    /// [told otherwise](Self::set_concurrency), and never more than it leaves workers for the others.
+    pub fn new(workers: usize, concurrency: usize, busy_max: Busy) -> Self {
         let inner =
-            Inner { state: State::new(workers, concurrency, Instant::now()), waited: 0, woken: false, alarm: None };
-        Self(Arc::new(Shared { inner: Mutex::new(inner), changed: Notify::new(), busy_max: busy_max.max(1) }))
+            Inner { state: State::new(workers, concurrency, busy_max, Instant::now()), woken: false, alarm: None };
+        Self(Arc::new(Shared { inner: Mutex::new(inner), changed: Notify::new() }))
     }
 
     /// How many keys of a group may run at once.
@@ -103,7 +136,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
         let needs_worker = {
             let mut inner = self.0.inner.lock();
             change(&mut inner);
-            inner.needs_worker(self.0.busy_max)
+            inner.needs_worker()
         };
         if needs_worker {
             self.wake_one();
@@ -117,14 +150,17 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
 
     /// Waits for a key that may run. Until [`done`](Self::done) with it, nobody else gets it.
     pub async fn next(&self) -> Job<G, K> {
+        let mut slept = false;
         loop {
             let changed = self.0.changed.notified();
             let (job, needs_worker, alarm) = {
                 let mut inner = self.0.inner.lock();
-                inner.woken = false;
+                inner.woken &= !slept;
                 let job = inner.state.next(Instant::now());
-                let alarm = if job.is_none() { inner.take_alarm() } else { None };
-                (job, inner.needs_worker(self.0.busy_max), alarm)
+                // Whoever finds nothing wakes nobody.
+                let (needs_worker, alarm) =
+                    if job.is_some() { (inner.needs_worker(), None) } else { (false, inner.take_alarm()) };
+                (job, needs_worker, alarm)
             };
             if let Some(job) = job {
                 if needs_worker {
@@ -143,18 +179,21 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
                 }
                 None => changed.await,
             }
+            slept = true;
         }
     }
 
     /// A run of a key has ended. Wakes nobody: the worker that says so asks for the [`next`](Self::next) key at once.
-    fn done(&self, job: &Job<G, K>, requeue: Requeue, resync: Duration, waited: bool) {
-        let mut inner = self.0.inner.lock();
-        inner.state.done(job, requeue, resync, Instant::now(), fastrand::f64());
-        inner.waited -= usize::from(waited);
+    fn done(&self, job: &Job<G, K>, end: End) {
+        self.0.inner.lock().state.done(job, end, Instant::now(), fastrand::f64());
     }
 }
 
-impl<G: Clone + Debug + Eq + Hash, K: Clone + Debug + Eq + Hash> Queue<G, K> {
+impl<G, K> Queue<G, K>
+where
+    G: Clone + Debug + Eq + Hash + Send + Sync,
+    K: Clone + Debug + Eq + Hash + Send + Sync,
+{
     /// Is a worker: runs one key after the other until it is told to stop. What runs then goes on to its end.
     pub async fn work(&self, stop: &CancellationToken, work: &impl Run<G, K>) {
         let mut in_a_row = 0;
@@ -163,20 +202,8 @@ impl<G: Clone + Debug + Eq + Hash, K: Clone + Debug + Eq + Hash> Queue<G, K> {
                 () = stop.cancelled() => return,
                 job = self.next() => job,
             };
-            // Were it to end the worker, its key would never run again, and what waits for this worker might neither.
-            let mut run = pin!(AssertUnwindSafe(work.run(&job)).catch_unwind());
-            let (ended, waited) = match poll!(run.as_mut()) {
-                Poll::Ready(ended) => (ended, false),
-                Poll::Pending => {
-                    self.change(|inner| inner.waited += 1);
-                    (run.await, true)
-                }
-            };
-            let (requeue, resync) = ended.unwrap_or_else(|_| {
-                tracing::error!(group = ?job.group, key = ?job.key, "this panicked, and is tried again; please report it");
-                (Requeue::Backoff(Duration::ZERO), Duration::MAX)
-            });
-            self.done(&job, requeue, resync, waited);
+            let (end, waited) = self.run(&job, work).await;
+            self.done(&job, end);
             in_a_row = if waited { 0 } else { in_a_row + 1 };
             if in_a_row == IN_A_ROW {
                 tokio::task::yield_now().await;
@@ -184,13 +211,34 @@ impl<G: Clone + Debug + Eq + Hash, K: Clone + Debug + Eq + Hash> Queue<G, K> {
             }
         }
     }
+
+    /// How a run ended, and whether it waited for anything.
+    async fn run(&self, job: &Job<G, K>, work: &impl Run<G, K>) -> (End, bool) {
+        let turn = Turn { queue: &OthersThan { queue: self, job }, aside: AtomicBool::new(false) };
+        // Were a panic to end the worker, its key would never run again, and what waits for this worker might neither.
+        let mut run = pin!(AssertUnwindSafe(work.run(job, &turn)).catch_unwind());
+        let mut waited = false;
+        let ended = poll_fn(|context| {
+            let polled = run.as_mut().poll(context);
+            if polled.is_pending() {
+                waited = true;
+                turn.step_aside();
+            }
+            polled
+        });
+        let (requeue, resync) = ended.await.unwrap_or_else(|_| {
+            tracing::error!(group = ?job.group, key = ?job.key, "this panicked, and is tried again; please report it");
+            (Requeue::Backoff(Duration::ZERO), Duration::MAX)
+        });
+        (End { requeue, resync, aside: turn.aside.load(Ordering::Relaxed) }, waited)
+    }
 }
 
 impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Inner<G, K> {
-    /// Whether to wake a worker: it would find a key, or a time to keep, which none that is awake will see to soon.
-    fn needs_worker(&mut self, busy_max: usize) -> bool {
-        let busy = self.state.running() - self.waited;
-        let needs = !self.woken && busy < busy_max && (self.state.has_ready() || self.due_before_alarm().is_some());
+    /// Whether to wake a worker: for a key, or to keep a time while nobody is awake.
+    fn needs_worker(&mut self) -> bool {
+        let keeps_time = || self.state.busy() == 0 && self.due_before_alarm().is_some();
+        let needs = !self.woken && (self.state.wants_worker() || keeps_time());
         self.woken |= needs;
         needs
     }
@@ -253,10 +301,10 @@ mod tests {
     }
 
     impl Fixture {
-        fn new(busy_max: usize) -> Self {
-            let queue = Queue::new(8, 8, busy_max);
+        /// So many workers, of whom one keeps a thread busy, or one of each group.
+        fn new(workers: usize) -> Self {
             Self {
-                queue,
+                queue: Queue::new(workers, workers, Busy { of_all: 2, of_group: 1 }),
                 stop: CancellationToken::new(),
                 gate: tokio::sync::Semaphore::new(0),
                 begun: Mutex::default(),
@@ -273,11 +321,14 @@ mod tests {
     }
 
     impl Run<&'static str, u32> for Fixture {
-        /// Keys below 10 wait at the gate, 13 panics the first time, others wait for nothing.
-        async fn run(&self, job: &Job<&'static str, u32>) -> (Requeue, Duration) {
+        /// Keys below 10 wait at the gate, 13 panics the first time, 20 yields, 21 steps aside, others wait for nothing.
+        async fn run(&self, job: &Job<&'static str, u32>, turn: &Turn<'_>) -> (Requeue, Duration) {
             self.begun.lock().push(job.key);
-            if job.key < 10 {
-                self.gate.acquire().await.expect("it is never closed").forget();
+            match job.key {
+                0..10 => self.gate.acquire().await.expect("it is never closed").forget(),
+                20 => tokio::task::yield_now().await,
+                21 => turn.step_aside(),
+                _ => {}
             }
             assert!(self.begun() != [13]);
             (Requeue::WhenChanged, RESYNC)
@@ -286,7 +337,7 @@ mod tests {
 
     #[tokio::test]
     async fn keys_whose_time_comes_are_run_by_whoever_sleeps() {
-        let fixture = Fixture::new(1);
+        let fixture = Fixture::new(8);
         let [mut a, mut b, mut c] = [fixture.work(), fixture.work(), fixture.work()].map(Box::pin);
         for worker in [&mut a, &mut b, &mut c] {
             assert!(poll!(worker).is_pending());
@@ -308,7 +359,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_worker_is_woken_for_one_that_waits_and_for_none_that_is_done_at_once() {
-        let fixture = Fixture::new(1);
+        let fixture = Fixture::new(8);
         let [mut a, mut b] = [fixture.work(), fixture.work()].map(tokio_test::task::spawn);
         assert!(a.poll().is_pending() && b.poll().is_pending());
         for key in [11, 12, 1, 14] {
@@ -325,14 +376,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn with_more_cores_more_workers_are_busy_at_once() {
-        let fixture = Fixture::new(2);
+    async fn each_group_keeps_a_worker_busy() {
+        let fixture = Fixture::new(8);
         let mut workers = [(); 3].map(|()| tokio_test::task::spawn(fixture.work()));
         for worker in &mut workers {
             assert!(worker.poll().is_pending());
         }
-        for key in 11..13 {
-            fixture.queue.add(&"g", &key, Trigger::Event);
+        for group in ["g", "h"] {
+            fixture.queue.add(&group, &11, Trigger::Event);
+            fixture.queue.add(&group, &12, Trigger::Event);
         }
         let [a, b, c] = &mut workers;
         assert!(c.is_woken() && c.poll().is_pending());
@@ -340,8 +392,47 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_worker_that_finds_every_group_held_back_leaves_the_next_key_to_another() {
+        let fixture = Fixture::new(4);
+        let mut workers = [(); 4].map(|()| tokio_test::task::spawn(fixture.work()));
+        for worker in &mut workers {
+            assert!(worker.poll().is_pending());
+        }
+        // One group alone may take two of four workers: the third key waits, and whoever looks for it sleeps again.
+        for key in 1..=3 {
+            fixture.queue.add(&"g", &key, Trigger::Event);
+            for worker in workers.iter_mut().filter(|worker| worker.is_woken()) {
+                assert!(worker.poll().is_pending());
+            }
+        }
+        assert_eq!(fixture.begun().len(), 2);
+        fixture.queue.add(&"h", &11, Trigger::Event);
+        for worker in workers.iter_mut().filter(|worker| worker.is_woken()) {
+            assert!(worker.poll().is_pending());
+        }
+        assert_eq!(fixture.begun().last(), Some(&11));
+    }
+
+    #[tokio::test]
+    async fn a_run_that_yields_lets_others_have_the_thread_and_one_that_steps_aside_the_keys() {
+        let fixture = Fixture::new(8);
+        let [mut a, mut b] = [fixture.work(), fixture.work()].map(tokio_test::task::spawn);
+        assert!(a.poll().is_pending() && b.poll().is_pending());
+        fixture.queue.add(&"g", &20, Trigger::Event);
+        fixture.queue.add(&"g", &11, Trigger::Event);
+        assert!(b.poll().is_pending());
+        assert_eq!(fixture.begun(), [20], "it has given the thread back");
+        assert!(a.is_woken() && a.poll().is_pending() && b.poll().is_pending());
+        assert_eq!(fixture.begun(), [20, 11]);
+        fixture.queue.add(&"g", &21, Trigger::Event);
+        fixture.queue.add(&"g", &12, Trigger::Event);
+        let (first, second) = if a.is_woken() { (&mut a, &mut b) } else { (&mut b, &mut a) };
+        assert!(first.poll().is_pending() && second.is_woken());
+    }
+
+    #[tokio::test]
     async fn a_run_that_panics_costs_no_worker_and_comes_again() {
-        let fixture = Fixture::new(1);
+        let fixture = Fixture::new(8);
         let mut worker = tokio_test::task::spawn(fixture.work());
         fixture.queue.add(&"g", &13, Trigger::Event);
         assert!(worker.poll().is_pending());
@@ -353,7 +444,7 @@ mod tests {
 
     #[tokio::test]
     async fn when_the_one_who_keeps_the_time_leaves_another_keeps_it() {
-        let queue = Queue::new(4, 4, 1);
+        let queue = Queue::new(4, 4, Busy { of_all: 1, of_group: 1 });
         queue.add_after(&"g", &1, Trigger::Resync, Duration::from_millis(1));
         let (mut keeper, mut other) = (Box::pin(queue.next()), Box::pin(queue.next()));
         assert!(poll!(&mut keeper).is_pending() && poll!(&mut other).is_pending());
@@ -363,13 +454,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_worker_that_has_ended_a_run_finds_what_waited_for_it() {
-        let queue = Queue::new(2, 1, 1);
+        let queue = Queue::new(2, 1, Busy { of_all: 1, of_group: 1 });
         queue.add(&"g", &1, Trigger::Event);
         queue.add(&"g", &2, Trigger::Event);
         let first = queue.next().await;
         let mut other = Box::pin(queue.next());
         assert!(poll!(&mut other).is_pending(), "one of a group at once");
-        queue.done(&first, Requeue::WhenChanged, RESYNC, false);
+        queue.done(&first, End { requeue: Requeue::WhenChanged, resync: RESYNC, aside: false });
         assert_eq!(queue.next().await.key, 2);
     }
 }

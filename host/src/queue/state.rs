@@ -69,6 +69,17 @@ pub struct Job<G, K> {
     place: usize,
 }
 
+/// How a run ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End {
+    /// When the key comes back.
+    pub requeue: Requeue,
+    /// Time between its unprompted runs.
+    pub resync: Duration,
+    /// Whether it had stepped aside.
+    pub aside: bool,
+}
+
 #[derive(Debug)]
 struct Entry<K> {
     key: K,
@@ -101,6 +112,8 @@ struct Group<G> {
     /// Urgent keys that ran since a patient one did.
     urgent_in_row: u8,
     running: usize,
+    /// Of these, how many have stepped aside.
+    aside: usize,
     concurrency: usize,
     /// Whether it stands in the turn.
     in_turn: bool,
@@ -121,11 +134,23 @@ pub(super) struct State<G, K> {
     /// Keys that run now, and how many may at once.
     running: usize,
     workers: usize,
+    /// Of those that run, how many have stepped aside: they wait, or see to it that others find a thread.
+    aside: usize,
+    busy_max: Busy,
     /// Times at which keys are due, and the places of these keys.
     timers: Timers,
     concurrency: usize,
     /// The moment from which crowds are counted.
     origin: Instant,
+}
+
+/// How many of the keys that run may keep a thread busy at once before others are woken for more of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Busy {
+    /// In all: as many as there are cores.
+    pub of_all: usize,
+    /// Of one group.
+    pub of_group: usize,
 }
 
 impl<G> Group<G> {
@@ -135,7 +160,7 @@ impl<G> Group<G> {
 }
 
 impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
-    pub(super) fn new(workers: usize, concurrency: usize, origin: Instant) -> Self {
+    pub(super) fn new(workers: usize, concurrency: usize, busy_max: Busy, origin: Instant) -> Self {
         Self {
             names: HashMap::new(),
             groups: Slab::new(),
@@ -144,6 +169,8 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
             turn: VecDeque::new(),
             running: 0,
             workers,
+            aside: 0,
+            busy_max,
             timers: BTreeSet::new(),
             concurrency,
             origin,
@@ -212,8 +239,9 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
 
     fn forget(&mut self, place: usize) {
         match self.entries.get_mut(place) {
-            Some(Entry { phase: phase @ Phase::Running { .. }, .. }) => {
-                *phase = Phase::Running { again: None, forget: true };
+            Some(entry) if matches!(entry.phase, Phase::Running { .. }) => {
+                entry.phase = Phase::Running { again: None, forget: true };
+                set_due(&mut self.timers, place, entry, None);
             }
             // A lane may still hold the place; it is skipped when its turn comes.
             Some(_) => self.remove(place),
@@ -244,7 +272,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         self.ring_timers(now);
         // A group may have as many workers as it leaves idle: one alone takes half of them, and however many are busy,
         // a group that has none yet finds one.
-        let idle = self.workers.saturating_sub(self.running);
+        let idle = self.idle();
         for _ in 0..self.turn.len() {
             let Some(place) = self.turn.pop_front() else { break };
             let Some(group) = self.groups.get_mut(place) else { continue };
@@ -264,28 +292,46 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         None
     }
 
-    /// How many keys run.
-    pub(super) fn running(&self) -> usize {
-        self.running
+    fn idle(&self) -> usize {
+        self.workers.saturating_sub(self.running)
     }
 
-    /// Whether another worker may find a key.
-    pub(super) fn has_ready(&self) -> bool {
-        !self.turn.is_empty() && self.running < self.workers
+    /// How many keys that run keep a thread busy.
+    pub(super) fn busy(&self) -> usize {
+        self.running - self.aside
+    }
+
+    /// Whether another worker would find a key that none of those that are busy will come to soon.
+    pub(super) fn wants_worker(&self) -> bool {
+        let idle = self.idle();
+        let wants = |group: &Group<G>| group.running < idle && group.running - group.aside < self.busy_max.of_group;
+        self.busy() < self.busy_max.of_all && self.turn.iter().any(|place| self.groups.get(*place).is_some_and(wants))
+    }
+
+    /// A key that runs keeps no thread busy from now on.
+    pub(super) fn step_aside(&mut self, job: &Job<G, K>) {
+        self.aside += 1;
+        if let Some(group) = self.entries.get(job.place).and_then(|entry| self.groups.get_mut(entry.group)) {
+            group.aside += 1;
+        }
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    pub(super) fn done(&mut self, job: &Job<G, K>, requeue: Requeue, resync: Duration, now: Instant, chance: f64) {
+    /// A run has ended.
+    pub(super) fn done(&mut self, job: &Job<G, K>, end: End, now: Instant, chance: f64) {
+        let End { requeue, resync, aside } = end;
         self.running = self.running.saturating_sub(1);
+        self.aside -= usize::from(aside);
         let origin = self.origin;
         // It is where it was: nothing that runs is removed.
         let Some(entry) = self.entries.get_mut(job.place) else { return };
         let (Phase::Running { again, forget }, place) = (entry.phase, entry.group) else { return };
         if let Some(group) = self.groups.get_mut(place) {
             group.running = group.running.saturating_sub(1);
+            group.aside -= usize::from(aside);
         }
         entry.phase = Phase::Idle;
         if forget || (requeue == Requeue::Gone && again.is_none()) {
@@ -386,6 +432,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
             patient: VecDeque::new(),
             urgent_in_row: 0,
             running: 0,
+            aside: 0,
             concurrency: self.concurrency,
             in_turn: false,
             forgotten: false,

@@ -220,7 +220,7 @@ fn is_same(known: &Object, object: &Object) -> bool {
 impl Inner {
     /// Gives an object the copies of what others have alike.
     fn share(&mut self, mut object: Object) -> Arc<Object> {
-        // Whoever keeps the key of an object keeps this one: it is found again without reading it.
+        // Whoever keeps the key of an object keeps this one: there is one copy of its text.
         match self.objects.get(&object.key) {
             Some(known) => object.key = known.0.key.clone(),
             None => object.key.namespace = object.key.namespace.map(|namespace| self.namespaces.share(&namespace)),

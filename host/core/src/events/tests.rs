@@ -72,7 +72,7 @@ fn of_changes(changes: &Changes) -> String {
 #[test]
 fn r20_at_rest_there_is_nothing_to_tell() {
     assert_eq!(note(&snapshot(&[]), &Changes::default(), &Before::Same, &applied()), None);
-    for verdict in [applied(), conflict("a"), suspended(), outdated()] {
+    for verdict in [applied(), conflict("a"), suspended(), suspended().while_finalizing(), outdated()] {
         assert_eq!(turn_from(&verdict, &verdict), None, "{verdict:?}");
     }
     // Another number of children is another message of the same success.

@@ -10,7 +10,7 @@ struct Harness {
 impl Harness {
     fn new() -> Self {
         let now = Instant::now();
-        Self { state: State::new(64, 16, now), now }
+        Self { state: State::new(64, 16, Busy { of_all: 2, of_group: 1 }, now), now }
     }
 
     fn add(&mut self, group: &'static str, key: u32, trigger: Trigger) {
@@ -26,7 +26,11 @@ impl Harness {
     }
 
     fn done(&mut self, job: &Job<&'static str, u32>, requeue: Requeue) {
-        self.state.done(job, requeue, RESYNC, self.now, 0.5);
+        self.end(job, requeue, 0.5);
+    }
+
+    fn end(&mut self, job: &Job<&'static str, u32>, requeue: Requeue, chance: f64) {
+        self.state.done(job, End { requeue, resync: RESYNC, aside: false }, self.now, chance);
     }
 
     fn forget(&mut self, group: &'static str, key: u32) {
@@ -130,13 +134,13 @@ fn r13_keys_that_pause_for_the_same_moment_do_not_come_back_in_it_nor_before() {
     for (key, chance) in [(1, 0.0), (2, 0.5), (3, 1.0)] {
         queue.add("a", key, Trigger::Event);
         let job = queue.next().expect("ready");
-        queue.state.done(&job, Requeue::Pause(pause), RESYNC, queue.now, chance);
+        queue.end(&job, Requeue::Pause(pause), chance);
         waits.push(queue.entry("a", key).due.expect("a time").0 - queue.now);
     }
     assert_eq!(waits, [60, 63, 66].map(Duration::from_secs));
     queue.add("a", 4, Trigger::Event);
     let job = queue.next().expect("ready");
-    queue.state.done(&job, Requeue::Pause(Duration::ZERO), RESYNC, queue.now, 1.0);
+    queue.end(&job, Requeue::Pause(Duration::ZERO), 1.0);
     assert_eq!(queue.key(), Some(4), "no pause is none");
 }
 
@@ -298,6 +302,19 @@ fn a_forgotten_key_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_time_that_was_set_for_a_forgotten_key_does_not_bring_it_back() {
+    let mut queue = Harness::new();
+    queue.add("a", 1, Trigger::Event);
+    let job = queue.next().expect("ready");
+    queue.state.add_at(&"a", &1, Trigger::Sweep, queue.now + Duration::from_secs(1));
+    queue.state.forget_group(&"a");
+    queue.pass(Duration::from_secs(2));
+    assert_eq!(queue.next(), None);
+    queue.done(&job, BACKOFF);
+    assert!(queue.state.entries.is_empty() && queue.state.groups.is_empty());
+}
+
+#[test]
 fn a_forgotten_keys_place_in_a_lane_serves_nobody_else() {
     let mut queue = Harness::new();
     queue.add("a", 1, Trigger::Event);
@@ -344,7 +361,7 @@ fn r13_a_resync_comes_at_its_time_give_or_take_a_tenth() {
         queue.pass(Duration::from_millis(77));
         queue.add("a", key, Trigger::Event);
         let job = queue.next().expect("ready");
-        queue.state.done(&job, Requeue::Settled(None), RESYNC, queue.now, chance);
+        queue.end(&job, Requeue::Settled(None), chance);
         let wait = queue.entry("a", key).due.expect("a time").0 - queue.now;
         assert!((early..=late).contains(&wait.as_secs()), "{wait:?}");
     }

@@ -265,6 +265,8 @@ fn r06_what_somebody_takes_between_the_decision_and_its_apply_is_left_and_named(
         let ready = puppet.wait_reason("FieldConflict");
         let writes = asked(&ns, mark, "configmaps").name(&name);
         let by_host: Vec<_> = writes.iter().map(|write| (write.query("force") == Some("true"), write.code)).collect();
+        // From now on it does not keep the plugin busy.
+        puppet.apply(&play("1", 0));
         (by_host.first() == Some(&(true, 409))).then_some((name, ready, by_host))
     });
     let (name, ready, by_host) = raced.expect("one of ten comes between");
@@ -293,7 +295,11 @@ fn r06_replicas_that_are_set_through_scale_stay_unless_the_plugin_wants_them_and
     wanted.play(&children([deployment("wanted", "nginx:1", Some(2))]));
     scaled("wanted");
     wanted.apply(&children([deployment("wanted", "nginx:2", Some(2))]));
-    let ready = condition(&wanted.wait(|puppet| condition(puppet, "Ready").is_false("FieldConflict")), "Ready");
+    let named = |puppet: &Value| {
+        let ready = condition(puppet, "Ready");
+        ready.is_false("FieldConflict") && ready.observed_generation == Some(2)
+    };
+    let ready = condition(&wanted.wait(named), "Ready");
     assert!(ready.message.contains(".spec.replicas") && ready.message.contains("scale"), "{ready:?}");
     let found = ns.get("deployments", "wanted").expect("wanted");
     assert_eq!((&found["spec"]["replicas"], image_of(&found)), (&3.into(), "nginx:1".to_owned()), "all or nothing");
