@@ -19,7 +19,7 @@ pub struct Args {
     /// Also write the figures as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Measure only this goal and those that come with it: p1, p5, p6, p7 or p11; may be repeated
+    /// Measure only this goal and those that come with it: p1, p5, p6, p7, p10 or p11; may be repeated
     #[arg(long, value_name = "GOAL")]
     only: Vec<String>,
 }

@@ -10,6 +10,7 @@ mod report;
 mod scale;
 mod settings;
 mod stage;
+mod starts;
 mod stats;
 mod work;
 
@@ -53,7 +54,7 @@ struct Run {
     /// Also write the table
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6, p7 (with p9, p10), p11 (with p1)
+    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6, p7 (with p9), p10, p11 (with p1)
     #[arg(long)]
     only: Vec<String>,
 }
@@ -63,10 +64,7 @@ async fn main() -> ExitCode {
     let result = match Command::parse() {
         Command::Run(run) => measure(&run).await,
         Command::Raw(command) => raw::main(&command).await,
-        Command::Burn { cores } => {
-            work::burn(cores);
-            Ok(())
-        }
+        Command::Burn { cores } => work::burn(cores),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -98,10 +96,16 @@ async fn measure(run: &Run) -> anyhow::Result<()> {
             Err(error) => note(&mut figures, &say, format!("P6 is missing: {error:#}")),
         }
     }
-    if wanted(&["p7", "p9", "p10"]) {
+    if wanted(&["p7", "p9"]) {
         match scale::measure(&run.paths, &amounts, &say).await {
             Ok(scale) => figures.scale = Some(scale),
-            Err(error) => note(&mut figures, &say, format!("P7, P9 and P10 are missing: {error:#}")),
+            Err(error) => note(&mut figures, &say, format!("P7 and P9 are missing: {error:#}")),
+        }
+    }
+    if wanted(&["p10"]) {
+        match starts::measure(&run.paths, &amounts, &say).await {
+            Ok(starts) => figures.starts = Some(starts),
+            Err(error) => note(&mut figures, &say, format!("P10 is missing: {error:#}")),
         }
     }
     say("done");

@@ -1,4 +1,4 @@
-//! What parents cost that are just there: the resync (goal P6), and memory and the start (P7, P9, P10).
+//! What parents cost that are just there: the resync (goal P6), and memory (P7, P9).
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,12 +11,11 @@ use crate::contestant::{Contestant, Task};
 use crate::http::MERGE;
 use crate::observer::Observer;
 use crate::process::{Memory, Process, seconds};
-use crate::settings::{Amounts, CHILDREN, PAYLOAD, Paths};
+use crate::settings::{Amounts, CHILDREN, PAYLOAD, Paths, REST};
 use crate::stage::{NAMESPACE, Stage, WINDLASS_USER};
 
 /// Children of a parent whose memory is measured.
 const ONE_CHILD: usize = 1;
-const REST: Duration = Duration::from_secs(3);
 /// How long one step may take.
 const PATIENCE: Duration = Duration::from_mins(5);
 
@@ -68,12 +67,6 @@ pub struct Scale {
     pub sizes: Vec<Size>,
     /// Windlass' memory after a start with the last number of parents, all settled.
     pub restarted: Memory,
-    /// Parents of the first writes.
-    pub existing: usize,
-    /// Milliseconds from Windlass' start to its first write with that many parents.
-    pub first_write: f64,
-    /// The same of a client that lists the parents and writes.
-    pub raw_first_write: f64,
 }
 
 /// Measures all of it on one cluster.
@@ -91,19 +84,11 @@ pub async fn measure(paths: &Paths, amounts: &Amounts, say: &dyn Fn(&str)) -> an
     stage.controllers(false)?;
 
     let observer = Observer::start(&stage.admin).await?;
-    let [_, _, most] = amounts.sizes;
     let (mut sizes, mut before) = (Vec::new(), 0);
-    let (mut first_write, mut raw_first_write) = (0.0, 0.0);
     for parents in amounts.sizes {
-        say(&format!("P9, P10: {parents} parents"));
+        say(&format!("P9: {parents} parents"));
         stage.create_loads(before, parents, ONE_CHILD, PAYLOAD).await?;
-        if parents == most {
-            let fresh = Observer::start(&stage.admin).await?;
-            raw_first_write = first(&fresh, Contestant::Raw.start(&stage, paths, Task::CreateOne)?).await?.1;
-        }
-        let fresh = Observer::start(&stage.admin).await?;
-        let (mut host, first) = first(&fresh, Contestant::Windlass.start(&stage, paths, Task::Create)?).await?;
-        first_write = first;
+        let mut host = Contestant::Windlass.start(&stage, paths, Task::Create)?;
         observer.wait_settled(parents, parents * ONE_CHILD, &mut host, PATIENCE).await?;
         tokio::time::sleep(REST).await;
         sizes.push(Size { parents, bytes: stage.trimmed_bytes().await?, memory: host.memory()? });
@@ -116,7 +101,7 @@ pub async fn measure(paths: &Paths, amounts: &Amounts, say: &dyn Fn(&str)) -> an
     quiet(&host).await?;
     let restarted = host.memory()?;
     host.stop()?;
-    Ok(Scale { idle, sizes, restarted, existing: most, first_write, raw_first_write })
+    Ok(Scale { idle, sizes, restarted })
 }
 
 /// Measures reconciles of parents that are as they should be, on a cluster of their own.
@@ -162,13 +147,6 @@ async fn idle(stage: &Stage, paths: &Paths, amounts: &Amounts) -> anyhow::Result
         process.stop()?;
     }
     Ok(idle)
-}
-
-/// The process and the milliseconds from its start to its first child.
-async fn first(observer: &Observer, mut process: Process) -> anyhow::Result<(Process, f64)> {
-    let first = observer.wait_first_child(&mut process, PATIENCE).await?;
-    let time = first.duration_since(process.begun).as_secs_f64() * 1e3;
-    Ok((process, time))
 }
 
 /// Has every parent reconciled four times, with nothing to do: after the start, and three times more.

@@ -42,6 +42,9 @@ pub const CHILDREN: usize = 3;
 /// Bytes of padding in a child.
 pub const PAYLOAD: usize = 256;
 
+/// How long a process may do what is left to do before it is measured or the next one starts.
+pub const REST: Duration = Duration::from_secs(3);
+
 /// Numbers of a run.
 #[derive(Debug, Clone)]
 pub struct Amounts {
@@ -61,6 +64,10 @@ pub struct Amounts {
     pub settled: usize,
     /// Numbers of parents at which memory is measured.
     pub sizes: [usize; 3],
+    /// Plugins of a start.
+    pub plugins: usize,
+    /// Parents of one of these.
+    pub parents_of_one: usize,
     /// Changes in each half of a pair beside a neighbour that spins, and beside an outside process that does.
     pub neighbour_changes: usize,
     /// Such pairs.
@@ -81,6 +88,8 @@ impl Amounts {
             idle: Duration::from_secs(15),
             settled: 2000,
             sizes: [500, 1000, 4000],
+            plugins: 10,
+            parents_of_one: 2000,
             neighbour_changes: 200,
             neighbour_pairs: 2,
             calls: 10_000,
@@ -98,6 +107,8 @@ impl Amounts {
             idle: Duration::from_secs(30),
             settled: 10_000,
             sizes: [1000, 5000, 20_000],
+            plugins: 100,
+            parents_of_one: 10_000,
             neighbour_changes: 400,
             neighbour_pairs: 3,
             calls: 50_000,

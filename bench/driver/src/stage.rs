@@ -84,15 +84,21 @@ impl Stage {
         for args in [["crd"].as_slice(), &["generate", "rbac"]] {
             stage.cluster.apply(&stage.windlass_says(args)?)?;
         }
-        let definition = stage.windlass_says(&["crd", &paths.load.to_string_lossy()])?;
-        stage.cluster.apply(&definition)?;
         stage.cluster.apply(PEER)?;
-        let established = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
-        stage.cluster.kubectl(&established)?;
+        stage.define([paths.load.as_path()])?;
         stage.served().await?;
         stage.windlass = stage.cluster.service_account_kubeconfig(SYSTEM_NAMESPACE, "windlass")?;
         stage.peer = stage.cluster.service_account_kubeconfig(NAMESPACE, "peer")?;
         Ok(stage)
+    }
+
+    /// Defines the kinds of these components.
+    pub fn define<'a>(&self, components: impl IntoIterator<Item = &'a Path>) -> anyhow::Result<()> {
+        let definition = |component: &Path| self.windlass_says(&["crd", &component.to_string_lossy()]);
+        let definitions = components.into_iter().map(definition).collect::<anyhow::Result<Vec<_>>>()?;
+        self.cluster.apply(&definitions.join("\n---\n"))?;
+        let established = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
+        self.cluster.kubectl(&established).map(drop)
     }
 
     /// Waits until the new kind can be listed: its storage is set up a moment after its definition is established.

@@ -233,7 +233,7 @@ impl Spinning {
 }
 
 /// Burns CPU until it is ended: so many cores' worth, in slices as short as those of the system's scheduler.
-pub fn burn(cores: f64) {
+pub fn burn(cores: f64) -> ! {
     const SLICE: Duration = Duration::from_millis(20);
     let whole = cores.max(0.0).ceil();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few cores")]
@@ -255,6 +255,10 @@ pub fn burn(cores: f64) {
     for thread in threads {
         // It never ends by itself.
         let _ = thread.join();
+    }
+    // Nor does it with nothing to burn.
+    loop {
+        std::thread::park();
     }
 }
 

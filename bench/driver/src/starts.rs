@@ -1,0 +1,136 @@
+//! How soon a start comes to its first write, and what plugins cost that only wait (goal P10, and P8's figure).
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use http::Method;
+
+use crate::contestant::{Contestant, Task};
+use crate::http::JSON;
+use crate::observer::Observer;
+use crate::process::{Memory, Process};
+use crate::settings::{Amounts, PAYLOAD, Paths, REST};
+use crate::stage::{CONFIG_MAPS, Stage};
+use crate::stats::median;
+
+/// Children of a parent.
+const ONE_CHILD: usize = 1;
+/// Starts of each, taken in turns.
+const STARTS: usize = 3;
+/// How long one step may take.
+const PATIENCE: std::time::Duration = std::time::Duration::from_mins(5);
+
+/// What was measured: medians of several starts, in milliseconds from the process' start to its first child.
+#[derive(Debug, Clone, Copy)]
+pub struct Starts {
+    /// Plugins that are live, each of a kind of its own.
+    pub plugins: usize,
+    /// Parents of one of them.
+    pub parents: usize,
+    /// Windlass with all of these.
+    pub first_write: f64,
+    /// A client that lists the parents and writes.
+    pub raw_first_write: f64,
+    /// Windlass with one plugin and one parent.
+    pub alone: f64,
+    /// Windlass with all plugins, before there are more parents than one.
+    pub idle: Memory,
+}
+
+/// Measures all of it on one cluster.
+pub async fn measure(paths: &Paths, amounts: &Amounts, say: &dyn Fn(&str)) -> anyhow::Result<Starts> {
+    let stage = Stage::new(paths, true).await?;
+    stage.push(&[("load", &paths.load)])?;
+    stage.create_loads(0, 1, ONE_CHILD, PAYLOAD).await?;
+    say("P10: one plugin, one parent");
+    let host = Contestant::Windlass.start(&stage, paths, Task::Create)?;
+    stage.wait_ready("load").await?;
+    host.stop()?;
+    let mut alone = Vec::new();
+    for _ in 0..STARTS {
+        let child = format!("{CONFIG_MAPS}/load-0-0");
+        stage.admin.write(Method::DELETE, &child, JSON, "".into()).await?;
+        alone.push(first_write(&stage, paths, Contestant::Windlass).await?);
+    }
+
+    let (plugins, parents) = (amounts.plugins, amounts.parents_of_one);
+    say(&format!("P10: {plugins} plugins"));
+    let copies = copies(&stage, paths, plugins - 1)?;
+    let host = Contestant::Windlass.start(&stage, paths, Task::Create)?;
+    for (name, _) in &copies {
+        stage.wait_ready(name).await?;
+    }
+    tokio::time::sleep(REST).await;
+    let idle = host.memory()?;
+    host.stop()?;
+    stage.controllers(false)?;
+
+    say(&format!("P10: {plugins} plugins, {parents} parents"));
+    stage.create_loads(1, parents, ONE_CHILD, PAYLOAD).await?;
+    let (mut with_all, mut raw) = (Vec::new(), Vec::new());
+    for _ in 0..STARTS {
+        raw.push(first_write(&stage, paths, Contestant::Raw).await?);
+        stage.admin.write(Method::DELETE, &format!("{CONFIG_MAPS}/raw-0"), JSON, "".into()).await?;
+        with_all.push(first_write(&stage, paths, Contestant::Windlass).await?);
+    }
+    let middle = |times: Vec<f64>| median(times).context("no starts");
+    Ok(Starts {
+        plugins,
+        parents,
+        first_write: middle(with_all)?,
+        raw_first_write: middle(raw)?,
+        alone: middle(alone)?,
+        idle,
+    })
+}
+
+/// Starts a contestant and ends it after its first write.
+async fn first_write(stage: &Stage, paths: &Paths, contestant: Contestant) -> anyhow::Result<f64> {
+    // What the one before it sent has arrived.
+    tokio::time::sleep(REST).await;
+    let observer = Observer::start(&stage.admin).await?;
+    let mut process: Process = contestant.start(stage, paths, Task::CreateOne)?;
+    let first = observer.wait_first_child(&mut process, PATIENCE).await?;
+    let time = first.duration_since(process.begun).as_secs_f64() * 1e3;
+    process.stop()?;
+    Ok(time)
+}
+
+/// Pushes copies of the measured plugin, each with a kind, and so with a binary, of its own.
+fn copies(stage: &Stage, paths: &Paths, count: usize) -> anyhow::Result<Vec<(String, PathBuf)>> {
+    let original = std::fs::read(&paths.load).context("the measured component cannot be read")?;
+    let copies = (0..count).map(|number| {
+        let path = stage.dir().join(format!("copy-{number:03}.wasm"));
+        // Of the same length, so that everything in the binary stays where it is.
+        std::fs::write(&path, replaced(&original, *b"Load", format!("L{number:03}").as_bytes()))?;
+        Ok((format!("copy-{number:03}"), path))
+    });
+    let copies = copies.collect::<anyhow::Result<Vec<_>>>()?;
+    stage.define(copies.iter().map(|(_, path)| path.as_path()))?;
+    let plugins: Vec<_> = copies.iter().map(|(name, path)| (name.as_str(), path.as_path())).collect();
+    stage.push(&plugins)?;
+    Ok(copies)
+}
+
+/// All occurrences replaced by something of the same length.
+fn replaced(bytes: &[u8], from: [u8; 4], to: &[u8]) -> Vec<u8> {
+    let mut replaced = bytes.to_vec();
+    let mut at = 0;
+    while let Some(rest) = replaced.get_mut(at..).filter(|rest| rest.len() >= from.len()) {
+        if rest.starts_with(&from) {
+            rest.iter_mut().zip(to).for_each(|(old, new)| *old = *new);
+        }
+        at += 1;
+    }
+    replaced
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_another_kind_and_the_same_length() {
+        assert_eq!(replaced(b"Load aLoadLoa", *b"Load", b"L007"), b"L007 aL007Loa");
+    }
+}
