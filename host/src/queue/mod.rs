@@ -4,6 +4,7 @@
 //! live in [`state`], which knows neither tokio nor the clock; this file waits for it.
 
 mod state;
+mod times;
 
 use std::fmt::Debug;
 use std::future::poll_fn;

@@ -1,0 +1,33 @@
+//! When a key comes back: after failures, and at a moment that chance decides. Time and chance are arguments.
+
+use std::time::{Duration, Instant};
+
+/// First and longest wait after failures (rule R13).
+const BACKOFF_MIN: Duration = Duration::from_secs(1);
+const BACKOFF_MAX: Duration = Duration::from_mins(5);
+/// No timer rings later than this: longer waits are as good as none, and could not be added to a time.
+pub(super) const DELAY_MAX: Duration = Duration::from_hours(24 * 365);
+/// Keys that come back at some moment of a span come in at least so many crowds: one wake-up serves many.
+const CROWDS: u32 = 64;
+/// Crowds are no further apart than this.
+const CROWDS_APART_MAX: Duration = Duration::from_millis(250);
+
+/// Exponential from [`BACKOFF_MIN`] to [`BACKOFF_MAX`], with ±20 % of chance so that keys that failed together do not
+/// come back together.
+pub(super) fn backoff(failures: u32, chance: f64) -> Duration {
+    let plain = BACKOFF_MIN.saturating_mul(2_u32.saturating_pow(failures)).min(BACKOFF_MAX);
+    jittered(plain, 0.2, chance)
+}
+
+/// The crowd of a span that `chance` (0 to 1) finds, not before the span begins.
+pub(super) fn moment(origin: Instant, begin: Instant, span: Duration, chance: f64) -> Instant {
+    let after_begin = span.mul_f64(chance);
+    let apart = (span / CROWDS).min(CROWDS_APART_MAX).as_nanos().max(1);
+    let after_crowd = (begin.saturating_duration_since(origin) + after_begin).as_nanos() % apart;
+    begin + after_begin.saturating_sub(Duration::from_nanos(u64::try_from(after_crowd).unwrap_or_default()))
+}
+
+/// A duration that `chance` (0 to 1) moves by up to ± `part` of itself.
+fn jittered(plain: Duration, part: f64, chance: f64) -> Duration {
+    plain.min(DELAY_MAX).mul_f64(1.0 - part + 2.0 * part * chance)
+}
