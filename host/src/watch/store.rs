@@ -153,6 +153,17 @@ impl Store {
         owned.into_iter().chain(retained).flatten().for_each(act);
     }
 
+    /// How many objects that count exist for one of these parents by label and by controller.
+    pub fn count_controlled(&self, parents: &[Uid], counts: impl Fn(&Object) -> bool) -> usize {
+        let inner = self.inner.read();
+        let owned =
+            parents.iter().filter_map(|parent| Some((parent, inner.owners.get(&OwnerKey::Uid(parent.clone()))?)));
+        owned
+            .flat_map(|(parent, children)| children.iter().map(move |child| (parent, child)))
+            .filter(|(parent, child)| child.controller.as_ref() == Some(parent) && counts(child))
+            .count()
+    }
+
     /// Whether a write that the API server answered with this resourceVersion is in the cache (or was, and is
     /// outdated). Versions are comparable within a kind (KEP-5504).
     pub fn has_seen(&self, resource_version: u64) -> bool {
