@@ -79,6 +79,7 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     let source_queue = plugin_queue.clone();
     let sources = Sources::new(
         client.clone(),
+        &settings.cache_dir,
         Arc::new(move |plugin: &PluginName| source_queue.add(&(), plugin, Trigger::Fresh)),
     );
     let plugins = Arc::new(Plugins::new(

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use wasmtime::component::Linker;
 use wasmtime::{Engine, component};
-use windlass_core::contract::{Limits, LoadFailure};
+use windlass_core::contract::{Limits, LoadFailure, Surface};
 use windlass_core::digest::Digest;
 
 pub use self::cache::CacheError;
@@ -119,23 +119,37 @@ impl Sandbox {
         }
         compile::check_header(bytes)?;
         let digest = Digest::of(bytes);
-        let found = self.0.cache.find(digest).and_then(|path| match self.map(digest, size, &path) {
-            Ok(linked) => Some(linked),
-            Err(error) => {
-                // Compiled on a machine with another processor, say.
-                tracing::warn!(%digest, error = format!("{error:#}"), "a compiled component is of no use here: compiling again");
-                self.0.cache.remove(digest);
-                None
-            }
-        });
-        let (surface, code) = if let Some(linked) = found {
+        let linked = if let Some(linked) = self.linked(digest, size) {
             linked
         } else {
             let path = self.compile(digest, bytes)?;
             let unusable = |error: wasmtime::Error| LoadFailure::Compile { message: format!("{error:#}") };
             self.map(digest, size, &path).map_err(unusable)?
         };
+        self.describe_first(linked)
+    }
+
+    /// A component of this digest and size that was [loaded](Self::load) before, also by an earlier process: without its
+    /// bytes, as long as its compiled file is there and of use. Blocks for as long as mapping it takes.
+    pub fn find(&self, digest: Digest, size: u64) -> Option<Arc<Component>> {
+        let fits = size <= self.0.options.max_component_bytes;
+        self.describe_first(self.linked(digest, size).filter(|_| fits)?).ok()
+    }
+
+    fn describe_first(&self, (surface, code): Linked) -> Result<Arc<Component>, LoadFailure> {
         Component::describe_first(surface, code, &self.0.options.describe).map(Arc::new).map_err(LoadFailure::Describe)
+    }
+
+    /// From the cache.
+    fn linked(&self, digest: Digest, size: u64) -> Option<Linked> {
+        let path = self.0.cache.find(digest)?;
+        self.map(digest, size, &path)
+            .inspect_err(|error| {
+                // Compiled on a machine with another processor, say.
+                tracing::warn!(%digest, error = format!("{error:#}"), "a compiled component is of no use here: compiling again");
+                self.0.cache.remove(digest);
+            })
+            .ok()
     }
 
     fn compile(&self, digest: Digest, bytes: &[u8]) -> Result<PathBuf, LoadFailure> {
@@ -152,12 +166,7 @@ impl Sandbox {
     }
 
     /// Maps a compiled file and links it: for the pool if it fits a slot, otherwise on demand.
-    fn map(
-        &self,
-        digest: Digest,
-        size: u64,
-        path: &std::path::Path,
-    ) -> wasmtime::Result<(windlass_core::contract::Surface, Code)> {
+    fn map(&self, digest: Digest, size: u64, path: &std::path::Path) -> wasmtime::Result<Linked> {
         let Inner { engines, pooled, on_demand, .. } = &*self.0;
         let later = OnceLock::new();
         // The pool refuses what does not fit its slots.
@@ -189,6 +198,9 @@ impl Sandbox {
         self.0.engines.compatibility()
     }
 }
+
+/// What can be seen of a component, and what can be called.
+type Linked = (Surface, Code);
 
 fn link_to(linker: &Linker<State>, component: &component::Component) -> wasmtime::Result<(Pre<State>, Vec<String>)> {
     let mut linker = linker.clone();

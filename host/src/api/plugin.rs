@@ -124,6 +124,12 @@ pub struct ConfigMapSource {
     pub name: String,
 }
 
+impl std::fmt::Display for ConfigMapSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
 /// A kind, as objects name it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

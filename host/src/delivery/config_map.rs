@@ -31,7 +31,7 @@ pub async fn fetch(
     pinned: Option<Digest>,
 ) -> Result<Delivered, DeliveryError> {
     let api = Api::namespaced(client.clone(), &source.namespace);
-    let head = get(&api, source, &source.name).await?.ok_or_else(|| DeliveryError::NotFound(name_of(source)))?;
+    let head = get(&api, source, &source.name).await?.ok_or_else(|| DeliveryError::NotFound(source.to_string()))?;
     let delivered = match Head::of(source, &head)? {
         Some(head) => assemble(&api, source, &head).await?,
         None => single(source, head)?,
@@ -52,7 +52,7 @@ impl Head {
     fn of(source: &ConfigMapSource, map: &ConfigMap) -> Result<Option<Self>, DeliveryError> {
         let text = |key: &str| map.data.as_ref().and_then(|data| data.get(key));
         let Some(parts) = text(KEY_PARTS) else { return Ok(None) };
-        let invalid = |problem: String| DeliveryError::Invalid { name: name_of(source), problem };
+        let invalid = |problem: String| DeliveryError::Invalid { name: source.to_string(), problem };
         let digest = text(KEY_DIGEST).ok_or_else(|| invalid("the head has parts but no digest".to_owned()))?;
         let encoding = text(KEY_ENCODING).map_or(Ok(Encoding::Identity), |name| name.parse());
         let parts: Vec<_> = parts.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
@@ -69,7 +69,7 @@ impl Head {
 
 /// All parts must hash to the head's digest: parts of two updates never make one component.
 async fn assemble(api: &Api<ConfigMap>, source: &ConfigMapSource, head: &Head) -> Result<Delivered, DeliveryError> {
-    let incomplete = |problem: String| DeliveryError::Incomplete { name: name_of(source), problem };
+    let incomplete = |problem: String| DeliveryError::Incomplete { name: source.to_string(), problem };
     let mut packed = Vec::new();
     for part in &head.parts {
         let map = get(api, source, part).await?;
@@ -86,7 +86,7 @@ async fn assemble(api: &Api<ConfigMap>, source: &ConfigMapSource, head: &Head) -
 }
 
 fn single(source: &ConfigMapSource, map: ConfigMap) -> Result<Delivered, DeliveryError> {
-    let invalid = |problem: String| DeliveryError::Invalid { name: name_of(source), problem };
+    let invalid = |problem: String| DeliveryError::Invalid { name: source.to_string(), problem };
     let mut data = map.binary_data.unwrap_or_default();
     let mut found: Vec<_> = Encoding::ALL
         .into_iter()
@@ -115,8 +115,4 @@ async fn get(api: &Api<ConfigMap>, source: &ConfigMapSource, name: &str) -> Resu
         }
         error => DeliveryError::Unavailable { name: full_name, message: error.to_string() },
     })
-}
-
-fn name_of(source: &ConfigMapSource) -> String {
-    format!("{}/{}", source.namespace, source.name)
 }

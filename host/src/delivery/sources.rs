@@ -1,21 +1,35 @@
-//! Which Plugins a changed ConfigMap concerns: one metadata watch for each namespace that holds sources.
+//! The sources that Plugins name: which Plugins a changed ConfigMap concerns, and which version of a source is there, by
+//! one metadata watch for each namespace that holds sources.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event};
+use kube::runtime::watcher::{Event, watcher};
 use kube::{Api, Client};
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
 
+use super::receipts::{Receipt, Receipts};
 use crate::api::ConfigMapSource;
+use crate::watch::{lasting, settings};
 
 /// Called with each Plugin whose source may have changed; must not block.
 pub type Changed = Arc<dyn Fn(&PluginName) + Send + Sync>;
+
+/// How long a look at a Plugin waits to hear which versions there are. Then it fetches the source instead.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The file of receipts, in the folder of compiled components.
+const RECEIPTS: &str = "sources.json";
 
 /// The sources that Plugins name, and the watches on them. Only metadata is watched: components are fetched when they
 /// are wanted, and never kept.
@@ -23,18 +37,54 @@ pub struct Sources {
     client: Client,
     changed: Changed,
     state: Arc<Mutex<State>>,
+    receipts: Receipts,
+}
+
+/// A state of a source's ConfigMaps: the head and all that may be parts of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Version(u64);
+
+impl Version {
+    /// Of ConfigMaps by name and state, in the order of their names.
+    pub(super) fn of<'a>(maps: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let text = maps.into_iter().fold(String::new(), |text, (name, state)| text + name + " " + state + "\n");
+        Self(u64::from_be_bytes(*Digest::of(text.as_bytes()).as_bytes().first_chunk().unwrap_or(&[0; 8])))
+    }
 }
 
 #[derive(Default)]
 struct State {
     of_plugin: HashMap<PluginName, ConfigMapSource>,
-    watches: HashMap<String, tokio::task::AbortHandle>,
+    namespaces: HashMap<String, Namespace>,
+}
+
+/// The ConfigMaps of a namespace as its watch shows them.
+struct Namespace {
+    task: tokio::task::AbortHandle,
+    /// Identity and resourceVersion of each, by name.
+    maps: Maps,
+    /// The same of a list that is not complete yet.
+    listing: Option<Maps>,
+    /// Whether `maps` is what there is: a list was complete, and the watch goes on.
+    follows: watch::Sender<bool>,
+    /// Whether the first list is what somebody waits for: it is no news then.
+    awaited: bool,
+}
+
+type Maps = BTreeMap<String, Box<str>>;
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 impl Sources {
-    /// Tells `changed` of every change of a followed source.
-    pub fn new(client: Client, changed: Changed) -> Self {
-        Self { client, changed, state: Arc::default() }
+    /// Tells `changed` of every change of a followed source. Keeps what it learns of their versions in `folder`, which
+    /// nobody else may write.
+    pub fn new(client: Client, folder: &Path, changed: Changed) -> Self {
+        Self { client, changed, state: Arc::default(), receipts: Receipts::open(folder.join(RECEIPTS)) }
     }
 
     /// Follows the source that a Plugin names now, in place of the one it named before.
@@ -43,57 +93,232 @@ impl Sources {
         if state.of_plugin.get(plugin) == Some(source) {
             return;
         }
-        state.of_plugin.insert(plugin.clone(), source.clone());
-        if !state.watches.contains_key(&source.namespace) {
+        let before = state.of_plugin.insert(plugin.clone(), source.clone());
+        if !state.namespaces.contains_key(&source.namespace) {
             let api: Api<PartialObjectMeta<ConfigMap>> = Api::namespaced(self.client.clone(), &source.namespace);
-            let task = tokio::spawn(watch(api, source.namespace.clone(), self.state.clone(), self.changed.clone()));
-            state.watches.insert(source.namespace.clone(), task.abort_handle());
+            let (namespace, state_of_all, changed) =
+                (source.namespace.clone(), self.state.clone(), self.changed.clone());
+            let task = tokio::spawn(follow(api, namespace, state_of_all, changed)).abort_handle();
+            state.namespaces.insert(source.namespace.clone(), Namespace::new(task));
         }
-        state.end_unused();
+        self.end_unused(&mut state, before);
     }
 
     /// A Plugin is gone.
     pub fn forget(&self, plugin: &PluginName) {
         let mut state = self.state.lock();
-        state.of_plugin.remove(plugin);
-        state.end_unused();
+        let before = state.of_plugin.remove(plugin);
+        self.end_unused(&mut state, before);
+    }
+
+    fn end_unused(&self, state: &mut State, before: Option<ConfigMapSource>) {
+        let State { of_plugin, namespaces } = state;
+        namespaces.retain(|namespace, _| of_plugin.values().any(|source| source.namespace == *namespace));
+        if let Some(before) = before.filter(|before| !of_plugin.values().any(|source| source == before)) {
+            self.receipts.forget(&before);
+        }
+    }
+
+    /// The version of a followed source, if it is there and the API server lets the host follow it.
+    pub async fn version(&self, source: &ConfigMapSource) -> Option<Version> {
+        let mut follows = self.state.lock().namespaces.get(&source.namespace)?.follows.subscribe();
+        let listed = tokio::time::timeout(PATIENCE, follows.wait_for(|follows| *follows)).await;
+        let mut state = self.state.lock();
+        let namespace = state.namespaces.get_mut(&source.namespace)?;
+        namespace.awaited &= listed.is_ok();
+        namespace.version_of(&source.name)
+    }
+
+    /// What this version of a source held when it was fetched.
+    pub fn receipt(&self, source: &ConfigMapSource, version: Version) -> Option<Receipt> {
+        self.receipts.find(source, version)
+    }
+
+    /// Keeps what was fetched after this version was seen, or later than that.
+    pub fn keep(&self, source: &ConfigMapSource, version: Version, receipt: Receipt) {
+        self.receipts.keep(source, version, receipt);
+    }
+}
+
+impl Namespace {
+    fn new(task: tokio::task::AbortHandle) -> Self {
+        let follows = watch::Sender::new(false);
+        Self { task, maps: Maps::new(), listing: None, follows, awaited: true }
+    }
+
+    fn version_of(&self, head: &str) -> Option<Version> {
+        if !*self.follows.borrow() || !self.maps.contains_key(head) {
+            return None;
+        }
+        let from_head = self.maps.range::<str, _>((Bound::Included(head), Bound::Unbounded));
+        let named_so = from_head.take_while(|(name, _)| name.starts_with(head)).filter(|(name, _)| is_of(name, head));
+        Some(Version::of(named_so.map(|(name, state)| (name.as_str(), &**state))))
+    }
+
+    /// Takes an event in; answers with the names of what changed.
+    fn on_event(&mut self, event: Event<PartialObjectMeta<ConfigMap>>) -> Vec<String> {
+        match event {
+            Event::Init => {
+                self.listing = Some(Maps::new());
+                Vec::new()
+            }
+            Event::InitApply(map) => {
+                let (name, state) = name_and_state(map);
+                self.listing.get_or_insert_default().insert(name, state);
+                Vec::new()
+            }
+            Event::InitDone => self.list_ends(),
+            Event::Apply(map) => {
+                self.follows.send_replace(true);
+                let (name, state) = name_and_state(map);
+                self.maps.insert(name.clone(), state);
+                vec![name]
+            }
+            Event::Delete(map) => {
+                let (name, _) = name_and_state(map);
+                self.maps.remove(&name);
+                vec![name]
+            }
+        }
+    }
+
+    fn list_ends(&mut self) -> Vec<String> {
+        let listed = self.listing.take().unwrap_or_default();
+        let before = std::mem::replace(&mut self.maps, listed);
+        self.follows.send_replace(true);
+        if std::mem::take(&mut self.awaited) {
+            return Vec::new();
+        }
+        let names: BTreeSet<_> = before.keys().chain(self.maps.keys()).collect();
+        names.into_iter().filter(|&name| before.get(name) != self.maps.get(name)).cloned().collect()
     }
 }
 
 impl State {
-    fn end_unused(&mut self) {
-        let Self { of_plugin, watches } = self;
-        watches.retain(|namespace, task| {
-            let used = of_plugin.values().any(|source| source.namespace == *namespace);
-            if !used {
-                task.abort();
-            }
-            used
+    /// Takes an event of a namespace's watch in; answers with the Plugins that it concerns.
+    fn on_event(&mut self, namespace: &str, event: Event<PartialObjectMeta<ConfigMap>>) -> Vec<PluginName> {
+        let Some(followed) = self.namespaces.get_mut(namespace) else { return Vec::new() };
+        let changed = followed.on_event(event);
+        let concerned = self.of_plugin.iter().filter(|(_, source)| {
+            source.namespace == namespace && changed.iter().any(|changed| is_of(changed, &source.name))
         });
+        concerned.map(|(plugin, _)| plugin.clone()).collect()
     }
-}
 
-async fn watch(api: Api<PartialObjectMeta<ConfigMap>>, namespace: String, state: Arc<Mutex<State>>, changed: Changed) {
-    let mut events = std::pin::pin!(watcher::watcher(api, watcher::Config::default()).default_backoff());
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(Event::Apply(map) | Event::InitApply(map) | Event::Delete(map)) => {
-                for plugin in concerned(&state.lock(), &namespace, &map) {
-                    changed(&plugin);
-                }
-            }
-            Ok(Event::Init | Event::InitDone) => {}
-            Err(error) => tracing::debug!(namespace, %error, "the watch of ConfigMaps was interrupted"),
+    /// The watch of a namespace was interrupted: what it showed may be outdated.
+    fn on_interruption(&self, namespace: &str) {
+        if let Some(followed) = self.namespaces.get(namespace) {
+            followed.follows.send_replace(false);
         }
     }
 }
 
-/// Plugins whose head this is, or whose head it may be a part of.
-fn concerned(state: &State, namespace: &str, map: &PartialObjectMeta<ConfigMap>) -> Vec<PluginName> {
-    let Some(name) = &map.metadata.name else { return Vec::new() };
-    let of_source = |source: &ConfigMapSource| {
-        source.namespace == namespace
-            && name.strip_prefix(&source.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-    };
-    state.of_plugin.iter().filter(|(_, source)| of_source(source)).map(|(plugin, _)| plugin.clone()).collect()
+fn name_and_state(map: PartialObjectMeta<ConfigMap>) -> (String, Box<str>) {
+    let meta = map.metadata;
+    let state = meta.uid.unwrap_or_default() + " " + &meta.resource_version.unwrap_or_default();
+    (meta.name.unwrap_or_default(), state.into())
+}
+
+/// Whether a ConfigMap is a source's head, or may be a part of it.
+fn is_of(name: &str, head: &str) -> bool {
+    name.strip_prefix(head).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+async fn follow(api: Api<PartialObjectMeta<ConfigMap>>, namespace: String, state: Arc<Mutex<State>>, changed: Changed) {
+    let start = || watcher(api.clone(), settings(None));
+    let mut events = std::pin::pin!(lasting(start).default_backoff());
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => {
+                let concerned = state.lock().on_event(&namespace, event);
+                concerned.iter().for_each(&*changed);
+            }
+            Err(error) => {
+                tracing::debug!(namespace, %error, "the watch of ConfigMaps was interrupted");
+                state.lock().on_interruption(&namespace);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMESPACE: &str = "n";
+
+    fn map(name: &str, version: &str) -> PartialObjectMeta<ConfigMap> {
+        let metadata = serde_json::json!({"metadata": {"name": name, "uid": "u", "resourceVersion": version}});
+        serde_json::from_value(metadata).expect("metadata")
+    }
+
+    /// A Plugin `echo` of the ConfigMap of the same name, in a namespace of which nothing is known.
+    fn state() -> State {
+        let task = tokio::spawn(std::future::ready(())).abort_handle();
+        let source = ConfigMapSource { namespace: NAMESPACE.to_owned(), name: "echo".to_owned() };
+        State {
+            of_plugin: HashMap::from([("echo".parse().expect("a name"), source)]),
+            namespaces: HashMap::from([(NAMESPACE.to_owned(), Namespace::new(task))]),
+        }
+    }
+
+    fn version(state: &State) -> Option<Version> {
+        state.namespaces.get(NAMESPACE).expect("followed").version_of("echo")
+    }
+
+    /// How many Plugins a list of these concerns.
+    fn listed(state: &mut State, maps: &[(&str, &str)]) -> usize {
+        let items = maps.iter().map(|(name, version)| Event::InitApply(map(name, version)));
+        let events = std::iter::once(Event::Init).chain(items).chain([Event::InitDone]);
+        events.map(|event| state.on_event(NAMESPACE, event).len()).sum()
+    }
+
+    #[tokio::test]
+    async fn a_source_has_another_version_when_its_head_or_what_may_be_a_part_changes() {
+        let mut state = state();
+        state.on_event(NAMESPACE, Event::Init);
+        state.on_event(NAMESPACE, Event::InitApply(map("echo", "1")));
+        assert_eq!(version(&state), None, "the list is not complete");
+        listed(&mut state, &[("echo", "1"), ("echo-0", "1"), ("echoes", "1"), ("other", "1")]);
+        let first = version(&state).expect("a version");
+        for (name, concerns) in
+            [("echo", true), ("echo-0", true), ("echo-1", true), ("echoes", false), ("other", false)]
+        {
+            let told = state.on_event(NAMESPACE, Event::Apply(map(name, "2")));
+            assert_eq!((told.len() == 1, version(&state) != Some(first)), (concerns, concerns), "{name}");
+            let back = if name == "echo-1" { Event::Delete(map(name, "2")) } else { Event::Apply(map(name, "1")) };
+            state.on_event(NAMESPACE, back);
+            assert_eq!(version(&state), Some(first), "as before");
+        }
+        state.on_event(NAMESPACE, Event::Delete(map("echo", "1")));
+        assert_eq!(version(&state), None, "its parts alone are no source");
+    }
+
+    #[tokio::test]
+    async fn a_list_tells_what_changed_while_nobody_listened() {
+        let mut state = state();
+        assert_eq!(listed(&mut state, &[("echo", "1")]), 0, "who looks waits for the first one");
+        assert_eq!(listed(&mut state, &[("echo", "1"), ("other", "1")]), 0);
+        assert_eq!(listed(&mut state, &[("echo", "2"), ("other", "1")]), 1);
+        assert_eq!(listed(&mut state, &[("other", "1")]), 1, "it is no longer listed");
+
+        let mut state = self::state();
+        assert_eq!(listed(&mut state, &[]), 0);
+        assert_eq!(listed(&mut state, &[("echo", "1")]), 1, "it was missing");
+
+        let mut state = self::state();
+        state.namespaces.get_mut(NAMESPACE).expect("followed").awaited = false;
+        assert_eq!(listed(&mut state, &[("echo", "1")]), 1, "who did not wait may have fetched what was before");
+    }
+
+    #[tokio::test]
+    async fn while_a_watch_is_interrupted_no_version_is_known() {
+        let mut state = state();
+        listed(&mut state, &[("echo", "1")]);
+        assert!(version(&state).is_some());
+        state.on_interruption(NAMESPACE);
+        assert_eq!(version(&state), None);
+        state.on_event(NAMESPACE, Event::Apply(map("other", "1")));
+        assert!(version(&state).is_some(), "it goes on");
+    }
 }

@@ -1,21 +1,21 @@
 //! What a plugin may own and read: what it asks for, what its Plugin grants, what the cluster serves.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kube::Client;
-use kube::core::{ApiResource, GroupVersionKind};
-use kube::discovery::{self, ApiCapabilities, Scope};
+use kube::core::ApiResource;
+use kube::discovery::{ApiCapabilities, Scope};
+use serde::Deserialize;
 use windlass_core::contract::Descriptor;
 use windlass_core::desired::{Grant, Grants};
 use windlass_core::ids::{Gvk, PluginName};
-use windlass_core::json::{Map, Value};
 use windlass_core::names::plugin_reason as reason;
 use windlass_core::object::Object;
 use windlass_core::related::{ReadGrant, ReadGrants};
-use windlass_core::status::observed;
 
 use super::Plugins;
+use super::discovery::Discovery;
 use super::load::{Problem, Resources, Step};
 use crate::api::Plugin;
 use crate::rbac;
@@ -51,7 +51,7 @@ fn must_be_named(kind: &Gvk) -> bool {
 
 /// Looks every granted kind up in the cluster.
 pub(super) async fn resolve(
-    client: &Client,
+    discovery: &Discovery,
     descriptor: &Descriptor,
     plugin: &Plugin,
     parent_namespaced: bool,
@@ -60,7 +60,7 @@ pub(super) async fn resolve(
     let mut resources = Resources::new();
     for rule in descriptor.children.iter().filter(|rule| is_granted(&rule.kind, plugin)) {
         let kind = Arc::new(rule.kind.clone());
-        let (resource, capabilities) = look_up(client, &kind, "as a child").await?;
+        let (resource, capabilities) = look_up(discovery, &kind, "as a child").await?;
         let namespaced = capabilities.scope == Scope::Namespaced;
         if parent_namespaced && !namespaced {
             let message = format!("{kind} is cluster-scoped and cannot be the child of a namespaced parent");
@@ -73,7 +73,11 @@ pub(super) async fn resolve(
 }
 
 /// Looks the kinds up that a plugin asks to read, and settles where it may read them.
-pub(super) async fn resolve_reads(client: &Client, descriptor: &Descriptor, plugin: &Plugin) -> Result<Reads, Problem> {
+pub(super) async fn resolve_reads(
+    discovery: &Discovery,
+    descriptor: &Descriptor,
+    plugin: &Plugin,
+) -> Result<Reads, Problem> {
     if descriptor.related.is_empty() {
         return Ok(Reads::default());
     }
@@ -82,7 +86,7 @@ pub(super) async fn resolve_reads(client: &Client, descriptor: &Descriptor, plug
     let mut grants = Vec::new();
     let mut resources = HashMap::new();
     for kind in &descriptor.related {
-        let (resource, capabilities) = look_up(client, kind, "to read").await?;
+        let (resource, capabilities) = look_up(discovery, kind, "to read").await?;
         if let Some(grant) = read_grant(kind, capabilities.scope == Scope::Namespaced, plugin) {
             resources.insert(kind.clone(), Arc::new(resource));
             grants.push(grant);
@@ -116,9 +120,8 @@ fn read_grant(kind: &Gvk, namespaced: bool, plugin: &Plugin) -> Option<ReadGrant
     })
 }
 
-async fn look_up(client: &Client, kind: &Gvk, wish: &str) -> Result<(ApiResource, ApiCapabilities), Problem> {
-    let wanted = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
-    discovery::pinned_kind(client, &wanted).await.map_err(|error| missing(kind, wish, &error))
+async fn look_up(discovery: &Discovery, kind: &Gvk, wish: &str) -> Result<(ApiResource, ApiCapabilities), Problem> {
+    discovery.find(kind).await.map_err(|error| missing(kind, wish, &error))
 }
 
 /// Whether discovery says that the cluster has no such kind.
@@ -156,7 +159,7 @@ pub(super) fn claim(
             .as_ref()
             .is_some_and(|live| live.owns_kind() && live.parents.id.kind.group_kind() == parent.group_kind());
         // One that held the kind before the host started still does, though it may load later than this one.
-        let held = live.is_none() && held_before(&observed(&rival), parent);
+        let held = live.is_none() && held_before(&rival, parent);
         if other == *name || rival.deleting || !(holds || held) {
             continue;
         }
@@ -171,10 +174,20 @@ pub(super) fn claim(
     Ok(younger)
 }
 
-/// Whether a Plugin's status says that the kind was its own.
-fn held_before(status: &Map, parent: &Gvk) -> bool {
-    status.get("parentKind").and_then(Value::as_str) == Some(&parent.to_string())
-        && status.get("decorates") != Some(&Value::Bool(true))
+/// Whether a Plugin's status says that the kind was its own. Each Plugin that loads asks this of all others.
+fn held_before(rival: &Object, parent: &Gvk) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Status<'a> {
+        #[serde(borrow)]
+        parent_kind: Option<Cow<'a, str>>,
+        #[serde(default)]
+        decorates: bool,
+    }
+    let status = rival.field("status");
+    let status = status.as_ref().and_then(|status| serde_json::from_str::<Status<'_>>(status.get()).ok());
+    status
+        .is_some_and(|status| !status.decorates && status.parent_kind.is_some_and(|kind| *kind == *parent.to_string()))
 }
 
 /// Creation time, then name: an order that every start of the host finds again.

@@ -18,9 +18,9 @@ use windlass_sandbox::Component;
 use super::kinds::Concern;
 use super::settings::Settings;
 use super::{Plugins, grants, parent};
-use crate::api::Plugin;
+use crate::api::{ConfigMapSource, Plugin};
 use crate::conduct::Conduct;
-use crate::delivery::{self, Delivered};
+use crate::delivery::{self, Delivered, Receipt};
 use crate::live::{Live, calls_of_one};
 use crate::watch::{Health, Watch, WatchId};
 
@@ -102,14 +102,19 @@ impl Findings {
     }
 }
 
-/// Fetches what the Plugin names.
-pub(super) async fn deliver(client: &Client, plugin: &Plugin) -> Result<Delivered, Problem> {
-    let invalid = |message: String| Problem::lasting(Step::Fetched, reason::INVALID_SPEC, message);
-    let pinned: Option<Digest> = match &plugin.spec.digest {
-        Some(text) => Some(text.parse().map_err(|error| invalid(format!("spec.digest: {error}")))?),
-        None => None,
-    };
-    delivery::fetch(client, &plugin.spec.source.config_map, pinned).await.map_err(|error| Problem {
+/// The one component that the Plugin takes, if it says so.
+pub(super) fn pinned(plugin: &Plugin) -> Result<Option<Digest>, Problem> {
+    let invalid = |error| Problem::lasting(Step::Fetched, reason::INVALID_SPEC, format!("spec.digest: {error}"));
+    plugin.spec.digest.as_ref().map(|text| text.parse::<Digest>().map_err(invalid)).transpose()
+}
+
+/// Fetches what a source holds.
+pub(super) async fn deliver(
+    client: &Client,
+    source: &ConfigMapSource,
+    pinned: Option<Digest>,
+) -> Result<Delivered, Problem> {
+    delivery::fetch(client, source, pinned).await.map_err(|error| Problem {
         candidate: error.candidate(),
         ..Problem::new(Step::Fetched, error.reason(), error.to_string())
     })
@@ -123,6 +128,12 @@ pub(super) async fn map(plugins: &Plugins, delivered: Delivered) -> Result<Arc<C
         .await
         .map_err(|error| Problem::new(Step::Compiled, reason::COMPILE_FAILED, error.to_string()))?
         .map_err(|failure| Problem::lasting(Step::Compiled, load_reason(&failure), failure.to_string()))
+}
+
+/// Logic that was compiled before, if it can still be called.
+pub(super) async fn find(plugins: &Plugins, receipt: Receipt) -> Option<Arc<Component>> {
+    let sandbox = plugins.sandbox.clone();
+    tokio::task::spawn_blocking(move || sandbox.find(receipt.digest, receipt.size)).await.ok().flatten()
 }
 
 /// Grants and watches: what would be live, built on the cluster as it is now. Where nothing changed, its watches are the
@@ -152,9 +163,9 @@ pub(super) async fn prepare(
         watches: live.iter().flat_map(|live| live.watches()).map(|watch| watch.id.clone()).collect(),
     };
     plugins.kinds.follow(name, waiting.clone());
-    let parent = parent::resolve(&plugins.client, name, descriptor, plugin.spec.install_crd).await?;
-    let granted = grants::resolve(&plugins.client, descriptor, plugin, parent.namespaced).await?;
-    let reads = grants::resolve_reads(&plugins.client, descriptor, plugin).await?;
+    let parent = parent::resolve(plugins, name, descriptor, plugin.spec.install_crd).await?;
+    let granted = grants::resolve(&plugins.discovery, descriptor, plugin, parent.namespaced).await?;
+    let reads = grants::resolve_reads(&plugins.discovery, descriptor, plugin).await?;
     let finalizer = descriptor.finalizes.then(|| finalizer_of(name));
     let selector = parent.selector.as_deref();
     let parents = plugins.watches.lease_parents(&parent.kind, &parent.resource, selector, finalizer);

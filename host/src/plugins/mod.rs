@@ -3,6 +3,7 @@
 //! The only writer of the registry. Whatever fails on the way leaves the live logic as it is.
 
 mod crd;
+mod discovery;
 mod grants;
 mod kinds;
 mod load;
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use kube::Client;
 use parking_lot::Mutex;
+use windlass_core::digest::Digest;
 use windlass_core::guard::HeldParents;
 use windlass_core::ids::{Gvk, ObjectKey, PluginName};
 use windlass_core::names::{ANNOTATION_ALLOW_DELETION, plugin_reason as reason};
@@ -26,13 +28,14 @@ use windlass_sandbox::registry::{Publisher, Registry};
 use windlass_sandbox::{Component, Sandbox};
 
 use crate::api::Plugin;
-use crate::delivery::{Delivered, Sources};
+use crate::delivery::{Receipt, Sources};
 use crate::live::{Live, ParentIndex, ParentKey};
 use crate::memo::Memo;
 use crate::queue::{Job, Queue, Trigger};
 use crate::related::Interests;
 use crate::watch::{Watch, Watches};
 
+use self::discovery::Discovery;
 use self::settings::Settings;
 pub use kinds::Kinds;
 pub use load::{Problem, Step};
@@ -57,6 +60,7 @@ pub struct Plugins {
     publisher: Mutex<Publisher<Live>>,
     index: ParentIndex,
     kinds: Kinds,
+    discovery: Discovery,
     queue: PluginQueue,
     parents: Queue<PluginName, ParentKey>,
     interests: Interests,
@@ -116,6 +120,7 @@ impl Plugins {
         let Outlets { publisher, index, kinds, queue, parents, interests } = outlets;
         tokio::spawn(kinds.clone().watch_definitions(client.clone()));
         Self {
+            discovery: Discovery::new(client.clone()),
             client,
             own,
             sandbox,
@@ -256,10 +261,9 @@ impl Plugins {
     /// Loads what the resource names, and makes it live unless it would decide as what is live does.
     async fn load(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<load::Findings, Problem> {
         self.sources.follow(name, &plugin.spec.source.config_map);
-        let delivered = load::deliver(&self.client, plugin).await?;
-        let digest = delivered.digest;
+        let component = self.component(name, plugin).await?;
+        let digest = component.digest();
         let bring = async {
-            let component = self.component(name, delivered).await?;
             let prepared = load::prepare(self, name, plugin, component).await?;
             let findings = load::Findings::of(&prepared, plugin);
             let concern = load::concern_of(&prepared);
@@ -290,16 +294,47 @@ impl Plugins {
         }
     }
 
-    /// The delivered logic: what is live or was mapped before, if it is the same.
-    async fn component(&self, name: &PluginName, delivered: Delivered) -> Result<Arc<Component>, Problem> {
+    /// The logic that the Plugin's source holds. What this version of the source held before is not fetched again, and
+    /// no logic is mapped twice.
+    async fn component(&self, name: &PluginName, plugin: &Plugin) -> Result<Arc<Component>, Problem> {
+        let source = &plugin.spec.source.config_map;
+        let pinned = load::pinned(plugin)?;
+        let version = self.sources.version(source).await;
+        // It can only confirm: whatever is wrong is said of what was fetched.
+        let receipt = version
+            .and_then(|version| self.sources.receipt(source, version))
+            .filter(|receipt| pinned.is_none_or(|pinned| pinned == receipt.digest));
+        if let Some(receipt) = receipt {
+            let found = match self.mapped(name, receipt.digest) {
+                None => load::find(self, receipt).await,
+                found => found,
+            };
+            if let Some(component) = found {
+                return Ok(self.candidate(name, component));
+            }
+        }
+        let delivered = load::deliver(&self.client, source, pinned).await?;
+        let receipt = Receipt { digest: delivered.digest, size: delivered.bytes.len() as u64 };
+        let component = match self.mapped(name, receipt.digest) {
+            Some(found) => found,
+            None => load::map(self, delivered).await.map_err(|problem| problem.of(receipt.digest))?,
+        };
+        if let Some(version) = version {
+            self.sources.keep(source, version, receipt);
+        }
+        Ok(self.candidate(name, component))
+    }
+
+    /// Logic of this digest, if it is live or was mapped before.
+    fn mapped(&self, name: &PluginName, digest: Digest) -> Option<Arc<Component>> {
         let live = self.registry.get(name).map(|live| live.component.clone());
         let candidate = self.known.lock().get(name).and_then(|known| known.candidate.clone());
-        if let Some(same) = [live, candidate].into_iter().flatten().find(|found| found.digest() == delivered.digest) {
-            return Ok(same);
-        }
-        let component = load::map(self, delivered).await?;
+        [live, candidate].into_iter().flatten().find(|found| found.digest() == digest)
+    }
+
+    fn candidate(&self, name: &PluginName, component: Arc<Component>) -> Arc<Component> {
         self.known.lock().entry(name.clone()).or_default().candidate = Some(component.clone());
-        Ok(component)
+        component
     }
 
     /// Keeps the watches that a Plugin wants, in place of those that it wanted before.

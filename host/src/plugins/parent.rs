@@ -3,15 +3,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use kube::Client;
-use kube::core::{ApiResource, GroupVersionKind};
-use kube::discovery::{self, Scope};
+use kube::core::ApiResource;
+use kube::discovery::Scope;
 use windlass_core::contract::{Descriptor, Parent};
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::plugin_reason as reason;
 use windlass_core::status::StatusShape;
 
+use super::Plugins;
 use super::crd;
+use super::discovery::Discovery;
 use super::grants::is_missing;
 use super::load::{Problem, Step};
 
@@ -30,14 +31,14 @@ const NOT_OURS: StatusShape = StatusShape { subresource: false, observed_generat
 
 /// Finds the parent kind, installing its definition first if it is the plugin's own and the Plugin says so.
 pub(super) async fn resolve(
-    client: &Client,
+    plugins: &Plugins,
     plugin: &PluginName,
     descriptor: &Descriptor,
     install: bool,
 ) -> Result<ParentKind, Problem> {
     match &descriptor.parent {
-        Parent::Custom(carried) => crd::resolve(client, plugin, carried, install).await,
-        Parent::Existing { kind, selector } => existing(client, kind, selector.as_deref()).await,
+        Parent::Custom(carried) => crd::resolve(&plugins.client, plugin, carried, install).await,
+        Parent::Existing { kind, selector } => existing(&plugins.discovery, kind, selector.as_deref()).await,
     }
 }
 
@@ -51,13 +52,12 @@ pub(super) fn groups_of(descriptor: &Descriptor) -> HashSet<Arc<str>> {
     children.chain(descriptor.related.iter().map(|kind| kind.group.clone())).chain(parent).collect()
 }
 
-async fn existing(client: &Client, kind: &Gvk, selector: Option<&str>) -> Result<ParentKind, Problem> {
+async fn existing(discovery: &Discovery, kind: &Gvk, selector: Option<&str>) -> Result<ParentKind, Problem> {
     if &*kind.group == "windlass.dev" {
         let message = format!("{kind} is Windlass' own; a plugin may not reconcile it");
         return Err(Problem::lasting(Step::Granted, reason::NOT_GRANTED, message));
     }
-    let wanted = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
-    let (resource, capabilities) = discovery::pinned_kind(client, &wanted).await.map_err(|error| {
+    let (resource, capabilities) = discovery.find(kind).await.map_err(|error| {
         if is_missing(&error) {
             let message = format!("the cluster does not serve {kind}, which the component reconciles");
             Problem::new(Step::Granted, reason::PARENT_KIND_MISSING, message)

@@ -79,3 +79,32 @@ fn r01_what_happens_while_no_host_runs_is_made_good() {
     let touched: BTreeSet<_> = env.host_writes(mark).resource("pods").iter().map(|event| event.name.clone()).collect();
     assert_eq!(touched.into_iter().collect::<Vec<_>>(), ["deleted-1", "edited-0"]);
 }
+
+#[test]
+fn a_host_that_starts_again_fetches_only_the_logic_that_changed() {
+    let env = Env::start();
+    let host = env.start_host();
+    for (name, component) in [("echo", "echo"), ("puppet", "puppets/puppet")] {
+        env.push(&guest(component), name, &[]);
+        env.wait_live(name, &guest(component));
+    }
+    assert!(host.terminate().success());
+
+    let next = env.variant(&guest("echo"), "next");
+    env.push(&next, "echo", &[]);
+    let mark = env.mark();
+    let host = env.start_host();
+    env.wait_live("echo", &next);
+    host.wait_ready();
+    let fetched: BTreeSet<_> = env
+        .host_requests(mark)
+        .resource("configmaps")
+        .filter(|event| event.verb == "get")
+        .iter()
+        .map(|event| event.name.clone())
+        .collect();
+    assert_eq!(fetched.into_iter().collect::<Vec<_>>(), ["echo"]);
+    let ns = env.namespace("again");
+    ns.echo("web", 1, "nginx:1");
+    ns.wait_settled("web");
+}

@@ -1,0 +1,133 @@
+//! What sources held at a version, in a file beside the compiled components: a host that starts again fetches nothing
+//! that it has compiled already.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
+use windlass_core::digest::Digest;
+
+use super::sources::Version;
+use crate::api::ConfigMapSource;
+
+/// Which component a version of a source holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Receipt {
+    /// SHA-256 of the component.
+    pub digest: Digest,
+    /// Its size, in bytes.
+    pub size: u64,
+}
+
+/// The receipts of all sources, the last of each.
+pub(super) struct Receipts {
+    path: PathBuf,
+    kept: Mutex<BTreeMap<String, Entry>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    version: Version,
+    digest: String,
+    size: u64,
+}
+
+impl Receipts {
+    /// Those that an earlier process left. What cannot be read is as if it were not there: it will be fetched again.
+    pub(super) fn open(path: PathBuf) -> Self {
+        let read = std::fs::read(&path).and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::from));
+        let kept = read.unwrap_or_else(|error| {
+            if error.kind() != io::ErrorKind::NotFound {
+                tracing::warn!(path = %path.display(), %error, "unreadable: components are fetched again");
+            }
+            BTreeMap::new()
+        });
+        Self { path, kept: Mutex::new(kept) }
+    }
+
+    /// What this version of the source held.
+    pub(super) fn find(&self, source: &ConfigMapSource, version: Version) -> Option<Receipt> {
+        let kept = self.kept.lock();
+        let entry = kept.get(&source.to_string()).filter(|entry| entry.version == version)?;
+        Some(Receipt { digest: entry.digest.parse().ok()?, size: entry.size })
+    }
+
+    /// Takes down what this version of the source holds. Blocks for the time of writing a small file.
+    pub(super) fn keep(&self, source: &ConfigMapSource, version: Version, receipt: Receipt) {
+        let entry = Entry { version, digest: receipt.digest.to_string(), size: receipt.size };
+        let mut kept = self.kept.lock();
+        if kept.get(&source.to_string()) == Some(&entry) {
+            return;
+        }
+        kept.insert(source.to_string(), entry);
+        self.write(&kept);
+    }
+
+    /// Nobody names the source any more.
+    pub(super) fn forget(&self, source: &ConfigMapSource) {
+        let mut kept = self.kept.lock();
+        if kept.remove(&source.to_string()).is_some() {
+            self.write(&kept);
+        }
+    }
+
+    /// Whole or not at all.
+    fn write(&self, kept: &BTreeMap<String, Entry>) {
+        let folder = self.path.parent().unwrap_or(&self.path);
+        let written = NamedTempFile::new_in(folder).and_then(|file| {
+            serde_json::to_writer(&file, kept)?;
+            file.persist(&self.path)?;
+            Ok(())
+        });
+        if let Err(error) = written {
+            tracing::warn!(path = %self.path.display(), %error, "not written: the next start fetches all components");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(name: &str) -> ConfigMapSource {
+        ConfigMapSource { namespace: "n".to_owned(), name: name.to_owned() }
+    }
+
+    fn receipt(of: &str) -> Receipt {
+        Receipt { digest: Digest::of(of.as_bytes()), size: 7 }
+    }
+
+    #[test]
+    fn what_a_version_held_is_known_to_the_next_process() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("sources.json");
+        let (first, second) = (Version::of([("echo", "1")]), Version::of([("echo", "2")]));
+        let before = Receipts::open(path.clone());
+        before.keep(&source("echo"), first, receipt("a"));
+        before.keep(&source("echo"), second, receipt("b"));
+        before.keep(&source("other"), first, receipt("c"));
+        before.forget(&source("other"));
+
+        let after = Receipts::open(path);
+        assert_eq!(after.find(&source("echo"), second), Some(receipt("b")));
+        assert_eq!(after.find(&source("echo"), first), None, "the last one alone");
+        assert_eq!(after.find(&source("other"), first), None);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_as_if_it_were_not_there_and_is_written_anew() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("sources.json");
+        let version = Version::of([("echo", "1")]);
+        for odd in ["", "{", "[]", r#"{"n/echo":{"version":0}}"#] {
+            std::fs::write(&path, odd).expect("written");
+            let receipts = Receipts::open(path.clone());
+            assert_eq!(receipts.find(&source("echo"), version), None, "{odd}");
+            receipts.keep(&source("echo"), version, receipt("a"));
+            assert_eq!(Receipts::open(path.clone()).find(&source("echo"), version), Some(receipt("a")), "{odd}");
+        }
+    }
+}

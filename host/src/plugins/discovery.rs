@@ -1,0 +1,45 @@
+//! The kinds that the cluster serves, as its discovery says.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use kube::Client;
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::discovery::{ApiCapabilities, pinned_kind};
+use parking_lot::Mutex;
+use windlass_core::ids::Gvk;
+
+/// How long the API server's own kinds are taken to be what they were: another version of it would have to start.
+const FRESH: Duration = Duration::from_mins(1);
+
+/// Asks the API server, but not for what it was asked a moment ago and cannot have changed.
+pub(super) struct Discovery {
+    client: Client,
+    own: Mutex<HashMap<Gvk, (Instant, Found)>>,
+}
+
+type Found = (ApiResource, ApiCapabilities);
+
+impl Discovery {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, own: Mutex::default() }
+    }
+
+    /// How a kind is served.
+    pub(super) async fn find(&self, kind: &Gvk) -> kube::Result<Found> {
+        if let Some(found) = self.remembered(kind) {
+            return Ok(found);
+        }
+        let found = pinned_kind(&self.client, &GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind)).await?;
+        // A custom kind's group has a dot, by the API server's own rule.
+        if !kind.group.contains('.') {
+            self.own.lock().insert(kind.clone(), (Instant::now(), found.clone()));
+        }
+        Ok(found)
+    }
+
+    fn remembered(&self, kind: &Gvk) -> Option<Found> {
+        let own = self.own.lock();
+        own.get(kind).filter(|(asked, _)| asked.elapsed() < FRESH).map(|(_, found)| found.clone())
+    }
+}
