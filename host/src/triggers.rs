@@ -8,7 +8,7 @@ use windlass_core::object::{Object, OwnerKey};
 use windlass_sandbox::registry::Registry;
 
 use crate::live::{Live, ParentIndex, ParentKey};
-use crate::plugins::{PluginQueue, Plugins};
+use crate::plugins::{PluginQueue, Plugins, had_no_parents};
 use crate::queue::{Queue, Trigger};
 use crate::related::Interests;
 use crate::watch::{Change, WatchId};
@@ -65,7 +65,7 @@ impl Triggers {
             return;
         }
         match object.key.name.parse::<PluginName>() {
-            Ok(name) => self.plugins.add(&(), &name, Trigger::Fresh),
+            Ok(name) => self.plugins.add(&(), &name, plugin_urgency(change)),
             // The CRD's own rule refuses such names.
             Err(error) => tracing::warn!(%error, "a Plugin was skipped"),
         }
@@ -139,6 +139,14 @@ fn urgency(change: &Change) -> Trigger {
     }
 }
 
+/// At a start, Plugins that may have something to write come before those that had no parents.
+fn plugin_urgency(change: &Change) -> Trigger {
+    match (&change.before, &change.after) {
+        (None, Some(plugin)) if had_no_parents(plugin) => Trigger::Sweep,
+        _ => Trigger::Fresh,
+    }
+}
+
 /// `plugin/Kind.group/namespace/name`, or without the namespace (see `ParentRef::retained_for`).
 fn retained_parent(text: &str) -> Option<ObjectKey> {
     let mut parts = text.splitn(3, '/');
@@ -178,6 +186,20 @@ mod tests {
         }
         assert_eq!(urgency(&changed(plain, r#""labels":{"team":"b"}"#)), Trigger::Event);
         assert_eq!(urgency(&Change { before: None, after: Some(object(plain)) }), Trigger::Fresh);
+    }
+
+    #[test]
+    fn plugins_that_had_no_parents_come_after_those_that_may_have_something_to_write() {
+        let listed = |status: &str| {
+            let text = format!(r#"{{"metadata":{{"name":"n","uid":"1","resourceVersion":"1"}},"status":{status}}}"#);
+            let plugin = Object::from_api(&Arc::new(Plugins::kind()), &text).expect("an object");
+            Change { before: None, after: Some(Arc::new(plugin)) }
+        };
+        assert_eq!(plugin_urgency(&listed(r#"{"parents":0}"#)), Trigger::Sweep);
+        assert_eq!(plugin_urgency(&listed(r#"{"parents":1}"#)), Trigger::Fresh);
+        assert_eq!(plugin_urgency(&listed("{}")), Trigger::Fresh, "it was never live: a new one");
+        let changed = Change { before: listed("{}").after, ..listed(r#"{"parents":0}"#) };
+        assert_eq!(plugin_urgency(&changed), Trigger::Fresh, "somebody did something to it just now");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use kube::Client;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 use windlass_core::digest::Digest;
 use windlass_core::guard::HeldParents;
 use windlass_core::ids::{Gvk, ObjectKey, PluginName};
@@ -39,6 +40,7 @@ use self::discovery::Discovery;
 use self::settings::Settings;
 pub use kinds::Kinds;
 pub use load::{Problem, Step};
+pub use status::had_no_parents;
 pub use tally::Tally;
 
 /// Key of the queue of Plugins: all of them take turns in one group.
@@ -46,6 +48,8 @@ pub type PluginQueue = Queue<(), PluginName>;
 
 /// New logic reaches the parents of a Plugin within this time, spread evenly.
 const SPREAD: Duration = Duration::from_secs(2);
+/// How long a Plugin that is in no hurry lets those go first that are.
+const COURTESY: Duration = Duration::from_secs(1);
 /// Time between fetches that nothing caused: a missed event is made good.
 const RESYNC: Duration = Duration::from_mins(10);
 
@@ -65,6 +69,8 @@ pub struct Plugins {
     parents: Queue<PluginName, ParentKey>,
     interests: Interests,
     known: Mutex<HashMap<PluginName, Known>>,
+    /// How many urgent looks are under way.
+    urgent: watch::Sender<usize>,
 }
 
 /// Where a Plugin's reconcile puts its results.
@@ -107,6 +113,22 @@ struct Look {
     next: Instant,
 }
 
+/// An urgent look, until it is dropped.
+struct Urgent<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Urgent<'a> {
+    fn begin(under_way: &'a watch::Sender<usize>) -> Self {
+        under_way.send_modify(|urgent| *urgent += 1);
+        Self(under_way)
+    }
+}
+
+impl Drop for Urgent<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|urgent| *urgent -= 1);
+    }
+}
+
 impl Plugins {
     /// With the watch of the Plugins and everything that loading one takes.
     pub fn new(
@@ -134,6 +156,7 @@ impl Plugins {
             parents,
             interests,
             known: Mutex::default(),
+            urgent: watch::Sender::new(0),
         }
     }
 
@@ -152,6 +175,10 @@ impl Plugins {
 
     /// Brings one Plugin to what its resource says.
     pub async fn reconcile(&self, job: &Job<(), PluginName>) -> (Requeue, Duration) {
+        let urgent = job.trigger.is_urgent().then(|| Urgent::begin(&self.urgent));
+        if urgent.is_none() {
+            self.give_way().await;
+        }
         let name = &job.key;
         let key = ObjectKey::new(None, name.as_str());
         let requeue = match self.own.store.get(&key) {
@@ -165,6 +192,13 @@ impl Plugins {
             }
         };
         (requeue, RESYNC)
+    }
+
+    /// At a start, the lists of parents that exist need not share the API server with those of parents that do not.
+    async fn give_way(&self) {
+        let mut urgent = self.urgent.subscribe();
+        // One that hangs holds nobody up for long.
+        let _ = tokio::time::timeout(COURTESY, urgent.wait_for(|urgent| *urgent == 0)).await;
     }
 
     /// What the last look found and how long it is good, if nothing but the count of its parents brings the Plugin here:

@@ -44,6 +44,11 @@ struct Standing<'a> {
     result: &'a Result<Findings, Problem>,
 }
 
+/// Whether the status says that there was no parent when it was written.
+pub fn had_no_parents(plugin: &Object) -> bool {
+    count(&observed(plugin), "parents") == Some(0)
+}
+
 fn count(status: &Map, field: &str) -> Option<u64> {
     match status.get(field) {
         Some(Value::Number(number)) => u64::try_from(number.as_i64()?).ok(),

@@ -40,7 +40,8 @@ impl Trigger {
         }
     }
 
-    fn is_urgent(self) -> bool {
+    /// Whether it comes before keys that may wait.
+    pub fn is_urgent(self) -> bool {
         self >= Self::Event
     }
 
