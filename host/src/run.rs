@@ -150,8 +150,8 @@ struct BringUp {
 impl Run<(), PluginName> for BringUp {
     async fn run(&self, job: &Job<(), PluginName>, _: &Turn<'_>) -> (Requeue, Duration) {
         let outcome = self.plugins.reconcile(job).await;
-        if self.plugins.all_tried() {
-            self.readiness.ready();
+        if self.plugins.all_tried() && self.readiness.ready() {
+            self.plugins.tidy().await;
         }
         outcome
     }
@@ -189,8 +189,8 @@ async fn wait_until_ready(own: Arc<Watch>, plugins: Arc<Plugins>, readiness: Rea
         };
         match synced {
             Ok(()) => {
-                if plugins.all_tried() {
-                    readiness.ready();
+                if plugins.all_tried() && readiness.ready() {
+                    plugins.tidy().await;
                 }
                 return;
             }

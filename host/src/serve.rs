@@ -15,9 +15,9 @@ use tokio_util::sync::CancellationToken;
 pub struct Readiness(Arc<AtomicBool>);
 
 impl Readiness {
-    /// The host is ready from now on: a Plugin that comes later makes it no less so.
-    pub fn ready(&self) {
-        self.0.store(true, Ordering::Relaxed);
+    /// The host is ready from now on: a Plugin that comes later makes it no less so. Answers whether that is new.
+    pub fn ready(&self) -> bool {
+        !self.0.swap(true, Ordering::Relaxed)
     }
 
     /// The host is stopping.

@@ -132,8 +132,10 @@ impl Sandbox {
     /// A component of this digest and size that was [loaded](Self::load) before, also by an earlier process: without its
     /// bytes, as long as its compiled file is there and of use. Blocks for as long as mapping it takes.
     pub fn find(&self, digest: Digest, size: u64) -> Option<Arc<Component>> {
-        let fits = size <= self.0.options.max_component_bytes;
-        self.describe_first(self.linked(digest, size).filter(|_| fits)?).ok()
+        if size > self.0.options.max_component_bytes {
+            return None;
+        }
+        self.describe_first(self.linked(digest, size)?).ok()
     }
 
     fn describe_first(&self, (surface, code): Linked) -> Result<Arc<Component>, LoadFailure> {

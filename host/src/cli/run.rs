@@ -24,7 +24,7 @@ pub struct Args {
     /// The host's namespace: the ServiceAccounts that Plugins name are there
     #[arg(long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
-    /// Folder of compiled components: private to this user
+    /// Folder of compiled components and of what is known of their sources: private to this user
     #[arg(long, env = "WINDLASS_CACHE_DIR")]
     cache_dir: Option<PathBuf>,
     /// Address of /healthz and /readyz

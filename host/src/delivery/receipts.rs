@@ -1,8 +1,8 @@
 //! What sources held at a version, in a file beside the compiled components: a host that starts again fetches nothing
 //! that it has compiled already.
 
-use std::collections::BTreeMap;
-use std::io;
+use std::collections::{BTreeMap, HashSet};
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use parking_lot::Mutex;
@@ -26,6 +26,7 @@ pub struct Receipt {
 pub(super) struct Receipts {
     path: PathBuf,
     kept: Mutex<BTreeMap<String, Entry>>,
+    writing: Mutex<()>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +46,7 @@ impl Receipts {
             }
             BTreeMap::new()
         });
-        Self { path, kept: Mutex::new(kept) }
+        Self { path, kept: Mutex::new(kept), writing: Mutex::default() }
     }
 
     /// What this version of the source held.
@@ -58,33 +59,40 @@ impl Receipts {
     /// Takes down what this version of the source holds. Blocks for the time of writing a small file.
     pub(super) fn keep(&self, source: &ConfigMapSource, version: Version, receipt: Receipt) {
         let entry = Entry { version, digest: receipt.digest.to_string(), size: receipt.size };
-        let mut kept = self.kept.lock();
-        if kept.get(&source.to_string()) == Some(&entry) {
-            return;
-        }
-        kept.insert(source.to_string(), entry);
-        self.write(&kept);
+        self.change(|kept| kept.insert(source.to_string(), entry.clone()).as_ref() != Some(&entry));
     }
 
-    /// Nobody names the source any more.
-    pub(super) fn forget(&self, source: &ConfigMapSource) {
-        let mut kept = self.kept.lock();
-        if kept.remove(&source.to_string()).is_some() {
-            self.write(&kept);
+    /// Forgets all sources but these. Blocks as well.
+    pub(super) fn retain(&self, sources: &HashSet<String>) {
+        self.change(|kept| {
+            let before = kept.len();
+            kept.retain(|source, _| sources.contains(source));
+            kept.len() != before
+        });
+    }
+
+    /// Writes the file if there is something new. Whoever reads what is kept does not wait for that.
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Entry>) -> bool) {
+        let _one_at_a_time = self.writing.lock();
+        let bytes = {
+            let mut kept = self.kept.lock();
+            if !change(&mut kept) {
+                return;
+            }
+            serde_json::to_vec(&*kept)
+        };
+        let written = bytes.map_err(io::Error::from).and_then(|bytes| self.write(&bytes));
+        if let Err(error) = written {
+            tracing::warn!(path = %self.path.display(), %error, "not written: the next start fetches all components");
         }
     }
 
     /// Whole or not at all.
-    fn write(&self, kept: &BTreeMap<String, Entry>) {
-        let folder = self.path.parent().unwrap_or(&self.path);
-        let written = NamedTempFile::new_in(folder).and_then(|file| {
-            serde_json::to_writer(&file, kept)?;
-            file.persist(&self.path)?;
-            Ok(())
-        });
-        if let Err(error) = written {
-            tracing::warn!(path = %self.path.display(), %error, "not written: the next start fetches all components");
-        }
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut file = NamedTempFile::new_in(self.path.parent().unwrap_or(&self.path))?;
+        file.write_all(bytes)?;
+        file.persist(&self.path)?;
+        Ok(())
     }
 }
 
@@ -109,7 +117,7 @@ mod tests {
         before.keep(&source("echo"), first, receipt("a"));
         before.keep(&source("echo"), second, receipt("b"));
         before.keep(&source("other"), first, receipt("c"));
-        before.forget(&source("other"));
+        before.retain(&HashSet::from([source("echo").to_string()]));
 
         let after = Receipts::open(path);
         assert_eq!(after.find(&source("echo"), second), Some(receipt("b")));

@@ -1,7 +1,7 @@
 //! The sources that Plugins name: which Plugins a changed ConfigMap concerns, and which version of a source is there, by
 //! one metadata watch for each namespace that holds sources.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use windlass_core::ids::PluginName;
 
 use super::receipts::{Receipt, Receipts};
 use crate::api::ConfigMapSource;
-use crate::watch::{lasting, settings};
+use crate::watch::{relisting, settings};
 
 /// Called with each Plugin whose source may have changed; must not block.
 pub type Changed = Arc<dyn Fn(&PluginName) + Send + Sync>;
@@ -37,7 +37,7 @@ pub struct Sources {
     client: Client,
     changed: Changed,
     state: Arc<Mutex<State>>,
-    receipts: Receipts,
+    receipts: Arc<Receipts>,
 }
 
 /// A state of a source's ConfigMaps: the head and all that may be parts of it.
@@ -66,9 +66,10 @@ struct Namespace {
     maps: Maps,
     /// The same of a list that is not complete yet.
     listing: Option<Maps>,
-    /// Whether `maps` is what there is: a list was complete, and the watch goes on.
-    follows: watch::Sender<bool>,
-    /// Whether the first list is what somebody waits for: it is no news then.
+    /// Whether `maps` is what there is: a list was complete, and the watch goes on. Not known before either a list was
+    /// complete or something went wrong.
+    follows: watch::Sender<Option<bool>>,
+    /// Whether all who look at sources wait for the first list: it is no news then.
     awaited: bool,
 }
 
@@ -84,7 +85,7 @@ impl Sources {
     /// Tells `changed` of every change of a followed source. Keeps what it learns of their versions in `folder`, which
     /// nobody else may write.
     pub fn new(client: Client, folder: &Path, changed: Changed) -> Self {
-        Self { client, changed, state: Arc::default(), receipts: Receipts::open(folder.join(RECEIPTS)) }
+        Self { client, changed, state: Arc::default(), receipts: Arc::new(Receipts::open(folder.join(RECEIPTS))) }
     }
 
     /// Follows the source that a Plugin names now, in place of the one it named before.
@@ -93,40 +94,29 @@ impl Sources {
         if state.of_plugin.get(plugin) == Some(source) {
             return;
         }
-        let before = state.of_plugin.insert(plugin.clone(), source.clone());
+        state.of_plugin.insert(plugin.clone(), source.clone());
         if !state.namespaces.contains_key(&source.namespace) {
             let api: Api<PartialObjectMeta<ConfigMap>> = Api::namespaced(self.client.clone(), &source.namespace);
-            let (namespace, state_of_all, changed) =
-                (source.namespace.clone(), self.state.clone(), self.changed.clone());
-            let task = tokio::spawn(follow(api, namespace, state_of_all, changed)).abort_handle();
+            let (namespace, of_all, changed) = (source.namespace.clone(), self.state.clone(), self.changed.clone());
+            let task = tokio::spawn(follow(api, namespace, of_all, changed)).abort_handle();
             state.namespaces.insert(source.namespace.clone(), Namespace::new(task));
         }
-        self.end_unused(&mut state, before);
+        state.end_unused();
     }
 
     /// A Plugin is gone.
     pub fn forget(&self, plugin: &PluginName) {
         let mut state = self.state.lock();
-        let before = state.of_plugin.remove(plugin);
-        self.end_unused(&mut state, before);
-    }
-
-    fn end_unused(&self, state: &mut State, before: Option<ConfigMapSource>) {
-        let State { of_plugin, namespaces } = state;
-        namespaces.retain(|namespace, _| of_plugin.values().any(|source| source.namespace == *namespace));
-        if let Some(before) = before.filter(|before| !of_plugin.values().any(|source| source == before)) {
-            self.receipts.forget(&before);
-        }
+        state.of_plugin.remove(plugin);
+        state.end_unused();
     }
 
     /// The version of a followed source, if it is there and the API server lets the host follow it.
     pub async fn version(&self, source: &ConfigMapSource) -> Option<Version> {
         let mut follows = self.state.lock().namespaces.get(&source.namespace)?.follows.subscribe();
-        let listed = tokio::time::timeout(PATIENCE, follows.wait_for(|follows| *follows)).await;
-        let mut state = self.state.lock();
-        let namespace = state.namespaces.get_mut(&source.namespace)?;
-        namespace.awaited &= listed.is_ok();
-        namespace.version_of(&source.name)
+        // What it gives is a lock on the channel, which the watch's task takes while it holds the state: let go at once.
+        let _ = tokio::time::timeout(PATIENCE, follows.wait_for(Option::is_some)).await.map(drop);
+        self.state.lock().version(source)
     }
 
     /// What this version of a source held when it was fetched.
@@ -135,24 +125,33 @@ impl Sources {
     }
 
     /// Keeps what was fetched after this version was seen, or later than that.
-    pub fn keep(&self, source: &ConfigMapSource, version: Version, receipt: Receipt) {
-        self.receipts.keep(source, version, receipt);
+    pub async fn keep(&self, source: &ConfigMapSource, version: Version, receipt: Receipt) {
+        let (receipts, source) = (self.receipts.clone(), source.clone());
+        // It says itself when it fails.
+        let _ = tokio::task::spawn_blocking(move || receipts.keep(&source, version, receipt)).await;
+    }
+
+    /// Forgets what is kept of sources that nobody names, once all Plugins have named theirs.
+    pub async fn tidy(&self) {
+        let named: HashSet<_> = self.state.lock().of_plugin.values().map(ToString::to_string).collect();
+        let receipts = self.receipts.clone();
+        let _ = tokio::task::spawn_blocking(move || receipts.retain(&named)).await;
     }
 }
 
 impl Namespace {
     fn new(task: tokio::task::AbortHandle) -> Self {
-        let follows = watch::Sender::new(false);
+        let follows = watch::Sender::new(None);
         Self { task, maps: Maps::new(), listing: None, follows, awaited: true }
     }
 
     fn version_of(&self, head: &str) -> Option<Version> {
-        if !*self.follows.borrow() || !self.maps.contains_key(head) {
-            return None;
-        }
-        let from_head = self.maps.range::<str, _>((Bound::Included(head), Bound::Unbounded));
-        let named_so = from_head.take_while(|(name, _)| name.starts_with(head)).filter(|(name, _)| is_of(name, head));
-        Some(Version::of(named_so.map(|(name, state)| (name.as_str(), &**state))))
+        self.maps.contains_key(head).then(|| {
+            let from_head = self.maps.range::<str, _>((Bound::Included(head), Bound::Unbounded));
+            let named_so = from_head.take_while(|(name, _)| name.starts_with(head));
+            let of_source = named_so.filter(|(name, _)| is_of(name, head));
+            Version::of(of_source.map(|(name, state)| (name.as_str(), &**state)))
+        })
     }
 
     /// Takes an event in; answers with the names of what changed.
@@ -169,7 +168,6 @@ impl Namespace {
             }
             Event::InitDone => self.list_ends(),
             Event::Apply(map) => {
-                self.follows.send_replace(true);
                 let (name, state) = name_and_state(map);
                 self.maps.insert(name.clone(), state);
                 vec![name]
@@ -185,7 +183,7 @@ impl Namespace {
     fn list_ends(&mut self) -> Vec<String> {
         let listed = self.listing.take().unwrap_or_default();
         let before = std::mem::replace(&mut self.maps, listed);
-        self.follows.send_replace(true);
+        self.follows.send_replace(Some(true));
         if std::mem::take(&mut self.awaited) {
             return Vec::new();
         }
@@ -195,6 +193,20 @@ impl Namespace {
 }
 
 impl State {
+    fn end_unused(&mut self) {
+        let Self { of_plugin, namespaces } = self;
+        namespaces.retain(|namespace, _| of_plugin.values().any(|source| source.namespace == *namespace));
+    }
+
+    fn version(&mut self, source: &ConfigMapSource) -> Option<Version> {
+        let namespace = self.namespaces.get_mut(&source.namespace)?;
+        if *namespace.follows.borrow() != Some(true) {
+            namespace.awaited = false;
+            return None;
+        }
+        namespace.version_of(&source.name)
+    }
+
     /// Takes an event of a namespace's watch in; answers with the Plugins that it concerns.
     fn on_event(&mut self, namespace: &str, event: Event<PartialObjectMeta<ConfigMap>>) -> Vec<PluginName> {
         let Some(followed) = self.namespaces.get_mut(namespace) else { return Vec::new() };
@@ -208,7 +220,7 @@ impl State {
     /// The watch of a namespace was interrupted: what it showed may be outdated.
     fn on_interruption(&self, namespace: &str) {
         if let Some(followed) = self.namespaces.get(namespace) {
-            followed.follows.send_replace(false);
+            followed.follows.send_replace(Some(false));
         }
     }
 }
@@ -226,7 +238,7 @@ fn is_of(name: &str, head: &str) -> bool {
 
 async fn follow(api: Api<PartialObjectMeta<ConfigMap>>, namespace: String, state: Arc<Mutex<State>>, changed: Changed) {
     let start = || watcher(api.clone(), settings(None));
-    let mut events = std::pin::pin!(lasting(start).default_backoff());
+    let mut events = std::pin::pin!(relisting(start).default_backoff());
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
@@ -262,8 +274,8 @@ mod tests {
         }
     }
 
-    fn version(state: &State) -> Option<Version> {
-        state.namespaces.get(NAMESPACE).expect("followed").version_of("echo")
+    fn version(state: &mut State) -> Option<Version> {
+        state.version(&ConfigMapSource { namespace: NAMESPACE.to_owned(), name: "echo".to_owned() })
     }
 
     /// How many Plugins a list of these concerns.
@@ -278,20 +290,20 @@ mod tests {
         let mut state = state();
         state.on_event(NAMESPACE, Event::Init);
         state.on_event(NAMESPACE, Event::InitApply(map("echo", "1")));
-        assert_eq!(version(&state), None, "the list is not complete");
+        assert_eq!(version(&mut state), None, "the list is not complete");
         listed(&mut state, &[("echo", "1"), ("echo-0", "1"), ("echoes", "1"), ("other", "1")]);
-        let first = version(&state).expect("a version");
+        let first = version(&mut state).expect("a version");
         for (name, concerns) in
             [("echo", true), ("echo-0", true), ("echo-1", true), ("echoes", false), ("other", false)]
         {
             let told = state.on_event(NAMESPACE, Event::Apply(map(name, "2")));
-            assert_eq!((told.len() == 1, version(&state) != Some(first)), (concerns, concerns), "{name}");
+            assert_eq!((told.len() == 1, version(&mut state) != Some(first)), (concerns, concerns), "{name}");
             let back = if name == "echo-1" { Event::Delete(map(name, "2")) } else { Event::Apply(map(name, "1")) };
             state.on_event(NAMESPACE, back);
-            assert_eq!(version(&state), Some(first), "as before");
+            assert_eq!(version(&mut state), Some(first), "as before");
         }
         state.on_event(NAMESPACE, Event::Delete(map("echo", "1")));
-        assert_eq!(version(&state), None, "its parts alone are no source");
+        assert_eq!(version(&mut state), None, "its parts alone are no source");
     }
 
     #[tokio::test]
@@ -307,7 +319,7 @@ mod tests {
         assert_eq!(listed(&mut state, &[("echo", "1")]), 1, "it was missing");
 
         let mut state = self::state();
-        state.namespaces.get_mut(NAMESPACE).expect("followed").awaited = false;
+        assert_eq!(version(&mut state), None);
         assert_eq!(listed(&mut state, &[("echo", "1")]), 1, "who did not wait may have fetched what was before");
     }
 
@@ -315,10 +327,10 @@ mod tests {
     async fn while_a_watch_is_interrupted_no_version_is_known() {
         let mut state = state();
         listed(&mut state, &[("echo", "1")]);
-        assert!(version(&state).is_some());
+        assert!(version(&mut state).is_some());
         state.on_interruption(NAMESPACE);
-        assert_eq!(version(&state), None);
-        state.on_event(NAMESPACE, Event::Apply(map("other", "1")));
-        assert!(version(&state).is_some(), "it goes on");
+        assert_eq!(version(&mut state), None);
+        assert_eq!(listed(&mut state, &[("echo", "1")]), 0, "as before");
+        assert!(version(&mut state).is_some(), "it goes on");
     }
 }

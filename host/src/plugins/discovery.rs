@@ -9,7 +9,7 @@ use kube::discovery::{ApiCapabilities, pinned_kind};
 use parking_lot::Mutex;
 use windlass_core::ids::Gvk;
 
-/// How long the API server's own kinds are taken to be what they were: another version of it would have to start.
+/// How long kinds that no definition can be of are taken to be what they were: another API server would have to start.
 const FRESH: Duration = Duration::from_mins(1);
 
 /// Asks the API server, but not for what it was asked a moment ago and cannot have changed.

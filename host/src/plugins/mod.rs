@@ -48,9 +48,9 @@ pub type PluginQueue = Queue<(), PluginName>;
 
 /// New logic reaches the parents of a Plugin within this time, spread evenly.
 const SPREAD: Duration = Duration::from_secs(2);
-/// How long a Plugin that is in no hurry lets those go first that are.
+/// How long after the start Plugins that had no parents let those go first that may.
 const COURTESY: Duration = Duration::from_secs(1);
-/// Time between fetches that nothing caused: a missed event is made good.
+/// Time between looks that nothing caused: a missed event is made good.
 const RESYNC: Duration = Duration::from_mins(10);
 
 /// What the Plugin resources' reconcile needs.
@@ -69,6 +69,7 @@ pub struct Plugins {
     parents: Queue<PluginName, ParentKey>,
     interests: Interests,
     known: Mutex<HashMap<PluginName, Known>>,
+    started: Instant,
     /// How many urgent looks are under way.
     urgent: watch::Sender<usize>,
 }
@@ -96,7 +97,7 @@ struct Known {
     tried: bool,
     /// The last look, if all was well.
     look: Option<Look>,
-    /// Logic that is mapped but not live yet: a step after it fails, and is tried again.
+    /// Logic that the last look mapped or found: a step after it failed, and is tried again.
     candidate: Option<Arc<Component>>,
     /// Watches that the last look wanted, while it is not live.
     held: Vec<Arc<Watch>>,
@@ -156,6 +157,7 @@ impl Plugins {
             parents,
             interests,
             known: Mutex::default(),
+            started: Instant::now(),
             urgent: watch::Sender::new(0),
         }
     }
@@ -163,6 +165,11 @@ impl Plugins {
     /// The kind of the Plugins.
     pub fn kind() -> Gvk {
         Gvk::from_api_version("windlass.dev/v1alpha1", "Plugin")
+    }
+
+    /// All Plugins were tried: forgets what none of them named.
+    pub async fn tidy(&self) {
+        self.sources.tidy().await;
     }
 
     /// Whether every Plugin that exists was tried at least once since the start.
@@ -175,8 +182,8 @@ impl Plugins {
 
     /// Brings one Plugin to what its resource says.
     pub async fn reconcile(&self, job: &Job<(), PluginName>) -> (Requeue, Duration) {
-        let urgent = job.trigger.is_urgent().then(|| Urgent::begin(&self.urgent));
-        if urgent.is_none() {
+        let _urgent = job.trigger.is_urgent().then(|| Urgent::begin(&self.urgent));
+        if job.trigger == Trigger::Sweep {
             self.give_way().await;
         }
         let name = &job.key;
@@ -194,11 +201,12 @@ impl Plugins {
         (requeue, RESYNC)
     }
 
-    /// At a start, the lists of parents that exist need not share the API server with those of parents that do not.
+    /// At a start, the lists of parents that exist need not share the API server with those of parents that do not. A
+    /// worker waits here, so it is over soon, whatever hangs.
     async fn give_way(&self) {
+        let rest = COURTESY.saturating_sub(self.started.elapsed());
         let mut urgent = self.urgent.subscribe();
-        // One that hangs holds nobody up for long.
-        let _ = tokio::time::timeout(COURTESY, urgent.wait_for(|urgent| *urgent == 0)).await;
+        let _ = tokio::time::timeout(rest, urgent.wait_for(|urgent| *urgent == 0)).await.map(drop);
     }
 
     /// What the last look found and how long it is good, if nothing but the count of its parents brings the Plugin here:
@@ -328,8 +336,8 @@ impl Plugins {
         }
     }
 
-    /// The logic that the Plugin's source holds. What this version of the source held before is not fetched again, and
-    /// no logic is mapped twice.
+    /// The logic that the Plugin's source holds. What a known version of the source held before is not fetched again, and
+    /// what this Plugin has mapped is not mapped again.
     async fn component(&self, name: &PluginName, plugin: &Plugin) -> Result<Arc<Component>, Problem> {
         let source = &plugin.spec.source.config_map;
         let pinned = load::pinned(plugin)?;
@@ -354,7 +362,7 @@ impl Plugins {
             None => load::map(self, delivered).await.map_err(|problem| problem.of(receipt.digest))?,
         };
         if let Some(version) = version {
-            self.sources.keep(source, version, receipt);
+            self.sources.keep(source, version, receipt).await;
         }
         Ok(self.candidate(name, component))
     }

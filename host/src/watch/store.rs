@@ -318,6 +318,27 @@ mod tests {
     }
 
     #[test]
+    fn r09_what_a_parent_controls_is_counted_and_nothing_else() {
+        let store = Store::new(Index::Owner);
+        let child = |name: &str, parent: &str, controller: &str| {
+            let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
+            let text = format!(
+                r#"{{"metadata":{{"name":"{name}","uid":"{name}","resourceVersion":"1",
+                "labels":{{"windlass.dev/parent-uid":"{parent}"}},
+                "ownerReferences":[{{"uid":"{controller}","controller":true}}]}}}}"#
+            );
+            Object::from_api(&kind, &text).expect("an object")
+        };
+        for (name, parent, controller) in [("a", "p", "p"), ("b", "q", "q"), ("taken", "p", "x"), ("gone", "r", "r")] {
+            store.applied(child(name, parent, controller));
+        }
+        store.applied(object("retained", "retained", 2, "p"));
+        let parents = ["p", "q", "childless"].map(Uid::from);
+        assert_eq!(store.count_controlled(&parents, |_| true), 2);
+        assert_eq!(store.count_controlled(&parents, |child| &*child.key.name == "a"), 1);
+    }
+
+    #[test]
     fn what_is_retained_for_a_parents_name_is_found_until_it_is_gone() {
         let store = Store::new(Index::Owner);
         let retained = |name: &str, version: u64, annotations: &str| {

@@ -151,6 +151,25 @@ fn a_component_that_is_in_the_cache_is_not_compiled_again() {
 }
 
 #[test]
+fn a_component_that_was_loaded_before_is_found_without_its_bytes_while_its_compiled_file_is_whole() {
+    let (cache, bytes, cannot) = filled();
+    let (digest, size) = (windlass_core::digest::Digest::of(&bytes), bytes.len() as u64);
+    let sandbox = Sandbox::new(cannot).unwrap();
+    let component = sandbox.find(digest, size).unwrap();
+    assert_eq!((component.digest(), component.surface().size), (digest, size));
+    assert!(reconcile(&component, &limits()).0.is_ok());
+
+    assert!(sandbox.find(windlass_core::digest::Digest::of(b"another"), size).is_none());
+    let small = Sandbox::new(Options { max_component_bytes: size - 1, ..options(&cache) }).unwrap();
+    assert!(small.find(digest, size).is_none(), "it would be refused today");
+    let path = file(&cache, ".cwasm");
+    // In its place: what is mapped must stay as it is.
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, b"damaged").unwrap();
+    assert!(sandbox.find(digest, size).is_none());
+}
+
+#[test]
 fn a_compiled_file_that_was_changed_is_never_loaded_but_made_again() {
     let (cache, bytes, cannot) = filled();
     let path = file(&cache, ".cwasm");
