@@ -57,7 +57,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     };
     let mut driver = Command::new(release.join("windlass-bench"));
     driver.arg("run").arg("--windlass").arg(release.join("windlass")).arg("--load").arg(load.path);
-    driver.arg("--endless").arg(component("endless-loop")?).arg("--cache").arg(folder.join("components"));
+    driver.arg("--cache").arg(folder.join("components"));
     driver.arg("--call-latency").arg(release.join("examples/call-latency"));
     driver.arg("--report").arg(folder.join("report.md"));
     for name in guests::shipped()? {

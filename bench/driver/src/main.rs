@@ -2,7 +2,9 @@
 //! all of it and starts this.
 
 mod contestant;
+mod copies;
 mod http;
+mod neighbours;
 mod observer;
 mod process;
 mod raw;
@@ -54,7 +56,7 @@ struct Run {
     /// Also write the table
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6, p7 (with p9), p10, p11 (with p1)
+    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6, p7 (with p9), p10, p11
     #[arg(long)]
     only: Vec<String>,
 }
@@ -64,7 +66,7 @@ async fn main() -> ExitCode {
     let result = match Command::parse() {
         Command::Run(run) => measure(&run).await,
         Command::Raw(command) => raw::main(&command).await,
-        Command::Burn { cores } => work::burn(cores),
+        Command::Burn { cores } => neighbours::burn(cores),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -87,8 +89,8 @@ async fn measure(run: &Run) -> anyhow::Result<()> {
         say("P5: calls of a plugin");
         figures.call = scale::call(&run.paths, &amounts)?;
     }
-    if wanted(&["p1", "p2", "p3", "p4", "p11"]) {
-        works(run, &amounts, wanted(&["p11"]), &mut figures, &say).await;
+    if wanted(&["p1", "p2", "p3", "p4"]) {
+        works(run, &amounts, &mut figures, &say).await;
     }
     if wanted(&["p6"]) {
         match scale::no_ops(&run.paths, &amounts, &say).await {
@@ -108,6 +110,13 @@ async fn measure(run: &Run) -> anyhow::Result<()> {
             Err(error) => note(&mut figures, &say, format!("P10 is missing: {error:#}")),
         }
     }
+    if wanted(&["p11"]) {
+        say("P11: work B beside a plugin that computes all the time");
+        match neighbours::measure(&run.paths, &amounts).await {
+            Ok(pairs) => figures.beside = pairs,
+            Err(error) => note(&mut figures, &say, format!("P11 is missing: {error:#}")),
+        }
+    }
     say("done");
 
     let table = figures.markdown(&machine, &date);
@@ -122,7 +131,7 @@ async fn measure(run: &Run) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn works(run: &Run, amounts: &Amounts, beside: bool, figures: &mut Figures, say: &dyn Fn(&str)) {
+async fn works(run: &Run, amounts: &Amounts, figures: &mut Figures, say: &dyn Fn(&str)) {
     let mut contestants = Contestant::all(&run.paths);
     for missing in [Contestant::ControllerRuntime, Contestant::Kopf] {
         if !contestants.contains(&missing) {
@@ -136,12 +145,10 @@ async fn works(run: &Run, amounts: &Amounts, beside: bool, figures: &mut Figures
                 continue;
             }
             say(&format!("works A and B, round {} of {}: {}", number + 1, amounts.rounds, contestant.name()));
-            let last = beside && *contestant == Contestant::Windlass && number + 1 == amounts.rounds;
-            match work::round(*contestant, &run.paths, amounts, last).await {
-                Ok((figure, pairs)) => {
+            match work::round(*contestant, &run.paths, amounts).await {
+                Ok(figure) => {
                     say(&format!("  {:.0} writes/s, {:.2} s of CPU", figure.writes_per_second, figure.cpu));
                     round.insert(*contestant, figure);
-                    figures.beside.extend(pairs);
                 }
                 Err(error) => {
                     note(figures, say, format!("{}, round {}: {error:#}", contestant.name(), number + 1));

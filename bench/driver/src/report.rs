@@ -6,12 +6,13 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 use crate::contestant::Contestant;
+use crate::neighbours::Beside;
 use crate::process::seconds;
 use crate::scale::{Resync, Scale};
 use crate::settings::CHILDREN;
 use crate::starts::Starts;
 use crate::stats::median;
-use crate::work::{Beside, Round};
+use crate::work::Round;
 
 const MB: f64 = 1_000_000.0;
 
@@ -240,7 +241,7 @@ impl Figures {
         let cores = median(self.beside.iter().map(|pair| pair.cores))?;
         Some(Line {
             key: "p11",
-            measure: format!("work B's p99 beside a plugin that never answers ({cores:.2} cores burnt)"),
+            measure: format!("work B's p99 beside a plugin that computes all the time ({cores:.2} cores burnt)"),
             unit: "ms",
             windlass: median(self.beside.iter().map(|pair| pair.neighbour))?,
             limit: median(self.beside.iter().map(|pair| pair.outside)),

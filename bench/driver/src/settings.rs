@@ -12,9 +12,6 @@ pub struct Paths {
     /// The component that is measured
     #[arg(long)]
     pub load: PathBuf,
-    /// A component that never answers
-    #[arg(long)]
-    pub endless: PathBuf,
     /// The shipped plugins
     #[arg(long)]
     pub shipped: Vec<PathBuf>,
@@ -68,7 +65,7 @@ pub struct Amounts {
     pub plugins: usize,
     /// Parents of one of these.
     pub parents_of_one: usize,
-    /// Changes in each half of a pair beside a neighbour that spins, and beside an outside process that does.
+    /// Changes in each half of a pair beside a neighbour that computes, and beside an outside process that does.
     pub neighbour_changes: usize,
     /// Such pairs.
     pub neighbour_pairs: usize,

@@ -1,11 +1,10 @@
 //! How soon a start comes to its first write, and what plugins cost that only wait (goal P10, and P8's figure).
 
-use std::path::PathBuf;
-
 use anyhow::Context;
 use http::Method;
 
 use crate::contestant::{Contestant, Task};
+use crate::copies;
 use crate::http::JSON;
 use crate::observer::Observer;
 use crate::process::{Memory, Process};
@@ -55,9 +54,9 @@ pub async fn measure(paths: &Paths, amounts: &Amounts, say: &dyn Fn(&str)) -> an
 
     let (plugins, parents) = (amounts.plugins, amounts.parents_of_one);
     say(&format!("P10: {plugins} plugins"));
-    let copies = copies(&stage, paths, plugins - 1)?;
+    let copies = copies::push(&stage, &paths.load, plugins - 1)?;
     let host = Contestant::Windlass.start(&stage, paths, Task::Create)?;
-    for (name, _) in &copies {
+    for name in &copies {
         stage.wait_ready(name).await?;
     }
     tokio::time::sleep(REST).await;
@@ -94,48 +93,4 @@ async fn first_write(stage: &Stage, paths: &Paths, contestant: Contestant) -> an
     let time = first.duration_since(process.begun).as_secs_f64() * 1e3;
     process.stop()?;
     Ok(time)
-}
-
-/// The API group of the measured plugin's kind. Its kind is short enough for a compiler to make numbers of it.
-const GROUP: &[u8; 13] = b"bench.example";
-
-/// Pushes copies of the measured plugin, each with a group, and so with a kind and a binary, of its own.
-fn copies(stage: &Stage, paths: &Paths, count: usize) -> anyhow::Result<Vec<(String, PathBuf)>> {
-    let original = std::fs::read(&paths.load).context("the measured component cannot be read")?;
-    let copies = (0..count).map(|number| {
-        let path = stage.dir().join(format!("copy-{number:03}.wasm"));
-        // Of the same length, so that everything in the binary stays where it is.
-        let copy = replaced(&original, GROUP, format!("b{number:03}h.example").as_bytes());
-        anyhow::ensure!(copy != original, "the group is not found in the measured component");
-        std::fs::write(&path, copy)?;
-        Ok((format!("copy-{number:03}"), path))
-    });
-    let copies = copies.collect::<anyhow::Result<Vec<_>>>()?;
-    stage.define(copies.iter().map(|(_, path)| path.as_path()))?;
-    let plugins: Vec<_> = copies.iter().map(|(name, path)| (name.as_str(), path.as_path())).collect();
-    stage.push(&plugins)?;
-    Ok(copies)
-}
-
-/// All occurrences replaced by something of the same length.
-fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
-    let mut replaced = bytes.to_vec();
-    let mut at = 0;
-    while let Some(rest) = replaced.get_mut(at..).filter(|rest| rest.len() >= from.len()) {
-        if rest.starts_with(from) {
-            rest.iter_mut().zip(to).for_each(|(old, new)| *old = *new);
-        }
-        at += 1;
-    }
-    replaced
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_copy_has_another_group_and_the_same_length() {
-        assert_eq!(replaced(b"Load aLoadLoa", b"Load", b"L007"), b"L007 aL007Loa");
-    }
 }

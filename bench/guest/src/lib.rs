@@ -19,6 +19,10 @@ pub struct LoadSpec {
     pub payload: u32,
     /// What each holds beside it: a change of it changes all of them.
     pub note: String,
+    /// How much it computes before it answers: some ten milliseconds each.
+    #[serde(default)]
+    #[schemars(range(max = 1000))]
+    pub rounds: u32,
 }
 
 /// What became of it: of the spec alone, so that one write is enough.
@@ -45,7 +49,8 @@ impl Reconciler for Load {
     }
 
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
-        let LoadSpec { children, payload, note } = &request.spec;
+        let LoadSpec { children, payload, note, rounds } = &request.spec;
+        compute(*rounds);
         let padding = "x".repeat(*payload as usize);
         let maps = (0..*children).map(|index| {
             json!({
@@ -56,6 +61,14 @@ impl Reconciler for Load {
             })
         });
         Ok(Response::new().children(maps).status(LoadStatus { wanted: *children }))
+    }
+}
+
+/// Keeps a core busy, in a way that no compiler sees through.
+fn compute(rounds: u32) {
+    let mut state = 1_u64;
+    for _ in 0..u64::from(rounds) * 5_000_000 {
+        state = std::hint::black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
     }
 }
 
