@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use axum::Router;
 use axum::extract::State;
@@ -12,21 +12,25 @@ use tokio_util::sync::CancellationToken;
 
 /// Whether the host is ready: caches filled, and every Plugin tried.
 #[derive(Debug, Clone, Default)]
-pub struct Readiness(Arc<AtomicBool>);
+pub struct Readiness(Arc<AtomicU8>);
+
+const STARTING: u8 = 0;
+const READY: u8 = 1;
+const STOPPING: u8 = 2;
 
 impl Readiness {
     /// The host is ready from now on: a Plugin that comes later makes it no less so. Answers whether that is new.
     pub fn ready(&self) -> bool {
-        !self.0.swap(true, Ordering::Relaxed)
+        self.0.compare_exchange(STARTING, READY, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// The host is stopping.
+    /// The host is stopping, whatever becomes ready meanwhile.
     pub fn stopping(&self) {
-        self.0.store(false, Ordering::Relaxed);
+        self.0.store(STOPPING, Ordering::Relaxed);
     }
 
     fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) == READY
     }
 }
 

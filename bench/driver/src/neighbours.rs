@@ -25,6 +25,9 @@ const BETWEEN: Duration = Duration::from_millis(250);
 /// What each of them computes, as the measured plugin counts it: some 0.3 to 0.4 s.
 const ROUNDS: usize = 40;
 
+/// Less than this much of a core is no neighbour that computes all the time.
+const CORES_MIN: f64 = 0.6;
+
 /// Work B beside something that burns CPU, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Beside {
@@ -58,7 +61,9 @@ pub async fn measure(paths: &Paths, amounts: &Amounts) -> anyhow::Result<Vec<Bes
     for _ in 0..amounts.neighbour_pairs {
         let busy = Busy::start(&stage).await?;
         let (times, with) = burnt(&mut work, &mut host, amounts.neighbour_changes).await?;
-        let cores = (with - own).max(0.0);
+        let cores = with - own;
+        // In quarantine, or on another machine done at once, it would be no neighbour to speak of.
+        anyhow::ensure!(cores >= CORES_MIN, "the plugin that should compute all the time burnt {cores:.2} cores");
         busy.stop().await?;
 
         let mut command = Command::new(std::env::current_exe()?);
@@ -132,9 +137,9 @@ fn path(of: &str) -> String {
     format!("/apis/{}/v1/namespaces/{NAMESPACE}/loads{of}", copies::group(0))
 }
 
-/// Burns CPU until it is ended: so many cores' worth, in slices as short as those of the system's scheduler.
+/// Burns CPU until it is ended: so many cores' worth, by the CPU time of its threads, for others want the cores as well.
 pub fn burn(cores: f64) -> ! {
-    const SLICE: Duration = Duration::from_millis(20);
+    const BREATH: Duration = Duration::from_millis(5);
     let whole = cores.max(0.0).ceil();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few cores")]
     let threads = whole as usize;
@@ -142,12 +147,12 @@ pub fn burn(cores: f64) -> ! {
     let threads: Vec<_> = (0..threads)
         .map(|_| {
             std::thread::spawn(move || {
+                let begun = Instant::now();
                 loop {
-                    let begun = Instant::now();
-                    while begun.elapsed() < SLICE.mul_f64(share) {
+                    while thread_cpu() < begun.elapsed().mul_f64(share) {
                         std::hint::spin_loop();
                     }
-                    std::thread::sleep(SLICE.mul_f64((1.0 - share).max(0.0)));
+                    std::thread::sleep(BREATH);
                 }
             })
         })
@@ -160,4 +165,10 @@ pub fn burn(cores: f64) -> ! {
     loop {
         std::thread::park();
     }
+}
+
+/// CPU time of this thread.
+fn thread_cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }

@@ -26,7 +26,8 @@ pub struct Receipt {
 pub(super) struct Receipts {
     path: PathBuf,
     kept: Mutex<BTreeMap<String, Entry>>,
-    writing: Mutex<()>,
+    /// Whether the file lacks what is kept: it could not be written. Held while it is written.
+    lacking: Mutex<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +47,7 @@ impl Receipts {
             }
             BTreeMap::new()
         });
-        Self { path, kept: Mutex::new(kept), writing: Mutex::default() }
+        Self { path, kept: Mutex::new(kept), lacking: Mutex::default() }
     }
 
     /// What this version of the source held.
@@ -73,17 +74,18 @@ impl Receipts {
 
     /// Writes the file if there is something new. Whoever reads what is kept does not wait for that.
     fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Entry>) -> bool) {
-        let _one_at_a_time = self.writing.lock();
+        let mut lacking = self.lacking.lock();
         let bytes = {
             let mut kept = self.kept.lock();
-            if !change(&mut kept) {
+            if !change(&mut kept) && !*lacking {
                 return;
             }
             serde_json::to_vec(&*kept)
         };
         let written = bytes.map_err(io::Error::from).and_then(|bytes| self.write(&bytes));
+        *lacking = written.is_err();
         if let Err(error) = written {
-            tracing::warn!(path = %self.path.display(), %error, "not written: the next start fetches all components");
+            tracing::warn!(path = %self.path.display(), %error, "not written: the next start may fetch components again");
         }
     }
 

@@ -10,7 +10,6 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::PartialObjectMeta;
-use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{Event, watcher};
 use kube::{Api, Client};
 use parking_lot::Mutex;
@@ -21,13 +20,15 @@ use windlass_core::ids::PluginName;
 
 use super::receipts::{Receipt, Receipts};
 use crate::api::ConfigMapSource;
-use crate::watch::{relisting, settings};
+use crate::watch::settings;
 
 /// Called with each Plugin whose source may have changed; must not block.
 pub type Changed = Arc<dyn Fn(&PluginName) + Send + Sync>;
 
 /// How long a look at a Plugin waits to hear which versions there are. Then it fetches the source instead.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long an interrupted watch rests before it begins anew. Until then sources are fetched.
+const REST: Duration = Duration::from_secs(5);
 /// The file of receipts, in the folder of compiled components.
 const RECEIPTS: &str = "sources.json";
 
@@ -237,19 +238,23 @@ fn is_of(name: &str, head: &str) -> bool {
 }
 
 async fn follow(api: Api<PartialObjectMeta<ConfigMap>>, namespace: String, state: Arc<Mutex<State>>, changed: Changed) {
-    let start = || watcher(api.clone(), settings(None));
-    let mut events = std::pin::pin!(relisting(start).default_backoff());
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(event) => {
-                let concerned = state.lock().on_event(&namespace, event);
-                concerned.iter().for_each(&*changed);
-            }
-            Err(error) => {
-                tracing::debug!(namespace, %error, "the watch of ConfigMaps was interrupted");
-                state.lock().on_interruption(&namespace);
+    loop {
+        let mut events = std::pin::pin!(watcher(api.clone(), settings(None)));
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => {
+                    let concerned = state.lock().on_event(&namespace, event);
+                    concerned.iter().for_each(&*changed);
+                }
+                Err(error) => {
+                    tracing::debug!(namespace, %error, "the watch of ConfigMaps was interrupted");
+                    break;
+                }
             }
         }
+        state.lock().on_interruption(&namespace);
+        // With a new list: a watch that goes on says nothing until something changes, and no version would be known.
+        tokio::time::sleep(REST).await;
     }
 }
 

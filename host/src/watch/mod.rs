@@ -25,7 +25,7 @@ use windlass_core::selector::{Labels, Selector};
 use raw::Raw;
 use store::Index;
 pub use store::{Change, Store};
-pub use stream::{lasting, relisting, settings};
+pub use stream::{lasting, settings};
 
 /// What to watch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -29,30 +29,11 @@ pub fn lasting<K, S>(start: impl Fn() -> S) -> impl Stream<Item = watcher::Resul
 where
     S: Stream<Item = watcher::Result<Event<K>>>,
 {
-    started_anew(start, is_outdated)
-}
-
-/// The same, but any interruption ends with a new list: who must know whether it follows hears of nothing else that it
-/// does again. For kinds whose lists are small.
-pub fn relisting<K, S>(start: impl Fn() -> S) -> impl Stream<Item = watcher::Result<Event<K>>>
-where
-    S: Stream<Item = watcher::Result<Event<K>>>,
-{
-    started_anew(start, |_| true)
-}
-
-fn started_anew<K, S>(
-    start: impl Fn() -> S,
-    ends: fn(&watcher::Error) -> bool,
-) -> impl Stream<Item = watcher::Result<Event<K>>>
-where
-    S: Stream<Item = watcher::Result<Event<K>>>,
-{
-    stream::unfold((start, None), move |(start, running)| async move {
+    stream::unfold((start, None), |(start, running)| async move {
         let mut events = running.unwrap_or_else(|| Box::pin(start()));
         let event = events.next().await?;
-        let ended = event.as_ref().is_err_and(ends);
-        Some((event, (start, (!ended).then_some(events))))
+        let outdated = event.as_ref().is_err_and(is_outdated);
+        Some((event, (start, (!outdated).then_some(events))))
     })
 }
 
@@ -76,28 +57,19 @@ mod tests {
         Err(watcher::Error::WatchStartFailed(kube::Error::Api(Box::new(status))))
     }
 
-    type Events = Vec<watcher::Result<Event<u32>>>;
-
-    /// What is seen of a watch that gives the events of the first until it is started again, and how often it is.
-    async fn seen<S: Stream<Item = watcher::Result<Event<u32>>>>(
-        anew: impl FnOnce(Box<dyn Fn() -> stream::Iter<std::vec::IntoIter<watcher::Result<Event<u32>>>>>) -> S,
-        first: fn() -> Events,
-    ) -> Vec<bool> {
-        let started = Cell::new(false);
-        let start = move || stream::iter(if started.replace(true) { vec![Ok(Event::Init)] } else { first() });
-        anew(Box::new(start)).map(|event| event.is_ok()).collect().await
-    }
-
     #[tokio::test]
     async fn a_watch_whose_version_is_outdated_begins_with_a_new_list() {
-        // Polled again after the 410, the first one would only repeat it.
-        let first = || vec![failed(500), failed(410), failed(410)];
-        assert_eq!(seen(lasting, first).await, [false, false, true]);
-    }
-
-    #[tokio::test]
-    async fn a_watch_that_must_be_known_to_follow_begins_with_a_new_list_after_any_interruption() {
-        assert_eq!(seen(relisting, || vec![failed(500), failed(500)]).await, [false, true]);
+        let started = Cell::new(0);
+        let events = lasting(|| {
+            started.set(started.get() + 1);
+            let first = started.get() == 1;
+            // Polled again after the 410, the first one would only repeat it.
+            let events = if first { vec![failed(500), failed(410), failed(410)] } else { vec![Ok(Event::Init)] };
+            stream::iter(events)
+        });
+        let seen: Vec<_> = events.map(|event| event.is_ok()).collect().await;
+        assert_eq!(seen, [false, false, true]);
+        assert_eq!(started.get(), 2);
     }
 
     #[test]
