@@ -2,6 +2,7 @@
 //!
 //! The only writer of the registry. Whatever fails on the way leaves the live logic as it is.
 
+mod courtesy;
 mod crd;
 mod discovery;
 mod grants;
@@ -18,7 +19,6 @@ use std::time::{Duration, Instant};
 
 use kube::Client;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use windlass_core::digest::Digest;
 use windlass_core::guard::HeldParents;
 use windlass_core::ids::{Gvk, ObjectKey, PluginName};
@@ -36,6 +36,7 @@ use crate::queue::{Job, Queue, Trigger};
 use crate::related::Interests;
 use crate::watch::{Watch, Watches};
 
+use self::courtesy::Courtesy;
 use self::discovery::Discovery;
 use self::settings::Settings;
 pub use kinds::Kinds;
@@ -48,8 +49,6 @@ pub type PluginQueue = Queue<(), PluginName>;
 
 /// New logic reaches the parents of a Plugin within this time, spread evenly.
 const SPREAD: Duration = Duration::from_secs(2);
-/// How long after the start Plugins that had no parents let those go first that may.
-const COURTESY: Duration = Duration::from_secs(1);
 /// Time between looks that nothing caused: a missed event is made good.
 const RESYNC: Duration = Duration::from_mins(10);
 
@@ -69,9 +68,7 @@ pub struct Plugins {
     parents: Queue<PluginName, ParentKey>,
     interests: Interests,
     known: Mutex<HashMap<PluginName, Known>>,
-    started: Instant,
-    /// How many urgent looks are under way.
-    urgent: watch::Sender<usize>,
+    courtesy: Courtesy,
 }
 
 /// Where a Plugin's reconcile puts its results.
@@ -114,22 +111,6 @@ struct Look {
     next: Instant,
 }
 
-/// An urgent look, until it is dropped.
-struct Urgent<'a>(&'a watch::Sender<usize>);
-
-impl<'a> Urgent<'a> {
-    fn begin(under_way: &'a watch::Sender<usize>) -> Self {
-        under_way.send_modify(|urgent| *urgent += 1);
-        Self(under_way)
-    }
-}
-
-impl Drop for Urgent<'_> {
-    fn drop(&mut self) {
-        self.0.send_modify(|urgent| *urgent -= 1);
-    }
-}
-
 impl Plugins {
     /// With the watch of the Plugins and everything that loading one takes.
     pub fn new(
@@ -157,8 +138,7 @@ impl Plugins {
             parents,
             interests,
             known: Mutex::default(),
-            started: Instant::now(),
-            urgent: watch::Sender::new(0),
+            courtesy: Courtesy::new(),
         }
     }
 
@@ -182,9 +162,9 @@ impl Plugins {
 
     /// Brings one Plugin to what its resource says.
     pub async fn reconcile(&self, job: &Job<(), PluginName>) -> (Requeue, Duration) {
-        let _urgent = job.trigger.is_urgent().then(|| Urgent::begin(&self.urgent));
+        let _urgent = job.trigger.is_urgent().then(|| self.courtesy.urgent());
         if job.trigger == Trigger::Sweep {
-            self.give_way().await;
+            self.courtesy.give_way().await;
         }
         let name = &job.key;
         let key = ObjectKey::new(None, name.as_str());
@@ -199,14 +179,6 @@ impl Plugins {
             }
         };
         (requeue, RESYNC)
-    }
-
-    /// At a start, the lists of parents that exist need not share the API server with those of parents that do not. A
-    /// worker waits here, so it is over soon, whatever hangs.
-    async fn give_way(&self) {
-        let rest = COURTESY.saturating_sub(self.started.elapsed());
-        let mut urgent = self.urgent.subscribe();
-        let _ = tokio::time::timeout(rest, urgent.wait_for(|urgent| *urgent == 0)).await.map(drop);
     }
 
     /// What the last look found and how long it is good, if nothing but the count of its parents brings the Plugin here:
