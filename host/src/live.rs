@@ -19,6 +19,7 @@ use crate::conduct::Conduct;
 use crate::memo::Memo;
 use crate::plugins::Tally;
 use crate::related::Reads;
+use crate::rights::Account;
 use crate::watch::{Watch, WatchId};
 
 /// One Plugin's live logic and settings. A reconcile keeps the one it started with to its end.
@@ -46,6 +47,8 @@ pub struct Live {
     pub finalizes: bool,
     /// Whether the Plugin says `spec.suspend`.
     pub suspended: bool,
+    /// As whom its children are written, and who may read what it requires.
+    pub account: Account,
     /// What it may require beside its children.
     pub reads: Reads,
     /// `spec.config`, as JSON.
@@ -106,7 +109,8 @@ impl Live {
         matches!(self.component.descriptor().parent, Parent::Custom(_))
     }
 
-    /// Whether every parent would be reconciled as by another one: logic, kinds, grants, config and limits are the same.
+    /// Whether every parent would be reconciled as by another one: logic, kinds, grants, config, limits and rights
+    /// are the same.
     pub fn decides_like(&self, other: &Self) -> bool {
         self.digest() == other.digest()
             && self.config == other.config
@@ -114,6 +118,7 @@ impl Live {
             && self.shape == other.shape
             && self.grants == other.grants
             && self.reads == other.reads
+            && self.account == other.account
             && Arc::ptr_eq(&self.parents, &other.parents)
             && self.children.len() == other.children.len()
             && self

@@ -22,11 +22,12 @@ use crate::apply::Applier;
 use crate::call::{Caller, QuarantineListener};
 use crate::delivery::Sources;
 use crate::live::{Live, ParentIndex, ParentKey, calls_of_one, cores};
-use crate::plugins::{Kinds, Outlets, PluginQueue, Plugins};
+use crate::plugins::{Kinds, Outlets, PluginQueue, Plugins, Supplies};
 use crate::queue::{Busy, Job, Queue, Run, Trigger, Turn};
 use crate::reconcile::Reconciler;
-use crate::related::{Interests, Related, review};
+use crate::related::{Interests, Related};
 use crate::report::{Recorder, Reporter};
+use crate::rights::{Accounts, review};
 use crate::serve::{Readiness, serve};
 use crate::triggers::Triggers;
 use crate::watch::{Watch, Watches};
@@ -76,6 +77,8 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
         Arc::new(move |watch| of_watches.health_changed(watch)),
     ));
     let own = watch_plugins(&watches);
+    let ask = review::by_api_server(client.clone());
+    let accounts = Accounts::new(&settings.namespace, review::own_user(client.clone()));
     let source_queue = plugin_queue.clone();
     let sources = Sources::new(
         client.clone(),
@@ -85,9 +88,7 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     let plugins = Arc::new(Plugins::new(
         client.clone(),
         own.clone(),
-        sandbox,
-        watches.clone(),
-        sources,
+        Supplies { sandbox, watches: watches.clone(), sources, accounts, ask: ask.clone() },
         Outlets {
             publisher,
             index,
@@ -97,8 +98,7 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
             interests: interests.clone(),
         },
     ));
-    let ask = review::by_api_server(client.clone(), &settings.namespace);
-    let related = Related::new(registry.clone(), watches, interests, ask, &settings.namespace);
+    let related = Related::new(registry.clone(), watches, interests, ask);
     let mut secret = [0; 32];
     fill_random(&mut secret)?;
     let (recorder, event_writer) = Recorder::start(client.clone());

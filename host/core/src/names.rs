@@ -91,7 +91,7 @@ pub mod plugin_reason {
     pub const PARENT_KIND_MISSING: &str = "ParentKindMissing";
     /// A kind among the children or related kinds does not exist in this cluster.
     pub const CHILD_KIND_MISSING: &str = "ChildKindMissing";
-    /// The host lacks a right that the plugin's work needs.
+    /// The host, or the ServiceAccount of the Plugin, lacks a right that the plugin's work needs.
     pub const FORBIDDEN: &str = "Forbidden";
     /// The plugin wants a kind that the Plugin resource does not grant, or that is never granted, or wants to read and has
     /// no ServiceAccount for it.

@@ -276,10 +276,17 @@ fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Reque
             BACKOFF,
         ),
         WriteProblem::Rejected { code, message } => {
-            let hint = if *code == 422 && is_about_immutability(message) {
-                "; a plugin that asks for the update strategy `recreate` for this kind has it deleted and made anew"
-            } else {
-                ""
+            let hint = match code {
+                422 if is_about_immutability(message) => {
+                    "; a plugin that asks for the update strategy `recreate` for this kind has it deleted and made anew"
+                }
+                403 if message.contains(" cannot impersonate ") => {
+                    "; the host's own Role is older than the host: apply Windlass' manifests again"
+                }
+                403 if message.contains(" cannot ") => {
+                    "; the Plugin's ServiceAccount lacks this right: grant it, as `windlass push --create-rbac` does"
+                }
+                _ => "",
             };
             (reason::CHILD_REJECTED, format!("The API server refused {child} ({code}): {message}{hint}{more}"), BACKOFF)
         }

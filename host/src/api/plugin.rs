@@ -45,8 +45,8 @@ pub struct PluginSpec {
     /// installed is used as it is and never changed.
     #[serde(default, rename = "installCRD")]
     pub install_crd: bool,
-    /// A ServiceAccount in the host's namespace, as which the plugin reads: related objects are shown to it only if this
-    /// one may read them. Needed by components that ask for related kinds. `windlass push --create-rbac` makes one.
+    /// A ServiceAccount in the host's namespace, as which the plugin's children are written, and related objects are shown
+    /// to it only if this one may read them. Default: `windlass-plugin-<name>`, which `windlass push --create-rbac` makes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub service_account_name: Option<String>,

@@ -20,6 +20,7 @@ use windlass_core::stance::finalizers_with;
 
 use crate::live::Live;
 use crate::pending::Written;
+use crate::rights::signer;
 pub use answer::{in_time, problem_of, send};
 use request::Force;
 pub use request::status as status_request;
@@ -259,6 +260,7 @@ impl Applier {
             k8s.object.name = &*child.key.name,
             http.response.status_code = tracing::field::Empty,
         );
+        let impersonated_user = signer(&request).map(str::to_owned);
         let result = send(&self.client, request).instrument(span.clone()).await;
         let code = answer::status_code(verb, &result);
         span.record("http.response.status_code", i64::from(code));
@@ -267,6 +269,7 @@ impl Applier {
             target: crate::telemetry::AUDIT,
             plugin = %live.name,
             digest = %live.digest().short(),
+            impersonated_user,
             verb,
             object = %child,
             code,

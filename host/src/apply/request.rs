@@ -30,12 +30,13 @@ pub(super) fn create(live: &Live, child: &DesiredChild) -> Built {
     let strict = format!("{}&fieldValidation=Strict", request.uri());
     *request.uri_mut() =
         strict.parse().map_err(|error| unbuilt(kube::core::request::Error::BuildRequest(http::Error::from(error))))?;
-    Ok(metadata_only(request))
+    Ok(as_plugin(live, request))
 }
 
 /// GET of what holds a child's name: its metadata.
 pub(super) fn get(live: &Live, child: &DesiredChild) -> Built {
-    to_kind(live, &child.kind, &child.key)?.get_metadata(&child.key.name, &GetParams::default()).map_err(unbuilt)
+    let request = to_kind(live, &child.kind, &child.key)?.get_metadata(&child.key.name, &GetParams::default());
+    request.map(|request| signed(live, request)).map_err(unbuilt)
 }
 
 /// Whether an apply takes fields from other managers.
@@ -63,7 +64,7 @@ pub(super) fn apply(live: &Live, child: &DesiredChild, uid: &Uid, force: Force) 
         .patch(&child.key.name, &params, &Patch::Apply(serde_json::Value::Null))
         .map_err(unbuilt)?;
     *request.body_mut() = text(&body).into_bytes();
-    Ok(metadata_only(request))
+    Ok(as_plugin(live, request))
 }
 
 /// Makes room for an apply: the Update entry that our POST left at this place of managedFields goes, exactly if it still
@@ -84,7 +85,7 @@ pub(super) fn migrate(live: &Live, child: &DesiredChild, version: u64, entry: us
         .map_err(unbuilt)?;
     *request.body_mut() = patch.to_string().into_bytes();
     request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json-patch+json"));
-    Ok(metadata_only(request))
+    Ok(as_plugin(live, request))
 }
 
 /// DELETE of the very object with this uid; its dependents follow in the background.
@@ -96,7 +97,7 @@ pub(super) fn delete(live: &Live, delete: &Delete) -> Built {
     };
     to_kind(live, &delete.child.kind, &delete.child.key)?
         .delete(&delete.child.key.name, &params)
-        .map(metadata_only)
+        .map(|request| as_plugin(live, request))
         .map_err(unbuilt)
 }
 
@@ -148,6 +149,17 @@ fn to_kind(live: &Live, kind: &Gvk, key: &ObjectKey) -> Result<kube::core::Reque
         .child_watch(kind)
         .ok_or_else(|| WriteProblem::Unavailable { message: format!("{kind} is not watched"), retry_after: None })?;
     Ok(kube::core::Request::new(DynamicObject::url_path(&watch.resource, key.namespace.as_deref())))
+}
+
+/// What concerns a child is done as the Plugin's ServiceAccount: Kubernetes' own rights decide, and the audit log names
+/// the plugin.
+fn as_plugin(live: &Live, request: Request<Vec<u8>>) -> Request<Vec<u8>> {
+    signed(live, metadata_only(request))
+}
+
+fn signed(live: &Live, mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {
+    live.account.sign(&mut request);
+    request
 }
 
 fn metadata_only(mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {

@@ -23,7 +23,7 @@ use super::component::ComponentArgs;
 use super::connect::plain;
 use super::output::{Format, print_all};
 use crate::api::{Plugin, PluginStatus};
-use crate::rbac::{self, Resource};
+use crate::rights::rbac::{self, Kinds, Resource};
 
 /// Field manager of what a person pushes: apart from the host's.
 const FIELD_MANAGER: &str = "windlass-push";
@@ -45,8 +45,8 @@ pub struct Args {
     /// Namespace of the ConfigMap: the host's
     #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
-    /// Also create the least rights that the host needs for this plugin, and the ServiceAccount as which it reads related
-    /// objects, to be reviewed by a person
+    /// Also create the plugin's ServiceAccount with the least rights to write its children and read what it requires, and
+    /// the host's right to watch them, to be reviewed by a person
     #[arg(long)]
     create_rbac: bool,
     /// Only print what would be written
@@ -72,7 +72,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let pushed = split(name.as_str(), &args.namespace, &bytes)?;
     super::block_on(async {
         let mut objects: Vec<Value> = pushed.objects.clone();
-        let account = if descriptor.related.is_empty() { None } else { Some(account(args, &name).await?) };
+        let account = account(args, &name).await?;
         if args.create_rbac {
             let client = args.component.cluster.client().await?;
             let children = look_up(&client, descriptor.children.iter().map(|rule| &rule.kind)).await?;
@@ -81,13 +81,12 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
                 Parent::Custom(definition) => rbac::own_parent(definition)?,
                 Parent::Existing { kind, .. } => look_up_one(&client, kind).await?,
             };
-            objects.push(rbac::plugin_role(name.as_str(), descriptor, &parent, &children, &related));
-            if let Some(account) = &account {
-                objects.extend(rbac::reader_objects(name.as_str(), account, &args.namespace, &related));
-            }
+            let kinds = Kinds { parent, children, related };
+            objects.push(rbac::plugin_role(name.as_str(), descriptor, &kinds));
+            objects.extend(rbac::account_objects(name.as_str(), &account, &args.namespace, &kinds));
         }
         let now = format!("{:.0}", jiff::Timestamp::now());
-        objects.push(plugin_object(name.as_str(), &args.namespace, account.as_deref(), &now));
+        objects.push(plugin_object(name.as_str(), &args.namespace, &account, &now));
         if args.dry_run {
             print_all(&objects, args.output)?;
             return Ok(ExitCode::SUCCESS);
@@ -107,7 +106,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// The ServiceAccount as which the plugin reads: the one that a person chose, or one of its own.
+/// The plugin's ServiceAccount: the one that a person chose, or one of its own.
 async fn account(args: &Args, name: &PluginName) -> anyhow::Result<String> {
     let own = rbac::plugin_account(name.as_str());
     if args.dry_run {

@@ -18,7 +18,6 @@ use super::Plugins;
 use super::discovery::Discovery;
 use super::load::{Problem, Resources, Step};
 use crate::api::Plugin;
-use crate::rbac;
 use crate::related::Reads;
 
 /// The grants, with the resources to watch and write.
@@ -81,8 +80,6 @@ pub(super) async fn resolve_reads(
     if descriptor.related.is_empty() {
         return Ok(Reads::default());
     }
-    let account = reader(plugin.spec.service_account_name.as_deref())
-        .map_err(|message| Problem::lasting(Step::Granted, reason::NOT_GRANTED, message))?;
     let mut grants = Vec::new();
     let mut resources = HashMap::new();
     for kind in &descriptor.related {
@@ -92,21 +89,7 @@ pub(super) async fn resolve_reads(
             grants.push(grant);
         }
     }
-    Ok(Reads { grants: ReadGrants::new(grants), resources, account: account.into() })
-}
-
-/// The ServiceAccount as which a plugin reads.
-fn reader(account: Option<&str>) -> Result<&str, String> {
-    match account {
-        None => Err("the component asks for related objects: set spec.serviceAccountName to a ServiceAccount in the \
-                     host's namespace that may read them, as `windlass push --create-rbac` makes one"
-            .to_owned()),
-        Some(rbac::HOST) => Err(format!(
-            "spec.serviceAccountName is {:?}, the host's own, whose rights are not a plugin's: set one of its own",
-            rbac::HOST
-        )),
-        Some(account) => Ok(account),
-    }
+    Ok(Reads { grants: ReadGrants::new(grants), resources })
 }
 
 /// Where a kind may be read; nothing if it is cluster-scoped and the Plugin does not name it.
@@ -238,12 +221,5 @@ mod tests {
             granted("Node", false, &json!([{"apiVersion": "v1", "kind": "Node"}])),
             Some(grant("Node", false, None))
         );
-    }
-
-    #[test]
-    fn related_objects_are_read_as_a_service_account_of_the_plugins_own() {
-        assert_eq!(reader(Some("windlass-plugin-echo")), Ok("windlass-plugin-echo"));
-        assert!(reader(None).expect_err("refused").contains("set spec.serviceAccountName"));
-        assert!(reader(Some("windlass")).expect_err("refused").contains("the host's own"));
     }
 }

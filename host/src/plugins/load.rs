@@ -16,6 +16,7 @@ use windlass_core::stance::finalizer_of;
 use windlass_sandbox::Component;
 
 use super::kinds::Concern;
+use super::rights::Lacking;
 use super::settings::Settings;
 use super::{Plugins, grants, parent};
 use crate::api::{ConfigMapSource, Plugin};
@@ -86,17 +87,20 @@ pub struct Findings {
     pub not_granted: Vec<String>,
     /// Kinds that it asks to read and was not granted.
     pub not_readable: Vec<String>,
+    /// What its ServiceAccount may not do with its children.
+    pub lacking: Option<Lacking>,
     /// Whether the parent kind keeps the host's conditions, or its status is not the host's at all.
     pub conditions_kept: bool,
 }
 
 impl Findings {
-    pub(super) fn of(live: &Live, plugin: &Plugin) -> Self {
+    pub(super) fn of(live: &Live, plugin: &Plugin, lacking: Option<Lacking>) -> Self {
         let descriptor = live.component.descriptor();
         let not_readable = descriptor.related.iter().filter(|kind| !live.reads.grants.holds(kind));
         Self {
             not_granted: grants::withheld(descriptor, plugin).iter().map(ToString::to_string).collect(),
             not_readable: not_readable.map(ToString::to_string).collect(),
+            lacking,
             conditions_kept: !live.owns_kind() || live.shape.conditions && live.shape.observed_generation,
         }
     }
@@ -154,6 +158,7 @@ pub(super) async fn prepare(
         }
         None => None,
     };
+    let account = plugins.accounts.of(name, plugin.spec.service_account_name.as_deref()).await.map_err(invalid)?;
     let live = plugins.registry.get(name);
     // Before anything is looked up: what changes from here on has the Plugin looked at once more.
     let mut waiting = Concern {
@@ -205,6 +210,7 @@ pub(super) async fn prepare(
         grants: granted.grants,
         finalizes: descriptor.finalizes,
         suspended: settings.suspended,
+        account,
         reads,
         config,
         limits,

@@ -9,6 +9,7 @@ mod grants;
 mod kinds;
 mod load;
 mod parent;
+mod rights;
 mod settings;
 mod status;
 mod tally;
@@ -34,10 +35,13 @@ use crate::live::{Live, ParentIndex, ParentKey};
 use crate::memo::Memo;
 use crate::queue::{Job, Queue, Trigger};
 use crate::related::Interests;
+use crate::rights::Accounts;
+use crate::rights::review::Ask;
 use crate::watch::{Watch, Watches};
 
 use self::courtesy::Courtesy;
 use self::discovery::Discovery;
+use self::rights::Lacking;
 use self::settings::Settings;
 pub use kinds::Kinds;
 pub use load::{Problem, Step};
@@ -64,6 +68,8 @@ pub struct Plugins {
     index: ParentIndex,
     kinds: Kinds,
     discovery: Discovery,
+    accounts: Accounts,
+    ask: Ask,
     queue: PluginQueue,
     parents: Queue<PluginName, ParentKey>,
     interests: Interests,
@@ -85,6 +91,20 @@ pub struct Outlets {
     pub parents: Queue<PluginName, ParentKey>,
     /// What parents require.
     pub interests: Interests,
+}
+
+/// What a Plugin is brought up with.
+pub struct Supplies {
+    /// Where its logic runs.
+    pub sandbox: Sandbox,
+    /// Where its kinds are followed.
+    pub watches: Arc<Watches>,
+    /// Where its logic comes from.
+    pub sources: Sources,
+    /// As whom it writes.
+    pub accounts: Accounts,
+    /// Who knows what that one may do.
+    pub ask: Ask,
 }
 
 /// What the host remembers of a Plugin beside its live logic.
@@ -113,14 +133,8 @@ struct Look {
 
 impl Plugins {
     /// With the watch of the Plugins and everything that loading one takes.
-    pub fn new(
-        client: Client,
-        own: Arc<Watch>,
-        sandbox: Sandbox,
-        watches: Arc<Watches>,
-        sources: Sources,
-        outlets: Outlets,
-    ) -> Self {
+    pub fn new(client: Client, own: Arc<Watch>, supplies: Supplies, outlets: Outlets) -> Self {
+        let Supplies { sandbox, watches, sources, accounts, ask } = supplies;
         let Outlets { publisher, index, kinds, queue, parents, interests } = outlets;
         tokio::spawn(kinds.clone().watch_definitions(client.clone()));
         Self {
@@ -137,6 +151,8 @@ impl Plugins {
             queue,
             parents,
             interests,
+            accounts,
+            ask,
             known: Mutex::default(),
             courtesy: Courtesy::new(),
         }
@@ -201,7 +217,9 @@ impl Plugins {
         };
         self.remember(name, object, &result);
         let requeue = match &result {
-            Ok(_) => Requeue::Settled(None),
+            Ok(findings) if findings.lacking.is_none() => Requeue::Settled(None),
+            // Nobody tells of rights that are granted.
+            Ok(_) => Requeue::Backoff(Duration::ZERO),
             Err(problem) => problem.requeue,
         };
         if let Err(problem) = &result {
@@ -215,7 +233,8 @@ impl Plugins {
         let mut known = self.known.lock();
         let entry = known.entry(name.clone()).or_default();
         entry.tried = true;
-        entry.look = result.as_ref().ok().map(|findings| Look {
+        let found = result.as_ref().ok().filter(|findings| findings.lacking.is_none());
+        entry.look = found.map(|findings| Look {
             generation: object.generation,
             findings: findings.clone(),
             // Before the queue's own time comes, which has a jitter of a tenth.
@@ -279,14 +298,10 @@ impl Plugins {
         let digest = component.digest();
         let bring = async {
             let prepared = load::prepare(self, name, plugin, component).await?;
-            let findings = load::Findings::of(&prepared, plugin);
             let concern = load::concern_of(&prepared);
-            match self.registry.get(name).filter(|live| live.decides_like(&prepared)) {
-                Some(live) => self.retry_failing(&live),
-                None => self.publish(object, prepared)?,
-            }
+            let lacking = self.bring_live(object, plugin, prepared.clone()).await?;
             self.kinds.follow(name, concern);
-            Ok(findings)
+            Ok(load::Findings::of(&prepared, plugin, lacking))
         };
         let findings = bring.await.map_err(|problem: Problem| problem.of(digest))?;
         let mut known = self.known.lock();
@@ -295,6 +310,27 @@ impl Plugins {
         entry.candidate = None;
         entry.held.clear();
         Ok(findings)
+    }
+
+    /// Makes it live, if what is live would not decide alike; answers with what its ServiceAccount may not do.
+    async fn bring_live(&self, object: &Object, plugin: &Plugin, prepared: Live) -> Result<Option<Lacking>, Problem> {
+        if let Some(live) = self.registry.get(&prepared.name).filter(|live| live.decides_like(&prepared)) {
+            self.retry_failing(&live);
+            return rights::review(&self.ask, &live).await;
+        }
+        let status = plugin.status.as_ref();
+        let was_live = status.and_then(|status| status.active_digest.as_deref());
+        if was_live == Some(prepared.digest().to_string().as_str()) {
+            // It worked before this process began, and parents are waiting.
+            self.publish(object, prepared.clone())?;
+            return rights::review(&self.ask, &prepared).await;
+        }
+        let lacking = rights::review(&self.ask, &prepared).await?;
+        if let Some(problem) = lacking.as_ref().and_then(Lacking::vital) {
+            return Err(problem);
+        }
+        self.publish(object, prepared)?;
+        Ok(lacking)
     }
 
     /// Has the failing parents reconciled if something stood in this Plugin's way until now: they may fail because of

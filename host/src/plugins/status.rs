@@ -193,6 +193,9 @@ fn granted(findings: &Findings, say: impl Fn(&str, &str, &str, &str) -> Map) -> 
         );
         return say(condition_type::GRANTED, "False", reason::NOT_GRANTED, &message);
     }
+    if let Some(lacking) = &findings.lacking {
+        return say(condition_type::GRANTED, "False", reason::FORBIDDEN, &lacking.to_string());
+    }
     let message = if findings.conditions_kept {
         ""
     } else {

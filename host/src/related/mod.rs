@@ -2,7 +2,6 @@
 //! what the Plugin's own ServiceAccount may read.
 
 mod interests;
-pub mod review;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,9 +19,9 @@ use windlass_sandbox::registry::Registry;
 use crate::live::{Live, ParentKey};
 use crate::watch::{Health, Watch, Watches};
 
+use crate::rights::review::{Ask, Question, Reviews};
 use interests::Followed;
 pub use interests::Interests;
-use review::{Ask, Question, Reviews, user};
 
 /// How long a cache may take to be filled before who requires it is told so. Counted from the watch's beginning: a kind
 /// that hangs holds up no worker twice.
@@ -30,15 +29,13 @@ const FILLED_WITHIN: Duration = Duration::from_secs(10);
 /// Reviews of one parent's needs that are under way at once.
 const PARALLEL_REVIEWS: usize = 8;
 
-/// What a live plugin may read, and as whom.
+/// What a live plugin may read, as far as its own ServiceAccount may.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reads {
     /// Kinds and namespaces.
     pub grants: ReadGrants,
     /// How the API server names the granted kinds.
     pub resources: HashMap<Gvk, Arc<ApiResource>>,
-    /// Name of the Plugin's ServiceAccount; empty only if nothing is granted.
-    pub account: Arc<str>,
 }
 
 /// Related objects of all plugins.
@@ -47,20 +44,12 @@ pub struct Related {
     watches: Arc<Watches>,
     interests: Interests,
     reviews: Reviews,
-    /// The host's: where the Plugins' ServiceAccounts are.
-    namespace: String,
 }
 
 impl Related {
     /// With the shared watches, the index that their changes are looked up in, and who knows the Plugins' rights.
-    pub fn new(
-        registry: Registry<Live>,
-        watches: Arc<Watches>,
-        interests: Interests,
-        ask: Ask,
-        namespace: &str,
-    ) -> Self {
-        Self { registry, watches, interests, reviews: Reviews::new(ask), namespace: namespace.to_owned() }
+    pub fn new(registry: Registry<Live>, watches: Arc<Watches>, interests: Interests, ask: Ask) -> Self {
+        Self { registry, watches, interests, reviews: Reviews::new(ask) }
     }
 
     /// Begins the rounds of a reconcile with what the parent's last final answer required, and serves it.
@@ -146,9 +135,9 @@ impl Related {
             Select::Name(name) => ("get", Some(name.clone())),
             Select::Labels(_) => ("list", None),
         };
-        let user = || user(&self.namespace, &live.reads.account);
+        let user = || live.account.user().to_owned();
         let question = Question {
-            account: live.reads.account.clone(),
+            account: live.account.clone(),
             verb,
             resource: resource_of(live, need)?.clone(),
             namespace: need.namespace.clone(),

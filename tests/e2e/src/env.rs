@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_testbed::{Audit, AuditEvents, AuditLevel, Cluster, Mark, Options};
+use windlass_testbed::{Audit, AuditEvent, AuditEvents, AuditLevel, Cluster, Mark, Options};
 
 use crate::{Host, HostOptions, Namespace, SOON, condition, wait, windlass};
 
@@ -289,7 +289,12 @@ impl Env {
 
     #[track_caller]
     fn all_host_requests(&self, since: Mark) -> AuditEvents {
-        self.audit().since(since).expect("a readable audit log").by_user(HOST_USER)
+        let requests = self.audit().since(since).expect("a readable audit log").by_user(HOST_USER);
+        // Held by every test that asks: what is no child is the host's to write, and nothing else.
+        let own =
+            requests.clone().attempted_writes().filter(|write| write.impersonated.is_none() && !is_the_hosts(write));
+        assert_eq!(own.to_vec(), [], "written by the host as itself");
+        requests
     }
 
     /// What the host wrote since then, Leases and Events aside: what the API server granted, also where it changed nothing.
@@ -321,6 +326,14 @@ impl Env {
     pub fn wait<T>(&self, what: &str, timeout: Duration, condition: impl FnMut() -> Option<T>) -> T {
         wait(what, timeout, condition)
     }
+}
+
+/// Whether the host writes this as itself: statuses, finalizers of parents, definitions, Events and Leases.
+fn is_the_hosts(write: &AuditEvent) -> bool {
+    let of_its_own = ["customresourcedefinitions", "events", "leases"];
+    write.subresource == "status"
+        || of_its_own.contains(&write.resource.as_str())
+        || (write.verb == "patch" && write.query("fieldManager") == Some("windlass-finalizer"))
 }
 
 /// A place among the clusters that run at once.

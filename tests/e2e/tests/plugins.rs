@@ -6,29 +6,30 @@
 use serde_json::{Value, json};
 use windlass_e2e::{Env, HOST_USER, SYSTEM_NAMESPACE, condition, guest, text};
 
-/// What `windlass push --create-rbac` would write, by kind.
-fn pushed(env: &Env, kind: &str) -> Value {
+/// What `windlass push --create-rbac` would write.
+fn all_pushed(env: &Env) -> Vec<Value> {
     let echo = guest("echo");
     let args = ["push", &echo.to_string_lossy(), "--name", "echo", "--create-rbac", "--dry-run", "-o", "json"];
-    let printed = env.windlass(&args);
-    let documents = serde_json::Deserializer::from_str(&printed).into_iter::<Value>();
-    let objects = documents.map(|object| object.expect("JSON")).flat_map(|object| match object {
-        Value::Array(items) => items,
-        mut list if list["kind"] == "List" => match list["items"].take() {
-            Value::Array(items) => items,
-            _ => Vec::new(),
-        },
-        object => vec![object],
-    });
-    let found = objects.into_iter().find(|object| object["kind"] == kind);
-    found.unwrap_or_else(|| panic!("no {kind} in {printed}"))
+    let mut list: Value = serde_json::from_str(&env.windlass(&args)).expect("JSON");
+    serde_json::from_value(list["items"].take()).expect("a list")
 }
+
+/// One object of that.
+fn pushed(env: &Env, kind: &str, name: &str) -> Value {
+    let found = all_pushed(env).into_iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
+    found.unwrap_or_else(|| panic!("no {kind} {name}"))
+}
+
+/// The role of the plugin's ServiceAccount.
+const ACCOUNT_ROLE: &str = "windlass-plugin-echo-account";
+/// That ServiceAccount, as the API server names it.
+const ACCOUNT_USER: &str = "system:serviceaccount:windlass-system:windlass-plugin-echo";
 
 #[test]
 fn a_plugin_says_what_it_lacks_and_comes_up_step_by_step() {
     let env = Env::start();
     let _host = env.start_host();
-    let mut plugin = pushed(&env, "Plugin");
+    let mut plugin = pushed(&env, "Plugin", "echo");
     plugin["spec"]["installCRD"] = false.into();
     env.apply(&plugin.to_string());
     let lacks = |kind: &'static str, reason: &'static str| {
@@ -53,8 +54,17 @@ fn a_plugin_says_what_it_lacks_and_comes_up_step_by_step() {
     assert!(condition(&said, "Granted").message.contains("Echo"), "{said:#}");
     assert!(said["status"]["activeDigest"].is_null(), "{said:#}");
 
-    env.apply(&pushed(&env, "ClusterRole").to_string());
+    // What the host may watch can be live; where its ServiceAccount may write is for the parents to show.
+    env.apply(&pushed(&env, "ClusterRole", "windlass-plugin-echo").to_string());
     env.wait_live("echo", &guest("echo"));
+    let said = env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_false("Forbidden"));
+    let message = condition(&said, "Granted").message;
+    assert!(message.contains(&format!("{ACCOUNT_USER} may not get, create, patch, delete Pod.v1")), "{message}");
+
+    for object in all_pushed(&env).iter().filter(|object| object["kind"] != "Plugin" && object["kind"] != "ConfigMap") {
+        env.apply(&object.to_string());
+    }
+    env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_true());
     let ns = env.namespace("comes-up");
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
@@ -186,38 +196,78 @@ fn r06_a_label_that_the_new_logic_drops_goes_from_every_pod() {
 }
 
 #[test]
-fn a_right_that_the_host_lacks_for_a_child_is_said_on_the_parent_and_its_grant_is_noticed() {
+fn a_right_that_the_plugins_account_lacks_is_said_on_the_parent_and_its_grant_is_noticed() {
     let env = Env::start();
     let _host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
     env.wait_live("echo", &guest("echo"));
-    let mut role = pushed(&env, "ClusterRole");
+    let mut role = pushed(&env, "ClusterRole", ACCOUNT_ROLE);
     for rule in role["rules"].as_array_mut().expect("rules") {
         if rule["resources"] == json!(["pods"]) {
-            rule["verbs"] = json!(["get", "list", "watch"]);
+            rule["verbs"] = json!(["get"]);
         }
     }
     env.apply_as("windlass-push", &role.to_string());
     let ns = env.namespace("rights");
-    // The authorizer, and the controller that aggregates roles, hear of the change through watches of their own.
-    let may = |wanted: &str| {
-        let asked = ["auth", "can-i", "create", "pods", "-n", ns.name(), "--as", HOST_USER];
+    // The authorizer hears of the change through a watch of its own.
+    let may = |user: &str, wanted: &str| {
+        let asked = ["auth", "can-i", "create", "pods", "-n", ns.name(), "--as", user];
         windlass_e2e::wait("the change of rights", windlass_e2e::SOON, || {
             // The exit status says it too, so a "no" comes as an error.
             let answer = env.try_kubectl(&asked).unwrap_or_else(|error| error);
             answer.trim().ends_with(wanted).then_some(())
         });
     };
-    may("no");
+    may(ACCOUNT_USER, "no");
+    may(HOST_USER, "no");
 
     let mark = env.mark();
     ns.echo("web", 2, "nginx:1");
     let echo = ns.wait_not_ready("web", "ChildRejected");
     let said = condition(&echo, "Ready").message;
-    assert!(said.contains("403") && said.contains("pods"), "{said}");
+    for word in ["403", "pods", ACCOUNT_USER, "--create-rbac"] {
+        assert!(said.contains(word), "{word} is missing: {said}");
+    }
     assert_eq!(env.host_writes(mark).resource("pods").to_vec(), []);
+    // The Plugin says it at the next look.
+    env.patch_plugin("echo", &json!({"resync": "9m"}));
+    let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_false("Forbidden"));
+    let message = condition(&plugin, "Granted").message;
+    assert!(message.contains("create, patch, delete Pod.v1 in any namespace of its parents"), "{message}");
+    assert!(condition(&plugin, "Ready").is_true(), "it is live: {plugin:#}");
 
-    env.apply_as("windlass-push", &pushed(&env, "ClusterRole").to_string());
-    may("yes");
+    env.apply_as("windlass-push", &pushed(&env, "ClusterRole", ACCOUNT_ROLE).to_string());
+    may(ACCOUNT_USER, "yes");
     ns.wait_settled("web");
+    env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_true());
+    may(HOST_USER, "no");
+}
+
+#[test]
+fn every_write_of_a_child_is_done_as_the_plugins_account_and_the_hosts_own_is_refused() {
+    let env = Env::start();
+    let _host = env.start_host();
+    env.push(&guest("echo"), "echo", &[]);
+    let live = env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("signed");
+    let mark = env.mark();
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+    ns.echo("web", 1, "nginx:2");
+    ns.wait_settled("web");
+    let writes = env.host_writes(mark).resource("pods");
+    let verbs: std::collections::BTreeSet<_> = writes.iter().map(|write| write.verb.as_str()).collect();
+    assert_eq!(verbs.into_iter().collect::<Vec<_>>(), ["create", "delete", "patch"]);
+    assert!(writes.iter().all(|write| write.impersonated.as_deref() == Some(ACCOUNT_USER)), "{writes:#?}");
+
+    // Its rights are many plugins' in one.
+    env.patch_plugin("echo", &json!({"serviceAccountName": "windlass"}));
+    let refused = env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_false("InvalidSpec"));
+    assert!(condition(&refused, "Granted").message.contains("the host's own"), "{refused:#}");
+    assert_eq!(text(&refused, "/status/activeDigest"), live, "what was live stays");
+    let mark = env.mark();
+    ns.echo("web", 2, "nginx:2");
+    ns.wait_settled("web");
+    let writes = env.host_writes(mark).resource("pods");
+    assert!(writes.iter().all(|write| write.impersonated.as_deref() == Some(ACCOUNT_USER)), "{writes:#?}");
 }

@@ -78,22 +78,18 @@ pub fn split(name: &str, namespace: &str, bytes: &[u8]) -> anyhow::Result<Pushed
     Ok(Pushed { digest, parts, objects })
 }
 
-/// The Plugin that runs it, and the ServiceAccount as which it reads, if it needs one. What a person set besides stays:
-/// it is applied.
-pub fn plugin_object(name: &str, namespace: &str, account: Option<&str>, now: &str) -> Value {
-    let mut plugin = json!({
+/// The Plugin that runs it as this ServiceAccount. What a person set besides stays: it is applied.
+pub fn plugin_object(name: &str, namespace: &str, account: &str, now: &str) -> Value {
+    json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",
         // Has the host try again at once what it may be backing off from.
         "metadata": {"name": name, "annotations": {ANNOTATION_PUSHED_AT: now}},
         "spec": {
             "source": {"configMap": {"namespace": namespace, "name": name}},
             "installCRD": true,
+            "serviceAccountName": account,
         },
-    });
-    if let (Some(account), Some(spec)) = (account, plugin.pointer_mut("/spec").and_then(Value::as_object_mut)) {
-        spec.insert("serviceAccountName".to_owned(), account.into());
-    }
-    plugin
+    })
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! Whether a Plugin's ServiceAccount may read something: asked of the API server, and remembered for a while.
+//! Whether a Plugin's ServiceAccount may do something: asked of the API server, and remembered for a while.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::api::PostParams;
 use kube::core::ApiResource;
@@ -13,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use crate::apply::in_time;
+use crate::rights::Account;
 
 /// How long a permission holds: a right that was taken away is gone after this.
 const PERMITTED: Duration = Duration::from_mins(1);
@@ -24,15 +26,15 @@ const MAX_ANSWERS: usize = 8192;
 /// One question about a right.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Question {
-    /// Name of the ServiceAccount, in the host's namespace.
-    pub account: Arc<str>,
-    /// `get` or `list`.
+    /// Whose right it is.
+    pub account: Account,
+    /// As in RBAC: `get`, say.
     pub verb: &'static str,
     /// What kind of objects.
     pub resource: Arc<ApiResource>,
-    /// In which namespace; none if the kind is cluster-scoped.
+    /// In which namespace; none for all of them, or if the kind is cluster-scoped.
     pub namespace: Option<Arc<str>>,
-    /// Which object, for `get`.
+    /// Which object; none for all of them.
     pub name: Option<Arc<str>>,
 }
 
@@ -46,14 +48,13 @@ pub struct Verdict {
 }
 
 /// Asks the API server; the error says what kept it from answering.
-pub type Ask = Box<dyn Fn(Question) -> BoxFuture<'static, Result<Verdict, String>> + Send + Sync>;
+pub type Ask = Arc<dyn Fn(Question) -> BoxFuture<'static, Result<Verdict, String>> + Send + Sync>;
 
-/// By a `SubjectAccessReview` for a ServiceAccount of that namespace.
-pub fn by_api_server(client: Client, namespace: &str) -> Ask {
-    let namespace: Arc<str> = namespace.into();
-    Box::new(move |question| {
+/// By a `SubjectAccessReview`.
+pub fn by_api_server(client: Client) -> Ask {
+    Arc::new(move |question| {
         let api: Api<SubjectAccessReview> = Api::all(client.clone());
-        let review = review(&question, &namespace);
+        let review = review(&question);
         Box::pin(async move {
             // All who ask the same wait for this answer.
             let reviewed = in_time(api.create(&PostParams::default(), &review)).await.map_err(|error| match error {
@@ -67,27 +68,29 @@ pub fn by_api_server(client: Client, namespace: &str) -> Ask {
     })
 }
 
-/// How the API server names a ServiceAccount.
-pub fn user(namespace: &str, account: &str) -> String {
-    format!("system:serviceaccount:{namespace}:{account}")
+/// Who a client is to the API server, if it says so.
+pub async fn own_user(client: Client) -> Option<String> {
+    let api: Api<SelfSubjectReview> = Api::all(client);
+    match in_time(api.create(&PostParams::default(), &SelfSubjectReview::default())).await {
+        Ok(review) => review.status?.user_info?.username,
+        Err(error) => {
+            tracing::warn!(%error, "the API server does not say who this host is");
+            None
+        }
+    }
 }
 
-fn review(question: &Question, namespace: &str) -> SubjectAccessReview {
-    let Question { account, verb, resource, namespace: place, name } = question;
+fn review(question: &Question) -> SubjectAccessReview {
+    let Question { account, verb, resource, namespace, name } = question;
     SubjectAccessReview {
         spec: SubjectAccessReviewSpec {
-            user: Some(user(namespace, account)),
-            // Those that the API server gives to a ServiceAccount's token.
-            groups: Some(vec![
-                "system:serviceaccounts".to_owned(),
-                format!("system:serviceaccounts:{namespace}"),
-                "system:authenticated".to_owned(),
-            ]),
+            user: Some(account.user().to_owned()),
+            groups: Some(account.groups()),
             resource_attributes: Some(ResourceAttributes {
                 group: Some(resource.group.clone()),
                 version: Some(resource.version.clone()),
                 resource: Some(resource.plural.clone()),
-                namespace: place.as_deref().map(str::to_owned),
+                namespace: namespace.as_deref().map(str::to_owned),
                 name: name.as_deref().map(str::to_owned),
                 verb: Some((*verb).to_owned()),
                 ..ResourceAttributes::default()
@@ -171,10 +174,14 @@ mod tests {
 
     use super::*;
 
+    fn account(name: &str) -> Account {
+        Account::new("windlass-system", name).expect("a name")
+    }
+
     fn question(name: &str) -> Question {
         let secret = GroupVersionKind::gvk("", "v1", "Secret");
         Question {
-            account: "reader".into(),
+            account: account("reader"),
             verb: "get",
             resource: Arc::new(ApiResource::from_gvk_with_plural(&secret, "secrets")),
             namespace: Some("shop".into()),
@@ -186,7 +193,7 @@ mod tests {
     fn counting() -> (Reviews, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let counter = asked.clone();
-        let ask: Ask = Box::new(move |question| {
+        let ask: Ask = Arc::new(move |question| {
             counter.fetch_add(1, Ordering::SeqCst);
             Box::pin(async move {
                 // Others get their turn while this one waits for the API server.
@@ -201,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn related_a_permission_holds_for_a_minute_and_a_denial_for_seconds() {
+    async fn a_permission_holds_for_a_minute_and_a_denial_for_seconds() {
         let (reviews, asked) = counting();
         let start = Instant::now();
         for (name, allowed, holds) in [("db", true, PERMITTED), ("mq", false, DENIED)] {
@@ -218,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn related_equal_questions_at_once_are_asked_once_and_others_each() {
+    async fn equal_questions_at_once_are_asked_once_and_others_each() {
         let (reviews, asked) = counting();
         let now = Instant::now();
         let verdicts = futures::future::join_all((0..16).map(|_| reviews.verdict(question("db"), now))).await;
@@ -227,7 +234,7 @@ mod tests {
         let others = [
             Question { verb: "list", ..question("db") },
             Question { namespace: Some("other".into()), ..question("db") },
-            Question { account: "other".into(), ..question("db") },
+            Question { account: account("other"), ..question("db") },
             question("mq"),
         ];
         for other in others {
@@ -237,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn related_a_review_that_failed_is_not_remembered() {
+    async fn a_review_that_failed_is_not_remembered() {
         let (reviews, asked) = counting();
         let now = Instant::now();
         for times in 1..3 {
@@ -247,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn related_answers_are_forgotten_when_they_are_over_or_too_many() {
+    fn answers_are_forgotten_when_they_are_over_or_too_many() {
         let mut answers = Answers::default();
         let start = Instant::now();
         for at in 0..MAX_ANSWERS * 2 {
@@ -262,8 +269,8 @@ mod tests {
     }
 
     #[test]
-    fn related_a_review_asks_as_the_service_account_with_its_groups() {
-        let review = serde_json::to_value(review(&question("db"), "windlass-system")).expect("JSON");
+    fn a_review_asks_as_the_service_account_with_its_groups() {
+        let review = serde_json::to_value(review(&question("db"))).expect("JSON");
         assert_eq!(
             review["spec"],
             serde_json::json!({

@@ -46,11 +46,15 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": HOST},
             "subjects": subject,
         }),
-        // Components are read from the host's own namespace; another one needs such a Role of its own.
+        // Components are read from the host's own namespace; another one needs such a Role of its own for ConfigMaps.
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
             "metadata": {"name": HOST, "namespace": namespace},
-            "rules": [rule("", &["configmaps"], &["get", "list", "watch"])],
+            "rules": [
+                rule("", &["configmaps"], &["get", "list", "watch"]),
+                // Children are written as the Plugins' ServiceAccounts, which are here.
+                rule("", &["serviceaccounts"], &["impersonate"]),
+            ],
         }),
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
@@ -74,16 +78,21 @@ pub fn own_parent(definition: &[u8]) -> anyhow::Result<Resource> {
     Ok((at("/spec/group"), at("/spec/names/plural")))
 }
 
-/// What the host needs for one plugin: to watch its parents, to write the status of those that are its own and the
-/// finalizer if it has one, to own its children, and to watch what it may require.
-pub fn plugin_role(
-    name: &str,
-    descriptor: &Descriptor,
-    parent: &Resource,
-    children: &[Resource],
-    related: &[Resource],
-) -> Value {
-    let (group, plural) = parent;
+/// Kinds that a plugin is about, as rules name them.
+#[derive(Debug, Clone)]
+pub struct Kinds {
+    /// The kind of its parents.
+    pub parent: Resource,
+    /// What it may own.
+    pub children: Vec<Resource>,
+    /// What it may require.
+    pub related: Vec<Resource>,
+}
+
+/// What the host needs for one plugin: to watch its parents, its children and what it may require, to write the status
+/// of parents that are its own, and the finalizer if it has one. It writes no child itself.
+pub fn plugin_role(name: &str, descriptor: &Descriptor, kinds: &Kinds) -> Value {
+    let (group, plural) = &kinds.parent;
     let mut verbs = vec!["get", "list", "watch"];
     if descriptor.finalizes {
         // The finalizer is set and removed by it; there is no right to that alone.
@@ -93,12 +102,7 @@ pub fn plugin_role(
     if matches!(descriptor.parent, Parent::Custom(_)) {
         rules.push(rule(group, &[&format!("{plural}/status")], &["patch"]));
     }
-    // An owner reference with blockOwnerDeletion takes this where OwnerReferencesPermissionEnforcement is on.
-    rules.push(rule(group, &[&format!("{plural}/finalizers")], &["update"]));
-    for (group, plural) in children {
-        rules.push(rule(group, &[plural], &["get", "list", "watch", "create", "patch", "delete"]));
-    }
-    for (group, plural) in related {
+    for (group, plural) in kinds.children.iter().chain(&kinds.related) {
         rules.push(rule(group, &[plural], &["list", "watch"]));
     }
     json!({
@@ -113,11 +117,16 @@ pub fn plugin_account(name: &str) -> String {
     format!("windlass-plugin-{name}")
 }
 
-/// A plugin's ServiceAccount, and its right to read what the plugin may require. In all namespaces, since parents may be
-/// in any of them; who wants it narrower binds the same ClusterRole in some namespaces instead.
-pub fn reader_objects(name: &str, account: &str, namespace: &str, related: &[Resource]) -> Vec<Value> {
-    let role = format!("windlass-plugin-{name}-reader");
-    let rules: Vec<_> = related.iter().map(|(group, plural)| rule(group, &[plural], &["get", "list"])).collect();
+/// A plugin's ServiceAccount, and its rights: to write its children, and to read what it may require. In all namespaces,
+/// since parents may be in any of them; who wants it narrower binds the same ClusterRole in some namespaces instead.
+pub fn account_objects(name: &str, account: &str, namespace: &str, kinds: &Kinds) -> Vec<Value> {
+    let role = format!("windlass-plugin-{name}-account");
+    let (group, plural) = &kinds.parent;
+    // An owner reference with blockOwnerDeletion takes this where OwnerReferencesPermissionEnforcement is on.
+    let owner = rule(group, &[&format!("{plural}/finalizers")], &["update"]);
+    let children = kinds.children.iter().map(|(group, plural)| rule(group, &[plural], &CHILD_VERBS));
+    let related = kinds.related.iter().map(|(group, plural)| rule(group, &[plural], &["get", "list"]));
+    let rules: Vec<_> = std::iter::once(owner).chain(children).chain(related).collect();
     vec![
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}}),
         json!({
@@ -132,6 +141,10 @@ pub fn reader_objects(name: &str, account: &str, namespace: &str, related: &[Res
     ]
 }
 
+/// What a plugin's ServiceAccount does with its children. `get` tells a child that lost its labels from somebody else's
+/// object of the same name.
+pub const CHILD_VERBS: [&str; 4] = ["get", "create", "patch", "delete"];
+
 fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
 }
@@ -144,6 +157,10 @@ mod tests {
 
     fn secrets() -> Resource {
         (String::new(), "secrets".to_owned())
+    }
+
+    fn kinds(parent: Resource) -> Kinds {
+        Kinds { parent, children: vec![(String::new(), "pods".to_owned())], related: vec![secrets()] }
     }
 
     fn own() -> Parent {
@@ -171,12 +188,11 @@ mod tests {
             config_schema: None,
             metrics: Vec::new(),
         };
-        plugin_role("echo", &descriptor, &resource, &[(String::new(), "pods".to_owned())], &[secrets()])
+        plugin_role("echo", &descriptor, &kinds(resource))
     }
 
     /// Each rule as groups, resources and verbs.
-    fn rules(parent: Parent, finalizes: bool) -> Vec<String> {
-        let role = role(parent, finalizes);
+    fn rules(role: &Value) -> Vec<String> {
         let words = |value: &Value| {
             value.as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(",")
         };
@@ -184,42 +200,57 @@ mod tests {
         rules.map(|rule| ["apiGroups", "resources", "verbs"].map(|field| words(&rule[field])).join(" ")).collect()
     }
 
-    const CHILDREN: &str = " pods get,list,watch,create,patch,delete";
-    const RELATED: &str = " secrets list,watch";
+    const WATCHED: [&str; 2] = [" pods list,watch", " secrets list,watch"];
 
     #[test]
     fn a_kind_of_its_own_has_its_status_written_and_its_finalizer_only_if_it_finalizes() {
-        let rest =
-            ["my-operator.dev echoes/status patch", "my-operator.dev echoes/finalizers update", CHILDREN, RELATED]
-                .map(str::to_owned);
         for (finalizes, verbs) in [(false, "get,list,watch"), (true, "get,list,watch,patch")] {
-            let found = rules(own(), finalizes);
-            assert_eq!(found[0], format!("my-operator.dev echoes {verbs}"));
-            assert_eq!(found[1..], rest);
+            let found = rules(&role(own(), finalizes));
+            assert_eq!(found[..2], [&format!("my-operator.dev echoes {verbs}"), "my-operator.dev echoes/status patch"]);
+            assert_eq!(found[2..], WATCHED);
         }
     }
 
     #[test]
     fn the_status_of_somebody_elses_kind_is_not_written() {
-        let found = rules(namespaces(), false);
-        assert_eq!(found, [" namespaces get,list,watch", " namespaces/finalizers update", CHILDREN, RELATED]);
-        assert_eq!(rules(namespaces(), true)[0], " namespaces get,list,watch,patch");
+        for (finalizes, verbs) in [(false, "get,list,watch"), (true, "get,list,watch,patch")] {
+            let found = rules(&role(namespaces(), finalizes));
+            assert_eq!(
+                (found[0].as_str(), &found[1..]),
+                (&*format!(" namespaces {verbs}"), &WATCHED.map(str::to_owned)[..])
+            );
+        }
     }
 
     #[test]
-    fn related_kinds_are_watched_by_the_host_and_read_by_the_plugin_and_never_written() {
-        let on_secrets = |role: &Value| {
-            let rules = role["rules"].as_array().expect("rules").iter();
-            let verbs: Vec<_> =
-                rules.filter(|rule| rule["resources"][0] == "secrets").map(|rule| &rule["verbs"]).collect();
-            json!(verbs)
-        };
-        assert_eq!(on_secrets(&role(own(), false)), json!([["list", "watch"]]));
-        let reader = reader_objects("echo", "reader", "windlass-system", &[secrets()]);
-        assert_eq!(on_secrets(&reader[1]), json!([["get", "list"]]));
-        assert_eq!(reader[1].pointer("/metadata/labels"), None, "not the host's");
-        assert_eq!(reader[0]["metadata"], json!({"name": "reader", "namespace": "windlass-system"}));
-        assert_eq!(reader[2]["subjects"][0]["name"], "reader");
-        assert_eq!(reader[2]["roleRef"]["name"], reader[1]["metadata"]["name"]);
+    fn children_are_written_and_related_kinds_read_by_the_plugins_account_and_not_by_the_host() {
+        let echoes = ("my-operator.dev".to_owned(), "echoes".to_owned());
+        let objects = account_objects("echo", "writer", "windlass-system", &kinds(echoes));
+        let [account, role, binding] = &objects[..] else { panic!("{objects:?}") };
+        assert_eq!(account["metadata"], json!({"name": "writer", "namespace": "windlass-system"}));
+        let wanted = ["my-operator.dev echoes/finalizers update", " pods get,create,patch,delete", " secrets get,list"];
+        assert_eq!(rules(role), wanted);
+        assert_eq!(role.pointer("/metadata/labels"), None, "not the host's");
+        assert_eq!(binding["subjects"][0]["name"], "writer");
+        assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
+    }
+
+    #[test]
+    fn the_host_is_granted_no_wildcard_and_no_write_of_what_plugins_own() {
+        let objects = host_objects("windlass-system");
+        let all: Vec<_> = objects.iter().filter(|object| object["rules"].is_array()).flat_map(rules).collect();
+        assert!(!all.is_empty() && all.iter().all(|rule| !rule.contains('*')), "{all:?}");
+        let writes = ["create", "update", "patch", "delete", "impersonate"];
+        let written: Vec<_> = all.iter().filter(|rule| writes.iter().any(|verb| rule.contains(verb))).collect();
+        assert_eq!(
+            written,
+            [
+                "windlass.dev plugins/status patch",
+                "apiextensions.k8s.io customresourcedefinitions create,patch",
+                "authorization.k8s.io subjectaccessreviews create",
+                "events.k8s.io events create,patch",
+                " serviceaccounts impersonate",
+            ]
+        );
     }
 }

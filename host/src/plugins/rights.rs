@@ -1,0 +1,218 @@
+//! What a Plugin's ServiceAccount may not do with the plugin's children: reviewed at every look, said in `Granted`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+use kube::core::ApiResource;
+use windlass_core::ids::Gvk;
+use windlass_core::names::plugin_reason as reason;
+
+use super::load::{Problem, Step};
+use crate::live::Live;
+use crate::rights::Account;
+use crate::rights::rbac::CHILD_VERBS;
+use crate::rights::review::{Ask, Question};
+
+/// Namespaces that are asked about where a right is not granted in all of them.
+const NAMESPACES: usize = 16;
+
+/// What a ServiceAccount lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Lacking {
+    user: String,
+    of: Vec<Missing>,
+}
+
+/// A kind of children, and what may not be done with them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Missing {
+    kind: Arc<Gvk>,
+    verbs: Vec<&'static str>,
+    place: Place,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    /// Not everywhere, and no parent says where it would be needed.
+    ClusterWide,
+    /// Wherever parents are.
+    Everywhere,
+    /// Where some of the parents are.
+    In(Vec<Arc<str>>),
+}
+
+impl Missing {
+    /// Whether no child of the kind could be written. Not to be allowed to delete may be meant so.
+    fn is_vital(&self) -> bool {
+        self.place == Place::Everywhere && self.verbs.iter().any(|verb| ["create", "patch"].contains(verb))
+    }
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.verbs.join(", "), self.kind)?;
+        match &self.place {
+            Place::ClusterWide => write!(f, " cluster-wide"),
+            Place::Everywhere => write!(f, " in any namespace of its parents"),
+            Place::In(namespaces) => write!(f, " in {}", namespaces.join(", ")),
+        }
+    }
+}
+
+impl std::fmt::Display for Lacking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let list: Vec<_> = self.of.iter().map(ToString::to_string).collect();
+        write!(
+            f,
+            "{} may not {}. Grant it with a Role or ClusterRole, as `windlass push --create-rbac` writes it",
+            self.user,
+            list.join("; ")
+        )
+    }
+}
+
+impl Lacking {
+    /// What of it keeps all of the plugin's work on some kind from being done, as the problem that it is.
+    pub(super) fn vital(&self) -> Option<Problem> {
+        let of: Vec<_> = self.of.iter().filter(|missing| missing.is_vital()).cloned().collect();
+        let vital = Self { user: self.user.clone(), of };
+        (!vital.of.is_empty()).then(|| Problem::new(Step::Granted, reason::FORBIDDEN, vital.to_string()))
+    }
+}
+
+/// Asks the API server about every kind that the plugin may own; answers with what is missing, if anything is.
+///
+/// # Errors
+/// If it does not answer.
+pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Problem> {
+    let homes = || live.parents.store.keys().into_iter().filter_map(|parent| parent.namespace).collect();
+    let review = Review { ask, account: &live.account, homes: &homes };
+    let kinds = live.grants.iter().filter_map(|grant| {
+        let resource = Arc::new(live.child_watch(&grant.kind)?.resource.clone());
+        Some(Kind { gvk: grant.kind.clone(), resource, namespaced: grant.namespaced })
+    });
+    let asked = try_join_all(kinds.map(|kind| review.kind(kind))).await;
+    let user = live.account.user();
+    let of: Vec<_> = asked
+        .map_err(|message| {
+            let message = format!("the rights of {user} could not be reviewed: {message}");
+            Problem::new(Step::Granted, reason::API_ERROR, message)
+        })?
+        .into_iter()
+        .flatten()
+        .collect();
+    Ok((!of.is_empty()).then(|| Lacking { user: user.to_owned(), of }))
+}
+
+/// Whose rights are reviewed, and where.
+struct Review<'a> {
+    ask: &'a Ask,
+    account: &'a Account,
+    /// Where the parents are.
+    homes: &'a (dyn Fn() -> BTreeSet<Arc<str>> + Sync),
+}
+
+/// A kind of children as the API server names it.
+struct Kind {
+    gvk: Arc<Gvk>,
+    resource: Arc<ApiResource>,
+    namespaced: bool,
+}
+
+impl Review<'_> {
+    async fn kind(&self, kind: Kind) -> Result<Option<Missing>, String> {
+        let anywhere = self.denied(&kind, None).await?;
+        if anywhere.is_empty() {
+            return Ok(None);
+        }
+        // The same ones at every look: what is said must not change by itself.
+        let homes: Vec<_> = if kind.namespaced { (self.homes)() } else { BTreeSet::new() }.into_iter().collect();
+        let homes = homes.get(..NAMESPACES).unwrap_or(&homes);
+        let by_home = try_join_all(homes.iter().map(|home| self.denied(&kind, Some(home.clone())))).await?;
+        let lacking: Vec<_> = homes.iter().zip(by_home).filter(|(_, verbs)| !verbs.is_empty()).collect();
+        let verbs = |lacks: &dyn Fn(&str) -> bool| anywhere.iter().copied().filter(|verb| lacks(verb)).collect();
+        let (verbs, place) = if homes.is_empty() {
+            let place = if kind.namespaced { Place::ClusterWide } else { Place::Everywhere };
+            (anywhere, place)
+        } else if lacking.len() == homes.len() {
+            (verbs(&|verb| lacking.iter().all(|(_, verbs)| verbs.contains(&verb))), Place::Everywhere)
+        } else {
+            let place = Place::In(lacking.iter().map(|(home, _)| Arc::clone(home)).collect());
+            (verbs(&|verb| lacking.iter().any(|(_, verbs)| verbs.contains(&verb))), place)
+        };
+        Ok(Some(Missing { kind: kind.gvk, verbs, place }).filter(|missing| !missing.verbs.is_empty()))
+    }
+
+    /// Which of the verbs are denied there; without a namespace, in all of them.
+    async fn denied(&self, kind: &Kind, namespace: Option<Arc<str>>) -> Result<Vec<&'static str>, String> {
+        let questions = CHILD_VERBS.iter().map(|&verb| Question {
+            account: self.account.clone(),
+            verb,
+            resource: kind.resource.clone(),
+            namespace: namespace.clone(),
+            name: None,
+        });
+        let verdicts = try_join_all(questions.map(|question| (self.ask)(question))).await?;
+        Ok(CHILD_VERBS
+            .into_iter()
+            .zip(verdicts)
+            .filter(|(_, verdict)| !verdict.allowed)
+            .map(|(verb, _)| verb)
+            .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::GroupVersionKind;
+
+    use super::*;
+    use crate::rights::review::Verdict;
+
+    /// What is said of a plugin that owns Pods, has parents in these namespaces, and rights as `allowed` says: by verb
+    /// and namespace, `*` for all of them.
+    async fn said(homes: &[&'static str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
+        let ask: Ask = Arc::new(move |question| {
+            let allowed = allowed(question.verb, question.namespace.as_deref().unwrap_or("*"));
+            Box::pin(async move { Ok(Verdict { allowed, why: String::new() }) })
+        });
+        let account = Account::new("windlass-system", "echo").expect("a name");
+        let homes: BTreeSet<Arc<str>> = homes.iter().map(|home| Arc::from(*home)).collect();
+        let review = Review { ask: &ask, account: &account, homes: &|| homes.clone() };
+        let gvk = GroupVersionKind::gvk("", "v1", "Pod");
+        let kind = Kind {
+            gvk: Arc::new(Gvk::from_api_version("v1", "Pod")),
+            resource: Arc::new(ApiResource::from_gvk_with_plural(&gvk, "pods")),
+            namespaced: true,
+        };
+        let missing = review.kind(kind).await.expect("answers")?;
+        Some((missing.to_string(), missing.is_vital()))
+    }
+
+    #[tokio::test]
+    async fn rights_that_are_granted_in_all_namespaces_or_in_those_of_the_parents_are_enough() {
+        assert_eq!(said(&["shop"], |_, _| true).await, None);
+        assert_eq!(said(&["shop", "web"], |_, place| place != "*").await, None);
+    }
+
+    #[tokio::test]
+    async fn a_kind_that_can_be_written_for_no_parent_is_vital_and_one_that_cannot_be_deleted_is_not() {
+        let all = "get, create, patch, delete Pod.v1 in any namespace of its parents";
+        assert_eq!(said(&["shop", "web"], |_, _| false).await, Some((all.to_owned(), true)));
+        let never_deleted = said(&["shop"], |verb, _| verb != "delete").await;
+        assert_eq!(never_deleted, Some(("delete Pod.v1 in any namespace of its parents".to_owned(), false)));
+    }
+
+    #[tokio::test]
+    async fn a_namespace_without_rights_is_named_and_holds_up_no_other() {
+        let of_web = "get, create, patch, delete Pod.v1 in web".to_owned();
+        assert_eq!(said(&["shop", "web"], |_, place| place == "shop").await, Some((of_web, false)));
+    }
+
+    #[tokio::test]
+    async fn without_parents_nobody_knows_where_rights_are_needed() {
+        let of_all = "get, create, patch, delete Pod.v1 cluster-wide".to_owned();
+        assert_eq!(said(&[], |_, _| false).await, Some((of_all, false)));
+    }
+}
