@@ -45,10 +45,14 @@ pub struct Live {
     pub rules: Digest,
     /// Whether its parents get a finalizer.
     pub finalizes: bool,
+    /// Whether objects that exist under its children's names become its children.
+    pub adopts: bool,
     /// Whether the Plugin says `spec.suspend`.
     pub suspended: bool,
     /// As whom its children are written, and who may read what it requires.
     pub account: Account,
+    /// The other Plugins.
+    pub peers: Peers,
     /// What it may require beside its children.
     pub reads: Reads,
     /// `spec.config`, as JSON.
@@ -130,6 +134,17 @@ impl Live {
     /// The watch of a child kind.
     pub fn child_watch(&self, kind: &Gvk) -> Option<&Arc<Watch>> {
         self.children.get(&kind.group_kind())
+    }
+}
+
+/// The Plugins that exist, live or not.
+#[derive(Clone)]
+pub struct Peers(pub Arc<Watch>);
+
+impl Peers {
+    /// Whether there is surely no Plugin of that name.
+    pub fn is_gone(&self, plugin: &str) -> bool {
+        self.0.is_synced() && self.0.store.get(&ObjectKey::new(None, plugin)).is_none()
     }
 }
 

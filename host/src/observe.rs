@@ -16,5 +16,7 @@ pub fn observe(live: &Live, key: &ObjectKey) -> Option<Snapshot> {
     for watch in live.children.values() {
         watch.store.for_each_of(&parent_ref, |child| children.push(child.clone()));
     }
-    Some(Snapshot::new(parent_ref, parent, children, live.config.as_ref().map(Arc::clone)))
+    // A custom kind has one plugin: it is the heir of those that are gone.
+    let inherits = |plugin: &str| live.owns_kind() && live.peers.is_gone(plugin);
+    Some(Snapshot::new(parent_ref, parent, children, live.config.as_ref().map(Arc::clone), inherits))
 }

@@ -34,6 +34,8 @@ use crate::watch::{Watch, Watches};
 
 /// How many Plugins are brought up at once: compiling is bounded elsewhere, the rest waits for the API server.
 const PLUGIN_WORKERS: usize = 4;
+/// Time between removals of what no Plugin uses any more.
+const TIDY: Duration = Duration::from_hours(1);
 /// How long running reconciles may take to end after SIGTERM; Kubernetes kills after 30 s.
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -116,6 +118,7 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     let bring_up = BringUp { plugins: plugins.clone(), readiness: readiness.clone() };
     work_on(&tasks, PLUGIN_WORKERS, &plugin_queue, bring_up, &stop);
     work_on(&tasks, settings.workers, &parents, reconciler, &stop);
+    tasks.spawn(tidy_now_and_then(plugins.clone(), stop.clone()));
     tasks.spawn(wait_until_ready(own, plugins, readiness.clone(), stop.clone()));
     tasks.close();
 
@@ -177,6 +180,16 @@ fn work_on<G, K>(
     for _ in 0..workers {
         let (queue, work, stop) = (queue.clone(), work.clone(), stop.clone());
         tasks.spawn(async move { queue.work(&stop, &*work).await });
+    }
+}
+
+/// Logic is pushed again and again: what is no longer used must not fill the disk.
+async fn tidy_now_and_then(plugins: Arc<Plugins>, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(TIDY) => plugins.tidy().await,
+        }
     }
 }
 

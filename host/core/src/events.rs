@@ -90,6 +90,8 @@ pub struct Changes {
     pub restored: Vec<ChildId>,
     /// Taken over from other appliers, as the plugin asked.
     pub taken_over: Vec<ChildId>,
+    /// Existed already, and became children because the Plugin says so.
+    pub adopted: Vec<ChildId>,
     /// Deleted, to be made anew.
     pub replaced: Vec<ChildId>,
     /// Deleted for good.
@@ -103,12 +105,13 @@ impl Changes {
     }
 
     /// The reason for each kind of change, how a message begins to speak of it, and the children.
-    fn kinds(&self) -> [(&'static str, &'static str, &[ChildId]); 6] {
+    fn kinds(&self) -> [(&'static str, &'static str, &[ChildId]); 7] {
         [
             (event_reason::CREATED, "created", &self.created),
             (event_reason::UPDATED, "updated", &self.updated),
             (event_reason::DRIFT_CORRECTED, "undid edits of", &self.restored),
             (event_reason::TAKEN_OVER, "took over", &self.taken_over),
+            (event_reason::ADOPTED, "adopted", &self.adopted),
             (event_reason::REPLACING, "began to replace", &self.replaced),
             (event_reason::DELETED, "deleted", &self.deleted),
         ]
@@ -264,7 +267,7 @@ fn passes(reason: &str, message: &str) -> bool {
 /// and some after, because the parent is of a new generation. A child that only comes back is none of it.
 fn scaled(snapshot: &Snapshot, changes: &Changes) -> Option<String> {
     let (more, fewer) = (&changes.created, &changes.deleted);
-    let others = [&changes.restored, &changes.taken_over, &changes.replaced, &changes.updated];
+    let others = [&changes.restored, &changes.taken_over, &changes.adopted, &changes.replaced, &changes.updated];
     if more.is_empty() == fewer.is_empty() || others.iter().any(|others| !others.is_empty()) {
         return None;
     }

@@ -122,5 +122,5 @@ fn owned_item(item: &Value) -> Value {
 }
 
 pub fn snapshot(children: &[Value]) -> Snapshot {
-    Snapshot::new(parent_ref(), parent(), children.iter().map(object), None)
+    Snapshot::new(parent_ref(), parent(), children.iter().map(object), None, |_| false)
 }

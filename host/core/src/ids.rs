@@ -100,6 +100,22 @@ impl fmt::Display for Gvk {
     }
 }
 
+impl FromStr for Gvk {
+    type Err = NotAKind;
+
+    /// Reads what `Display` writes.
+    fn from_str(text: &str) -> Result<Self, NotAKind> {
+        let mut parts = text.splitn(3, '.');
+        let (Some(kind), Some(version)) = (parts.next(), parts.next()) else { return Err(NotAKind(text.to_owned())) };
+        Ok(Self { group: parts.next().unwrap_or_default().into(), version: version.into(), kind: kind.into() })
+    }
+}
+
+/// A text that names no kind and version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no kind and version, as in \"Deployment.v1.apps\"")]
+pub struct NotAKind(String);
+
 /// A kind in any version.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupKind {
@@ -219,6 +235,11 @@ mod tests {
         let deployment = Gvk::from_api_version("apps/v1", "Deployment");
         assert_eq!((&*deployment.group, deployment.api_version().as_str()), ("apps", "apps/v1"));
         assert_eq!(deployment.to_string(), "Deployment.v1.apps");
+        let network = Gvk::from_api_version("networking.k8s.io/v1", "NetworkPolicy");
+        for kind in [pod, deployment, network] {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
+        assert!("Pod".parse::<Gvk>().is_err());
     }
 
     #[test]

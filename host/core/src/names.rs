@@ -10,6 +10,9 @@ pub const FINALIZER_MANAGER: &str = "windlass-finalizer";
 /// What a finalizer of ours starts with; the Plugin's name follows (rule R14).
 pub const FINALIZER_PREFIX: &str = "windlass.dev/";
 
+/// Finalizer of a Plugin whose end the host must hear of: parents carry its finalizer, or children go with it.
+pub const HOST_FINALIZER: &str = "windlass.dev/host";
+
 /// Who reports events (`reportingController`).
 pub const EVENT_REPORTER: &str = "windlass.dev/host";
 
@@ -37,6 +40,8 @@ pub const ANNOTATION_SKIP_FINALIZE: &str = "windlass.dev/skip-finalize";
 /// Annotation on a parent or a Plugin: the hash of the held deletions that may go on (rule R9).
 pub const ANNOTATION_ALLOW_DELETION: &str = "windlass.dev/allow-deletion";
 
+/// Annotation on a Plugin: while it is `"true"`, the logic that was live before is live again.
+pub const ANNOTATION_ROLLBACK: &str = "windlass.dev/rollback";
 /// Annotation on a Plugin: when `windlass push` wrote it last.
 pub const ANNOTATION_PUSHED_AT: &str = "windlass.dev/pushed-at";
 
@@ -93,8 +98,7 @@ pub mod plugin_reason {
     pub const CHILD_KIND_MISSING: &str = "ChildKindMissing";
     /// The host, or the ServiceAccount of the Plugin, lacks a right that the plugin's work needs.
     pub const FORBIDDEN: &str = "Forbidden";
-    /// The plugin wants a kind that the Plugin resource does not grant, or that is never granted, or wants to read and has
-    /// no ServiceAccount for it.
+    /// The plugin wants a kind that the Plugin resource does not grant, or that is never granted.
     pub const NOT_GRANTED: &str = "NotGranted";
     /// An older Plugin has the parent kind already.
     pub const PARENT_KIND_TAKEN: &str = "ParentKindTaken";
@@ -112,8 +116,14 @@ pub mod plugin_reason {
     pub const QUARANTINED: &str = "Quarantined";
     /// New logic wants to delete so many children that nothing is deleted until a person allows it.
     pub const DELETION_HELD: &str = "DeletionHeld";
+    /// A person went back to the logic that was live before (`windlass.dev/rollback`).
+    pub const ROLLED_BACK: &str = "RolledBack";
+    /// There is no earlier logic, or it is no longer among the compiled components.
+    pub const NOTHING_TO_ROLL_BACK_TO: &str = "NothingToRollBackTo";
     /// Work is under way.
     pub const PROGRESSING: &str = "Progressing";
+    /// The Plugin is being deleted, and something keeps its finalizers or children from going.
+    pub const TERMINATING: &str = "Terminating";
 }
 
 /// Reasons in a parent's conditions.
@@ -182,6 +192,8 @@ pub mod event_reason {
     pub const DRIFT_CORRECTED: &str = "DriftCorrected";
     /// Fields of children were taken over from other appliers.
     pub const TAKEN_OVER: &str = "TakenOver";
+    /// Objects that existed already became children.
+    pub const ADOPTED: &str = "Adopted";
     /// Children were deleted, to be made anew.
     pub const REPLACING: &str = "Replacing";
     /// Children that are no longer wanted were deleted.

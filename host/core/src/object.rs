@@ -263,6 +263,11 @@ impl Object {
         self.controller.as_ref() == Some(parent) && self.labelled.as_ref() == Some(parent)
     }
 
+    /// The plugin that the label names.
+    pub fn plugin(&self) -> Option<&str> {
+        self.marks.get(names::LABEL_PLUGIN)
+    }
+
     /// Whether this object outlived a parent of that name, or will: it may be changed, but is never pruned.
     pub fn is_retained_for(&self, parent: &str) -> bool {
         self.controller.is_none() && self.marks.get(names::ANNOTATION_RETAINED_FOR) == Some(parent)

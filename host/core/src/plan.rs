@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 
 use crate::contract::UpdateStrategy;
 use crate::desired::{APPLIED_VERSION, Desired, DesiredChild};
-use crate::ids::{GroupKind, Gvk, ObjectKey, Uid};
+use crate::ids::{GroupKind, Gvk, ObjectKey, PluginName, Uid};
 use crate::json::{self, Map, Value};
 use crate::managed::Posted;
 use crate::names;
@@ -79,7 +79,8 @@ impl Write {
 }
 
 impl Delete {
-    fn of(live: &Object) -> Self {
+    /// Of an object that exists.
+    pub fn of(live: &Object) -> Self {
         Self { child: id(live), uid: live.uid.clone() }
     }
 }
@@ -228,11 +229,16 @@ fn holds(live: &Object, body: &Map) -> bool {
     live.holds(&Value::Object(body))
 }
 
-/// What to do about an object that holds a wanted child's name and that no cache shows: if this parent controls it, it
-/// has only lost our labels, and an apply brings them back. Anything else is not ours (rule R5).
-pub fn reclaim(found: &Object, child: &Arc<DesiredChild>) -> Option<Write> {
-    let controller = found.controller.as_ref()?;
-    (!found.deleting && child.owner.as_ref() == Some(controller)).then(|| apply(found, child))
+/// What to do about an object that holds a wanted child's name and that no cache shows as this plugin's: if this parent
+/// controls it, it has only lost our labels, and an apply brings them back. If nobody controls it, it becomes a child of
+/// a plugin that `adopts`. Anything else, another plugin's above all, is not ours (rule R5).
+pub fn reclaim(found: &Object, child: &Arc<DesiredChild>, plugin: &PluginName, adopts: bool) -> Option<Write> {
+    let is_ours = match &found.controller {
+        Some(controller) => child.owner.as_ref() == Some(controller),
+        None => adopts,
+    };
+    let is_anothers = found.plugin().is_some_and(|label| label != plugin.as_str());
+    (is_ours && !is_anothers && !found.deleting).then(|| apply(found, child))
 }
 
 fn apply(live: &Object, child: &Arc<DesiredChild>) -> Write {

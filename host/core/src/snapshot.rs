@@ -48,18 +48,23 @@ impl Served {
 }
 
 impl Snapshot {
-    /// From what indexes found; objects that are not this parent's are left out. Nothing is related yet.
+    /// From what indexes found; objects that are not this parent's, or another plugin's, are left out. `inherits` says
+    /// whether what such a plugin made is this one's by now. Nothing is related yet.
     pub fn new(
         parent_ref: ParentRef,
         parent: Arc<Object>,
         candidates: impl IntoIterator<Item = Arc<Object>>,
         config: Option<Arc<[u8]>>,
+        inherits: impl Fn(&str) -> bool,
     ) -> Self {
+        let plugin = &parent_ref.plugin;
         let retained_for = LazyCell::new(|| parent_ref.retained_for());
         let mut children: Vec<_> = candidates
             .into_iter()
             // A namespaced parent's children live where it does; whatever says otherwise in another namespace is forged.
             .filter(|child| parent.key.namespace.is_none() || child.key.namespace == parent.key.namespace)
+            // A parent of a built-in kind may have several plugins.
+            .filter(|child| child.plugin().is_none_or(|label| label == plugin.as_str() || inherits(label)))
             .filter(|child| {
                 child.is_owned_by(&parent.uid) || (child.controller.is_none() && child.is_retained_for(&retained_for))
             })

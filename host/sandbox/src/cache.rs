@@ -1,10 +1,12 @@
 //! Compiled components on disk, by digest and engine compatibility, in a folder that is ours alone. The only `unsafe` of
 //! the host: mapping such a file as code.
 
+use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
@@ -44,6 +46,13 @@ pub enum CacheError {
     },
 }
 
+/// A compiled file that may be mapped.
+pub(crate) struct Compiled {
+    pub(crate) path: PathBuf,
+    /// Size of the component that it was made from, in bytes.
+    pub(crate) component_size: u64,
+}
+
 /// Compiled files for engines of one compatibility.
 pub(crate) struct Cache {
     folder: PathBuf,
@@ -69,11 +78,11 @@ impl Cache {
     }
 
     /// The compiled file of this component, if it is there and is what was put there. Anything else is removed.
-    pub(crate) fn find(&self, digest: Digest) -> Option<PathBuf> {
+    pub(crate) fn find(&self, digest: Digest) -> Option<Compiled> {
         let path = self.path(digest);
         match verify(&path) {
-            Ok(true) => Some(path),
-            Ok(false) => {
+            Ok(Some(component_size)) => Some(Compiled { path, component_size }),
+            Ok(None) => {
                 tracing::warn!(path = %path.display(), "a compiled component was damaged or foreign: compiling again");
                 self.remove(digest);
                 None
@@ -92,20 +101,45 @@ impl Cache {
         NamedTempFile::new_in(&self.folder).map_err(|error| self.failed("create a file in", error))
     }
 
-    /// Keeps what was compiled.
-    pub(crate) fn keep(&self, digest: Digest, compiled: NamedTempFile) -> Result<PathBuf, CacheError> {
+    /// Keeps what a component of so many bytes was compiled to.
+    pub(crate) fn keep(
+        &self,
+        digest: Digest,
+        component_size: u64,
+        compiled: NamedTempFile,
+    ) -> Result<Compiled, CacheError> {
         let path = self.path(digest);
         let keep = || -> io::Result<()> {
             let sum = sum(File::open(compiled.path())?)?;
             let mut sum_file = NamedTempFile::new_in(&self.folder)?;
-            sum_file.write_all(sum.hex().as_bytes())?;
+            sum_file.write_all(format!("{} {component_size}", sum.hex()).as_bytes())?;
             // The sum comes first: between the two, a reader finds no file and waits for the compiler's lock.
             sum_file.persist(sum_path(&path))?;
             compiled.persist(&path)?;
             Ok(())
         };
         keep().map_err(|error| self.failed("write to", error))?;
-        Ok(path)
+        Ok(Compiled { path, component_size })
+    }
+
+    /// Removes what was put here before `since`, but for the files of these components: those of others, of engines of
+    /// another kind, and what an interrupted compilation left. Answers with how many files went.
+    ///
+    /// # Errors
+    /// If the folder cannot be read. A file that cannot be removed stays.
+    pub(crate) fn retain(&self, used: &HashSet<Digest>, since: SystemTime) -> io::Result<usize> {
+        let of_used: HashSet<_> =
+            used.iter().flat_map(|digest| [self.path(*digest), sum_path(&self.path(*digest))]).collect();
+        let mut removed = 0;
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let is_ours = is_compiled_or_half_made(&entry.file_name().to_string_lossy());
+            let is_old = || entry.metadata().and_then(|metadata| metadata.modified()).is_ok_and(|at| at < since);
+            if is_ours && !of_used.contains(&entry.path()) && is_old() && fs::remove_file(entry.path()).is_ok() {
+                removed += 1;
+            }
+        }
+        Ok(removed)
     }
 
     pub(crate) fn remove(&self, digest: Digest) {
@@ -128,6 +162,11 @@ impl Cache {
     }
 }
 
+/// Whether a file in the folder is of those that are made here; other parts of the host keep their own beside them.
+fn is_compiled_or_half_made(name: &str) -> bool {
+    name.contains(".cwasm") || name.starts_with(".tmp")
+}
+
 fn sum_path(path: &Path) -> PathBuf {
     path.with_extension("cwasm.sha256")
 }
@@ -136,15 +175,20 @@ fn is_private(metadata: &Metadata) -> bool {
     metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & WRITABLE_BY_OTHERS == 0
 }
 
-fn verify(path: &Path) -> io::Result<bool> {
+/// The size of the component that was compiled, if the file is what it was made as.
+fn verify(path: &Path) -> io::Result<Option<u64>> {
     let metadata = fs::symlink_metadata(path)?;
     if !metadata.is_file() || !is_private(&metadata) {
-        return Ok(false);
+        return Ok(None);
     }
     let Ok(expected) = fs::read_to_string(sum_path(path)) else {
-        return Ok(false);
+        return Ok(None);
     };
-    Ok(sum(File::open(path)?)?.hex() == expected)
+    let Some((expected, component_size)) = expected.split_once(' ') else {
+        return Ok(None);
+    };
+    let is_whole = sum(File::open(path)?)?.hex() == expected;
+    Ok(component_size.parse().ok().filter(|_| is_whole))
 }
 
 /// Read piece by piece: a compiled Python component has tens of megabytes, which an idle host must not keep.

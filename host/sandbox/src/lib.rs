@@ -15,9 +15,10 @@ pub mod registry;
 mod ticker;
 mod wasi;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use wasmtime::component::Linker;
 use wasmtime::{Engine, component};
@@ -29,10 +30,13 @@ pub use self::call::{Component, run_here};
 pub use self::compile::CompilerCommand;
 
 use self::bindings::v0_1::Pre;
-use self::cache::Cache;
+use self::cache::{Cache, Compiled};
 use self::call::{Code, State};
 use self::compile::Compiler;
 use self::engine::Engines;
+
+/// How long a compiled file is kept that nobody names: another process may be about to.
+const UNUSED: Duration = Duration::from_hours(1);
 
 /// How a [`Sandbox`] works. Start from [`Options::new`].
 #[derive(Debug, Clone)]
@@ -119,23 +123,29 @@ impl Sandbox {
         }
         compile::check_header(bytes)?;
         let digest = Digest::of(bytes);
-        let linked = if let Some(linked) = self.linked(digest, size) {
+        let linked = if let Some(linked) = self.linked(digest) {
             linked
         } else {
-            let path = self.compile(digest, bytes)?;
+            let compiled = self.compile(digest, bytes)?;
             let unusable = |error: wasmtime::Error| LoadFailure::Compile { message: format!("{error:#}") };
-            self.map(digest, size, &path).map_err(unusable)?
+            self.map(digest, &compiled).map_err(unusable)?
         };
         self.describe_first(linked)
     }
 
-    /// A component of this digest and size that was [loaded](Self::load) before, also by an earlier process: without its
-    /// bytes, as long as its compiled file is there and of use. Blocks for as long as mapping it takes.
-    pub fn find(&self, digest: Digest, size: u64) -> Option<Arc<Component>> {
-        if size > self.0.options.max_component_bytes {
-            return None;
-        }
-        self.describe_first(self.linked(digest, size)?).ok()
+    /// A component of this digest that was [loaded](Self::load) before, also by an earlier process: without its bytes, as
+    /// long as its compiled file is there and of use. Blocks for as long as mapping it takes.
+    pub fn find(&self, digest: Digest) -> Option<Arc<Component>> {
+        self.describe_first(self.linked(digest)?).ok()
+    }
+
+    /// Removes compiled files that are for none of these components, and have not been made just now. Blocks for as long as
+    /// that takes.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn retain(&self, used: &HashSet<Digest>) -> std::io::Result<usize> {
+        self.0.cache.retain(used, SystemTime::now() - UNUSED)
     }
 
     fn describe_first(&self, (surface, code): Linked) -> Result<Arc<Component>, LoadFailure> {
@@ -143,9 +153,12 @@ impl Sandbox {
     }
 
     /// From the cache.
-    fn linked(&self, digest: Digest, size: u64) -> Option<Linked> {
-        let path = self.0.cache.find(digest)?;
-        self.map(digest, size, &path)
+    fn linked(&self, digest: Digest) -> Option<Linked> {
+        let compiled = self.0.cache.find(digest)?;
+        if compiled.component_size > self.0.options.max_component_bytes {
+            return None;
+        }
+        self.map(digest, &compiled)
             .inspect_err(|error| {
                 // Compiled on a machine with another processor, say.
                 tracing::warn!(%digest, error = format!("{error:#}"), "a compiled component is of no use here: compiling again");
@@ -154,23 +167,23 @@ impl Sandbox {
             .ok()
     }
 
-    fn compile(&self, digest: Digest, bytes: &[u8]) -> Result<PathBuf, LoadFailure> {
+    fn compile(&self, digest: Digest, bytes: &[u8]) -> Result<Compiled, LoadFailure> {
         let cache = &self.0.cache;
         let unkept = |error: CacheError| LoadFailure::Cache { message: error.to_string() };
         let compiler = self.0.compiler.lock().unwrap_or_else(PoisonError::into_inner);
         // Whoever held the lock before may have compiled the same.
-        if let Some(path) = cache.find(digest) {
-            return Ok(path);
+        if let Some(compiled) = cache.find(digest) {
+            return Ok(compiled);
         }
         let file = cache.begin().map_err(unkept)?;
         compiler.compile(bytes, file.as_file())?;
-        cache.keep(digest, file).map_err(unkept)
+        cache.keep(digest, bytes.len() as u64, file).map_err(unkept)
     }
 
     /// Maps a compiled file and links it: for the pool if it fits a slot, otherwise on demand.
-    fn map(&self, digest: Digest, size: u64, path: &std::path::Path) -> wasmtime::Result<Linked> {
+    fn map(&self, digest: Digest, compiled: &Compiled) -> wasmtime::Result<Linked> {
         let Inner { engines, pooled, on_demand, .. } = &*self.0;
-        let later = OnceLock::new();
+        let (later, path) = (OnceLock::new(), &compiled.path);
         // The pool refuses what does not fit its slots.
         let (component, pre, unknown) = if let Ok(component) = Cache::map(&engines.pooled, path) {
             let (pre, unknown) = link_to(pooled, &component)?;
@@ -182,16 +195,16 @@ impl Sandbox {
             let _ = later.set(Ok(pre));
             (component, None, unknown)
         };
-        let surface = link::surface(&component, digest, size, unknown);
+        let surface = link::surface(&component, digest, compiled.component_size, unknown);
         let sandbox = self.clone();
         let link_on_demand = Box::new(move || sandbox.link_on_demand(digest));
         Ok((surface, Code { engines: engines.clone(), pooled: pre, on_demand: later, link_on_demand }))
     }
 
     fn link_on_demand(&self, digest: Digest) -> Result<Pre<State>, String> {
-        let path = self.0.cache.find(digest).ok_or("its compiled file has gone from the cache")?;
-        let linked =
-            Cache::map(&self.0.engines.on_demand, &path).and_then(|component| link_to(&self.0.on_demand, &component));
+        let compiled = self.0.cache.find(digest).ok_or("its compiled file has gone from the cache")?;
+        let linked = Cache::map(&self.0.engines.on_demand, &compiled.path)
+            .and_then(|component| link_to(&self.0.on_demand, &component));
         linked.map(|(pre, _)| pre).map_err(|error| format!("{error:#}"))
     }
 

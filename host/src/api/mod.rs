@@ -5,7 +5,7 @@ mod quantity;
 
 use kube::CustomResourceExt;
 
-pub use plugin::{ConfigMapSource, Plugin, PluginStatus, positive};
+pub use plugin::{ConfigMapSource, OnDelete, Plugin, PluginStatus, positive};
 
 /// Schema of `status.conditions` (KEP-1623), one list for all resources whose status the host writes.
 pub fn conditions_schema() -> serde_json::Value {

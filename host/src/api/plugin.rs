@@ -75,12 +75,28 @@ pub struct PluginSpec {
     #[serde(default = "default_concurrency")]
     #[schemars(range(min = 1, max = 64))]
     pub concurrency: i32,
+    /// Take over objects that exist already under the names of children, unless something else controls them.
+    #[serde(default)]
+    pub adopt: bool,
     /// Deletions that nobody asked for are held.
     #[serde(default)]
     pub deletion_guard: DeletionGuard,
+    /// What becomes of the children when the Plugin is deleted.
+    #[serde(default)]
+    pub on_delete: OnDelete,
     /// Reconcile no parent for now: nothing is written and nothing deleted because of them.
     #[serde(default)]
     pub suspend: bool,
+}
+
+/// What becomes of the children when their Plugin is deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OnDelete {
+    /// They stay as they are, with their parents: another Plugin of the same kind can take them up.
+    #[default]
+    Orphan,
+    /// They are deleted, but for those that were to outlive their parents.
+    Prune,
 }
 
 /// When deletions are held until a person allows them: new logic, configuration or inputs would delete so many of a
@@ -242,6 +258,9 @@ pub struct PluginStatus {
     /// Digest of the logic that was live before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_digest: Option<String>,
+    /// Digest of the logic that a person went back from (`windlass.dev/rollback`). Newer logic goes live as ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rolled_back_from: Option<String>,
     /// Version of the live logic, as it calls itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,

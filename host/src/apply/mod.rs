@@ -23,7 +23,7 @@ use crate::pending::Written;
 use crate::rights::signer;
 pub use answer::{in_time, problem_of, send};
 use request::Force;
-pub use request::status as status_request;
+pub use request::{Built, delete_as as delete_request, finalizers as finalizers_request, status as status_request};
 
 /// Writes of one parent that are under way at once: enough to hide the round trip, few enough that one parent with a
 /// thousand children leaves room for others.
@@ -48,6 +48,8 @@ enum Deed {
     /// Put back after an edit by hand.
     Restored,
     TakenOver,
+    /// Nobody's until now.
+    Adopted,
     /// Deleted, to be made anew.
     Replaced,
     Deleted,
@@ -72,6 +74,7 @@ impl Applied {
             Deed::Updated => changes.updated.push(child),
             Deed::Restored => changes.restored.push(child),
             Deed::TakenOver => changes.taken_over.push(child),
+            Deed::Adopted => changes.adopted.push(child),
             Deed::Replaced => changes.replaced.push(child),
             Deed::Deleted => changes.deleted.push(child),
             Deed::Nothing => {}
@@ -179,8 +182,13 @@ impl Applier {
         let request = request::get(live, child)?;
         let text = in_time(self.client.request_text(request)).await.map_err(|error| problem_of(&error))?;
         let found = Object::from_api(&child.kind, &text).ok();
-        match found.and_then(|found| reclaim(&found, child)) {
-            Some(Write::Apply { child, target }) => self.change(live, &child, &target).await,
+        let reclaimed =
+            |found: Object| Some((reclaim(&found, child, &live.name, live.adopts)?, found.controller.is_some()));
+        match found.and_then(reclaimed) {
+            Some((Write::Apply { child, target }, had_owner)) => {
+                let (deed, written) = self.change(live, &child, &target).await?;
+                Ok((if had_owner { deed } else { Deed::Adopted }, written))
+            }
             _ => Err(WriteProblem::Taken),
         }
     }

@@ -1,5 +1,7 @@
 //! Writes as HTTP requests. Built by hand from URLs and bytes: a child is serialised once and never made a tree again.
 
+use std::sync::Arc;
+
 use http::{HeaderValue, Request, header};
 use kube::Resource;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
@@ -14,12 +16,15 @@ use windlass_core::outcome::WriteProblem;
 use windlass_core::plan::Delete;
 
 use crate::live::Live;
+use crate::rights::Account;
+use crate::watch::Watch;
 
 /// Only the metadata of what was written comes back: nobody reads the rest.
 const METADATA_ONLY: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
 
-type Built = Result<Request<Vec<u8>>, WriteProblem>;
+/// A request, or why it could not be built.
+pub type Built = Result<Request<Vec<u8>>, WriteProblem>;
 
 /// POST of a new child.
 pub(super) fn create(live: &Live, child: &DesiredChild) -> Built {
@@ -36,7 +41,7 @@ pub(super) fn create(live: &Live, child: &DesiredChild) -> Built {
 /// GET of what holds a child's name: its metadata.
 pub(super) fn get(live: &Live, child: &DesiredChild) -> Built {
     let request = to_kind(live, &child.kind, &child.key)?.get_metadata(&child.key.name, &GetParams::default());
-    request.map(|request| signed(live, request)).map_err(unbuilt)
+    request.map(|request| signed(&live.account, request)).map_err(unbuilt)
 }
 
 /// Whether an apply takes fields from other managers.
@@ -90,19 +95,32 @@ pub(super) fn migrate(live: &Live, child: &DesiredChild, version: u64, entry: us
 
 /// DELETE of the very object with this uid; its dependents follow in the background.
 pub(super) fn delete(live: &Live, delete: &Delete) -> Built {
+    let watch = watch_of(live, &delete.child.kind)?;
+    delete_as(&watch.resource, &live.account, delete)
+}
+
+/// The same as this account, for who has no live logic.
+///
+/// # Errors
+/// A name that makes no URL.
+pub fn delete_as(resource: &ApiResource, account: &Account, delete: &Delete) -> Built {
     let params = DeleteParams {
         preconditions: Some(Preconditions { uid: Some(delete.uid.to_string()), resource_version: None }),
         propagation_policy: Some(PropagationPolicy::Background),
         ..DeleteParams::default()
     };
-    to_kind(live, &delete.child.kind, &delete.child.key)?
+    let url = DynamicObject::url_path(resource, delete.child.key.namespace.as_deref());
+    kube::core::Request::new(url)
         .delete(&delete.child.key.name, &params)
-        .map(|request| as_plugin(live, request))
+        .map(|request| signed(account, metadata_only(request)))
         .map_err(unbuilt)
 }
 
-/// Sets the finalizers of the very version of a parent that was decided on: somebody else's are never lost.
-pub(super) fn finalizers(resource: &ApiResource, object: &Object, finalizers: &[String]) -> Built {
+/// Sets the finalizers of the very version of an object that was decided on: somebody else's are never lost.
+///
+/// # Errors
+/// A name that makes no URL.
+pub fn finalizers(resource: &ApiResource, object: &Object, finalizers: &[String]) -> Built {
     let patch = serde_json::json!({"metadata": {
         "uid": object.uid.to_string(),
         "resourceVersion": object.resource_version.to_string(),
@@ -144,21 +162,24 @@ pub fn status(resource: &ApiResource, object: &Object, status: Map) -> Built {
     Ok(metadata_only(request))
 }
 
+fn watch_of<'a>(live: &'a Live, kind: &Gvk) -> Result<&'a Arc<Watch>, WriteProblem> {
+    let unwatched = || WriteProblem::Unavailable { message: format!("{kind} is not watched"), retry_after: None };
+    live.child_watch(kind).ok_or_else(unwatched)
+}
+
 fn to_kind(live: &Live, kind: &Gvk, key: &ObjectKey) -> Result<kube::core::Request, WriteProblem> {
-    let watch = live
-        .child_watch(kind)
-        .ok_or_else(|| WriteProblem::Unavailable { message: format!("{kind} is not watched"), retry_after: None })?;
+    let watch = watch_of(live, kind)?;
     Ok(kube::core::Request::new(DynamicObject::url_path(&watch.resource, key.namespace.as_deref())))
 }
 
 /// What concerns a child is done as the Plugin's ServiceAccount: Kubernetes' own rights decide, and the audit log names
 /// the plugin.
 fn as_plugin(live: &Live, request: Request<Vec<u8>>) -> Request<Vec<u8>> {
-    signed(live, metadata_only(request))
+    signed(&live.account, metadata_only(request))
 }
 
-fn signed(live: &Live, mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {
-    live.account.sign(&mut request);
+fn signed(account: &Account, mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {
+    account.sign(&mut request);
     request
 }
 

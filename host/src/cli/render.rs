@@ -83,7 +83,7 @@ fn render(args: &Args, component: &Component) -> anyhow::Result<Value> {
         Some(file) => documents(file)?.into_iter().enumerate().map(|(at, object)| related_object(at, object)).collect(),
         None => Ok(Vec::new()),
     }?;
-    let snapshot = Snapshot::new(parent_ref.clone(), Arc::new(parent), children, config);
+    let snapshot = Snapshot::new(parent_ref.clone(), Arc::new(parent), children, config, |_| false);
     let phase = if args.finalize { Phase::Finalize } else { Phase::Sync };
     let limits = Limits::default();
     let failure = |kind: &str, message: String| Ok(json!({"failure": {"kind": kind, "message": message}}));

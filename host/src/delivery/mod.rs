@@ -7,7 +7,6 @@ mod sources;
 
 pub use config_map::{KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY, fetch};
 pub use encoding::Encoding;
-pub use receipts::Receipt;
 pub use sources::Sources;
 
 use windlass_core::digest::Digest;

@@ -13,15 +13,6 @@ use windlass_core::digest::Digest;
 use super::sources::Version;
 use crate::api::ConfigMapSource;
 
-/// Which component a version of a source holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Receipt {
-    /// SHA-256 of the component.
-    pub digest: Digest,
-    /// Its size, in bytes.
-    pub size: u64,
-}
-
 /// The receipts of all sources, the last of each.
 pub(super) struct Receipts {
     path: PathBuf,
@@ -34,7 +25,6 @@ pub(super) struct Receipts {
 struct Entry {
     version: Version,
     digest: String,
-    size: u64,
 }
 
 impl Receipts {
@@ -50,16 +40,15 @@ impl Receipts {
         Self { path, kept: Mutex::new(kept), lacking: Mutex::default() }
     }
 
-    /// What this version of the source held.
-    pub(super) fn find(&self, source: &ConfigMapSource, version: Version) -> Option<Receipt> {
+    /// Digest of the component that this version of the source held.
+    pub(super) fn find(&self, source: &ConfigMapSource, version: Version) -> Option<Digest> {
         let kept = self.kept.lock();
-        let entry = kept.get(&source.to_string()).filter(|entry| entry.version == version)?;
-        Some(Receipt { digest: entry.digest.parse().ok()?, size: entry.size })
+        kept.get(&source.to_string()).filter(|entry| entry.version == version)?.digest.parse().ok()
     }
 
     /// Takes down what this version of the source holds. Blocks for the time of writing a small file.
-    pub(super) fn keep(&self, source: &ConfigMapSource, version: Version, receipt: Receipt) {
-        let entry = Entry { version, digest: receipt.digest.to_string(), size: receipt.size };
+    pub(super) fn keep(&self, source: &ConfigMapSource, version: Version, digest: Digest) {
+        let entry = Entry { version, digest: digest.to_string() };
         self.change(|kept| kept.insert(source.to_string(), entry.clone()).as_ref() != Some(&entry));
     }
 
@@ -106,8 +95,8 @@ mod tests {
         ConfigMapSource { namespace: "n".to_owned(), name: name.to_owned() }
     }
 
-    fn receipt(of: &str) -> Receipt {
-        Receipt { digest: Digest::of(of.as_bytes()), size: 7 }
+    fn digest(of: &str) -> Digest {
+        Digest::of(of.as_bytes())
     }
 
     #[test]
@@ -116,13 +105,13 @@ mod tests {
         let path = folder.path().join("sources.json");
         let (first, second) = (Version::of([("echo", "1")]), Version::of([("echo", "2")]));
         let before = Receipts::open(path.clone());
-        before.keep(&source("echo"), first, receipt("a"));
-        before.keep(&source("echo"), second, receipt("b"));
-        before.keep(&source("other"), first, receipt("c"));
+        before.keep(&source("echo"), first, digest("a"));
+        before.keep(&source("echo"), second, digest("b"));
+        before.keep(&source("other"), first, digest("c"));
         before.retain(&HashSet::from([source("echo").to_string()]));
 
         let after = Receipts::open(path);
-        assert_eq!(after.find(&source("echo"), second), Some(receipt("b")));
+        assert_eq!(after.find(&source("echo"), second), Some(digest("b")));
         assert_eq!(after.find(&source("echo"), first), None, "the last one alone");
         assert_eq!(after.find(&source("other"), first), None);
     }
@@ -136,8 +125,8 @@ mod tests {
             std::fs::write(&path, odd).expect("written");
             let receipts = Receipts::open(path.clone());
             assert_eq!(receipts.find(&source("echo"), version), None, "{odd}");
-            receipts.keep(&source("echo"), version, receipt("a"));
-            assert_eq!(Receipts::open(path.clone()).find(&source("echo"), version), Some(receipt("a")), "{odd}");
+            receipts.keep(&source("echo"), version, digest("a"));
+            assert_eq!(Receipts::open(path.clone()).find(&source("echo"), version), Some(digest("a")), "{odd}");
         }
     }
 }

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
 
-use super::receipts::{Receipt, Receipts};
+use super::receipts::Receipts;
 use crate::api::ConfigMapSource;
 use crate::watch::settings;
 
@@ -120,16 +120,16 @@ impl Sources {
         self.state.lock().version(source)
     }
 
-    /// What this version of a source held when it was fetched.
-    pub fn receipt(&self, source: &ConfigMapSource, version: Version) -> Option<Receipt> {
+    /// Digest of what this version of a source held when it was fetched.
+    pub fn receipt(&self, source: &ConfigMapSource, version: Version) -> Option<Digest> {
         self.receipts.find(source, version)
     }
 
     /// Keeps what was fetched after this version was seen, or later than that.
-    pub async fn keep(&self, source: &ConfigMapSource, version: Version, receipt: Receipt) {
+    pub async fn keep(&self, source: &ConfigMapSource, version: Version, digest: Digest) {
         let (receipts, source) = (self.receipts.clone(), source.clone());
         // It says itself when it fails.
-        let _ = tokio::task::spawn_blocking(move || receipts.keep(&source, version, receipt)).await;
+        let _ = tokio::task::spawn_blocking(move || receipts.keep(&source, version, digest)).await;
     }
 
     /// Forgets what is kept of sources that nobody names, once all Plugins have named theirs.

@@ -21,8 +21,8 @@ use super::settings::Settings;
 use super::{Plugins, grants, parent};
 use crate::api::{ConfigMapSource, Plugin};
 use crate::conduct::Conduct;
-use crate::delivery::{self, Delivered, Receipt};
-use crate::live::{Live, calls_of_one};
+use crate::delivery::{self, Delivered};
+use crate::live::{Live, Peers, calls_of_one};
 use crate::watch::{Health, Watch, WatchId};
 
 /// How long a look at a Plugin waits for the caches of its kinds. A larger cache is heard of when it is filled.
@@ -89,6 +89,10 @@ pub struct Findings {
     pub not_readable: Vec<String>,
     /// What its ServiceAccount may not do with its children.
     pub lacking: Option<Lacking>,
+    /// What a person went back from.
+    pub rolled_back_from: Option<Digest>,
+    /// Whether nothing newer has come since.
+    pub rolled_back: bool,
     /// Whether the parent kind keeps the host's conditions, or its status is not the host's at all.
     pub conditions_kept: bool,
 }
@@ -101,6 +105,8 @@ impl Findings {
             not_granted: grants::withheld(descriptor, plugin).iter().map(ToString::to_string).collect(),
             not_readable: not_readable.map(ToString::to_string).collect(),
             lacking,
+            rolled_back_from: None,
+            rolled_back: false,
             conditions_kept: !live.owns_kind() || live.shape.conditions && live.shape.observed_generation,
         }
     }
@@ -135,9 +141,9 @@ pub(super) async fn map(plugins: &Plugins, delivered: Delivered) -> Result<Arc<C
 }
 
 /// Logic that was compiled before, if it can still be called.
-pub(super) async fn find(plugins: &Plugins, receipt: Receipt) -> Option<Arc<Component>> {
+pub(super) async fn find(plugins: &Plugins, digest: Digest) -> Option<Arc<Component>> {
     let sandbox = plugins.sandbox.clone();
-    tokio::task::spawn_blocking(move || sandbox.find(receipt.digest, receipt.size)).await.ok().flatten()
+    tokio::task::spawn_blocking(move || sandbox.find(digest)).await.ok().flatten()
 }
 
 /// Grants and watches: what would be live, built on the cluster as it is now. Where nothing changed, its watches are the
@@ -211,6 +217,8 @@ pub(super) async fn prepare(
         finalizes: descriptor.finalizes,
         suspended: settings.suspended,
         account,
+        peers: Peers(plugins.own.clone()),
+        adopts: settings.adopts,
         reads,
         config,
         limits,

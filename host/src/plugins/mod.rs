@@ -5,9 +5,11 @@
 mod courtesy;
 mod crd;
 mod discovery;
+mod farewell;
 mod grants;
 mod kinds;
 mod load;
+mod logic;
 mod parent;
 mod rights;
 mod settings;
@@ -20,7 +22,6 @@ use std::time::{Duration, Instant};
 
 use kube::Client;
 use parking_lot::Mutex;
-use windlass_core::digest::Digest;
 use windlass_core::guard::HeldParents;
 use windlass_core::ids::{Gvk, ObjectKey, PluginName};
 use windlass_core::names::{ANNOTATION_ALLOW_DELETION, plugin_reason as reason};
@@ -30,7 +31,7 @@ use windlass_sandbox::registry::{Publisher, Registry};
 use windlass_sandbox::{Component, Sandbox};
 
 use crate::api::Plugin;
-use crate::delivery::{Receipt, Sources};
+use crate::delivery::Sources;
 use crate::live::{Live, ParentIndex, ParentKey};
 use crate::memo::Memo;
 use crate::queue::{Job, Queue, Trigger};
@@ -41,6 +42,8 @@ use crate::watch::{Watch, Watches};
 
 use self::courtesy::Courtesy;
 use self::discovery::Discovery;
+use self::farewell::Farewell;
+use self::logic::Rollback;
 use self::rights::Lacking;
 use self::settings::Settings;
 pub use kinds::Kinds;
@@ -53,6 +56,8 @@ pub type PluginQueue = Queue<(), PluginName>;
 
 /// New logic reaches the parents of a Plugin within this time, spread evenly.
 const SPREAD: Duration = Duration::from_secs(2);
+/// Time between looks at whether anything still runs for a Plugin that is being deleted.
+const DRAIN: Duration = Duration::from_millis(100);
 /// Time between looks that nothing caused: a missed event is made good.
 const RESYNC: Duration = Duration::from_mins(10);
 
@@ -163,9 +168,18 @@ impl Plugins {
         Gvk::from_api_version("windlass.dev/v1alpha1", "Plugin")
     }
 
-    /// All Plugins were tried: forgets what none of them named.
+    /// Forgets what no Plugin names, once all were tried.
     pub async fn tidy(&self) {
+        if !self.all_tried() {
+            return;
+        }
         self.sources.tidy().await;
+        let (sandbox, used) = (self.sandbox.clone(), self.in_use());
+        match tokio::task::spawn_blocking(move || sandbox.retain(&used)).await {
+            Ok(Ok(0)) | Err(_) => {}
+            Ok(Ok(removed)) => tracing::info!(removed, "compiled files that no Plugin uses were removed"),
+            Ok(Err(error)) => tracing::warn!(%error, "the folder of compiled components could not be cleaned"),
+        }
     }
 
     /// Whether every Plugin that exists was tried at least once since the start.
@@ -189,7 +203,8 @@ impl Plugins {
                 Some((findings, rest)) => self.say(name, &object, &Ok(findings), Requeue::Pause(rest)).await,
                 None => self.bring_up(name, &object).await,
             },
-            _ => {
+            Some(object) => self.say_farewell(name, &object).await,
+            None => {
                 self.take_down(name);
                 Requeue::WhenChanged
             }
@@ -211,7 +226,12 @@ impl Plugins {
         let result = match parse(object) {
             Ok(plugin) => {
                 self.adjust(name, &plugin);
-                self.load(name, object, &plugin).await
+                let loaded = self.load(name, object, &plugin).await;
+                let nothing_is_live = self.registry.get(name).is_none();
+                if loaded.as_ref().is_err_and(|problem| nothing_is_live && problem.stored_as.is_none()) {
+                    self.restore(name, object, &plugin).await;
+                }
+                loaded
             }
             Err(message) => Err(Problem::new(Step::Fetched, reason::INVALID_SPEC, message)),
         };
@@ -291,14 +311,42 @@ impl Plugins {
         }
     }
 
-    /// Loads what the resource names, and makes it live unless it would decide as what is live does.
+    /// Loads what the resource names, and makes it live.
     async fn load(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<load::Findings, Problem> {
         self.sources.follow(name, &plugin.spec.source.config_map);
-        let component = self.component(name, plugin).await?;
+        let rollback = Rollback::of(object, plugin)?;
+        let (component, rolled_back) = self.component(name, plugin, rollback).await?;
+        let rolled_back_from = rollback.map(|rollback| rollback.from);
+        let findings = self.bring(name, object, plugin, component).await?;
+        Ok(load::Findings { rolled_back_from, rolled_back, ..findings })
+    }
+
+    /// At a start, what was live before is better than nothing while something is wrong with what is newer.
+    async fn restore(&self, name: &PluginName, object: &Object, plugin: &Plugin) {
+        let Some(component) = self.last_live(name, plugin).await else { return };
+        match self.bring(name, object, plugin, component).await {
+            Ok(_) => tracing::info!(plugin = %name, "what was live before is live again"),
+            Err(problem) => {
+                tracing::debug!(plugin = %name, message = problem.message, "what was live before cannot be");
+            }
+        }
+    }
+
+    /// Makes logic live, unless it would decide as what is live does.
+    async fn bring(
+        &self,
+        name: &PluginName,
+        object: &Object,
+        plugin: &Plugin,
+        component: Arc<Component>,
+    ) -> Result<load::Findings, Problem> {
         let digest = component.digest();
         let bring = async {
             let prepared = load::prepare(self, name, plugin, component).await?;
             let concern = load::concern_of(&prepared);
+            if farewell::is_wanted(plugin, prepared.finalizes) && !farewell::is_awaited(object) {
+                farewell::set_awaited(&self.client, &self.own.resource, object, true).await?;
+            }
             let lacking = self.bring_live(object, plugin, prepared.clone()).await?;
             self.kinds.follow(name, concern);
             Ok(load::Findings::of(&prepared, plugin, lacking))
@@ -342,49 +390,6 @@ impl Plugins {
         for parent in live.tally.failing() {
             self.parents.add(&live.name, &parent, Trigger::Sweep);
         }
-    }
-
-    /// The logic that the Plugin's source holds. What a known version of the source held before is not fetched again, and
-    /// what this Plugin has mapped is not mapped again.
-    async fn component(&self, name: &PluginName, plugin: &Plugin) -> Result<Arc<Component>, Problem> {
-        let source = &plugin.spec.source.config_map;
-        let pinned = load::pinned(plugin)?;
-        let version = self.sources.version(source).await;
-        // It can only confirm: whatever is wrong is said of what was fetched.
-        let receipt = version
-            .and_then(|version| self.sources.receipt(source, version))
-            .filter(|receipt| pinned.is_none_or(|pinned| pinned == receipt.digest));
-        if let Some(receipt) = receipt {
-            let found = match self.mapped(name, receipt.digest) {
-                None => load::find(self, receipt).await,
-                found => found,
-            };
-            if let Some(component) = found {
-                return Ok(self.candidate(name, component));
-            }
-        }
-        let delivered = load::deliver(&self.client, source, pinned).await?;
-        let receipt = Receipt { digest: delivered.digest, size: delivered.bytes.len() as u64 };
-        let component = match self.mapped(name, receipt.digest) {
-            Some(found) => found,
-            None => load::map(self, delivered).await.map_err(|problem| problem.of(receipt.digest))?,
-        };
-        if let Some(version) = version {
-            self.sources.keep(source, version, receipt).await;
-        }
-        Ok(self.candidate(name, component))
-    }
-
-    /// Logic of this digest, if it is live or was mapped before.
-    fn mapped(&self, name: &PluginName, digest: Digest) -> Option<Arc<Component>> {
-        let live = self.registry.get(name).map(|live| live.component.clone());
-        let candidate = self.known.lock().get(name).and_then(|known| known.candidate.clone());
-        [live, candidate].into_iter().flatten().find(|found| found.digest() == digest)
-    }
-
-    fn candidate(&self, name: &PluginName, component: Arc<Component>) -> Arc<Component> {
-        self.known.lock().entry(name.clone()).or_default().candidate = Some(component.clone());
-        component
     }
 
     /// Keeps the watches that a Plugin wants, in place of those that it wanted before.
@@ -489,6 +494,41 @@ impl Plugins {
         self.kinds.forget(name);
         self.known.lock().remove(name);
         self.look_again();
+    }
+
+    /// A Plugin is being deleted: once nothing runs for it any more, what waits for the host is done and its finalizer
+    /// goes.
+    async fn say_farewell(&self, name: &PluginName, object: &Object) -> Requeue {
+        if self.known.lock().contains_key(name) {
+            self.take_down(name);
+        }
+        if !farewell::is_awaited(object) {
+            return Requeue::WhenChanged;
+        }
+        if self.parents.is_running(name) {
+            // One that runs may set a finalizer, or make a child.
+            return Requeue::Pause(DRAIN);
+        }
+        let ended = if farewell::is_given_up(object) { Ok(()) } else { self.end(name, object).await };
+        let ended = match ended {
+            Ok(()) => farewell::set_awaited(&self.client, &self.own.resource, object, false).await,
+            Err(problem) => Err(problem),
+        };
+        match ended {
+            Ok(()) => Requeue::WhenChanged,
+            Err(problem) => {
+                tracing::warn!(plugin = %name, message = problem.message, "the Plugin cannot go yet");
+                let requeue = problem.requeue;
+                self.say(name, object, &Err(problem), requeue).await
+            }
+        }
+    }
+
+    async fn end(&self, name: &PluginName, object: &Object) -> Result<(), Problem> {
+        let plugin = parse(object).map_err(|message| Problem::new(Step::Fetched, reason::INVALID_SPEC, message))?;
+        let account = self.accounts.of(name, plugin.spec.service_account_name.as_deref()).await;
+        let farewell = Farewell { client: &self.client, discovery: &self.discovery, name, account };
+        farewell.say(&plugin).await
     }
 
     /// Ends the life of logic; answers whether there was any.

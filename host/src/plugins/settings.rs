@@ -17,6 +17,7 @@ const DEFAULT_RESYNC: Duration = Duration::from_mins(10);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Settings {
     pub suspended: bool,
+    pub adopts: bool,
     pub guard: DeletionGuard,
     pub concurrency: usize,
     pub resync: Duration,
@@ -31,6 +32,7 @@ impl Settings {
         let spec = &plugin.spec;
         Ok(Self {
             suspended: spec.suspend,
+            adopts: spec.adopt,
             guard: DeletionGuard {
                 max_percent: u8::try_from(spec.deletion_guard.max_percent.clamp(0, 100)).unwrap_or(100),
                 min_children: usize::try_from(spec.deletion_guard.min_children).unwrap_or(0),
@@ -45,13 +47,15 @@ impl Settings {
 
     /// Of what is live.
     pub(super) fn of_live(live: &Live) -> Self {
-        Self { suspended: live.suspended, guard: live.guard, concurrency: live.concurrency, resync: live.resync }
+        let Live { suspended, adopts, guard, concurrency, resync, .. } = *live;
+        Self { suspended, adopts, guard, concurrency, resync }
     }
 
     /// Puts them in force.
     pub(super) fn put(self, live: &mut Live) {
-        let Self { suspended, guard, concurrency, resync } = self;
+        let Self { suspended, adopts, guard, concurrency, resync } = self;
         live.suspended = suspended;
+        live.adopts = adopts;
         live.guard = guard;
         live.concurrency = concurrency;
         live.resync = resync;
@@ -113,6 +117,7 @@ mod tests {
             (json!({"suspend": true}), true),
             (json!({"deletionGuard": {"minChildren": 1}}), true),
             (json!({"resync": "2h"}), true),
+            (json!({"adopt": true}), true),
             (json!({"concurrency": 1}), false),
             (json!({}), false),
         ] {

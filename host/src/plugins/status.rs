@@ -4,7 +4,7 @@ use kube::Client;
 use kube::core::ApiResource;
 use windlass_core::conditions::{condition, stamp};
 use windlass_core::json::{Map, Value};
-use windlass_core::names::{plugin_condition as condition_type, plugin_reason as reason};
+use windlass_core::names::{ANNOTATION_ROLLBACK, plugin_condition as condition_type, plugin_reason as reason};
 use windlass_core::object::Object;
 use windlass_core::status::observed;
 
@@ -97,6 +97,9 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, now: jiff::Timest
     if let Some(previous) = previous {
         next.insert("previousDigest", previous);
     }
+    if let Some(from) = rolled_back_from(object, before, result) {
+        next.insert("rolledBackFrom", from);
+    }
     if let Err(Problem { candidate: Some(candidate), .. }) = result
         && live.is_none_or(|live| live.digest() != *candidate)
     {
@@ -105,6 +108,14 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, now: jiff::Timest
     let conditions = conditions(object.generation, live, result);
     next.insert("conditions", stamp(conditions, before, now));
     next
+}
+
+/// What a person went back from, as long as the wish stands: also while it cannot be granted once more.
+fn rolled_back_from(object: &Object, before: &Map, result: &Result<Findings, Problem>) -> Option<Value> {
+    let found = result.as_ref().ok().and_then(|findings| findings.rolled_back_from);
+    let before = || before.get("rolledBackFrom").cloned();
+    let wished = object.marks.is_true(ANNOTATION_ROLLBACK);
+    found.map(|from| from.to_string().into()).or_else(before).filter(|_| wished)
 }
 
 fn whole(number: u64) -> i64 {
@@ -168,6 +179,10 @@ fn conditions(generation: Option<i64>, live: Option<&Live>, result: &Result<Find
         (Some(live), Ok(_)) if live.conduct.is_quarantined() => {
             let message = format!("{} failed too often in a row and is asked only now and then", live.digest());
             say(condition_type::DEGRADED, "True", reason::QUARANTINED, &message)
+        }
+        (Some(live), Ok(Findings { rolled_back_from: Some(from), rolled_back: true, .. })) => {
+            let message = format!("{} is live again instead of {from}, by {ANNOTATION_ROLLBACK}", live.digest());
+            say(condition_type::DEGRADED, "True", reason::ROLLED_BACK, &message)
         }
         (Some(live), Ok(_)) if let Some(held) = live.conduct.held_of_all() => {
             say(condition_type::DEGRADED, "True", reason::DELETION_HELD, &held.to_string())

@@ -133,6 +133,11 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
         self.change(|inner| inner.state.forget_group(group));
     }
 
+    /// Whether keys of a group are being run.
+    pub fn is_running(&self, group: &G) -> bool {
+        self.0.inner.lock().state.is_running(group)
+    }
+
     fn change(&self, change: impl FnOnce(&mut Inner<G, K>)) {
         let needs_worker = {
             let mut inner = self.0.inner.lock();

@@ -261,6 +261,10 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         self.drop_forgotten_group(place);
     }
 
+    pub(super) fn is_running(&self, name: &G) -> bool {
+        self.names.get(name).and_then(|place| self.groups.get(*place)).is_some_and(|group| group.running > 0)
+    }
+
     pub(super) fn next(&mut self, now: Instant) -> Option<Job<G, K>> {
         self.ring_timers(now);
         // A group may have as many workers as it leaves idle: one alone takes half of them, and however many are busy,

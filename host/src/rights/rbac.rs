@@ -29,6 +29,8 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
             "metadata": {"name": "windlass-host", "labels": {AGGREGATE_LABEL: "true"}},
             "rules": [
                 rule("windlass.dev", &["plugins"], &["get", "list", "watch"]),
+                // The finalizer of those whose end has to be heard of; there is no right to that alone.
+                rule("windlass.dev", &["plugins"], &["patch"]),
                 rule("windlass.dev", &["plugins/status"], &["patch"]),
                 // The parent kinds' definitions: which versions and status fields they have.
                 rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get", "list", "watch"]),
@@ -245,6 +247,7 @@ mod tests {
         assert_eq!(
             written,
             [
+                "windlass.dev plugins patch",
                 "windlass.dev plugins/status patch",
                 "apiextensions.k8s.io customresourcedefinitions create,patch",
                 "authorization.k8s.io subjectaccessreviews create",

@@ -179,6 +179,11 @@ impl Watch {
         !matches!(*self.health.borrow(), Health::Refused { .. })
     }
 
+    /// Whether the cache is filled, and followed.
+    pub fn is_synced(&self) -> bool {
+        *self.health.borrow() == Health::Synced
+    }
+
     /// Waits until the cache is filled.
     ///
     /// # Errors

@@ -352,3 +352,64 @@ fn a_plain_config_map_of_kubectls_and_packed_ones_are_taken() {
     replace_source(&env, &[("plugin.wasm.zst", &zstd[..zstd.len() / 2])]);
     wait_degraded(&env, &d1, "Fetched", "SourceInvalid", "zstd");
 }
+
+#[test]
+fn a_person_goes_back_to_the_logic_before_and_newer_logic_goes_live_as_ever() {
+    let env = Env::start();
+    let host = env.start_host();
+    env.push(&guest("echo"), "echo", &[]);
+    let d1 = env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("back");
+    assert_reconciled_by(&ns, "first", false);
+    let annotate = |wish: &str| env.kubectl(&["annotate", "plugins.windlass.dev", "echo", "--overwrite", wish]);
+    annotate("windlass.dev/rollback=true");
+    env.wait_plugin("echo", |plugin| condition(plugin, "Fetched").is_false("NothingToRollBackTo"));
+    annotate("windlass.dev/rollback-");
+
+    env.push(&guest("echo-v2"), "echo", &[]);
+    let d2 = env.wait_live("echo", &guest("echo-v2"));
+    wait_all_v2(&ns);
+    let rolled_back =
+        |plugin: &Value| condition(plugin, "Degraded").reason == "RolledBack" && plugin["status"]["activeDigest"] == d1;
+    annotate("windlass.dev/rollback=true");
+    let plugin = env.wait_plugin("echo", rolled_back);
+    assert_eq!(plugin["status"]["rolledBackFrom"], d2, "{plugin:#}");
+    assert!(condition(&plugin, "Ready").is_true(), "{plugin:#}");
+    wait("the old logic's Pod", SOON, || (!is_v2(&ns.pod("first-0"))).then_some(()));
+    // It stays so over a restart, whose source still holds the other.
+    assert!(host.terminate().success());
+    let _host = env.start_host();
+    assert_reconciled_by(&ns, "second", false);
+    env.wait_plugin("echo", rolled_back);
+
+    // What is newer than what was gone back from is nobody's mistake yet.
+    let fixed = env.variant(&guest("echo-v2"), "fixed");
+    env.push(&fixed, "echo", &[]);
+    env.wait_plugin("echo", |plugin| condition(plugin, "Degraded").status == "False");
+    wait_all_v2(&ns);
+    annotate("windlass.dev/rollback-");
+    env.wait_plugin("echo", |plugin| plugin["status"]["rolledBackFrom"].is_null());
+    assert_reconciled_by(&ns, "third", true);
+}
+
+#[test]
+fn a_start_that_finds_a_broken_component_goes_on_with_what_was_live_before() {
+    let env = Env::start();
+    let host = env.start_host();
+    env.push(&guest("echo"), "echo", &[]);
+    let d1 = env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("restored");
+    assert_reconciled_by(&ns, "before", false);
+    assert!(host.terminate().success());
+    replace_source(&env, &[("plugin.wasm", b"\0asm\x0d\0\x01\0 and then something else")]);
+    let host = env.start_host();
+    wait_degraded(&env, &d1, "Compiled", "NotAComponent", "damaged");
+    assert_reconciled_by(&ns, "after", false);
+
+    // Nor does it need its source.
+    assert!(host.terminate().success());
+    env.kubectl(&["delete", "configmap", "echo", "-n", SYSTEM_NAMESPACE]);
+    let _host = env.start_host();
+    wait_degraded(&env, &d1, "Fetched", "SourceNotFound", "");
+    assert_reconciled_by(&ns, "without", false);
+}

@@ -17,7 +17,7 @@ fn snapshot(pods: usize, status: &Json, allowed: &str) -> Snapshot {
     let mut parent: Json = serde_json::from_slice(&parent_with(status).json.bytes()).expect("JSON");
     parent["metadata"]["annotations"] = json!({"windlass.dev/allow-deletion": allowed});
     let children = wanted(&(0..pods).collect::<Vec<_>>()).children;
-    Snapshot::new(parent_ref(), object(&parent), children.iter().map(|child| object(&created(child))), None)
+    Snapshot::new(parent_ref(), object(&parent), children.iter().map(|child| object(&created(child))), None, |_| false)
 }
 
 fn wanted(pods: &[usize]) -> Desired {

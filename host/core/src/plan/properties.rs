@@ -207,7 +207,7 @@ fn unmoved(live: &[Json], annotation: &str) -> Snapshot {
     let mut parent: Json =
         serde_json::from_slice(&parent_with(&json!({"observedGeneration": 3})).json.bytes()).expect("JSON");
     parent["metadata"]["annotations"] = json!({"windlass.dev/allow-deletion": annotation});
-    Snapshot::new(parent_ref(), object(&parent), live.iter().map(object), None)
+    Snapshot::new(parent_ref(), object(&parent), live.iter().map(object), None, |_| false)
 }
 
 fn befall_readiness(live: &mut Json, is_ready: bool) {

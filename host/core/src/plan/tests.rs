@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::{PARENT_UID, created, pod, snapshot, validate, validate_with};
+use crate::fixtures::{PARENT_UID, created, parent, parent_ref, pod, snapshot, validate, validate_with};
 
 fn settled(names: &[&str]) -> (Desired, Vec<serde_json::Value>) {
     let desired = validate(&names.iter().map(|name| pod(name)).collect::<Vec<_>>()).expect("valid");
@@ -92,12 +92,38 @@ fn r04_what_another_namespace_holds_is_never_a_child() {
 fn r05_only_what_this_parent_controls_is_reclaimed() {
     let (desired, mut live) = settled(&["a"]);
     live[0]["metadata"].as_object_mut().expect("metadata").remove("labels");
-    let reclaimed = |live: &serde_json::Value| reclaim(&crate::fixtures::object(live), &desired.children[0]);
-    assert!(matches!(reclaimed(&live[0]), Some(Write::Apply { .. })), "it lost its labels");
+    let reclaimed = |live: &serde_json::Value, adopts| {
+        reclaim(&crate::fixtures::object(live), &desired.children[0], &parent_ref().plugin, adopts)
+    };
+    let is_applied = |live: &serde_json::Value, adopts| matches!(reclaimed(live, adopts), Some(Write::Apply { .. }));
+    for adopts in [false, true] {
+        assert!(is_applied(&live[0], adopts), "it lost its labels");
+        let mut half = live[0].clone();
+        half["metadata"]["labels"] = json!({"windlass.dev/plugin": parent_ref().plugin.as_str()});
+        assert!(is_applied(&half, adopts), "it lost one of them");
+    }
+    let mut others = live[0].clone();
+    others["metadata"]["labels"] = json!({"windlass.dev/plugin": "another"});
+    assert_eq!(reclaimed(&others, true), None, "another plugin's child of the same parent");
     live[0]["metadata"]["ownerReferences"][0]["uid"] = json!("another-parent");
-    assert_eq!(reclaimed(&live[0]), None);
+    assert_eq!(reclaimed(&live[0], true), None, "somebody else controls it");
     live[0]["metadata"].as_object_mut().expect("metadata").remove("ownerReferences");
-    assert_eq!(reclaimed(&live[0]), None);
+    assert_eq!(reclaimed(&live[0], false), None);
+    assert!(is_applied(&live[0], true), "nobody's, and the Plugin says adopt");
+    live[0]["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert_eq!(reclaimed(&live[0], true), None, "it is about to go");
+}
+
+#[test]
+fn r05_a_child_that_another_plugin_has_of_the_same_parent_is_not_this_ones() {
+    let (_, mut live) = settled(&["a"]);
+    assert_eq!(snapshot(&live).children.len(), 1);
+    live[0]["metadata"]["labels"]["windlass.dev/plugin"] = json!("another");
+    assert!(snapshot(&live).children.is_empty(), "a built-in kind may have several plugins");
+    let all = [crate::fixtures::object(&live[0])];
+    let heir = |plugin: &str| plugin == "another";
+    let inherited = Snapshot::new(parent_ref(), parent(), all, None, heir);
+    assert_eq!(inherited.children.len(), 1, "what a plugin left that is gone passes on");
 }
 
 #[test]

@@ -155,18 +155,43 @@ fn a_component_that_was_loaded_before_is_found_without_its_bytes_while_its_compi
     let (cache, bytes, cannot) = filled();
     let (digest, size) = (windlass_core::digest::Digest::of(&bytes), bytes.len() as u64);
     let sandbox = Sandbox::new(cannot).unwrap();
-    let component = sandbox.find(digest, size).unwrap();
+    let component = sandbox.find(digest).unwrap();
     assert_eq!((component.digest(), component.surface().size), (digest, size));
     assert!(reconcile(&component, &limits()).0.is_ok());
 
-    assert!(sandbox.find(windlass_core::digest::Digest::of(b"another"), size).is_none());
+    assert!(sandbox.find(windlass_core::digest::Digest::of(b"another")).is_none());
     let small = Sandbox::new(Options { max_component_bytes: size - 1, ..options(&cache) }).unwrap();
-    assert!(small.find(digest, size).is_none(), "it would be refused today");
+    assert!(small.find(digest).is_none(), "it would be refused today");
     let path = file(&cache, ".cwasm");
     // In its place: what is mapped must stay as it is.
     fs::remove_file(&path).unwrap();
     fs::write(&path, b"damaged").unwrap();
-    assert!(sandbox.find(digest, size).is_none());
+    assert!(sandbox.find(digest).is_none());
+}
+
+#[test]
+fn compiled_files_that_no_plugin_uses_go_after_a_while() {
+    let (cache, bytes, _) = filled();
+    let digest = windlass_core::digest::Digest::of(&bytes);
+    let sandbox = Sandbox::new(options(&cache)).unwrap();
+    let folder = cache.path().join("cache");
+    let half_made = folder.join(".tmpAbC123");
+    for name in [".tmpAbC123", "sources.json"] {
+        fs::write(folder.join(name), b"").unwrap();
+    }
+    let days_ago = std::time::SystemTime::now() - Duration::from_hours(48);
+    let age = |path: PathBuf| fs::File::options().append(true).open(path).unwrap().set_modified(days_ago).unwrap();
+    let none = std::collections::HashSet::new();
+
+    assert_eq!(sandbox.retain(&none).unwrap(), 0, "all of them are new: somebody may be about to use them");
+    for entry in fs::read_dir(&folder).unwrap() {
+        age(entry.unwrap().path());
+    }
+    assert_eq!(sandbox.retain(&[digest].into()).unwrap(), 1);
+    assert!(!half_made.exists() && sandbox.find(digest).is_some());
+    assert_eq!(sandbox.retain(&none).unwrap(), 2, "with its sum");
+    assert!(sandbox.find(digest).is_none());
+    assert!(folder.join("sources.json").exists(), "not of those that are compiled");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Kinds that come late, and kinds that are forbidden.
 
 use serde_json::{Value, json};
-use windlass_e2e::{Env, condition};
+use windlass_e2e::{Env, SYSTEM_NAMESPACE, condition};
 
 use crate::scripts::{DEFINITIONS, config_map, toy};
 use crate::{Alone, alone, children, guest, wait_names};
@@ -12,7 +12,7 @@ fn push_rolling(alone: &Alone) {
     alone.env.windlass(&["push", &component.to_string_lossy(), "--name", "puppet-rolling", "--no-wait"]);
 }
 
-/// Grants the host what `puppet-rolling` needs, with or without one of its kinds.
+/// Grants the host and the plugin's account what `puppet-rolling` needs, with or without one of its kinds.
 fn grant(env: &Env, kinds: &[&str]) {
     let rule =
         |group: &str, resources: &[&str]| json!({ "apiGroups": [group], "resources": resources, "verbs": ["*"] });
@@ -25,7 +25,15 @@ fn grant(env: &Env, kinds: &[&str]) {
             rule("", &["configmaps", "secrets", "namespaces"]),
         ],
     });
-    env.apply(&cluster_role.to_string());
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": { "name": "rolling-by-hand" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "rolling-by-hand" },
+        "subjects": [{ "kind": "ServiceAccount", "name": "windlass-plugin-puppet-rolling", "namespace": SYSTEM_NAMESPACE }],
+    });
+    for object in [cluster_role, binding] {
+        env.apply(&object.to_string());
+    }
 }
 
 fn lacks(env: &Env, reason: &'static str, word: &str) -> Value {

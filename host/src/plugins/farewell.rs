@@ -1,0 +1,196 @@
+//! A Plugin is deleted: its finalizers come off its parents, and its children are left or pruned, as its spec says. Works
+//! from what the Plugin's status says of its kinds, so that it needs no logic: that may be broken, or gone.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use kube::api::ListParams;
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Api, Client};
+use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, HOST_FINALIZER, LABEL_PLUGIN, plugin_reason as reason};
+use windlass_core::object::Object;
+use windlass_core::order::install_rank;
+use windlass_core::plan::Delete;
+use windlass_core::stance::{finalizer_of, finalizers_with};
+
+use super::discovery::Discovery;
+use super::grants::is_missing;
+use super::load::{Problem, Step};
+use crate::api::{OnDelete, Plugin};
+use crate::apply::{Built, delete_request, finalizers_request, send};
+use crate::rights::{Account, signer};
+use crate::telemetry::AUDIT;
+
+/// Objects in one page of a list.
+const PAGE: u32 = 500;
+/// Writes that are under way at once.
+const PARALLEL: usize = 8;
+
+/// Whether the host must hear of the Plugin's end before it goes.
+pub(super) fn is_wanted(plugin: &Plugin, finalizes: bool) -> bool {
+    finalizes || plugin.spec.on_delete == OnDelete::Prune
+}
+
+/// Whether the host has asked to hear of it.
+pub(super) fn is_awaited(object: &Object) -> bool {
+    object.finalizers.iter().any(|finalizer| **finalizer == *HOST_FINALIZER)
+}
+
+/// Sets or takes the host's finalizer on a Plugin. Nobody else's is touched.
+pub(super) async fn set_awaited(
+    client: &Client,
+    resource: &ApiResource,
+    object: &Object,
+    wanted: bool,
+) -> Result<(), Problem> {
+    let others = object.finalizers.iter().filter(|name| ***name != *HOST_FINALIZER).map(ToString::to_string);
+    let finalizers: Vec<_> = others.chain(wanted.then(|| HOST_FINALIZER.to_owned())).collect();
+    let unwritten = |why: &str| {
+        let message = format!("the Plugin's finalizer {HOST_FINALIZER} could not be written: {why}");
+        Problem::new(Step::Granted, reason::API_ERROR, message)
+    };
+    let request = finalizers_request(resource, object, &finalizers);
+    match send(client, request.map_err(|problem| unwritten(&format!("{problem:?}")))?).await {
+        Ok(_) => Ok(()),
+        // It is gone: the event of that follows.
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => Err(unwritten(&plain(&error))),
+    }
+}
+
+/// What is taken down, and with which means.
+pub(super) struct Farewell<'a> {
+    pub client: &'a Client,
+    pub discovery: &'a Discovery,
+    pub name: &'a PluginName,
+    pub account: Result<Account, String>,
+}
+
+impl Farewell<'_> {
+    /// Prunes, if the Plugin says so, and takes the finalizers off. Once all of it is done, nothing is left to do.
+    pub(super) async fn say(&self, plugin: &Plugin) -> Result<(), Problem> {
+        let status = plugin.status.clone().unwrap_or_default();
+        let Some(parents) = status.parent_kind.as_deref().and_then(parse) else { return Ok(()) };
+        if plugin.spec.on_delete == OnDelete::Prune {
+            let account = self.account.as_ref().map_err(|message| failed(message))?;
+            let mut kinds: Vec<_> = status.child_kinds.iter().flatten().filter_map(|kind| parse(kind)).collect();
+            kinds.sort_by_key(|kind| Reverse(install_rank(kind)));
+            for kind in kinds {
+                self.prune(&kind, &parents, account).await?;
+            }
+        }
+        self.release(&parents).await
+    }
+
+    /// Deletes the children of one kind. What is to outlive its parent has no owner, and stays.
+    async fn prune(&self, kind: &Arc<Gvk>, parents: &Gvk, account: &Account) -> Result<(), Problem> {
+        let Some(resource) = self.resource(kind).await? else { return Ok(()) };
+        let of_plugin = format!("{LABEL_PLUGIN}={}", self.name);
+        let children = self.list(kind, &resource, Some(&of_plugin)).await?;
+        let owned = children.into_iter().filter(|child| {
+            let is_child = child.controller.as_ref().is_some_and(|owner| child.is_owned_by(owner));
+            let owner = child.controller_kind_and_name();
+            is_child && !child.deleting && owner.is_some_and(|(kind, _)| kind == parents.group_kind())
+        });
+        let deletes = owned.map(|child| {
+            let request = delete_request(&resource, account, &Delete::of(&child));
+            async move { self.write("delete", &child, request).await }
+        });
+        stream::iter(deletes).buffer_unordered(PARALLEL).try_collect().await
+    }
+
+    /// Takes the Plugin's finalizer off all parents, also off those that are no parents any more.
+    async fn release(&self, parents: &Arc<Gvk>) -> Result<(), Problem> {
+        let Some(resource) = self.resource(parents).await? else { return Ok(()) };
+        let ours = finalizer_of(self.name);
+        let held = self.list(parents, &resource, None).await?.into_iter();
+        let held = held.filter(|parent| parent.finalizers.iter().any(|finalizer| **finalizer == *ours));
+        let releases = held.map(|parent| {
+            let request = finalizers_request(&resource, &parent, &finalizers_with(&parent, self.name, false));
+            async move { self.write("patch", &parent, request).await }
+        });
+        stream::iter(releases).buffer_unordered(PARALLEL).try_collect().await
+    }
+
+    /// How a kind is served; not at all means that nothing of it is left.
+    async fn resource(&self, kind: &Gvk) -> Result<Option<ApiResource>, Problem> {
+        match self.discovery.find(kind).await {
+            Ok((resource, _)) => Ok(Some(resource)),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(failed(&format!("{kind} could not be looked up: {error}"))),
+        }
+    }
+
+    /// The metadata of all objects of a kind, in all namespaces.
+    async fn list(
+        &self,
+        kind: &Arc<Gvk>,
+        resource: &ApiResource,
+        labels: Option<&str>,
+    ) -> Result<Vec<Object>, Problem> {
+        let unlisted = |error: &dyn std::fmt::Display| failed(&format!("{kind} could not be listed: {error}"));
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
+        let mut params = ListParams { label_selector: labels.map(str::to_owned), ..ListParams::default() }.limit(PAGE);
+        let mut objects = Vec::new();
+        loop {
+            let page = api.list_metadata(&params).await.map_err(|error| unlisted(&plain(&error)))?;
+            for item in &page.items {
+                let text = serde_json::to_string(item).map_err(|error| unlisted(&error))?;
+                objects.push(Object::from_api(kind, &text).map_err(|error| unlisted(&error))?);
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(objects),
+            }
+        }
+    }
+
+    /// Sends a write; what has gone meanwhile needs none.
+    async fn write(&self, verb: &'static str, object: &Object, request: Built) -> Result<(), Problem> {
+        let what = format!("{} {}", object.kind.kind, object.key);
+        let request = request.map_err(|problem| failed(&format!("{what}: {problem:?}")))?;
+        let impersonated_user = signer(&request).map(str::to_owned);
+        let result = send(self.client, request).await;
+        let code = match &result {
+            Ok(_) => 200,
+            Err(kube::Error::Api(status)) => status.code,
+            Err(_) => 0,
+        };
+        tracing::info!(target: AUDIT, plugin = %self.name, impersonated_user, verb, object = what, code, "write");
+        match result {
+            Ok(_) => Ok(()),
+            Err(_) if code == 404 => Ok(()),
+            // Another object of that name: the one that was meant is gone. Of a finalizer, another version: once more.
+            Err(_) if code == 409 && verb == "delete" => Ok(()),
+            Err(error) => Err(failed(&format!("{verb} {what}: {}", plain(&error)))),
+        }
+    }
+}
+
+/// A person may give up on it.
+pub(super) fn is_given_up(object: &Object) -> bool {
+    object.marks.is_true(ANNOTATION_SKIP_FINALIZE)
+}
+
+/// Says what keeps a Plugin from going, and how it goes nevertheless.
+fn failed(what: &str) -> Problem {
+    let message = format!(
+        "The Plugin is being deleted, but {what}. It is tried again; the annotation {ANNOTATION_SKIP_FINALIZE}=\"true\" \
+         on the Plugin lets it go as things are"
+    );
+    Problem::new(Step::Granted, reason::TERMINATING, message)
+}
+
+fn plain(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A kind as the status names it.
+fn parse(kind: &str) -> Option<Arc<Gvk>> {
+    kind.parse().ok().map(Arc::new)
+}

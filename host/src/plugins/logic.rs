@@ -1,0 +1,184 @@
+//! Which logic a Plugin gets: what its source holds, or what was live before, if a person goes back to it, or a start
+//! finds that the source gives nothing of use.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use windlass_core::digest::Digest;
+use windlass_core::ids::PluginName;
+use windlass_core::names::{ANNOTATION_ROLLBACK, plugin_reason as reason};
+use windlass_core::object::Object;
+use windlass_sandbox::Component;
+
+use super::load::{Problem, Step};
+use super::{Plugins, load, parse};
+use crate::api::{Plugin, PluginStatus};
+
+/// A person's wish to go back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rollback {
+    /// What was live then. Anything newer goes live as ever.
+    pub from: Digest,
+    /// What was live before that.
+    to: Digest,
+}
+
+impl Rollback {
+    /// The wish, if there is one.
+    ///
+    /// # Errors
+    /// There is nothing to go back to.
+    pub(super) fn of(object: &Object, plugin: &Plugin) -> Result<Option<Self>, Problem> {
+        let nothing = || {
+            let message = format!("{ANNOTATION_ROLLBACK} is set, but the status names no logic that was live before");
+            Problem::lasting(Step::Fetched, reason::NOTHING_TO_ROLL_BACK_TO, message)
+        };
+        let wished = object.marks.is_true(ANNOTATION_ROLLBACK);
+        wished.then(|| plugin.status.as_ref().and_then(Self::by).ok_or_else(nothing)).transpose()
+    }
+
+    fn by(status: &PluginStatus) -> Option<Self> {
+        let digest = |text: &Option<String>| text.as_ref()?.parse::<Digest>().ok();
+        let (active, previous) = (digest(&status.active_digest), digest(&status.previous_digest));
+        match digest(&status.rolled_back_from) {
+            Some(from) => Some(Self { from, to: active? }),
+            None => Some(Self { from: active?, to: previous? }),
+        }
+    }
+}
+
+impl Plugins {
+    /// The logic that is to be live, and whether that is what a person went back to.
+    pub(super) async fn component(
+        &self,
+        name: &PluginName,
+        plugin: &Plugin,
+        rollback: Option<Rollback>,
+    ) -> Result<(Arc<Component>, bool), Problem> {
+        let delivered = self.delivered(name, plugin).await;
+        match (rollback, delivered) {
+            (None, delivered) => Ok((delivered?, false)),
+            (Some(rollback), Ok(delivered)) if delivered.digest() != rollback.from => Ok((delivered, false)),
+            (Some(Rollback { to, .. }), _) => {
+                let known = self.known(name, to).await.ok_or_else(|| {
+                    let message =
+                        format!("{ANNOTATION_ROLLBACK} is set, but {to} is no longer among the compiled components");
+                    Problem::lasting(Step::Fetched, reason::NOTHING_TO_ROLL_BACK_TO, message)
+                });
+                Ok((known?, true))
+            }
+        }
+    }
+
+    /// What was live when the host was stopped, for a start that cannot bring up anything newer.
+    pub(super) async fn last_live(&self, name: &PluginName, plugin: &Plugin) -> Option<Arc<Component>> {
+        let active = plugin.status.as_ref()?.active_digest.as_ref()?.parse().ok()?;
+        let is_allowed = load::pinned(plugin).is_ok_and(|pinned| pinned.is_none_or(|pinned| pinned == active));
+        if is_allowed { self.known(name, active).await } else { None }
+    }
+
+    /// What the Plugin's source holds. What a known version of the source held before is not fetched again, and what this
+    /// Plugin has mapped is not mapped again.
+    async fn delivered(&self, name: &PluginName, plugin: &Plugin) -> Result<Arc<Component>, Problem> {
+        let source = &plugin.spec.source.config_map;
+        let pinned = load::pinned(plugin)?;
+        let version = self.sources.version(source).await;
+        // It can only confirm: whatever is wrong is said of what was fetched.
+        let receipt = version
+            .and_then(|version| self.sources.receipt(source, version))
+            .filter(|digest| pinned.is_none_or(|pinned| pinned == *digest));
+        if let Some(digest) = receipt
+            && let Some(component) = self.known(name, digest).await
+        {
+            return Ok(self.candidate(name, component));
+        }
+        let delivered = load::deliver(&self.client, source, pinned).await?;
+        let digest = delivered.digest;
+        let component = match self.mapped(name, digest) {
+            Some(found) => found,
+            None => load::map(self, delivered).await.map_err(|problem| problem.of(digest))?,
+        };
+        if let Some(version) = version {
+            self.sources.keep(source, version, digest).await;
+        }
+        Ok(self.candidate(name, component))
+    }
+
+    /// Logic of this digest, if it is mapped, or was compiled before.
+    async fn known(&self, name: &PluginName, digest: Digest) -> Option<Arc<Component>> {
+        match self.mapped(name, digest) {
+            None => load::find(self, digest).await,
+            found => found,
+        }
+    }
+
+    /// Logic of this digest, if it is live or was mapped before.
+    fn mapped(&self, name: &PluginName, digest: Digest) -> Option<Arc<Component>> {
+        let live = self.registry.get(name).map(|live| live.component.clone());
+        let candidate = self.known.lock().get(name).and_then(|known| known.candidate.clone());
+        [live, candidate].into_iter().flatten().find(|found| found.digest() == digest)
+    }
+
+    fn candidate(&self, name: &PluginName, component: Arc<Component>) -> Arc<Component> {
+        self.known.lock().entry(name.clone()).or_default().candidate = Some(component.clone());
+        component
+    }
+
+    /// The logic that Plugins have, had or may get: what must stay compiled.
+    pub(super) fn in_use(&self) -> HashSet<Digest> {
+        let mut used: HashSet<_> =
+            self.registry.names().iter().filter_map(|name| self.registry.get(name)).map(|live| live.digest()).collect();
+        for key in self.own.store.keys() {
+            let plugin = self.own.store.get(&key).and_then(|object| parse(&object).ok());
+            let status = plugin.and_then(|plugin| plugin.status).unwrap_or_default();
+            let named = [status.active_digest, status.previous_digest, status.candidate_digest];
+            used.extend(named.into_iter().flatten().filter_map(|digest| digest.parse::<Digest>().ok()));
+        }
+        used
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn digest(of: &str) -> String {
+        Digest::of(of.as_bytes()).to_string()
+    }
+
+    /// From what to what a Plugin with this status goes back.
+    fn rollback(wish: Option<&str>, status: &Value) -> Result<Option<(String, String)>, &'static str> {
+        let plugin = json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",
+            "metadata": {"name": "echo", "uid": "1", "resourceVersion": "1", "annotations": {ANNOTATION_ROLLBACK: wish}},
+            "spec": {"source": {"configMap": {"namespace": "n", "name": "echo"}}},
+            "status": status,
+        });
+        let text = plugin.to_string().replace("null", "\"\"");
+        let object = Object::from_api(&Arc::new(Plugins::kind()), &text).expect("an object");
+        let plugin = parse(&object).expect("a Plugin");
+        let rollback = Rollback::of(&object, &plugin).map_err(|problem| problem.reason)?;
+        Ok(rollback.map(|rollback| (rollback.from.to_string(), rollback.to.to_string())))
+    }
+
+    #[test]
+    fn a_rollback_goes_to_what_was_live_before_and_stays_there() {
+        let (old, bad) = (digest("old"), digest("bad"));
+        let before = json!({"activeDigest": bad, "previousDigest": old});
+        assert_eq!(rollback(None, &before), Ok(None));
+        assert_eq!(rollback(Some("false"), &before), Ok(None));
+        let wanted = Ok(Some((bad.clone(), old.clone())));
+        assert_eq!(rollback(Some("true"), &before), wanted);
+        let after = json!({"activeDigest": old, "previousDigest": bad, "rolledBackFrom": bad});
+        assert_eq!(rollback(Some("true"), &after), wanted, "not back and forth");
+    }
+
+    #[test]
+    fn a_rollback_to_nothing_says_so() {
+        for status in [json!({}), json!({"activeDigest": digest("only")})] {
+            assert_eq!(rollback(Some("true"), &status), Err("NothingToRollBackTo"));
+        }
+    }
+}

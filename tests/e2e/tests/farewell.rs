@@ -1,0 +1,120 @@
+//! The end of a Plugin: what it owned is left or pruned as its spec says, and no finalizer stays behind.
+
+// A test fails by a panic.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+use serde_json::{Value, json};
+use windlass_e2e::{Env, Namespace, Puppet, SOON, condition, guest, wait};
+
+const PLUGINS: &str = "plugins.windlass.dev";
+const FINALIZING: &str = "puppet-finalizes";
+
+fn config_map(name: &str, retain: bool) -> Value {
+    let annotations = if retain { json!({ "windlass.dev/retain": "true" }) } else { json!({}) };
+    json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name, "annotations": annotations }, "data": { "a": "1" } })
+}
+
+fn finalizers(object: &Value) -> Vec<&str> {
+    object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+fn finalizing<'a>(env: &Env, ns: &Namespace<'a>) -> Puppet<'a> {
+    env.push(&guest(&format!("puppets/{FINALIZING}")), FINALIZING, &[]);
+    env.wait_live(FINALIZING, &guest(&format!("puppets/{FINALIZING}")));
+    let puppet = ns.puppet_of("FinalizingPuppet", "web");
+    puppet.play(&json!({ "children": [config_map("a", false), config_map("kept", true)] }));
+    puppet
+}
+
+fn wait_gone(env: &Env, plugin: &str) {
+    wait("the Plugin to be gone", SOON, || env.get(PLUGINS, "", plugin).is_none().then_some(()));
+}
+
+#[test]
+fn a_plugin_deleted_while_no_host_runs_leaves_no_finalizer_and_all_children() {
+    let env = Env::start();
+    let host = env.start_host();
+    let ns = env.namespace("orphans");
+    let puppet = finalizing(&env, &ns);
+    assert_eq!(finalizers(&puppet.get().expect("there")), ["windlass.dev/puppet-finalizes"]);
+    let plugin = env.get(PLUGINS, "", FINALIZING).expect("a Plugin");
+    assert_eq!(finalizers(&plugin), ["windlass.dev/host"], "its end must be heard of");
+    // Somebody else's finalizer, which is not ours to take.
+    puppet.kubectl(
+        "patch",
+        &["--type=json", "-p", r#"[{"op":"add","path":"/metadata/finalizers/-","value":"example.com/other"}]"#],
+    );
+
+    assert!(host.terminate().success());
+    env.kubectl(&["delete", PLUGINS, FINALIZING, "--wait=false"]);
+    let mark = env.mark();
+    let _host = env.start_host();
+    wait_gone(&env, FINALIZING);
+    let left = puppet.get().expect("there");
+    assert_eq!(finalizers(&left), ["example.com/other"]);
+    assert_eq!(env.host_requests(mark).attempted_writes().filter(|write| write.verb == "delete").to_vec(), []);
+    for child in ["a", "kept"] {
+        assert!(ns.get("configmaps", child).is_some(), "{child}");
+    }
+    // Nobody holds the parent any more.
+    puppet.kubectl("patch", &["--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
+    puppet.kubectl("delete", &["--wait=true", "--timeout=180s"]);
+}
+
+#[test]
+fn a_plugin_that_prunes_takes_its_children_along_as_its_account_and_leaves_what_is_retained() {
+    let env = Env::start();
+    let _host = env.start_host();
+    let ns = env.namespace("prunes");
+    let puppet = finalizing(&env, &ns);
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &guest("echo"));
+    ns.echo("other", 2, "nginx:1");
+    ns.wait_settled("other");
+    // A label alone makes nothing a child.
+    ns.kubectl(&["create", "configmap", "foreign"]);
+    ns.kubectl(&["label", "configmap", "foreign", "windlass.dev/plugin=puppet-finalizes"]);
+    env.patch_plugin(FINALIZING, &json!({ "onDelete": "Prune" }));
+
+    let mark = env.mark();
+    env.kubectl(&["delete", PLUGINS, FINALIZING, "--wait=true", "--timeout=180s"]);
+    assert!(ns.get("configmaps", "a").is_none(), "pruned");
+    for left in ["kept", "foreign"] {
+        assert!(ns.get("configmaps", left).is_some(), "{left}");
+    }
+    assert_eq!(finalizers(&puppet.get().expect("the parent is its user's")), [""; 0]);
+    assert_eq!(ns.pod_names(), ["other-0", "other-1"], "another Plugin's");
+    let pruned = env.host_requests(mark).attempted_writes().filter(|write| write.verb == "delete");
+    let deleted: Vec<_> = pruned.iter().map(|write| (&*write.name, write.impersonated.as_deref())).collect();
+    let account = "system:serviceaccount:windlass-system:windlass-plugin-puppet-finalizes";
+    assert_eq!(deleted, [("a", Some(account))]);
+}
+
+#[test]
+fn a_plugin_that_cannot_prune_says_why_and_goes_when_a_person_gives_up() {
+    let env = Env::start();
+    let _host = env.start_host();
+    let ns = env.namespace("stuck");
+    let puppet = finalizing(&env, &ns);
+    env.patch_plugin(FINALIZING, &json!({ "onDelete": "Prune" }));
+    env.kubectl(&["delete", "clusterrolebinding", "windlass-plugin-puppet-finalizes-account"]);
+    wait("the right to be gone", SOON, || {
+        let user = "--as=system:serviceaccount:windlass-system:windlass-plugin-puppet-finalizes";
+        let asked = env.try_kubectl(&["auth", "can-i", "delete", "configmaps", "-n", ns.name(), user]);
+        asked.is_err().then_some(())
+    });
+
+    env.kubectl(&["delete", PLUGINS, FINALIZING, "--wait=false"]);
+    let plugin = env.wait_plugin(FINALIZING, |plugin| condition(plugin, "Ready").is_false("Terminating"));
+    let message = condition(&plugin, "Ready").message;
+    for words in ["delete ConfigMap", "forbidden", "windlass.dev/skip-finalize"] {
+        assert!(message.contains(words), "{words:?} is not in {message}");
+    }
+    assert!(ns.get("configmaps", "a").is_some());
+
+    env.kubectl(&["annotate", PLUGINS, FINALIZING, "windlass.dev/skip-finalize=true"]);
+    wait_gone(&env, FINALIZING);
+    assert!(ns.get("configmaps", "a").is_some(), "left as it was");
+    // The host's finalizer on the parent is the person's to take now, and the way out is the documented one.
+    puppet.kubectl("patch", &["--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
+}
