@@ -12,10 +12,12 @@ use windlass_core::desired::Grants;
 use windlass_core::digest::Digest;
 use windlass_core::guard::{DeletionGuard, HeldParents};
 use windlass_core::ids::{GroupKind, Gvk, ObjectKey, PluginName};
+use windlass_core::object::Object;
 use windlass_core::status::StatusShape;
 use windlass_sandbox::Component;
 
 use crate::conduct::Conduct;
+use crate::homes::Homes;
 use crate::memo::Memo;
 use crate::plugins::Tally;
 use crate::related::Reads;
@@ -51,6 +53,8 @@ pub struct Live {
     pub suspended: bool,
     /// As whom its children are written, and who may read what it requires.
     pub account: Account,
+    /// Where its parents may be; nothing for everywhere.
+    pub homes: Option<Homes>,
     /// The other Plugins.
     pub peers: Peers,
     /// What it may require beside its children.
@@ -102,9 +106,17 @@ impl Live {
         self.watches().all(|watch| watch.is_followed())
     }
 
-    /// The watches of its parents and children.
+    /// The watches that it rests on: of its parents, their namespaces and its children.
     pub fn watches(&self) -> impl Iterator<Item = &Arc<Watch>> {
-        std::iter::once(&self.parents).chain(self.children.values())
+        let homes = self.homes.iter().map(|homes| &homes.watch);
+        std::iter::once(&self.parents).chain(homes).chain(self.children.values())
+    }
+
+    /// Whether an object of the parent kind is one of its parents, and no longer or not yet only kept in sight; nothing
+    /// if that is not known yet.
+    pub fn selects(&self, parent: &Object) -> Option<bool> {
+        let home = self.homes.as_ref().map_or(Some(true), |homes| homes.hold(parent))?;
+        Some(home && self.parents.selects(parent))
     }
 
     /// Whether the parent kind is the plugin's own. It may be another's (a built-in kind, say): then its status is left
@@ -123,6 +135,7 @@ impl Live {
             && self.grants == other.grants
             && self.reads == other.reads
             && self.account == other.account
+            && self.homes == other.homes
             && Arc::ptr_eq(&self.parents, &other.parents)
             && self.children.len() == other.children.len()
             && self

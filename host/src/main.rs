@@ -6,6 +6,7 @@ mod call;
 mod cli;
 mod conduct;
 mod delivery;
+mod homes;
 mod live;
 mod memo;
 mod observe;

@@ -161,7 +161,10 @@ impl Reconciler {
             live.memo.forget(&job.key);
             self.follow(live, live.conduct.forget(&job.key));
         }
-        let selected = live.parents.selects(&snapshot.parent);
+        let Some(selected) = live.selects(&snapshot.parent) else {
+            span.record("windlass.outcome", "waiting_for_namespace");
+            return Requeue::Pause(CACHE_LAG);
+        };
         match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended, selected) {
             Stance::Ask(phase) => self.ask(live, snapshot, phase, job.trigger == Trigger::Sweep, turn).await,
             Stance::AddFinalizer => self.set_finalizer(live, &snapshot, true).await,
@@ -171,7 +174,25 @@ impl Reconciler {
                 span.record("windlass.outcome", "deleting");
                 Requeue::WhenChanged
             }
+            Stance::Release => self.release(live, &snapshot).await,
         }
+    }
+
+    /// Takes away what was made for an object that is no parent any more, as far as the guard lets it (rule R9).
+    async fn release(&self, live: &Arc<Live>, snapshot: &Snapshot) -> Requeue {
+        live.memo.forget(&snapshot.parent.key);
+        if !snapshot.children.iter().any(|child| child.controller.is_some()) {
+            // Perhaps another one's: nothing is said of it, and nobody waits for what it would delete.
+            self.follow(live, live.conduct.forget(&snapshot.parent.key));
+            tracing::Span::current().record("windlass.outcome", "not_selected");
+            live.tally.record(&snapshot.parent.key, None);
+            return Requeue::WhenChanged;
+        }
+        let mut attempt = self.carry_out(live, snapshot, Phase::Sync, Desired::default()).await;
+        if attempt.verdict.progress == Progress::Applied {
+            attempt.verdict = Verdict::from(&Problem::Released(live.name.clone()));
+        }
+        self.finish(live, snapshot, (Phase::Sync, false), attempt).await.0
     }
 
     /// Brings a parent to what its plugin says.
@@ -239,12 +260,17 @@ impl Reconciler {
         self.finish(live, snapshot, (phase, sweep), attempt).await.0
     }
 
-    /// Everything up to the status: what the plugin wants, and what of it came to be.
+    /// Everything up to the status: what the plugin answered, and what of it came to be.
     async fn attempt(&self, live: &Arc<Live>, snapshot: &Snapshot, phase: Phase, answer: Response) -> Attempt {
         let desired = match desired::validate(&answer, &snapshot.parent_ref, &live.grants, &live.limits) {
             Ok(desired) => finalizing(desired, snapshot, phase),
             Err(refusal) => return self.without_plan(live, snapshot, &Problem::Refused(refusal)),
         };
+        Attempt { events: answer.events, ..self.carry_out(live, snapshot, phase, desired).await }
+    }
+
+    /// From what is desired to what of it came to be.
+    async fn carry_out(&self, live: &Arc<Live>, snapshot: &Snapshot, phase: Phase, desired: Desired) -> Attempt {
         let mut plan = telemetry::planned(|| planned(live, snapshot, &desired));
         let held = self.guard(live, snapshot, phase, &mut plan);
         // A person's word may let it go at any moment, also while this reconcile ends, and is in no snapshot.
@@ -278,8 +304,7 @@ impl Reconciler {
         };
         let finalized = phase == Phase::Finalize && desired.finalized;
         let silent = matches!(problem, Some(Problem::PutOff));
-        let events = answer.events;
-        Attempt { part: desired.status, applied, verdict, finalized, is_final, silent, events }
+        Attempt { part: desired.status, applied, verdict, finalized, is_final, silent, events: Vec::new() }
     }
 
     /// It ended before anything was planned: no other parent waits for what this one would have deleted.

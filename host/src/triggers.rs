@@ -44,6 +44,9 @@ impl Triggers {
             return;
         }
         self.index.for_each(watch, |plugin| self.parent_changed(plugin, change));
+        if let (true, Some(namespace)) = (is_of_namespaces(watch), &change.after) {
+            self.home_changed(watch, namespace);
+        }
         for child in states_of_a_child(change) {
             self.child_changed(child);
         }
@@ -68,6 +71,18 @@ impl Triggers {
             Ok(name) => self.plugins.add(&(), &name, plugin_urgency(change)),
             // The CRD's own rule refuses such names.
             Err(error) => tracing::warn!(%error, "a Plugin was skipped"),
+        }
+    }
+
+    /// A namespace may have been given or taken the labels by which Plugins select it. Seldom enough to go over all that
+    /// is live.
+    fn home_changed(&self, watch: &WatchId, namespace: &Object) {
+        for plugin in self.registry.names() {
+            let housed = |live: &Arc<Live>| live.homes.as_ref().is_some_and(|homes| homes.watch.id == *watch);
+            let Some(live) = self.registry.get(&plugin).filter(housed) else { continue };
+            for parent in live.parents.store.in_namespace(Some(&namespace.key.name)) {
+                self.parents.add(&plugin, &parent.key, Trigger::Event);
+            }
         }
     }
 
@@ -106,6 +121,10 @@ impl Triggers {
             self.parents.add(&live.name, &parent, Trigger::Event);
         }
     }
+}
+
+fn is_of_namespaces(watch: &WatchId) -> bool {
+    watch.labels.is_none() && watch.kind.is("v1", "Namespace")
 }
 
 /// The states of a child whose parents a change concerns: as it was, unless it names the same parent still, and as it is.

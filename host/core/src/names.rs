@@ -128,6 +128,8 @@ pub mod plugin_reason {
 
 /// Reasons in a parent's conditions.
 pub mod parent_reason {
+    /// The object is no longer a parent of the plugin, by its labels or its namespace's.
+    pub const NOT_SELECTED: &str = "NotSelected";
     /// All is applied.
     pub const SUCCEEDED: &str = "Succeeded";
     /// The plugin calls the spec wrong; it is not asked again before the parent changes.

@@ -40,6 +40,8 @@ pub enum Problem {
     Quarantined(Duration),
     /// Nothing is to be written: by the parent's annotation, or by the Plugin (rule R16).
     Suspended(SuspendedBy),
+    /// It is no longer a parent of the plugin; what was made for it is gone.
+    Released(PluginName),
     /// The plugin was asked to clean up and has not finished; it wants to be asked again after so long (rule R14).
     Finalizing(Option<Duration>),
     /// The API server refused the plugin's part of the status.
@@ -214,6 +216,13 @@ impl From<&Problem> for Verdict {
                 Requeue::Pause(*wait),
             ),
             Problem::Suspended(by) => (reason::SUSPENDED, suspended(*by), Requeue::WhenChanged),
+            Problem::Released(plugin) => (
+                reason::NOT_SELECTED,
+                format!(
+                    "It has left the selector or the namespaces of Plugin {plugin}, and what was made for it was deleted"
+                ),
+                Requeue::WhenChanged,
+            ),
             Problem::Finalizing(asked) => (
                 reason::FINALIZING,
                 format!("The plugin has not finished cleaning up. {WAY_OUT}"),
@@ -221,7 +230,7 @@ impl From<&Problem> for Verdict {
             ),
         };
         let progress = match problem {
-            Problem::Suspended(_) => Progress::Suspended,
+            Problem::Suspended(_) | Problem::Released(_) => Progress::Suspended,
             // Only a person's word goes on from here.
             Problem::Held(_) | Problem::HeldAtPlugin(_) => Progress::Stalled,
             _ if requeue == Requeue::WhenChanged => Progress::Stalled,

@@ -19,9 +19,10 @@ pub enum Stance {
     RemoveFinalizer,
     /// Write nothing but a condition.
     Suspended,
-    /// It is being deleted, or has left the selector, and nobody waits for us: what a deleted one owns is the garbage
-    /// collector's (rule R15).
+    /// It is being deleted, and nobody waits for us: what it owns is the garbage collector's (rule R15).
     Leave,
+    /// It is no parent (any more), and nobody waits for us: what was made for it goes (rule R9).
+    Release,
 }
 
 /// The finalizer of a plugin's parents: the prefix and its name.
@@ -43,7 +44,8 @@ pub fn stance(parent: &Object, plugin: &PluginName, finalizes: bool, suspended: 
     let leaves = parent.deleting || !selected;
     let given_up = leaves && parent.marks.is_true(names::ANNOTATION_SKIP_FINALIZE);
     match (leaves, held) {
-        (true, false) => Stance::Leave,
+        (true, false) if parent.deleting || suspended => Stance::Leave,
+        (true, false) => Stance::Release,
         // A person's way out counts before anything else.
         (true, true) if given_up => Stance::RemoveFinalizer,
         _ if suspended => Stance::Suspended,
@@ -137,7 +139,11 @@ mod tests {
         assert_eq!(decide(&held, true, true), Stance::Suspended);
         let skip = json!({"finalizers": [OURS], "annotations": {"windlass.dev/skip-finalize": "true"}});
         assert_eq!(decide(&skip, true, false), Stance::RemoveFinalizer);
-        assert_eq!(decide(&json!({}), true, false), Stance::Leave, "it gets no finalizer, and no children");
+        for finalizes in [true, false] {
+            let plain = json!({});
+            assert_eq!(decide(&plain, finalizes, false), Stance::Release, "it gets no finalizer, and no children");
+            assert_eq!(decide(&plain, finalizes, true), Stance::Leave, "a suspended plugin takes nothing away");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,6 +59,11 @@ pub struct PluginSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub related: Option<Vec<RelatedRef>>,
+    /// Selects the namespaces whose objects are its parents, by their labels. What was a parent until its namespace lost
+    /// them is left, and its children pruned as `deletionGuard` allows. Default: all namespaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "label_selector")]
+    pub namespaces: Option<LabelSelector>,
     /// Handed to the plugin as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
@@ -325,6 +330,31 @@ fn default_min_children() -> i32 {
 
 fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+}
+
+/// As in the API of Kubernetes (meta/v1, `LabelSelector`).
+fn label_selector(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "properties": {
+            "matchLabels": {"type": "object", "maxProperties": 64, "additionalProperties": {"type": "string", "maxLength": 63}},
+            "matchExpressions": {
+                "type": "array",
+                "maxItems": 64,
+                "x-kubernetes-list-type": "atomic",
+                "items": {
+                    "type": "object",
+                    "required": ["key", "operator"],
+                    "properties": {
+                        "key": {"type": "string", "maxLength": 317},
+                        "operator": {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
+                        "values": {"type": "array", "maxItems": 64, "x-kubernetes-list-type": "atomic",
+                            "items": {"type": "string", "maxLength": 63}},
+                    },
+                },
+            },
+        },
+    })
 }
 
 fn duration(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use kube::Client;
+use kube::core::{ApiResource, GroupVersionKind};
 use windlass_core::contract::LoadFailure;
 use windlass_core::digest::Digest;
 use windlass_core::ids::{Gvk, PluginName};
@@ -22,6 +23,7 @@ use super::{Plugins, grants, parent};
 use crate::api::{ConfigMapSource, Plugin};
 use crate::conduct::Conduct;
 use crate::delivery::{self, Delivered};
+use crate::homes::Homes;
 use crate::live::{Live, Peers, calls_of_one};
 use crate::watch::{Health, Watch, WatchId};
 
@@ -185,7 +187,9 @@ pub(super) async fn prepare(
         .iter()
         .map(|(kind, resource)| plugins.watches.lease(kind, resource, Some(LABEL_PLUGIN)))
         .collect();
-    let leased: Vec<_> = std::iter::once(&parents).chain(&children).cloned().collect();
+    let homes = homes(plugins, plugin).map_err(invalid)?;
+    let watches = std::iter::once(&parents).chain(homes.iter().map(|homes| &homes.watch)).chain(&children);
+    let leased: Vec<_> = watches.cloned().collect();
     waiting.watches.extend(leased.iter().map(|watch| watch.id.clone()));
     plugins.kinds.follow(name, waiting);
     // Held beyond a failure: a refused watch goes on trying, and says when it is let in.
@@ -217,6 +221,7 @@ pub(super) async fn prepare(
         finalizes: descriptor.finalizes,
         suspended: settings.suspended,
         account,
+        homes,
         peers: Peers(plugins.own.clone()),
         adopts: settings.adopts,
         reads,
@@ -241,6 +246,18 @@ pub(super) async fn prepare(
             Arc::new(Conduct::begin(name, logic, *guard, parents, children.values(), was_held.as_deref()));
     }
     Ok(prepared)
+}
+
+/// Where its parents may be.
+fn homes(plugins: &Plugins, plugin: &Plugin) -> Result<Option<Homes>, String> {
+    let Some(wanted) = &plugin.spec.namespaces else { return Ok(None) };
+    let invalid = |error: &dyn std::fmt::Display| format!("spec.namespaces: {error}");
+    let selector = kube::core::Selector::try_from(wanted.clone()).map_err(|error| invalid(&error))?;
+    let selector = selector.to_string().parse().map_err(|error| invalid(&error))?;
+    let kind = Gvk::from_api_version("v1", "Namespace");
+    let named = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+    let resource = ApiResource::from_gvk_with_plural(&named, "namespaces");
+    Ok(Some(Homes::new(selector, plugins.watches.lease(&Arc::new(kind), &resource, None))))
 }
 
 /// What a plugin rests on once it is live.
@@ -307,7 +324,7 @@ fn unsynced(watch: &WatchId, health: &Health, is_parent: bool) -> Problem {
 }
 
 /// Kinds of a plugin and how the API server names them.
-pub(super) type Resources = Vec<(Arc<Gvk>, kube::core::ApiResource)>;
+pub(super) type Resources = Vec<(Arc<Gvk>, ApiResource)>;
 
 #[cfg(test)]
 mod tests {

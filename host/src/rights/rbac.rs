@@ -36,6 +36,8 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
                 rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get", "list", "watch"]),
                 // Only for Plugins with installCRD: a server-side apply that creates needs both.
                 rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["create", "patch"]),
+                // Only for Plugins with spec.namespaces: by their labels.
+                rule("", &["namespaces"], &["list", "watch"]),
                 // Whether a Plugin's ServiceAccount may read what the plugin requires.
                 rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
                 // On parents, wherever they are; a repetition is counted by a patch.
