@@ -1,5 +1,6 @@
 //! Bytes → compiled file, in a short-lived child process with limits: the same binary, started with a hidden
-//! subcommand. The serving process never runs the compiler, whose memory would stay.
+//! subcommand. The serving process never runs the compiler, whose memory would stay, and which a hostile component may
+//! get the better of: see [`confine()`].
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -7,26 +8,24 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::Once;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, Rlimit, Signal, setpriority_process, setrlimit};
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use wasmtime::wasmparser::{Parser, Payload};
 use windlass_core::contract::LoadFailure;
 
 use crate::{engine, link};
 
+mod confine;
+
+pub use confine::confine;
+
 /// The hidden subcommand that the host's binary hands to [`child_main`].
 pub const SUBCOMMAND: &str = "compile-child";
 
-/// What the child may use. A Python component of 40 MB wants most of it.
-const CHILD_MEMORY: u64 = 2 * 1024 * 1024 * 1024;
-/// CPU seconds; the parent's timeout is in wall time, and the parent may die.
-const CHILD_CPU: u64 = 300;
-/// Size of a compiled file.
-const CHILD_FILE: u64 = 1024 * 1024 * 1024;
-const CHILD_FILES: u64 = 16;
 /// What the parent reads of the child's complaints.
 const COMPLAINT: u64 = 16 * 1024;
 
@@ -49,13 +48,24 @@ impl Default for CompilerCommand {
     }
 }
 
+/// One warning a process: it is the machine's matter, and of no component.
+static UNCONFINED: Once = Once::new();
+
 /// Starts compiling children, one at a time.
 pub(crate) struct Compiler {
     pub(crate) command: CompilerCommand,
     pub(crate) timeout: Duration,
 }
 
-/// What the child says on its standard error when it refuses.
+/// What the child says on its standard error, each in a line of its own.
+#[derive(Debug, Serialize, Deserialize)]
+enum Said {
+    /// It goes on, but less confined than it should be.
+    Unconfined(String),
+    /// It does not compile this.
+    Refused(Refusal),
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 enum Refusal {
     NotAComponent(String),
@@ -110,10 +120,22 @@ impl Compiler {
             .spawn()
             .map_err(cannot)?;
         let (status, complaint) = self.attend(child, bytes).map_err(cannot)?;
+        let mut refused = None;
+        for said in complaint.lines().filter_map(|line| serde_json::from_str(line).ok()) {
+            match said {
+                Said::Unconfined(why) => UNCONFINED.call_once(|| {
+                    tracing::warn!(
+                        why,
+                        "components are compiled in a process that is not barred from files and network"
+                    );
+                }),
+                Said::Refused(refusal) => refused = Some(refusal),
+            }
+        }
         match status {
             None => Err(failed(format!("it took longer than {} s", self.timeout.as_secs()))),
             Some(status) if status.success() => Ok(()),
-            Some(status) => Err(refusal(status, &complaint)),
+            Some(status) => Err(refused.map_or_else(|| death(status, &complaint), LoadFailure::from)),
         }
     }
 
@@ -155,24 +177,26 @@ impl Compiler {
     }
 }
 
-fn refusal(status: ExitStatus, complaint: &str) -> LoadFailure {
-    if let Ok(refusal) = serde_json::from_str::<Refusal>(complaint) {
-        return refusal.into();
-    }
+/// Of a child that ended without a word of its own.
+fn death(status: ExitStatus, complaint: &str) -> LoadFailure {
     let end = match status.signal() {
-        Some(signal) if signal == Signal::XCPU.as_raw() => format!("it used more than {CHILD_CPU} s of CPU time"),
+        Some(signal) if signal == Signal::XCPU.as_raw() => format!("it used more than {} s of CPU time", confine::CPU),
         Some(signal) => format!("the compiler was ended by signal {signal}"),
         None => format!("the compiler ended with {status}"),
     };
     // A compiler that dies says why in its last lines.
-    let last: Vec<&str> = complaint.lines().rev().take(3).collect();
+    let dying = complaint.lines().rev().filter(|line| serde_json::from_str::<Said>(line).is_err());
+    let last: Vec<&str> = dying.take(3).collect();
     let last = last.into_iter().rev().collect::<Vec<_>>().join("; ");
     LoadFailure::Compile { message: if last.is_empty() { end } else { format!("{end}: {last}") } }
 }
 
 /// The compiling child: component on standard input, compiled file on standard output, refusal on standard error.
 pub fn child_main() -> ExitCode {
-    let result = confine().and_then(|()| {
+    let result = confine().map_err(internal).and_then(|confined| {
+        if let Err(why) = confined {
+            say(&Said::Unconfined(why));
+        }
         let mut bytes = Vec::new();
         io::stdin().lock().read_to_end(&mut bytes).map_err(internal)?;
         let compiled = compile(&bytes)?;
@@ -181,39 +205,21 @@ pub fn child_main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(refusal) => {
-            // Nobody is left to tell if this fails.
-            let _ = serde_json::to_writer(io::stderr().lock(), &refusal);
+            say(&Said::Refused(refusal));
             ExitCode::FAILURE
         }
     }
 }
 
+fn say(said: &Said) {
+    let mut stderr = io::stderr().lock();
+    // Nobody is left to tell if this fails.
+    let _ = serde_json::to_writer(&mut stderr, said).and_then(|()| writeln!(stderr).map_err(serde_json::Error::io));
+}
+
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn internal(error: impl ToString) -> Refusal {
     Refusal::Compile(error.to_string())
-}
-
-/// Limits what this process can take, whatever the component makes of the compiler.
-fn confine() -> Result<(), Refusal> {
-    let limits = [
-        (Resource::As, CHILD_MEMORY),
-        (Resource::Data, CHILD_MEMORY),
-        (Resource::Cpu, CHILD_CPU),
-        (Resource::Fsize, CHILD_FILE),
-        (Resource::Nofile, CHILD_FILES),
-        (Resource::Core, 0),
-    ];
-    for (resource, limit) in limits {
-        let old = rustix::process::getrlimit(resource);
-        // A stricter limit of the container's stays.
-        let limit = Some(old.maximum.map_or(limit, |maximum| maximum.min(limit)));
-        setrlimit(resource, Rlimit { current: limit, maximum: limit }).map_err(internal)?;
-    }
-    #[cfg(target_os = "linux")]
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(internal)?;
-    // Serving calls matters more than compiling. Being refused this is no reason not to compile.
-    let _ = setpriority_process(None, 10);
-    Ok(())
 }
 
 fn compile(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {

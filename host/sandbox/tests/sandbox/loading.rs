@@ -101,6 +101,21 @@ fn a_compiler_that_takes_too_long_is_killed() {
 }
 
 #[test]
+fn a_compiler_that_cannot_be_confined_says_so_and_compiles_all_the_same() {
+    let unconfined = r#"echo '{"Unconfined":"no filters here"}' >&2"#;
+    let child = crate::example("compile-child");
+    let compiler = command("/bin/sh", &["-c", &format!("{unconfined}; exec {}", child.display())]);
+    let cache = TempDir::new().unwrap();
+    let sandbox = Sandbox::new(Options { compiler, ..options(&cache) }).unwrap();
+    assert!(sandbox.load(&Guest::doing("")).is_ok());
+    // What else it says still counts, and this is not why it dies.
+    let failure = sandbox.load(&guest::of_another_world()).err();
+    assert_eq!(failure, Some(LoadFailure::WrongContract { found: "run".into() }));
+    let dying = command("/bin/sh", &["-c", &format!("{unconfined}; echo no memory >&2; kill -9 $$")]);
+    assert_eq!(compile_failure(dying, Duration::from_mins(1)), "the compiler was ended by signal 9: no memory");
+}
+
+#[test]
 fn a_compiler_that_dies_takes_nobody_with_it_and_its_last_words_are_kept() {
     let minute = Duration::from_mins(1);
     let message = compile_failure(command("/bin/sh", &["-c", "echo no memory >&2; kill -9 $$"]), minute);

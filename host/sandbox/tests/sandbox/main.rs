@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod calls;
+#[cfg(target_os = "linux")]
+mod confined;
 mod guest;
 mod loading;
 mod wasi;
@@ -17,12 +19,16 @@ use windlass_sandbox::{CompilerCommand, Component, Options, Sandbox, run_here};
 
 const MIB: u64 = 1024 * 1024;
 
-/// The example that cargo builds beside the tests.
-fn compile_child() -> CompilerCommand {
+/// An example that cargo builds beside the tests.
+fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let exe = test.ancestors().nth(2).unwrap().join("examples/compile-child");
+    let exe = test.ancestors().nth(2).unwrap().join("examples").join(name);
     assert!(exe.exists(), "run `cargo build --examples -p windlass-sandbox` first: no {}", exe.display());
-    CompilerCommand { exe, args: Vec::new() }
+    exe
+}
+
+fn compile_child() -> CompilerCommand {
+    CompilerCommand { exe: example("compile-child"), args: Vec::new() }
 }
 
 fn command(exe: &str, args: &[&str]) -> CompilerCommand {

@@ -1,0 +1,142 @@
+//! What the compiling child may do: compute, within bounds of memory and time, and pass on what it was given. No files,
+//! no network, no other processes, whatever a component makes of the compiler.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, setpriority_process, setrlimit};
+
+/// What the child may use. A Python component of 40 MB wants most of it.
+const MEMORY: u64 = 2 * 1024 * 1024 * 1024;
+/// CPU seconds; the parent's timeout is in wall time, and the parent may die.
+pub(super) const CPU: u64 = 300;
+/// Size of a compiled file.
+const FILE: u64 = 1024 * 1024 * 1024;
+const FILES: u64 = 16;
+
+/// Confines this process for good. To be called before it reads what strangers wrote; it must have no other threads.
+///
+/// Answers with what this machine cannot do of it, if it cannot filter system calls: a component is then compiled all the
+/// same, in a process that merely has no rights beyond the host's.
+///
+/// # Errors
+/// If the kernel refuses what every Linux has had for a decade.
+pub fn confine() -> io::Result<Result<(), String>> {
+    bound()?;
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal};
+
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        rustix::thread::set_no_new_privs(true)?;
+        // Neither a core file nor another process of this user may look into it.
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    }
+    Ok(system_calls::filter())
+}
+
+/// Limits of what it can take.
+fn bound() -> io::Result<()> {
+    let limits = [
+        (Resource::As, MEMORY),
+        (Resource::Data, MEMORY),
+        (Resource::Cpu, CPU),
+        (Resource::Fsize, FILE),
+        (Resource::Nofile, FILES),
+        (Resource::Core, 0),
+    ];
+    for (resource, limit) in limits {
+        let old = rustix::process::getrlimit(resource);
+        // A stricter limit of the container's stays.
+        let limit = Some(old.maximum.map_or(limit, |maximum| maximum.min(limit)));
+        setrlimit(resource, Rlimit { current: limit, maximum: limit })?;
+    }
+    // Serving calls matters more than compiling. Being refused this is no reason not to compile.
+    let _ = setpriority_process(None, 10);
+    Ok(())
+}
+
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+mod system_calls {
+    use std::collections::BTreeMap;
+
+    use rustix::process::{Pid, getpid};
+    use seccompiler::SeccompCmpArgLen::{Dword, Qword};
+    use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
+    use seccompiler::{
+        BackendError, BpfProgram, SeccompAction, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+        apply_filter_all_threads,
+    };
+
+    const STDIN: u64 = 0;
+    const STDOUT: u64 = 1;
+    const STDERR: u64 = 2;
+
+    /// Leaves the system calls of computing, and those of its three streams. Everything else is `EPERM`, as if the user
+    /// had no right to it: library code copes with that, where it would not with a signal.
+    pub(super) fn filter() -> Result<(), String> {
+        let cannot = |error: seccompiler::Error| format!("system calls cannot be filtered: {error}");
+        let program = program().map_err(|error| cannot(error.into()))?;
+        apply_filter_all_threads(&program).map_err(cannot)
+    }
+
+    fn program() -> Result<BpfProgram, BackendError> {
+        let mut allowed = BTreeMap::new();
+        for call in [
+            // Memory. Mapping and protecting it has conditions, below.
+            libc::SYS_brk,
+            libc::SYS_madvise,
+            libc::SYS_mremap,
+            libc::SYS_munmap,
+            // Seeds of hash maps; locks; time.
+            libc::SYS_getrandom,
+            libc::SYS_futex,
+            libc::SYS_clock_gettime,
+            libc::SYS_sched_yield,
+            libc::SYS_getpid,
+            libc::SYS_gettid,
+            // wasmtime's and Rust's handlers of signals.
+            libc::SYS_rt_sigaction,
+            libc::SYS_rt_sigprocmask,
+            libc::SYS_rt_sigreturn,
+            libc::SYS_sigaltstack,
+            libc::SYS_restart_syscall,
+            libc::SYS_exit,
+            libc::SYS_exit_group,
+        ] {
+            allowed.insert(call, Vec::new());
+        }
+        // No other descriptor is of use, though the host may have handed on some that itself was started with.
+        allowed.insert(libc::SYS_read, vec![rule(&[(0, Dword, Eq, STDIN)])?]);
+        for call in [libc::SYS_write, libc::SYS_writev] {
+            let streams = [STDOUT, STDERR].map(|stream| rule(&[(0, Dword, Eq, stream)]));
+            allowed.insert(call, streams.into_iter().collect::<Result<_, _>>()?);
+        }
+        // Of no file, and nothing that can be run: compiled code is written out and never called here.
+        let data = (2, Qword, MaskedEq(u64::from(libc::PROT_EXEC.unsigned_abs())), 0);
+        let anonymous = u64::from(libc::MAP_ANONYMOUS.unsigned_abs());
+        allowed.insert(libc::SYS_mmap, vec![rule(&[data.clone(), (3, Qword, MaskedEq(anonymous), anonymous)])?]);
+        allowed.insert(libc::SYS_mprotect, vec![rule(&[data])?]);
+        // How a process that gives up ends itself.
+        let own = u64::from(Pid::as_raw(Some(getpid())).unsigned_abs());
+        allowed.insert(libc::SYS_tgkill, vec![rule(&[(0, Dword, Eq, own)])?]);
+
+        let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+        let architecture = std::env::consts::ARCH.try_into()?;
+        SeccompFilter::new(allowed, refused, SeccompAction::Allow, architecture)?.try_into()
+    }
+
+    type Condition = (u8, seccompiler::SeccompCmpArgLen, SeccompCmpOp, u64);
+
+    fn rule(conditions: &[Condition]) -> Result<SeccompRule, BackendError> {
+        let conditions = conditions.iter().cloned();
+        let conditions = conditions.map(|(at, size, compare, to)| SeccompCondition::new(at, size, compare, to));
+        SeccompRule::new(conditions.collect::<Result<_, _>>()?)
+    }
+}
+
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))))]
+mod system_calls {
+    pub(super) fn filter() -> Result<(), String> {
+        Err(format!("system calls cannot be filtered on {} {}", std::env::consts::OS, std::env::consts::ARCH))
+    }
+}
