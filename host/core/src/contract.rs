@@ -302,6 +302,10 @@ pub enum Level {
 pub struct Limits {
     /// Linear memory of one call, in bytes, over all memories of the component.
     pub memory: u64,
+    /// Elements over all tables of the component; each takes 8 bytes in the host.
+    pub table_elements: usize,
+    /// Core instances that the component is made of.
+    pub instances: usize,
     /// Wall time of a whole call, host calls included.
     pub deadline: std::time::Duration,
     /// Bytes handed to the guest.
@@ -325,6 +329,9 @@ impl Default for Limits {
         const MIB: u64 = 1024 * 1024;
         Self {
             memory: 64 * MIB,
+            table_elements: 1024 * 1024,
+            // Python components have about 100.
+            instances: 512,
             deadline: std::time::Duration::from_secs(1),
             request_bytes: 4 * MIB,
             response_bytes: 4 * MIB,
@@ -368,6 +375,18 @@ pub enum CallFailure {
     Memory {
         /// The limit, in bytes.
         limit: u64,
+    },
+    /// The guest wanted larger tables than it may have.
+    #[error("more than {limit} elements in tables wanted")]
+    TableElements {
+        /// The limit, in elements.
+        limit: usize,
+    },
+    /// The component is made of more core instances than it may have.
+    #[error("the component has more than {limit} core instances")]
+    Instances {
+        /// The limit.
+        limit: usize,
     },
     /// The guest's stack overflowed.
     #[error("stack overflow")]

@@ -144,7 +144,7 @@ pub mod parent_reason {
     pub const MEMORY_LIMIT: &str = "MemoryLimit";
     /// The plugin trapped.
     pub const TRAPPED: &str = "Trapped";
-    /// A request or answer over its limit.
+    /// A request, an answer, or the component itself over a limit.
     pub const LIMIT_EXCEEDED: &str = "LimitExceeded";
     /// The answer is no valid JSON, or no Kubernetes object.
     pub const MALFORMED_ANSWER: &str = "MalformedAnswer";

@@ -248,7 +248,10 @@ fn call_reason(failure: &CallFailure) -> &'static str {
         | CallFailure::Trap { .. }
         | CallFailure::UnknownImport { .. }
         | CallFailure::Exit => reason::TRAPPED,
-        CallFailure::RequestTooLarge { .. } | CallFailure::ResponseTooLarge { .. } => reason::LIMIT_EXCEEDED,
+        CallFailure::TableElements { .. }
+        | CallFailure::Instances { .. }
+        | CallFailure::RequestTooLarge { .. }
+        | CallFailure::ResponseTooLarge { .. } => reason::LIMIT_EXCEEDED,
         CallFailure::Malformed { .. } => reason::MALFORMED_ANSWER,
         CallFailure::Host { .. } => reason::HOST_ERROR,
     }

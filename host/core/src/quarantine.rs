@@ -64,6 +64,8 @@ impl Outcome {
             Err(
                 CallFailure::Deadline { .. }
                 | CallFailure::Memory { .. }
+                | CallFailure::TableElements { .. }
+                | CallFailure::Instances { .. }
                 | CallFailure::StackOverflow
                 | CallFailure::Trap { .. }
                 | CallFailure::UnknownImport { .. }
@@ -249,6 +251,8 @@ mod tests {
         for failure in [
             CallFailure::Deadline { limit: secs(1) },
             CallFailure::Memory { limit: 1 },
+            CallFailure::TableElements { limit: 1 },
+            CallFailure::Instances { limit: 1 },
             CallFailure::StackOverflow,
             CallFailure::Trap { message: text() },
             CallFailure::UnknownImport { name: text() },

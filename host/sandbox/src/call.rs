@@ -213,7 +213,7 @@ struct Call {
 impl Call {
     fn new(engine: &Engine, limits: &Limits, seed: [u8; 32], start: Instant) -> Self {
         let wasi = Wasi::new(Notes::new(limits.log_bytes), seed);
-        let mut store = Store::new(engine, State { wasi, limiter: Limiter::new(limits.memory) });
+        let mut store = Store::new(engine, State { wasi, limiter: Limiter::new(limits) });
         store.limiter(|state| &mut state.limiter);
         let fuel = limits.response_bytes.saturating_add(COPY_SLACK);
         store.set_hostcall_fuel(usize::try_from(fuel).unwrap_or(usize::MAX));

@@ -1,25 +1,32 @@
 //! What an instance may allocate in the host: linear memory over all memories of the component, tables, instances.
 
 use wasmtime::ResourceLimiter;
+use windlass_core::contract::{CallFailure, Limits};
 
-/// Python components have about 100 core instances.
-const INSTANCES: usize = 512;
+/// How many memories and tables there may be, whatever their size: what wasmtime keeps of each is small. Composed
+/// components have a few of either in each of their instances.
 const MEMORIES: usize = 64;
-const TABLES: usize = 512;
-/// Elements over all tables, of 8 bytes each in the host.
-const TABLE_ELEMENTS: usize = 1024 * 1024;
+const TABLES: usize = 1024;
 
-/// Allows growth until a sum is reached, and remembers that it refused.
+/// Allows growth until a sum is reached, and remembers what it refused.
 pub(crate) struct Limiter {
-    limit: u64,
+    limits: Allowed,
     memory: u64,
     table_elements: usize,
-    refused: bool,
+    refused: Option<CallFailure>,
+}
+
+/// The part of a call's limits that is about allocations.
+struct Allowed {
+    memory: u64,
+    table_elements: usize,
+    instances: usize,
 }
 
 impl Limiter {
-    pub(crate) fn new(limit: u64) -> Self {
-        Self { limit, memory: 0, table_elements: 0, refused: false }
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let &Limits { memory, table_elements, instances, .. } = limits;
+        Self { limits: Allowed { memory, table_elements, instances }, memory: 0, table_elements: 0, refused: None }
     }
 
     /// Bytes of linear memory so far; memories do not shrink, so this is also the peak.
@@ -27,9 +34,9 @@ impl Limiter {
         self.memory
     }
 
-    /// Whether the guest wanted more memory than it may have.
-    pub(crate) fn refused(&self) -> bool {
-        self.refused
+    /// What the guest wanted and may not have: the last of it.
+    pub(crate) fn refused(&self) -> Option<&CallFailure> {
+        self.refused.as_ref()
     }
 }
 
@@ -40,18 +47,22 @@ impl ResourceLimiter for Limiter {
             return Ok(false);
         }
         let wanted = self.memory.saturating_add(desired.saturating_sub(current) as u64);
-        if wanted > self.limit {
+        if wanted > self.limits.memory {
             // Not an error: a language with a garbage collector may yet find room.
-            self.refused = true;
+            self.refused = Some(CallFailure::Memory { limit: self.limits.memory });
             return Ok(false);
         }
         self.memory = wanted;
         Ok(true)
     }
 
-    fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+    fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
         let wanted = self.table_elements.saturating_add(desired.saturating_sub(current));
-        if wanted > TABLE_ELEMENTS {
+        if wanted > self.limits.table_elements {
+            self.refused = Some(CallFailure::TableElements { limit: self.limits.table_elements });
             return Ok(false);
         }
         self.table_elements = wanted;
@@ -59,7 +70,7 @@ impl ResourceLimiter for Limiter {
     }
 
     fn instances(&self) -> usize {
-        INSTANCES
+        self.limits.instances
     }
 
     fn tables(&self) -> usize {
@@ -75,19 +86,34 @@ impl ResourceLimiter for Limiter {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_limit_holds_for_the_sum_of_all_memories() {
-        let mut limiter = Limiter::new(100);
-        assert!(limiter.memory_growing(0, 60, None).unwrap());
-        assert!(!limiter.memory_growing(0, 60, None).unwrap());
-        assert!(limiter.memory_growing(60, 100, None).unwrap());
-        assert_eq!((limiter.memory(), limiter.refused()), (100, true));
+    fn limiter(memory: u64, table_elements: usize) -> Limiter {
+        Limiter::new(&Limits { memory, table_elements, ..Limits::default() })
     }
 
     #[test]
-    fn tables_are_bounded_too() {
-        let mut limiter = Limiter::new(0);
-        assert!(limiter.table_growing(0, TABLE_ELEMENTS, None).unwrap());
-        assert!(!limiter.table_growing(0, 1, None).unwrap());
+    fn the_limit_holds_for_the_sum_of_all_memories() {
+        let mut limiter = limiter(100, 0);
+        assert!(limiter.memory_growing(0, 60, None).unwrap());
+        assert!(!limiter.memory_growing(0, 60, None).unwrap());
+        assert!(limiter.memory_growing(60, 100, None).unwrap());
+        assert_eq!((limiter.memory(), limiter.refused()), (100, Some(&CallFailure::Memory { limit: 100 })));
+    }
+
+    #[test]
+    fn the_limit_holds_for_the_sum_of_all_tables() {
+        let mut limiter = limiter(0, 100);
+        assert!(limiter.table_growing(0, 60, None).unwrap());
+        assert!(!limiter.table_growing(0, 60, None).unwrap());
+        assert!(limiter.table_growing(60, 100, None).unwrap());
+        assert_eq!(limiter.refused(), Some(&CallFailure::TableElements { limit: 100 }));
+    }
+
+    #[test]
+    fn what_the_component_itself_or_its_slot_forbids_is_neither_counted_nor_called_refused() {
+        let mut limiter = limiter(100, 100);
+        assert!(!limiter.memory_growing(0, 60, Some(50)).unwrap());
+        assert!(!limiter.table_growing(0, 60, Some(50)).unwrap());
+        assert_eq!((limiter.memory(), limiter.refused()), (0, None));
+        assert!(limiter.table_growing(0, 100, None).unwrap());
     }
 }

@@ -104,6 +104,8 @@ fn outcome_of(answer: &Result<Answer, CallFailure>) -> (&'static str, Option<&'s
             Some(match failure {
                 CallFailure::Deadline { .. } => "deadline",
                 CallFailure::Memory { .. } => "memory",
+                CallFailure::TableElements { .. } => "table_elements",
+                CallFailure::Instances { .. } => "instances",
                 CallFailure::StackOverflow => "stack_overflow",
                 CallFailure::Trap { .. } => "trap",
                 CallFailure::UnknownImport { .. } => "unknown_import",

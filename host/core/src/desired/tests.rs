@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::contract::{Event, EventType};
 use crate::fixtures::{answer, grants_with, parent_ref, pod, validate};
 
 fn with(change: impl FnOnce(&mut Value)) -> Value {
@@ -142,6 +143,11 @@ fn limits_of_number_and_depth_hold() {
             .to_string()
     };
     assert_eq!(check(&[pod("a"), pod("b")]), "the answer has 2 children, more than the limit of 1");
+    let event = Event { event_type: EventType::Normal, reason: "Said".to_owned(), message: String::new() };
+    let talkative = Response { events: vec![event.clone(), event], ..Response::default() };
+    let limits = &Limits { events: 1, ..limits.clone() };
+    let refusal = super::validate(&talkative, &parent_ref(), &grants_with(&UpdateStrategy::Apply), limits);
+    assert_eq!(refusal.expect_err("refused").to_string(), "the answer has 2 events, more than the limit of 1");
     let deep = with(|pod| pod["spec"] = json!({"a": {"b": {"c": {}}}}));
     assert!(check(&[deep]).starts_with("child 0 is not valid JSON: nested too deeply"));
 }

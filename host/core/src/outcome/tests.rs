@@ -29,6 +29,8 @@ fn every_failure_of_a_call_has_a_reason_and_backs_off() {
     let calls = [
         CallFailure::Deadline { limit: Duration::from_secs(1) },
         CallFailure::Memory { limit: 64 },
+        CallFailure::TableElements { limit: 64 },
+        CallFailure::Instances { limit: 4 },
         CallFailure::StackOverflow,
         CallFailure::Trap { message: "unreachable".to_owned() },
         CallFailure::UnknownImport { name: "wasi:sockets/tcp".to_owned() },
@@ -41,6 +43,8 @@ fn every_failure_of_a_call_has_a_reason_and_backs_off() {
     expect![[r"
         DeadlineExceeded (Backoff(0ns)): The plugin's call failed: no answer within 1000 ms
         MemoryLimit (Backoff(0ns)): The plugin's call failed: more than 64 bytes of memory wanted
+        LimitExceeded (Backoff(0ns)): The plugin's call failed: more than 64 elements in tables wanted
+        LimitExceeded (Backoff(0ns)): The plugin's call failed: the component has more than 4 core instances
         Trapped (Backoff(0ns)): The plugin's call failed: stack overflow
         Trapped (Backoff(0ns)): The plugin's call failed: trap: unreachable
         Trapped (Backoff(0ns)): The plugin's call failed: import wasi:sockets/tcp was called, which the host does not serve

@@ -175,14 +175,43 @@ fn a_memory_larger_than_the_limit_from_the_start_fails_as_memory() {
     assert_eq!(failure, CallFailure::Memory { limit });
 }
 
+/// Grows its table until it may not, and ends if it could not grow to so many elements. On demand, because the pool's
+/// slots have a bound of their own.
+fn table_bomb(elements: usize) -> Vec<u8> {
+    let bomb = format!(
+        "(loop (br_if 0 (i32.ne (table.grow $t (ref.null func) (i32.const 1000)) (i32.const -1))))
+         (if (i32.lt_u (table.size $t) (i32.const {elements})) (then unreachable))"
+    );
+    Guest { fields: "(table $t 1000 funcref) (memory 1) (memory 1)", reconcile: &bomb, ..Guest::default() }.component()
+}
+
 #[test]
-fn a_table_bomb_is_refused() {
+fn tables_grow_up_to_their_limit_and_no_further() {
+    let limits = Limits { table_elements: 50_000, ..limits() };
+    // Aligned to what it grows by, so that it reaches the limit exactly.
+    assert_eq!(reconcile(&load(&table_bomb(50_000)), &limits).0, Ok(Ok(Response::default())));
+    let failure = reconcile(&load(&table_bomb(50_001)), &limits).0.unwrap_err();
+    assert_eq!(failure, CallFailure::TableElements { limit: 50_000 });
+}
+
+#[test]
+fn a_table_larger_than_the_limit_from_the_start_fails_as_such() {
+    let guest = Guest { fields: "(table 1000 funcref)", ..Guest::default() };
+    let failure = reconcile(&load(&guest.component()), &Limits { table_elements: 999, ..limits() }).0.unwrap_err();
+    assert_eq!(failure, CallFailure::TableElements { limit: 999 });
+}
+
+#[test]
+fn a_component_of_more_core_instances_than_the_limit_is_told_so() {
+    // An import makes it three: the module, a shim and its fix-up.
     let guest = Guest {
-        fields: "(table $t 1 funcref)",
-        reconcile: "(loop (br_if 0 (i32.ne (table.grow $t (ref.null func) (i32.const 100000)) (i32.const -1))))",
+        imports: r#"(import "wasi:random/random@0.2.0" "get-random-bytes" (func $random (param i64 i32)))"#,
         ..Guest::default()
     };
-    assert_eq!(reconcile(&load(&guest.component()), &limits()).0, Ok(Ok(Response::default())));
+    let component = load(&guest.component());
+    assert!(reconcile(&component, &Limits { instances: 3, ..limits() }).0.is_ok());
+    let failure = reconcile(&component, &Limits { instances: 2, ..limits() }).0.unwrap_err();
+    assert_eq!(failure, CallFailure::Instances { limit: 2 });
 }
 
 #[test]
@@ -270,6 +299,24 @@ fn notes_keep_their_order_and_fields() {
     let measure = Note::Measure { metric: "hell".into(), value: 1.5, labels: vec![] };
     let level = windlass_core::contract::Level::Warn;
     assert_eq!(report.notes, [measure, Note::Log { level, message: "hello".into(), fields: vec![] }]);
+}
+
+#[test]
+fn a_call_keeps_as_much_of_its_log_as_its_limit_says() {
+    let guest = Guest {
+        imports: r#"(import "windlass:plugin/host@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#,
+        reconcile: "(loop
+            (call $log (i32.const 3) (i32.const 2048) (i32.const 36) (i32.const 0) (i32.const 0))
+            (br_if 0 (i32.lt_u (local.tee $a (i32.add (local.get $a) (i32.const 1))) (i32.const 100))))",
+        ..Guest::default()
+    };
+    let component = load(&guest.component());
+    // Each line counts as its 36 bytes and 64 more.
+    for (log_bytes, kept) in [(1000, 10), (100, 1), (0, 0), (64 * 1024, 100)] {
+        let (answer, report) = reconcile(&component, &Limits { log_bytes, ..limits() });
+        assert!(answer.is_ok(), "{answer:?}");
+        assert_eq!((report.notes.len(), report.notes_dropped), (kept, 100 - kept as u64), "{log_bytes}");
+    }
 }
 
 #[test]
