@@ -3,6 +3,7 @@
 mod api;
 mod apply;
 mod call;
+mod caps;
 mod cli;
 mod conduct;
 mod delivery;

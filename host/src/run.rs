@@ -15,11 +15,12 @@ use tokio_util::task::TaskTracker;
 use windlass_core::ids::PluginName;
 use windlass_core::outcome::Requeue;
 use windlass_core::quarantine::Change;
-use windlass_sandbox::Sandbox;
 use windlass_sandbox::registry::Publisher;
+use windlass_sandbox::{Options, Sandbox};
 
 use crate::apply::Applier;
 use crate::call::{Caller, QuarantineListener};
+use crate::caps::Caps;
 use crate::delivery::Sources;
 use crate::live::{Live, ParentIndex, ParentKey, calls_of_one, cores};
 use crate::plugins::{Kinds, Outlets, PluginQueue, Plugins, Supplies};
@@ -48,6 +49,8 @@ pub struct Settings {
     pub health_addr: SocketAddr,
     /// Parents that are reconciled at once.
     pub workers: usize,
+    /// The most that a Plugin gets of each limit.
+    pub caps: Caps,
     /// The host's namespace, where Plugins' ServiceAccounts are.
     pub namespace: String,
 }
@@ -57,7 +60,9 @@ pub struct Settings {
 /// # Errors
 /// If it cannot start; afterwards nothing but `stop` ends it.
 pub async fn run(client: Client, settings: Settings, stop: CancellationToken) -> anyhow::Result<()> {
-    let sandbox = Sandbox::new(windlass_sandbox::Options::new(&settings.cache_dir))
+    let options = Options::new(&settings.cache_dir);
+    let options = Options { describe: settings.caps.describe(&options.describe), ..options };
+    let sandbox = Sandbox::new(options)
         .with_context(|| format!("the sandbox cannot use --cache-dir {}", settings.cache_dir.display()))?;
     let readiness = Readiness::default();
     let serving = tokio::spawn(serve(settings.health_addr, readiness.clone(), stop.clone()));
@@ -90,7 +95,7 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     let plugins = Arc::new(Plugins::new(
         client.clone(),
         own.clone(),
-        Supplies { sandbox, watches: watches.clone(), sources, accounts, ask: ask.clone() },
+        Supplies { sandbox, watches: watches.clone(), sources, accounts, ask: ask.clone(), caps: settings.caps },
         Outlets {
             publisher,
             index,

@@ -6,6 +6,10 @@ mod quantity;
 use kube::CustomResourceExt;
 
 pub use plugin::{ConfigMapSource, OnDelete, Plugin, PluginStatus, positive};
+pub use quantity::ByteQuantity;
+
+#[cfg(test)]
+pub use plugin::LimitsSpec;
 
 /// Schema of `status.conditions` (KEP-1623), one list for all resources whose status the host writes.
 pub fn conditions_schema() -> serde_json::Value {

@@ -1,5 +1,6 @@
 //! The `Plugin` resource: which component reconciles which kind, and within which bounds.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
@@ -183,13 +184,22 @@ impl KindRef {
     }
 }
 
-/// Bounds of each call. What is not given has the contract's default.
+/// Bounds of each call. What is not given has the contract's default. What is more than the host's caps (flags of
+/// `windlass run`) is the cap, and the condition `Granted` says so.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitsSpec {
     /// Linear memory. Default 64Mi.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<ByteQuantity>,
+    /// Elements over all tables of the component. Default 1048576.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 10_000_000))]
+    pub table_elements: Option<i32>,
+    /// Core instances that the component is made of. Default 512.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub instances: Option<i32>,
     /// Wall time of a whole call, as in `1s`. Default 1s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "duration")]
@@ -204,42 +214,76 @@ pub struct LimitsSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100_000))]
     pub children: Option<i32>,
+    /// Bytes kept of what a call logs; what is more is dropped and counted. Default 64Ki.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_bytes: Option<ByteQuantity>,
+    /// Events in an answer. Default 16.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub events: Option<i32>,
+    /// Requirements in an answer. Default 64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub requirements: Option<i32>,
+    /// Depth of each JSON document in an answer. Default 128.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 2, max = 200))]
+    pub json_depth: Option<i32>,
 }
 
 impl LimitsSpec {
     /// The limits, with defaults for what is not given.
     ///
     /// # Errors
-    /// An amount or a time that makes no sense, in words for a user.
+    /// An amount or a time that makes no sense, in words for a user. The schema refuses most of them, but an older CRD may
+    /// be installed.
     pub fn resolve(&self) -> Result<Limits, String> {
-        let mut limits = Limits::default();
-        let set = |limit: &mut u64, wanted: &Option<ByteQuantity>| {
-            if let Some(wanted) = wanted {
-                *limit = wanted.bytes()?;
-            }
-            Ok::<_, String>(())
-        };
-        set(&mut limits.memory, &self.memory)?;
-        set(&mut limits.request_bytes, &self.request_bytes)?;
-        set(&mut limits.response_bytes, &self.response_bytes)?;
-        if let Some(deadline) = &self.deadline {
-            limits.deadline = positive(deadline, "limits.deadline")?;
-        }
-        if let Some(children) = self.children {
-            limits.children = usize::try_from(children).unwrap_or(usize::MAX);
-        }
-        Ok(limits)
+        let default = Limits::default();
+        let deadline = self.deadline.as_ref().map(|time| positive(time).map_err(|error| in_limits("deadline", &error)));
+        Ok(Limits {
+            memory: bytes("memory", self.memory.as_ref(), default.memory)?,
+            table_elements: count("tableElements", self.table_elements, 0..=10_000_000, default.table_elements)?,
+            instances: count("instances", self.instances, 1..=10_000, default.instances)?,
+            deadline: deadline.transpose()?.unwrap_or(default.deadline),
+            request_bytes: bytes("requestBytes", self.request_bytes.as_ref(), default.request_bytes)?,
+            response_bytes: bytes("responseBytes", self.response_bytes.as_ref(), default.response_bytes)?,
+            children: count("children", self.children, 0..=100_000, default.children)?,
+            log_bytes: bytes("logBytes", self.log_bytes.as_ref(), default.log_bytes)?,
+            events: count("events", self.events, 0..=1000, default.events)?,
+            requirements: count("requirements", self.requirements, 0..=1000, default.requirements)?,
+            json_depth: count("jsonDepth", self.json_depth, 2..=200, default.json_depth)?,
+        })
     }
+}
+
+fn in_limits(field: &str, error: &str) -> String {
+    format!("spec.limits.{field}: {error}")
+}
+
+fn bytes<T: TryFrom<u64>>(field: &str, wanted: Option<&ByteQuantity>, default: T) -> Result<T, String> {
+    let Some(wanted) = wanted else { return Ok(default) };
+    let bytes = wanted.bytes().and_then(|bytes| {
+        let some = (bytes > 0).then_some(bytes).and_then(|bytes| T::try_from(bytes).ok());
+        some.ok_or_else(|| format!("{wanted} makes no sense as a limit; write it as in 64Mi"))
+    });
+    bytes.map_err(|error| in_limits(field, &error))
+}
+
+fn count(field: &str, wanted: Option<i32>, range: RangeInclusive<i32>, default: usize) -> Result<usize, String> {
+    let Some(wanted) = wanted else { return Ok(default) };
+    let inside = range.contains(&wanted).then_some(wanted).and_then(|wanted| usize::try_from(wanted).ok());
+    inside
+        .ok_or_else(|| in_limits(field, &format!("{wanted} is not a number from {} to {}", range.start(), range.end())))
 }
 
 /// A duration that is longer than nothing.
 ///
 /// # Errors
-/// In words for a user.
-pub fn positive(duration: &kube::core::Duration, field: &str) -> Result<Duration, String> {
+/// In words for a user, to follow the name of a field.
+pub fn positive(duration: &kube::core::Duration) -> Result<Duration, String> {
     let plain = Duration::from(*duration);
     if duration.is_negative() || plain.is_zero() {
-        return Err(format!("spec.{field} must be longer than nothing"));
+        return Err("must be longer than nothing".to_owned());
     }
     Ok(plain)
 }
@@ -363,4 +407,84 @@ fn duration(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 
 fn conditions(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     super::conditions_schema().try_into().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::CustomResourceExt;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn resolve(spec: Value) -> Result<Limits, String> {
+        serde_json::from_value::<LimitsSpec>(spec).expect("limits").resolve()
+    }
+
+    fn schema() -> Value {
+        let crd = serde_json::to_value(Plugin::crd()).expect("a CRD");
+        crd.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/limits/properties")
+            .expect("limits")
+            .clone()
+    }
+
+    #[test]
+    fn limits_that_are_not_given_are_those_of_the_contract() {
+        assert_eq!(resolve(json!({})), Ok(Limits::default()));
+    }
+
+    #[test]
+    fn every_limit_can_be_given() {
+        let given = json!({
+            "memory": "1Mi", "tableElements": 1, "instances": 2, "deadline": "3s", "requestBytes": "4Ki",
+            "responseBytes": "5Ki", "children": 6, "logBytes": "7Ki", "events": 8, "requirements": 9, "jsonDepth": 10,
+        });
+        let names = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&given), names(&schema()), "left: here, right: in the CRD");
+        let limits = Limits {
+            memory: 1 << 20,
+            table_elements: 1,
+            instances: 2,
+            deadline: Duration::from_secs(3),
+            request_bytes: 4 << 10,
+            response_bytes: 5 << 10,
+            children: 6,
+            log_bytes: 7 << 10,
+            events: 8,
+            requirements: 9,
+            json_depth: 10,
+        };
+        assert_eq!(resolve(given), Ok(limits));
+    }
+
+    #[test]
+    fn a_number_outside_the_schemas_bounds_is_refused_by_name_also_where_an_older_schema_lets_it_in() {
+        let mut numbers = 0;
+        for (name, schema) in schema().as_object().expect("an object") {
+            let bound = |field: &str| schema[field].as_f64()?.to_string().parse::<i32>().ok();
+            let (Some(min), Some(max)) = (bound("minimum"), bound("maximum")) else { continue };
+            numbers += 1;
+            for inside in [min, max] {
+                assert!(resolve(json!({name: inside})).is_ok(), "{name}: {inside}");
+            }
+            for outside in [min - 1, max + 1] {
+                let error = resolve(json!({name: outside})).expect_err(name);
+                assert!(error.contains(&format!("spec.limits.{name}: {outside} is not a number from")), "{error}");
+            }
+        }
+        assert_eq!(numbers, 6);
+    }
+
+    #[test]
+    fn amounts_and_times_that_make_no_sense_are_refused_by_name() {
+        for name in ["memory", "requestBytes", "responseBytes", "logBytes"] {
+            for bad in ["0", "0Mi", "much"] {
+                let error = resolve(json!({name: bad})).expect_err(bad);
+                assert!(error.starts_with(&format!("spec.limits.{name}: ")) && error.contains("as in 64Mi"), "{error}");
+            }
+        }
+        for bad in ["0s", "-1s"] {
+            let error = resolve(json!({"deadline": bad})).expect_err(bad);
+            assert_eq!(error, "spec.limits.deadline: must be longer than nothing");
+        }
+    }
 }

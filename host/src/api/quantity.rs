@@ -1,11 +1,13 @@
 //! Amounts of bytes in Kubernetes' notation (apimachinery, `resource.Quantity`).
 
 use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// A whole number of bytes: `64Mi`, `1G`, `4096`.
+/// A whole number of bytes, more than none: `64Mi`, `1G`, `4096`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ByteQuantity(String);
@@ -37,13 +39,37 @@ impl ByteQuantity {
     }
 }
 
+impl From<u64> for ByteQuantity {
+    /// In the largest binary unit that needs no fraction.
+    fn from(bytes: u64) -> Self {
+        let binary = UNITS.iter().rev().filter(|(suffix, _)| suffix.ends_with('i'));
+        let unit = binary.into_iter().find(|(_, factor)| bytes > 0 && bytes.is_multiple_of(*factor));
+        Self(unit.map_or_else(|| bytes.to_string(), |(suffix, factor)| format!("{}{suffix}", bytes / factor)))
+    }
+}
+
+impl FromStr for ByteQuantity {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let quantity = Self(text.to_owned());
+        quantity.bytes().map(|_| quantity)
+    }
+}
+
+impl fmt::Display for ByteQuantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 impl JsonSchema for ByteQuantity {
     fn schema_name() -> Cow<'static, str> {
         "ByteQuantity".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "pattern": "^[0-9]{1,15}(Ki|Mi|Gi|Ti|k|M|G|T)?$"})
+        json_schema!({"type": "string", "pattern": "^[1-9][0-9]{0,14}(Ki|Mi|Gi|Ti|k|M|G|T)?$"})
     }
 }
 
@@ -59,6 +85,13 @@ mod tests {
         assert_eq!(bytes("1G"), Ok(1_000_000_000));
         for bad in ["", "Mi", "-1", "1.5Gi", "1m", "99999999999Ti"] {
             assert!(bytes(bad).expect_err(bad).contains("as in 64Mi"));
+        }
+    }
+    #[test]
+    fn amounts_are_written_as_a_person_would() {
+        for text in ["256Mi", "1Gi", "100", "1Ki", "1025", "0"] {
+            let quantity = text.parse::<ByteQuantity>().and_then(|quantity| quantity.bytes()).map(ByteQuantity::from);
+            assert_eq!(quantity.map(|quantity| quantity.to_string()), Ok(text.to_owned()));
         }
     }
 }

@@ -9,6 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::connect::ClusterArgs;
+use crate::caps::Caps;
 use crate::run::{Settings, run};
 use crate::telemetry::{self, Telemetry};
 
@@ -34,6 +35,8 @@ pub struct Args {
     #[arg(long, env = "WINDLASS_WORKERS", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: u16,
     #[command(flatten)]
+    caps: Caps,
+    #[command(flatten)]
     telemetry: telemetry::Options,
 }
 
@@ -52,6 +55,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             cache_dir: args.cache_dir.clone().map_or_else(super::default_cache_dir, Ok)?,
             health_addr: args.health_addr,
             workers: usize::from(args.workers),
+            caps: args.caps.clone(),
             namespace: args.namespace.clone(),
         };
         let stop = CancellationToken::new();

@@ -21,6 +21,7 @@ use super::rights::Lacking;
 use super::settings::Settings;
 use super::{Plugins, grants, parent};
 use crate::api::{ConfigMapSource, Plugin};
+use crate::caps::Capped;
 use crate::conduct::Conduct;
 use crate::delivery::{self, Delivered};
 use crate::homes::Homes;
@@ -95,18 +96,21 @@ pub struct Findings {
     pub rolled_back_from: Option<Digest>,
     /// Whether nothing newer has come since.
     pub rolled_back: bool,
+    /// Limits that it does not get as its Plugin wants them.
+    pub capped: Vec<Capped>,
     /// Whether the parent kind keeps the host's conditions, or its status is not the host's at all.
     pub conditions_kept: bool,
 }
 
 impl Findings {
-    pub(super) fn of(live: &Live, plugin: &Plugin, lacking: Option<Lacking>) -> Self {
+    pub(super) fn of(live: &Live, plugin: &Plugin, capped: Vec<Capped>, lacking: Option<Lacking>) -> Self {
         let descriptor = live.component.descriptor();
         let not_readable = descriptor.related.iter().filter(|kind| !live.reads.grants.holds(kind));
         Self {
             not_granted: grants::withheld(descriptor, plugin).iter().map(ToString::to_string).collect(),
             not_readable: not_readable.map(ToString::to_string).collect(),
             lacking,
+            capped,
             rolled_back_from: None,
             rolled_back: false,
             conditions_kept: !live.owns_kind() || live.shape.conditions && live.shape.observed_generation,
@@ -149,16 +153,16 @@ pub(super) async fn find(plugins: &Plugins, digest: Digest) -> Option<Arc<Compon
 }
 
 /// Grants and watches: what would be live, built on the cluster as it is now. Where nothing changed, its watches are the
-/// very ones that are live.
+/// very ones that are live. With it comes what of its limits is capped.
 pub(super) async fn prepare(
     plugins: &Plugins,
     name: &PluginName,
     plugin: &Plugin,
     component: Arc<Component>,
-) -> Result<Live, Problem> {
+) -> Result<(Live, Vec<Capped>), Problem> {
     let invalid = |message: String| Problem::lasting(Step::Granted, reason::INVALID_SPEC, message);
     let descriptor = component.descriptor();
-    let limits = plugin.spec.limits.resolve().map_err(|message| invalid(format!("spec.limits: {message}")))?;
+    let (limits, capped) = plugins.caps.hold(&plugin.spec.limits.resolve().map_err(invalid)?);
     let settings = Settings::of(plugin, descriptor).map_err(invalid)?;
     let config = match &plugin.spec.config {
         Some(config) => {
@@ -245,7 +249,7 @@ pub(super) async fn prepare(
         prepared.conduct =
             Arc::new(Conduct::begin(name, logic, *guard, parents, children.values(), was_held.as_deref()));
     }
-    Ok(prepared)
+    Ok((prepared, capped))
 }
 
 /// Where its parents may be.

@@ -31,6 +31,7 @@ use windlass_sandbox::registry::{Publisher, Registry};
 use windlass_sandbox::{Component, Sandbox};
 
 use crate::api::Plugin;
+use crate::caps::Caps;
 use crate::delivery::Sources;
 use crate::live::{Live, ParentIndex, ParentKey};
 use crate::memo::Memo;
@@ -75,6 +76,7 @@ pub struct Plugins {
     discovery: Discovery,
     accounts: Accounts,
     ask: Ask,
+    caps: Caps,
     queue: PluginQueue,
     parents: Queue<PluginName, ParentKey>,
     interests: Interests,
@@ -110,6 +112,8 @@ pub struct Supplies {
     pub accounts: Accounts,
     /// Who knows what that one may do.
     pub ask: Ask,
+    /// The most that it gets of each limit.
+    pub caps: Caps,
 }
 
 /// What the host remembers of a Plugin beside its live logic.
@@ -139,7 +143,7 @@ struct Look {
 impl Plugins {
     /// With the watch of the Plugins and everything that loading one takes.
     pub fn new(client: Client, own: Arc<Watch>, supplies: Supplies, outlets: Outlets) -> Self {
-        let Supplies { sandbox, watches, sources, accounts, ask } = supplies;
+        let Supplies { sandbox, watches, sources, accounts, ask, caps } = supplies;
         let Outlets { publisher, index, kinds, queue, parents, interests } = outlets;
         tokio::spawn(kinds.clone().watch_definitions(client.clone()));
         Self {
@@ -158,6 +162,7 @@ impl Plugins {
             interests,
             accounts,
             ask,
+            caps,
             known: Mutex::default(),
             courtesy: Courtesy::new(),
         }
@@ -342,14 +347,14 @@ impl Plugins {
     ) -> Result<load::Findings, Problem> {
         let digest = component.digest();
         let bring = async {
-            let prepared = load::prepare(self, name, plugin, component).await?;
+            let (prepared, capped) = load::prepare(self, name, plugin, component).await?;
             let concern = load::concern_of(&prepared);
             if farewell::is_wanted(plugin, prepared.finalizes) && !farewell::is_awaited(object) {
                 farewell::set_awaited(&self.client, &self.own.resource, object, true).await?;
             }
             let lacking = self.bring_live(object, plugin, prepared.clone()).await?;
             self.kinds.follow(name, concern);
-            Ok(load::Findings::of(&prepared, plugin, lacking))
+            Ok(load::Findings::of(&prepared, plugin, capped, lacking))
         };
         let findings = bring.await.map_err(|problem: Problem| problem.of(digest))?;
         let mut known = self.known.lock();

@@ -39,7 +39,7 @@ impl Settings {
             },
             concurrency: usize::try_from(spec.concurrency).unwrap_or(1).max(1),
             resync: match &spec.resync {
-                Some(resync) => positive(resync, "resync")?,
+                Some(resync) => positive(resync).map_err(|error| format!("spec.resync: {error}"))?,
                 None => descriptor.resync.map_or(DEFAULT_RESYNC, asked_wait),
             },
         })

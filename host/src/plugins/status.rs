@@ -211,19 +211,27 @@ fn granted(findings: &Findings, say: impl Fn(&str, &str, &str, &str) -> Map) -> 
     if let Some(lacking) = &findings.lacking {
         return say(condition_type::GRANTED, "False", reason::FORBIDDEN, &lacking.to_string());
     }
-    let message = if findings.conditions_kept {
-        ""
-    } else {
-        "The parent kind's schema prunes status.conditions or status.observedGeneration, so they are not written"
-    };
-    say(condition_type::GRANTED, "True", reason::SUCCEEDED, message)
+    let mut messages = Vec::new();
+    if !findings.conditions_kept {
+        messages.push(
+            "The parent kind's schema prunes status.conditions or status.observedGeneration, so they are not written"
+                .to_owned(),
+        );
+    }
+    if !findings.capped.is_empty() {
+        let capped: Vec<_> = findings.capped.iter().map(ToString::to_string).collect();
+        messages.push(format!("The host caps spec.limits: {}", capped.join(", ")));
+    }
+    say(condition_type::GRANTED, "True", reason::SUCCEEDED, &messages.join(". "))
 }
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::contract::Limits;
     use windlass_core::json;
 
     use super::*;
+    use crate::caps;
 
     fn failure(message: &str, second: i64) -> LastFailure {
         LastFailure {
@@ -265,6 +273,32 @@ mod tests {
         };
         assert_eq!(next(br#"{"heldDeletions":"c27db0e670d5"}"#), Some("c27db0e670d5".to_owned()));
         assert_eq!(next(b"{}"), None);
+    }
+
+    #[test]
+    fn limits_that_the_host_caps_are_granted_and_told() {
+        let said = |wanted: &Limits, conditions_kept| {
+            let (_, capped) = caps::of_flags(&[]).expect("defaults").hold(wanted);
+            let findings = Findings {
+                not_granted: Vec::new(),
+                not_readable: Vec::new(),
+                lacking: None,
+                rolled_back_from: None,
+                rolled_back: false,
+                capped,
+                conditions_kept,
+            };
+            let all = conditions(Some(1), None, &Ok(findings));
+            let granted = all.iter().find(|one| one.get("type").and_then(Value::as_str) == Some("Granted")).cloned();
+            let granted = granted.expect("the condition");
+            let text = |field| granted.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+            (text("status"), text("message"))
+        };
+        let much = Limits { memory: 1 << 30, children: 20_000, ..Limits::default() };
+        let capped = "The host caps spec.limits: memory at 256Mi (--max-memory), children at 10000 (--max-children)";
+        assert_eq!(said(&much, true), ("True".to_owned(), capped.to_owned()));
+        assert!(said(&much, false).1.ends_with(&format!(", so they are not written. {capped}")));
+        assert_eq!(said(&Limits::default(), true), ("True".to_owned(), String::new()));
     }
 
     #[test]
