@@ -20,6 +20,9 @@ use crate::parent::ParentRef;
 /// Head of the annotation of what was applied: says how the hash behind it was made.
 pub const APPLIED_VERSION: &str = "1:";
 
+/// Conditions that a plugin may give: each is compared with all, at the host's expense.
+const CONDITIONS_MAX: usize = 100;
+
 /// What a plugin may want, resolved against what the cluster serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grants(Vec<Grant>);
@@ -204,7 +207,11 @@ fn too_many(what: &'static str, count: usize, limit: usize) -> Result<(), Refusa
 fn validate_status(bytes: &[u8], limits: &Limits) -> Result<Map, Refusal> {
     let malformed = |error| Refusal::Malformed { what: "the status".to_owned(), error };
     match json::parse(bytes, limits.json_depth).map_err(malformed)? {
-        Value::Object(map) => Ok(map),
+        Value::Object(map) => {
+            let conditions = map.get("conditions").and_then(Value::as_array).unwrap_or_default();
+            too_many("conditions", conditions.len(), CONDITIONS_MAX)?;
+            Ok(map)
+        }
         other => Err(Refusal::StatusNotAnObject { found: other.type_name() }),
     }
 }

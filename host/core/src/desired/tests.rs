@@ -153,6 +153,19 @@ fn limits_of_number_and_depth_hold() {
 }
 
 #[test]
+fn conditions_of_a_status_are_bounded() {
+    let check = |count: usize| {
+        let conditions: Vec<_> = (0..count).map(|index| json!({"type": format!("C{index}")})).collect();
+        let status = Some(json!({ "conditions": conditions }).to_string().into_bytes());
+        let response = Response { status, ..Response::default() };
+        super::validate(&response, &parent_ref(), &grants_with(&UpdateStrategy::Apply), &Limits::default())
+    };
+    assert!(check(100).is_ok());
+    let refused = check(101).expect_err("refused").to_string();
+    assert_eq!(refused, "the answer has 101 conditions, more than the limit of 100");
+}
+
+#[test]
 fn a_cluster_scoped_parent_names_the_namespace_of_each_child() {
     let mut parent = parent_ref();
     parent.key.namespace = None;
