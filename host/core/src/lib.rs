@@ -5,6 +5,7 @@
 pub mod breaker;
 pub mod conditions;
 pub mod contract;
+pub mod descriptor;
 pub mod desired;
 pub mod digest;
 pub mod events;

@@ -13,6 +13,7 @@ use windlass_core::contract::{
     Answer, CallFailure, CallReport, Descriptor, Failure, Limits, Observed, Request, Requirement, Response, Selection,
     Surface,
 };
+use windlass_core::descriptor;
 use windlass_core::digest::Digest;
 
 use crate::bindings::v0_1::{Instance, Pre};
@@ -64,8 +65,10 @@ pub struct Component {
 impl Component {
     /// Asks a component what it is, which makes it usable.
     pub(crate) fn describe_first(surface: Surface, code: Code, limits: &Limits) -> Result<Self, CallFailure> {
-        let (descriptor, _) = run_here(code.call(limits, [0; 32], 0, &Describe));
-        Ok(Self { surface, descriptor: descriptor?, code })
+        let (described, _) = run_here(code.call(limits, [0; 32], 0, &Describe));
+        let described = described?;
+        descriptor::check(&described).map_err(|message| CallFailure::Malformed { message })?;
+        Ok(Self { surface, descriptor: described, code })
     }
 
     /// Digest of the component's bytes.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use wasmtime::wasmparser::{Parser, Payload};
 use windlass_core::contract::LoadFailure;
 
-use crate::{engine, link};
+use crate::{engine, failure, link};
 
 mod confine;
 
@@ -74,11 +74,13 @@ enum Refusal {
 }
 
 impl From<Refusal> for LoadFailure {
+    /// What the component chose of a message may be anything.
     fn from(refusal: Refusal) -> Self {
+        let cut = |text: String| failure::cut(&text);
         match refusal {
-            Refusal::NotAComponent(message) => Self::NotAComponent { message },
-            Refusal::WrongContract(found) => Self::WrongContract { found },
-            Refusal::Compile(message) => Self::Compile { message },
+            Refusal::NotAComponent(message) => Self::NotAComponent { message: cut(message) },
+            Refusal::WrongContract(found) => Self::WrongContract { found: cut(found) },
+            Refusal::Compile(message) => Self::Compile { message: cut(message) },
         }
     }
 }

@@ -83,10 +83,21 @@ fn with_frames(message: &str, backtrace: Option<&WasmBacktrace>) -> String {
     if names.is_empty() { message.to_owned() } else { format!("{message} in {}", names.join(" < ")) }
 }
 
-/// Guests choose names and some messages; they end up in a condition.
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(TEXT) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
+/// Guests choose names and some messages; they end up in a condition and in the log, where they must stay one line.
+pub(crate) fn cut(text: &str) -> String {
+    let more = if text.chars().nth(TEXT).is_some() { "…" } else { "" };
+    let plain = text.chars().take(TEXT).map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c });
+    plain.chain(more.chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_guest_names_is_one_line_of_bounded_length() {
+        assert_eq!(cut("plain, and wörds"), "plain, and wörds");
+        assert_eq!(cut("a\n\u{1b}[2Jb"), "a\u{fffd}\u{fffd}[2Jb");
+        assert_eq!(cut(&"ö".repeat(TEXT + 1)), format!("{}…", "ö".repeat(TEXT)));
     }
 }
