@@ -108,6 +108,20 @@ fn an_endless_loop_of_host_calls_ends_at_its_deadline_and_fills_nothing() {
     assert!(report.notes.len() <= 1024 && report.notes_dropped > 0, "{} notes", report.notes.len());
 }
 
+/// A guest that does this once its answer was read, where it is to free what the answer took.
+fn after_the_answer(body: &str) -> CallFailure {
+    let name = "cabi_post_windlass:plugin/reconciler@0.1.0#reconcile";
+    let fields = format!(r#"(func (export "{name}") (param i32) {body})"#);
+    reconcile(&load(&Guest { fields: &fields, ..Guest::default() }.component()), &soon()).0.unwrap_err()
+}
+
+#[test]
+fn a_guest_that_breaks_after_its_answer_has_given_none() {
+    assert_eq!(after_the_answer("(loop (br 0))"), CallFailure::Deadline { limit: soon().deadline });
+    let failure = after_the_answer("unreachable");
+    assert!(matches!(failure, CallFailure::Trap { .. }), "{failure}");
+}
+
 #[test]
 fn a_trap_says_what_and_where() {
     let guest = Guest {
