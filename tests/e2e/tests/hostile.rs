@@ -3,44 +3,86 @@
 // A test fails by a panic, and so do the functions that only tests call.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::{Value, json};
-use windlass_e2e::{Env, SOON, condition, guest, shared, wait};
+use windlass_e2e::{AuditEvent, Condition, Env, Namespace, SOON, condition, guest, shared, text, wait};
 
 /// What a host makes of a hostile answer.
 enum Outcome {
-    /// `Ready=False` for this reason (host/core/src/names.rs), with these words in the message.
+    /// `Ready=False` for this reason (host/core/src/names.rs), with these words in the message. Nothing is tried.
     Fails(&'static str, &'static str),
-    /// The answer is good, and counts; only what the guest said beside it is cut.
+    /// The same, after the API server refused to create an object of this resource.
+    Rejected(&'static str, &'static str, &'static str),
+    /// The answer is another one each time: written a few times, and then `Ready=False` with these words.
+    Thrashes(&'static str),
+    /// The answer is good, and counts; only what the guest said or did beside it comes to nothing.
     Answers,
 }
 
-use Outcome::{Answers, Fails};
+use Outcome::{Answers, Fails, Rejected, Thrashes};
 
 /// One row for each file in tests/guests/hostile.
 const GUESTS: &[(&str, Outcome)] = &[
     ("aliased-list", Fails("LimitExceeded", "answer")),
+    ("annotation-bomb", Rejected("ChildRejected", "annotations", "configmaps")),
+    ("cluster-kind", Fails("RefusedAnswer", "ClusterRole")),
+    ("condition-bomb", Fails("RefusedAnswer", "150000 conditions")),
     ("deep-json", Fails("MalformedAnswer", "deep")),
     ("duplicate-keys", Fails("MalformedAnswer", "kind")),
     ("duplicate-names", Fails("RefusedAnswer", "twin")),
     ("endless-loop", Fails("DeadlineExceeded", "1")),
+    ("endless-requirements", Fails("RequirementsUnsettled", "rounds")),
+    ("event-bomb", Fails("RefusedAnswer", "10000 events")),
+    ("exit", Fails("Trapped", "exit")),
     ("fat-answer", Fails("LimitExceeded", "answer")),
+    ("files", Answers),
     ("foreign-kind", Fails("RefusedAnswer", "Secret")),
     ("foreign-namespace", Fails("RefusedAnswer", "kube-system")),
+    ("forged-annotation", Fails("RefusedAnswer", "windlass.dev/applied")),
+    ("forged-conditions", Answers),
+    ("forged-finalizer", Fails("RefusedAnswer", "metadata.finalizers")),
+    ("forged-label", Fails("RefusedAnswer", "windlass.dev/plugin")),
+    ("forged-log", Answers),
     ("forged-owner", Fails("RefusedAnswer", "ownerReferences")),
     ("garbage-json", Fails("MalformedAnswer", "JSON")),
+    ("generate-name", Fails("MalformedAnswer", "metadata.name")),
+    ("host-call-loop", Fails("DeadlineExceeded", "1")),
+    ("http", Fails("Trapped", "wasi:http/types")),
     ("huge-answer", Fails("MemoryLimit", "memory")),
+    ("huge-number", Rejected("ChildRejected", "huge", "pods")),
     ("invalid-utf8", Fails("MalformedAnswer", "UTF-8")),
     ("log-flood", Answers),
+    ("long-failure", Fails("PluginFailed", "FORGED by a failure")),
     ("memory-bomb", Fails("MemoryLimit", "memory")),
+    ("name-at-limit", Answers),
+    ("name-over-limit", Fails("MalformedAnswer", "not a valid name")),
+    ("name-thief", Rejected("Conflict", "somebody-elses", "configmaps")),
+    ("own-child", Rejected("Conflict", "own-child", "ownchilds")),
     ("panic", Fails("Trapped", "unreachable")),
+    ("path-as-name", Fails("MalformedAnswer", "../../../kube-system")),
+    ("requirement-bomb", Fails("RefusedAnswer", "1000 requirements")),
+    ("restless", Thrashes("restless-child")),
+    ("restless-status", Thrashes("RestlessStatus")),
+    ("rights-seeker", Fails("RefusedAnswer", "RoleBinding")),
+    ("secret-thief", Fails("ReadForbidden", "namespace kube-system")),
     ("sleep-in-poll", Fails("DeadlineExceeded", "1")),
+    ("sockets", Fails("Trapped", "wasi:sockets/tcp-create-socket")),
     ("stack-overflow", Fails("Trapped", "stack")),
+    ("status-bomb", Fails("StatusRejected", "status")),
+    ("status-is-a-list", Fails("MalformedAnswer", "a list")),
+    ("subresource", Fails("RefusedAnswer", "Pod/status")),
     ("too-many-children", Fails("RefusedAnswer", "1000")),
     ("trap", Fails("Trapped", "unreachable")),
+    ("trap-in-finalize", Answers),
 ];
+
+/// The groups whose statuses the host writes.
+const STATUS_GROUPS: [&str; 3] = ["hostile.example", "my-operator.dev", "windlass.dev"];
+
+/// A restless object is written eleven times, then once a minute: more in all than any run of this test takes.
+const RESTLESS_WRITES: usize = 40;
 
 /// `endless-loop` → `EndlessLoop`.
 fn kind(guest: &str) -> String {
@@ -64,13 +106,48 @@ fn parents(namespace: &str, behave: bool) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
-/// Waits until the host has spoken of the parent's newest generation.
+/// Each parent as it is when the host first says of its newest generation what is wanted. They are looked at all together:
+/// of a plugin that goes on failing something else is said before long.
 #[track_caller]
-fn wait_said(env: &Env, namespace: &str, guest: &str, status: &str) -> Value {
-    env.wait_object(&resource(guest), namespace, guest, |parent| {
-        let ready = condition(parent, "Ready");
-        ready.status == status && ready.observed_generation == parent["metadata"]["generation"].as_i64()
-    })
+fn wait_all(ns: &Namespace, wanted: impl Fn(&Outcome, &Condition) -> bool) -> BTreeMap<String, Value> {
+    let resources: Vec<_> = GUESTS.iter().map(|(guest, _)| resource(guest)).collect();
+    let mut found = BTreeMap::new();
+    let mut others = Vec::new();
+    let all = windlass_testbed::until("", SOON, || {
+        others.clear();
+        for parent in ns.env().list(&resources.join(","), ns.name()) {
+            let (name, ready) = (text(&parent, "/metadata/name"), condition(&parent, "Ready"));
+            let row = GUESTS.iter().find(|(guest, _)| *guest == name).expect("a row");
+            if ready.observed_generation == parent["metadata"]["generation"].as_i64() && wanted(&row.1, &ready) {
+                found.entry(name).or_insert(parent);
+            } else if !found.contains_key(&name) {
+                others.push((name, ready));
+            }
+        }
+        Ok((found.len() == GUESTS.len()).then_some(()))
+    });
+    assert!(all.is_ok(), "not as wanted within {SOON:?}: {others:#?}");
+    found
+}
+
+/// Whether a write is what well-behaved guests do, or what the API server was asked for and refused.
+fn is_expected(write: &AuditEvent, namespace: &str) -> bool {
+    let status = write.subresource == "status" && STATUS_GROUPS.contains(&write.group.as_str());
+    let is_child = write.namespace == namespace && write.subresource.is_empty();
+    let neighbour = write.resource == "pods" && write.name.starts_with("neighbour-");
+    let answered = write.resource == "configmaps"
+        && (write.verb == "create" && write.name == longest_name()
+            || write.verb == "patch" && write.name == "restless-child");
+    let is_refused = |(_, outcome): &(&str, Outcome)| match outcome {
+        Rejected(_, _, resource) => write.resource == *resource && write.verb == "create" && !write.succeeded(),
+        Fails(..) | Thrashes(_) | Answers => false,
+    };
+    status || is_child && (neighbour || answered || GUESTS.iter().any(is_refused))
+}
+
+/// What `name-at-limit` calls its child.
+fn longest_name() -> String {
+    "n".repeat(253)
 }
 
 /// A line of /proc/<id>/status, such as `VmRSS`, in MiB.
@@ -78,6 +155,23 @@ fn memory(host: u32, line: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{host}/status")).unwrap_or_default();
     let value = status.lines().find_map(|found| found.strip_prefix(line)).unwrap_or_default();
     value.trim_matches(|c: char| !c.is_ascii_digit()).parse::<u64>().unwrap_or_default() / 1024
+}
+
+/// Makes every guest live, and what the hostile ones are after.
+fn prepare(env: &Env, ns: &Namespace) {
+    env.kubectl(&["-n", "kube-system", "create", "secret", "generic", "crown-jewels", "--from-literal=key=LOOT"]);
+    ns.kubectl(&["create", "configmap", "somebody-elses", "--from-literal=key=theirs"]);
+    // Its child is of its own kind, which has to be served when its rights are written.
+    env.apply(&env.windlass(&["crd", &guest("hostile/own-child").to_string_lossy()]));
+    env.kubectl(&["wait", "--for=condition=Established", "crd", &resource("own-child"), "--timeout=180s"]);
+    for (name, _) in GUESTS {
+        env.push(&guest(&format!("hostile/{name}")), name, &[]);
+    }
+    // Whether 100 MB of log take less than a second is the machine's matter, and not what is tested.
+    env.kubectl(&["patch", "plugin", "log-flood", "--type=merge", "-p", r#"{"spec":{"limits":{"deadline":"1h"}}}"#]);
+    for (name, _) in GUESTS {
+        env.wait_live(name, &guest(&format!("hostile/{name}")));
+    }
 }
 
 #[test]
@@ -95,80 +189,93 @@ fn hostile_guests_fail_their_own_calls_and_nothing_else() {
     let shared = shared();
     let (env, host) = (&shared.env, &shared.host);
     let ns = env.namespace("hostile");
-    for (name, _) in GUESTS {
-        env.push(&guest(&format!("hostile/{name}")), name, &[]);
-    }
-    // Whether 100 MB of log take less than a second is the machine's matter, and not what is tested.
-    env.kubectl(&["patch", "plugin", "log-flood", "--type=merge", "-p", r#"{"spec":{"limits":{"deadline":"1h"}}}"#]);
-    // The shared host's own.
+    prepare(env, &ns);
+    // The shared host's own cap.
     let capped = "deadline at 60s (--max-deadline)";
     env.wait_plugin("log-flood", |plugin| condition(plugin, "Granted").message.contains(capped));
-    for (name, _) in GUESTS {
-        env.wait_live(name, &guest(&format!("hostile/{name}")));
-    }
     let (id, rss) = (host.id(), memory(host.id(), "VmRSS:"));
+    let plugin = env.wait_plugin("rights-seeker", |plugin| condition(plugin, "Granted").is_false("NotGranted"));
+    for kind in ["RoleBinding", "Plugin"] {
+        assert!(condition(&plugin, "Granted").message.contains(kind), "{plugin:#}");
+    }
 
     // They behave, so that there is something to lose.
     env.apply(&parents(ns.name(), true));
-    let children: Vec<_> = GUESTS
-        .iter()
-        .map(|(name, _)| {
-            wait_said(env, ns.name(), name, "True");
-            ns.get("configmaps", &format!("{name}-child")).unwrap_or_else(|| panic!("{name} has no child"))
-        })
-        .collect();
+    wait_all(&ns, |_, ready| ready.is_true());
+    let child = |name: &str| ns.get("configmaps", &format!("{name}-child"));
+    let children: Vec<_> =
+        GUESTS.iter().map(|(name, _)| child(name).unwrap_or_else(|| panic!("{name} has no child"))).collect();
     ns.echo("neighbour", 1, "nginx:1");
     ns.wait_settled("neighbour");
 
     // They misbehave, all at once, and a neighbour's work goes on meanwhile.
     let mark = env.mark();
     env.apply(&parents(ns.name(), false));
-    for replicas in [3, 1, 2] {
-        ns.echo("neighbour", replicas, "nginx:1");
-        ns.wait_settled("neighbour");
-    }
-    for (name, outcome) in GUESTS {
-        let Fails(reason, words) = outcome else { continue };
-        let parent = wait_said(env, ns.name(), name, "False");
-        let ready = condition(&parent, "Ready");
-        assert_eq!(&ready.reason, reason, "{name}: {ready:?}");
-        assert!(ready.message.contains(words), "{name}: {words:?} is not in {ready:?}");
-        assert_eq!(parent["status"]["observedGeneration"], 1, "{name}: nothing is claimed of the failed generation");
-    }
-    let flooded = env.wait_object(&resource("log-flood"), ns.name(), "log-flood", |parent| {
-        condition(parent, "Ready").is_true() && parent["status"]["observedGeneration"] == 2
+    let parents_after = std::thread::scope(|scope| {
+        let neighbour = scope.spawn(|| {
+            for replicas in [3, 1, 2] {
+                ns.echo("neighbour", replicas, "nginx:1");
+                ns.wait_settled("neighbour");
+            }
+        });
+        let parents = wait_all(&ns, |outcome, ready| match outcome {
+            Fails(..) | Rejected(..) => ready.status == "False",
+            Thrashes(_) => ready.reason == "Thrashing",
+            Answers => ready.is_true(),
+        });
+        neighbour.join().expect("the neighbour is served");
+        parents
     });
-    assert_eq!(condition(&flooded, "Ready").reason, "Succeeded");
+    for (name, outcome) in GUESTS {
+        let parent = &parents_after[*name];
+        let (ready, observed) = (condition(parent, "Ready"), &parent["status"]["observedGeneration"]);
+        let words = match outcome {
+            Fails(reason, words) | Rejected(reason, words, _) => {
+                assert_eq!(ready.reason, *reason, "{name}: {ready:?}");
+                assert_eq!(*observed, 1, "{name}: nothing is claimed of the failed generation");
+                words
+            }
+            Thrashes(words) => words,
+            Answers => {
+                assert_eq!(*observed, 2, "{name}: {ready:?}");
+                ""
+            }
+        };
+        assert!(ready.message.contains(words), "{name}: {words:?} is not in {ready:?}");
+        // Of three bytes for each character at most.
+        assert!(ready.message.len() < 4096, "{name}: {} bytes", ready.message.len());
+    }
+    let forged = &parents_after["forged-conditions"];
+    assert_eq!(condition(forged, "Ready").reason, "Forged", "a plugin may say that its parent is ready");
+    for kind in ["Reconciling", "Stalled"] {
+        assert_eq!(condition(forged, kind), Condition::default(), "{forged:#}");
+    }
     ns.echo("neighbour", 4, "nginx:1");
     ns.wait_settled("neighbour");
 
-    // The API server knows of nothing but statuses, the neighbour's Pods, and the children of the one good answer.
+    // The API server was asked for nothing but statuses, the neighbour's Pods, and what is not the host's to judge.
     let tried = env.host_requests(mark).attempted_writes();
-    let other = tried.filter(|write| {
-        let status = write.subresource == "status";
-        let neighbour = write.resource == "pods" && write.name.starts_with("neighbour-");
-        let flood = write.resource == "configmaps" && ["child", "log-flood-child"].contains(&write.name.as_str());
-        !(status || neighbour || flood)
-    });
-    assert_eq!(other.to_vec(), []);
+    assert_eq!(tried.clone().filter(|write| !is_expected(write, ns.name())).to_vec(), []);
+    for restless in ["restless", "restless-child", "restless-status"] {
+        let writes = tried.clone().name(restless).to_vec().len();
+        assert!(writes <= RESTLESS_WRITES, "{restless} was written {writes} times");
+    }
     for ((name, outcome), before) in GUESTS.iter().zip(&children) {
-        if let Fails(..) = outcome {
-            let now = ns.get("configmaps", &format!("{name}-child"));
-            let now = now.unwrap_or_else(|| panic!("{name}: the good child is gone"));
+        if !matches!(outcome, Thrashes(_)) {
+            let now = child(name).unwrap_or_else(|| panic!("{name}: the good child is gone"));
             assert_eq!(now["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"], "{name}");
         }
     }
-    let log = host.log();
-    assert!(log.contains("the plugin said more than is kept"), "the flood of log lines is cut, and that is said");
-    assert!(log.len() < 20_000_000, "the host's log has {} bytes", log.len());
-    assert!(log.contains("no such luck"), "a panic's message reaches the log");
+    assert!(ns.get("configmaps", &longest_name()).is_some(), "a long name is a name");
+    assert_eq!(ns.get("configmaps", "somebody-elses").expect("it is still there")["data"]["key"], "theirs");
+    assert_log(&host.log());
 
     // Whoever behaves again is served again.
     env.apply(&parents(ns.name(), true));
-    for (name, _) in GUESTS {
-        let parent = wait_said(env, ns.name(), name, "True");
+    for (name, parent) in wait_all(&ns, |_, ready| ready.is_true()) {
         assert_eq!(parent["status"]["observedGeneration"], 3, "{name}");
     }
+    assert_a_plugin_that_cannot_clean_up_can_be_passed_over(&ns);
     assert!(host.is_running() && host.id() == id, "one process from the start to the end");
     let (after, peak) = (memory(id, "VmRSS:"), memory(id, "VmHWM:"));
     eprintln!(
@@ -178,4 +285,33 @@ fn hostile_guests_fail_their_own_calls_and_nothing_else() {
     // Far below one huge answer (100 MB) for each guest; a build without optimisation takes more than a real one.
     assert!(peak < 1024, "{peak} MiB");
     wait("/healthz", SOON, || (host.http_status("/healthz") == Some(200)).then_some(()));
+}
+
+/// What guests said is in the log, bounded, and recognisable as theirs.
+#[track_caller]
+fn assert_log(log: &str) {
+    assert!(log.contains("the plugin said more than is kept"), "the flood of log lines is cut, and that is said");
+    assert!(log.len() < 20_000_000, "the host's log has {} bytes", log.len());
+    assert!(log.contains("no such luck"), "a panic's message reaches the log");
+    assert!(!log.contains("LOOT"), "no Secret reaches a guest that was not granted it");
+    assert!(!log.contains('\u{1b}'), "no terminal escape reaches the log");
+    let (said, reported) = (" windlass::guest: ", "reconcile failed");
+    for line in log.lines().filter(|line| line.contains("FORGED")) {
+        assert!(line.contains(said) || line.contains(reported), "forged: {line}");
+    }
+    assert!(log.lines().any(|line| line.contains("FORGED") && line.contains(said)), "what is harmless of it is kept");
+}
+
+/// A parent whose plugin traps when it is to clean up stays, says why and how it can go, and goes that way.
+#[track_caller]
+fn assert_a_plugin_that_cannot_clean_up_can_be_passed_over(ns: &Namespace) {
+    let (resource, name) = (resource("trap-in-finalize"), "trap-in-finalize");
+    ns.kubectl(&["delete", &resource, name, "--wait=false"]);
+    let parent = ns.env().wait_object(&resource, ns.name(), name, |parent| {
+        let ready = condition(parent, "Ready");
+        ready.is_false("Trapped") && ready.message.contains("windlass.dev/skip-finalize")
+    });
+    assert!(parent["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty()), "{parent:#}");
+    ns.kubectl(&["annotate", &resource, name, "windlass.dev/skip-finalize=true"]);
+    wait("the parent to go", SOON, || ns.get(&resource, name).is_none().then_some(()));
 }

@@ -1,7 +1,6 @@
-//! Logs 100 MB before it answers well. The host drops what is over the log limit; it may fail the call for it, or take
-//! the answer.
+//! Logs 100 MB before it answers well. The host drops what is over the log limit, says so, and takes the answer.
 
-use hostile_guests::{Answer, Hostile, Request, child, response};
+use hostile_guests::{Answer, Hostile, Request, good};
 use windlass_plugin::log;
 
 struct LogFlood;
@@ -9,12 +8,12 @@ struct LogFlood;
 impl Hostile for LogFlood {
     const KIND: &str = "LogFlood";
 
-    fn attack(_request: &Request) -> Answer {
+    fn attack(request: &Request) -> Answer {
         let line = "x".repeat(1000);
         for _ in 0..100_000 {
             log::info(&line);
         }
-        Ok(response([child("child", "")]))
+        Ok(good(request))
     }
 }
 

@@ -3,13 +3,16 @@
 //! Each hostile guest is a plugin on a kind of its own (`EndlessLoop` in group `hostile.example`), so that all can be loaded into one
 //! host. It may own a `ConfigMap` or a `Pod`. While the parent's spec says `behave: true`, it answers with one ConfigMap
 //! `<parent>-child`; then it turns hostile, and a test can see that nothing was written or deleted.
+//!
+//! The unloadable ones are hostile before that: in what they say of themselves.
 
 pub mod puppet;
 
-use windlass_plugin::raw::{
-    ChildRule, Descriptor, Kind, Parent, Response, UpdateStrategy, exports::windlass::plugin::reconciler::Guest,
+use serde_json::Value;
+pub use windlass_plugin::raw::{
+    ChildRule, Descriptor, Failure, Kind, Parent, Phase, Request, Requirement, Response, Selection, UpdateStrategy,
 };
-pub use windlass_plugin::raw::{Failure, Request};
+use windlass_plugin::raw::{ExistingParent, exports::windlass::plugin::reconciler::Guest};
 
 /// What a guest says.
 pub type Answer = Result<Response, Failure>;
@@ -19,12 +22,28 @@ pub trait Hostile {
     /// Its parents' kind; the plural is the same in lower case with an `s`.
     const KIND: &str;
 
+    /// What it says of itself.
+    fn describe() -> Descriptor {
+        descriptor(Self::KIND)
+    }
+
     /// What it does instead of its work.
     ///
     /// # Errors
     ///
     /// As it pleases.
-    fn attack(request: &Request) -> Answer;
+    fn attack(request: &Request) -> Answer {
+        Ok(good(request))
+    }
+
+    /// What it does instead of cleaning up, if it says that it finalizes.
+    ///
+    /// # Errors
+    ///
+    /// As it pleases.
+    fn finalize(_request: &Request) -> Answer {
+        Ok(Response { finalized: true, ..response([]) })
+    }
 }
 
 /// Makes a [`Hostile`] type the component.
@@ -46,42 +65,73 @@ pub struct Adapter<H>(std::marker::PhantomData<H>);
 
 impl<H: Hostile> Guest for Adapter<H> {
     fn describe() -> Descriptor {
-        let child = |name: &str| ChildRule { kind: kind(name), update: UpdateStrategy::Apply };
-        Descriptor {
-            name: H::KIND.to_lowercase(),
-            version: "0.1.0".to_owned(),
-            description: "A guest that a host must withstand".to_owned(),
-            parent: Parent::Custom(definition(H::KIND)),
-            children: vec![child("ConfigMap"), child("Pod")],
-            related: Vec::new(),
-            finalizes: false,
-            resync: None,
-            config_schema: None,
-            metrics: Vec::new(),
-            extensions: Vec::new(),
-        }
+        H::describe()
     }
 
     fn reconcile(request: Request) -> Answer {
         #[cfg(target_family = "wasm")]
         std::panic::set_hook(Box::new(|panic| windlass_plugin::log::error(panic.to_string())));
-        let parent: serde_json::Value = serde_json::from_slice(&request.parent).unwrap_or_default();
-        if parent.pointer("/spec/behave") == Some(&true.into()) {
-            let name =
-                format!("{}-child", parent.pointer("/metadata/name").and_then(|name| name.as_str()).unwrap_or("?"));
-            return Ok(response([child(&name, "")]));
+        if request.phase == Phase::Finalize {
+            return H::finalize(&request);
+        }
+        if parent(&request).pointer("/spec/behave") == Some(&true.into()) {
+            return Ok(good(&request));
         }
         H::attack(&request)
     }
 }
 
-fn kind(name: &str) -> Kind {
-    Kind { api_version: "v1".to_owned(), name: name.to_owned() }
+/// The descriptor of a plugin that means well.
+pub fn descriptor(parent_kind: &str) -> Descriptor {
+    Descriptor {
+        name: parent_kind.to_lowercase(),
+        version: "0.1.0".to_owned(),
+        description: "A guest that a host must withstand".to_owned(),
+        parent: Parent::Custom(definition(parent_kind).to_string().into_bytes()),
+        children: vec![child_rule("v1", "ConfigMap"), child_rule("v1", "Pod")],
+        related: Vec::new(),
+        finalizes: false,
+        resync: None,
+        config_schema: None,
+        metrics: Vec::new(),
+        extensions: Vec::new(),
+    }
 }
 
-fn definition(kind: &str) -> Vec<u8> {
+/// The wish to own objects of a kind.
+pub fn child_rule(api_version: &str, name: &str) -> ChildRule {
+    ChildRule { kind: kind(api_version, name), update: UpdateStrategy::Apply }
+}
+
+/// A kind.
+pub fn kind(api_version: &str, name: &str) -> Kind {
+    Kind { api_version: api_version.to_owned(), name: name.to_owned() }
+}
+
+/// All objects of a kind that exists already.
+pub fn existing(api_version: &str, name: &str) -> Parent {
+    Parent::Existing(ExistingParent { kind: kind(api_version, name), selector: None })
+}
+
+/// The parent, read.
+pub fn parent(request: &Request) -> Value {
+    serde_json::from_slice(&request.parent).unwrap_or_default()
+}
+
+/// The parent's name.
+pub fn name(request: &Request) -> String {
+    parent(request).pointer("/metadata/name").and_then(Value::as_str).unwrap_or("?").to_owned()
+}
+
+/// The answer of a guest that behaves.
+pub fn good(request: &Request) -> Response {
+    response([child(&format!("{}-child", name(request)), "")])
+}
+
+/// The definition of a parents' kind.
+pub fn definition(kind: &str) -> Value {
     let singular = kind.to_lowercase();
-    let definition = serde_json::json!({
+    serde_json::json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": { "name": format!("{singular}s.hostile.example") },
@@ -107,8 +157,7 @@ fn definition(kind: &str) -> Vec<u8> {
                 } },
             }],
         },
-    });
-    definition.to_string().into_bytes()
+    })
 }
 
 /// A good ConfigMap: what hostile ones are made from.

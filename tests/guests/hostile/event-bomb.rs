@@ -1,0 +1,21 @@
+//! Answers with 10 000 events. The host refuses the whole answer and names the limit.
+
+use hostile_guests::{Answer, Hostile, Request, Response, good};
+use windlass_plugin::raw::{Event, EventType};
+
+struct EventBomb;
+
+impl Hostile for EventBomb {
+    const KIND: &str = "EventBomb";
+
+    fn attack(request: &Request) -> Answer {
+        let event = |index: u32| Event {
+            event_type: EventType::Warning,
+            reason: format!("Bomb{index}"),
+            message: "x".repeat(100),
+        };
+        Ok(Response { events: (0..10_000).map(event).collect(), ..good(request) })
+    }
+}
+
+hostile_guests::export!(EventBomb);

@@ -1,0 +1,17 @@
+//! Returns a child by the name of somebody else's ConfigMap, and asks to take its fields over. The API server says
+//! that the name is taken; the host leaves that object alone and reports the conflict.
+
+use hostile_guests::{Answer, Hostile, Request, good, response};
+
+struct NameThief;
+
+impl Hostile for NameThief {
+    const KIND: &str = "NameThief";
+
+    fn attack(request: &Request) -> Answer {
+        let stolen = br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"somebody-elses","annotations":{"windlass.dev/take-over":"true"}},"data":{"key":"mine"}}"#;
+        Ok(response(good(request).children.into_iter().chain([stolen.to_vec()])))
+    }
+}
+
+hostile_guests::export!(NameThief);
