@@ -27,7 +27,7 @@ pub struct Options {
 pub struct Guest {
     /// Its crate's or example's name: `echo`.
     pub name: String,
-    /// `target/guests/echo.wasm`, `target/guests/hostile/trap.wasm` or `target/guests/puppets/puppet.wasm`.
+    /// `target/guests/echo.wasm`, `target/guests/hostile/trap.wasm`…
     pub path: PathBuf,
     /// Bytes.
     pub size: u64,
@@ -65,6 +65,13 @@ pub fn build(options: Options) -> Result<Vec<Guest>> {
             .with_context(|| format!("guest {} builds, but is no component", module.name))?;
         guests.push(guest);
     }
+    if !options.plugins_only {
+        for text in texts(&root.join(TEXTS))? {
+            let path = folder.join("unloadable").join(text.file_stem().unwrap_or_default()).with_extension("wasm");
+            let guest = component::assemble(&text, &path);
+            guests.push(guest.with_context(|| format!("{} is no WebAssembly text", text.display()))?);
+        }
+    }
     remove_others(&folder, &guests, options)?;
     guests.sort_by(|a, b| a.path.cmp(&b.path));
     for guest in &guests {
@@ -100,7 +107,16 @@ struct Module {
 }
 
 /// Folders of `tests/guests` whose components have a folder of this name; all others lie in `target/guests` itself.
-const FOLDERS: [&str; 2] = ["hostile", "puppets"];
+const FOLDERS: [&str; 3] = ["hostile", "puppets", "unloadable"];
+
+/// Guests that are WebAssembly text: what Rust cannot say.
+const TEXTS: &str = "tests/guests/unloadable";
+
+/// The files of WebAssembly text in a folder.
+fn texts(folder: &Path) -> Result<Vec<PathBuf>> {
+    let files = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    Ok(files.into_iter().filter(|file| file.extension().is_some_and(|extension| extension == "wat")).collect())
+}
 
 fn root() -> Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the repository's root folder")?;

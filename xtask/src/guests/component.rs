@@ -1,4 +1,4 @@
-//! A core module becomes a component.
+//! A core module becomes a component, and text becomes a guest that no compiler would make.
 
 use std::{fs, io, path::Path};
 
@@ -17,19 +17,28 @@ pub(super) fn make(module: &Path, path: &Path) -> Result<Guest> {
     // No threads, no garbage collection, no relaxed SIMD: the host's engine is built without.
     let features = WasmFeatures::WASM2 | WasmFeatures::COMPONENT_MODEL;
     Validator::new_with_features(features).validate_all(&component)?;
+    write(&component, path)
+}
 
+/// Makes bytes of WebAssembly text. Whether they are a component, and a valid one, is for the host to find out.
+pub(super) fn assemble(text: &Path, path: &Path) -> Result<Guest> {
+    write(&wat::parse_file(text)?, path)
+}
+
+/// Writes a guest if it is another one.
+fn write(bytes: &[u8], path: &Path) -> Result<Guest> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    if existing(path)?.as_ref() != Some(&component) {
+    if existing(path)?.as_deref() != Some(bytes) {
         // Renamed into place: a host that watches the folder never reads half a component.
         let part = path.with_extension("part");
-        fs::write(&part, &component)?;
+        fs::write(&part, bytes)?;
         fs::rename(&part, path)?;
     }
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let digest = format!("sha256:{}", hex::encode(Sha256::digest(&component)));
-    Ok(Guest { name, path: path.to_owned(), size: component.len() as u64, digest })
+    let digest = format!("sha256:{}", hex::encode(Sha256::digest(bytes)));
+    Ok(Guest { name, path: path.to_owned(), size: bytes.len() as u64, digest })
 }
 
 fn existing(path: &Path) -> io::Result<Option<Vec<u8>>> {

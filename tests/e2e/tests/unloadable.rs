@@ -1,0 +1,139 @@
+//! Components that must never be live: their Plugins say why, and nothing else comes of them.
+
+// A test fails by a panic, and so do the functions that only tests call.
+#![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use windlass_e2e::{AuditEvent, Env, SOON, SYSTEM_NAMESPACE, condition, guest, wait};
+
+/// One row for each file in tests/guests/unloadable, and for what [`damaged`] makes: the condition that becomes False, its
+/// reason, and words of its message.
+const GUESTS: &[(&str, &str, &str, &str)] = &[
+    ("cluster-child", "Granted", "NotGranted", "PersistentVolume.v1 is cluster-scoped"),
+    ("core-module", "Compiled", "NotAComponent", "core module"),
+    ("describe-loop", "Compiled", "InvalidDescriptor", "describe failed: no answer within"),
+    ("describe-memory-bomb", "Compiled", "InvalidDescriptor", "memory"),
+    ("describe-trap", "Compiled", "InvalidDescriptor", "describe failed: trap"),
+    ("descriptor-bomb", "Compiled", "InvalidDescriptor", "10000 child kinds"),
+    ("forged-export", "Compiled", "WrongContract", "FORGED"),
+    ("forged-kind", "Compiled", "InvalidDescriptor", "names no kind"),
+    ("invalid-definition", "Granted", "CRDRejected", "banana"),
+    ("memory-from-start", "Compiled", "InvalidDescriptor", "memory"),
+    ("module-import", "Compiled", "CompileFailed", "module"),
+    ("plugin-as-parent", "Granted", "NotGranted", "Windlass' own"),
+    ("reserved-group", "Granted", "InvalidDescriptor", "hostile.windlass.dev"),
+    ("start-loop", "Compiled", "InvalidDescriptor", "describe failed: no answer within"),
+    ("start-trap", "Compiled", "InvalidDescriptor", "describe failed: trap"),
+    ("table-bomb", "Compiled", "InvalidDescriptor", "table"),
+    ("taken-kind", "Granted", "ParentKindTaken", "Plugin echo"),
+    ("threads", "Compiled", "CompileFailed", "threads"),
+    ("type-bomb", "Compiled", "CompileFailed", "type size"),
+    ("wrong-contract", "Compiled", "WrongContract", "windlass:plugin/reconciler@0.2.0"),
+    ("wrong-types", "Compiled", "InvalidDescriptor", "expected 1-tuple"),
+    ("noise", "Compiled", "NotAComponent", "damaged"),
+    ("truncated", "Compiled", "NotAComponent", "damaged or cut off"),
+];
+
+/// What no file holds: bytes that were a component once, or never.
+fn damaged(name: &str) -> Option<Vec<u8>> {
+    let whole = || fs::read(guest("echo")).expect("a component");
+    let noise = |length: usize| {
+        let mut state = 1_u64;
+        std::iter::repeat_with(move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state.to_be_bytes()[0]
+        })
+        .take(length)
+    };
+    match name {
+        "truncated" => {
+            let mut bytes = whole();
+            bytes.truncate(bytes.len() / 2);
+            Some(bytes)
+        }
+        // Behind the header, without which it would not be looked at.
+        "noise" => Some(whole().into_iter().take(8).chain(noise(50_000)).collect()),
+        _ => None,
+    }
+}
+
+/// Delivers bytes as they are: `windlass push` would refuse most of these.
+fn deliver(env: &Env, name: &str) {
+    let bytes = damaged(name).unwrap_or_else(|| fs::read(guest(&format!("unloadable/{name}"))).expect("a guest"));
+    let objects = [
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE},
+            "binaryData": {"plugin.wasm": STANDARD.encode(bytes)},
+        }),
+        json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",
+            "metadata": {"name": name},
+            "spec": {"source": {"configMap": {"namespace": SYSTEM_NAMESPACE, "name": name}}, "installCRD": true},
+        }),
+    ];
+    env.apply(&json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string());
+}
+
+/// Whether a write is one that loading takes: of a Plugin's status, or of a definition that is in order or is refused.
+fn is_expected(write: &AuditEvent) -> bool {
+    let status = write.resource == "plugins" && write.subresource == "status";
+    let definition = write.resource == "customresourcedefinitions" && write.subresource.is_empty();
+    let is_installed = write.name == "clusterchilds.hostile.example";
+    let is_refused = write.name == "invaliddefinitions.hostile.example" && !write.succeeded();
+    status || definition && (is_installed || is_refused)
+}
+
+#[test]
+fn every_unloadable_guest_has_a_row() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guests/unloadable");
+    let files = fs::read_dir(&folder).expect("the unloadable guests");
+    let stem = |path: PathBuf| path.file_stem().expect("a name").to_string_lossy().into_owned();
+    let guests: BTreeSet<_> = files.map(|file| stem(file.expect("an entry").path())).collect();
+    let rows = GUESTS.iter().map(|(guest, ..)| (*guest).to_owned());
+    let rows: BTreeSet<_> = rows.filter(|name| damaged(name).is_none()).collect();
+    assert_eq!(guests, rows, "left: files in {}, right: rows here", folder.display());
+}
+
+#[test]
+fn components_that_cannot_be_loaded_say_why_on_their_plugins_and_harm_nobody() {
+    let env = Env::start();
+    let host = env.start_host();
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("neighbour");
+    ns.echo("web", 1, "nginx:1");
+    ns.wait_settled("web");
+
+    let mark = env.mark();
+    for (name, ..) in GUESTS {
+        deliver(&env, name);
+    }
+    for (name, step, reason, words) in GUESTS {
+        let plugin = env.wait_plugin(name, |plugin| condition(plugin, step).is_false(reason));
+        let said = condition(&plugin, step).message;
+        assert!(said.contains(words), "{name}: {words:?} is not in {said:?}");
+        assert!(said.len() < 2048 && !said.contains(char::is_control), "{name}: {said:?}");
+        assert!(condition(&plugin, "Ready").is_false(reason), "{plugin:#}");
+        assert_eq!(plugin["status"]["activeDigest"], Value::Null, "{plugin:#}");
+    }
+    let asked = env.host_requests(mark);
+    assert_eq!(asked.clone().attempted_writes().filter(|write| !is_expected(write)).to_vec(), []);
+    assert_eq!(asked.filter(|request| request.uri.contains("..")).to_vec(), [], "no name becomes a path");
+    let log = host.log();
+    assert!(!log.contains('\u{1b}'), "no terminal escape reaches the log");
+    for line in log.lines().filter(|line| line.contains("FORGED")) {
+        assert!(line.contains("plugin not brought up to date"), "forged: {line}");
+    }
+
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+    assert!(host.is_running());
+    wait("/healthz", SOON, || (host.http_status("/healthz") == Some(200)).then_some(()));
+}

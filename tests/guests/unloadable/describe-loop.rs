@@ -1,0 +1,17 @@
+//! Never says what it is. The host ends the call at its deadline and says so on the Plugin.
+
+use hostile_guests::{Descriptor, Hostile};
+
+struct DescribeLoop;
+
+impl Hostile for DescribeLoop {
+    const KIND: &str = "DescribeLoop";
+
+    fn describe() -> Descriptor {
+        loop {
+            std::hint::black_box(());
+        }
+    }
+}
+
+hostile_guests::export!(DescribeLoop);

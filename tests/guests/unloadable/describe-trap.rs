@@ -1,0 +1,15 @@
+//! Traps when it is asked what it is. The Plugin says so.
+
+use hostile_guests::{Descriptor, Hostile};
+
+struct DescribeTrap;
+
+impl Hostile for DescribeTrap {
+    const KIND: &str = "DescribeTrap";
+
+    fn describe() -> Descriptor {
+        std::process::abort()
+    }
+}
+
+hostile_guests::export!(DescribeTrap);

@@ -1,0 +1,6 @@
+;; Exports a name that is a line of the host's log, with terminal escapes. Neither the log nor the Plugin has it as
+;; it is.
+
+(component
+  (instance $empty)
+  (export "a\0a\1b[2J2026-01-01T00:00:00Z  INFO windlass::audit: FORGED" (instance $empty)))

@@ -1,0 +1,13 @@
+;; Traps in its start function, before anything of it is called. The Plugin says so.
+
+(component
+  (core module $module
+    (func $begin unreachable)
+    (start $begin)
+    (func (export "describe"))
+    (func (export "reconcile")))
+  (core instance $instance (instantiate $module))
+  (func $describe (canon lift (core func $instance "describe")))
+  (func $reconcile (canon lift (core func $instance "reconcile")))
+  (instance $reconciler (export "describe" (func $describe)) (export "reconcile" (func $reconcile)))
+  (export "windlass:plugin/reconciler@0.1.0" (instance $reconciler)))
