@@ -361,7 +361,7 @@ fn list(children: &[ChildId]) -> String {
 
 /// A condition's message holds 32 768 characters (API conventions); a guest's trap or message may be longer, and a
 /// status that large helps nobody.
-fn bounded(message: String) -> String {
+pub fn bounded(message: String) -> String {
     const MAX: usize = 1024;
     if message.len() <= MAX {
         return message;

@@ -151,6 +151,10 @@ pub fn problem_of(error: &kube::Error) -> WriteProblem {
         500 if status.message.contains("field not declared in schema") => {
             WriteProblem::Rejected { code: status.code, message: status.message.clone() }
         }
+        // What etcd refuses comes as it is, and no later try is smaller.
+        500 if status.message.contains("request is too large") => {
+            WriteProblem::Rejected { code: status.code, message: status.message.clone() }
+        }
         429 | 500..=599 => WriteProblem::Unavailable {
             message: status.message.clone(),
             retry_after: status
@@ -176,6 +180,14 @@ mod tests {
 
     fn error(code: u16, message: &str) -> kube::Error {
         kube::Error::Api(Box::new(Status { code, message: message.to_owned(), ..Status::default() }))
+    }
+
+    #[test]
+    fn what_etcd_has_no_room_for_is_refused_and_not_tried_until_it_fits() {
+        let refused = problem_of(&error(500, "etcdserver: request is too large"));
+        assert!(matches!(refused, WriteProblem::Rejected { code: 500, .. }), "{refused:?}");
+        let passing = problem_of(&error(500, "etcdserver: leader changed"));
+        assert!(matches!(passing, WriteProblem::Unavailable { .. }), "{passing:?}");
     }
 
     #[test]

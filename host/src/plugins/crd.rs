@@ -11,7 +11,7 @@ use kube::runtime::wait::{Condition as _, await_condition};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use windlass_core::digest::Digest;
-use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::ids::{Gvk, PluginName, is_dns_subdomain};
 use windlass_core::names::{ANNOTATION_APPLIED, FIELD_MANAGER, LABEL_PLUGIN, plugin_reason as reason};
 use windlass_core::status::StatusShape;
 
@@ -92,6 +92,10 @@ fn sanitize(carried: &[u8], plugin: &PluginName) -> Result<Value, String> {
     let name = format!("{}.{group}", text(&carried, "/spec/names/plural"));
     if text(&carried, "/metadata/name") != name {
         return Err(format!("the definition must be named {name:?}"));
+    }
+    if !is_dns_subdomain(&name) {
+        // It becomes part of a path before the API server judges it.
+        return Err(format!("{name:?} is not a valid name of a definition (RFC 1123)"));
     }
     let mut spec = carried.get("spec").cloned().unwrap_or_default();
     if let Some(spec) = spec.as_object_mut() {
@@ -290,6 +294,11 @@ mod tests {
             assert!(refused.contains("may not define kinds"), "{refused}");
         }
         assert!(sanitized(|crd| crd["metadata"]["name"] = json!("x")).expect_err("name").contains("must be named"));
+        let path = |crd: &mut Value| {
+            crd["spec"]["names"]["plural"] = json!("../echoes");
+            crd["metadata"]["name"] = json!("../echoes.my-operator.dev");
+        };
+        assert!(sanitized(path).expect_err("path").contains("not a valid name"));
         assert!(sanitized(|crd| crd["kind"] = json!("Pod")).expect_err("kind").contains("CustomResourceDefinition"));
     }
 

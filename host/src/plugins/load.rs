@@ -11,7 +11,7 @@ use windlass_core::contract::LoadFailure;
 use windlass_core::digest::Digest;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{LABEL_PLUGIN, plugin_reason as reason};
-use windlass_core::outcome::Requeue;
+use windlass_core::outcome::{Requeue, bounded};
 use windlass_core::snapshot;
 use windlass_core::stance::finalizer_of;
 use windlass_sandbox::Component;
@@ -26,6 +26,7 @@ use crate::conduct::Conduct;
 use crate::delivery::{self, Delivered};
 use crate::homes::Homes;
 use crate::live::{Live, Peers, calls_of_one};
+use crate::telemetry::one_line;
 use crate::watch::{Health, Watch, WatchId};
 
 /// How long a look at a Plugin waits for the caches of its kinds. A larger cache is heard of when it is filled.
@@ -66,7 +67,8 @@ impl Problem {
         Self {
             step,
             reason,
-            message: message.into(),
+            // Components choose parts of some messages.
+            message: bounded(one_line(&message.into()).into_owned()),
             candidate: None,
             stored_as: None,
             requeue: Requeue::Backoff(Duration::ZERO),
@@ -98,6 +100,8 @@ pub struct Findings {
     pub rolled_back: bool,
     /// Limits that it does not get as its Plugin wants them.
     pub capped: Vec<Capped>,
+    /// What it imports and is not served.
+    pub unserved: Vec<String>,
     /// Whether the parent kind keeps the host's conditions, or its status is not the host's at all.
     pub conditions_kept: bool,
 }
@@ -113,6 +117,7 @@ impl Findings {
             capped,
             rolled_back_from: None,
             rolled_back: false,
+            unserved: live.component.surface().unknown_imports.clone(),
             conditions_kept: !live.owns_kind() || live.shape.conditions && live.shape.observed_generation,
         }
     }

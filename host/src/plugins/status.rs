@@ -6,12 +6,14 @@ use windlass_core::conditions::{condition, stamp};
 use windlass_core::json::{Map, Value};
 use windlass_core::names::{ANNOTATION_ROLLBACK, plugin_condition as condition_type, plugin_reason as reason};
 use windlass_core::object::Object;
+use windlass_core::outcome::bounded;
 use windlass_core::status::observed;
 
 use super::load::{Findings, Problem, Step};
 use super::tally::{LastFailure, Sums};
 use crate::apply::{send, status_request};
 use crate::live::Live;
+use crate::telemetry::one_line;
 
 /// Brings the status to what the last attempt and the live logic say.
 pub(super) async fn write(
@@ -138,8 +140,10 @@ fn last_failure(before: Option<&Value>, last: Option<LastFailure>) -> Option<Val
 }
 
 fn conditions(generation: Option<i64>, live: Option<&Live>, result: &Result<Findings, Problem>) -> Vec<Map> {
-    let say =
-        |kind: &str, status: &str, reason: &str, message: &str| condition(kind, status, reason, message, generation);
+    // Components choose parts of some messages: a status that is too large would not be written at all.
+    let say = |kind: &str, status: &str, reason: &str, message: &str| {
+        condition(kind, status, reason, &bounded(one_line(message).into_owned()), generation)
+    };
     let steps = [
         (Step::Fetched, condition_type::FETCHED),
         (Step::Compiled, condition_type::COMPILED),
@@ -149,6 +153,7 @@ fn conditions(generation: Option<i64>, live: Option<&Live>, result: &Result<Find
         .into_iter()
         .map(|(step, kind)| match result {
             Ok(findings) if step == Step::Granted => granted(findings, say),
+            Ok(findings) if step == Step::Compiled => say(kind, "True", reason::SUCCEEDED, &unserved(findings)),
             Ok(_) => say(kind, "True", reason::SUCCEEDED, ""),
             Err(problem) if step < problem.step => say(kind, "True", reason::SUCCEEDED, ""),
             Err(problem) if step == problem.step => say(kind, "False", problem.reason, &problem.message),
@@ -190,6 +195,13 @@ fn conditions(generation: Option<i64>, live: Option<&Live>, result: &Result<Find
         _ => say(condition_type::DEGRADED, "False", reason::SUCCEEDED, ""),
     });
     all
+}
+
+fn unserved(findings: &Findings) -> String {
+    match &*findings.unserved {
+        [] => String::new(),
+        imports => format!("Not served, and the end of a call that uses it: {}", imports.join(", ")),
+    }
 }
 
 fn granted(findings: &Findings, say: impl Fn(&str, &str, &str, &str) -> Map) -> Map {

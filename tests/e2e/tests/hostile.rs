@@ -53,6 +53,7 @@ const GUESTS: &[(&str, Outcome)] = &[
     ("huge-answer", Fails("MemoryLimit", "memory")),
     ("huge-number", Rejected("ChildRejected", "huge", "pods")),
     ("invalid-utf8", Fails("MalformedAnswer", "UTF-8")),
+    ("large-status", Fails("StatusRejected", "too large")),
     ("log-flood", Answers),
     ("long-failure", Fails("PluginFailed", "FORGED by a failure")),
     ("memory-bomb", Fails("MemoryLimit", "memory")),
@@ -197,6 +198,12 @@ fn hostile_guests_fail_their_own_calls_and_nothing_else() {
     let plugin = env.wait_plugin("rights-seeker", |plugin| condition(plugin, "Granted").is_false("NotGranted"));
     for kind in ["RoleBinding", "Plugin"] {
         assert!(condition(&plugin, "Granted").message.contains(kind), "{plugin:#}");
+    }
+    for (name, import) in [("http", "wasi:http/types@"), ("sockets", "wasi:sockets/tcp-create-socket@")] {
+        env.wait_plugin(name, |plugin| {
+            let compiled = condition(plugin, "Compiled");
+            compiled.is_true() && compiled.message.contains(import)
+        });
     }
 
     // They behave, so that there is something to lose.
