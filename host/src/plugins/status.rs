@@ -294,6 +294,7 @@ mod tests {
             let findings = Findings {
                 not_granted: Vec::new(),
                 not_readable: Vec::new(),
+                unserved: Vec::new(),
                 lacking: None,
                 rolled_back_from: None,
                 rolled_back: false,
