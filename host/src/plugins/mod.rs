@@ -349,9 +349,6 @@ impl Plugins {
         let bring = async {
             let (prepared, capped) = load::prepare(self, name, plugin, component).await?;
             let concern = load::concern_of(&prepared);
-            if farewell::is_wanted(plugin, prepared.finalizes) && !farewell::is_awaited(object) {
-                farewell::set_awaited(&self.client, &self.own.resource, object, true).await?;
-            }
             let lacking = self.bring_live(object, plugin, prepared.clone()).await?;
             self.kinds.follow(name, concern);
             Ok(load::Findings::of(&prepared, plugin, capped, lacking))
@@ -368,13 +365,19 @@ impl Plugins {
     /// Makes it live, if what is live would not decide alike; answers with what its ServiceAccount may not do.
     async fn bring_live(&self, object: &Object, plugin: &Plugin, prepared: Live) -> Result<Option<Lacking>, Problem> {
         if let Some(live) = self.registry.get(&prepared.name).filter(|live| live.decides_like(&prepared)) {
+            self.see_to_end(object, plugin, &live).await?;
             self.retry_failing(&live);
             return rights::review(&self.ask, &live).await;
+        }
+        if prepared.owns_kind() {
+            // Before its rights: whoever comes too late for a kind need not have any.
+            grants::claim(self, &prepared.name, object, &prepared.parents.id.kind)?;
         }
         let status = plugin.status.as_ref();
         let was_live = status.and_then(|status| status.active_digest.as_deref());
         if was_live == Some(prepared.digest().to_string().as_str()) {
             // It worked before this process began, and parents are waiting.
+            self.see_to_end(object, plugin, &prepared).await?;
             self.publish(object, prepared.clone())?;
             return rights::review(&self.ask, &prepared).await;
         }
@@ -382,8 +385,17 @@ impl Plugins {
         if let Some(problem) = lacking.as_ref().and_then(Lacking::vital) {
             return Err(problem);
         }
+        self.see_to_end(object, plugin, &prepared).await?;
         self.publish(object, prepared)?;
         Ok(lacking)
+    }
+
+    /// Sees to it that the host hears of the Plugin's end, where it must.
+    async fn see_to_end(&self, object: &Object, plugin: &Plugin, live: &Live) -> Result<(), Problem> {
+        if farewell::is_wanted(plugin, live.finalizes) && !farewell::is_awaited(object) {
+            farewell::set_awaited(&self.client, &self.own.resource, object, true).await?;
+        }
+        Ok(())
     }
 
     /// Has the failing parents reconciled if something stood in this Plugin's way until now: they may fail because of

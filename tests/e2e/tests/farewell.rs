@@ -88,6 +88,12 @@ fn a_plugin_that_prunes_takes_its_children_along_as_its_account_and_leaves_what_
     let deleted: Vec<_> = pruned.iter().map(|write| (&*write.name, write.impersonated.as_deref())).collect();
     let account = "system:serviceaccount:windlass-system:windlass-plugin-puppet-finalizes";
     assert_eq!(deleted, [("a", Some(account))]);
+
+    // One that has no finalizer of its own, and is told to prune only now.
+    env.patch_plugin("echo", &json!({ "onDelete": "Prune" }));
+    env.wait_plugin("echo", |plugin| finalizers(plugin) == ["windlass.dev/host"]);
+    env.kubectl(&["delete", PLUGINS, "echo", "--wait=true", "--timeout=180s"]);
+    ns.wait_pods(&[]);
 }
 
 #[test]
