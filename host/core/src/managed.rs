@@ -5,6 +5,8 @@
 //! object alone: after a restart too, without comparing values, and so whatever the API server or a webhook made of
 //! them (rule R7).
 
+mod finder;
+
 use std::borrow::Cow;
 use std::hash::Hash;
 use std::sync::OnceLock;
@@ -18,6 +20,7 @@ use crate::ids::Uid;
 use crate::json::{self, Map, Value};
 use crate::names::FIELD_MANAGER;
 use crate::packed::Json;
+use finder::Finder;
 
 /// The host's own entries of an object's `metadata.managedFields`.
 ///
@@ -244,10 +247,11 @@ fn goes_beyond(node: &Node, value: &Value, names: &Names<'_>) -> bool {
         Some(fields) => names_more(node, fields, names),
         None => !node.fields.is_empty(),
     };
-    more_fields
-        || node.items.iter().any(|(name, node)| {
-            items.iter().find(|item| names.is(name, item)).is_none_or(|found| goes_beyond(node, found, names))
-        })
+    if more_fields || node.items.is_empty() {
+        return more_fields;
+    }
+    let finder = Finder::of(items, [node]);
+    node.items.iter().any(|(name, node)| finder.first(name, names).is_none_or(|found| goes_beyond(node, found, names)))
 }
 
 /// The nodes of the trees at one place of the object.
@@ -380,38 +384,38 @@ impl Coverage<'_> {
             }
             Value::Array(items) => {
                 let live = live.and_then(Value::as_array).unwrap_or_default();
-                items.iter().all(|item| self.of_item(nodes, item, live))
+                self.of_items(nodes, items, live)
             }
             Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
         }
     }
 
-    /// Whether one item of a list with keys (`k:`) or of a set (`v:`) is covered.
-    fn of_item(&self, nodes: &Nodes<'_>, item: &Value, live: &[Value]) -> bool {
-        let mut live_item = None;
-        let mut below = Nodes { ours: self.at_item(&nodes.ours, item, live, &mut live_item), others: Few::new() };
-        if below.ours.is_empty() {
-            return false;
-        }
-        below.others = self.at_item(&nodes.others, item, live, &mut live_item);
-        self.of(&below, item, live_item)
-    }
-
-    fn at_item<'a, 'b>(
-        &self,
-        nodes: &Few<'a>,
-        item: &Value,
-        live: &'b [Value],
-        live_item: &mut Option<&'b Value>,
-    ) -> Few<'a> {
-        let mut below = Few::new();
-        for (name, node) in nodes.iter().flat_map(|node| &node.items).filter(|(name, _)| self.0.is(name, item)) {
-            if let Item::Keys(keys) = name {
-                *live_item = live.iter().find(|live| self.0.has_keys(live, keys));
+    /// Whether the items of a list with keys (`k:`) or of a set (`v:`) are covered.
+    fn of_items(&self, nodes: &Nodes<'_>, items: &[Value], live: &[Value]) -> bool {
+        let all = || nodes.ours.iter().chain(&nodes.others).copied();
+        let (wanted, found) = (Finder::of(items, all()), Finder::of(live, all()));
+        let mut below: SmallVec<[_; 4]> = items.iter().map(|_| (Nodes::default(), None)).collect();
+        for (node, is_ours) in
+            nodes.ours.iter().map(|node| (node, true)).chain(nodes.others.iter().map(|node| (node, false)))
+        {
+            for (name, node) in &node.items {
+                for at in wanted.all(name, &self.0) {
+                    let Some((below, live_item)) = below.get_mut(at) else { continue };
+                    if is_ours {
+                        below.ours.push(node);
+                    } else {
+                        below.others.push(node);
+                    }
+                    if matches!(name, Item::Keys(_)) {
+                        *live_item = found.first(name, &self.0);
+                    }
+                }
             }
-            below.push(node);
         }
-        below
+        items
+            .iter()
+            .zip(below)
+            .all(|(item, (below, live_item))| !below.ours.is_empty() && self.of(&below, item, live_item))
     }
 }
 

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn managed(entries: &[(&str, &str, &str)]) -> ManagedFields {
@@ -160,4 +162,64 @@ fn r07_a_field_that_is_named_after_the_controller_is_covered_like_any_other() {
     let wish = r#"{"data":{"of-parent":"x"},"metadata":{"name":"a","ownerReferences":[{"uid":"of-parent"}]}}"#;
     let entry = managed(&[("windlass", "Apply", fields)]);
     assert!(entry.cover(&map(wish), &Json::from(wish.as_bytes()), Some(&"of-parent".into())));
+}
+
+/// Items and names of a list with the keys `port` and `protocol`, and of a set.
+fn listed() -> impl Strategy<Value = (Vec<Value>, Vec<Item>)> {
+    let port = prop_oneof![Just("80"), Just("80.0"), Just("8e1"), Just("81"), Just("\"80\"")];
+    let protocol = prop_oneof![Just("\"TCP\""), Just("\"UDP\""), Just("null"), Just("[1]"), Just("{\"a\":1}")];
+    let field = |name: &'static str, value: BoxedStrategy<&'static str>| {
+        proptest::option::of(value.prop_map(move |value| format!("\"{name}\":{value}")))
+    };
+    let object = (field("port", port.boxed()), field("protocol", protocol.boxed()), field("x", Just("1").boxed()))
+        .prop_map(|(a, b, c)| format!("{{{}}}", [a, b, c].into_iter().flatten().collect::<Vec<_>>().join(",")));
+    let scalar =
+        prop_oneof![Just("\"a\""), Just("\"$controller\""), Just("\"uid-1\""), Just("1"), Just("1.0"), Just("true")];
+    let value = prop_oneof![3 => object, 1 => scalar.prop_map(str::to_owned)];
+    let value = value.prop_map(|text| json::parse(text.as_bytes(), 8).expect("JSON"));
+    let name = (value.clone(), 0..8_u8).prop_map(|(value, kind)| match (kind, &value) {
+        (0, _) => Item::Other,
+        (1, _) => Item::Value(value),
+        (_, Value::Object(_)) => Item::Keys(value),
+        _ => Item::Value(value),
+    });
+    (proptest::collection::vec(value, 0..60), proptest::collection::vec(name, 0..20))
+}
+
+proptest! {
+    #[test]
+    fn items_are_found_by_their_names_as_if_all_were_gone_over((items, named) in listed()) {
+        let names = Names { controller: "uid-1" };
+        let expected: Vec<Vec<usize>> = named
+            .iter()
+            .map(|name| (0..items.len()).filter(|at| names.is(name, &items[*at])).collect())
+            .collect();
+        let node = Node { items: named.into_iter().map(|name| (name, Node::default())).collect(), ..Node::default() };
+        let finder = Finder::of(&items, [&node]);
+        for ((name, _), expected) in node.items.iter().zip(expected) {
+            let mut found = finder.all(name, &names).to_vec();
+            found.sort_unstable();
+            prop_assert_eq!(&found, &expected, "{:?}", name);
+            prop_assert_eq!(finder.first(name, &names), expected.first().map(|at| &items[*at]));
+        }
+    }
+}
+
+#[test]
+fn a_list_of_thousands_is_covered_item_by_item() {
+    let count = 20_000;
+    let list = |value: &str| {
+        let items: Vec<_> = (0..count).map(|at| format!(r#"{{"name":"v{at}","value":"{value}"}}"#)).collect();
+        format!(r#"{{"spec":{{"env":[{}]}}}}"#, items.join(","))
+    };
+    let named: Vec<_> = (0..count)
+        .rev()
+        .map(|at| format!(r#""k:{{\"name\":\"v{at}\"}}":{{".":{{}},"f:name":{{}},"f:value":{{}}}}"#))
+        .collect();
+    let entry = |named: &[String]| format!(r#"{{"f:spec":{{"f:env":{{{}}}}}}}"#, named.join(","));
+    let all = managed(&[("windlass", "Apply", &entry(&named))]);
+    let live = Json::from(list("b").into_bytes().into_boxed_slice());
+    assert!(all.cover(&map(&list("a")), &live, None));
+    let but_one = managed(&[("windlass", "Apply", &entry(&named[1..]))]);
+    assert!(!but_one.cover(&map(&list("a")), &live, None), "somebody took the last one");
 }
