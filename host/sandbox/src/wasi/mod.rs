@@ -51,6 +51,8 @@ pub(crate) fn resource(name: &str) -> Option<ResourceType> {
         "output-stream" => ResourceType::host::<DynOutputStream>(),
         "error" => ResourceType::host::<wasi_io::error::Error>(),
         "descriptor" => ResourceType::host::<filesystem_types::Descriptor>(),
+        "terminal-input" => ResourceType::host::<cli::terminal_input::TerminalInput>(),
+        "terminal-output" => ResourceType::host::<cli::terminal_output::TerminalOutput>(),
         _ => return None,
     })
 }

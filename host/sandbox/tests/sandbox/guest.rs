@@ -24,6 +24,11 @@ const WIT: &[&str] = &[
      interface random { get-random-bytes: func(len: u64) -> list<u8>; }",
     "package wasi:cli@0.2.0;
      interface exit { exit: func(status: result); }
+     interface terminal-output { resource terminal-output; }
+     interface terminal-stdout {
+       use terminal-output.{terminal-output};
+       get-terminal-stdout: func() -> option<terminal-output>;
+     }
      interface stdout { use wasi:io/streams@0.2.0.{output-stream}; get-stdout: func() -> output-stream; }",
     "package wasi:http@0.2.0;
      interface handler {
@@ -42,6 +47,7 @@ const WIT: &[&str] = &[
        import wasi:random/random@0.2.0;
        import wasi:cli/exit@0.2.0;
        import wasi:cli/stdout@0.2.0;
+       import wasi:cli/terminal-stdout@0.2.0;
        import wasi:http/handler@0.2.0;
        export windlass:plugin/reconciler@0.1.0;
      }

@@ -98,6 +98,20 @@ fn what_is_printed_becomes_log_lines() {
     assert_eq!(lines(&report), ["one", "two"]);
 }
 
+/// As the runtimes of Python and others do when they start.
+#[test]
+fn a_guest_may_ask_for_a_terminal_and_there_is_none() {
+    let guest = Guest {
+        imports: r#"(import "wasi:cli/terminal-stdout@0.2.0" "get-terminal-stdout" (func $terminal (param i32)))"#,
+        reconcile: "(i32.store8 (i32.const 2048) (i32.const 7)) (call $terminal (i32.const 2048))
+            (if (i32.load8_u (i32.const 2048)) (then (unreachable)))",
+        ..Guest::default()
+    };
+    let component = load(&guest.component());
+    assert_eq!(component.surface().unknown_imports, [""; 0]);
+    assert!(reconcile(&component, &limits()).0.is_ok());
+}
+
 fn lines(report: &CallReport) -> Vec<&str> {
     fn line(note: &Note) -> &str {
         match note {
