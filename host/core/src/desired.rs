@@ -238,6 +238,10 @@ fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grant
         return Err(not_an_object("metadata is missing"));
     };
     let name = meta.get("name").and_then(Value::as_str).unwrap_or_default();
+    if name.is_empty() && meta.get("generateName").is_some() {
+        let problem = "metadata.generateName asks for another name at every reconcile; give the child a metadata.name";
+        return Err(not_an_object(problem));
+    }
     if !is_dns_subdomain(name) {
         return Err(not_an_object(&format!("metadata.name {name:?} is not a valid name (RFC 1123)")));
     }

@@ -47,7 +47,7 @@ const GUESTS: &[(&str, Outcome)] = &[
     ("forged-log", Answers),
     ("forged-owner", Fails("RefusedAnswer", "ownerReferences")),
     ("garbage-json", Fails("MalformedAnswer", "JSON")),
-    ("generate-name", Fails("MalformedAnswer", "metadata.name")),
+    ("generate-name", Fails("MalformedAnswer", "generateName")),
     ("host-call-loop", Fails("DeadlineExceeded", "1")),
     ("http", Fails("Trapped", "wasi:http/types")),
     ("huge-answer", Fails("MemoryLimit", "memory")),

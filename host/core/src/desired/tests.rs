@@ -126,6 +126,11 @@ fn an_answer_that_wants_what_is_not_its_to_want_is_refused_whole() {
             metadata("name", json!("../b")),
             "child 1 is no Kubernetes object: metadata.name \"../b\" is not a valid name (RFC 1123)",
         ),
+        (
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "a-"}}),
+            "child 1 is no Kubernetes object: metadata.generateName asks for another name at every reconcile; give the \
+             child a metadata.name",
+        ),
         (json!([]), "child 1 is no Kubernetes object: a list instead of an object"),
         (json!({"apiVersion": "v1", "kind": "Pod"}), "child 1 is no Kubernetes object: metadata is missing"),
         (pod("good"), "Pod default/good stands twice in the answer"),
