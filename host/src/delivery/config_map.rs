@@ -65,9 +65,18 @@ impl Head {
             parts,
         }))
     }
+
+    /// What the parts make up together, which must have the head's digest: parts of two updates never make one component.
+    fn of_parts(&self, packed: Vec<u8>) -> Result<Delivered, String> {
+        let bytes = self.encoding.unpack(packed, MAX_COMPONENT_BYTES)?;
+        let digest = Digest::of(&bytes);
+        if digest != self.digest {
+            return Err(format!("its parts make up {digest} instead of {}", self.digest));
+        }
+        Ok(Delivered { digest, bytes })
+    }
 }
 
-/// All parts must hash to the head's digest: parts of two updates never make one component.
 async fn assemble(api: &Api<ConfigMap>, source: &ConfigMapSource, head: &Head) -> Result<Delivered, DeliveryError> {
     let incomplete = |problem: String| DeliveryError::Incomplete { name: source.to_string(), problem };
     let mut packed = Vec::new();
@@ -77,12 +86,7 @@ async fn assemble(api: &Api<ConfigMap>, source: &ConfigMapSource, head: &Head) -
         let bytes = bytes.ok_or_else(|| incomplete(format!("part {part} is missing or has no {KEY_PART:?}")))?;
         packed.extend_from_slice(&bytes.0);
     }
-    let bytes = head.encoding.unpack(packed, MAX_COMPONENT_BYTES).map_err(incomplete)?;
-    let digest = Digest::of(&bytes);
-    if digest != head.digest {
-        return Err(incomplete(format!("its parts make up {digest} instead of {}", head.digest)));
-    }
-    Ok(Delivered { digest, bytes })
+    head.of_parts(packed).map_err(incomplete)
 }
 
 fn single(source: &ConfigMapSource, map: ConfigMap) -> Result<Delivered, DeliveryError> {
@@ -115,4 +119,119 @@ async fn get(api: &Api<ConfigMap>, source: &ConfigMapSource, name: &str) -> Resu
         }
         error => DeliveryError::Unavailable { name: full_name, message: error.to_string() },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use k8s_openapi::ByteString;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn source() -> ConfigMapSource {
+        ConfigMapSource { namespace: "n".to_owned(), name: "echo".to_owned() }
+    }
+
+    fn head(data: BTreeMap<String, String>) -> Result<Option<Head>, DeliveryError> {
+        Head::of(&source(), &ConfigMap { data: Some(data), ..ConfigMap::default() })
+    }
+
+    fn encoding() -> impl Strategy<Value = Encoding> {
+        proptest::sample::select(Encoding::ALL.to_vec())
+    }
+
+    /// What may happen to parts on their way: nothing, one lost, two changed for each other, bits turned, more added.
+    #[derive(Debug, Clone)]
+    enum Harm {
+        Nothing,
+        Lost(prop::sample::Index),
+        Swapped(prop::sample::Index, prop::sample::Index),
+        Turned(prop::sample::Index, prop::sample::Index, u8),
+        Longer(Vec<u8>),
+    }
+
+    fn harm() -> impl Strategy<Value = Harm> {
+        let at = any::<prop::sample::Index>;
+        prop_oneof![
+            Just(Harm::Nothing),
+            at().prop_map(Harm::Lost),
+            (at(), at()).prop_map(|(one, other)| Harm::Swapped(one, other)),
+            (at(), at(), 1..=u8::MAX).prop_map(|(part, byte, bits)| Harm::Turned(part, byte, bits)),
+            proptest::collection::vec(any::<u8>(), 1..64).prop_map(Harm::Longer),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn parts_make_up_the_component_that_the_head_names_or_nothing(
+            component in proptest::collection::vec(any::<u8>(), 1..4096),
+            encoding in encoding(),
+            size in 1..512_usize,
+            harm in harm(),
+        ) {
+            let packed = encoding.pack(&component).expect("packs");
+            let mut parts: Vec<Vec<u8>> = packed.chunks(size).map(<[u8]>::to_vec).collect();
+            let count = parts.len();
+            match &harm {
+                Harm::Nothing => {}
+                Harm::Lost(at) => drop(parts.remove(at.index(count))),
+                Harm::Swapped(one, other) => parts.swap(one.index(count), other.index(count)),
+                Harm::Turned(part, byte, bits) => {
+                    let part = part.index(count);
+                    let byte = byte.index(parts[part].len());
+                    parts[part][byte] ^= bits;
+                }
+                Harm::Longer(more) => parts.push(more.clone()),
+            }
+            let head = Head { digest: Digest::of(&component), encoding, parts: Vec::new() };
+            match head.of_parts(parts.concat()) {
+                Ok(delivered) => prop_assert_eq!(delivered.bytes, component),
+                Err(_) => prop_assert!(!matches!(harm, Harm::Nothing)),
+            }
+        }
+
+        #[test]
+        fn a_head_is_whole_or_refused_with_what_is_wrong(
+            digest in prop_oneof![Just(Digest::of(b"a").to_string()), "(sha256:)?[0-9a-f]{0,70}", ".{0,20}"],
+            encoding in prop_oneof![Just("zstd".to_owned()), Just("gzip".to_owned()), ".{0,8}"],
+            parts in proptest::collection::vec("[a-z .\r-]{0,6}", 0..160),
+        ) {
+            let named = parts.iter().filter(|part| !part.trim().is_empty()).count();
+            let data = BTreeMap::from([
+                (KEY_DIGEST.to_owned(), digest),
+                (KEY_ENCODING.to_owned(), encoding),
+                (KEY_PARTS.to_owned(), parts.join("\n")),
+            ]);
+            match head(data) {
+                Ok(Some(head)) => prop_assert!((1..=MAX_PARTS).contains(&head.parts.len())),
+                Ok(None) => prop_assert!(false, "it has parts"),
+                Err(error) => {
+                    prop_assert!(error.to_string().contains("n/echo"));
+                    prop_assert!(named <= MAX_PARTS || error.to_string().contains("parts"));
+                }
+            }
+        }
+
+        #[test]
+        fn a_config_map_of_anything_delivers_what_it_holds_or_says_what_is_wrong(
+            keys in proptest::collection::btree_map(
+                proptest::sample::select(vec!["plugin.wasm", "plugin.wasm.zst", "plugin.wasm.gz", "other"]),
+                proptest::collection::vec(any::<u8>(), 0..256),
+                0..4,
+            ),
+        ) {
+            let plain = keys.get("plugin.wasm").cloned();
+            let data = keys.into_iter().map(|(key, bytes)| (key.to_owned(), ByteString(bytes))).collect();
+            let map = ConfigMap { binary_data: Some(data), ..ConfigMap::default() };
+            match single(&source(), map) {
+                Ok(delivered) => {
+                    prop_assert_eq!(delivered.digest, Digest::of(&delivered.bytes));
+                    prop_assert!(plain.is_none_or(|plain| plain == delivered.bytes));
+                }
+                Err(error) => prop_assert!(error.to_string().starts_with("ConfigMap n/echo: ")),
+            }
+        }
+    }
 }

@@ -94,7 +94,30 @@ impl FromStr for Encoding {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_is_unpacked_stays_within_the_limit(
+            bytes in proptest::collection::vec(any::<u8>(), 0..2048),
+            repeated in 1..50_usize,
+            turned in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+            encoding in proptest::sample::select(Encoding::ALL.to_vec()),
+            is_packed in any::<bool>(),
+            limit in 0..60_000_u64,
+        ) {
+            let mut packed = if is_packed { encoding.pack(&bytes.repeat(repeated)).expect("packs") } else { bytes };
+            for (at, bits) in turned.into_iter().filter(|_| !packed.is_empty()).collect::<Vec<_>>() {
+                let at = at.index(packed.len());
+                packed[at] ^= bits;
+            }
+            if let Ok(unpacked) = encoding.unpack(packed, limit) {
+                prop_assert!(unpacked.len() as u64 <= limit);
+            }
+        }
+    }
 
     #[test]
     fn what_is_packed_is_unpacked_again() {
