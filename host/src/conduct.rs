@@ -10,7 +10,6 @@ use windlass_core::contract::CallFailure;
 use windlass_core::digest::Digest;
 use windlass_core::guard::{self, DeletionGuard, Held, HeldParents, Rollout, Stop};
 use windlass_core::ids::{ObjectKey, PluginName};
-use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::Object;
 use windlass_core::plan::Plan;
 use windlass_core::quarantine::{Admission, Change, Outcome, Quarantine};
@@ -38,7 +37,7 @@ pub struct Consequences {
 
 impl Conduct {
     /// Of logic and config that go live over the parents and children in these caches. `was_held` is what
-    /// [`hold`](Self::hold) said before.
+    /// [`hold`](Self::hold) said before, `owns_kind` whether the parents are the plugin's alone.
     pub fn begin<'a>(
         plugin: &PluginName,
         (component, config): (Digest, Option<&[u8]>),
@@ -46,13 +45,15 @@ impl Conduct {
         parents: &Watch,
         children: impl Iterator<Item = &'a Arc<Watch>>,
         was_held: Option<&str>,
+        owns_kind: bool,
     ) -> Self {
         let mut logic = component.as_bytes().to_vec();
         logic.extend_from_slice(config.unwrap_or_default());
         // Retained children have no controller: they are never deleted. Those of parents that are gone are the garbage
         // collector's, and would make the deletions a smaller part.
         let uids = parents.store.pick(|parent| Some(parent.uid.clone()));
-        let is_ours = |child: &Object| child.marks.get(LABEL_PLUGIN) == Some(plugin.as_str());
+        // The parents of a custom kind have no other plugin: whatever they own was left to this one.
+        let is_ours = |child: &Object| owns_kind || child.plugin() == Some(plugin.as_str());
         // By parent: of a kind that a hundred plugins share, each has few of all the children.
         let owned = children.map(|watch| watch.store.count_controlled(&uids, is_ours)).sum();
         let rollout = Rollout::begin(guard, Digest::of(&logic), parents.store.keys(), owned, was_held);

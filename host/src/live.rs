@@ -112,6 +112,11 @@ impl Live {
         std::iter::once(&self.parents).chain(homes).chain(self.children.values())
     }
 
+    /// Whether the Plugin serves an object's namespace, as far as that is known.
+    pub fn is_home(&self, parent: &Object) -> bool {
+        self.homes.as_ref().is_none_or(|homes| homes.hold(parent) == Some(true))
+    }
+
     /// Whether an object of the parent kind is one of its parents, and no longer or not yet only kept in sight; nothing
     /// if that is not known yet.
     pub fn selects(&self, parent: &Object) -> Option<bool> {

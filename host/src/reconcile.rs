@@ -172,6 +172,8 @@ impl Reconciler {
             Stance::Suspended => self.suspended(live, &snapshot).await,
             Stance::Leave => {
                 span.record("windlass.outcome", "deleting");
+                // Others need not wait for what it would delete.
+                self.follow(live, live.conduct.forget(&job.key));
                 Requeue::WhenChanged
             }
             Stance::Release => self.release(live, &snapshot).await,

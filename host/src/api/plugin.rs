@@ -295,7 +295,7 @@ pub struct PluginStatus {
     /// The generation that was acted on last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Digest of the live logic.
+    /// Digest of the live logic; while `Ready` is False, of what was live last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_digest: Option<String>,
     /// The first twelve digits of it.

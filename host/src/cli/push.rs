@@ -163,7 +163,7 @@ async fn wait(client: &Client, name: &PluginName, digest: &Digest, timeout: Dura
     let api: Api<Plugin> = Api::all(client.clone());
     let settled = |plugin: Option<&Plugin>| {
         plugin.and_then(|plugin| plugin.status.as_ref()).is_some_and(|status| {
-            let is_live = status.active_digest.as_deref() == Some(&wanted);
+            let is_live = status.active_digest.as_deref() == Some(&wanted) && is_ready(status);
             let is_refused = status.candidate_digest.as_deref() == Some(&wanted);
             is_live || (is_refused && problem_of(status).is_some_and(|problem| !may_pass(&problem.reason)))
         })
@@ -185,6 +185,12 @@ async fn wait(client: &Client, name: &PluginName, digest: &Digest, timeout: Dura
     }
     let said = problem_of(&status).map_or("see its conditions", |problem| &problem.message);
     bail!("Plugin {name} refused {wanted}: {said}")
+}
+
+/// Whether what the status names is live now, and not only what was.
+fn is_ready(status: &PluginStatus) -> bool {
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    conditions.iter().any(|condition| condition.type_ == names::READY && condition.status == "True")
 }
 
 /// The step that failed.

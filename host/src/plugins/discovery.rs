@@ -18,6 +18,15 @@ pub(super) struct Discovery {
     own: Mutex<HashMap<Gvk, (Instant, Found)>>,
 }
 
+/// Whether discovery says that the cluster has no such kind.
+pub(super) fn is_missing(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Discovery(_) => true,
+        kube::Error::Api(status) => status.code == 404,
+        _ => false,
+    }
+}
+
 type Found = (ApiResource, ApiCapabilities);
 
 impl Discovery {
@@ -36,6 +45,21 @@ impl Discovery {
             self.own.lock().insert(kind.clone(), (Instant::now(), found.clone()));
         }
         Ok(found)
+    }
+
+    /// How a kind is served, in that version or another; not at all means that there are no objects of it.
+    pub(super) async fn find_any_version(&self, kind: &Gvk) -> kube::Result<Option<Found>> {
+        match self.find(kind).await {
+            Ok(found) => return Ok(Some(found)),
+            Err(error) if !is_missing(&error) => return Err(error),
+            Err(_) => {}
+        }
+        let group = match kube::discovery::group(&self.client, &kind.group).await {
+            Ok(group) => group,
+            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        Ok(group.resources_by_stability().into_iter().find(|(resource, _)| *resource.kind == *kind.kind))
     }
 
     fn remembered(&self, kind: &Gvk) -> Option<Found> {

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{self, StreamExt};
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client};
@@ -16,9 +16,8 @@ use windlass_core::plan::Delete;
 use windlass_core::stance::{finalizer_of, finalizers_with};
 
 use super::discovery::Discovery;
-use super::grants::is_missing;
 use super::load::{Problem, Step};
-use crate::api::{OnDelete, Plugin};
+use crate::api::{OnDelete, Plugin, PluginStatus};
 use crate::apply::{Built, delete_request, finalizers_request, send};
 use crate::rights::{Account, signer};
 use crate::telemetry::AUDIT;
@@ -54,8 +53,8 @@ pub(super) async fn set_awaited(
     let request = finalizers_request(resource, object, &finalizers);
     match send(client, request.map_err(|problem| unwritten(&format!("{problem:?}")))?).await {
         Ok(_) => Ok(()),
-        // It is gone: the event of that follows.
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        // It is gone, as it should.
+        Err(kube::Error::Api(status)) if status.code == 404 && !wanted => Ok(()),
         Err(error) => Err(unwritten(&plain(&error))),
     }
 }
@@ -69,19 +68,27 @@ pub(super) struct Farewell<'a> {
 }
 
 impl Farewell<'_> {
-    /// Prunes, if the Plugin says so, and takes the finalizers off. Once all of it is done, nothing is left to do.
-    pub(super) async fn say(&self, plugin: &Plugin) -> Result<(), Problem> {
+    /// Prunes, if the Plugin says so and nobody gave up on it, and takes the finalizers off. Once all of it is done, nothing
+    /// is left to do.
+    pub(super) async fn say(&self, plugin: &Plugin, is_given_up: bool) -> Result<(), Problem> {
         let status = plugin.status.clone().unwrap_or_default();
         let Some(parents) = status.parent_kind.as_deref().and_then(parse) else { return Ok(()) };
-        if plugin.spec.on_delete == OnDelete::Prune {
-            let account = self.account.as_ref().map_err(|message| failed(message))?;
-            let mut kinds: Vec<_> = status.child_kinds.iter().flatten().filter_map(|kind| parse(kind)).collect();
-            kinds.sort_by_key(|kind| Reverse(install_rank(kind)));
-            for kind in kinds {
-                self.prune(&kind, &parents, account).await?;
-            }
+        let is_wanted = plugin.spec.on_delete == OnDelete::Prune && !is_given_up;
+        let pruned = if is_wanted { self.prune_all(&status, &parents).await } else { Ok(()) };
+        // Whatever becomes of the children: nobody's deletion must wait for this Plugin.
+        let released = self.release(&parents).await;
+        pruned.and(released)
+    }
+
+    async fn prune_all(&self, status: &PluginStatus, parents: &Gvk) -> Result<(), Problem> {
+        let account = self.account.as_ref().map_err(|message| failed(message))?;
+        let mut kinds: Vec<_> = status.child_kinds.iter().flatten().filter_map(|kind| parse(kind)).collect();
+        kinds.sort_by_key(|kind| Reverse(install_rank(kind)));
+        let mut pruned = Ok(());
+        for kind in kinds {
+            pruned = pruned.and(self.prune(&kind, parents, account).await);
         }
-        self.release(&parents).await
+        pruned
     }
 
     /// Deletes the children of one kind. What is to outlive its parent has no owner, and stays.
@@ -98,7 +105,7 @@ impl Farewell<'_> {
             let request = delete_request(&resource, account, &Delete::of(&child));
             async move { self.write("delete", &child, request).await }
         });
-        stream::iter(deletes).buffer_unordered(PARALLEL).try_collect().await
+        all(deletes).await
     }
 
     /// Takes the Plugin's finalizer off all parents, also off those that are no parents any more.
@@ -111,14 +118,13 @@ impl Farewell<'_> {
             let request = finalizers_request(&resource, &parent, &finalizers_with(&parent, self.name, false));
             async move { self.write("patch", &parent, request).await }
         });
-        stream::iter(releases).buffer_unordered(PARALLEL).try_collect().await
+        all(releases).await
     }
 
     /// How a kind is served; not at all means that nothing of it is left.
     async fn resource(&self, kind: &Gvk) -> Result<Option<ApiResource>, Problem> {
-        match self.discovery.find(kind).await {
-            Ok((resource, _)) => Ok(Some(resource)),
-            Err(error) if is_missing(&error) => Ok(None),
+        match self.discovery.find_any_version(kind).await {
+            Ok(found) => Ok(found.map(|(resource, _)| resource)),
             Err(error) => Err(failed(&format!("{kind} could not be looked up: {error}"))),
         }
     }
@@ -167,6 +173,12 @@ impl Farewell<'_> {
             Err(error) => Err(failed(&format!("{verb} {what}: {}", plain(&error)))),
         }
     }
+}
+
+/// Does all of it, whatever fails on the way; answers with the first failure.
+async fn all(writes: impl Iterator<Item = impl Future<Output = Result<(), Problem>>>) -> Result<(), Problem> {
+    let results: Vec<_> = stream::iter(writes).buffer_unordered(PARALLEL).collect().await;
+    results.into_iter().collect()
 }
 
 /// A person may give up on it.

@@ -15,7 +15,7 @@ use windlass_core::object::Object;
 use windlass_core::related::{ReadGrant, ReadGrants};
 
 use super::Plugins;
-use super::discovery::Discovery;
+use super::discovery::{Discovery, is_missing};
 use super::load::{Problem, Resources, Step};
 use crate::api::Plugin;
 use crate::related::Reads;
@@ -105,15 +105,6 @@ fn read_grant(kind: &Gvk, namespaced: bool, plugin: &Plugin) -> Option<ReadGrant
 
 async fn look_up(discovery: &Discovery, kind: &Gvk, wish: &str) -> Result<(ApiResource, ApiCapabilities), Problem> {
     discovery.find(kind).await.map_err(|error| missing(kind, wish, &error))
-}
-
-/// Whether discovery says that the cluster has no such kind.
-pub(super) fn is_missing(error: &kube::Error) -> bool {
-    match error {
-        kube::Error::Discovery(_) => true,
-        kube::Error::Api(status) => status.code == 404,
-        _ => false,
-    }
 }
 
 fn missing(kind: &Gvk, wish: &str, error: &kube::Error) -> Problem {

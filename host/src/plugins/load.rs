@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
-use windlass_core::contract::LoadFailure;
+use windlass_core::contract::{LoadFailure, Parent};
 use windlass_core::digest::Digest;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{LABEL_PLUGIN, plugin_reason as reason};
@@ -207,11 +207,12 @@ pub(super) async fn prepare(
     for result in join_all(leased.iter().map(|watch| synced(watch, Arc::ptr_eq(watch, &parents)))).await {
         result?;
     }
+    let owns_kind = matches!(descriptor.parent, Parent::Custom(_));
     let conduct = if let Some(live) = &live {
         live.conduct.clone()
     } else {
         let logic = (component.digest(), config.as_deref());
-        Arc::new(Conduct::begin(name, logic, settings.guard, &parents, children.iter(), was_held(plugin)))
+        Arc::new(Conduct::begin(name, logic, settings.guard, &parents, children.iter(), was_held(plugin), owns_kind))
     };
     let logic = {
         let surface = component.surface();
@@ -252,7 +253,7 @@ pub(super) async fn prepare(
         let Live { config, guard, parents, children, .. } = &prepared;
         let logic = (prepared.digest(), config.as_deref());
         prepared.conduct =
-            Arc::new(Conduct::begin(name, logic, *guard, parents, children.values(), was_held.as_deref()));
+            Arc::new(Conduct::begin(name, logic, *guard, parents, children.values(), was_held.as_deref(), owns_kind));
     }
     Ok((prepared, capped))
 }

@@ -60,6 +60,10 @@ impl Plugins {
             (None, delivered) => Ok((delivered?, false)),
             (Some(rollback), Ok(delivered)) if delivered.digest() != rollback.from => Ok((delivered, false)),
             (Some(Rollback { to, .. }), _) => {
+                if let Some(pinned) = load::pinned(plugin)?.filter(|pinned| *pinned != to) {
+                    let message = format!("{ANNOTATION_ROLLBACK} would go back to {to}, but spec.digest pins {pinned}");
+                    return Err(Problem::lasting(Step::Fetched, reason::DIGEST_MISMATCH, message));
+                }
                 let known = self.known(name, to).await.ok_or_else(|| {
                     let message =
                         format!("{ANNOTATION_ROLLBACK} is set, but {to} is no longer among the compiled components");
@@ -126,8 +130,11 @@ impl Plugins {
 
     /// The logic that Plugins have, had or may get: what must stay compiled.
     pub(super) fn in_use(&self) -> HashSet<Digest> {
+        let candidates =
+            self.known.lock().values().filter_map(|known| Some(known.candidate.as_ref()?.digest())).collect::<Vec<_>>();
         let mut used: HashSet<_> =
             self.registry.names().iter().filter_map(|name| self.registry.get(name)).map(|live| live.digest()).collect();
+        used.extend(candidates);
         for key in self.own.store.keys() {
             let plugin = self.own.store.get(&key).and_then(|object| parse(&object).ok());
             let status = plugin.and_then(|plugin| plugin.status).unwrap_or_default();

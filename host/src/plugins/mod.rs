@@ -132,7 +132,7 @@ struct Known {
     memo: Arc<Memo>,
 }
 
-/// A look at a Plugin that found all as it should be.
+/// A look at a Plugin that found its logic live.
 struct Look {
     generation: Option<i64>,
     findings: load::Findings,
@@ -190,9 +190,11 @@ impl Plugins {
     /// Whether every Plugin that exists was tried at least once since the start.
     pub fn all_tried(&self) -> bool {
         let known = self.known.lock();
-        self.own.store.keys().iter().all(|key| {
-            key.name.parse::<PluginName>().is_ok_and(|name| known.get(&name).is_some_and(|known| known.tried))
-        })
+        // Those that are being deleted are not brought up.
+        let names = self.own.store.pick(|plugin| (!plugin.deleting).then(|| plugin.key.name.clone()));
+        names
+            .iter()
+            .all(|name| name.parse::<PluginName>().is_ok_and(|name| known.get(&name).is_some_and(|known| known.tried)))
     }
 
     /// Brings one Plugin to what its resource says.
@@ -211,6 +213,7 @@ impl Plugins {
             Some(object) => self.say_farewell(name, &object).await,
             None => {
                 self.take_down(name);
+                self.inherit();
                 Requeue::WhenChanged
             }
         };
@@ -258,12 +261,11 @@ impl Plugins {
         let mut known = self.known.lock();
         let entry = known.entry(name.clone()).or_default();
         entry.tried = true;
-        let found = result.as_ref().ok().filter(|findings| findings.lacking.is_none());
-        entry.look = found.map(|findings| Look {
+        entry.look = result.as_ref().ok().map(|findings| Look {
             generation: object.generation,
             findings: findings.clone(),
             // Before the queue's own time comes, which has a jitter of a tenth.
-            next: Instant::now() + RESYNC.mul_f64(0.9),
+            next: Instant::now() + if findings.lacking.is_none() { RESYNC.mul_f64(0.9) } else { Duration::ZERO },
         });
     }
 
@@ -322,14 +324,18 @@ impl Plugins {
         let rollback = Rollback::of(object, plugin)?;
         let (component, rolled_back) = self.component(name, plugin, rollback).await?;
         let rolled_back_from = rollback.map(|rollback| rollback.from);
-        let findings = self.bring(name, object, plugin, component).await?;
+        let findings = if rolled_back {
+            self.bring(name, object, &with_definition_as_it_is(plugin), component).await?
+        } else {
+            self.bring(name, object, plugin, component).await?
+        };
         Ok(load::Findings { rolled_back_from, rolled_back, ..findings })
     }
 
     /// At a start, what was live before is better than nothing while something is wrong with what is newer.
     async fn restore(&self, name: &PluginName, object: &Object, plugin: &Plugin) {
         let Some(component) = self.last_live(name, plugin).await else { return };
-        match self.bring(name, object, plugin, component).await {
+        match self.bring(name, object, &with_definition_as_it_is(plugin), component).await {
             Ok(_) => tracing::info!(plugin = %name, "what was live before is live again"),
             Err(problem) => {
                 tracing::debug!(plugin = %name, message = problem.message, "what was live before cannot be");
@@ -366,8 +372,9 @@ impl Plugins {
     async fn bring_live(&self, object: &Object, plugin: &Plugin, prepared: Live) -> Result<Option<Lacking>, Problem> {
         if let Some(live) = self.registry.get(&prepared.name).filter(|live| live.decides_like(&prepared)) {
             self.see_to_end(object, plugin, &live).await?;
-            self.retry_failing(&live);
-            return rights::review(&self.ask, &live).await;
+            let lacking = rights::review(&self.ask, &live).await?;
+            self.retry_failing(&live, lacking.is_some());
+            return Ok(lacking);
         }
         if prepared.owns_kind() {
             // Before its rights: whoever comes too late for a kind need not have any.
@@ -400,10 +407,14 @@ impl Plugins {
 
     /// Has the failing parents reconciled if something stood in this Plugin's way until now: they may fail because of
     /// that alone, and would wait for their backoffs.
-    fn retry_failing(&self, live: &Live) {
-        if self.known.lock().get(&live.name).is_some_and(|known| known.look.is_some()) {
+    fn retry_failing(&self, live: &Live, is_lacking: bool) {
+        let known = self.known.lock();
+        let look = known.get(&live.name).and_then(|known| known.look.as_ref());
+        // Rights that it lacks still are nothing new.
+        if look.is_some_and(|look| look.findings.lacking.is_none() || is_lacking) {
             return;
         }
+        drop(known);
         for parent in live.tally.failing() {
             self.parents.add(&live.name, &parent, Trigger::Sweep);
         }
@@ -526,7 +537,13 @@ impl Plugins {
             // One that runs may set a finalizer, or make a child.
             return Requeue::Pause(DRAIN);
         }
-        let ended = if farewell::is_given_up(object) { Ok(()) } else { self.end(name, object).await };
+        let ended = match self.end(name, object).await {
+            Err(problem) if farewell::is_given_up(object) => {
+                tracing::warn!(plugin = %name, message = problem.message, "given up, as a person asked");
+                Ok(())
+            }
+            ended => ended,
+        };
         let ended = match ended {
             Ok(()) => farewell::set_awaited(&self.client, &self.own.resource, object, false).await,
             Err(problem) => Err(problem),
@@ -545,7 +562,16 @@ impl Plugins {
         let plugin = parse(object).map_err(|message| Problem::new(Step::Fetched, reason::INVALID_SPEC, message))?;
         let account = self.accounts.of(name, plugin.spec.service_account_name.as_deref()).await;
         let farewell = Farewell { client: &self.client, discovery: &self.discovery, name, account };
-        farewell.say(&plugin).await
+        farewell.say(&plugin, farewell::is_given_up(object)).await
+    }
+
+    /// A Plugin is gone for good: what it left may be another's by now.
+    fn inherit(&self) {
+        for name in self.registry.names() {
+            if let Some(live) = self.registry.get(&name).filter(|live| live.owns_kind()) {
+                self.enqueue_parents(&live, Trigger::Sweep);
+            }
+        }
     }
 
     /// Ends the life of logic; answers whether there was any.
@@ -566,6 +592,13 @@ impl Plugins {
             self.queue.add(&(), name, Trigger::Fresh);
         }
     }
+}
+
+/// Older logic carries an older definition, under which what newer logic made of the objects would be dropped.
+fn with_definition_as_it_is(plugin: &Plugin) -> Plugin {
+    let mut plugin = plugin.clone();
+    plugin.spec.install_crd = false;
+    plugin
 }
 
 fn parse(object: &Object) -> Result<Plugin, String> {

@@ -12,8 +12,7 @@ use windlass_core::status::StatusShape;
 
 use super::Plugins;
 use super::crd;
-use super::discovery::Discovery;
-use super::grants::is_missing;
+use super::discovery::{Discovery, is_missing};
 use super::load::{Problem, Step};
 
 /// A parent kind, ready to be watched.

@@ -7,6 +7,7 @@ use futures::future::try_join_all;
 use kube::core::ApiResource;
 use windlass_core::ids::Gvk;
 use windlass_core::names::plugin_reason as reason;
+use windlass_core::object::Object;
 
 use super::load::{Problem, Step};
 use crate::live::Live;
@@ -86,7 +87,9 @@ impl Lacking {
 /// # Errors
 /// If it does not answer.
 pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Problem> {
-    let homes = || live.parents.store.keys().into_iter().filter_map(|parent| parent.namespace).collect();
+    // Of those that it serves.
+    let home = |parent: &Object| parent.key.namespace.clone().filter(|_| live.is_home(parent));
+    let homes = || live.parents.store.pick(home).into_iter().collect();
     let review = Review { ask, account: &live.account, homes: &homes };
     let kinds = live.grants.iter().filter_map(|grant| {
         let resource = Arc::new(live.child_watch(&grant.kind)?.resource.clone());
@@ -127,16 +130,17 @@ impl Review<'_> {
             return Ok(None);
         }
         // The same ones at every look: what is said must not change by itself.
-        let homes: Vec<_> = if kind.namespaced { (self.homes)() } else { BTreeSet::new() }.into_iter().collect();
-        let homes = homes.get(..NAMESPACES).unwrap_or(&homes);
+        let all: Vec<_> = if kind.namespaced { (self.homes)() } else { BTreeSet::new() }.into_iter().collect();
+        let homes = all.get(..NAMESPACES).unwrap_or(&all);
         let by_home = try_join_all(homes.iter().map(|home| self.denied(&kind, Some(home.clone())))).await?;
         let lacking: Vec<_> = homes.iter().zip(by_home).filter(|(_, verbs)| !verbs.is_empty()).collect();
         let verbs = |lacks: &dyn Fn(&str) -> bool| anywhere.iter().copied().filter(|verb| lacks(verb)).collect();
+        let everywhere: Vec<_> = verbs(&|verb| lacking.iter().all(|(_, verbs)| verbs.contains(&verb)));
         let (verbs, place) = if homes.is_empty() {
             let place = if kind.namespaced { Place::ClusterWide } else { Place::Everywhere };
             (anywhere, place)
-        } else if lacking.len() == homes.len() {
-            (verbs(&|verb| lacking.iter().all(|(_, verbs)| verbs.contains(&verb))), Place::Everywhere)
+        } else if lacking.len() == all.len() && !everywhere.is_empty() {
+            (everywhere, Place::Everywhere)
         } else {
             let place = Place::In(lacking.iter().map(|(home, _)| Arc::clone(home)).collect());
             (verbs(&|verb| lacking.iter().any(|(_, verbs)| verbs.contains(&verb))), place)
@@ -208,6 +212,24 @@ mod tests {
     async fn a_namespace_without_rights_is_named_and_holds_up_no_other() {
         let of_web = "get, create, patch, delete Pod.v1 in web".to_owned();
         assert_eq!(said(&["shop", "web"], |_, place| place == "shop").await, Some((of_web, false)));
+    }
+
+    #[tokio::test]
+    async fn what_lacks_here_one_right_and_there_another_is_told_of_both() {
+        let either = |verb: &str, place: &str| match place {
+            "shop" => verb != "delete",
+            "web" => verb != "create",
+            _ => false,
+        };
+        let told = "create, delete Pod.v1 in shop, web".to_owned();
+        assert_eq!(said(&["shop", "web"], either).await, Some((told, false)));
+    }
+
+    #[tokio::test]
+    async fn where_not_all_namespaces_were_asked_nothing_is_vital() {
+        const MANY: [&str; 17] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q"];
+        let (_, vital) = said(&MANY, |_, place| place == "q").await.expect("something is missing");
+        assert!(!vital, "the last one may have all rights");
     }
 
     #[tokio::test]

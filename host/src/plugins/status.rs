@@ -58,6 +58,10 @@ fn count(status: &Map, field: &str) -> Option<u64> {
     }
 }
 
+/// What the status says of live logic.
+const OF_LIVE_LOGIC: [&str; 7] =
+    ["activeDigest", "digest12", "version", "parentKind", "childKinds", "decorates", "parents"];
+
 fn next(object: &Object, before: &Map, standing: Standing<'_>, now: jiff::Timestamp) -> Map {
     let Standing { live, sums, result } = standing;
     let mut next = Map::default();
@@ -81,6 +85,13 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, now: jiff::Timest
             next.insert("decorates", true);
         }
         next.insert("parents", whole(live.parents.store.size() as u64));
+    } else {
+        // What it was: the next start goes on with it, and the Plugin's end finds its kinds by it.
+        for field in OF_LIVE_LOGIC {
+            if let Some(was) = before.get(field) {
+                next.insert(field, was.clone());
+            }
+        }
     }
     if let Some(sums) = &sums {
         next.insert("failing", whole(sums.failing));
@@ -312,6 +323,24 @@ mod tests {
         assert_eq!(said(&much, true), ("True".to_owned(), capped.to_owned()));
         assert!(said(&much, false).1.ends_with(&format!(", so they are not written. {capped}")));
         assert_eq!(said(&Limits::default(), true), ("True".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn while_nothing_is_live_the_status_names_what_was() {
+        let kind = std::sync::Arc::new(super::super::Plugins::kind());
+        let object = r#"{"metadata":{"name":"echo","uid":"1","resourceVersion":"1","generation":1}}"#;
+        let object = Object::from_api(&kind, object).expect("a Plugin");
+        let was = r#"{"activeDigest":"sha256:a","childKinds":["Pod.v1"],"parentKind":"Echo.v1.g","parents":3}"#;
+        let before = json::parse(was.as_bytes(), 8).expect("JSON");
+        let mut last = before.as_object().expect("an object").clone();
+        for _ in 0..2 {
+            let result = Err(Problem::new(Step::Granted, reason::TERMINATING, "stuck"));
+            let standing = Standing { live: None, sums: None, result: &result };
+            last = next(&object, &last, standing, jiff::Timestamp::UNIX_EPOCH);
+        }
+        for (field, value) in before.as_object().expect("an object").iter() {
+            assert_eq!(last.get(field), Some(value), "{field}");
+        }
     }
 
     #[test]

@@ -117,10 +117,13 @@ fn a_plugin_that_cannot_prune_says_why_and_goes_when_a_person_gives_up() {
         assert!(message.contains(words), "{words:?} is not in {message}");
     }
     assert!(ns.get("configmaps", "a").is_some());
+    // It is tried again and again, and nobody's deletion waits for it meanwhile.
+    wait("it to be tried again", SOON, || (env.host_log_lines("the Plugin cannot go yet").len() >= 3).then_some(()));
+    let plugin = env.get(PLUGINS, "", FINALIZING).expect("it waits");
+    assert_eq!(plugin["status"]["parentKind"], "FinalizingPuppet.v1.puppets.example", "{plugin:#}");
+    assert_eq!(finalizers(&puppet.get().expect("there")), [""; 0]);
 
     env.kubectl(&["annotate", PLUGINS, FINALIZING, "windlass.dev/skip-finalize=true"]);
     wait_gone(&env, FINALIZING);
     assert!(ns.get("configmaps", "a").is_some(), "left as it was");
-    // The host's finalizer on the parent is the person's to take now, and the way out is the documented one.
-    puppet.kubectl("patch", &["--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
 }
