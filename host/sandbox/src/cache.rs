@@ -98,7 +98,11 @@ impl Cache {
 
     /// A file to compile into, on the same file system.
     pub(crate) fn begin(&self) -> Result<NamedTempFile, CacheError> {
-        NamedTempFile::new_in(&self.folder).map_err(|error| self.failed("create a file in", error))
+        self.half_made().map_err(|error| self.failed("create a file in", error))
+    }
+
+    fn half_made(&self) -> io::Result<NamedTempFile> {
+        tempfile::Builder::new().prefix(".cwasm-").tempfile_in(&self.folder)
     }
 
     /// Keeps what a component of so many bytes was compiled to.
@@ -111,7 +115,7 @@ impl Cache {
         let path = self.path(digest);
         let keep = || -> io::Result<()> {
             let sum = sum(File::open(compiled.path())?)?;
-            let mut sum_file = NamedTempFile::new_in(&self.folder)?;
+            let mut sum_file = self.half_made()?;
             sum_file.write_all(format!("{} {component_size}", sum.hex()).as_bytes())?;
             // The sum comes first: between the two, a reader finds no file and waits for the compiler's lock.
             sum_file.persist(sum_path(&path))?;
@@ -133,7 +137,7 @@ impl Cache {
         let mut removed = 0;
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
-            let is_ours = is_compiled_or_half_made(&entry.file_name().to_string_lossy());
+            let is_ours = entry.file_name().to_string_lossy().contains(".cwasm");
             let is_old = || entry.metadata().and_then(|metadata| metadata.modified()).is_ok_and(|at| at < since);
             if is_ours && !of_used.contains(&entry.path()) && is_old() && fs::remove_file(entry.path()).is_ok() {
                 removed += 1;
@@ -160,11 +164,6 @@ impl Cache {
         // write, its bytes have the sum that was taken then, and it is replaced by renaming, never changed in place.
         unsafe { Component::deserialize_file(engine, path) }
     }
-}
-
-/// Whether a file in the folder is of those that are made here; other parts of the host keep their own beside them.
-fn is_compiled_or_half_made(name: &str) -> bool {
-    name.contains(".cwasm") || name.starts_with(".tmp")
 }
 
 fn sum_path(path: &Path) -> PathBuf {

@@ -23,6 +23,9 @@ const DENIED: Duration = Duration::from_secs(5);
 /// Answers that are remembered at most, some 300 bytes each. One that is pushed out is asked again.
 const MAX_ANSWERS: usize = 8192;
 
+/// Waits between questions who the host is: it is asked once, when the network may not be there yet.
+const PATIENCE: [Duration; 3] = [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(5)];
+
 /// One question about a right.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Question {
@@ -71,13 +74,14 @@ pub fn by_api_server(client: Client) -> Ask {
 /// Who a client is to the API server, if it says so.
 pub async fn own_user(client: Client) -> Option<String> {
     let api: Api<SelfSubjectReview> = Api::all(client);
-    match in_time(api.create(&PostParams::default(), &SelfSubjectReview::default())).await {
-        Ok(review) => review.status?.user_info?.username,
-        Err(error) => {
-            tracing::warn!(%error, "the API server does not say who this host is");
-            None
+    for wait in PATIENCE {
+        match in_time(api.create(&PostParams::default(), &SelfSubjectReview::default())).await {
+            Ok(review) => return review.status?.user_info?.username,
+            Err(error) => tracing::warn!(%error, "the API server does not say who this host is"),
         }
+        tokio::time::sleep(wait).await;
     }
+    None
 }
 
 fn review(question: &Question) -> SubjectAccessReview {
