@@ -1,7 +1,7 @@
 //! Deletions that nobody asked for (R9).
 
 use serde_json::{Value, json};
-use windlass_e2e::{Condition, Env, Namespace, Puppet, SOON, condition, text, wait};
+use windlass_e2e::{Condition, Env, HostOptions, Namespace, Puppet, SOON, condition, text, wait};
 
 use crate::scripts::{config_map, config_maps, needs};
 use crate::{Alone, alone, asked, barrier, children, guest, names, puppets, wait_event, wait_names};
@@ -209,7 +209,9 @@ fn r09_what_is_held_for_the_whole_plugin_stays_so_over_a_restart_whose_first_loo
 
     let from = |name: &str| json!({ "spec": { "source": { "configMap": { "name": name } } } }).to_string();
     env.kubectl(&["patch", "plugins.windlass.dev", "puppet", "--type=merge", "-p", &from("absent")]);
-    let _host = env.start_host();
+    // Without what was compiled, nothing can be live.
+    let cache_dir = Some(env.cluster().dir().join("another-cache"));
+    let _host = env.start_host_with(HostOptions { cache_dir, ..HostOptions::default() });
     let failed = env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason == "SourceNotFound");
     assert_eq!(text(&failed, "/status/heldDeletions"), hash);
     env.kubectl(&["patch", "plugins.windlass.dev", "puppet", "--type=merge", "-p", &from("puppet")]);
