@@ -1,4 +1,5 @@
-//! A real Kubernetes control plane, and an OpenTelemetry Collector, as ordinary processes on loopback: for tests and for `cargo xtask`.
+//! A real Kubernetes control plane, an OpenTelemetry Collector and an OCI registry, as ordinary processes on loopback: for
+//! tests and for `cargo xtask`.
 //!
 //! Blocking and without a runtime, so that every kind of test can use it.
 //!
@@ -17,12 +18,14 @@ mod audit_events;
 mod cluster;
 mod collector;
 mod control_plane;
+mod cosign;
 mod credentials;
 mod detached;
 mod kubectl;
 mod otlp;
 mod poll;
 mod ports;
+mod registry;
 mod supervised;
 pub mod tools;
 
@@ -30,6 +33,8 @@ pub use audit::{Audit, Mark};
 pub use audit_events::{AuditEvent, AuditEvents};
 pub use cluster::{AuditLevel, Cluster, Options};
 pub use collector::Collector;
+pub use cosign::{Cosign, SignatureLayout};
 pub use detached::{attach, down, up};
 pub use otlp::{Attributes, Metric, Span, SpanEvent, Status};
 pub use poll::until;
+pub use registry::{REGISTRY_PASSWORD, REGISTRY_USER, Registry};

@@ -126,6 +126,16 @@ pub fn collector(progress: Progress) -> Result<PathBuf> {
     )
 }
 
+/// The registry of the CNCF distribution project: the reference implementation of the OCI distribution specification.
+pub fn registry(progress: Progress) -> Result<PathBuf> {
+    go_install("registry", "github.com/distribution/distribution/v3/cmd/registry", "v3.1.2", progress)
+}
+
+/// Sigstore's cosign, which signs as users do.
+pub fn cosign(progress: Progress) -> Result<PathBuf> {
+    go_install("cosign", "github.com/sigstore/cosign/v3/cmd/cosign", "v3.1.3", progress)
+}
+
 /// Makes sure that a Go program is there under the given name: `go install PACKAGE@VERSION`, once.
 pub fn go_install(name: &str, package: &str, version: &str, progress: Progress) -> Result<PathBuf> {
     let target = format!("{package}@{version}");
