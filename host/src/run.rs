@@ -21,7 +21,7 @@ use windlass_sandbox::{Options, Sandbox};
 use crate::apply::Applier;
 use crate::call::{Caller, QuarantineListener};
 use crate::caps::Caps;
-use crate::delivery::Sources;
+use crate::delivery::{Needs, Sources};
 use crate::live::{Live, ParentIndex, ParentKey, calls_of_one, cores};
 use crate::plugins::{Kinds, Outlets, PluginQueue, Plugins, Supplies};
 use crate::queue::{Busy, Job, Queue, Run, Trigger, Turn};
@@ -53,6 +53,10 @@ pub struct Settings {
     pub caps: Caps,
     /// The host's namespace, where Plugins' ServiceAccounts are.
     pub namespace: String,
+    /// Registries that are spoken to without TLS.
+    pub plain_http: Vec<String>,
+    /// Whether components must be signed.
+    pub require_signatures: bool,
 }
 
 /// Runs the host until `stop` is cancelled, then lets what is running end.
@@ -89,7 +93,12 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     let source_queue = plugin_queue.clone();
     let sources = Sources::new(
         client.clone(),
-        &settings.cache_dir,
+        Needs {
+            folder: &settings.cache_dir,
+            namespace: &settings.namespace,
+            plain_http: settings.plain_http,
+            require_signatures: settings.require_signatures,
+        },
         Arc::new(move |plugin: &PluginName| source_queue.add(&(), plugin, Trigger::Fresh)),
     );
     let plugins = Arc::new(Plugins::new(

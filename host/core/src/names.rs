@@ -49,6 +49,8 @@ pub const ANNOTATION_PUSHED_AT: &str = "windlass.dev/pushed-at";
 pub mod plugin_condition {
     /// The component's bytes are here and have the digest they should have.
     pub const FETCHED: &str = "Fetched";
+    /// One of the keys that the Plugin trusts signed the component. It is there only where signatures are wanted.
+    pub const VERIFIED: &str = "Verified";
     /// The component compiled and speaks the contract.
     pub const COMPILED: &str = "Compiled";
     /// All kinds that the plugin needs exist and may be used by it.
@@ -73,15 +75,25 @@ pub mod parent_condition {
 pub mod plugin_reason {
     /// As the type says.
     pub const SUCCEEDED: &str = "Succeeded";
-    /// The ConfigMap is not there.
+    /// The ConfigMap is not there, or the registry has no such artifact.
     pub const SOURCE_NOT_FOUND: &str = "SourceNotFound";
     /// The host may not read the source.
     pub const SOURCE_FORBIDDEN: &str = "SourceForbidden";
     /// The source holds no component, or several forms of one.
     pub const SOURCE_INVALID: &str = "SourceInvalid";
+    /// The registry cannot be asked; it is tried again.
+    pub const SOURCE_UNAVAILABLE: &str = "SourceUnavailable";
+    /// The registry's credentials cannot be had from the pull secret.
+    pub const INVALID_PULL_SECRET: &str = "InvalidPullSecret";
+    /// The public keys cannot be had, or are none.
+    pub const INVALID_KEYS: &str = "InvalidKeys";
+    /// Signatures are wanted, and there is none.
+    pub const NOT_SIGNED: &str = "NotSigned";
+    /// There are signatures, but none of the component by one of the keys.
+    pub const SIGNATURE_INVALID: &str = "SignatureInvalid";
     /// Parts of a chunked set are missing or of another component; none of it is loaded.
     pub const PARTS_INCOMPLETE: &str = "PartsIncomplete";
-    /// The bytes do not have the pinned digest.
+    /// The bytes do not have the pinned digest, or not the one by which the registry names them.
     pub const DIGEST_MISMATCH: &str = "DigestMismatch";
     /// The bytes are no component.
     pub const NOT_A_COMPONENT: &str = "NotAComponent";

@@ -5,7 +5,7 @@ mod quantity;
 
 use kube::CustomResourceExt;
 
-pub use plugin::{ConfigMapSource, OnDelete, Plugin, PluginStatus, positive};
+pub use plugin::{ConfigMapSource, OciSource, OnDelete, Place, Plugin, PluginStatus, SecretRef, Verify, positive};
 pub use quantity::ByteQuantity;
 
 #[cfg(test)]

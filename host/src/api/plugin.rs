@@ -42,6 +42,10 @@ pub struct PluginSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
     pub digest: Option<String>,
+    /// Whose signatures are trusted. Left out: anybody's, and nobody's, unless the host wants signatures
+    /// (`--require-signatures`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verify>,
     /// Install and update the CustomResourceDefinition that the component carries. A definition that somebody else
     /// installed is used as it is and never changed.
     #[serde(default, rename = "installCRD")]
@@ -127,11 +131,103 @@ impl Default for DeletionGuard {
 }
 
 /// Where a component comes from: exactly one of the fields.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, KubeSchema, Serialize, Deserialize)]
+#[x_kube(validation = Rule::new("[has(self.configMap), has(self.oci)].filter(one, one).size() == 1")
+    .message("a source is exactly one of configMap and oci"))]
 #[serde(rename_all = "camelCase")]
 pub struct Source {
     /// A ConfigMap, or the head of a set of them.
-    pub config_map: ConfigMapSource,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_map: Option<ConfigMapSource>,
+    /// An artifact in a registry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oci: Option<OciSource>,
+}
+
+/// The one source that a Plugin names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// A ConfigMap, or the head of a set of them.
+    ConfigMap(&'a ConfigMapSource),
+    /// An artifact in a registry.
+    Oci(&'a OciSource),
+}
+
+impl Source {
+    /// The one that is given.
+    ///
+    /// # Errors
+    /// None or several are, in words for a user. The schema refuses that, but an older CRD may be installed.
+    pub fn place(&self) -> Result<Place<'_>, String> {
+        match (&self.config_map, &self.oci) {
+            (Some(source), None) => Ok(Place::ConfigMap(source)),
+            (None, Some(source)) => Ok(Place::Oci(source)),
+            _ => Err("spec.source must be exactly one of configMap and oci".to_owned()),
+        }
+    }
+}
+
+/// A component in an OCI registry: the CNCF's Wasm layout (layer `application/wasm`), or the older one (layer
+/// `application/vnd.wasm.content.layer.v1+wasm`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OciSource {
+    /// As in `registry.example/team/echo:1.2`, or with `@sha256:…` in place of the tag for the one artifact of that
+    /// digest, whatever becomes of tags.
+    #[schemars(length(min = 1, max = 512))]
+    pub reference: String,
+    /// A Secret of type `kubernetes.io/dockerconfigjson` in the host's namespace, with the registry's credentials. Default:
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_secret: Option<SecretRef>,
+    /// Time between looks at what the tag names, as in `5m`. Default: five minutes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "duration")]
+    pub interval: Option<kube::core::Duration>,
+}
+
+/// A Secret in the host's namespace, which the host must be allowed to get.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SecretRef {
+    /// Its name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+/// Whose signatures are trusted: logic that none of these keys signed is refused before it is compiled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Verify {
+    /// Public keys of cosign, any of which may have signed.
+    #[schemars(length(min = 1, max = 16))]
+    pub public_keys: Vec<PublicKey>,
+}
+
+/// A public key, or several in one text: exactly one of the fields.
+#[derive(Debug, Clone, PartialEq, Eq, KubeSchema, Serialize, Deserialize)]
+#[x_kube(validation = Rule::new("has(self.inline) != has(self.secret)")
+    .message("a public key is exactly one of inline and secret"))]
+#[serde(rename_all = "camelCase")]
+pub struct PublicKey {
+    /// In PEM, as `cosign.pub` holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 16384))]
+    pub inline: Option<String>,
+    /// A Secret that holds it in PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<SecretKeyRef>,
+}
+
+/// A key of a Secret in the host's namespace, which the host must be allowed to get.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SecretKeyRef {
+    /// The Secret's name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// The key in its data. Default: `cosign.pub`, as `cosign generate-key-pair k8s://…` writes it.
+    #[serde(default = "default_public_key")]
+    #[schemars(length(min = 1, max = 253))]
+    pub key: String,
 }
 
 /// A ConfigMap with a component under `plugin.wasm`, `plugin.wasm.zst` or `plugin.wasm.gz`, or the head of a chunked
@@ -335,7 +431,7 @@ pub struct PluginStatus {
     /// stays until they are allowed or wanted no longer, also while nothing is live and when other logic comes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_deletions: Option<String>,
-    /// Conditions `Fetched`, `Compiled`, `Granted`, `Ready` and `Degraded`.
+    /// Conditions `Fetched`, `Verified`, `Compiled`, `Granted`, `Ready` and `Degraded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Option<Vec<Condition>>,
@@ -358,6 +454,10 @@ pub struct LastFailure {
 
 fn date_time(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"type": "string", "format": "date-time"})
+}
+
+fn default_public_key() -> String {
+    "cosign.pub".to_owned()
 }
 
 fn default_concurrency() -> i32 {

@@ -1,4 +1,4 @@
-//! COMPONENT arguments: a file, or `configmap/NAMESPACE/NAME`.
+//! COMPONENT arguments: a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -10,6 +10,7 @@ use windlass_sandbox::{Component, Options, Sandbox};
 use super::connect::ClusterArgs;
 use crate::api::ConfigMapSource;
 use crate::delivery;
+use crate::delivery::oci::{Credentials, Http, Reference, of_docker_config};
 
 /// Where a component is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,14 +19,16 @@ pub enum ComponentRef {
     File(PathBuf),
     /// A ConfigMap, or the head of a chunked set.
     ConfigMap(ConfigMapSource),
+    /// An artifact in a registry.
+    Oci(Reference),
 }
 
 impl FromStr for ComponentRef {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text.starts_with("oci://") {
-            return Err("OCI references are not served yet; pull the component to a file first".to_owned());
+        if let Some(reference) = text.strip_prefix("oci://") {
+            return reference.parse().map(Self::Oci);
         }
         let Some(rest) = text.strip_prefix("configmap/") else { return Ok(Self::File(text.into())) };
         match rest.split_once('/') {
@@ -37,14 +40,24 @@ impl FromStr for ComponentRef {
     }
 }
 
+/// How registries are spoken to.
+#[derive(Debug, Clone, clap::Args)]
+pub struct RegistryArgs {
+    /// Registries that are spoken to without TLS, as in registry:5000; those on this machine always are
+    #[arg(long, value_name = "HOST[:PORT]", env = "WINDLASS_PLAIN_HTTP", value_delimiter = ',')]
+    pub plain_http: Vec<String>,
+}
+
 /// A component, and how to read it.
 #[derive(Debug, clap::Args)]
 pub struct ComponentArgs {
-    /// The component: a file, or configmap/NAMESPACE/NAME
+    /// The component: a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`
     #[arg(value_name = "COMPONENT")]
     pub component: ComponentRef,
     #[command(flatten)]
     pub cluster: ClusterArgs,
+    #[command(flatten)]
+    pub registries: RegistryArgs,
     /// Folder of compiled components
     #[arg(long, env = "WINDLASS_CACHE_DIR")]
     pub cache_dir: Option<PathBuf>,
@@ -61,6 +74,11 @@ impl ComponentArgs {
             ComponentRef::ConfigMap(source) => super::block_on(async {
                 let client = self.cluster.client().await?;
                 Ok(delivery::fetch(&client, source, None).await?.bytes)
+            }),
+            ComponentRef::Oci(reference) => super::block_on(async {
+                let credentials = credentials_of_user(reference)?;
+                let plain_http = &self.registries.plain_http;
+                Ok(delivery::fetch_once(&Http::default(), reference, credentials, plain_http).await?.bytes)
             }),
         }
     }
@@ -83,7 +101,24 @@ impl ComponentArgs {
         match &self.component {
             ComponentRef::File(file) => file.display().to_string(),
             ComponentRef::ConfigMap(source) => format!("configmap/{}/{}", source.namespace, source.name),
+            ComponentRef::Oci(reference) => format!("oci://{reference}"),
         }
+    }
+}
+
+/// What `docker login` and its like left of a registry, in `$DOCKER_CONFIG` or `~/.docker`.
+///
+/// # Errors
+/// If the file is there and cannot be used.
+pub fn credentials_of_user(reference: &Reference) -> anyhow::Result<Option<Credentials>> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = set("DOCKER_CONFIG").or_else(|| Some(set("HOME")?.join(".docker")));
+    let Some(file) = folder.map(|folder| folder.join("config.json")) else { return Ok(None) };
+    match std::fs::read(&file) {
+        Ok(config) => of_docker_config(&config, &reference.registry)
+            .map_err(|problem| anyhow::anyhow!("{}: {problem}", file.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| file.display().to_string()),
     }
 }
 
@@ -92,13 +127,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_component_is_a_file_or_a_config_map() {
+    fn a_component_is_a_file_a_config_map_or_an_artifact() {
         assert_eq!("a/b.wasm".parse(), Ok(ComponentRef::File("a/b.wasm".into())));
         let source = ConfigMapSource { namespace: "ns".to_owned(), name: "echo".to_owned() };
         assert_eq!("configmap/ns/echo".parse(), Ok(ComponentRef::ConfigMap(source)));
         for bad in ["configmap/echo", "configmap/a/b/c", "configmap//x"] {
             assert_eq!(bad.parse::<ComponentRef>(), Err("write it as configmap/NAMESPACE/NAME".to_owned()));
         }
-        assert!("oci://r/e:1".parse::<ComponentRef>().is_err());
+        let reference = "registry.example/e:1".parse().expect("a reference");
+        assert_eq!("oci://registry.example/e:1".parse(), Ok(ComponentRef::Oci(reference)));
+        assert!("oci://r/e:1".parse::<ComponentRef>().expect_err("no registry").contains("write it as"));
     }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use windlass_core::contract::Parent;
 
-use super::component::{ComponentArgs, ComponentRef};
+use super::component::{ComponentArgs, ComponentRef, RegistryArgs};
 use super::connect::ClusterArgs;
 use super::output::{Format, print};
 use crate::api;
@@ -15,11 +15,13 @@ use crate::api;
   windlass crd | kubectl apply --server-side -f -
   windlass crd echo.wasm > echo-crd.yaml")]
 pub struct Args {
-    /// The component whose CRD to print: a file, or configmap/NAMESPACE/NAME; none for Windlass' own CRDs
+    /// The component whose CRD to print: a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`; none for Windlass' own CRDs
     #[arg(value_name = "COMPONENT")]
     component: Option<ComponentRef>,
     #[command(flatten)]
     cluster: ClusterArgs,
+    #[command(flatten)]
+    registries: RegistryArgs,
     /// Folder of compiled components
     #[arg(long, env = "WINDLASS_CACHE_DIR")]
     cache_dir: Option<std::path::PathBuf>,
@@ -31,7 +33,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         print!("{}", api::crds_yaml()?);
         return Ok(ExitCode::SUCCESS);
     };
-    let component = ComponentArgs { component, cluster: args.cluster, cache_dir: args.cache_dir }.load()?;
+    let Args { cluster, registries, cache_dir, .. } = args;
+    let component = ComponentArgs { component, cluster, registries, cache_dir }.load()?;
     match &component.descriptor().parent {
         Parent::Custom(definition) => {
             print(&serde_json::from_slice(definition)?, Format::Yaml)?;

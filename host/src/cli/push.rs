@@ -1,7 +1,10 @@
-//! `windlass push`: a component into a ConfigMap (or a head and its parts), with its Plugin and, if wanted, its rights.
+//! `windlass push`: a component into a ConfigMap (or a head and its parts) or a registry, with its Plugin and, if wanted,
+//! its rights.
 
 mod objects;
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,16 +16,19 @@ use kube::core::{DynamicObject, GroupVersionKind, TypeMeta};
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client, discovery};
 use serde_json::Value;
-use windlass_core::contract::Parent;
+use windlass_core::contract::{Descriptor, Parent};
 use windlass_core::digest::Digest;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{plugin_condition as names, plugin_reason as reason};
+use windlass_sandbox::Component;
 
-use self::objects::{PART_OF_LABEL, Pushed, plugin_object, split};
-use super::component::ComponentArgs;
+use self::objects::{PART_OF_LABEL, PluginFields, Pushed, config_map_source, oci_source, plugin_object, split};
+use super::component::{ComponentArgs, credentials_of_user};
 use super::connect::plain;
 use super::output::{Format, print_all};
 use crate::api::{Plugin, PluginStatus};
+use crate::delivery::Trust;
+use crate::delivery::oci::{self, Http, Reference, Registry};
 use crate::rights::rbac::{self, Kinds, Resource};
 
 /// Field manager of what a person pushes: apart from the host's.
@@ -33,6 +39,16 @@ const FIELD_MANAGER: &str = "windlass-push";
 #[command(after_help = "Examples:
   windlass push echo.wasm --name echo --create-rbac
   windlass push echo.wasm --name echo --dry-run -o yaml > echo.yaml && kubectl apply --server-side -f echo.yaml
+  windlass push echo.wasm --oci registry.example/team/echo:1.2 --pull-secret regcred --create-rbac
+
+Signed, in a registry:
+  windlass push echo.wasm --oci registry.example/team/echo:1.2 --artifact-only
+  cosign sign --key cosign.key registry.example/team/echo@sha256:…
+  windlass push echo.wasm --oci registry.example/team/echo:1.2 --public-key cosign.pub
+
+Signed, in a ConfigMap:
+  cosign sign-blob --key cosign.key --bundle echo.sigstore.json echo.wasm
+  windlass push echo.wasm --signature echo.sigstore.json --public-key cosign.pub
 
 What is written is applied server-side: client-side `kubectl apply` would copy the component into an annotation, which
 holds only 256 KiB.")]
@@ -42,6 +58,8 @@ pub struct Args {
     /// Name of the Plugin and of its ConfigMap; default: what the component calls itself
     #[arg(long)]
     name: Option<String>,
+    #[command(flatten)]
+    delivery: DeliveryArgs,
     /// Namespace of the ConfigMap: the host's
     #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
@@ -63,30 +81,75 @@ pub struct Args {
     output: Format,
 }
 
+/// How the component is delivered.
+#[derive(Debug, clap::Args)]
+struct DeliveryArgs {
+    /// Put the component into a registry instead of a ConfigMap, as in registry.example/team/echo:1.2, with the credentials
+    /// of `docker login`
+    #[arg(long, value_name = "REFERENCE")]
+    oci: Option<Reference>,
+    /// Only put the component into the registry, so that it can be signed there
+    #[arg(long, requires = "oci")]
+    artifact_only: bool,
+    /// Secret in the host's namespace with the credentials by which the host pulls
+    #[arg(long, value_name = "SECRET", requires = "oci")]
+    pull_secret: Option<String>,
+    /// The component's signature, as `cosign sign-blob --bundle` writes it
+    #[arg(long, value_name = "FILE", conflicts_with = "oci")]
+    signature: Option<PathBuf>,
+    /// A public key in PEM: the Plugin trusts what it signed, and nothing else. May be given several times
+    #[arg(long, value_name = "FILE")]
+    public_key: Vec<PathBuf>,
+}
+
+impl DeliveryArgs {
+    fn signature(&self) -> anyhow::Result<Option<String>> {
+        let read =
+            |file: &PathBuf| std::fs::read_to_string(file).with_context(|| format!("signature {}", file.display()));
+        self.signature.as_ref().map(read).transpose()
+    }
+
+    fn public_keys(&self) -> anyhow::Result<Vec<String>> {
+        let read = |file: &PathBuf| std::fs::read_to_string(file).with_context(|| format!("key {}", file.display()));
+        let keys = self.public_key.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
+        let named = self.public_key.iter().map(|file| file.display().to_string()).collect::<Vec<_>>();
+        let texts = named.iter().zip(&keys).map(|(name, key)| (name.as_str(), key.as_bytes()));
+        Trust::of_pem(texts).map_err(anyhow::Error::msg)?;
+        Ok(keys)
+    }
+}
+
 /// Writes it, and waits until it is live.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let bytes = args.component.bytes()?;
     let component = args.component.load()?;
     let descriptor = component.descriptor();
     let name: PluginName = args.name.as_deref().unwrap_or(&descriptor.name).parse()?;
-    let pushed = split(name.as_str(), &args.namespace, &bytes)?;
+    let public_keys = args.delivery.public_keys()?;
+    let pushed = match &args.delivery.oci {
+        Some(_) => Pushed { digest: component.digest(), parts: Vec::new(), objects: Vec::new() },
+        None => split(name.as_str(), &args.namespace, &bytes, args.delivery.signature()?.as_deref())?,
+    };
     super::block_on(async {
+        let source = match &args.delivery.oci {
+            Some(reference) => {
+                if !args.dry_run {
+                    push_artifact(args, reference, &component, &bytes).await?;
+                }
+                if args.delivery.artifact_only {
+                    return Ok(ExitCode::SUCCESS);
+                }
+                oci_source(&reference.to_string(), args.delivery.pull_secret.as_deref())
+            }
+            None => config_map_source(&args.namespace, name.as_str()),
+        };
         let mut objects: Vec<Value> = pushed.objects.clone();
         let account = account(args, &name).await?;
         if args.create_rbac {
-            let client = args.component.cluster.client().await?;
-            let children = look_up(&client, descriptor.children.iter().map(|rule| &rule.kind)).await?;
-            let related = look_up(&client, descriptor.related.iter()).await?;
-            let parent = match &descriptor.parent {
-                Parent::Custom(definition) => rbac::own_parent(definition)?,
-                Parent::Existing { kind, .. } => look_up_one(&client, kind).await?,
-            };
-            let kinds = Kinds { parent, children, related };
-            objects.push(rbac::plugin_role(name.as_str(), descriptor, &kinds));
-            objects.extend(rbac::account_objects(name.as_str(), &account, &args.namespace, &kinds));
+            objects.extend(rights(args, &name, &account, descriptor).await?);
         }
-        let now = format!("{:.0}", jiff::Timestamp::now());
-        objects.push(plugin_object(name.as_str(), &args.namespace, &account, &now));
+        let fields = PluginFields { name: name.as_str(), account: &account, source, public_keys: &public_keys };
+        objects.push(plugin_object(&fields, &format!("{:.3}", jiff::Timestamp::now())));
         if args.dry_run {
             print_all(&objects, args.output)?;
             return Ok(ExitCode::SUCCESS);
@@ -104,6 +167,40 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         remove_old_parts(&client, args, &name, &pushed).await?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Puts the component into the registry.
+async fn push_artifact(args: &Args, reference: &Reference, component: &Component, bytes: &[u8]) -> anyhow::Result<()> {
+    let descriptor = component.descriptor();
+    let annotations = BTreeMap::from([
+        ("org.opencontainers.image.title", descriptor.name.clone()),
+        ("org.opencontainers.image.version", descriptor.version.clone()),
+    ]);
+    let credentials = credentials_of_user(reference)?;
+    let plain_http = &args.component.registries.plain_http;
+    let context = || format!("the component was not pushed to {reference}");
+    let registry = Registry::new(&Http::default(), reference.clone(), credentials, plain_http).with_context(context)?;
+    let manifest = oci::push(&registry, bytes.to_vec(), &annotations).await.with_context(context)?;
+    println!("pushed {} ({} bytes) to {}", component.digest(), bytes.len(), reference.at(manifest));
+    Ok(())
+}
+
+/// The least rights of the plugin, and what the host needs for it.
+async fn rights(args: &Args, name: &PluginName, account: &str, descriptor: &Descriptor) -> anyhow::Result<Vec<Value>> {
+    let client = args.component.cluster.client().await?;
+    let children = look_up(&client, descriptor.children.iter().map(|rule| &rule.kind)).await?;
+    let related = look_up(&client, descriptor.related.iter()).await?;
+    let parent = match &descriptor.parent {
+        Parent::Custom(definition) => rbac::own_parent(definition)?,
+        Parent::Existing { kind, .. } => look_up_one(&client, kind).await?,
+    };
+    let kinds = Kinds { parent, children, related };
+    let mut objects = vec![rbac::plugin_role(name.as_str(), descriptor, &kinds)];
+    objects.extend(rbac::account_objects(name.as_str(), account, &args.namespace, &kinds));
+    if let Some(secret) = &args.delivery.pull_secret {
+        objects.extend(rbac::source_objects(name.as_str(), &args.namespace, secret));
+    }
+    Ok(objects)
 }
 
 /// The plugin's ServiceAccount: the one that a person chose, or one of its own.
@@ -195,7 +292,7 @@ fn is_ready(status: &PluginStatus) -> bool {
 
 /// The step that failed.
 fn problem_of(status: &PluginStatus) -> Option<&Condition> {
-    let steps = [names::FETCHED, names::COMPILED, names::GRANTED];
+    let steps = [names::FETCHED, names::VERIFIED, names::COMPILED, names::GRANTED];
     let conditions = status.conditions.as_deref().unwrap_or_default();
     conditions.iter().find(|condition| condition.status == "False" && steps.contains(&condition.type_.as_str()))
 }

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::component::RegistryArgs;
 use super::connect::ClusterArgs;
 use crate::caps::Caps;
 use crate::run::{Settings, run};
@@ -34,6 +35,11 @@ pub struct Args {
     /// Parents that are reconciled at once; one plugin alone takes at most half of these places
     #[arg(long, env = "WINDLASS_WORKERS", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: u16,
+    /// Refuse components that nobody signed whom their Plugin trusts (spec.verify)
+    #[arg(long, env = "WINDLASS_REQUIRE_SIGNATURES")]
+    require_signatures: bool,
+    #[command(flatten)]
+    registries: RegistryArgs,
     #[command(flatten)]
     caps: Caps,
     #[command(flatten)]
@@ -57,6 +63,8 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             workers: usize::from(args.workers),
             caps: args.caps.clone(),
             namespace: args.namespace.clone(),
+            plain_http: args.registries.plain_http.clone(),
+            require_signatures: args.require_signatures,
         };
         let stop = CancellationToken::new();
         let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;

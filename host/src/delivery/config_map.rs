@@ -9,6 +9,9 @@ use crate::api::ConfigMapSource;
 
 /// Key of a component in a ConfigMap's `binaryData`; packed ones add `.zst` or `.gz`.
 pub const PLUGIN_KEY: &str = "plugin.wasm";
+/// Key of the component's signature, a sigstore bundle (`cosign sign-blob --bundle`), in `data` or `binaryData`: of the
+/// component as it is, not of its packing.
+pub const SIGNATURE_KEY: &str = "plugin.wasm.sigstore.json";
 /// Key of the component's digest in a head's `data`.
 pub const KEY_DIGEST: &str = "digest";
 /// Key of the packing in a head's `data`.
@@ -31,15 +34,22 @@ pub async fn fetch(
     pinned: Option<Digest>,
 ) -> Result<Delivered, DeliveryError> {
     let api = Api::namespaced(client.clone(), &source.namespace);
-    let head = get(&api, source, &source.name).await?.ok_or_else(|| DeliveryError::NotFound(source.to_string()))?;
-    let delivered = match Head::of(source, &head)? {
+    let mut head = get(&api, source, &source.name).await?.ok_or_else(|| DeliveryError::NotFound(source.to_string()))?;
+    let signature = signature(&mut head);
+    let mut delivered = match Head::of(source, &head)? {
         Some(head) => assemble(&api, source, &head).await?,
         None => single(source, head)?,
     };
+    delivered.signature = signature;
     match pinned {
         Some(pinned) if pinned != delivered.digest => Err(DeliveryError::NotPinned { found: delivered.digest, pinned }),
         _ => Ok(delivered),
     }
+}
+
+fn signature(map: &mut ConfigMap) -> Option<Vec<u8>> {
+    let text = map.data.as_mut().and_then(|data| data.remove(SIGNATURE_KEY)).map(String::into_bytes);
+    text.or_else(|| Some(map.binary_data.as_mut()?.remove(SIGNATURE_KEY)?.0))
 }
 
 struct Head {
@@ -73,7 +83,7 @@ impl Head {
         if digest != self.digest {
             return Err(format!("its parts make up {digest} instead of {}", self.digest));
         }
-        Ok(Delivered { digest, bytes })
+        Ok(Delivered { digest, bytes, signature: None })
     }
 }
 
@@ -108,7 +118,7 @@ fn single(source: &ConfigMapSource, map: ConfigMap) -> Result<Delivered, Deliver
         }
     };
     let bytes = encoding.unpack(packed.0, MAX_COMPONENT_BYTES).map_err(invalid)?;
-    Ok(Delivered { digest: Digest::of(&bytes), bytes })
+    Ok(Delivered { digest: Digest::of(&bytes), bytes, signature: None })
 }
 
 async fn get(api: &Api<ConfigMap>, source: &ConfigMapSource, name: &str) -> Result<Option<ConfigMap>, DeliveryError> {

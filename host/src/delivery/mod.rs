@@ -1,16 +1,29 @@
-//! A Plugin's source → the component's bytes with the digest that they should have. Knows nothing of WebAssembly.
+//! A Plugin's source → the component's bytes with the digest that they should have, and whoever signed them. Knows
+//! nothing of WebAssembly.
 
 mod config_map;
 mod encoding;
+mod kept;
+pub mod oci;
 mod receipts;
+mod remotes;
+mod secrets;
 mod sources;
+mod trust;
 
-pub use config_map::{KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY, fetch};
+use std::time::Duration;
+
+pub use config_map::{KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY, SIGNATURE_KEY, fetch};
 pub use encoding::Encoding;
-pub use sources::Sources;
+pub use remotes::{Look, Wanted, fetch_once};
+pub use sources::{Needs, Sources};
+pub use trust::Trust;
 
 use windlass_core::digest::Digest;
 use windlass_core::names::plugin_reason as reason;
+
+use self::oci::{OciError, RegistryError};
+use self::trust::Distrust;
 
 /// The largest component that is taken, after decompression.
 pub const MAX_COMPONENT_BYTES: u64 = 64 * 1024 * 1024;
@@ -22,10 +35,28 @@ pub struct Delivered {
     pub digest: Digest,
     /// The component.
     pub bytes: Vec<u8>,
+    /// What lies beside it as its signature: a sigstore bundle, if it is one.
+    pub signature: Option<Vec<u8>>,
+}
+
+impl Delivered {
+    /// Whether one of the keys signed the bytes.
+    ///
+    /// # Errors
+    /// Nobody did, or somebody else.
+    pub fn verify(&self, trust: &Trust) -> Result<(), DeliveryError> {
+        let what = || format!("the component {}", self.digest);
+        let Some(signature) = &self.signature else {
+            let how = "sign it with `cosign sign-blob --bundle`, and push it with `windlass push --signature`";
+            return Err(DeliveryError::Distrusted(Distrust::Unsigned { what: what(), how: how.to_owned() }));
+        };
+        let verified = trust::of_blob(trust, signature, &self.bytes);
+        verified.map_err(|why| DeliveryError::Distrusted(Distrust::NotByKeys { what: what(), why }))
+    }
 }
 
 /// Why there is no component.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeliveryError {
     /// The ConfigMap is not there.
     #[error("ConfigMap {0} does not exist; create it with `windlass push`")]
@@ -70,6 +101,34 @@ pub enum DeliveryError {
         /// What happened.
         message: String,
     },
+    /// The reference is none.
+    #[error("spec.source.oci.reference: {0}")]
+    Reference(String),
+    /// The pull secret cannot be used.
+    #[error("the pull secret {secret} cannot be used: {problem}")]
+    Credentials {
+        /// The Secret's name.
+        secret: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The registry has no component that may be taken, or cannot be asked.
+    #[error("{reference}: {error}")]
+    Oci {
+        /// As the Plugin names it.
+        reference: String,
+        /// Why not.
+        error: OciError,
+    },
+    /// The keys that are trusted cannot be had.
+    #[error("{0}")]
+    Keys(String),
+    /// Nobody who is trusted signed it.
+    #[error(transparent)]
+    Distrusted(Distrust),
+    /// The host wants signatures, and the Plugin does not say whose.
+    #[error("this host runs signed components alone (--require-signatures); set spec.verify.publicKeys")]
+    MustBeSigned,
 }
 
 impl DeliveryError {
@@ -78,10 +137,39 @@ impl DeliveryError {
         match self {
             Self::NotFound(_) => reason::SOURCE_NOT_FOUND,
             Self::Forbidden { .. } => reason::SOURCE_FORBIDDEN,
-            Self::Invalid { .. } => reason::SOURCE_INVALID,
+            Self::Invalid { .. } | Self::Oci { error: OciError::NoComponent(_), .. } => reason::SOURCE_INVALID,
             Self::Incomplete { .. } => reason::PARTS_INCOMPLETE,
             Self::NotPinned { .. } => reason::DIGEST_MISMATCH,
             Self::Unavailable { .. } => reason::API_ERROR,
+            Self::Reference(_) => reason::INVALID_SPEC,
+            Self::Credentials { .. } => reason::INVALID_PULL_SECRET,
+            Self::Keys(_) => reason::INVALID_KEYS,
+            Self::MustBeSigned => reason::NOT_SIGNED,
+            Self::Distrusted(distrust) | Self::Oci { error: OciError::Distrusted(distrust), .. } => match distrust {
+                Distrust::Unsigned { .. } => reason::NOT_SIGNED,
+                Distrust::NotByKeys { .. } => reason::SIGNATURE_INVALID,
+            },
+            Self::Oci { error: OciError::Registry(error), .. } => match error {
+                RegistryError::NotFound(_) => reason::SOURCE_NOT_FOUND,
+                RegistryError::Forbidden(_) => reason::SOURCE_FORBIDDEN,
+                RegistryError::Unavailable { .. } => reason::SOURCE_UNAVAILABLE,
+                RegistryError::Invalid(_) => reason::SOURCE_INVALID,
+                RegistryError::Tampered { .. } => reason::DIGEST_MISMATCH,
+            },
+        }
+    }
+
+    /// Whether it is about who signed, and not about what there is.
+    pub fn is_distrust(&self) -> bool {
+        let is_of_registry = matches!(self, Self::Oci { error: OciError::Distrusted(_), .. });
+        is_of_registry || matches!(self, Self::Keys(_) | Self::Distrusted(_) | Self::MustBeSigned)
+    }
+
+    /// How long the source wants to be left alone.
+    pub fn wait(&self) -> Option<Duration> {
+        match self {
+            Self::Oci { error: OciError::Registry(RegistryError::Unavailable { wait, .. }), .. } => *wait,
+            _ => None,
         }
     }
 

@@ -2,23 +2,18 @@
 //! that it has compiled already.
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::{self, Write};
 use std::path::PathBuf;
 
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tempfile::NamedTempFile;
 use windlass_core::digest::Digest;
 
+use super::kept::Kept;
 use super::sources::Version;
 use crate::api::ConfigMapSource;
 
 /// The receipts of all sources, the last of each.
 pub(super) struct Receipts {
-    path: PathBuf,
-    kept: Mutex<BTreeMap<String, Entry>>,
-    /// Whether the file lacks what is kept: it could not be written. Held while it is written.
-    lacking: Mutex<bool>,
+    kept: Kept<BTreeMap<String, Entry>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,60 +25,30 @@ struct Entry {
 impl Receipts {
     /// Those that an earlier process left. What cannot be read is as if it were not there: it will be fetched again.
     pub(super) fn open(path: PathBuf) -> Self {
-        let read = std::fs::read(&path).and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::from));
-        let kept = read.unwrap_or_else(|error| {
-            if error.kind() != io::ErrorKind::NotFound {
-                tracing::warn!(path = %path.display(), %error, "unreadable: components are fetched again");
-            }
-            BTreeMap::new()
-        });
-        Self { path, kept: Mutex::new(kept), lacking: Mutex::default() }
+        Self { kept: Kept::open(path) }
     }
 
     /// Digest of the component that this version of the source held.
     pub(super) fn find(&self, source: &ConfigMapSource, version: Version) -> Option<Digest> {
-        let kept = self.kept.lock();
-        kept.get(&source.to_string()).filter(|entry| entry.version == version)?.digest.parse().ok()
+        let find = |kept: &BTreeMap<String, Entry>| {
+            kept.get(&source.to_string()).filter(|entry| entry.version == version)?.digest.parse().ok()
+        };
+        self.kept.read(find)
     }
 
     /// Takes down what this version of the source holds. Blocks for the time of writing a small file.
     pub(super) fn keep(&self, source: &ConfigMapSource, version: Version, digest: Digest) {
         let entry = Entry { version, digest: digest.to_string() };
-        self.change(|kept| kept.insert(source.to_string(), entry.clone()).as_ref() != Some(&entry));
+        self.kept.change(|kept| kept.insert(source.to_string(), entry.clone()).as_ref() != Some(&entry));
     }
 
     /// Forgets all sources but these. Blocks as well.
     pub(super) fn retain(&self, sources: &HashSet<String>) {
-        self.change(|kept| {
+        self.kept.change(|kept| {
             let before = kept.len();
             kept.retain(|source, _| sources.contains(source));
             kept.len() != before
         });
-    }
-
-    /// Writes the file if there is something new. Whoever reads what is kept does not wait for that.
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Entry>) -> bool) {
-        let mut lacking = self.lacking.lock();
-        let bytes = {
-            let mut kept = self.kept.lock();
-            if !change(&mut kept) && !*lacking {
-                return;
-            }
-            serde_json::to_vec(&*kept)
-        };
-        let written = bytes.map_err(io::Error::from).and_then(|bytes| self.write(&bytes));
-        *lacking = written.is_err();
-        if let Err(error) = written {
-            tracing::warn!(path = %self.path.display(), %error, "not written: the next start may fetch components again");
-        }
-    }
-
-    /// Whole or not at all.
-    fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut file = NamedTempFile::new_in(self.path.parent().unwrap_or(&self.path))?;
-        file.write_all(bytes)?;
-        file.persist(&self.path)?;
-        Ok(())
     }
 }
 

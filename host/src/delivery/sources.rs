@@ -1,5 +1,5 @@
 //! The sources that Plugins name: which Plugins a changed ConfigMap concerns, and which version of a source is there, by
-//! one metadata watch for each namespace that holds sources.
+//! one metadata watch for each namespace that holds sources. Artifacts in registries are followed beside them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
@@ -18,8 +18,13 @@ use tokio::sync::watch;
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
 
+use super::DeliveryError;
+use super::oci::Http;
 use super::receipts::Receipts;
-use crate::api::ConfigMapSource;
+use super::remotes::{Look, Lookup, Remotes, Wanted};
+use super::secrets::Secrets;
+use super::trust::{Trust, Vouchers};
+use crate::api::{ConfigMapSource, Place, Verify};
 use crate::watch::settings;
 
 /// Called with each Plugin whose source may have changed; must not block.
@@ -31,6 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const REST: Duration = Duration::from_secs(5);
 /// The file of receipts, in the folder of compiled components.
 const RECEIPTS: &str = "sources.json";
+/// The file of what was found to be signed, beside it.
+const VOUCHERS: &str = "signed.json";
 
 /// The sources that Plugins name, and the watches on them. Only metadata is watched: components are fetched when they
 /// are wanted, and never kept.
@@ -39,6 +46,23 @@ pub struct Sources {
     changed: Changed,
     state: Arc<Mutex<State>>,
     receipts: Arc<Receipts>,
+    remotes: Remotes,
+    secrets: Secrets,
+    vouchers: Vouchers,
+    require_signatures: bool,
+}
+
+/// What sources are read and trusted by.
+#[derive(Debug)]
+pub struct Needs<'a> {
+    /// Where what is learnt of them is kept: nobody else may write there.
+    pub folder: &'a Path,
+    /// The host's namespace, with pull secrets and keys.
+    pub namespace: &'a str,
+    /// Registries that are spoken to without TLS.
+    pub plain_http: Vec<String>,
+    /// Whether components must be signed.
+    pub require_signatures: bool,
 }
 
 /// A state of a source's ConfigMaps: the head and all that may be parts of it.
@@ -83,14 +107,37 @@ impl Drop for Namespace {
 }
 
 impl Sources {
-    /// Tells `changed` of every change of a followed source. Keeps what it learns of their versions in `folder`, which
-    /// nobody else may write.
-    pub fn new(client: Client, folder: &Path, changed: Changed) -> Self {
-        Self { client, changed, state: Arc::default(), receipts: Arc::new(Receipts::open(folder.join(RECEIPTS))) }
+    /// Tells `changed` of every change of a followed source.
+    pub fn new(client: Client, needs: Needs<'_>, changed: Changed) -> Self {
+        let Needs { folder, namespace, plain_http, require_signatures } = needs;
+        let secrets = Secrets::new(client.clone(), namespace);
+        let vouchers = Vouchers::open(folder.join(VOUCHERS));
+        let lookup = Lookup { secrets: secrets.clone(), http: Http::default(), plain_http, vouchers: vouchers.clone() };
+        Self {
+            client,
+            state: Arc::default(),
+            receipts: Arc::new(Receipts::open(folder.join(RECEIPTS))),
+            remotes: Remotes::new(lookup, changed.clone()),
+            changed,
+            secrets,
+            vouchers,
+            require_signatures,
+        }
     }
 
     /// Follows the source that a Plugin names now, in place of the one it named before.
-    pub fn follow(&self, plugin: &PluginName, source: &ConfigMapSource) {
+    pub fn follow(&self, plugin: &PluginName, place: Place<'_>) {
+        match place {
+            Place::ConfigMap(source) => {
+                self.remotes.forget(plugin);
+                self.follow_config_map(plugin, source);
+            }
+            // It is followed once somebody looks.
+            Place::Oci(_) => self.forget_config_map(plugin),
+        }
+    }
+
+    fn follow_config_map(&self, plugin: &PluginName, source: &ConfigMapSource) {
         let mut state = self.state.lock();
         if state.of_plugin.get(plugin) == Some(source) {
             return;
@@ -107,6 +154,43 @@ impl Sources {
 
     /// A Plugin is gone.
     pub fn forget(&self, plugin: &PluginName) {
+        self.remotes.forget(plugin);
+        self.forget_config_map(plugin);
+    }
+
+    /// What is known of a Plugin's artifact in a registry; it is followed from now on.
+    pub fn look(&self, plugin: &PluginName, wanted: &Wanted) -> Look {
+        self.remotes.look(plugin, wanted)
+    }
+
+    /// The bytes of that artifact are needed: the Plugin is told when they are there.
+    pub fn fetch_artifact(&self, plugin: &PluginName) {
+        self.remotes.fetch(plugin);
+    }
+
+    /// Whose signatures a Plugin's component must have, if it must have any.
+    ///
+    /// # Errors
+    /// The keys cannot be had, or the host wants some and the Plugin names none.
+    pub async fn trust(&self, verify: Option<&Verify>) -> Result<Option<Trust>, DeliveryError> {
+        match verify {
+            Some(verify) => self.secrets.trust(verify).await.map(Some),
+            None if self.require_signatures => Err(DeliveryError::MustBeSigned),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether a component was found to be signed as it must be.
+    pub fn is_vouched_for(&self, component: Digest, trust: Option<&Trust>) -> bool {
+        trust.is_none_or(|trust| self.vouchers.find(component, trust))
+    }
+
+    /// Takes down that a component was found to be signed by one of these keys.
+    pub async fn vouch_for(&self, component: Digest, trust: &Trust) {
+        self.vouchers.keep(component, trust).await;
+    }
+
+    fn forget_config_map(&self, plugin: &PluginName) {
         let mut state = self.state.lock();
         state.of_plugin.remove(plugin);
         state.end_unused();
@@ -132,8 +216,10 @@ impl Sources {
         let _ = tokio::task::spawn_blocking(move || receipts.keep(&source, version, digest)).await;
     }
 
-    /// Forgets what is kept of sources that nobody names, once all Plugins have named theirs.
-    pub async fn tidy(&self) {
+    /// Forgets what is kept of sources that nobody names, and of components that nobody uses, once all Plugins have named
+    /// theirs.
+    pub async fn tidy(&self, used: &HashSet<Digest>) {
+        self.vouchers.retain(used).await;
         let named: HashSet<_> = self.state.lock().of_plugin.values().map(ToString::to_string).collect();
         let receipts = self.receipts.clone();
         let _ = tokio::task::spawn_blocking(move || receipts.retain(&named)).await;

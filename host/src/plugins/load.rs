@@ -20,10 +20,10 @@ use super::kinds::Concern;
 use super::rights::Lacking;
 use super::settings::Settings;
 use super::{Plugins, grants, parent};
-use crate::api::{ConfigMapSource, Plugin};
+use crate::api::{ConfigMapSource, Place, Plugin};
 use crate::caps::Capped;
 use crate::conduct::Conduct;
-use crate::delivery::{self, Delivered};
+use crate::delivery::{self, Delivered, DeliveryError};
 use crate::homes::Homes;
 use crate::live::{Live, Peers, calls_of_one};
 use crate::telemetry::one_line;
@@ -37,6 +37,8 @@ const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 pub enum Step {
     /// The right bytes are here.
     Fetched,
+    /// Whoever signed them is trusted.
+    Verified,
     /// They compiled and say what they are.
     Compiled,
     /// The kinds exist and may be used.
@@ -80,8 +82,26 @@ impl Problem {
         Self { requeue: Requeue::Settled(None), ..Self::new(step, reason, message) }
     }
 
+    /// No problem but that something has yet to come, which will be told.
+    pub(super) fn pending(message: String) -> Self {
+        Self { requeue: Requeue::WhenChanged, ..Self::new(Step::Fetched, reason::PROGRESSING, message) }
+    }
+
+    /// Whether it is none, so far.
+    pub(super) fn is_pending(&self) -> bool {
+        self.reason == reason::PROGRESSING
+    }
+
     pub(super) fn of(self, candidate: Digest) -> Self {
         Self { candidate: Some(candidate), ..self }
+    }
+}
+
+/// Nothing was delivered, or nothing that may be taken.
+impl From<DeliveryError> for Problem {
+    fn from(error: DeliveryError) -> Self {
+        let step = if error.is_distrust() { Step::Verified } else { Step::Fetched };
+        Self { candidate: error.candidate(), ..Self::new(step, error.reason(), error.to_string()) }
     }
 }
 
@@ -129,26 +149,32 @@ pub(super) fn pinned(plugin: &Plugin) -> Result<Option<Digest>, Problem> {
     plugin.spec.digest.as_ref().map(|text| text.parse::<Digest>().map_err(invalid)).transpose()
 }
 
-/// Fetches what a source holds.
+/// The one place that the Plugin's component comes from.
+pub(super) fn place(plugin: &Plugin) -> Result<Place<'_>, Problem> {
+    let invalid = |error| Problem::lasting(Step::Fetched, reason::INVALID_SPEC, error);
+    plugin.spec.source.place().map_err(invalid)
+}
+
+/// Fetches what a ConfigMap holds.
 pub(super) async fn deliver(
     client: &Client,
     source: &ConfigMapSource,
     pinned: Option<Digest>,
 ) -> Result<Delivered, Problem> {
-    delivery::fetch(client, source, pinned).await.map_err(|error| Problem {
-        candidate: error.candidate(),
-        ..Problem::new(Step::Fetched, error.reason(), error.to_string())
-    })
+    Ok(delivery::fetch(client, source, pinned).await?)
 }
 
 /// Delivered bytes → logic that can be called. Blocks no runtime thread: compiling waits for a child process, mapping
 /// and describing run the guest.
-pub(super) async fn map(plugins: &Plugins, delivered: Delivered) -> Result<Arc<Component>, Problem> {
+pub(super) async fn map(plugins: &Plugins, digest: Digest, bytes: Vec<u8>) -> Result<Arc<Component>, Problem> {
     let sandbox = plugins.sandbox.clone();
-    tokio::task::spawn_blocking(move || sandbox.load(&delivered.bytes))
+    let mapped = tokio::task::spawn_blocking(move || sandbox.load(&bytes))
         .await
-        .map_err(|error| Problem::new(Step::Compiled, reason::COMPILE_FAILED, error.to_string()))?
-        .map_err(|failure| Problem::lasting(Step::Compiled, load_reason(&failure), failure.to_string()))
+        .map_err(|error| Problem::new(Step::Compiled, reason::COMPILE_FAILED, error.to_string()))
+        .and_then(|mapped| {
+            mapped.map_err(|failure| Problem::lasting(Step::Compiled, load_reason(&failure), failure.to_string()))
+        });
+    mapped.map_err(|problem| problem.of(digest))
 }
 
 /// Logic that was compiled before, if it can still be called.

@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
-use windlass_core::names::{ANNOTATION_ROLLBACK, plugin_reason as reason};
+use windlass_core::names::{ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK, plugin_reason as reason};
 use windlass_core::object::Object;
+use windlass_core::outcome::Requeue;
 use windlass_sandbox::Component;
 
 use super::load::{Problem, Step};
 use super::{Plugins, load, parse};
-use crate::api::{Plugin, PluginStatus};
+use crate::api::{ConfigMapSource, Place, Plugin, PluginStatus};
+use crate::delivery::{Look, Wanted};
 
 /// A person's wish to go back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,10 +54,11 @@ impl Plugins {
     pub(super) async fn component(
         &self,
         name: &PluginName,
+        object: &Object,
         plugin: &Plugin,
         rollback: Option<Rollback>,
     ) -> Result<(Arc<Component>, bool), Problem> {
-        let delivered = self.delivered(name, plugin).await;
+        let delivered = self.delivered(name, object, plugin).await;
         match (rollback, delivered) {
             (None, delivered) => Ok((delivered?, false)),
             (Some(rollback), Ok(delivered)) if delivered.digest() != rollback.from => Ok((delivered, false)),
@@ -63,6 +66,12 @@ impl Plugins {
                 if let Some(pinned) = load::pinned(plugin)?.filter(|pinned| *pinned != to) {
                     let message = format!("{ANNOTATION_ROLLBACK} would go back to {to}, but spec.digest pins {pinned}");
                     return Err(Problem::lasting(Step::Fetched, reason::DIGEST_MISMATCH, message));
+                }
+                if !self.may_run(plugin, to).await? {
+                    let message = format!(
+                        "{ANNOTATION_ROLLBACK} would go back to {to}, which none of spec.verify's keys is known to have signed"
+                    );
+                    return Err(Problem::lasting(Step::Verified, reason::NOT_SIGNED, message));
                 }
                 let known = self.known(name, to).await.ok_or_else(|| {
                     let message =
@@ -77,20 +86,50 @@ impl Plugins {
     /// What was live when the host was stopped, for a start that cannot bring up anything newer.
     pub(super) async fn last_live(&self, name: &PluginName, plugin: &Plugin) -> Option<Arc<Component>> {
         let active = plugin.status.as_ref()?.active_digest.as_ref()?.parse().ok()?;
-        let is_allowed = load::pinned(plugin).is_ok_and(|pinned| pinned.is_none_or(|pinned| pinned == active));
-        if is_allowed { self.known(name, active).await } else { None }
+        let is_pinned = load::pinned(plugin).is_ok_and(|pinned| pinned.is_none_or(|pinned| pinned == active));
+        let may_run = is_pinned && self.may_run(plugin, active).await.unwrap_or_default();
+        if may_run { self.known(name, active).await } else { None }
     }
 
-    /// What the Plugin's source holds. What a known version of the source held before is not fetched again, and what this
-    /// Plugin has mapped is not mapped again.
-    async fn delivered(&self, name: &PluginName, plugin: &Plugin) -> Result<Arc<Component>, Problem> {
-        let source = &plugin.spec.source.config_map;
+    /// Whether logic that was delivered before was signed as the Plugin wants it now.
+    async fn may_run(&self, plugin: &Plugin, digest: Digest) -> Result<bool, Problem> {
+        let trust = self.sources.trust(plugin.spec.verify.as_ref()).await?;
+        Ok(self.sources.is_vouched_for(digest, trust.as_ref()))
+    }
+
+    /// What the Plugin's source holds.
+    async fn delivered(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<Arc<Component>, Problem> {
         let pinned = load::pinned(plugin)?;
+        match load::place(plugin)? {
+            Place::ConfigMap(source) => self.of_config_map(name, plugin, source, pinned).await,
+            Place::Oci(source) => {
+                let wanted = Wanted {
+                    source: source.clone(),
+                    pinned,
+                    verify: plugin.spec.verify.clone(),
+                    pushed_at: object.marks.get(ANNOTATION_PUSHED_AT).map(str::to_owned),
+                };
+                self.of_registry(name, &wanted).await
+            }
+        }
+    }
+
+    /// What a known version of a ConfigMap held before is not fetched again, and what this Plugin has mapped is not mapped
+    /// again.
+    async fn of_config_map(
+        &self,
+        name: &PluginName,
+        plugin: &Plugin,
+        source: &ConfigMapSource,
+        pinned: Option<Digest>,
+    ) -> Result<Arc<Component>, Problem> {
+        let trust = self.sources.trust(plugin.spec.verify.as_ref()).await?;
         let version = self.sources.version(source).await;
         // It can only confirm: whatever is wrong is said of what was fetched.
         let receipt = version
             .and_then(|version| self.sources.receipt(source, version))
-            .filter(|digest| pinned.is_none_or(|pinned| pinned == *digest));
+            .filter(|digest| pinned.is_none_or(|pinned| pinned == *digest))
+            .filter(|digest| self.sources.is_vouched_for(*digest, trust.as_ref()));
         if let Some(digest) = receipt
             && let Some(component) = self.known(name, digest).await
         {
@@ -98,14 +137,43 @@ impl Plugins {
         }
         let delivered = load::deliver(&self.client, source, pinned).await?;
         let digest = delivered.digest;
+        if let Some(trust) = &trust {
+            delivered.verify(trust).map_err(|error| Problem::from(error).of(digest))?;
+            self.sources.vouch_for(digest, trust).await;
+        }
         let component = match self.mapped(name, digest) {
             Some(found) => found,
-            None => load::map(self, delivered).await.map_err(|problem| problem.of(digest))?,
+            None => load::map(self, digest, delivered.bytes).await?,
         };
         if let Some(version) = version {
             self.sources.keep(source, version, digest).await;
         }
         Ok(self.candidate(name, component))
+    }
+
+    /// What a registry has is looked up beside this, and fetched if it was not compiled before.
+    async fn of_registry(&self, name: &PluginName, wanted: &Wanted) -> Result<Arc<Component>, Problem> {
+        // That the host wants signatures is known without asking the registry.
+        if wanted.verify.is_none() {
+            self.sources.trust(None).await?;
+        }
+        let reference = &wanted.source.reference;
+        match self.sources.look(name, wanted) {
+            Look::Pending => Err(Problem::pending(format!("{reference} is being looked up"))),
+            // It is tried again there, and told when something else comes of it.
+            Look::Failed(error) => Err(Problem { requeue: Requeue::Settled(None), ..error.into() }),
+            Look::Found(digest, bytes) => {
+                let component = match (self.known(name, digest).await, bytes) {
+                    (Some(known), _) => known,
+                    (None, Some(bytes)) => load::map(self, digest, bytes).await?,
+                    (None, None) => {
+                        self.sources.fetch_artifact(name);
+                        return Err(Problem::pending(format!("{reference} ({digest}) is being fetched")));
+                    }
+                };
+                Ok(self.candidate(name, component))
+            }
+        }
     }
 
     /// Logic of this digest, if it is mapped, or was compiled before.

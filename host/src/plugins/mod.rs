@@ -178,8 +178,8 @@ impl Plugins {
         if !self.all_tried() {
             return;
         }
-        self.sources.tidy().await;
         let (sandbox, used) = (self.sandbox.clone(), self.in_use());
+        self.sources.tidy(&used).await;
         match tokio::task::spawn_blocking(move || sandbox.retain(&used)).await {
             Ok(Ok(0)) | Err(_) => {}
             Ok(Ok(removed)) => tracing::info!(removed, "compiled files that no Plugin uses were removed"),
@@ -251,6 +251,10 @@ impl Plugins {
             Err(problem) => problem.requeue,
         };
         if let Err(problem) = &result {
+            // What is live goes on meanwhile, and there is nothing to tell.
+            if problem.is_pending() && self.registry.get(name).is_some() {
+                return requeue;
+            }
             tracing::warn!(plugin = %name, reason = problem.reason, message = problem.message, "plugin not brought up to date");
             self.withdraw(name, problem);
         }
@@ -320,9 +324,9 @@ impl Plugins {
 
     /// Loads what the resource names, and makes it live.
     async fn load(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<load::Findings, Problem> {
-        self.sources.follow(name, &plugin.spec.source.config_map);
+        self.sources.follow(name, load::place(plugin)?);
         let rollback = Rollback::of(object, plugin)?;
-        let (component, rolled_back) = self.component(name, plugin, rollback).await?;
+        let (component, rolled_back) = self.component(name, object, plugin, rollback).await?;
         let rolled_back_from = rollback.map(|rollback| rollback.from);
         let findings = if rolled_back {
             self.bring(name, object, &with_definition_as_it_is(plugin), component).await?

@@ -10,6 +10,7 @@ use windlass_core::outcome::bounded;
 use windlass_core::status::observed;
 
 use super::load::{Findings, Problem, Step};
+use super::parse;
 use super::tally::{LastFailure, Sums};
 use crate::apply::{send, status_request};
 use crate::live::Live;
@@ -118,7 +119,8 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, now: jiff::Timest
     {
         next.insert("candidateDigest", candidate.to_string());
     }
-    let conditions = conditions(object.generation, live, result);
+    let wants_signatures = parse(object).is_ok_and(|plugin| plugin.spec.verify.is_some());
+    let conditions = conditions(object.generation, wants_signatures, live, result);
     next.insert("conditions", stamp(conditions, before, now));
     next
 }
@@ -150,18 +152,27 @@ fn last_failure(before: Option<&Value>, last: Option<LastFailure>) -> Option<Val
     Some(Value::Object(next))
 }
 
-fn conditions(generation: Option<i64>, live: Option<&Live>, result: &Result<Findings, Problem>) -> Vec<Map> {
+fn conditions(
+    generation: Option<i64>,
+    wants_signatures: bool,
+    live: Option<&Live>,
+    result: &Result<Findings, Problem>,
+) -> Vec<Map> {
     // Components choose parts of some messages: a status that is too large would not be written at all.
     let say = |kind: &str, status: &str, reason: &str, message: &str| {
         condition(kind, status, reason, &bounded(one_line(message).into_owned()), generation)
     };
     let steps = [
         (Step::Fetched, condition_type::FETCHED),
+        (Step::Verified, condition_type::VERIFIED),
         (Step::Compiled, condition_type::COMPILED),
         (Step::Granted, condition_type::GRANTED),
     ];
+    let is_refused = result.as_ref().is_err_and(|problem| problem.step == Step::Verified);
     let mut all: Vec<Map> = steps
         .into_iter()
+        // Of signatures that nobody wants nothing is said.
+        .filter(|(step, _)| *step != Step::Verified || wants_signatures || is_refused)
         .map(|(step, kind)| match result {
             Ok(findings) if step == Step::Granted => granted(findings, say),
             Ok(findings) if step == Step::Compiled => say(kind, "True", reason::SUCCEEDED, &unserved(findings)),
@@ -312,7 +323,7 @@ mod tests {
                 capped,
                 conditions_kept,
             };
-            let all = conditions(Some(1), None, &Ok(findings));
+            let all = conditions(Some(1), false, None, &Ok(findings));
             let granted = all.iter().find(|one| one.get("type").and_then(Value::as_str) == Some("Granted")).cloned();
             let granted = granted.expect("the condition");
             let text = |field| granted.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();

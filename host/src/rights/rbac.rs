@@ -145,6 +145,28 @@ pub fn account_objects(name: &str, account: &str, namespace: &str, kinds: &Kinds
     ]
 }
 
+/// What the host needs to pull a plugin's component: its pull secret, and no other.
+pub fn source_objects(name: &str, namespace: &str, secret: &str) -> Vec<Value> {
+    let role = format!("windlass-plugin-{name}-source");
+    let mut pull = rule("", &["secrets"], &["get"]);
+    if let Some(pull) = pull.as_object_mut() {
+        pull.insert("resourceNames".to_owned(), json!([secret]));
+    }
+    vec![
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"name": role, "namespace": namespace},
+            "rules": [pull],
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": role, "namespace": namespace},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": HOST, "namespace": namespace}],
+        }),
+    ]
+}
+
 /// What a plugin's ServiceAccount does with its children. `get` tells a child that lost its labels from somebody else's
 /// object of the same name.
 pub const CHILD_VERBS: [&str; 4] = ["get", "create", "patch", "delete"];

@@ -110,12 +110,26 @@ impl Env {
         let mut command = Command::new(windlass());
         command.args(args).env("WINDLASS_KUBECONFIG", self.cluster.kubeconfig());
         command.env("WINDLASS_CACHE_DIR", self.cluster.dir().join("windlass-cli-cache"));
+        command.env("DOCKER_CONFIG", self.docker_config());
         let output = command.output().map_err(|error| error.to_string())?;
         if output.status.success() {
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())
         } else {
             Err(format!("{}\n{}", output.status, String::from_utf8_lossy(&output.stderr)))
         }
+    }
+
+    /// Has `windlass` find credentials of registries as `docker login` leaves them.
+    #[track_caller]
+    pub fn log_in_to_registries(&self, config: &[u8]) {
+        let folder = self.docker_config();
+        fs::create_dir_all(&folder).expect("a folder in the cluster's");
+        fs::write(folder.join("config.json"), config).expect("a file in the cluster's folder");
+    }
+
+    /// None of the user's own.
+    fn docker_config(&self) -> PathBuf {
+        self.cluster.dir().join("docker")
     }
 
     /// Pushes a component as a Plugin with the rights that it needs. Comes back when it is written, not when it is live:

@@ -2,11 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use windlass_core::digest::Digest;
 use windlass_core::names::ANNOTATION_PUSHED_AT;
 
-use crate::delivery::{Encoding, KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY};
+use crate::delivery::{Encoding, KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY, SIGNATURE_KEY};
 
 /// Bytes in one ConfigMap: it holds 1 MiB in all, keys included.
 const CHUNK: usize = 1_000_000;
@@ -29,8 +29,12 @@ pub struct Pushed {
 ///
 /// # Errors
 /// If packing fails.
-pub fn split(name: &str, namespace: &str, bytes: &[u8]) -> anyhow::Result<Pushed> {
+pub fn split(name: &str, namespace: &str, bytes: &[u8], signature: Option<&str>) -> anyhow::Result<Pushed> {
     let digest = Digest::of(bytes);
+    let signed = |mut data: Map<String, Value>| {
+        data.extend(signature.map(|signature| (SIGNATURE_KEY.to_owned(), signature.into())));
+        data
+    };
     let config_map = |map_name: &str, rest: Value| {
         let mut map = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
@@ -46,7 +50,10 @@ pub fn split(name: &str, namespace: &str, bytes: &[u8]) -> anyhow::Result<Pushed
         parts: Vec::new(),
         objects: vec![config_map(
             name,
-            json!({"binaryData": {format!("{PLUGIN_KEY}{}", encoding.key_suffix()): STANDARD.encode(packed)}}),
+            json!({
+                "binaryData": {format!("{PLUGIN_KEY}{}", encoding.key_suffix()): STANDARD.encode(packed)},
+                "data": signed(Map::new()),
+            }),
         )],
     };
     if bytes.len() <= CHUNK {
@@ -67,28 +74,56 @@ pub fn split(name: &str, namespace: &str, bytes: &[u8]) -> anyhow::Result<Pushed
         objects.push(map);
         parts.push(part);
     }
-    objects.push(config_map(
-        name,
-        json!({"data": {
-            KEY_DIGEST: digest.to_string(),
-            KEY_ENCODING: Encoding::Zstd.as_str(),
-            KEY_PARTS: parts.join("\n"),
-        }}),
-    ));
+    let head = [
+        (KEY_DIGEST, digest.to_string()),
+        (KEY_ENCODING, Encoding::Zstd.as_str().to_owned()),
+        (KEY_PARTS, parts.join("\n")),
+    ];
+    let head = head.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
+    objects.push(config_map(name, json!({"data": signed(head)})));
     Ok(Pushed { digest, parts, objects })
 }
 
-/// The Plugin that runs it as this ServiceAccount. What a person set besides stays: it is applied.
-pub fn plugin_object(name: &str, namespace: &str, account: &str, now: &str) -> Value {
+/// What a Plugin says of the component that it runs.
+#[derive(Debug)]
+pub struct PluginFields<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The ServiceAccount that it writes as.
+    pub account: &'a str,
+    /// Where the component is.
+    pub source: Value,
+    /// The keys whose signatures it trusts, each in PEM.
+    pub public_keys: &'a [String],
+}
+
+/// The source of a component in a ConfigMap.
+pub fn config_map_source(namespace: &str, name: &str) -> Value {
+    json!({"configMap": {"namespace": namespace, "name": name}})
+}
+
+/// The source of a component in a registry.
+pub fn oci_source(reference: &str, pull_secret: Option<&str>) -> Value {
+    let mut source = json!({"reference": reference});
+    if let (Some(source), Some(name)) = (source.as_object_mut(), pull_secret) {
+        source.insert("pullSecret".to_owned(), json!({"name": name}));
+    }
+    json!({"oci": source})
+}
+
+/// The Plugin. What a person set besides stays: it is applied.
+pub fn plugin_object(fields: &PluginFields<'_>, now: &str) -> Value {
+    let PluginFields { name, account, source, public_keys } = fields;
+    let mut spec = json!({"source": source, "installCRD": true, "serviceAccountName": account});
+    if let Some(spec) = spec.as_object_mut().filter(|_| !public_keys.is_empty()) {
+        let keys: Vec<_> = public_keys.iter().map(|key| json!({"inline": key})).collect();
+        spec.insert("verify".to_owned(), json!({"publicKeys": keys}));
+    }
     json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",
-        // Has the host try again at once what it may be backing off from.
+        // Has the host look and try again at once.
         "metadata": {"name": name, "annotations": {ANNOTATION_PUSHED_AT: now}},
-        "spec": {
-            "source": {"configMap": {"namespace": namespace, "name": name}},
-            "installCRD": true,
-            "serviceAccountName": account,
-        },
+        "spec": spec,
     })
 }
 
@@ -108,21 +143,21 @@ mod tests {
 
     #[test]
     fn a_small_component_is_one_config_map_as_it_is() {
-        let pushed = split("echo", "ns", b"wasm").expect("splits");
+        let pushed = split("echo", "ns", b"wasm", None).expect("splits");
         assert_eq!(pushed.objects.len(), 1);
         assert_eq!(pushed.objects[0]["binaryData"]["plugin.wasm"], json!("d2FzbQ=="));
     }
 
     #[test]
     fn a_large_one_that_packs_well_is_one_packed_config_map() {
-        let pushed = split("echo", "ns", &vec![7; 3_000_000]).expect("splits");
+        let pushed = split("echo", "ns", &vec![7; 3_000_000], None).expect("splits");
         assert_eq!(pushed.objects.len(), 1);
         assert!(pushed.objects[0]["binaryData"]["plugin.wasm.zst"].is_string());
     }
 
     #[test]
     fn a_larger_one_is_parts_and_then_the_head_that_names_them() {
-        let pushed = split("echo", "ns", &noise(2_500_000)).expect("splits");
+        let pushed = split("echo", "ns", &noise(2_500_000), Some("signed")).expect("splits");
         let names: Vec<_> =
             pushed.objects.iter().map(|map| map["metadata"]["name"].as_str().expect("a name")).collect();
         let digest12 = pushed.digest.short();
@@ -131,6 +166,7 @@ mod tests {
         let head = &pushed.objects[3]["data"];
         assert_eq!(head["parts"], json!(pushed.parts.join("\n")));
         assert_eq!(head["digest"], json!(pushed.digest.to_string()));
+        assert_eq!(head["plugin.wasm.sigstore.json"], json!("signed"));
         assert!(pushed.objects[..3].iter().all(|map| map["immutable"] == json!(true)));
     }
 }

@@ -1,0 +1,404 @@
+//! A registry's HTTP API (OCI distribution specification 1.1): manifests and blobs, with the tokens that it asks for.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http_auth::ChallengeRef;
+use parking_lot::Mutex;
+use reqwest::{Client, Request, Response, Url, redirect};
+use rustls::ClientConfig;
+use rustls::crypto::ring;
+use rustls_platform_verifier::BuilderVerifierExt as _;
+use serde::Deserialize;
+use windlass_core::digest::Digest;
+
+use super::credentials::Credentials;
+use super::manifest::{INDEX, MANIFEST};
+use super::reference::{Reference, Version};
+
+/// Time for a connection, its TLS included.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Silence that ends a request.
+const SILENCE: Duration = Duration::from_secs(30);
+/// Time for a whole request: a component over a slow line takes minutes.
+const WHOLE: Duration = Duration::from_mins(10);
+/// The largest manifest, as registries limit it (OCI distribution specification: 4 MiB).
+const MAX_MANIFEST: u64 = 4 << 20;
+/// The largest answer of a token server, and of an error.
+const MAX_TALK: u64 = 64 << 10;
+/// Redirections of one request.
+const MAX_REDIRECTS: usize = 5;
+
+/// Why a registry gave or took nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegistryError {
+    /// It has no such thing.
+    #[error("the registry has no {0}")]
+    NotFound(String),
+    /// It does not let the caller.
+    #[error("the registry lets nobody in with these credentials: {0}")]
+    Forbidden(String),
+    /// It could not be asked, or asks to come back later.
+    #[error("the registry cannot be asked: {message}")]
+    Unavailable {
+        /// What happened.
+        message: String,
+        /// How long it wants to be left alone.
+        wait: Option<Duration>,
+    },
+    /// What it says makes no sense, or is too large.
+    #[error("the registry's answer cannot be used: {0}")]
+    Invalid(String),
+    /// Bytes that are not those of their digest.
+    #[error("the registry gave {found} for {wanted}: it was changed after it was pushed")]
+    Tampered {
+        /// What was asked for.
+        wanted: Digest,
+        /// What came.
+        found: Digest,
+    },
+}
+
+/// The HTTP client of all registries. It is made when the first is spoken to: the system's certificates take memory.
+#[derive(Default)]
+pub struct Http(OnceLock<Result<Client, String>>);
+
+impl Http {
+    fn client(&self) -> Result<Client, RegistryError> {
+        let client = self.0.get_or_init(|| client().map_err(|error| format!("{error:#}")));
+        client.clone().map_err(|message| RegistryError::Unavailable { message, wait: None })
+    }
+}
+
+fn client() -> anyhow::Result<Client> {
+    let tls = ClientConfig::builder_with_provider(ring::default_provider().into())
+        .with_safe_default_protocol_versions()?
+        .with_platform_verifier()?
+        .with_no_client_auth();
+    let redirects = redirect::Policy::custom(|attempt| {
+        let before = attempt.previous();
+        if before.len() > MAX_REDIRECTS {
+            return attempt.error("too many redirections");
+        }
+        if before.last().is_some_and(|before| before.scheme() == "https") && attempt.url().scheme() != "https" {
+            return attempt.error("it redirects to a place without TLS");
+        }
+        attempt.follow()
+    });
+    let client = Client::builder()
+        .tls_backend_preconfigured(tls)
+        .connect_timeout(CONNECT)
+        .read_timeout(SILENCE)
+        .timeout(WHOLE)
+        .redirect(redirects)
+        .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")));
+    Ok(client.build()?)
+}
+
+/// One repository of a registry, as one caller.
+pub struct Registry {
+    http: Client,
+    /// `https://registry.example`.
+    root: Url,
+    reference: Reference,
+    credentials: Option<Credentials>,
+    authorization: Mutex<Option<HeaderValue>>,
+}
+
+impl Registry {
+    /// The repository of a reference. Registries of this machine and those in `plain_http` are spoken to without TLS.
+    ///
+    /// # Errors
+    /// If there is no HTTP client.
+    pub fn new(
+        http: &Http,
+        reference: Reference,
+        credentials: Option<Credentials>,
+        plain_http: &[String],
+    ) -> Result<Self, RegistryError> {
+        let is_plain = reference.is_local() || plain_http.contains(&reference.registry);
+        let scheme = if is_plain { "http" } else { "https" };
+        let root = Url::parse(&format!("{scheme}://{}", reference.registry));
+        let root = root.map_err(|error| RegistryError::Invalid(format!("{}: {error}", reference.registry)))?;
+        Ok(Self { http: http.client()?, root, reference, credentials, authorization: Mutex::default() })
+    }
+
+    /// What is asked for.
+    pub fn reference(&self) -> &Reference {
+        &self.reference
+    }
+
+    /// A manifest, or a list of manifests, and its digest.
+    ///
+    /// # Errors
+    /// See [`RegistryError`]; nothing of it is of use then.
+    pub async fn manifest(&self, version: &Version) -> Result<(Digest, Vec<u8>), RegistryError> {
+        let mut request = self.request(Method::GET, &format!("manifests/{version}"))?;
+        for accepted in [MANIFEST, INDEX] {
+            request.headers_mut().append(ACCEPT, HeaderValue::from_static(accepted));
+        }
+        let what = format!("{}:{version}", self.reference.repository);
+        let response = self.send(request, &what).await?;
+        let said = header(response.headers(), "docker-content-digest").and_then(|said| said.parse::<Digest>().ok());
+        let bytes = read(response, MAX_MANIFEST).await?;
+        let found = Digest::of(&bytes);
+        let wanted = if let Version::Digest(digest) = version { Some(*digest) } else { said };
+        match wanted {
+            Some(wanted) if wanted != found => Err(RegistryError::Tampered { wanted, found }),
+            _ => Ok((found, bytes)),
+        }
+    }
+
+    /// A blob of at most so many bytes, which are those of the digest.
+    ///
+    /// # Errors
+    /// See [`RegistryError`]; nothing of it is of use then.
+    pub async fn blob(&self, wanted: Digest, limit: u64) -> Result<Vec<u8>, RegistryError> {
+        let request = self.request(Method::GET, &format!("blobs/{wanted}"))?;
+        let bytes = read(self.send(request, &format!("blob {wanted}")).await?, limit).await?;
+        let found = Digest::of(&bytes);
+        if found == wanted { Ok(bytes) } else { Err(RegistryError::Tampered { wanted, found }) }
+    }
+
+    /// The list of what refers to a manifest: by the API for it, or else under the tag that clients keep where the
+    /// registry has none ("Unavailable Referrers API").
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn referrers(&self, manifest: Digest) -> Result<Option<Vec<u8>>, RegistryError> {
+        let request = self.request(Method::GET, &format!("referrers/{manifest}"))?;
+        match self.send(request, &format!("referrers of {manifest}")).await {
+            Ok(response) if header(response.headers(), "content-type").is_some_and(|kind| kind.starts_with(INDEX)) => {
+                read(response, MAX_MANIFEST).await.map(Some)
+            }
+            Ok(_) | Err(RegistryError::NotFound(_)) => self.tagged(&format!("sha256-{}", manifest.hex())).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The manifest under a tag, if there is one.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn tagged(&self, tag: &str) -> Result<Option<Vec<u8>>, RegistryError> {
+        match self.manifest(&Version::Tag(tag.to_owned())).await {
+            Ok((_, bytes)) => Ok(Some(bytes)),
+            Err(RegistryError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts a blob there, unless it is there already.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn put_blob(&self, bytes: Vec<u8>) -> Result<(), RegistryError> {
+        let digest = Digest::of(&bytes);
+        let what = format!("blob {digest}");
+        let known = self.request(Method::HEAD, &format!("blobs/{digest}"))?;
+        match self.send(known, &what).await {
+            Ok(_) => return Ok(()),
+            Err(RegistryError::NotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+        let begun = self.send(self.request(Method::POST, "blobs/uploads/")?, "place for uploads").await?;
+        let location = header(begun.headers(), LOCATION.as_str()).unwrap_or_default();
+        let invalid = |error| RegistryError::Invalid(format!("it wants the upload at {location:?}: {error}"));
+        let mut place = begun.url().join(location).map_err(invalid)?;
+        place.query_pairs_mut().append_pair("digest", &digest.to_string());
+        let mut request = Request::new(Method::PUT, place);
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+        *request.body_mut() = Some(bytes.into());
+        self.send(request, &what).await.map(drop)
+    }
+
+    /// Puts a manifest there, under the reference's tag if it has one. Answers with its digest.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn put_manifest(&self, bytes: Vec<u8>) -> Result<Digest, RegistryError> {
+        let digest = Digest::of(&bytes);
+        let version = match &self.reference.version {
+            Version::Tag(tag) => tag.clone(),
+            Version::Digest(_) => digest.to_string(),
+        };
+        let mut request = self.request(Method::PUT, &format!("manifests/{version}"))?;
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MANIFEST));
+        *request.body_mut() = Some(bytes.into());
+        self.send(request, &format!("manifest {version}")).await?;
+        Ok(digest)
+    }
+
+    fn request(&self, method: Method, path: &str) -> Result<Request, RegistryError> {
+        let path = format!("/v2/{}/{path}", self.reference.repository);
+        let url = self.root.join(&path).map_err(|error| RegistryError::Invalid(format!("{path}: {error}")))?;
+        Ok(Request::new(method, url))
+    }
+
+    /// Sends a request, once more with the authorization that the registry asks for.
+    async fn send(&self, request: Request, what: &str) -> Result<Response, RegistryError> {
+        let unsendable = || RegistryError::Invalid("a request that cannot be repeated".to_owned());
+        let again = request.try_clone().ok_or_else(unsendable)?;
+        let response = self.send_once(request).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return checked(response, what).await;
+        }
+        let authorization = self.authorize(response.headers()).await?;
+        *self.authorization.lock() = Some(authorization);
+        checked(self.send_once(again).await?, what).await
+    }
+
+    async fn send_once(&self, mut request: Request) -> Result<Response, RegistryError> {
+        // An upload may go to another place, which has no business with what the registry is told.
+        if request.url().origin() == self.root.origin()
+            && let Some(authorization) = self.authorization.lock().clone()
+        {
+            request.headers_mut().insert(AUTHORIZATION, authorization);
+        }
+        self.http.execute(request).await.map_err(unavailable)
+    }
+
+    /// What the registry wants to see, by its challenges (RFC 9110, section 11).
+    async fn authorize(&self, headers: &HeaderMap) -> Result<HeaderValue, RegistryError> {
+        let texts: Vec<_> = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()).collect();
+        let challenges: Vec<_> =
+            texts.iter().filter_map(|text| http_auth::parse_challenges(text).ok()).flatten().collect();
+        let find = |scheme: &str| challenges.iter().find(|challenge| challenge.scheme.eq_ignore_ascii_case(scheme));
+        if let Some(challenge) = find("Bearer") {
+            return self.token(challenge).await;
+        }
+        match (&self.credentials, find("Basic")) {
+            (Some(Credentials::Basic { user, password }), Some(_)) => basic(user, password),
+            (_, Some(_)) => Err(RegistryError::Forbidden("it wants a user name and a password".to_owned())),
+            (_, None) => Err(RegistryError::Forbidden("it says no way in".to_owned())),
+        }
+    }
+
+    /// A token for what was asked (the distribution project's "Token Authentication Specification").
+    async fn token(&self, challenge: &ChallengeRef<'_>) -> Result<HeaderValue, RegistryError> {
+        let invalid = |problem: String| RegistryError::Invalid(format!("its token server: {problem}"));
+        let find = |name: &str| {
+            let mut found = challenge.params.iter().filter(|(found, _)| found.eq_ignore_ascii_case(name));
+            found.next().map(|(_, value)| value.to_unescaped())
+        };
+        let realm = find("realm").unwrap_or_default();
+        let mut realm = Url::parse(&realm).map_err(|error| invalid(format!("{realm:?}: {error}")))?;
+        // Whoever may be asked without TLS may send there; others must not be talked into it.
+        if realm.scheme() != "https" && self.root.scheme() == "https" {
+            return Err(invalid(format!("{realm} is without TLS")));
+        }
+        let mut pairs: Vec<(&str, String)> =
+            ["service", "scope"].into_iter().filter_map(|name| Some((name, find(name)?))).collect();
+        let request = if let Some(Credentials::Identity(token)) = &self.credentials {
+            pairs.push(("grant_type", "refresh_token".to_owned()));
+            pairs.push(("client_id", "windlass".to_owned()));
+            pairs.push(("refresh_token", token.clone()));
+            let mut form = Url::parse("form:").map_err(|error| invalid(error.to_string()))?;
+            form.query_pairs_mut().extend_pairs(&pairs);
+            let mut request = Request::new(Method::POST, realm);
+            let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
+            request.headers_mut().insert(CONTENT_TYPE, kind);
+            *request.body_mut() = Some(form.query().unwrap_or_default().to_owned().into());
+            request
+        } else {
+            realm.query_pairs_mut().extend_pairs(&pairs);
+            let mut request = Request::new(Method::GET, realm);
+            if let Some(Credentials::Basic { user, password }) = &self.credentials {
+                request.headers_mut().insert(AUTHORIZATION, basic(user, password)?);
+            }
+            request
+        };
+        let response = self.http.execute(request).await.map_err(unavailable)?;
+        let answer = read(checked(response, "token for that").await?, MAX_TALK).await?;
+        let answer: Token =
+            serde_json::from_slice(&answer).map_err(|_| invalid("its answer is no token".to_owned()))?;
+        let token = answer.token.or(answer.access_token).unwrap_or_default();
+        bearer(&token).ok_or_else(|| invalid("its answer is no token".to_owned()))
+    }
+}
+
+#[derive(Deserialize)]
+struct Token {
+    token: Option<String>,
+    access_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Errors {
+    errors: Vec<ErrorInfo>,
+}
+
+#[derive(Deserialize)]
+struct ErrorInfo {
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    message: String,
+}
+
+fn basic(user: &str, password: &str) -> Result<HeaderValue, RegistryError> {
+    let value = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
+    secret(&value).ok_or_else(|| RegistryError::Forbidden("the credentials fit in no header".to_owned()))
+}
+
+fn bearer(token: &str) -> Option<HeaderValue> {
+    if token.is_empty() { None } else { secret(&format!("Bearer {token}")) }
+}
+
+fn secret(value: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(value).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// The answer, if it is a good one.
+async fn checked(response: Response, what: &str) -> Result<Response, RegistryError> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let seconds = header(response.headers(), RETRY_AFTER.as_str()).and_then(|text| text.trim().parse().ok());
+    let wait = seconds.map(Duration::from_secs);
+    let said = read(response, MAX_TALK).await.unwrap_or_default();
+    let said = serde_json::from_slice::<Errors>(&said).ok().and_then(|said| said.errors.into_iter().next());
+    let said = said.map(|said| format!(": {} ({})", said.message, said.code)).unwrap_or_default();
+    Err(match status {
+        StatusCode::NOT_FOUND => RegistryError::NotFound(what.to_owned()),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => RegistryError::Forbidden(format!("{what}: {status}{said}")),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
+            RegistryError::Unavailable { message: format!("{status}{said}"), wait }
+        }
+        _ if status.is_server_error() => RegistryError::Unavailable { message: format!("{status}{said}"), wait },
+        _ => RegistryError::Invalid(format!("{what}: {status}{said}")),
+    })
+}
+
+/// The whole of an answer, which is refused before it comes if it is too large.
+async fn read(mut response: Response, limit: u64) -> Result<Vec<u8>, RegistryError> {
+    let too_large = || RegistryError::Invalid(format!("it is larger than {limit} bytes"));
+    if response.content_length().is_some_and(|length| length > limit) {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(unavailable)? {
+        if (bytes.len() + chunk.len()) as u64 > limit {
+            return Err(too_large());
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+// By value, so that it stands in `map_err`. The cause is what tells: a name that is not known, a refused connection.
+fn unavailable(error: reqwest::Error) -> RegistryError {
+    let error = anyhow::Error::from(error.without_url());
+    RegistryError::Unavailable { message: format!("{error:#}"), wait: None }
+}

@@ -1,0 +1,266 @@
+//! Artifacts in registries that Plugins name, each looked up on its interval by a task of its own, beside the Plugins'
+//! reconcile: nobody waits for a slow registry, and a registry that is down costs nobody anything.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use windlass_core::digest::Digest;
+use windlass_core::ids::PluginName;
+
+use super::oci::{self, Artifact, Http, Registry};
+use super::secrets::Secrets;
+use super::sources::Changed;
+use super::trust::{Trust, Vouchers};
+use super::{Delivered, DeliveryError};
+use crate::api::{OciSource, Verify, positive};
+
+/// Time between looks at what a tag names, unless the Plugin says otherwise.
+const INTERVAL: Duration = Duration::from_mins(5);
+/// Time before a look that failed is repeated, doubled each time it fails again.
+const FIRST_BACKOFF: Duration = Duration::from_secs(5);
+/// The longest such time, unless the registry asks for more.
+const LAST_BACKOFF: Duration = Duration::from_mins(5);
+
+/// What a Plugin wants of a registry.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wanted {
+    /// Where.
+    pub source: OciSource,
+    /// The one component that it takes, if it says so.
+    pub pinned: Option<Digest>,
+    /// Whose signatures it wants.
+    pub verify: Option<Verify>,
+    /// When the Plugin was pushed last: a person who pushes waits for no interval.
+    pub pushed_at: Option<String>,
+}
+
+/// What the last look at a registry found.
+#[derive(Debug)]
+pub enum Look {
+    /// None has ended yet: the Plugin is told when one has.
+    Pending,
+    /// The component that the artifact is now, and its bytes if somebody wanted them ([`Remotes::fetch`]) and nobody took
+    /// them yet.
+    Found(Digest, Option<Vec<u8>>),
+    /// No component that may be taken.
+    Failed(DeliveryError),
+}
+
+/// Looks artifacts up.
+pub struct Remotes {
+    lookup: Arc<Lookup>,
+    followed: Arc<Mutex<HashMap<PluginName, Followed>>>,
+    changed: Changed,
+}
+
+/// What a look takes.
+pub struct Lookup {
+    /// Pull secrets and keys.
+    pub secrets: Secrets,
+    /// The HTTP client.
+    pub http: Http,
+    /// Registries that are spoken to without TLS.
+    pub plain_http: Vec<String>,
+    /// Where it is taken down what was found to be signed.
+    pub vouchers: Vouchers,
+}
+
+struct Followed {
+    wanted: Wanted,
+    task: AbortHandle,
+    /// Wakes the task before its time.
+    again: Arc<Notify>,
+    found: Option<Result<Digest, DeliveryError>>,
+    wants_bytes: bool,
+    bytes: Option<Vec<u8>>,
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Remotes {
+    /// Tells `changed` of every look that finds something else than the one before.
+    pub fn new(lookup: Lookup, changed: Changed) -> Self {
+        Self { lookup: Arc::new(lookup), followed: Arc::default(), changed }
+    }
+
+    /// What is known of a Plugin's artifact. The first time, and whenever the Plugin wants something else, a look begins.
+    pub fn look(&self, plugin: &PluginName, wanted: &Wanted) -> Look {
+        let mut followed = self.followed.lock();
+        match followed.entry(plugin.clone()) {
+            Entry::Occupied(mut entry) if entry.get().wanted == *wanted => {
+                let entry = entry.get_mut();
+                match &entry.found {
+                    None => Look::Pending,
+                    Some(Ok(digest)) => Look::Found(*digest, entry.bytes.take()),
+                    Some(Err(error)) => Look::Failed(error.clone()),
+                }
+            }
+            entry => {
+                let again = Arc::new(Notify::new());
+                let task = Task {
+                    plugin: plugin.clone(),
+                    wanted: wanted.clone(),
+                    lookup: self.lookup.clone(),
+                    followed: self.followed.clone(),
+                    changed: self.changed.clone(),
+                    again: again.clone(),
+                };
+                let task = tokio::spawn(task.run()).abort_handle();
+                let followed =
+                    Followed { wanted: wanted.clone(), task, again, found: None, wants_bytes: false, bytes: None };
+                entry.insert_entry(followed);
+                Look::Pending
+            }
+        }
+    }
+
+    /// The bytes of what was found are needed: the Plugin is told when they are there.
+    pub fn fetch(&self, plugin: &PluginName) {
+        if let Some(followed) = self.followed.lock().get_mut(plugin) {
+            followed.found = None;
+            followed.wants_bytes = true;
+            followed.again.notify_one();
+        }
+    }
+
+    /// A Plugin is gone, or wants nothing of a registry any more.
+    pub fn forget(&self, plugin: &PluginName) {
+        self.followed.lock().remove(plugin);
+    }
+}
+
+/// What follows one artifact.
+struct Task {
+    plugin: PluginName,
+    wanted: Wanted,
+    lookup: Arc<Lookup>,
+    followed: Arc<Mutex<HashMap<PluginName, Followed>>>,
+    changed: Changed,
+    again: Arc<Notify>,
+}
+
+impl Task {
+    async fn run(self) {
+        let interval = self.wanted.source.interval.as_ref().and_then(|interval| positive(interval).ok());
+        let interval = interval.unwrap_or(INTERVAL);
+        let (mut before, mut backoff) = (None, FIRST_BACKOFF);
+        loop {
+            let wants_bytes = self.mine(|entry| entry.wants_bytes).unwrap_or_default();
+            let pause = match self.lookup.look(&self.wanted, before.as_ref(), wants_bytes).await {
+                Ok(Seen { artifact, trust, bytes }) => {
+                    self.take(Ok(artifact.component), bytes);
+                    before = Some((artifact, trust));
+                    backoff = FIRST_BACKOFF;
+                    interval
+                }
+                Err(error) => {
+                    tracing::debug!(plugin = %self.plugin, %error, "nothing from the registry");
+                    let asked = error.wait().unwrap_or_default();
+                    self.take(Err(error), None);
+                    before = None;
+                    let pause = backoff.max(asked);
+                    backoff = (2 * backoff).min(LAST_BACKOFF);
+                    pause
+                }
+            };
+            // Hundreds of Plugins must not ask in step.
+            let pause = pause.mul_f64(1.0 + 0.1 * fastrand::f64());
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.again.notified() => {}
+            }
+        }
+    }
+
+    /// What is known of the artifact, unless another task came in this one's place.
+    fn mine<T>(&self, access: impl FnOnce(&mut Followed) -> T) -> Option<T> {
+        let mut followed = self.followed.lock();
+        let mine = followed.get_mut(&self.plugin).filter(|entry| Arc::ptr_eq(&entry.again, &self.again));
+        mine.map(access)
+    }
+
+    fn take(&self, found: Result<Digest, DeliveryError>, bytes: Option<Vec<u8>>) {
+        let is_news = self.mine(|entry| {
+            let is_news = entry.found.as_ref() != Some(&found) || bytes.is_some();
+            entry.found = Some(found);
+            if bytes.is_some() {
+                entry.wants_bytes = false;
+                entry.bytes = bytes;
+            }
+            is_news
+        });
+        if is_news == Some(true) {
+            (self.changed)(&self.plugin);
+        }
+    }
+}
+
+/// What a look saw.
+struct Seen {
+    artifact: Artifact,
+    trust: Option<Trust>,
+    bytes: Option<Vec<u8>>,
+}
+
+impl Lookup {
+    /// Looks once. What is as it was `before` is not verified again.
+    async fn look(
+        &self,
+        wanted: &Wanted,
+        before: Option<&(Artifact, Option<Trust>)>,
+        wants_bytes: bool,
+    ) -> Result<Seen, DeliveryError> {
+        let named = &wanted.source.reference;
+        let reference: oci::Reference = named.parse().map_err(DeliveryError::Reference)?;
+        let of = |error: oci::OciError| DeliveryError::Oci { reference: named.clone(), error };
+        let credentials = match &wanted.source.pull_secret {
+            Some(secret) => self.secrets.credentials(secret, &reference).await?,
+            None => None,
+        };
+        let trust = match &wanted.verify {
+            Some(verify) => Some(self.secrets.trust(verify).await?),
+            None => None,
+        };
+        let registry = Registry::new(&self.http, reference, credentials, &self.plain_http);
+        let registry = registry.map_err(|error| of(error.into()))?;
+        let artifact = oci::resolve(&registry).await.map_err(of)?;
+        if before.is_none_or(|(before, keys)| *before != artifact || *keys != trust) {
+            if let Some(pinned) = wanted.pinned.filter(|pinned| *pinned != artifact.component) {
+                return Err(DeliveryError::NotPinned { found: artifact.component, pinned });
+            }
+            if let Some(trust) = &trust {
+                oci::verify(&registry, artifact.manifest, trust).await.map_err(of)?;
+                self.vouchers.keep(artifact.component, trust).await;
+            }
+        }
+        let bytes = if wants_bytes { Some(oci::pull(&registry, artifact).await.map_err(of)?) } else { None };
+        Ok(Seen { artifact, trust, bytes })
+    }
+}
+
+/// An artifact's bytes, once and at once: for commands.
+///
+/// # Errors
+/// If there is no component.
+pub async fn fetch_once(
+    http: &Http,
+    reference: &oci::Reference,
+    credentials: Option<oci::Credentials>,
+    plain_http: &[String],
+) -> Result<Delivered, DeliveryError> {
+    let of = |error: oci::OciError| DeliveryError::Oci { reference: reference.to_string(), error };
+    let registry = Registry::new(http, reference.clone(), credentials, plain_http);
+    let registry = registry.map_err(|error| of(error.into()))?;
+    let artifact = oci::resolve(&registry).await.map_err(of)?;
+    let bytes = oci::pull(&registry, artifact).await.map_err(of)?;
+    Ok(Delivered { digest: artifact.component, bytes, signature: None })
+}

@@ -1,0 +1,56 @@
+//! Simple signing payloads, as cosign 1 and 2 write them (containers/image, "signature" format).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use windlass_core::digest::Digest;
+
+use super::Trust;
+
+/// Media type of a layer that is a payload.
+pub const PAYLOAD_TYPE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
+/// Annotation on such a layer: its signature.
+pub const SIGNATURE_ANNOTATION: &str = "dev.cosignproject.cosign/signature";
+
+/// What a payload must call itself.
+const SIGNED: &str = "cosign container image signature";
+
+#[derive(Deserialize)]
+struct Payload {
+    critical: Critical,
+}
+
+#[derive(Deserialize)]
+struct Critical {
+    image: Image,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Image {
+    docker_manifest_digest: String,
+}
+
+/// Whether a payload and its signature show that one of the keys signed this artifact.
+///
+/// # Errors
+/// In words for a user: what is wrong with it.
+pub fn of_payload(trust: &Trust, payload: &[u8], signature: &str, artifact: Digest) -> Result<(), String> {
+    let signature = STANDARD.decode(signature).map_err(|error| format!("its signature is no base64: {error}"))?;
+    // What was signed is read only once it is known to be.
+    if !trust.signed(payload, &signature) {
+        return Err("the signature is by another key, or of something else".to_owned());
+    }
+    let payload: Payload =
+        serde_json::from_slice(payload).map_err(|error| format!("what was signed is no payload of cosign: {error}"))?;
+    let Critical { image, kind } = payload.critical;
+    if kind != SIGNED {
+        return Err(format!("what was signed is a {kind:?} and not a {SIGNED:?}"));
+    }
+    if image.docker_manifest_digest == artifact.to_string() {
+        return Ok(());
+    }
+    Err("the signature is of another artifact".to_owned())
+}

@@ -1,0 +1,1 @@
+fOfHgXiQ6RhH3vvW1TuHPtxZmIljko6wYwaXaSTG4tJYDu/GMfpkqB0rm5PkGBBRyJDsoxDKJGmxYtkuPMZbDw==

@@ -1,0 +1,1 @@
+MEQCIFpMdI0cl4S4an/gJmxSaoF+8at4KYHXXTf/zNzuY98yAiAl/9hg51W4vudRE8jbOI93wK3GgaLKNf0afrwWgsTYbg==

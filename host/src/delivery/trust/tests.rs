@@ -1,0 +1,152 @@
+//! Against signatures that cosign and OpenSSL made (samples/README.md).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+const P256: &str = include_str!("samples/p256.pub");
+const OTHER: &str = include_str!("samples/other.pub");
+const BUNDLE: &str = include_str!("samples/artifact.sigstore.json");
+const PAYLOAD: &str = include_str!("samples/payload.json");
+const PAYLOAD_SIGNATURE: &str = include_str!("samples/payload.sig");
+const BLOB_BUNDLE: &str = include_str!("samples/blob.sigstore.json");
+
+const BLOB: &[u8] = b"component";
+
+fn trust(keys: &[&str]) -> Trust {
+    Trust::of_pem(keys.iter().map(|key| ("a key", key.as_bytes()))).expect("keys")
+}
+
+fn artifact() -> Digest {
+    "sha256:c0bbd0ea80d6d3bce80d60b15daaa0ff1896c4aa54466546c25339ff62c41540".parse().expect("a digest")
+}
+
+/// What is said of an artifact's bundle after a change.
+fn changed(pointer: &str, value: &Value) -> Result<(), String> {
+    let mut bundle: Value = serde_json::from_str(BUNDLE).expect("JSON");
+    *bundle.pointer_mut(pointer).expect("a field") = value.clone();
+    of_artifact(&trust(&[P256]), bundle.to_string().as_bytes(), artifact())
+}
+
+#[test]
+fn what_one_of_the_keys_signed_is_trusted_in_all_layouts() {
+    for keys in [&[P256][..], &[OTHER, P256]] {
+        let trust = trust(keys);
+        assert_eq!(of_artifact(&trust, BUNDLE.as_bytes(), artifact()), Ok(()));
+        assert_eq!(of_payload(&trust, PAYLOAD.as_bytes(), PAYLOAD_SIGNATURE, artifact()), Ok(()));
+        assert_eq!(of_blob(&trust, BLOB_BUNDLE.as_bytes(), BLOB), Ok(()));
+    }
+}
+
+#[test]
+fn what_another_key_signed_or_another_thing_is_not_trusted() {
+    let (ours, others) = (trust(&[P256]), trust(&[OTHER]));
+    let nothing = trust(&[]);
+    for trust in [&others, &nothing] {
+        assert!(of_artifact(trust, BUNDLE.as_bytes(), artifact()).is_err());
+        assert!(of_payload(trust, PAYLOAD.as_bytes(), PAYLOAD_SIGNATURE, artifact()).is_err());
+        assert!(of_blob(trust, BLOB_BUNDLE.as_bytes(), BLOB).is_err());
+    }
+    let another = Digest::of(b"another");
+    let said = of_artifact(&ours, BUNDLE.as_bytes(), another).expect_err("another");
+    assert_eq!(said, "the signature is of another artifact");
+    let said = of_payload(&ours, PAYLOAD.as_bytes(), PAYLOAD_SIGNATURE, another).expect_err("another");
+    assert_eq!(said, "the signature is of another artifact");
+    assert!(of_blob(&ours, BLOB_BUNDLE.as_bytes(), b"Component").is_err());
+    assert!(of_blob(&ours, BUNDLE.as_bytes(), BLOB).is_err(), "a bundle of an artifact is none of a file");
+    assert!(of_artifact(&ours, BLOB_BUNDLE.as_bytes(), artifact()).is_err(), "nor the other way round");
+}
+
+#[test]
+fn what_was_changed_after_it_was_signed_is_not_trusted() {
+    assert_eq!(changed("/mediaType", &json!("application/vnd.dev.sigstore.bundle.v0.3+json")), Ok(()), "as it was");
+    let statement = |predicate: &str| {
+        let statement = json!({
+            "_type": "https://in-toto.io/Statement/v1",
+            "subject": [{"digest": {"sha256": Digest::of(b"evil").hex()}}],
+            "predicateType": predicate,
+        });
+        json!(STANDARD.encode(statement.to_string()))
+    };
+    for (pointer, value) in [
+        ("/mediaType", json!("application/json")),
+        ("/dsseEnvelope", Value::Null),
+        ("/dsseEnvelope/payload", statement("https://sigstore.dev/cosign/sign/v1")),
+        ("/dsseEnvelope/payloadType", json!("application/vnd.in-toto+jso")),
+        ("/dsseEnvelope/signatures", json!([])),
+        ("/dsseEnvelope/signatures/0/sig", json!("")),
+        ("/dsseEnvelope/signatures/0/sig", json!("%")),
+    ] {
+        assert!(changed(pointer, &value).is_err(), "{pointer}: {value}");
+    }
+    let payload = PAYLOAD.replace("c0bb", "c0bc");
+    assert!(of_payload(&trust(&[P256]), payload.as_bytes(), PAYLOAD_SIGNATURE, artifact()).is_err());
+}
+
+#[test]
+fn keys_of_all_kinds_that_cosign_makes_are_taken() {
+    for (key, signature) in [
+        (include_str!("samples/p384.pub"), include_str!("samples/p384.sig")),
+        (include_str!("samples/rsa.pub"), include_str!("samples/rsa.sig")),
+        (include_str!("samples/ed25519.pub"), include_str!("samples/ed25519.sig")),
+    ] {
+        let bundle = json!({
+            "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+            "messageSignature": {"signature": signature},
+        });
+        let trust = trust(&[key]);
+        assert_eq!(of_blob(&trust, bundle.to_string().as_bytes(), BLOB), Ok(()), "{key}");
+        assert!(of_blob(&trust, bundle.to_string().as_bytes(), b"another").is_err(), "{key}");
+    }
+}
+
+#[test]
+fn what_is_no_key_is_told_by_its_name() {
+    let certificate = P256.replace("PUBLIC KEY", "CERTIFICATE");
+    for (text, said) in [
+        ("", "holds no public key"),
+        ("ssh-ed25519 AAAA", "holds no public key"),
+        (&certificate, "holds no public key"),
+        (include_str!("samples/p521.pub"), "of a kind that is not supported"),
+        ("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "of a kind that is not supported"),
+        ("-----BEGIN PUBLIC KEY-----\n%\n-----END PUBLIC KEY-----\n", "is no public key in PEM"),
+    ] {
+        let error = Trust::of_pem([("Secret keys, key cosign.pub", text.as_bytes())]).expect_err(said);
+        assert!(error.starts_with("Secret keys, key cosign.pub") && error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn a_fingerprint_tells_keys_apart_and_not_their_order() {
+    let both = format!("{OTHER}{P256}");
+    assert_eq!(trust(&[P256, OTHER]).fingerprint(), trust(&[&both]).fingerprint());
+    assert_ne!(trust(&[P256]).fingerprint(), trust(&[OTHER]).fingerprint());
+    assert_ne!(trust(&[P256]).fingerprint(), trust(&[P256, OTHER]).fingerprint());
+}
+
+proptest! {
+    /// Whoever can change a bundle can do so anywhere: none of it is trusted that says something else than what was signed.
+    #[test]
+    fn a_bundle_of_any_bytes_is_no_signature_of_another_artifact(
+        at in any::<prop::sample::Index>(),
+        bits in 1..=u8::MAX,
+        inserted in proptest::collection::vec(any::<u8>(), 0..8),
+    ) {
+        for (sample, is_artifact) in [(BUNDLE, true), (BLOB_BUNDLE, false)] {
+            let mut bundle = sample.as_bytes().to_vec();
+            let at = at.index(bundle.len());
+            bundle[at] ^= bits;
+            bundle.splice(at..at, inserted.iter().copied());
+            let trust = trust(&[P256]);
+            let verified = if is_artifact {
+                of_artifact(&trust, &bundle, Digest::of(b"another"))
+            } else {
+                of_blob(&trust, &bundle, b"another")
+            };
+            prop_assert!(verified.is_err());
+        }
+    }
+}
