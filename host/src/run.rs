@@ -57,6 +57,8 @@ pub struct Settings {
     pub plain_http: Vec<String>,
     /// Whether components must be signed.
     pub require_signatures: bool,
+    /// A folder of components that come before all sources.
+    pub plugins: Option<PathBuf>,
 }
 
 /// Runs the host until `stop` is cancelled, then lets what is running end.
@@ -94,13 +96,15 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     let sources = Sources::new(
         client.clone(),
         Needs {
-            folder: &settings.cache_dir,
+            cache_dir: &settings.cache_dir,
             namespace: &settings.namespace,
             plain_http: settings.plain_http,
             require_signatures: settings.require_signatures,
+            plugins: settings.plugins,
         },
         Arc::new(move |plugin: &PluginName| source_queue.add(&(), plugin, Trigger::Fresh)),
     );
+    let sources = sources.context("the folder of --plugins cannot be read")?;
     let plugins = Arc::new(Plugins::new(
         client.clone(),
         own.clone(),

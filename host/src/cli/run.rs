@@ -18,6 +18,7 @@ use crate::telemetry::{self, Telemetry};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   windlass run --kubeconfig ~/.kube/config
+  windlass run --plugins target/guests
   WINDLASS_LOG=debug windlass run --log-traces
   OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4317 windlass run")]
 pub struct Args {
@@ -29,6 +30,10 @@ pub struct Args {
     /// Folder of compiled components and of what is known of their sources: private to this user
     #[arg(long, env = "WINDLASS_CACHE_DIR")]
     cache_dir: Option<PathBuf>,
+    /// For development: a folder whose NAME.wasm is the logic of the Plugin NAME in place of its source, and is reloaded
+    /// when it changes
+    #[arg(long, value_name = "DIR", env = "WINDLASS_PLUGINS")]
+    plugins: Option<PathBuf>,
     /// Address of /healthz and /readyz
     #[arg(long, env = "WINDLASS_HEALTH_ADDR", default_value = "0.0.0.0:8080")]
     health_addr: SocketAddr,
@@ -65,6 +70,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             namespace: args.namespace.clone(),
             plain_http: args.registries.plain_http.clone(),
             require_signatures: args.require_signatures,
+            plugins: args.plugins.clone(),
         };
         let stop = CancellationToken::new();
         let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;

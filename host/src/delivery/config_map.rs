@@ -24,15 +24,11 @@ pub const KEY_PART: &str = "part";
 /// More parts than any component needs: each holds up to 1 MiB.
 const MAX_PARTS: usize = 128;
 
-/// Fetches a component and checks its digest.
+/// Fetches a component.
 ///
 /// # Errors
-/// Whatever keeps it from being whole and the right one; then nothing of it may be used.
-pub async fn fetch(
-    client: &Client,
-    source: &ConfigMapSource,
-    pinned: Option<Digest>,
-) -> Result<Delivered, DeliveryError> {
+/// Whatever keeps it from being whole; then nothing of it may be used.
+pub async fn fetch(client: &Client, source: &ConfigMapSource) -> Result<Delivered, DeliveryError> {
     let api = Api::namespaced(client.clone(), &source.namespace);
     let mut head = get(&api, source, &source.name).await?.ok_or_else(|| DeliveryError::NotFound(source.to_string()))?;
     let signature = signature(&mut head);
@@ -41,10 +37,7 @@ pub async fn fetch(
         None => single(source, head)?,
     };
     delivered.signature = signature;
-    match pinned {
-        Some(pinned) if pinned != delivered.digest => Err(DeliveryError::NotPinned { found: delivered.digest, pinned }),
-        _ => Ok(delivered),
-    }
+    Ok(delivered)
 }
 
 fn signature(map: &mut ConfigMap) -> Option<Vec<u8>> {

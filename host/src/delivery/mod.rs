@@ -3,6 +3,7 @@
 
 mod config_map;
 mod encoding;
+mod folder;
 mod kept;
 pub mod oci;
 mod receipts;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 pub use config_map::{KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY, SIGNATURE_KEY, fetch};
 pub use encoding::Encoding;
+pub use folder::read as read_file;
 pub use remotes::{Look, Wanted, fetch_once};
 pub use sources::{Needs, Sources};
 pub use trust::Trust;
@@ -40,18 +42,24 @@ pub struct Delivered {
 }
 
 impl Delivered {
-    /// Whether one of the keys signed the bytes.
+    /// Whether it is the pinned one, and one of the keys signed it, where that is wanted.
     ///
     /// # Errors
-    /// Nobody did, or somebody else.
-    pub fn verify(&self, trust: &Trust) -> Result<(), DeliveryError> {
-        let what = || format!("the component {}", self.digest);
+    /// It is another one, or nobody signed it, or somebody else.
+    pub fn check(&self, pinned: Option<Digest>, trust: Option<&Trust>) -> Result<(), DeliveryError> {
+        let found = self.digest;
+        if let Some(pinned) = pinned.filter(|pinned| *pinned != found) {
+            return Err(DeliveryError::NotPinned { found, pinned });
+        }
+        let Some(trust) = trust else { return Ok(()) };
+        let what = format!("the component {found}");
         let Some(signature) = &self.signature else {
-            let how = "sign it with `cosign sign-blob --bundle`, and push it with `windlass push --signature`";
-            return Err(DeliveryError::Distrusted(Distrust::Unsigned { what: what(), how: how.to_owned() }));
+            let how =
+                "sign it with `cosign sign-blob --bundle`, and push it with `windlass push --signature`".to_owned();
+            return Err(DeliveryError::Distrusted(Distrust::Unsigned { what, how }));
         };
         let verified = trust::of_blob(trust, signature, &self.bytes);
-        verified.map_err(|why| DeliveryError::Distrusted(Distrust::NotByKeys { what: what(), why }))
+        verified.map_err(|why| DeliveryError::Distrusted(Distrust::NotByKeys { what, why }))
     }
 }
 
@@ -120,6 +128,14 @@ pub enum DeliveryError {
         /// Why not.
         error: OciError,
     },
+    /// A file of the host's folder cannot be used.
+    #[error("{file}: {problem}")]
+    File {
+        /// Where it is.
+        file: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// The keys that are trusted cannot be had.
     #[error("{0}")]
     Keys(String),
@@ -137,7 +153,9 @@ impl DeliveryError {
         match self {
             Self::NotFound(_) => reason::SOURCE_NOT_FOUND,
             Self::Forbidden { .. } => reason::SOURCE_FORBIDDEN,
-            Self::Invalid { .. } | Self::Oci { error: OciError::NoComponent(_), .. } => reason::SOURCE_INVALID,
+            Self::Invalid { .. } | Self::File { .. } | Self::Oci { error: OciError::NoComponent(_), .. } => {
+                reason::SOURCE_INVALID
+            }
             Self::Incomplete { .. } => reason::PARTS_INCOMPLETE,
             Self::NotPinned { .. } => reason::DIGEST_MISMATCH,
             Self::Unavailable { .. } => reason::API_ERROR,

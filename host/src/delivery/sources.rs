@@ -2,8 +2,9 @@
 //! one metadata watch for each namespace that holds sources. Artifacts in registries are followed beside them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::io;
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
 
 use super::DeliveryError;
+use super::folder::Folder;
 use super::oci::Http;
 use super::receipts::Receipts;
 use super::remotes::{Look, Lookup, Remotes, Wanted};
@@ -50,19 +52,22 @@ pub struct Sources {
     secrets: Secrets,
     vouchers: Vouchers,
     require_signatures: bool,
+    folder: Option<Folder>,
 }
 
 /// What sources are read and trusted by.
 #[derive(Debug)]
 pub struct Needs<'a> {
     /// Where what is learnt of them is kept: nobody else may write there.
-    pub folder: &'a Path,
+    pub cache_dir: &'a Path,
     /// The host's namespace, with pull secrets and keys.
     pub namespace: &'a str,
     /// Registries that are spoken to without TLS.
     pub plain_http: Vec<String>,
     /// Whether components must be signed.
     pub require_signatures: bool,
+    /// A folder of components that come before all sources.
+    pub plugins: Option<PathBuf>,
 }
 
 /// A state of a source's ConfigMaps: the head and all that may be parts of it.
@@ -108,21 +113,30 @@ impl Drop for Namespace {
 
 impl Sources {
     /// Tells `changed` of every change of a followed source.
-    pub fn new(client: Client, needs: Needs<'_>, changed: Changed) -> Self {
-        let Needs { folder, namespace, plain_http, require_signatures } = needs;
+    ///
+    /// # Errors
+    /// If the folder of components cannot be read.
+    pub fn new(client: Client, needs: Needs<'_>, changed: Changed) -> io::Result<Self> {
+        let Needs { cache_dir, namespace, plain_http, require_signatures, plugins } = needs;
         let secrets = Secrets::new(client.clone(), namespace);
-        let vouchers = Vouchers::open(folder.join(VOUCHERS));
+        let vouchers = Vouchers::open(cache_dir.join(VOUCHERS));
         let lookup = Lookup { secrets: secrets.clone(), http: Http::default(), plain_http, vouchers: vouchers.clone() };
-        Self {
+        Ok(Self {
             client,
             state: Arc::default(),
-            receipts: Arc::new(Receipts::open(folder.join(RECEIPTS))),
+            receipts: Arc::new(Receipts::open(cache_dir.join(RECEIPTS))),
             remotes: Remotes::new(lookup, changed.clone()),
+            folder: plugins.map(|folder| Folder::open(folder, changed.clone())).transpose()?,
             changed,
             secrets,
             vouchers,
             require_signatures,
-        }
+        })
+    }
+
+    /// The file that is a Plugin's component instead of its source, if the host has a folder with one.
+    pub fn file(&self, plugin: &PluginName) -> Option<PathBuf> {
+        self.folder.as_ref()?.file(plugin)
     }
 
     /// Follows the source that a Plugin names now, in place of the one it named before.

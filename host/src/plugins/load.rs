@@ -1,11 +1,11 @@
 //! Delivered bytes → a plugin that may go live, or the first step that it fails.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
 use windlass_core::contract::{LoadFailure, Parent};
 use windlass_core::digest::Digest;
@@ -20,10 +20,10 @@ use super::kinds::Concern;
 use super::rights::Lacking;
 use super::settings::Settings;
 use super::{Plugins, grants, parent};
-use crate::api::{ConfigMapSource, Place, Plugin};
+use crate::api::{Place, Plugin};
 use crate::caps::Capped;
 use crate::conduct::Conduct;
-use crate::delivery::{self, Delivered, DeliveryError};
+use crate::delivery::DeliveryError;
 use crate::homes::Homes;
 use crate::live::{Live, Peers, calls_of_one};
 use crate::telemetry::one_line;
@@ -122,6 +122,8 @@ pub struct Findings {
     pub capped: Vec<Capped>,
     /// What it imports and is not served.
     pub unserved: Vec<String>,
+    /// The file that it is from, in place of its source.
+    pub file: Option<PathBuf>,
     /// Whether the parent kind keeps the host's conditions, or its status is not the host's at all.
     pub conditions_kept: bool,
 }
@@ -137,6 +139,7 @@ impl Findings {
             capped,
             rolled_back_from: None,
             rolled_back: false,
+            file: None,
             unserved: live.component.surface().unknown_imports.clone(),
             conditions_kept: !live.owns_kind() || live.shape.conditions && live.shape.observed_generation,
         }
@@ -153,15 +156,6 @@ pub(super) fn pinned(plugin: &Plugin) -> Result<Option<Digest>, Problem> {
 pub(super) fn place(plugin: &Plugin) -> Result<Place<'_>, Problem> {
     let invalid = |error| Problem::lasting(Step::Fetched, reason::INVALID_SPEC, error);
     plugin.spec.source.place().map_err(invalid)
-}
-
-/// Fetches what a ConfigMap holds.
-pub(super) async fn deliver(
-    client: &Client,
-    source: &ConfigMapSource,
-    pinned: Option<Digest>,
-) -> Result<Delivered, Problem> {
-    Ok(delivery::fetch(client, source, pinned).await?)
 }
 
 /// Delivered bytes → logic that can be called. Blocks no runtime thread: compiling waits for a child process, mapping

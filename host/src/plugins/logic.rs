@@ -2,6 +2,7 @@
 //! finds that the source gives nothing of use.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use windlass_core::digest::Digest;
@@ -14,7 +15,7 @@ use windlass_sandbox::Component;
 use super::load::{Problem, Step};
 use super::{Plugins, load, parse};
 use crate::api::{ConfigMapSource, Place, Plugin, PluginStatus};
-use crate::delivery::{Look, Wanted};
+use crate::delivery::{self, Delivered, Look, Trust, Wanted};
 
 /// A person's wish to go back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +101,9 @@ impl Plugins {
     /// What the Plugin's source holds.
     async fn delivered(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<Arc<Component>, Problem> {
         let pinned = load::pinned(plugin)?;
+        if let Some(file) = self.sources.file(name) {
+            return self.of_file(name, plugin, file, pinned).await;
+        }
         match load::place(plugin)? {
             Place::ConfigMap(source) => self.of_config_map(name, plugin, source, pinned).await,
             Place::Oci(source) => {
@@ -135,19 +139,44 @@ impl Plugins {
         {
             return Ok(self.candidate(name, component));
         }
-        let delivered = load::deliver(&self.client, source, pinned).await?;
+        let delivered = delivery::fetch(&self.client, source).await?;
+        let component = self.of_bytes(name, delivered, pinned, trust.as_ref()).await?;
+        if let Some(version) = version {
+            self.sources.keep(source, version, component.digest()).await;
+        }
+        Ok(component)
+    }
+
+    async fn of_file(
+        &self,
+        name: &PluginName,
+        plugin: &Plugin,
+        file: PathBuf,
+        pinned: Option<Digest>,
+    ) -> Result<Arc<Component>, Problem> {
+        let trust = self.sources.trust(plugin.spec.verify.as_ref()).await?;
+        let read = tokio::task::spawn_blocking(move || delivery::read_file(&file)).await;
+        let delivered = read.map_err(|error| Problem::new(Step::Fetched, reason::SOURCE_INVALID, error.to_string()))?;
+        self.of_bytes(name, delivered?, pinned, trust.as_ref()).await
+    }
+
+    /// The logic of bytes that are here: the pinned ones, signed as they must be.
+    async fn of_bytes(
+        &self,
+        name: &PluginName,
+        delivered: Delivered,
+        pinned: Option<Digest>,
+        trust: Option<&Trust>,
+    ) -> Result<Arc<Component>, Problem> {
         let digest = delivered.digest;
-        if let Some(trust) = &trust {
-            delivered.verify(trust).map_err(|error| Problem::from(error).of(digest))?;
+        delivered.check(pinned, trust).map_err(|error| Problem::from(error).of(digest))?;
+        if let Some(trust) = trust {
             self.sources.vouch_for(digest, trust).await;
         }
         let component = match self.mapped(name, digest) {
             Some(found) => found,
             None => load::map(self, digest, delivered.bytes).await?,
         };
-        if let Some(version) = version {
-            self.sources.keep(source, version, digest).await;
-        }
         Ok(self.candidate(name, component))
     }
 

@@ -333,7 +333,7 @@ impl Plugins {
         } else {
             self.bring(name, object, plugin, component).await?
         };
-        Ok(load::Findings { rolled_back_from, rolled_back, ..findings })
+        Ok(load::Findings { rolled_back_from, rolled_back, file: self.sources.file(name), ..findings })
     }
 
     /// At a start, what was live before is better than nothing while something is wrong with what is newer.

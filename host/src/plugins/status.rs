@@ -175,6 +175,10 @@ fn conditions(
         .filter(|(step, _)| *step != Step::Verified || wants_signatures || is_refused)
         .map(|(step, kind)| match result {
             Ok(findings) if step == Step::Granted => granted(findings, say),
+            Ok(Findings { file: Some(file), .. }) if step == Step::Fetched => {
+                let message = format!("From {} and not from spec.source, by --plugins of the host", file.display());
+                say(kind, "True", reason::SUCCEEDED, &message)
+            }
             Ok(findings) if step == Step::Compiled => say(kind, "True", reason::SUCCEEDED, &unserved(findings)),
             Ok(_) => say(kind, "True", reason::SUCCEEDED, ""),
             Err(problem) if step < problem.step => say(kind, "True", reason::SUCCEEDED, ""),
@@ -320,6 +324,7 @@ mod tests {
                 lacking: None,
                 rolled_back_from: None,
                 rolled_back: false,
+                file: None,
                 capped,
                 conditions_kept,
             };

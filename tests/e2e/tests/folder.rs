@@ -1,0 +1,54 @@
+//! `windlass run --plugins DIR`: components of a folder in place of their Plugins' sources.
+
+// A test fails by a panic.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+use std::fs;
+use std::path::Path;
+
+use windlass_e2e::{Env, HostOptions, condition, guest};
+
+#[test]
+fn what_is_built_into_the_folder_is_live_as_long_as_it_lies_there() {
+    let env = Env::start();
+    let folder = env.cluster().dir().join("plugins");
+    fs::create_dir(&folder).expect("a folder");
+    let file = folder.join("echo.wasm");
+    // As a build does it.
+    let build = |component: &Path| {
+        let fresh = folder.join("fresh");
+        fs::copy(component, &fresh).and_then(|_| fs::rename(&fresh, &file)).expect("built");
+    };
+    let first = env.variant(&guest("echo"), "first");
+    build(&first);
+    let args = vec!["--plugins".to_owned(), folder.to_string_lossy().into_owned()];
+    let _host = env.start_host_with(HostOptions { args, ..HostOptions::default() });
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &first);
+    let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Fetched").is_true());
+    let said = condition(&plugin, "Fetched").message;
+    assert!(said.contains("echo.wasm and not from spec.source"), "{said}");
+    let ns = env.namespace("folder");
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+
+    let second = env.variant(&guest("echo"), "second");
+    build(&second);
+    env.wait_live("echo", &second);
+    fs::write(&file, "half of a comp").expect("written");
+    let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Compiled").is_false("NotAComponent"));
+    assert!(condition(&plugin, "Ready").is_true(), "what was live stays so: {plugin:#}");
+
+    fs::remove_file(&file).expect("removed");
+    env.wait_live("echo", &guest("echo"));
+    ns.wait_settled("web");
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_told_and_not_waited_for() {
+    let env = Env::start();
+    let args = vec!["--plugins".to_owned(), "no/such/folder".to_owned()];
+    let host = env.spawn_host(HostOptions { args, ..HostOptions::default() });
+    let ended = env.wait("the host to end", windlass_e2e::SOON, || (!host.is_running()).then(|| host.log()));
+    assert!(ended.contains("error: the folder of --plugins cannot be read"), "{ended}");
+}
