@@ -38,8 +38,8 @@ where
     Ok(Response::from_parts(parts, Either::Right(body.into())))
 }
 
-/// The header's seconds; the API server never sends a date.
-fn seconds(headers: &HeaderMap) -> Option<u32> {
+/// The header's seconds; the API server and registries send no date.
+pub fn seconds(headers: &HeaderMap) -> Option<u32> {
     headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()
 }
 

@@ -5,7 +5,9 @@ mod quantity;
 
 use kube::CustomResourceExt;
 
-pub use plugin::{ConfigMapSource, OciSource, OnDelete, Place, Plugin, PluginStatus, SecretRef, Verify, positive};
+pub use plugin::{
+    ConfigMapSource, OciSource, OnDelete, Place, Plugin, PluginSpec, PluginStatus, SecretRef, Verify, positive,
+};
 pub use quantity::ByteQuantity;
 
 #[cfg(test)]

@@ -115,8 +115,9 @@ pub fn credentials_of_user(reference: &Reference) -> anyhow::Result<Option<Crede
     let folder = set("DOCKER_CONFIG").or_else(|| Some(set("HOME")?.join(".docker")));
     let Some(file) = folder.map(|folder| folder.join("config.json")) else { return Ok(None) };
     match std::fs::read(&file) {
-        Ok(config) => of_docker_config(&config, &reference.registry)
-            .map_err(|problem| anyhow::anyhow!("{}: {problem}", file.display())),
+        Ok(config) => {
+            of_docker_config(&config, reference).map_err(|problem| anyhow::anyhow!("{}: {problem}", file.display()))
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| file.display().to_string()),
     }

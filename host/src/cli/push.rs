@@ -15,20 +15,20 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::core::{DynamicObject, GroupVersionKind, TypeMeta};
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client, discovery};
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_core::contract::{Descriptor, Parent};
 use windlass_core::digest::Digest;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{plugin_condition as names, plugin_reason as reason};
 use windlass_sandbox::Component;
 
-use self::objects::{PART_OF_LABEL, PluginFields, Pushed, config_map_source, oci_source, plugin_object, split};
+use self::objects::{PART_OF_LABEL, PluginFields, Pushed, plugin_object, split};
 use super::component::{ComponentArgs, credentials_of_user};
 use super::connect::plain;
 use super::output::{Format, print_all};
-use crate::api::{Plugin, PluginStatus};
+use crate::api::{OciSource, Plugin, PluginSpec, PluginStatus, SecretRef};
 use crate::delivery::Trust;
-use crate::delivery::oci::{self, Http, Reference, Registry};
+use crate::delivery::oci::{self, Http, Reference, Registry, Version};
 use crate::rights::rbac::{self, Kinds, Resource};
 
 /// Field manager of what a person pushes: apart from the host's.
@@ -43,11 +43,11 @@ const FIELD_MANAGER: &str = "windlass-push";
 
 Signed, in a registry:
   windlass push echo.wasm --oci registry.example/team/echo:1.2 --artifact-only
-  cosign sign --key cosign.key registry.example/team/echo@sha256:…
+  cosign sign --key cosign.key --use-signing-config=false --tlog-upload=false registry.example/team/echo@sha256:…
   windlass push echo.wasm --oci registry.example/team/echo:1.2 --public-key cosign.pub
 
 Signed, in a ConfigMap:
-  cosign sign-blob --key cosign.key --bundle echo.sigstore.json echo.wasm
+  cosign sign-blob --key cosign.key --use-signing-config=false --tlog-upload=false --bundle echo.sigstore.json echo.wasm
   windlass push echo.wasm --signature echo.sigstore.json --public-key cosign.pub
 
 What is written is applied server-side: client-side `kubectl apply` would copy the component into an annotation, which
@@ -97,9 +97,13 @@ struct DeliveryArgs {
     /// The component's signature, as `cosign sign-blob --bundle` writes it
     #[arg(long, value_name = "FILE", conflicts_with = "oci")]
     signature: Option<PathBuf>,
-    /// A public key in PEM: the Plugin trusts what it signed, and nothing else. May be given several times
+    /// A public key in PEM: the Plugin trusts what it signed, and nothing else. May be given several times; default: what the
+    /// Plugin trusts already
     #[arg(long, value_name = "FILE")]
     public_key: Vec<PathBuf>,
+    /// Have the Plugin want signatures no longer
+    #[arg(long, conflicts_with = "public_key")]
+    no_verify: bool,
 }
 
 impl DeliveryArgs {
@@ -107,6 +111,27 @@ impl DeliveryArgs {
         let read =
             |file: &PathBuf| std::fs::read_to_string(file).with_context(|| format!("signature {}", file.display()));
         self.signature.as_ref().map(read).transpose()
+    }
+
+    /// The Plugin's `spec.verify`: the given keys, or what the Plugin has.
+    fn verify(&self, existing: Option<&PluginSpec>) -> anyhow::Result<Option<Value>> {
+        if self.no_verify {
+            return Ok(None);
+        }
+        if self.public_key.is_empty() {
+            let verify = existing.and_then(|spec| spec.verify.as_ref());
+            return Ok(verify.map(serde_json::to_value).transpose()?);
+        }
+        let keys: Vec<_> = self.public_keys()?.into_iter().map(|key| json!({"inline": key})).collect();
+        Ok(Some(json!({"publicKeys": keys})))
+    }
+
+    /// The Plugin's `spec.source` of an artifact: beside where it is, what is given or what the Plugin has.
+    fn oci_source(&self, reference: &Reference, existing: Option<&PluginSpec>) -> OciSource {
+        let before = existing.and_then(|spec| spec.source.oci.clone());
+        let (pull_secret, interval) = before.map_or((None, None), |before| (before.pull_secret, before.interval));
+        let given = self.pull_secret.clone().map(|name| SecretRef { name });
+        OciSource { reference: reference.to_string(), pull_secret: given.or(pull_secret), interval }
     }
 
     fn public_keys(&self) -> anyhow::Result<Vec<String>> {
@@ -125,31 +150,41 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let component = args.component.load()?;
     let descriptor = component.descriptor();
     let name: PluginName = args.name.as_deref().unwrap_or(&descriptor.name).parse()?;
-    let public_keys = args.delivery.public_keys()?;
     let pushed = match &args.delivery.oci {
+        Some(Reference { version: Version::Digest(_), .. }) => {
+            bail!("--oci takes a tag: the digest is the component's, and is printed")
+        }
         Some(_) => Pushed { digest: component.digest(), parts: Vec::new(), objects: Vec::new() },
         None => split(name.as_str(), &args.namespace, &bytes, args.delivery.signature()?.as_deref())?,
     };
     super::block_on(async {
-        let source = match &args.delivery.oci {
-            Some(reference) => {
-                if !args.dry_run {
-                    push_artifact(args, reference, &component, &bytes).await?;
-                }
-                if args.delivery.artifact_only {
-                    return Ok(ExitCode::SUCCESS);
-                }
-                oci_source(&reference.to_string(), args.delivery.pull_secret.as_deref())
-            }
-            None => config_map_source(&args.namespace, name.as_str()),
-        };
+        let existing = existing(args, &name).await?;
+        let existing = existing.as_ref();
+        // Before anything is written: keys that are none.
+        let verify = args.delivery.verify(existing)?;
+        let oci = args.delivery.oci.as_ref().map(|reference| args.delivery.oci_source(reference, existing));
+        if let Some(reference) = args.delivery.oci.as_ref().filter(|_| !args.dry_run) {
+            push_artifact(args, reference, &component, &bytes).await?;
+        }
+        if args.delivery.artifact_only {
+            return Ok(ExitCode::SUCCESS);
+        }
         let mut objects: Vec<Value> = pushed.objects.clone();
-        let account = account(args, &name).await?;
+        // The one that a person chose, or one of its own.
+        let account = existing.and_then(|spec| spec.service_account_name.clone());
+        let account = account.unwrap_or_else(|| rbac::plugin_account(name.as_str()));
         if args.create_rbac {
             objects.extend(rights(args, &name, &account, descriptor).await?);
+            if let Some(secret) = oci.as_ref().and_then(|oci| oci.pull_secret.as_ref()) {
+                objects.extend(rbac::source_objects(name.as_str(), &args.namespace, &secret.name));
+            }
         }
-        let fields = PluginFields { name: name.as_str(), account: &account, source, public_keys: &public_keys };
-        objects.push(plugin_object(&fields, &format!("{:.3}", jiff::Timestamp::now())));
+        let source = match oci {
+            Some(oci) => json!({"oci": oci}),
+            None => json!({"configMap": {"namespace": args.namespace, "name": name.as_str()}}),
+        };
+        let fields = PluginFields { name: name.as_str(), account: &account, source, verify };
+        objects.push(plugin_object(fields, &format!("{:.3}", jiff::Timestamp::now())));
         if args.dry_run {
             print_all(&objects, args.output)?;
             return Ok(ExitCode::SUCCESS);
@@ -197,21 +232,18 @@ async fn rights(args: &Args, name: &PluginName, account: &str, descriptor: &Desc
     let kinds = Kinds { parent, children, related };
     let mut objects = vec![rbac::plugin_role(name.as_str(), descriptor, &kinds)];
     objects.extend(rbac::account_objects(name.as_str(), account, &args.namespace, &kinds));
-    if let Some(secret) = &args.delivery.pull_secret {
-        objects.extend(rbac::source_objects(name.as_str(), &args.namespace, secret));
-    }
     Ok(objects)
 }
 
-/// The plugin's ServiceAccount: the one that a person chose, or one of its own.
-async fn account(args: &Args, name: &PluginName) -> anyhow::Result<String> {
-    let own = rbac::plugin_account(name.as_str());
+/// What the Plugin says now: what a push does not change stays.
+async fn existing(args: &Args, name: &PluginName) -> anyhow::Result<Option<PluginSpec>> {
+    // What is only printed must not take a cluster.
     if args.dry_run {
-        return Ok(own);
+        return Ok(None);
     }
     let api: Api<Plugin> = Api::all(args.component.cluster.client().await?);
     let plugin = api.get_opt(name.as_str()).await.map_err(plain).with_context(|| format!("Plugin {name}"))?;
-    Ok(plugin.and_then(|plugin| plugin.spec.service_account_name).unwrap_or(own))
+    Ok(plugin.map(|plugin| plugin.spec))
 }
 
 /// How the API server names kinds.
@@ -246,7 +278,8 @@ async fn apply(client: &Client, object: &Value) -> anyhow::Result<()> {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
-    let params = PatchParams::apply(FIELD_MANAGER).force();
+    // A field that an older definition does not know must not be lost in silence: it may be `verify`.
+    let params = PatchParams::apply(FIELD_MANAGER).force().validation_strict();
     api.patch_metadata(&name, &params, &Patch::Apply(&object))
         .await
         .map_err(plain)

@@ -125,8 +125,10 @@ pub enum DeliveryError {
     Oci {
         /// As the Plugin names it.
         reference: String,
+        /// The component that the artifact is, once that is known.
+        component: Option<Digest>,
         /// Why not.
-        error: OciError,
+        error: Box<OciError>,
     },
     /// A file of the host's folder cannot be used.
     #[error("{file}: {problem}")]
@@ -148,14 +150,12 @@ pub enum DeliveryError {
 }
 
 impl DeliveryError {
-    /// The reason for the `Fetched` condition.
+    /// The reason for the condition.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotFound(_) => reason::SOURCE_NOT_FOUND,
             Self::Forbidden { .. } => reason::SOURCE_FORBIDDEN,
-            Self::Invalid { .. } | Self::File { .. } | Self::Oci { error: OciError::NoComponent(_), .. } => {
-                reason::SOURCE_INVALID
-            }
+            Self::Invalid { .. } | Self::File { .. } => reason::SOURCE_INVALID,
             Self::Incomplete { .. } => reason::PARTS_INCOMPLETE,
             Self::NotPinned { .. } => reason::DIGEST_MISMATCH,
             Self::Unavailable { .. } => reason::API_ERROR,
@@ -163,36 +163,32 @@ impl DeliveryError {
             Self::Credentials { .. } => reason::INVALID_PULL_SECRET,
             Self::Keys(_) => reason::INVALID_KEYS,
             Self::MustBeSigned => reason::NOT_SIGNED,
-            Self::Distrusted(distrust) | Self::Oci { error: OciError::Distrusted(distrust), .. } => match distrust {
-                Distrust::Unsigned { .. } => reason::NOT_SIGNED,
-                Distrust::NotByKeys { .. } => reason::SIGNATURE_INVALID,
-            },
-            Self::Oci { error: OciError::Registry(error), .. } => match error {
-                RegistryError::NotFound(_) => reason::SOURCE_NOT_FOUND,
-                RegistryError::Forbidden(_) => reason::SOURCE_FORBIDDEN,
-                RegistryError::Unavailable { .. } => reason::SOURCE_UNAVAILABLE,
-                RegistryError::Invalid(_) => reason::SOURCE_INVALID,
-                RegistryError::Tampered { .. } => reason::DIGEST_MISMATCH,
-            },
+            Self::Distrusted(distrust) => distrust.reason(),
+            Self::Oci { error, .. } => error.reason(),
         }
     }
 
     /// Whether it is about who signed, and not about what there is.
     pub fn is_distrust(&self) -> bool {
-        let is_of_registry = matches!(self, Self::Oci { error: OciError::Distrusted(_), .. });
-        is_of_registry || matches!(self, Self::Keys(_) | Self::Distrusted(_) | Self::MustBeSigned)
+        match self {
+            Self::Keys(_) | Self::Distrusted(_) | Self::MustBeSigned => true,
+            Self::Oci { error, .. } => matches!(**error, OciError::Distrusted(_)),
+            _ => false,
+        }
     }
 
     /// How long the source wants to be left alone.
     pub fn wait(&self) -> Option<Duration> {
-        match self {
-            Self::Oci { error: OciError::Registry(RegistryError::Unavailable { wait, .. }), .. } => *wait,
-            _ => None,
-        }
+        let Self::Oci { error, .. } = self else { return None };
+        if let OciError::Registry(RegistryError::Unavailable { wait, .. }) = **error { wait } else { None }
     }
 
-    /// Digest of what was delivered, if it was whole.
+    /// Digest of what was delivered, or would be, if that is known.
     pub fn candidate(&self) -> Option<Digest> {
-        if let Self::NotPinned { found, .. } = self { Some(*found) } else { None }
+        match self {
+            Self::NotPinned { found, .. } => Some(*found),
+            Self::Oci { component, .. } => *component,
+            _ => None,
+        }
     }
 }

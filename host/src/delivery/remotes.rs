@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
@@ -25,6 +25,12 @@ const INTERVAL: Duration = Duration::from_mins(5);
 const FIRST_BACKOFF: Duration = Duration::from_secs(5);
 /// The longest such time, unless the registry asks for more.
 const LAST_BACKOFF: Duration = Duration::from_mins(5);
+/// The longest time that a registry may ask for.
+const LONGEST_WAIT: Duration = Duration::from_hours(1);
+/// The shortest time between looks.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+/// Components that are fetched, or wait to be compiled, at once: all of them together are the memory that this takes.
+const DOWNLOADS: usize = 2;
 
 /// What a Plugin wants of a registry.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,9 +52,18 @@ pub enum Look {
     Pending,
     /// The component that the artifact is now, and its bytes if somebody wanted them ([`Remotes::fetch`]) and nobody took
     /// them yet.
-    Found(Digest, Option<Vec<u8>>),
+    Found(Digest, Option<Fetched>),
     /// No component that may be taken.
     Failed(DeliveryError),
+}
+
+/// A component's bytes. Others are fetched once this is dropped.
+#[derive(Debug)]
+pub struct Fetched {
+    /// The bytes, which are those of the digest.
+    pub bytes: Vec<u8>,
+    /// A place among [`DOWNLOADS`].
+    _place: OwnedSemaphorePermit,
 }
 
 /// Looks artifacts up.
@@ -68,6 +83,15 @@ pub struct Lookup {
     pub plain_http: Vec<String>,
     /// Where it is taken down what was found to be signed.
     pub vouchers: Vouchers,
+    /// Places for downloads.
+    pub downloads: Arc<Semaphore>,
+}
+
+impl Lookup {
+    /// Places for as many downloads as there may be at once.
+    pub fn downloads() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(DOWNLOADS))
+    }
 }
 
 struct Followed {
@@ -75,9 +99,14 @@ struct Followed {
     task: AbortHandle,
     /// Wakes the task before its time.
     again: Arc<Notify>,
-    found: Option<Result<Digest, DeliveryError>>,
+    /// What the last look found, as a whole: bytes are never those of another look.
+    found: Option<Result<Found, DeliveryError>>,
     wants_bytes: bool,
-    bytes: Option<Vec<u8>>,
+}
+
+struct Found {
+    digest: Digest,
+    fetched: Option<Fetched>,
 }
 
 impl Drop for Followed {
@@ -96,14 +125,11 @@ impl Remotes {
     pub fn look(&self, plugin: &PluginName, wanted: &Wanted) -> Look {
         let mut followed = self.followed.lock();
         match followed.entry(plugin.clone()) {
-            Entry::Occupied(mut entry) if entry.get().wanted == *wanted => {
-                let entry = entry.get_mut();
-                match &entry.found {
-                    None => Look::Pending,
-                    Some(Ok(digest)) => Look::Found(*digest, entry.bytes.take()),
-                    Some(Err(error)) => Look::Failed(error.clone()),
-                }
-            }
+            Entry::Occupied(mut entry) if entry.get().wanted == *wanted => match &mut entry.get_mut().found {
+                None => Look::Pending,
+                Some(Ok(found)) => Look::Found(found.digest, found.fetched.take()),
+                Some(Err(error)) => Look::Failed(error.clone()),
+            },
             entry => {
                 let again = Arc::new(Notify::new());
                 let task = Task {
@@ -115,9 +141,7 @@ impl Remotes {
                     again: again.clone(),
                 };
                 let task = tokio::spawn(task.run()).abort_handle();
-                let followed =
-                    Followed { wanted: wanted.clone(), task, again, found: None, wants_bytes: false, bytes: None };
-                entry.insert_entry(followed);
+                entry.insert_entry(Followed { wanted: wanted.clone(), task, again, found: None, wants_bytes: false });
                 Look::Pending
             }
         }
@@ -130,6 +154,12 @@ impl Remotes {
             followed.wants_bytes = true;
             followed.again.notify_one();
         }
+    }
+
+    /// The components that artifacts are now.
+    pub fn found(&self) -> Vec<Digest> {
+        let followed = self.followed.lock();
+        followed.values().filter_map(|followed| Some(followed.found.as_ref()?.as_ref().ok()?.digest)).collect()
     }
 
     /// A Plugin is gone, or wants nothing of a registry any more.
@@ -151,21 +181,21 @@ struct Task {
 impl Task {
     async fn run(self) {
         let interval = self.wanted.source.interval.as_ref().and_then(|interval| positive(interval).ok());
-        let interval = interval.unwrap_or(INTERVAL);
+        let interval = interval.unwrap_or(INTERVAL).max(SHORTEST_INTERVAL);
         let (mut before, mut backoff) = (None, FIRST_BACKOFF);
         loop {
             let wants_bytes = self.mine(|entry| entry.wants_bytes).unwrap_or_default();
             let pause = match self.lookup.look(&self.wanted, before.as_ref(), wants_bytes).await {
-                Ok(Seen { artifact, trust, bytes }) => {
-                    self.take(Ok(artifact.component), bytes);
+                Ok(Seen { artifact, trust, fetched }) => {
+                    self.take(Ok(Found { digest: artifact.component, fetched }));
                     before = Some((artifact, trust));
                     backoff = FIRST_BACKOFF;
                     interval
                 }
                 Err(error) => {
                     tracing::debug!(plugin = %self.plugin, %error, "nothing from the registry");
-                    let asked = error.wait().unwrap_or_default();
-                    self.take(Err(error), None);
+                    let asked = error.wait().unwrap_or_default().min(LONGEST_WAIT);
+                    self.take(Err(error));
                     before = None;
                     let pause = backoff.max(asked);
                     backoff = (2 * backoff).min(LAST_BACKOFF);
@@ -188,15 +218,17 @@ impl Task {
         mine.map(access)
     }
 
-    fn take(&self, found: Result<Digest, DeliveryError>, bytes: Option<Vec<u8>>) {
+    fn take(&self, found: Result<Found, DeliveryError>) {
         let is_news = self.mine(|entry| {
-            let is_news = entry.found.as_ref() != Some(&found) || bytes.is_some();
+            let is_fetched = found.as_ref().is_ok_and(|found| found.fetched.is_some());
+            let is_as_before = match (&entry.found, &found) {
+                (Some(Ok(before)), Ok(found)) => before.digest == found.digest,
+                (Some(Err(before)), Err(error)) => before == error,
+                _ => false,
+            };
+            entry.wants_bytes &= !is_fetched;
             entry.found = Some(found);
-            if bytes.is_some() {
-                entry.wants_bytes = false;
-                entry.bytes = bytes;
-            }
-            is_news
+            is_fetched || !is_as_before
         });
         if is_news == Some(true) {
             (self.changed)(&self.plugin);
@@ -208,11 +240,11 @@ impl Task {
 struct Seen {
     artifact: Artifact,
     trust: Option<Trust>,
-    bytes: Option<Vec<u8>>,
+    fetched: Option<Fetched>,
 }
 
 impl Lookup {
-    /// Looks once. What is as it was `before` is not verified again.
+    /// Looks once. What is as it was `before` is not verified again, and costs a registry at most the head of an answer.
     async fn look(
         &self,
         wanted: &Wanted,
@@ -221,7 +253,9 @@ impl Lookup {
     ) -> Result<Seen, DeliveryError> {
         let named = &wanted.source.reference;
         let reference: oci::Reference = named.parse().map_err(DeliveryError::Reference)?;
-        let of = |error: oci::OciError| DeliveryError::Oci { reference: named.clone(), error };
+        let of = |component: Option<Digest>| {
+            move |error: oci::OciError| DeliveryError::Oci { reference: named.clone(), component, error: error.into() }
+        };
         let credentials = match &wanted.source.pull_secret {
             Some(secret) => self.secrets.credentials(secret, &reference).await?,
             None => None,
@@ -230,20 +264,33 @@ impl Lookup {
             Some(verify) => Some(self.secrets.trust(verify).await?),
             None => None,
         };
+        let before = before.filter(|(_, keys)| *keys == trust).map(|(artifact, _)| artifact);
         let registry = Registry::new(&self.http, reference, credentials, &self.plain_http);
-        let registry = registry.map_err(|error| of(error.into()))?;
-        let artifact = oci::resolve(&registry).await.map_err(of)?;
-        if before.is_none_or(|(before, keys)| *before != artifact || *keys != trust) {
-            if let Some(pinned) = wanted.pinned.filter(|pinned| *pinned != artifact.component) {
-                return Err(DeliveryError::NotPinned { found: artifact.component, pinned });
-            }
-            if let Some(trust) = &trust {
-                oci::verify(&registry, artifact.manifest, trust).await.map_err(of)?;
-                self.vouchers.keep(artifact.component, trust).await;
-            }
+        let registry = registry.map_err(|error| of(None)(error.into()))?;
+        if let Some(artifact) = before.filter(|_| !wants_bytes)
+            && oci::is_still(&registry, artifact).await.map_err(of(None))?
+        {
+            return Ok(Seen { artifact: *artifact, trust, fetched: None });
         }
-        let bytes = if wants_bytes { Some(oci::pull(&registry, artifact).await.map_err(of)?) } else { None };
-        Ok(Seen { artifact, trust, bytes })
+        let artifact = oci::resolve(&registry).await.map_err(of(None))?;
+        let found = artifact.component;
+        if let Some(pinned) = wanted.pinned.filter(|pinned| *pinned != found) {
+            return Err(DeliveryError::NotPinned { found, pinned });
+        }
+        if let Some(trust) = &trust {
+            if before != Some(&artifact) {
+                oci::verify(&registry, artifact.manifest, trust).await.map_err(of(Some(found)))?;
+            }
+            self.vouchers.keep(found, trust).await;
+        }
+        let fetched = if wants_bytes {
+            let place = self.downloads.clone().acquire_owned().await;
+            let place = place.map_err(|error| of(None)(oci::OciError::NoComponent(error.to_string())))?;
+            Some(Fetched { bytes: oci::pull(&registry, artifact).await.map_err(of(Some(found)))?, _place: place })
+        } else {
+            None
+        };
+        Ok(Seen { artifact, trust, fetched })
     }
 }
 
@@ -257,7 +304,11 @@ pub async fn fetch_once(
     credentials: Option<oci::Credentials>,
     plain_http: &[String],
 ) -> Result<Delivered, DeliveryError> {
-    let of = |error: oci::OciError| DeliveryError::Oci { reference: reference.to_string(), error };
+    let of = |error: oci::OciError| DeliveryError::Oci {
+        reference: reference.to_string(),
+        component: None,
+        error: error.into(),
+    };
     let registry = Registry::new(http, reference.clone(), credentials, plain_http);
     let registry = registry.map_err(|error| of(error.into()))?;
     let artifact = oci::resolve(&registry).await.map_err(of)?;

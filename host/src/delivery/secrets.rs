@@ -53,14 +53,13 @@ impl Secrets {
     ) -> Result<Option<Credentials>, DeliveryError> {
         let unusable = |problem: String| DeliveryError::Credentials { secret: secret.name.clone(), problem };
         let config = self.get(&secret.name, DOCKER_CONFIG_KEY).await.map_err(unusable)?;
-        of_docker_config(&config, &reference.registry).map_err(unusable)
+        of_docker_config(&config, reference).map_err(unusable)
     }
 
     async fn get(&self, name: &str, key: &str) -> Result<Vec<u8>, String> {
         let secret = self.0.get_opt(name).await.map_err(|error| match error {
             kube::Error::Api(status) if matches!(status.code, 401 | 403) => format!(
-                "the host may not read Secret {name}: {}. Allow it by a Role in the host's namespace, as \
-                 `windlass push --create-rbac` writes it",
+                "the host may not read Secret {name}: {}. Allow it by a Role in the host's namespace (docs/rights.md)",
                 status.message
             ),
             error => format!("Secret {name} cannot be read: {error}"),

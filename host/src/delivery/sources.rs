@@ -120,7 +120,13 @@ impl Sources {
         let Needs { cache_dir, namespace, plain_http, require_signatures, plugins } = needs;
         let secrets = Secrets::new(client.clone(), namespace);
         let vouchers = Vouchers::open(cache_dir.join(VOUCHERS));
-        let lookup = Lookup { secrets: secrets.clone(), http: Http::default(), plain_http, vouchers: vouchers.clone() };
+        let lookup = Lookup {
+            secrets: secrets.clone(),
+            http: Http::default(),
+            plain_http,
+            vouchers: vouchers.clone(),
+            downloads: Lookup::downloads(),
+        };
         Ok(Self {
             client,
             state: Arc::default(),
@@ -177,6 +183,11 @@ impl Sources {
         self.remotes.look(plugin, wanted)
     }
 
+    /// The components that artifacts of registries are now.
+    pub fn found(&self) -> Vec<Digest> {
+        self.remotes.found()
+    }
+
     /// The bytes of that artifact are needed: the Plugin is told when they are there.
     pub fn fetch_artifact(&self, plugin: &PluginName) {
         self.remotes.fetch(plugin);
@@ -187,11 +198,19 @@ impl Sources {
     /// # Errors
     /// The keys cannot be had, or the host wants some and the Plugin names none.
     pub async fn trust(&self, verify: Option<&Verify>) -> Result<Option<Trust>, DeliveryError> {
+        self.check_wanted(verify)?;
         match verify {
             Some(verify) => self.secrets.trust(verify).await.map(Some),
-            None if self.require_signatures => Err(DeliveryError::MustBeSigned),
             None => Ok(None),
         }
+    }
+
+    /// Whether a Plugin may want no signatures, if it does not.
+    ///
+    /// # Errors
+    /// The host wants some.
+    pub fn check_wanted(&self, verify: Option<&Verify>) -> Result<(), DeliveryError> {
+        if self.require_signatures && verify.is_none() { Err(DeliveryError::MustBeSigned) } else { Ok(()) }
     }
 
     /// Whether a component was found to be signed as it must be.

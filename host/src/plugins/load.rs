@@ -92,6 +92,11 @@ impl Problem {
         self.reason == reason::PROGRESSING
     }
 
+    /// Whether nothing but a change can end it.
+    pub(super) fn is_lasting(&self) -> bool {
+        self.requeue == Requeue::Settled(None)
+    }
+
     pub(super) fn of(self, candidate: Digest) -> Self {
         Self { candidate: Some(candidate), ..self }
     }

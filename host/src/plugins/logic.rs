@@ -101,6 +101,8 @@ impl Plugins {
     /// What the Plugin's source holds.
     async fn delivered(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<Arc<Component>, Problem> {
         let pinned = load::pinned(plugin)?;
+        // That the host wants signatures is known without asking anybody.
+        self.sources.check_wanted(plugin.spec.verify.as_ref())?;
         if let Some(file) = self.sources.file(name) {
             return self.of_file(name, plugin, file, pinned).await;
         }
@@ -182,27 +184,37 @@ impl Plugins {
 
     /// What a registry has is looked up beside this, and fetched if it was not compiled before.
     async fn of_registry(&self, name: &PluginName, wanted: &Wanted) -> Result<Arc<Component>, Problem> {
-        // That the host wants signatures is known without asking the registry.
-        if wanted.verify.is_none() {
-            self.sources.trust(None).await?;
-        }
         let reference = &wanted.source.reference;
         match self.sources.look(name, wanted) {
             Look::Pending => Err(Problem::pending(format!("{reference} is being looked up"))),
             // It is tried again there, and told when something else comes of it.
             Look::Failed(error) => Err(Problem { requeue: Requeue::Settled(None), ..error.into() }),
-            Look::Found(digest, bytes) => {
-                let component = match (self.known(name, digest).await, bytes) {
-                    (Some(known), _) => known,
-                    (None, Some(bytes)) => load::map(self, digest, bytes).await?,
-                    (None, None) => {
-                        self.sources.fetch_artifact(name);
-                        return Err(Problem::pending(format!("{reference} ({digest}) is being fetched")));
-                    }
+            Look::Found(digest, fetched) => {
+                if let Some(known) = self.known(name, digest).await {
+                    return Ok(self.candidate(name, known));
+                }
+                if let Some(problem) = self.refusal(name, wanted, digest) {
+                    return Err(problem);
+                }
+                let Some(fetched) = fetched else {
+                    self.sources.fetch_artifact(name);
+                    return Err(Problem::pending(format!("{reference} ({digest}) is being fetched")));
                 };
-                Ok(self.candidate(name, component))
+                let mapped = load::map(self, digest, fetched.bytes).await;
+                if let Err(problem) = &mapped {
+                    self.known.lock().entry(name.clone()).or_default().refused =
+                        Some((wanted.clone(), problem.clone()));
+                }
+                Ok(self.candidate(name, mapped?))
             }
         }
+    }
+
+    /// Why this component was refused before, as long as nothing else is wanted: it would not do better.
+    fn refusal(&self, name: &PluginName, wanted: &Wanted, digest: Digest) -> Option<Problem> {
+        let known = self.known.lock();
+        let (of, problem) = known.get(name)?.refused.as_ref()?;
+        (of == wanted && problem.candidate == Some(digest) && problem.is_lasting()).then(|| problem.clone())
     }
 
     /// Logic of this digest, if it is mapped, or was compiled before.
@@ -232,6 +244,7 @@ impl Plugins {
         let mut used: HashSet<_> =
             self.registry.names().iter().filter_map(|name| self.registry.get(name)).map(|live| live.digest()).collect();
         used.extend(candidates);
+        used.extend(self.sources.found());
         for key in self.own.store.keys() {
             let plugin = self.own.store.get(&key).and_then(|object| parse(&object).ok());
             let status = plugin.and_then(|plugin| plugin.status).unwrap_or_default();

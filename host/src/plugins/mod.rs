@@ -32,7 +32,7 @@ use windlass_sandbox::{Component, Sandbox};
 
 use crate::api::Plugin;
 use crate::caps::Caps;
-use crate::delivery::Sources;
+use crate::delivery::{Sources, Wanted};
 use crate::live::{Live, ParentIndex, ParentKey};
 use crate::memo::Memo;
 use crate::queue::{Job, Queue, Trigger};
@@ -125,6 +125,8 @@ struct Known {
     look: Option<Look>,
     /// Logic that the last look mapped or found: a step after it failed, and is tried again.
     candidate: Option<Arc<Component>>,
+    /// What of a registry could not be loaded, and why.
+    refused: Option<(Wanted, Problem)>,
     /// Watches that the last look wanted, while it is not live.
     held: Vec<Arc<Watch>>,
     tally: Option<Arc<Tally>>,
@@ -241,7 +243,10 @@ impl Plugins {
                 }
                 loaded
             }
-            Err(message) => Err(Problem::new(Step::Fetched, reason::INVALID_SPEC, message)),
+            Err(message) => {
+                self.sources.forget(name);
+                Err(Problem::new(Step::Fetched, reason::INVALID_SPEC, message))
+            }
         };
         self.remember(name, object, &result);
         let requeue = match &result {

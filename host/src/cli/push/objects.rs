@@ -93,31 +93,16 @@ pub struct PluginFields<'a> {
     pub account: &'a str,
     /// Where the component is.
     pub source: Value,
-    /// The keys whose signatures it trusts, each in PEM.
-    pub public_keys: &'a [String],
-}
-
-/// The source of a component in a ConfigMap.
-pub fn config_map_source(namespace: &str, name: &str) -> Value {
-    json!({"configMap": {"namespace": namespace, "name": name}})
-}
-
-/// The source of a component in a registry.
-pub fn oci_source(reference: &str, pull_secret: Option<&str>) -> Value {
-    let mut source = json!({"reference": reference});
-    if let (Some(source), Some(name)) = (source.as_object_mut(), pull_secret) {
-        source.insert("pullSecret".to_owned(), json!({"name": name}));
-    }
-    json!({"oci": source})
+    /// Whose signatures it wants, if any.
+    pub verify: Option<Value>,
 }
 
 /// The Plugin. What a person set besides stays: it is applied.
-pub fn plugin_object(fields: &PluginFields<'_>, now: &str) -> Value {
-    let PluginFields { name, account, source, public_keys } = fields;
+pub fn plugin_object(fields: PluginFields<'_>, now: &str) -> Value {
+    let PluginFields { name, account, source, verify } = fields;
     let mut spec = json!({"source": source, "installCRD": true, "serviceAccountName": account});
-    if let Some(spec) = spec.as_object_mut().filter(|_| !public_keys.is_empty()) {
-        let keys: Vec<_> = public_keys.iter().map(|key| json!({"inline": key})).collect();
-        spec.insert("verify".to_owned(), json!({"publicKeys": keys}));
+    if let (Some(spec), Some(verify)) = (spec.as_object_mut(), verify) {
+        spec.insert("verify".to_owned(), verify);
     }
     json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",

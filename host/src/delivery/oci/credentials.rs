@@ -7,6 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
+use super::Reference;
+
 /// Key of the credentials in a Secret of type `kubernetes.io/dockerconfigjson`.
 pub const DOCKER_CONFIG_KEY: &str = ".dockerconfigjson";
 
@@ -46,24 +48,40 @@ struct Entry {
     identitytoken: Option<String>,
 }
 
-/// The credentials that a Docker configuration holds of a registry, if any.
+/// The credentials that a Docker configuration holds for a repository, if any: those of the longest entry that is a part
+/// of its name, as kubelet takes them.
 ///
 /// # Errors
 /// In words for a user, without anything of the secret: it is no such configuration.
-pub fn of_docker_config(config: &[u8], registry: &str) -> Result<Option<Credentials>, String> {
+pub fn of_docker_config(config: &[u8], reference: &Reference) -> Result<Option<Credentials>, String> {
     let config: Config = serde_json::from_slice(config)
         .map_err(|_| "it holds no valid Docker configuration (JSON with auths)".to_owned())?;
-    let entry = config.auths.into_iter().find(|(name, _)| host_of(name) == host_of(registry));
-    entry.map_or(Ok(None), |(name, entry)| {
-        entry.credentials().map_err(|problem| format!("its entry for {name} {problem}"))
-    })
+    let mut best: Option<(usize, Credentials)> = None;
+    for (name, entry) in config.auths {
+        let Some(length) = matched(&name, reference) else { continue };
+        let credentials = entry.credentials().map_err(|problem| format!("its entry for {name} {problem}"))?;
+        if let Some(credentials) = credentials.filter(|_| best.as_ref().is_none_or(|(best, _)| *best < length)) {
+            best = Some((length, credentials));
+        }
+    }
+    Ok(best.map(|(_, credentials)| credentials))
 }
 
-/// Entries are written with a scheme and a path as well, and Docker Hub's has a name of its own.
-fn host_of(name: &str) -> &str {
+/// How much of the reference an entry's name is, if it is a part of it. Entries are written with a scheme and the path of
+/// an API as well, Docker Hub's has names of its own, and `*` stands for one label of a host.
+fn matched(name: &str, reference: &Reference) -> Option<usize> {
     let name = name.strip_prefix("https://").or_else(|| name.strip_prefix("http://")).unwrap_or(name);
-    let host = name.split_once('/').map_or(name, |(host, _)| host);
-    if matches!(host, "index.docker.io" | "registry-1.docker.io") { "docker.io" } else { host }
+    let (host, path) = name.split_once('/').unwrap_or((name, ""));
+    let host = if matches!(host, "index.docker.io" | "registry-1.docker.io") { "docker.io" } else { host };
+    let path = path.trim_matches('/');
+    let path = if matches!(path, "v1" | "v2") { "" } else { path };
+    let (labels, wanted) = (host.split('.'), reference.registry.split('.'));
+    let is_host = host.matches('.').count() == reference.registry.matches('.').count()
+        && labels.zip(wanted).all(|(label, wanted)| label == "*" || label == wanted);
+    let rest = reference.repository.strip_prefix(path);
+    let is_path = path.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    // Of two that are as long, the one that says its host in full.
+    (is_host && is_path).then(|| 2 * path.len() + usize::from(!host.contains('*')))
 }
 
 impl Entry {
@@ -71,7 +89,8 @@ impl Entry {
         if let Some(token) = self.identitytoken.filter(|token| !token.is_empty()) {
             return Ok(Some(Credentials::Identity(token)));
         }
-        if let (Some(user), Some(password)) = (self.username, self.password) {
+        let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+        if let (Some(user), Some(password)) = (given(self.username), given(self.password)) {
             return Ok(Some(Credentials::Basic { user, password }));
         }
         let Some(auth) = self.auth.filter(|auth| !auth.is_empty()) else { return Ok(None) };
@@ -92,26 +111,39 @@ mod tests {
         Credentials::Basic { user: user.to_owned(), password: password.to_owned() }
     }
 
+    fn find(config: &str, reference: &str) -> Result<Option<Credentials>, String> {
+        of_docker_config(config.as_bytes(), &reference.parse().expect("a reference"))
+    }
+
     #[test]
-    fn credentials_are_those_of_the_registry_alone() {
+    fn credentials_are_those_of_the_repository_and_of_no_other() {
         let auth = STANDARD.encode("ann:pass:word");
         let config = json!({"auths": {
-            "registry.example": {"auth": auth},
+            "registry.example": {"auth": auth, "username": "", "password": ""},
+            "https://registry.example/": {},
+            "registry.example/team": {"username": "team", "password": "t"},
             "https://index.docker.io/v1/": {"username": "bob", "password": "b"},
             "tokens.example:5000": {"auth": STANDARD.encode("00:"), "identitytoken": "refresh"},
+            "*.cloud.example": {"username": "any", "password": "a"},
+            "my.cloud.example": {"username": "mine", "password": "m"},
             "empty.example": {},
         }, "credsStore": "desktop"})
         .to_string();
-        for (registry, wanted) in [
-            ("registry.example", Some(basic("ann", "pass:word"))),
-            ("registry-1.docker.io", Some(basic("bob", "b"))),
-            ("tokens.example:5000", Some(Credentials::Identity("refresh".to_owned()))),
-            ("tokens.example", None),
-            ("empty.example", None),
-            ("evil.example", None),
-            ("registry.example.evil.example", None),
+        for (reference, wanted) in [
+            ("registry.example/echo", Some(basic("ann", "pass:word"))),
+            ("registry.example/teams/echo", Some(basic("ann", "pass:word"))),
+            ("registry.example/team/echo", Some(basic("team", "t"))),
+            ("docker.io/team/echo", Some(basic("bob", "b"))),
+            ("tokens.example:5000/echo", Some(Credentials::Identity("refresh".to_owned()))),
+            ("tokens.example/echo", None),
+            ("your.cloud.example/echo", Some(basic("any", "a"))),
+            ("my.cloud.example/echo", Some(basic("mine", "m"))),
+            ("a.b.cloud.example/echo", None),
+            ("empty.example/echo", None),
+            ("evil.example/registry.example", None),
+            ("registry.example.evil.example/echo", None),
         ] {
-            assert_eq!(of_docker_config(config.as_bytes(), registry), Ok(wanted), "{registry}");
+            assert_eq!(find(&config, reference), Ok(wanted), "{reference}");
         }
     }
 
@@ -123,7 +155,7 @@ mod tests {
             r#"{"auths":{"r.example":{"auth":"hunter2!"}}}"#,
             r#"{"auths":{"r.example":{"auth":"aHVudGVyMg=="}}}"#,
         ] {
-            let error = of_docker_config(bad.as_bytes(), "r.example").expect_err(bad);
+            let error = find(bad, "r.example/echo").expect_err(bad);
             assert!(!error.contains("hunter2"), "{error}");
         }
         assert_eq!(format!("{:?}", basic("ann", "hunter2")), "Credentials(…)");

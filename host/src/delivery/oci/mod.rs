@@ -7,11 +7,13 @@ mod registry;
 mod upload;
 
 use windlass_core::digest::Digest;
+use windlass_core::names::plugin_reason as reason;
 
 use super::trust::{self, Distrust, Trust};
 pub use credentials::{Credentials, DOCKER_CONFIG_KEY, of_docker_config};
-use manifest::{Descriptor, Manifest};
-pub use reference::Reference;
+pub use manifest::Descriptor;
+use manifest::Manifest;
+pub use reference::{Reference, Version};
 pub use registry::{Http, Registry, RegistryError};
 pub use upload::push;
 
@@ -44,6 +46,23 @@ pub enum OciError {
     Distrusted(#[from] Distrust),
 }
 
+impl OciError {
+    /// The reason for the condition.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NoComponent(_) => reason::SOURCE_INVALID,
+            Self::Distrusted(distrust) => distrust.reason(),
+            Self::Registry(error) => match error {
+                RegistryError::NotFound(_) => reason::SOURCE_NOT_FOUND,
+                RegistryError::Forbidden(_) => reason::SOURCE_FORBIDDEN,
+                RegistryError::Unavailable { .. } => reason::SOURCE_UNAVAILABLE,
+                RegistryError::Invalid(_) => reason::SOURCE_INVALID,
+                RegistryError::Tampered { .. } => reason::DIGEST_MISMATCH,
+            },
+        }
+    }
+}
+
 /// What the reference names now.
 ///
 /// # Errors
@@ -62,80 +81,130 @@ pub async fn pull(registry: &Registry, artifact: Artifact) -> Result<Vec<u8>, Oc
     Ok(registry.blob(artifact.component, artifact.size).await?)
 }
 
-/// Whether one of the keys signed the artifact: as cosign 3 does, or as it did before.
+/// Whether the reference still names that artifact.
+///
+/// # Errors
+/// If the registry cannot be asked.
+pub async fn is_still(registry: &Registry, artifact: &Artifact) -> Result<bool, OciError> {
+    let version = &registry.reference().version;
+    if let Version::Digest(digest) = version {
+        return Ok(*digest == artifact.manifest);
+    }
+    Ok(registry.digest(version).await? == Some(artifact.manifest))
+}
+
+/// Whether one of the keys signed the artifact: as cosign 3 does, or as it did before. What else refers to the artifact,
+/// and whatever is wrong with that, is no reason against it.
 ///
 /// # Errors
 /// If nobody did, or the registry cannot be asked.
 pub async fn verify(registry: &Registry, manifest: Digest, trust: &Trust) -> Result<(), OciError> {
-    let mut last = None;
-    for bundle in bundles(registry, manifest).await? {
-        match trust::of_artifact(trust, &bundle, manifest) {
-            Ok(()) => return Ok(()),
-            Err(why) => last = Some(why),
-        }
+    let mut search = Search { registry, manifest, trust, why: None, unasked: None };
+    if search.in_bundles().await || search.in_payloads().await {
+        return Ok(());
     }
-    for (payload, signature) in payloads(registry, manifest).await? {
-        match trust::of_payload(trust, &payload, &signature, manifest) {
-            Ok(()) => return Ok(()),
-            Err(why) => last = Some(why),
-        }
+    if let Some(error) = search.unasked {
+        return Err(error.into());
     }
     let what = registry.reference().at(manifest).to_string();
-    Err(match last {
+    Err(match search.why {
         Some(why) => Distrust::NotByKeys { what, why },
-        None => Distrust::Unsigned { how: format!("sign it with `cosign sign --key KEY {what}`"), what },
+        None => Distrust::Unsigned {
+            how: format!("sign it with `cosign sign --key KEY --use-signing-config=false --tlog-upload=false {what}`"),
+            what,
+        },
     }
     .into())
 }
 
-/// The bundles that refer to a manifest.
-async fn bundles(registry: &Registry, manifest: Digest) -> Result<Vec<Vec<u8>>, OciError> {
-    let Some(list) = registry.referrers(manifest).await? else { return Ok(Vec::new()) };
-    let is_bundle = |descriptor: &&Descriptor| {
-        // The tag that stands in for a registry's list need not tell the types.
-        descriptor.artifact_type.is_empty() || descriptor.artifact_type.starts_with(trust::BUNDLE_TYPE)
-    };
-    let mut bundles = Vec::new();
-    for descriptor in parse(&list)?.manifests.iter().filter(is_bundle).take(MAX_SIGNATURES) {
-        let Ok(digest) = descriptor.digest.parse::<Digest>() else { continue };
-        let (_, signature) = registry.manifest(&reference::Version::Digest(digest)).await?;
-        let layers = parse(&signature)?.layers;
-        if let Some(layer) = layers.iter().find(|layer| layer.media_type.starts_with(trust::BUNDLE_TYPE)) {
-            bundles.extend(blob(registry, layer).await?);
-        }
-    }
-    Ok(bundles)
+/// The search for a good signature.
+struct Search<'a> {
+    registry: &'a Registry,
+    manifest: Digest,
+    trust: &'a Trust,
+    /// What is wrong with the last one.
+    why: Option<String>,
+    /// Why one could not be looked at that may be good.
+    unasked: Option<RegistryError>,
 }
 
-/// Payloads and their signatures, under the tag of cosign 1 and 2.
-async fn payloads(registry: &Registry, manifest: Digest) -> Result<Vec<(Vec<u8>, String)>, OciError> {
-    let tag = format!("sha256-{}.sig", manifest.hex());
-    let Some(signatures) = registry.tagged(&tag).await? else { return Ok(Vec::new()) };
-    let mut payloads = Vec::new();
-    for layer in parse(&signatures)?.layers.iter().take(MAX_SIGNATURES) {
-        let signature = layer.annotations.get(trust::SIGNATURE_ANNOTATION);
-        if let Some(signature) = signature.filter(|_| layer.media_type == trust::PAYLOAD_TYPE)
-            && let Some(payload) = blob(registry, layer).await?
+impl Search<'_> {
+    /// Among the bundles that refer to the artifact.
+    async fn in_bundles(&mut self) -> bool {
+        let mut found = Vec::new();
+        for list in self.registry.referrers(self.manifest).await.unwrap_or_else(|error| self.not_looked_at(error)) {
+            match Manifest::parse(&list) {
+                Ok(list) => found.extend(list.manifests),
+                Err(why) => self.why = Some(why),
+            }
+        }
+        found.retain(trust::may_be_signature);
+        // Old clients write another type into the list that stands in for a registry's.
+        found.sort_by_key(|descriptor| !descriptor.artifact_type.starts_with(trust::BUNDLE_TYPE));
+        for descriptor in found.iter().take(MAX_SIGNATURES) {
+            let Some(bundle) = self.bundle(descriptor).await else { continue };
+            match trust::of_artifact(self.trust, &bundle, self.manifest) {
+                Ok(()) => return true,
+                Err(why) => self.why = Some(why),
+            }
+        }
+        false
+    }
+
+    /// Among the payloads under the tag of cosign 1 and 2.
+    async fn in_payloads(&mut self) -> bool {
+        let tag = format!("sha256-{}.sig", self.manifest.hex());
+        let signatures = self.registry.tagged(&tag).await.unwrap_or_else(|error| self.not_looked_at(error));
+        let Some(signatures) = signatures.and_then(|bytes| self.parse(&bytes)) else { return false };
+        for layer in
+            signatures.layers.iter().filter(|layer| layer.media_type == trust::PAYLOAD_TYPE).take(MAX_SIGNATURES)
         {
-            payloads.push((payload, signature.clone()));
+            let Some(signature) = layer.annotations.get(trust::SIGNATURE_ANNOTATION) else { continue };
+            let Some(payload) = self.blob(layer).await else { continue };
+            match trust::of_payload(self.trust, &payload, signature, self.manifest) {
+                Ok(()) => return true,
+                Err(why) => self.why = Some(why),
+            }
+        }
+        false
+    }
+
+    async fn bundle(&mut self, descriptor: &Descriptor) -> Option<Vec<u8>> {
+        let digest = descriptor.digest.parse::<Digest>().ok()?;
+        let manifest = match self.registry.manifest(&Version::Digest(digest)).await {
+            Ok((_, bytes)) => self.parse(&bytes)?,
+            Err(error) => return self.not_looked_at(error),
+        };
+        let layer = manifest.layers.iter().find(|layer| layer.media_type.starts_with(trust::BUNDLE_TYPE))?;
+        self.blob(layer).await
+    }
+
+    /// A signature's bytes. One that nobody could have made in good faith is none.
+    async fn blob(&mut self, layer: &Descriptor) -> Option<Vec<u8>> {
+        let digest = layer.digest.parse::<Digest>().ok()?;
+        if layer.size > MAX_SIGNATURE {
+            self.why = Some(format!("the signature has {} bytes, more than the limit of {MAX_SIGNATURE}", layer.size));
+            return None;
+        }
+        match self.registry.blob(digest, layer.size).await {
+            Ok(bytes) => Some(bytes),
+            Err(error) => self.not_looked_at(error),
         }
     }
-    Ok(payloads)
+
+    fn parse(&mut self, bytes: &[u8]) -> Option<Manifest> {
+        Manifest::parse(bytes).map_err(|why| self.why = Some(why)).ok()
+    }
+
+    /// Takes down why, and has nothing to show.
+    fn not_looked_at<T: Default>(&mut self, error: RegistryError) -> T {
+        match error {
+            RegistryError::Unavailable { .. } | RegistryError::Forbidden(_) => self.unasked = Some(error),
+            _ => self.why = Some(error.to_string()),
+        }
+        T::default()
+    }
 }
 
-/// A signature's bytes. One that nobody could have made in good faith is none.
-async fn blob(registry: &Registry, layer: &Descriptor) -> Result<Option<Vec<u8>>, OciError> {
-    let Ok(digest) = layer.digest.parse::<Digest>() else { return Ok(None) };
-    if layer.size > MAX_SIGNATURE {
-        return Ok(None);
-    }
-    match registry.blob(digest, layer.size).await {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(RegistryError::Tampered { .. } | RegistryError::NotFound(_) | RegistryError::Invalid(_)) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn parse(bytes: &[u8]) -> Result<Manifest, OciError> {
-    Manifest::parse(bytes).map_err(|problem| RegistryError::Invalid(format!("a signature: {problem}")).into())
-}
+#[cfg(test)]
+mod tests;

@@ -46,6 +46,11 @@ impl Reference {
         Self { version: Version::Digest(digest), ..self.clone() }
     }
 
+    /// The host that serves it: for one registry, the name that people know is not that of the server.
+    pub fn server(&self) -> &str {
+        if self.registry == "docker.io" { "registry-1.docker.io" } else { &self.registry }
+    }
+
     /// Whether the registry is on this machine: such ones are spoken to without TLS, as other clients do.
     pub fn is_local(&self) -> bool {
         let host = match self.registry.rsplit_once(':') {
@@ -94,8 +99,6 @@ impl FromStr for Reference {
             return Err(invalid(&format!("{repository:?} is no repository")));
         }
         let version = digest.map_or_else(|| Version::Tag(tag.unwrap_or("latest").to_owned()), Version::Digest);
-        // As all clients do: the name that people know is not that of the server.
-        let registry = if registry == "docker.io" { "registry-1.docker.io" } else { registry };
         Ok(Self { registry: registry.to_owned(), repository: repository.to_owned(), version })
     }
 }
@@ -159,7 +162,7 @@ mod tests {
             ("localhost/echo:v1", "localhost", "echo", "v1"),
             ("registry:5000/echo:v1", "registry:5000", "echo", "v1"),
             ("[::1]:5000/echo:v1", "[::1]:5000", "echo", "v1"),
-            ("docker.io/team/echo:1", "registry-1.docker.io", "team/echo", "1"),
+            ("docker.io/team/echo:1", "docker.io", "team/echo", "1"),
         ] {
             let wanted = (registry.to_owned(), repository.to_owned(), version.to_owned());
             assert_eq!(parts(text), Some(wanted), "{text}");

@@ -1,11 +1,10 @@
 //! A registry's HTTP API (OCI distribution specification 1.1): manifests and blobs, with the tokens that it asks for.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LINK, LOCATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_auth::ChallengeRef;
 use parking_lot::Mutex;
@@ -19,10 +18,11 @@ use windlass_core::digest::Digest;
 use super::credentials::Credentials;
 use super::manifest::{INDEX, MANIFEST};
 use super::reference::{Reference, Version};
+use crate::retry_after;
 
 /// Time for a connection, its TLS included.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Silence that ends a request.
+/// Silence that ends what is fetched. What is sent may take its time.
 const SILENCE: Duration = Duration::from_secs(30);
 /// Time for a whole request: a component over a slow line takes minutes.
 const WHOLE: Duration = Duration::from_mins(10);
@@ -32,6 +32,8 @@ const MAX_MANIFEST: u64 = 4 << 20;
 const MAX_TALK: u64 = 64 << 10;
 /// Redirections of one request.
 const MAX_REDIRECTS: usize = 5;
+/// Pages of a list.
+const MAX_PAGES: usize = 8;
 
 /// Why a registry gave or took nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -63,23 +65,55 @@ pub enum RegistryError {
     },
 }
 
-/// The HTTP client of all registries. It is made when the first is spoken to: the system's certificates take memory.
+/// The HTTP clients of all registries. They are made when the first is spoken to: the system's certificates take memory.
 #[derive(Default)]
-pub struct Http(OnceLock<Result<Client, String>>);
+pub struct Http(Mutex<Option<Clients>>);
+
+#[derive(Clone)]
+struct Clients {
+    registries: Client,
+    /// Follows nobody: what it sends is for one server.
+    tokens: Client,
+}
 
 impl Http {
-    fn client(&self) -> Result<Client, RegistryError> {
-        let client = self.0.get_or_init(|| client().map_err(|error| format!("{error:#}")));
-        client.clone().map_err(|message| RegistryError::Unavailable { message, wait: None })
+    fn clients(&self) -> Result<Clients, RegistryError> {
+        let mut clients = self.0.lock();
+        if let Some(clients) = &*clients {
+            return Ok(clients.clone());
+        }
+        let made =
+            Clients::new().map_err(|error| RegistryError::Unavailable { message: format!("{error:#}"), wait: None })?;
+        Ok(clients.insert(made).clone())
     }
 }
 
-fn client() -> anyhow::Result<Client> {
+impl Clients {
+    fn new() -> anyhow::Result<Self> {
+        let tls = tls()?;
+        let client = |redirects| {
+            Client::builder()
+                .tls_backend_preconfigured(tls.clone())
+                .connect_timeout(CONNECT)
+                .timeout(WHOLE)
+                .redirect(redirects)
+                .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
+                .build()
+        };
+        Ok(Self { registries: client(redirects())?, tokens: client(redirect::Policy::none())? })
+    }
+}
+
+fn tls() -> anyhow::Result<ClientConfig> {
     let tls = ClientConfig::builder_with_provider(ring::default_provider().into())
         .with_safe_default_protocol_versions()?
         .with_platform_verifier()?
         .with_no_client_auth();
-    let redirects = redirect::Policy::custom(|attempt| {
+    Ok(tls)
+}
+
+fn redirects() -> redirect::Policy {
+    redirect::Policy::custom(|attempt| {
         let before = attempt.previous();
         if before.len() > MAX_REDIRECTS {
             return attempt.error("too many redirections");
@@ -88,20 +122,12 @@ fn client() -> anyhow::Result<Client> {
             return attempt.error("it redirects to a place without TLS");
         }
         attempt.follow()
-    });
-    let client = Client::builder()
-        .tls_backend_preconfigured(tls)
-        .connect_timeout(CONNECT)
-        .read_timeout(SILENCE)
-        .timeout(WHOLE)
-        .redirect(redirects)
-        .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")));
-    Ok(client.build()?)
+    })
 }
 
 /// One repository of a registry, as one caller.
 pub struct Registry {
-    http: Client,
+    http: Clients,
     /// `https://registry.example`.
     root: Url,
     reference: Reference,
@@ -122,9 +148,9 @@ impl Registry {
     ) -> Result<Self, RegistryError> {
         let is_plain = reference.is_local() || plain_http.contains(&reference.registry);
         let scheme = if is_plain { "http" } else { "https" };
-        let root = Url::parse(&format!("{scheme}://{}", reference.registry));
+        let root = Url::parse(&format!("{scheme}://{}", reference.server()));
         let root = root.map_err(|error| RegistryError::Invalid(format!("{}: {error}", reference.registry)))?;
-        Ok(Self { http: http.client()?, root, reference, credentials, authorization: Mutex::default() })
+        Ok(Self { http: http.clients()?, root, reference, credentials, authorization: Mutex::default() })
     }
 
     /// What is asked for.
@@ -137,13 +163,8 @@ impl Registry {
     /// # Errors
     /// See [`RegistryError`]; nothing of it is of use then.
     pub async fn manifest(&self, version: &Version) -> Result<(Digest, Vec<u8>), RegistryError> {
-        let mut request = self.request(Method::GET, &format!("manifests/{version}"))?;
-        for accepted in [MANIFEST, INDEX] {
-            request.headers_mut().append(ACCEPT, HeaderValue::from_static(accepted));
-        }
-        let what = format!("{}:{version}", self.reference.repository);
-        let response = self.send(request, &what).await?;
-        let said = header(response.headers(), "docker-content-digest").and_then(|said| said.parse::<Digest>().ok());
+        let response = self.ask_for_manifest(Method::GET, version).await?;
+        let said = digest_of(response.headers());
         let bytes = read(response, MAX_MANIFEST).await?;
         let found = Digest::of(&bytes);
         let wanted = if let Version::Digest(digest) = version { Some(*digest) } else { said };
@@ -151,6 +172,22 @@ impl Registry {
             Some(wanted) if wanted != found => Err(RegistryError::Tampered { wanted, found }),
             _ => Ok((found, bytes)),
         }
+    }
+
+    /// The digest of a manifest, if the registry says it without giving the manifest: some count what they give.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn digest(&self, version: &Version) -> Result<Option<Digest>, RegistryError> {
+        Ok(digest_of(self.ask_for_manifest(Method::HEAD, version).await?.headers()))
+    }
+
+    async fn ask_for_manifest(&self, method: Method, version: &Version) -> Result<Response, RegistryError> {
+        let mut request = self.request(method, &format!("manifests/{version}"))?;
+        for accepted in [MANIFEST, INDEX] {
+            request.headers_mut().append(ACCEPT, HeaderValue::from_static(accepted));
+        }
+        self.send(request, &format!("{}:{version}", self.reference.repository)).await
     }
 
     /// A blob of at most so many bytes, which are those of the digest.
@@ -164,20 +201,45 @@ impl Registry {
         if found == wanted { Ok(bytes) } else { Err(RegistryError::Tampered { wanted, found }) }
     }
 
-    /// The list of what refers to a manifest: by the API for it, or else under the tag that clients keep where the
-    /// registry has none ("Unavailable Referrers API").
+    /// The lists of what refers to a manifest: by the API for it, or else under the tag that clients keep where the registry
+    /// has none ("Unavailable Referrers API").
     ///
     /// # Errors
     /// See [`RegistryError`].
-    pub async fn referrers(&self, manifest: Digest) -> Result<Option<Vec<u8>>, RegistryError> {
-        let request = self.request(Method::GET, &format!("referrers/{manifest}"))?;
-        match self.send(request, &format!("referrers of {manifest}")).await {
-            Ok(response) if header(response.headers(), "content-type").is_some_and(|kind| kind.starts_with(INDEX)) => {
-                read(response, MAX_MANIFEST).await.map(Some)
+    pub async fn referrers(&self, manifest: Digest) -> Result<Vec<Vec<u8>>, RegistryError> {
+        let mut next = self.request(Method::GET, &format!("referrers/{manifest}"))?;
+        let mut pages = Vec::new();
+        while pages.len() < MAX_PAGES {
+            next.headers_mut().insert(ACCEPT, HeaderValue::from_static(INDEX));
+            let response = match self.send(next, &format!("referrers of {manifest}")).await {
+                Ok(response) => response,
+                // Registries without it answer in many ways.
+                Err(RegistryError::NotFound(_) | RegistryError::Invalid(_)) if pages.is_empty() => break,
+                Err(error) => return Err(error),
+            };
+            if !header(response.headers(), CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with(INDEX)) {
+                break;
             }
-            Ok(_) | Err(RegistryError::NotFound(_)) => self.tagged(&format!("sha256-{}", manifest.hex())).await,
-            Err(error) => Err(error),
+            let following = self.next_page(&response);
+            pages.push(read(response, MAX_MANIFEST).await?);
+            match following {
+                Some(following) => next = following,
+                None => return Ok(pages),
+            }
         }
+        if pages.is_empty() {
+            pages.extend(self.tagged(&format!("sha256-{}", manifest.hex())).await?);
+        }
+        Ok(pages)
+    }
+
+    /// The request for what follows in a list (RFC 8288), of the same registry.
+    fn next_page(&self, response: &Response) -> Option<Request> {
+        let link = header(response.headers(), LINK.as_str())?;
+        let (target, relation) = link.trim().strip_prefix('<')?.split_once('>')?;
+        let target = response.url().join(target).ok()?;
+        let is_next = relation.contains("rel=\"next\"") || relation.contains("rel=next");
+        (is_next && target.origin() == self.root.origin()).then(|| Request::new(Method::GET, target))
     }
 
     /// The manifest under a tag, if there is one.
@@ -207,8 +269,11 @@ impl Registry {
         }
         let begun = self.send(self.request(Method::POST, "blobs/uploads/")?, "place for uploads").await?;
         let location = header(begun.headers(), LOCATION.as_str()).unwrap_or_default();
-        let invalid = |error| RegistryError::Invalid(format!("it wants the upload at {location:?}: {error}"));
-        let mut place = begun.url().join(location).map_err(invalid)?;
+        let invalid = |problem: &str| RegistryError::Invalid(format!("it wants the upload at {location:?}: {problem}"));
+        let mut place = begun.url().join(location).map_err(|error| invalid(&error.to_string()))?;
+        if location.is_empty() || self.root.scheme() == "https" && place.scheme() != "https" {
+            return Err(invalid("that is no place with TLS"));
+        }
         place.query_pairs_mut().append_pair("digest", &digest.to_string());
         let mut request = Request::new(Method::PUT, place);
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
@@ -244,7 +309,9 @@ impl Registry {
         let unsendable = || RegistryError::Invalid("a request that cannot be repeated".to_owned());
         let again = request.try_clone().ok_or_else(unsendable)?;
         let response = self.send_once(request).await?;
-        if response.status() != StatusCode::UNAUTHORIZED {
+        // Another place, where a redirection led, has no business with who is asking here.
+        let is_asked = response.status() == StatusCode::UNAUTHORIZED && response.url().origin() == self.root.origin();
+        if !is_asked {
             return checked(response, what).await;
         }
         let authorization = self.authorize(response.headers()).await?;
@@ -259,7 +326,10 @@ impl Registry {
         {
             request.headers_mut().insert(AUTHORIZATION, authorization);
         }
-        self.http.execute(request).await.map_err(unavailable)
+        let is_fetched = request.body().is_none();
+        let answer = self.http.registries.execute(request);
+        let answer = if is_fetched { in_time(answer).await? } else { answer.await };
+        answer.map_err(unavailable)
     }
 
     /// What the registry wants to see, by its challenges (RFC 9110, section 11).
@@ -312,11 +382,11 @@ impl Registry {
             }
             request
         };
-        let response = self.http.execute(request).await.map_err(unavailable)?;
+        let response = in_time(self.http.tokens.execute(request)).await?.map_err(unavailable)?;
         let answer = read(checked(response, "token for that").await?, MAX_TALK).await?;
         let answer: Token =
             serde_json::from_slice(&answer).map_err(|_| invalid("its answer is no token".to_owned()))?;
-        let token = answer.token.or(answer.access_token).unwrap_or_default();
+        let token = answer.token.filter(|token| !token.is_empty()).or(answer.access_token).unwrap_or_default();
         bearer(&token).ok_or_else(|| invalid("its answer is no token".to_owned()))
     }
 }
@@ -365,8 +435,7 @@ async fn checked(response: Response, what: &str) -> Result<Response, RegistryErr
     if status.is_success() {
         return Ok(response);
     }
-    let seconds = header(response.headers(), RETRY_AFTER.as_str()).and_then(|text| text.trim().parse().ok());
-    let wait = seconds.map(Duration::from_secs);
+    let wait = retry_after::seconds(response.headers()).map(|seconds| Duration::from_secs(seconds.into()));
     let said = read(response, MAX_TALK).await.unwrap_or_default();
     let said = serde_json::from_slice::<Errors>(&said).ok().and_then(|said| said.errors.into_iter().next());
     let said = said.map(|said| format!(": {} ({})", said.message, said.code)).unwrap_or_default();
@@ -388,13 +457,26 @@ async fn read(mut response: Response, limit: u64) -> Result<Vec<u8>, RegistryErr
         return Err(too_large());
     }
     let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(unavailable)? {
+    while let Some(chunk) = in_time(response.chunk()).await?.map_err(unavailable)? {
         if (bytes.len() + chunk.len()) as u64 > limit {
             return Err(too_large());
         }
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes)
+}
+
+/// What comes before the silence is too long.
+async fn in_time<T>(work: impl Future<Output = T>) -> Result<T, RegistryError> {
+    let silent = |_| {
+        let message = format!("it said nothing for {} s", SILENCE.as_secs());
+        RegistryError::Unavailable { message, wait: None }
+    };
+    tokio::time::timeout(SILENCE, work).await.map_err(silent)
+}
+
+fn digest_of(headers: &HeaderMap) -> Option<Digest> {
+    header(headers, "docker-content-digest")?.parse().ok()
 }
 
 // By value, so that it stands in `map_err`. The cause is what tells: a name that is not known, a refused connection.

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use windlass_core::digest::Digest;
 
 use super::Trust;
+use crate::delivery::oci::Descriptor;
 
 /// Media type of bundles, before its version (`.v0.3+json`).
 pub const BUNDLE_TYPE: &str = "application/vnd.dev.sigstore.bundle";
@@ -14,6 +15,14 @@ pub const BUNDLE_TYPE: &str = "application/vnd.dev.sigstore.bundle";
 const IN_TOTO: &str = "application/vnd.in-toto+json";
 /// What the statement says: that somebody signed, and not, say, that a scanner found flaws.
 const SIGNED: &str = "https://sigstore.dev/cosign/sign/v1";
+
+/// Annotation by which cosign says what a bundle's statement is.
+const PREDICATE_ANNOTATION: &str = "dev.sigstore.bundle.predicateType";
+
+/// Whether what refers to an artifact may be its signature: not if it says that it is something else, as attestations do.
+pub fn may_be_signature(descriptor: &Descriptor) -> bool {
+    descriptor.annotations.get(PREDICATE_ANNOTATION).is_none_or(|predicate| predicate == SIGNED)
+}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

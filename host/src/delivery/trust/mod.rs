@@ -15,8 +15,9 @@ use webpki::ring::{
 };
 use webpki::{Error, RawPublicKeyEntity};
 use windlass_core::digest::Digest;
+use windlass_core::names::plugin_reason as reason;
 
-pub use bundle::{BUNDLE_TYPE, of_artifact, of_blob};
+pub use bundle::{BUNDLE_TYPE, may_be_signature, of_artifact, of_blob};
 pub use payload::{PAYLOAD_TYPE, SIGNATURE_ANNOTATION, of_payload};
 pub use vouchers::Vouchers;
 
@@ -56,6 +57,16 @@ pub enum Distrust {
         /// What is wrong with the last of them.
         why: String,
     },
+}
+
+impl Distrust {
+    /// The reason for the condition.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Unsigned { .. } => reason::NOT_SIGNED,
+            Self::NotByKeys { .. } => reason::SIGNATURE_INVALID,
+        }
+    }
 }
 
 impl Trust {
