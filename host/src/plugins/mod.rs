@@ -236,12 +236,10 @@ impl Plugins {
         let result = match parse(object) {
             Ok(plugin) => {
                 self.adjust(name, &plugin);
-                let loaded = self.load(name, object, &plugin).await;
-                let nothing_is_live = self.registry.get(name).is_none();
-                if loaded.as_ref().is_err_and(|problem| nothing_is_live && problem.stored_as.is_none()) {
-                    self.restore(name, object, &plugin).await;
+                match self.load(name, object, &plugin).await {
+                    Err(problem) => self.go_on(name, object, &plugin, &problem).await.and(Err(problem)),
+                    loaded => loaded,
                 }
-                loaded
             }
             Err(message) => {
                 self.sources.forget(name);
@@ -341,13 +339,39 @@ impl Plugins {
         Ok(load::Findings { rolled_back_from, rolled_back, file: self.sources.file(name), ..findings })
     }
 
-    /// At a start, what was live before is better than nothing while something is wrong with what is newer.
-    async fn restore(&self, name: &PluginName, object: &Object, plugin: &Plugin) {
-        let Some(component) = self.last_live(name, plugin).await else { return };
+    /// Something is wrong with what is newer: what is live goes on, or what was.
+    async fn go_on(
+        &self,
+        name: &PluginName,
+        object: &Object,
+        plugin: &Plugin,
+        problem: &Problem,
+    ) -> Result<(), Problem> {
+        let live = self.registry.get(name);
+        if live.is_none() && problem.stored_as.is_none() && self.restore(name, object, plugin).await {
+            return Ok(());
+        }
+        // What becomes of the children may have been said only now.
+        let was_live = plugin.status.as_ref().is_some_and(|status| status.parent_kind.is_some());
+        match live {
+            Some(live) => self.see_to_end(object, plugin, live.finalizes).await,
+            None if was_live => self.see_to_end(object, plugin, false).await,
+            None => Ok(()),
+        }
+    }
+
+    /// At a start, what was live before is better than nothing while something is wrong with what is newer. Answers whether
+    /// it is live again.
+    async fn restore(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> bool {
+        let Some(component) = self.last_live(name, plugin).await else { return false };
         match self.bring(name, object, &with_definition_as_it_is(plugin), component).await {
-            Ok(_) => tracing::info!(plugin = %name, "what was live before is live again"),
+            Ok(_) => {
+                tracing::info!(plugin = %name, "what was live before is live again");
+                true
+            }
             Err(problem) => {
                 tracing::debug!(plugin = %name, message = problem.message, "what was live before cannot be");
+                false
             }
         }
     }
@@ -380,7 +404,7 @@ impl Plugins {
     /// Makes it live, if what is live would not decide alike; answers with what its ServiceAccount may not do.
     async fn bring_live(&self, object: &Object, plugin: &Plugin, prepared: Live) -> Result<Option<Lacking>, Problem> {
         if let Some(live) = self.registry.get(&prepared.name).filter(|live| live.decides_like(&prepared)) {
-            self.see_to_end(object, plugin, &live).await?;
+            self.see_to_end(object, plugin, live.finalizes).await?;
             let lacking = rights::review(&self.ask, &live).await?;
             self.retry_failing(&live, lacking.is_some());
             return Ok(lacking);
@@ -393,7 +417,7 @@ impl Plugins {
         let was_live = status.and_then(|status| status.active_digest.as_deref());
         if was_live == Some(prepared.digest().to_string().as_str()) {
             // It worked before this process began, and parents are waiting.
-            self.see_to_end(object, plugin, &prepared).await?;
+            self.see_to_end(object, plugin, prepared.finalizes).await?;
             self.publish(object, prepared.clone())?;
             return rights::review(&self.ask, &prepared).await;
         }
@@ -401,14 +425,14 @@ impl Plugins {
         if let Some(problem) = lacking.as_ref().and_then(Lacking::vital) {
             return Err(problem);
         }
-        self.see_to_end(object, plugin, &prepared).await?;
+        self.see_to_end(object, plugin, prepared.finalizes).await?;
         self.publish(object, prepared)?;
         Ok(lacking)
     }
 
     /// Sees to it that the host hears of the Plugin's end, where it must.
-    async fn see_to_end(&self, object: &Object, plugin: &Plugin, live: &Live) -> Result<(), Problem> {
-        if farewell::is_wanted(plugin, live.finalizes) && !farewell::is_awaited(object) {
+    async fn see_to_end(&self, object: &Object, plugin: &Plugin, finalizes: bool) -> Result<(), Problem> {
+        if farewell::is_wanted(plugin, finalizes) && !farewell::is_awaited(object) {
             farewell::set_awaited(&self.client, &self.own.resource, object, true).await?;
         }
         Ok(())

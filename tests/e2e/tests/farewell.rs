@@ -97,6 +97,27 @@ fn a_plugin_that_prunes_takes_its_children_along_as_its_account_and_leaves_what_
 }
 
 #[test]
+fn a_plugin_is_told_to_prune_while_its_newest_logic_fails_and_does() {
+    let env = Env::start();
+    let _host = env.start_host();
+    env.push(&guest("echo"), "echo", &[]);
+    let live = env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("told-late");
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+
+    // The source holds something that cannot be live.
+    env.patch_plugin("echo", &json!({ "digest": format!("sha256:{}", "0".repeat(64)) }));
+    env.wait_plugin("echo", |plugin| condition(plugin, "Fetched").is_false("DigestMismatch"));
+    env.patch_plugin("echo", &json!({ "onDelete": "Prune" }));
+    let plugin = env.wait_plugin("echo", |plugin| finalizers(plugin) == ["windlass.dev/host"]);
+    assert!(condition(&plugin, "Fetched").is_false("DigestMismatch"), "{plugin:#}");
+    assert_eq!(plugin["status"]["activeDigest"], live.as_str());
+    env.kubectl(&["delete", PLUGINS, "echo", "--wait=true", "--timeout=180s"]);
+    ns.wait_pods(&[]);
+}
+
+#[test]
 fn a_plugin_that_cannot_prune_says_why_and_goes_when_a_person_gives_up() {
     let env = Env::start();
     let _host = env.start_host();
