@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
-use kube::core::ApiResource;
+use kube::core::{ApiResource, Version};
 use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::{Condition as _, await_condition};
 use kube::{Api, Client};
@@ -52,8 +52,12 @@ pub(super) async fn resolve(
                 established(&api, &name).await?
             }
         }
-        _ => {
-            apply(&api, &name, &definition).await?;
+        outdated => {
+            let wanted = match outdated {
+                Some(found) => upgraded(&found, &definition).map_err(|why| rejected(&name, &why))?,
+                None => definition.clone(),
+            };
+            apply(&api, &name, &wanted).await?;
             established(&api, &name).await?
         }
     };
@@ -67,6 +71,54 @@ fn is_outdated(found: &CustomResourceDefinition, plugin: &PluginName, definition
     let label = meta.labels.as_ref().and_then(|labels| labels.get(LABEL_PLUGIN)).map(String::as_str);
     let applied = meta.annotations.as_ref().and_then(|marks| marks.get(ANNOTATION_APPLIED)).map(String::as_str);
     label == Some(plugin.as_str()) && applied != definition.pointer(APPLIED_AT).and_then(Value::as_str)
+}
+
+/// The carried definition as it may take the place of the one that is there. Versions that are served, or in which objects
+/// are stored, stay if the carried one does not speak of them: who uses them goes on, and the API server refuses a
+/// definition without a version that it has stored. The objects of all versions differ in nothing but their `apiVersion`,
+/// as there is no conversion.
+///
+/// Two ways are left to end a version: a component that carries it with `served: false`, and a person who takes it from
+/// the definition.
+///
+/// # Errors
+/// In words for a user: going back to an older version would drop the fields that only the newer one has.
+fn upgraded(found: &CustomResourceDefinition, carried: &Value) -> Result<Value, String> {
+    let mut upgraded = carried.clone();
+    let Some(versions) = upgraded.pointer_mut("/spec/versions").and_then(Value::as_array_mut) else {
+        // The API server says what is wrong with it.
+        return Ok(upgraded);
+    };
+    let is_stored = |version: &Value| version.get("storage") == Some(&Value::Bool(true));
+    let wanted = versions.iter().find(|version| is_stored(version)).map(|version| text(version, "/name").to_owned());
+    let stored = found.status.iter().flat_map(|status| status.stored_versions.iter().flatten());
+    let stored: Vec<_> = stored.collect();
+    for version in &found.spec.versions {
+        let name = &version.name;
+        if versions.iter().any(|carried| text(carried, "/name") == name) {
+            continue;
+        }
+        if let Some(wanted) = wanted.as_ref().filter(|wanted| version.storage && rank(name) > rank(wanted)) {
+            return Err(format!(
+                "its objects are stored as {name}, which the component does not know: under the older {wanted} they would \
+                 lose fields. Push logic that is written for {name}, or change the definition by hand"
+            ));
+        }
+        if version.served || stored.contains(&name) {
+            let mut kept =
+                serde_json::to_value(version).map_err(|error| format!("{name} could not be kept: {error}"))?;
+            if let Some(kept) = kept.as_object_mut() {
+                kept.insert("storage".to_owned(), Value::Bool(false));
+            }
+            versions.push(kept);
+        }
+    }
+    Ok(upgraded)
+}
+
+/// Which of two versions is newer: `v2beta1` comes after `v1`.
+fn rank(version: &str) -> impl Ord + use<> {
+    Version::parse(version).generation()
 }
 
 const APPLIED_AT: &str = "/metadata/annotations/windlass.dev~1applied";
@@ -144,11 +196,9 @@ async fn apply(api: &Api<CustomResourceDefinition>, name: &str, definition: &Val
     let params = PatchParams::apply(FIELD_MANAGER).force();
     match api.patch_metadata(name, &params, &Patch::Apply(definition)).await {
         Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 422) => Err(Problem::lasting(
-            Step::Granted,
-            reason::CRD_REJECTED,
-            format!("the API server refused CustomResourceDefinition {name}: {}", status.message),
-        )),
+        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 422) => {
+            Err(rejected(name, &format!("the API server refuses it: {}", status.message)))
+        }
         Err(error) => Err(unavailable(name, &error)),
     }
 }
@@ -167,6 +217,11 @@ async fn established(
         }
         Err(_) => Ok(None),
     }
+}
+
+fn rejected(name: &str, why: &str) -> Problem {
+    let message = format!("CustomResourceDefinition {name} is not installed as the component carries it: {why}");
+    Problem::lasting(Step::Granted, reason::CRD_REJECTED, message)
 }
 
 fn not_established(name: &str) -> Problem {
@@ -320,6 +375,86 @@ mod tests {
         assert!(moved.stored_as.is_some_and(|kind| &*kind.version == "v2"));
         let unserved = versions("v1", false).err().expect("it cannot be watched");
         assert!(unserved.message.contains("does not serve v1") && unserved.stored_as.is_none(), "{unserved:?}");
+    }
+
+    /// A definition of ours with these versions: name, whether it is served, whether objects are stored as it. All of
+    /// them were stored as it once that are in `stored`.
+    fn found(versions: &[(&str, bool, bool)], stored: &[&str]) -> CustomResourceDefinition {
+        let mut definition = sanitized(|_| ()).expect("valid");
+        let version = |(name, served, storage): &(&str, bool, bool)| {
+            let schema = json!({"openAPIV3Schema": {"type": "object", "description": name}});
+            json!({"name": name, "served": served, "storage": storage, "schema": schema})
+        };
+        definition["spec"]["versions"] = versions.iter().map(version).collect();
+        definition["status"] = json!({"storedVersions": stored, "acceptedNames": {"plural": "echoes", "kind": "Echo"}});
+        serde_json::from_value(definition).expect("a definition")
+    }
+
+    /// Name, served and storage of each version, after a component came whose own is stored as this one.
+    fn upgraded_to(version: &str, found: &CustomResourceDefinition) -> Result<Vec<(String, bool, bool)>, String> {
+        let carried = sanitized(|crd| crd["spec"]["versions"][0]["name"] = json!(version)).expect("valid");
+        let upgraded = upgraded(found, &carried)?;
+        assert_eq!(
+            upgraded["metadata"], carried["metadata"],
+            "what is kept makes it no other definition of the component's"
+        );
+        let versions = upgraded["spec"]["versions"].as_array().expect("versions").iter();
+        let is = |version: &Value, field: &str| version[field] == json!(true);
+        Ok(versions
+            .map(|version| (text(version, "/name").to_owned(), is(version, "served"), is(version, "storage")))
+            .collect())
+    }
+
+    #[test]
+    fn a_version_that_is_served_or_stored_stays_when_a_newer_component_does_not_know_it() {
+        let before = found(
+            &[("v1", true, true), ("v1beta1", false, false), ("v1alpha1", false, false), ("v0", true, false)],
+            &["v1beta1", "v1"],
+        );
+        let kept = |name: &str, served| (name.to_owned(), served, false);
+        let wanted = vec![("v2".to_owned(), true, true), kept("v1", true), kept("v1beta1", false), kept("v0", true)];
+        assert_eq!(upgraded_to("v2", &before), Ok(wanted), "nobody uses v1alpha1, and it is neither served nor stored");
+        let carried = sanitized(|crd| crd["spec"]["versions"][0]["name"] = json!("v2")).expect("valid");
+        let upgraded = upgraded(&before, &carried).expect("newer");
+        let v1 = upgraded.pointer("/spec/versions/1").expect("v1");
+        assert_eq!(text(v1, "/schema/openAPIV3Schema/description"), "v1", "as it was");
+    }
+
+    #[test]
+    fn a_component_ends_a_version_by_carrying_it_unserved() {
+        let before = found(&[("v1", true, true)], &["v1"]);
+        let carried = sanitized(|crd| {
+            let mut old = crd["spec"]["versions"][0].clone();
+            (old["served"], old["storage"]) = (json!(false), json!(false));
+            let versions = crd["spec"]["versions"].as_array_mut().expect("versions");
+            versions[0]["name"] = json!("v2");
+            versions.push(old);
+        });
+        let carried = carried.expect("valid");
+        assert_eq!(upgraded(&before, &carried), Ok(carried.clone()));
+    }
+
+    #[test]
+    fn a_definition_is_not_taken_back_to_a_version_under_which_objects_would_lose_fields() {
+        for (stored, older) in [("v2", "v1"), ("v1", "v1beta1"), ("v2beta1", "v1")] {
+            let newer = found(&[(stored, true, true), (older, true, false)], &[older, stored]);
+            let refused = upgraded_to(older, &newer).expect_err(stored);
+            assert!(refused.contains(stored) && refused.contains("Push logic"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn only_a_definition_that_is_this_plugins_and_another_one_by_now_is_written() {
+        let [echo, other] = ["echo", "other"].map(|name| name.parse::<PluginName>().expect("a name"));
+        let carried = sanitized(|_| ()).expect("valid");
+        let ours: CustomResourceDefinition = serde_json::from_value(carried.clone()).expect("a definition");
+        let newer = sanitized(|crd| crd["spec"]["versions"][0]["name"] = json!("v2")).expect("valid");
+        assert!(!is_outdated(&ours, &echo, &carried), "the same");
+        assert!(is_outdated(&ours, &echo, &newer));
+        assert!(!is_outdated(&ours, &other, &newer), "another Plugin's");
+        let mut unlabelled = ours;
+        unlabelled.metadata.labels = None;
+        assert!(!is_outdated(&unlabelled, &echo, &newer), "somebody else's");
     }
 
     #[test]

@@ -3,7 +3,34 @@
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+use serde_json::{Value, json};
 use windlass_e2e::{Env, condition, guest, text};
+
+const ECHOES: &str = "echoes.my-operator.dev";
+
+/// The definition that a component carries.
+fn carried(env: &Env, component: &str) -> Value {
+    let printed = env.windlass(&["crd", &guest(component).to_string_lossy()]);
+    let as_json = ["create", "--dry-run=client", "-o", "json", "-f", "-"];
+    let printed = env.cluster().kubectl_with_input(&as_json, &printed).expect("a definition");
+    serde_json::from_str(&printed).expect("JSON")
+}
+
+/// Installs echo's definition with one version instead of its own, which is in use.
+fn install_older(env: &Env, version: &str, labels: &Value) {
+    let mut definition = carried(env, "echo");
+    definition["metadata"]["labels"] = labels.clone();
+    definition["spec"]["versions"][0]["name"] = version.into();
+    env.apply_as("windlass", &definition.to_string());
+    env.kubectl(&["wait", "--for=condition=Established", "crd", ECHOES, "--timeout=180s"]);
+}
+
+/// Name, served and storage of each version that the cluster has.
+fn versions(env: &Env) -> Vec<(String, bool, bool)> {
+    let definition = env.get("crd", "", ECHOES).expect("the definition");
+    let versions = definition["spec"]["versions"].as_array().expect("versions").iter();
+    versions.map(|version| (text(version, "/name"), version["served"] == true, version["storage"] == true)).collect()
+}
 
 #[test]
 fn a_kind_has_one_plugin_the_older_one_and_the_next_takes_over_when_that_goes() {
@@ -17,7 +44,7 @@ fn a_kind_has_one_plugin_the_older_one_and_the_next_takes_over_when_that_goes() 
 
     // Its Pods would carry another label: any doubt about who is in charge would show.
     env.push(&guest("echo-v2"), "younger", &[]);
-    let taken = |plugin: &serde_json::Value| condition(plugin, "Granted").is_false("ParentKindTaken");
+    let taken = |plugin: &Value| condition(plugin, "Granted").is_false("ParentKindTaken");
     let said = env.wait_plugin("younger", taken);
     assert!(condition(&said, "Ready").message.contains("Plugin echo"), "{said:#}");
 
@@ -68,4 +95,50 @@ fn a_definition_that_is_deleted_under_a_live_plugin_is_installed_again_and_recon
         condition(plugin, "Ready").is_true() && condition(plugin, "Degraded").is_false("Succeeded")
     });
     assert!(host.is_running());
+}
+
+#[test]
+fn a_version_in_use_stays_served_when_a_newer_component_brings_another_and_the_kind_outlives_its_plugin() {
+    let env = Env::start();
+    let _host = env.start_host();
+    install_older(&env, "v1beta1", &json!({ "windlass.dev/plugin": "echo" }));
+    let ns = env.namespace("versions");
+    let mut old = ns.echo_manifest("old", 1, "nginx:1");
+    old["apiVersion"] = "my-operator.dev/v1beta1".into();
+    env.apply(&old.to_string());
+
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &guest("echo"));
+    ns.wait_settled("old");
+    let both = [("v1".to_owned(), true, true), ("v1beta1".to_owned(), true, false)];
+    assert_eq!(versions(&env), both);
+    // Who still speaks the old version is heard.
+    old["spec"]["replicas"] = 2.into();
+    env.apply(&old.to_string());
+    ns.wait_settled("old");
+    assert_eq!(ns.pod_names(), ["old-0", "old-1"]);
+
+    // A look that finds this writes nothing.
+    let mark = env.mark();
+    env.patch_plugin("echo", &json!({ "resync": "9m" }));
+    assert_eq!(env.host_writes(mark).resource("customresourcedefinitions").to_vec(), []);
+    env.kubectl(&["delete", "plugins.windlass.dev", "echo", "--wait=true"]);
+    assert_eq!(versions(&env), both, "nobody's objects go with a Plugin");
+    assert_eq!(text(&ns.get(ECHOES, "old").expect("there"), "/spec/image"), "nginx:1");
+}
+
+#[test]
+fn a_definition_whose_objects_are_stored_as_something_newer_is_left_as_it_is_and_the_plugin_says_why() {
+    let env = Env::start();
+    let _host = env.start_host();
+    install_older(&env, "v2", &json!({ "windlass.dev/plugin": "echo" }));
+    let mark = env.mark();
+    env.push(&guest("echo"), "echo", &[]);
+    let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_false("CRDRejected"));
+    let message = condition(&plugin, "Granted").message;
+    for words in ["stored as v2", "Push logic that is written for v2"] {
+        assert!(message.contains(words), "{message}");
+    }
+    assert_eq!(env.host_requests(mark).attempted_writes().resource("customresourcedefinitions").to_vec(), []);
+    assert_eq!(versions(&env), [("v2".to_owned(), true, true)]);
 }
