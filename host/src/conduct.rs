@@ -15,6 +15,7 @@ use windlass_core::plan::Plan;
 use windlass_core::quarantine::{Admission, Change, Outcome, Quarantine};
 use windlass_core::snapshot::Snapshot;
 
+use crate::strays::Strays;
 use crate::watch::Watch;
 
 /// What is learnt of live logic while it runs.
@@ -36,13 +37,14 @@ pub struct Consequences {
 }
 
 impl Conduct {
-    /// Of logic and config that go live over the parents and children in these caches. `was_held` is what
-    /// [`hold`](Self::hold) said before, `owns_kind` whether the parents are the plugin's alone.
+    /// Of logic and config that go live over the parents and children in these caches, and over what is no parent of it
+    /// but has children of it. `was_held` is what [`hold`](Self::hold) said before, `owns_kind` whether the parents are the
+    /// plugin's alone.
     pub fn begin<'a>(
         plugin: &PluginName,
         (component, config): (Digest, Option<&[u8]>),
         guard: DeletionGuard,
-        parents: &Watch,
+        (parents, strays): (&Watch, &Strays),
         children: impl Iterator<Item = &'a Arc<Watch>>,
         was_held: Option<&str>,
         owns_kind: bool,
@@ -51,12 +53,15 @@ impl Conduct {
         logic.extend_from_slice(config.unwrap_or_default());
         // Retained children have no controller: they are never deleted. Those of parents that are gone are the garbage
         // collector's, and would make the deletions a smaller part.
-        let uids = parents.store.pick(|parent| Some(parent.uid.clone()));
+        let mut uids = parents.store.pick(|parent| Some(parent.uid.clone()));
+        let (left, of_left): (Vec<_>, Vec<_>) = strays.all().into_iter().unzip();
+        uids.extend(of_left);
         // The parents of a custom kind have no other plugin: whatever they own was left to this one.
         let is_ours = |child: &Object| owns_kind || child.plugin() == Some(plugin.as_str());
         // By parent: of a kind that a hundred plugins share, each has few of all the children.
         let owned = children.map(|watch| watch.store.count_controlled(&uids, is_ours)).sum();
-        let rollout = Rollout::begin(guard, Digest::of(&logic), parents.store.keys(), owned, was_held);
+        let all = parents.store.keys().into_iter().chain(left);
+        let rollout = Rollout::begin(guard, Digest::of(&logic), all, owned, was_held);
         Self::of(rollout)
     }
 

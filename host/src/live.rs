@@ -11,7 +11,7 @@ use windlass_core::contract::{Limits, Parent};
 use windlass_core::desired::Grants;
 use windlass_core::digest::Digest;
 use windlass_core::guard::{DeletionGuard, HeldParents};
-use windlass_core::ids::{GroupKind, Gvk, ObjectKey, PluginName};
+use windlass_core::ids::{GroupKind, Gvk, ObjectKey, PluginName, Uid};
 use windlass_core::object::Object;
 use windlass_core::status::StatusShape;
 use windlass_sandbox::Component;
@@ -22,6 +22,7 @@ use crate::memo::Memo;
 use crate::plugins::Tally;
 use crate::related::Reads;
 use crate::rights::Account;
+use crate::strays::Strays;
 use crate::watch::{Watch, WatchId};
 
 /// One Plugin's live logic and settings. A reconcile keeps the one it started with to its end.
@@ -39,6 +40,8 @@ pub struct Live {
     pub parents: Arc<Watch>,
     /// Which of the host's status fields the parent kind keeps; none of a kind that is somebody else's.
     pub shape: StatusShape,
+    /// What that watch does not show any more, and has children still.
+    pub strays: Arc<Strays>,
     /// The watches of the child kinds.
     pub children: HashMap<GroupKind, Arc<Watch>>,
     /// What it may want.
@@ -122,6 +125,18 @@ impl Live {
     pub fn selects(&self, parent: &Object) -> Option<bool> {
         let home = self.homes.as_ref().map_or(Some(true), |homes| homes.hold(parent))?;
         Some(home && self.parents.selects(parent))
+    }
+
+    /// Whether there is something to do for an object: it is shown, or has left children behind.
+    pub fn knows(&self, parent: &ObjectKey) -> bool {
+        self.parents.store.get(parent).is_some() || self.strays.holds(parent)
+    }
+
+    /// Whether an object has children of the plugin's that are not on their way already.
+    pub fn has_children(&self, parent: &Uid) -> bool {
+        let counts = |child: &Object| !child.deleting && child.plugin() == Some(self.name.as_str());
+        let parent = std::slice::from_ref(parent);
+        self.children.values().any(|watch| watch.store.count_controlled(parent, counts) > 0)
     }
 
     /// Whether the parent kind is the plugin's own. It may be another's (a built-in kind, say): then its status is left

@@ -21,6 +21,7 @@ mod retry_after;
 mod rights;
 mod run;
 mod serve;
+mod strays;
 mod telemetry;
 mod triggers;
 mod watch;

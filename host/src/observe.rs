@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::ids::ObjectKey;
+use windlass_core::object::Object;
 use windlass_core::parent::ParentRef;
 use windlass_core::snapshot::Snapshot;
 
@@ -10,7 +11,11 @@ use crate::live::Live;
 
 /// The parent and its children as the caches hold them; nothing if there is no such parent.
 pub fn observe(live: &Live, key: &ObjectKey) -> Option<Snapshot> {
-    let parent = live.parents.store.get(key)?;
+    live.parents.store.get(key).map(|parent| around(live, parent))
+}
+
+/// A parent, and its children as the caches hold them.
+pub fn around(live: &Live, parent: Arc<Object>) -> Snapshot {
     let parent_ref = ParentRef::of(&live.name, &parent);
     let mut children = Vec::new();
     for watch in live.children.values() {
@@ -18,5 +23,5 @@ pub fn observe(live: &Live, key: &ObjectKey) -> Option<Snapshot> {
     }
     // A custom kind has one plugin: it is the heir of those that are gone.
     let inherits = |plugin: &str| live.owns_kind() && live.peers.is_gone(plugin);
-    Some(Snapshot::new(parent_ref, parent, children, live.config.as_ref().map(Arc::clone), inherits))
+    Snapshot::new(parent_ref, parent, children, live.config.as_ref().map(Arc::clone), inherits)
 }

@@ -14,9 +14,10 @@ use windlass_core::contract::{Event, Phase, Response};
 use windlass_core::desired::{self, Desired, DesiredChild};
 use windlass_core::digest::Digest;
 use windlass_core::guard::{self, Stop};
-use windlass_core::ids::PluginName;
+use windlass_core::ids::{ObjectKey, PluginName};
 use windlass_core::json::Map;
 use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, ANNOTATION_SUSPEND, parent_reason as reason};
+use windlass_core::object::Object;
 use windlass_core::outcome::{Problem, Progress, Requeue, SuspendedBy, Verdict, WriteProblem};
 use windlass_core::plan::{ChildId, Plan, Write, plan};
 use windlass_core::related::{Next, ReadProblem, Rounds};
@@ -30,12 +31,13 @@ use crate::call::{Answered, Caller};
 use crate::conduct::Consequences;
 use crate::live::{Live, ParentKey};
 use crate::memo::Names;
-use crate::observe::observe;
+use crate::observe::{around, observe};
 use crate::pending::OwnWrites;
 use crate::plugins::PluginQueue;
 use crate::queue::{Job, Queue, Run, Trigger, Turn};
 use crate::related::Related;
 use crate::report::{Happened, Reported, Reporter};
+use crate::strays::GOOD_FOR;
 use crate::telemetry::{self, TRACE};
 
 /// A cache that is behind is asked again after this long, if no event comes first.
@@ -147,14 +149,9 @@ impl Reconciler {
             return Requeue::Backoff(Duration::ZERO);
         }
         let Some(snapshot) = telemetry::observed(|| observe(live, &job.key)) else {
-            self.own_writes.forget(&job.group, &job.key);
-            live.held.lock().forget(&job.key);
-            live.memo.forget(&job.key);
-            self.follow(live, live.conduct.forget(&job.key));
-            self.related.forget(&job.group, &job.key);
-            span.record("windlass.outcome", "gone");
-            return Requeue::Gone;
+            return self.not_shown(live, &job.key).await;
         };
+        live.strays.forget(&job.key);
         span.record("windlass.parent.uid", tracing::field::display(&snapshot.parent.uid));
         span.record("windlass.parent.generation", snapshot.parent.generation);
         if snapshot.parent.deleting {
@@ -178,6 +175,56 @@ impl Reconciler {
             }
             Stance::Release => self.release(live, &snapshot).await,
         }
+    }
+
+    /// The watch does not show it: it is gone, and nothing of it is kept; or it has left the selector, and is let go.
+    async fn not_shown(&self, live: &Arc<Live>, key: &ObjectKey) -> Requeue {
+        let span = tracing::Span::current();
+        live.memo.forget(key);
+        self.related.forget(&live.name, key);
+        match self.stray(live, key).await {
+            Ok(Some(parent)) => {
+                let snapshot = around(live, parent);
+                span.record("windlass.parent.uid", tracing::field::display(&snapshot.parent.uid));
+                let requeue = match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended, false) {
+                    Stance::Release => self.release(live, &snapshot).await,
+                    Stance::RemoveFinalizer => self.set_finalizer(live, &snapshot, false).await,
+                    // It is suspended; or the watch is about to show it, as it shows all that must be finalized.
+                    _ => Requeue::WhenChanged,
+                };
+                match requeue {
+                    // Nobody tells of its changes.
+                    Requeue::WhenChanged | Requeue::Settled(_) => Requeue::After(GOOD_FOR),
+                    requeue => requeue,
+                }
+            }
+            Ok(None) => {
+                self.own_writes.forget(&live.name, key);
+                live.held.lock().forget(key);
+                self.follow(live, live.conduct.forget(key));
+                span.record("windlass.outcome", "gone");
+                Requeue::Gone
+            }
+            Err(error) => {
+                span.record("windlass.outcome", reason::API_ERROR);
+                let message = format!("whether the object has left the label selector could not be looked up: {error}");
+                tracing::warn!(plugin = %live.name, object = %key, message, "reconcile failed");
+                live.tally.record(key, Some((reason::API_ERROR, &message)));
+                self.follow(live, live.conduct.unanswered(key));
+                Requeue::Backoff(Duration::ZERO)
+            }
+        }
+    }
+
+    /// An object that has left the selector, if there is something to take away from it, and it may be.
+    async fn stray(&self, live: &Live, key: &ObjectKey) -> kube::Result<Option<Arc<Object>>> {
+        let Some(uid) = live.strays.uid(key) else { return Ok(None) };
+        if !live.has_children(&uid) {
+            live.strays.forget(key);
+            return Ok(None);
+        }
+        // All of them are queued when the Plugin is no longer suspended.
+        if live.suspended { Ok(None) } else { live.strays.read(key, &live.parents).await }
     }
 
     /// Takes away what was made for an object that is no parent any more, as far as the guard lets it (rule R9).

@@ -48,7 +48,7 @@ impl Triggers {
             self.home_changed(watch, namespace);
         }
         for child in states_of_a_child(change) {
-            self.child_changed(child);
+            self.child_changed(child, change.after.is_some());
         }
         // What is required is watched without a selector; another watch of the kind would only say it twice.
         if watch.labels.is_none() {
@@ -87,33 +87,44 @@ impl Triggers {
     }
 
     fn parent_changed(&self, plugin: &PluginName, change: &Change) {
-        let tally = || self.registry.get(plugin).map(|live| live.tally.clone());
+        let live = || self.registry.get(plugin);
         match (&change.before, &change.after) {
             (before, Some(object)) => {
                 self.parents.add(plugin, &object.key, urgency(change));
                 if before.is_none()
-                    && let Some(tally) = tally()
+                    && let Some(live) = live()
                 {
-                    tally.added();
+                    live.tally.added();
                 }
             }
             (Some(object), None) => {
+                if let Some(live) = live() {
+                    live.tally.removed(&object.key);
+                    // What is deleted with its children is no stray.
+                    if live.strays.may_be() && !object.deleting && live.has_children(&object.uid) {
+                        live.strays.add(&object.key, object.uid.clone());
+                    }
+                }
                 // One run more finds it gone, and forgets all that was kept of it.
                 self.parents.add(plugin, &object.key, Trigger::Fresh);
                 self.interests.forget(plugin, &object.key);
-                if let Some(tally) = tally() {
-                    tally.removed(&object.key);
-                }
             }
             (None, None) => {}
         }
     }
 
-    /// A child concerns the parent that its marks name, of the plugin that its label names.
-    fn child_changed(&self, child: &Object) {
+    /// A child concerns the parent that its marks name, of the plugin that its label names. `is_there`: it was not deleted.
+    fn child_changed(&self, child: &Object, is_there: bool) {
         let Some(live) = child.marks.get(LABEL_PLUGIN).and_then(|name| self.registry.get(name)) else { return };
         let parent = match child.owner_key() {
-            Some(OwnerKey::Uid(uid)) => live.parents.store.key_of(&uid).or_else(|| successor(&live, child)),
+            Some(OwnerKey::Uid(uid)) => live
+                .parents
+                .store
+                .key_of(&uid)
+                .or_else(|| {
+                    live.strays.parent_of_lost(child, is_there, |parent| live.parents.store.get(parent).is_some())
+                })
+                .or_else(|| successor(&live, child)),
             Some(OwnerKey::Retained(parent)) => retained_parent(&parent),
             None => None,
         };

@@ -26,6 +26,7 @@ use crate::conduct::Conduct;
 use crate::delivery::DeliveryError;
 use crate::homes::Homes;
 use crate::live::{Live, Peers, calls_of_one};
+use crate::strays::Strays;
 use crate::telemetry::one_line;
 use crate::watch::{Health, Watch, WatchId};
 
@@ -232,12 +233,15 @@ pub(super) async fn prepare(
     for result in join_all(leased.iter().map(|watch| synced(watch, Arc::ptr_eq(watch, &parents)))).await {
         result?;
     }
+    let strays = Arc::new(Strays::new(name, &parents.id, parent.namespaced));
+    strays.search(&parents.store, children.iter());
     let owns_kind = matches!(descriptor.parent, Parent::Custom(_));
     let conduct = if let Some(live) = &live {
         live.conduct.clone()
     } else {
         let logic = (component.digest(), config.as_deref());
-        Arc::new(Conduct::begin(name, logic, settings.guard, &parents, children.iter(), was_held(plugin), owns_kind))
+        let parents = (&*parents, &*strays);
+        Arc::new(Conduct::begin(name, logic, settings.guard, parents, children.iter(), was_held(plugin), owns_kind))
     };
     let logic = {
         let surface = component.surface();
@@ -250,6 +254,7 @@ pub(super) async fn prepare(
         rules: snapshot::rules(&granted.grants, &limits, parent.shape),
         version: descriptor.version.clone(),
         parents,
+        strays,
         shape: parent.shape,
         children: children.into_iter().map(|watch| (watch.id.kind.group_kind(), watch)).collect(),
         grants: granted.grants,
@@ -275,8 +280,8 @@ pub(super) async fn prepare(
     // What was learnt of what is live says nothing of other logic, or of other kinds.
     if let Some(live) = live.filter(|live| !live.decides_like(&prepared)) {
         let was_held = live.conduct.hold();
-        let Live { config, guard, parents, children, .. } = &prepared;
-        let logic = (prepared.digest(), config.as_deref());
+        let Live { config, guard, parents, strays, children, .. } = &prepared;
+        let (logic, parents) = ((prepared.digest(), config.as_deref()), (&**parents, &**strays));
         prepared.conduct =
             Arc::new(Conduct::begin(name, logic, *guard, parents, children.values(), was_held.as_deref(), owns_kind));
     }

@@ -500,11 +500,13 @@ impl Plugins {
         publisher.publish(name.clone(), live.clone());
         self.index_live();
         drop(publisher);
+        // Whoever has left since the logic was prepared told the logic before it.
+        live.strays.search(&live.parents.store, live.children.values());
         let parents = self.enqueue_parents(&live, Trigger::Sweep);
-        live.held.lock().forget_unless(|parent| live.parents.store.get(parent).is_some());
+        live.held.lock().forget_unless(|parent| live.knows(parent));
         live.memo.forget_unless(|parent| live.parents.store.get(parent).is_some());
         // Whoever went since the logic was prepared told the logic before it. A run of their own finds them gone.
-        for gone in live.conduct.awaited_in_vain(|parent| live.parents.store.get(parent).is_some()) {
+        for gone in live.conduct.awaited_in_vain(|parent| live.knows(parent)) {
             self.parents.add(&name, &gone, Trigger::Sweep);
         }
         tracing::info!(plugin = %name, digest = %live.digest(), version = live.version, parents, "live");
@@ -518,7 +520,8 @@ impl Plugins {
         let parents = live.parents.store.keys();
         let count = parents.len();
         let spread = SPREAD.min(Duration::from_millis(count as u64));
-        for parent in parents {
+        let strays = live.strays.all().into_iter().map(|(parent, _)| parent);
+        for parent in parents.into_iter().chain(strays) {
             self.parents.add_within(&live.name, &parent, trigger, spread);
         }
         count

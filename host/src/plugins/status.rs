@@ -25,8 +25,7 @@ pub(super) async fn write(
     result: &Result<Findings, Problem>,
 ) -> anyhow::Result<()> {
     let before = observed(object);
-    let exists = |live: &Live, parent: &_| live.parents.store.get(parent).is_some();
-    let sums = live.map(|live| live.tally.read(count(&before, "failing"), |parent| exists(live, parent)));
+    let sums = live.map(|live| live.tally.read(count(&before, "failing"), |parent| live.knows(parent)));
     let next = next(object, &before, Standing { live, sums, result }, jiff::Timestamp::now());
     if next == before {
         return Ok(());

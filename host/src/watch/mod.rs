@@ -17,7 +17,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use windlass_core::ids::Gvk;
+use windlass_core::ids::{Gvk, ObjectKey};
 use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::Object;
 use windlass_core::selector::{Labels, Selector};
@@ -101,6 +101,7 @@ pub struct Watch {
     pub resource: ApiResource,
     /// What it has seen.
     pub store: Arc<Store>,
+    client: Client,
     filter: Option<Filter>,
     health: watch::Receiver<Health>,
     /// Somebody waited for the first list in vain, and wants to hear how it ends.
@@ -161,8 +162,16 @@ impl Watches {
             health_changed: self.health_changed.clone(),
         };
         let task = tokio::spawn(follower.follow(Api::all_with(self.client.clone(), resource))).abort_handle();
-        let watch =
-            Arc::new(Watch { id: id.clone(), resource: resource.clone(), store, filter, health, given_up, task });
+        let watch = Arc::new(Watch {
+            id: id.clone(),
+            resource: resource.clone(),
+            store,
+            client: self.client.clone(),
+            filter,
+            health,
+            given_up,
+            task,
+        });
         running.insert(id, Arc::downgrade(&watch));
         watch
     }
@@ -172,6 +181,18 @@ impl Watch {
     /// Whether its selector selects an object that it shows.
     pub fn selects(&self, object: &Object) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.selects(object))
+    }
+
+    /// The object of that name as the API server has it, whatever the watch selects.
+    ///
+    /// # Errors
+    /// If the API server does not say.
+    pub async fn read(&self, key: &ObjectKey) -> kube::Result<Option<Object>> {
+        let api: Api<Raw> = match &key.namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &self.resource),
+            None => Api::all_with(self.client.clone(), &self.resource),
+        };
+        Ok(api.get_opt(&key.name).await?.and_then(|raw| decode(&self.id.kind, &raw)))
     }
 
     /// Whether the API server lets the host follow the kind.
@@ -459,7 +480,7 @@ mod tests {
         };
         let (selected, left) = (r#""labels":{"app":"x"}"#, r#""finalizers":["windlass.dev/echo"]"#);
         let another = r#""finalizers":["windlass.dev/other"]"#;
-        let key = |name: &str| windlass_core::ids::ObjectKey::new(None, name);
+        let key = |name: &str| ObjectKey::new(None, name);
         follower.on_event(Event::Init);
         for (name, rest) in [("a", selected), ("b", left), ("c", another)] {
             follower.on_event(Event::InitApply(pod(name, rest)));

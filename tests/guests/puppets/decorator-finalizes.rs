@@ -1,10 +1,8 @@
 //! Decorates Namespaces labelled `puppets.example/hold=true` with four `ConfigMaps` each, and wants to hear of their end.
 
+use hostile_guests::hold;
 use serde::Deserialize;
-use windlass_plugin::{
-    Descriptor, Existing, Failure, Phase, Reconciler, Request, Response, json,
-    kinds::{ConfigMap, Namespace},
-};
+use windlass_plugin::{Descriptor, Failure, Phase, Reconciler, Request, Response};
 
 pub struct DecoratorFinalizes;
 
@@ -16,19 +14,11 @@ impl Reconciler for DecoratorFinalizes {
     type Status = serde_json::Value;
 
     fn descriptor() -> Descriptor {
-        let parent = Existing::<Namespace>::selected("puppets.example/hold=true");
-        Descriptor::new("decorator-finalizes", env!("CARGO_PKG_VERSION"), parent).child::<ConfigMap>().finalizes()
+        hold::descriptor("decorator-finalizes", "puppets.example/hold=true").finalizes()
     }
 
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
-        let mut response = Response::new();
-        for name in ["a", "b", "c", "d"] {
-            response = response.child(json!({
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": { "name": name, "namespace": request.name() },
-            }));
-        }
+        let response = Response::new().children(hold::config_maps(request.name()));
         Ok(if request.phase == Phase::Finalize { response.finalized() } else { response })
     }
 }

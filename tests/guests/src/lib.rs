@@ -1,4 +1,5 @@
-//! What the guests of the tests share: here what the hostile ones do, in [`puppet`] the scripted ones.
+//! What the guests of the tests share: here what the hostile ones do, in [`puppet`] the scripted ones, in [`hold`] some
+//! decorators.
 //!
 //! Each hostile guest is a plugin on a kind of its own (`EndlessLoop` in group `hostile.example`), so that all can be loaded into one
 //! host. It may own a `ConfigMap` or a `Pod`. While the parent's spec says `behave: true`, it answers with one ConfigMap
@@ -6,6 +7,7 @@
 //!
 //! The unloadable ones are hostile before that: in what they say of themselves.
 
+pub mod hold;
 pub mod puppet;
 
 use serde_json::Value;

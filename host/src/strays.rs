@@ -1,0 +1,228 @@
+//! Objects that the watch of a plugin's parents does not show, although children of theirs are there: they have left its
+//! label selector, or are gone. Only the API server knows which, and is asked once for each.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use windlass_core::ids::{GroupKind, ObjectKey, PluginName, Uid};
+use windlass_core::object::Object;
+use windlass_core::selector::{Labels, Selector};
+
+use crate::watch::{Store, Watch, WatchId};
+
+/// What was read of an object outside the selector is good for so long. No event tells of a change of it, so it is read
+/// again after that while its children must not be deleted.
+pub const GOOD_FOR: Duration = Duration::from_secs(30);
+
+/// The strays of one plugin.
+pub struct Strays {
+    plugin: PluginName,
+    kind: GroupKind,
+    namespaced: bool,
+    /// Without one nothing can leave it.
+    selector: Option<Selector>,
+    known: Mutex<HashMap<ObjectKey, Stray>>,
+}
+
+struct Stray {
+    uid: Uid,
+    seen: Option<Seen>,
+}
+
+#[derive(Clone)]
+enum Seen {
+    /// It is the garbage collector's, and stays so.
+    Gone,
+    /// It lives on.
+    Left(Arc<Object>, Instant),
+}
+
+impl Strays {
+    /// None yet, of a plugin whose parents are these.
+    pub fn new(plugin: &PluginName, parents: &WatchId, namespaced: bool) -> Self {
+        Self {
+            plugin: plugin.clone(),
+            kind: parents.kind.group_kind(),
+            namespaced,
+            selector: parents.labels.as_ref().and_then(|labels| labels.parse().ok()),
+            known: Mutex::default(),
+        }
+    }
+
+    /// Takes down those that the caches tell of: they may have left while nobody looked, or with other logic's selector.
+    pub fn search<'a>(&self, parents: &Store, children: impl Iterator<Item = &'a Arc<Watch>>) {
+        if !self.may_be() {
+            return;
+        }
+        let lost = |child: &Object| if self.may_miss(child) { self.parent_of(child) } else { None };
+        for (key, uid) in children.flat_map(|watch| watch.store.pick(lost)) {
+            if parents.get(&key).is_none() {
+                self.add(&key, uid);
+            }
+        }
+    }
+
+    /// Whether a parent may be one: nothing leaves a selector that is none.
+    pub fn may_be(&self) -> bool {
+        self.selector.is_some()
+    }
+
+    /// Takes an object down that the watch does not show.
+    pub fn add(&self, key: &ObjectKey, uid: Uid) {
+        let mut known = self.known.lock();
+        if known.get(key).is_none_or(|stray| stray.uid != uid) {
+            known.insert(key.clone(), Stray { uid, seen: None });
+        }
+    }
+
+    /// The parent of a child, if it is among them. One that the watch does not show is taken down if the child is there
+    /// to stay.
+    pub fn parent_of_lost(
+        &self,
+        child: &Object,
+        is_there: bool,
+        is_shown: impl FnOnce(&ObjectKey) -> bool,
+    ) -> Option<ObjectKey> {
+        if !self.may_be() {
+            return None;
+        }
+        let (key, uid) = self.parent_of(child)?;
+        if is_there && self.may_miss(child) && !is_shown(&key) {
+            self.add(&key, uid);
+        }
+        self.holds(&key).then_some(key)
+    }
+
+    /// Whether an object of that name is among them.
+    pub fn holds(&self, key: &ObjectKey) -> bool {
+        self.known.lock().contains_key(key)
+    }
+
+    /// The identity of the one of that name.
+    pub fn uid(&self, key: &ObjectKey) -> Option<Uid> {
+        self.known.lock().get(key).map(|stray| stray.uid.clone())
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<(ObjectKey, Uid)> {
+        self.known.lock().iter().map(|(key, stray)| (key.clone(), stray.uid.clone())).collect()
+    }
+
+    /// It has no children any more, or the watch shows it.
+    pub fn forget(&self, key: &ObjectKey) {
+        self.known.lock().remove(key);
+    }
+
+    /// One of them as it was a moment ago; nothing if it is gone, about to go, or selected again.
+    ///
+    /// # Errors
+    /// If the API server does not say.
+    pub async fn read(&self, key: &ObjectKey, parents: &Watch) -> kube::Result<Option<Arc<Object>>> {
+        let Some((uid, seen)) = self.known.lock().get(key).map(|stray| (stray.uid.clone(), stray.seen.clone())) else {
+            return Ok(None);
+        };
+        match seen {
+            Some(Seen::Gone) => return Ok(None),
+            Some(Seen::Left(object, read)) if read.elapsed() < GOOD_FOR => return Ok(Some(object)),
+            Some(Seen::Left(..)) | None => {}
+        }
+        let found = parents.read(key).await?.filter(|found| found.uid == uid && !found.deleting).map(Arc::new);
+        if found.as_ref().is_some_and(|found| self.selects(found)) {
+            // The watch is about to show it.
+            self.forget(key);
+            return Ok(None);
+        }
+        if let Some(stray) = self.known.lock().get_mut(key).filter(|stray| stray.uid == uid) {
+            stray.seen = Some(found.clone().map_or(Seen::Gone, |found| Seen::Left(found, Instant::now())));
+        }
+        Ok(found)
+    }
+
+    fn selects(&self, object: &Object) -> bool {
+        self.selector.as_ref().is_some_and(|selector| selector.matches(&Labels::of(&object.json.bytes())))
+    }
+
+    /// Whether a child may miss its parent: it is the plugin's, and not on its way already.
+    fn may_miss(&self, child: &Object) -> bool {
+        !child.deleting && child.plugin() == Some(self.plugin.as_str())
+    }
+
+    /// The parent that a child's controller reference and label name.
+    fn parent_of(&self, child: &Object) -> Option<(ObjectKey, Uid)> {
+        let uid = child.controller.as_ref().filter(|uid| child.is_owned_by(uid))?;
+        let (kind, name) = child.controller_kind_and_name()?;
+        let namespace = child.key.namespace.as_deref().filter(|_| self.namespaced);
+        (kind == self.kind).then(|| (ObjectKey::new(namespace, &name), uid.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::ids::Gvk;
+
+    use super::*;
+
+    const KIND: &str = "Namespace";
+
+    fn strays(labels: Option<&str>, namespaced: bool) -> Strays {
+        let kind = Arc::new(Gvk::from_api_version("v1", KIND));
+        let id = WatchId { kind, labels: labels.map(str::to_owned), finalizer: None };
+        Strays::new(&"deco".parse().expect("a name"), &id, namespaced)
+    }
+
+    fn object(text: &str) -> Object {
+        let kind = Arc::new(Gvk::from_api_version("v1", KIND));
+        Object::from_api(&kind, text).expect("an object")
+    }
+
+    /// A child of `team`, as its labels and its reference say.
+    fn child(plugin: &str, labelled: &str, controller: &str, rest: &str) -> Object {
+        object(&format!(
+            r#"{{"metadata":{{"name":"child","namespace":"n","uid":"c","resourceVersion":"1"{rest},
+            "labels":{{"windlass.dev/plugin":"{plugin}","windlass.dev/parent-uid":"{labelled}"}},
+            "ownerReferences":[{{"apiVersion":"v1","kind":"{KIND}","name":"team","uid":"{controller}","controller":true}}]}}}}"#
+        ))
+    }
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new(None, name)
+    }
+
+    #[test]
+    fn a_child_whose_parent_is_not_shown_tells_of_it() {
+        let strays = strays(Some("team"), false);
+        let child = child("deco", "u", "u", "");
+        assert_eq!(strays.parent_of_lost(&child, true, |_| true), None, "it is shown");
+        assert_eq!(strays.parent_of_lost(&child, false, |_| false), None, "the child is gone: nothing is left to do");
+        assert_eq!(strays.parent_of_lost(&child, true, |_| false), Some(key("team")));
+        assert_eq!(strays.all(), [(key("team"), Uid::from("u"))]);
+        assert_eq!(strays.parent_of_lost(&child, false, |_| false), Some(key("team")), "it has one child less");
+        strays.forget(&key("team"));
+        assert!(!strays.holds(&key("team")));
+    }
+
+    #[test]
+    fn what_is_no_child_or_on_its_way_tells_of_nobody() {
+        let strays = strays(Some("team"), false);
+        let deleting = r#","deletionTimestamp":"2026-01-01T00:00:00Z""#;
+        for child in [child("other", "u", "u", ""), child("deco", "u", "x", ""), child("deco", "u", "u", deleting)] {
+            assert_eq!(strays.parent_of_lost(&child, true, |_| false), None, "{child:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_selector_nothing_leaves_it() {
+        let strays = strays(None, false);
+        assert_eq!(strays.parent_of_lost(&child("deco", "u", "u", ""), true, |_| false), None);
+        assert!(!strays.may_be());
+    }
+
+    #[test]
+    fn the_parent_of_a_namespaced_kind_is_where_its_child_is() {
+        let strays = strays(Some("team"), true);
+        let found = strays.parent_of_lost(&child("deco", "u", "u", ""), true, |_| false);
+        assert_eq!(found, Some(ObjectKey::new(Some("n"), "team")));
+    }
+}

@@ -1,0 +1,151 @@
+//! Parents of a kind that exists, selected by a label: what becomes of those that lose it.
+
+// A test fails by a panic.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+use windlass_e2e::{AuditEvents, Env, Mark, Namespace, SOON, condition, guest, text, wait};
+
+const PLUGIN: &str = "deco";
+const HOLD: &str = "puppets.example/hold";
+const POLICY: (&str, &str) = ("networkpolicies", "decoration");
+
+fn puppet(name: &str) -> PathBuf {
+    guest(&format!("puppets/{name}"))
+}
+
+/// Makes this guest the Plugin's logic, and waits until it is live.
+fn push(env: &Env, component: &str) {
+    env.push(&puppet(component), PLUGIN, &[]);
+    env.wait_live(PLUGIN, &puppet(component));
+}
+
+fn label(ns: &Namespace, label: &str) {
+    ns.env().kubectl(&["label", "namespace", ns.name(), label]);
+}
+
+fn namespace(ns: &Namespace) -> Value {
+    ns.env().get("namespaces", "", ns.name()).expect("the namespace")
+}
+
+/// The `ConfigMaps` that are the Plugin's.
+fn config_maps(ns: &Namespace) -> Vec<String> {
+    let objects = ns.env().list("configmaps", ns.name());
+    let ours = objects.iter().filter(|object| text(object, "/metadata/labels/windlass.dev~1plugin") == PLUGIN);
+    let mut names: Vec<_> = ours.map(|object| text(object, "/metadata/name")).collect();
+    names.sort();
+    names
+}
+
+fn wait_config_maps(ns: &Namespace, names: &[&str]) {
+    wait(&format!("exactly {names:?} in {}", ns.name()), SOON, || (config_maps(ns) == names).then_some(()));
+}
+
+const ALL: [&str; 4] = ["a", "b", "c", "d"];
+
+/// How often the host read a namespace by name.
+fn reads(env: &Env, ns: &Namespace, since: Mark) -> AuditEvents {
+    env.host_requests(since).resource("namespaces").name(ns.name()).filter(|request| request.verb == "get")
+}
+
+/// The hash in the event that says how to go on.
+fn hash_of_held(ns: &Namespace) -> String {
+    wait("an event that says how to go on", SOON, || {
+        let events = ns.env().list("events", "");
+        let told = events.iter().filter(|event| text(event, "/involvedObject/name") == ns.name());
+        told.map(|event| text(event, "/message")).find_map(|message| {
+            let (_, rest) = message.split_once("windlass.dev/allow-deletion=")?;
+            rest.split_once(':').map(|(hash, _)| hash.to_owned())
+        })
+    })
+}
+
+#[test]
+fn an_object_that_leaves_the_selector_loses_its_children_also_while_no_host_runs() {
+    let env = Env::start();
+    let host = env.start_host();
+    push(&env, "decorator");
+    let [left, later, stays] = ["left", "later", "stays"].map(|name| env.namespace(name));
+    let decorate = |ns: &Namespace| {
+        label(ns, "puppets.example/decorate=true");
+        env.wait_object(POLICY.0, ns.name(), POLICY.1, |_| true);
+    };
+    let bare = |ns: &Namespace| {
+        wait("the policy to be gone", SOON, || ns.get(POLICY.0, POLICY.1).is_none().then_some(()));
+    };
+    for ns in [&left, &later, &stays] {
+        decorate(ns);
+    }
+
+    let mark = env.mark();
+    label(&left, "puppets.example/decorate-");
+    bare(&left);
+    assert!(namespace(&left)["metadata"]["deletionTimestamp"].is_null());
+    assert!(later.get(POLICY.0, POLICY.1).is_some(), "its label stands");
+    assert_eq!(reads(&env, &left, mark).len(), 1, "whether it lives is asked once");
+    // The Plugin's status counts its parents.
+    let written = env.host_requests(mark).attempted_writes().filter(|write| write.resource != "plugins");
+    let written: Vec<_> = written.iter().map(|write| (&*write.verb, &*write.resource, &*write.namespace)).collect();
+    assert_eq!(written, [("delete", POLICY.0, left.name())], "and nothing else is done for anybody");
+
+    // And back.
+    decorate(&left);
+    assert!(host.terminate().success());
+    label(&later, "puppets.example/decorate-");
+    let mark = env.mark();
+    let _host = env.start_host();
+    env.wait_live(PLUGIN, &puppet("decorator"));
+    bare(&later);
+    for ns in [&left, &stays] {
+        assert!(ns.get(POLICY.0, POLICY.1).is_some(), "{}", ns.name());
+        assert_eq!(reads(&env, ns, mark).to_vec(), []);
+    }
+}
+
+#[test]
+fn r09_children_of_an_object_that_left_the_selector_go_through_the_guard() {
+    let env = Env::start();
+    let _host = env.start_host();
+    push(&env, "decorator-lets-go");
+    let (ns, other) = (env.namespace("guarded"), env.namespace("other"));
+    for ns in [&ns, &other] {
+        label(ns, &format!("{HOLD}=true"));
+        wait_config_maps(ns, &ALL);
+    }
+    label(&ns, &format!("{HOLD}-"));
+    let hash = hash_of_held(&ns);
+    assert_eq!(config_maps(&ns), ALL);
+    env.wait_plugin(PLUGIN, |plugin| plugin["status"]["failing"] == 1);
+    env.kubectl(&["annotate", "namespace", ns.name(), &format!("windlass.dev/allow-deletion={hash}")]);
+    wait_config_maps(&ns, &[]);
+    assert_eq!(config_maps(&other), ALL);
+    env.wait_plugin(PLUGIN, |plugin| plugin["status"]["failing"] == 0);
+}
+
+#[test]
+fn r09_logic_that_selects_other_objects_deletes_nothing_before_a_person_allows_it() {
+    let env = Env::start();
+    let _host = env.start_host();
+    push(&env, "decorator-lets-go");
+    let all = ["one", "two", "three"].map(|name| env.namespace(name));
+    for ns in &all {
+        label(ns, &format!("{HOLD}=true"));
+        wait_config_maps(ns, &ALL);
+    }
+    env.push(&puppet("decorator-moves"), PLUGIN, &[]);
+    let held = env.wait_plugin(PLUGIN, |plugin| condition(plugin, "Degraded").reason == "DeletionHeld");
+    let said = condition(&held, "Degraded").message;
+    assert!(said.contains("12 of 12 children"), "{said}");
+    for ns in &all {
+        assert_eq!(config_maps(ns), ALL);
+    }
+    let hash = text(&held, "/status/heldDeletions");
+    env.kubectl(&["annotate", "plugins.windlass.dev", PLUGIN, &format!("windlass.dev/allow-deletion={hash}")]);
+    for ns in &all {
+        let hash = hash_of_held(ns);
+        env.kubectl(&["annotate", "namespace", ns.name(), &format!("windlass.dev/allow-deletion={hash}")]);
+        wait_config_maps(ns, &[]);
+    }
+}
