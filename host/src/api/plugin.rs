@@ -418,6 +418,10 @@ pub struct PluginStatus {
     /// Whether that kind is somebody else's: the status of its objects is left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decorates: Option<bool>,
+    /// Whether parents may have the finalizer `windlass.dev/<plugin>`, which logic that does not finalize takes off: some
+    /// that does is live, or was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_finalizers: Option<bool>,
     /// How many parents there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parents: Option<i64>,

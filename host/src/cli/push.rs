@@ -159,7 +159,8 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     };
     super::block_on(async {
         let existing = existing(args, &name).await?;
-        let existing = existing.as_ref();
+        let set_finalizers = existing.as_ref().and_then(|plugin| plugin.status.as_ref()?.set_finalizers) == Some(true);
+        let existing = existing.as_ref().map(|plugin| &plugin.spec);
         // Before anything is written: keys that are none.
         let verify = args.delivery.verify(existing)?;
         let oci = args.delivery.oci.as_ref().map(|reference| args.delivery.oci_source(reference, existing));
@@ -174,7 +175,9 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         let account = existing.and_then(|spec| spec.service_account_name.clone());
         let account = account.unwrap_or_else(|| rbac::plugin_account(name.as_str()));
         if args.create_rbac {
-            objects.extend(rights(args, &name, &account, descriptor).await?);
+            let kinds = kinds(args, descriptor).await?;
+            objects.push(rbac::plugin_role(name.as_str(), descriptor, &kinds, set_finalizers));
+            objects.extend(rbac::account_objects(name.as_str(), &account, &args.namespace, &kinds));
             if let Some(secret) = oci.as_ref().and_then(|oci| oci.pull_secret.as_ref()) {
                 objects.extend(rbac::source_objects(name.as_str(), &args.namespace, &secret.name));
             }
@@ -220,8 +223,8 @@ async fn push_artifact(args: &Args, reference: &Reference, component: &Component
     Ok(())
 }
 
-/// The least rights of the plugin, and what the host needs for it.
-async fn rights(args: &Args, name: &PluginName, account: &str, descriptor: &Descriptor) -> anyhow::Result<Vec<Value>> {
+/// The kinds that the plugin is about, as the API server names them.
+async fn kinds(args: &Args, descriptor: &Descriptor) -> anyhow::Result<Kinds> {
     let client = args.component.cluster.client().await?;
     let children = look_up(&client, descriptor.children.iter().map(|rule| &rule.kind)).await?;
     let related = look_up(&client, descriptor.related.iter()).await?;
@@ -229,21 +232,17 @@ async fn rights(args: &Args, name: &PluginName, account: &str, descriptor: &Desc
         Parent::Custom(definition) => rbac::own_parent(definition)?,
         Parent::Existing { kind, .. } => look_up_one(&client, kind).await?,
     };
-    let kinds = Kinds { parent, children, related };
-    let mut objects = vec![rbac::plugin_role(name.as_str(), descriptor, &kinds)];
-    objects.extend(rbac::account_objects(name.as_str(), account, &args.namespace, &kinds));
-    Ok(objects)
+    Ok(Kinds { parent, children, related })
 }
 
-/// What the Plugin says now: what a push does not change stays.
-async fn existing(args: &Args, name: &PluginName) -> anyhow::Result<Option<PluginSpec>> {
-    // What is only printed must not take a cluster.
-    if args.dry_run {
+/// The Plugin as it is now: what a push does not change stays.
+async fn existing(args: &Args, name: &PluginName) -> anyhow::Result<Option<Plugin>> {
+    // What is only printed must not take a cluster where nothing else does.
+    if args.dry_run && !args.create_rbac {
         return Ok(None);
     }
     let api: Api<Plugin> = Api::all(args.component.cluster.client().await?);
-    let plugin = api.get_opt(name.as_str()).await.map_err(plain).with_context(|| format!("Plugin {name}"))?;
-    Ok(plugin.map(|plugin| plugin.spec))
+    api.get_opt(name.as_str()).await.map_err(plain).with_context(|| format!("Plugin {name}"))
 }
 
 /// How the API server names kinds.

@@ -214,7 +214,11 @@ pub(super) async fn prepare(
     let parent = parent::resolve(plugins, name, descriptor, plugin.spec.install_crd).await?;
     let granted = grants::resolve(&plugins.discovery, descriptor, plugin, parent.namespaced).await?;
     let reads = grants::resolve_reads(&plugins.discovery, descriptor, plugin).await?;
-    let finalizer = descriptor.finalizes.then(|| finalizer_of(name));
+    // Logic that no longer finalizes takes it off what has left the selector, too.
+    let may_be_set = descriptor.finalizes
+        || live.as_ref().is_some_and(|live| live.finalizes || live.parents.id.finalizer.is_some())
+        || plugin.status.as_ref().and_then(|status| status.set_finalizers) == Some(true);
+    let finalizer = may_be_set.then(|| finalizer_of(name));
     let selector = parent.selector.as_deref();
     let parents = plugins.watches.lease_parents(&parent.kind, &parent.resource, selector, finalizer);
     let children: Vec<_> = granted

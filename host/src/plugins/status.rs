@@ -93,6 +93,9 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, now: jiff::Timest
             }
         }
     }
+    if live.is_some_and(|live| live.finalizes) || before.get("setFinalizers").is_some() {
+        next.insert("setFinalizers", true);
+    }
     if let Some(sums) = &sums {
         next.insert("failing", whole(sums.failing));
     }

@@ -94,11 +94,12 @@ pub struct Kinds {
 }
 
 /// What the host needs for one plugin: to watch its parents, its children and what it may require, to write the status
-/// of parents that are its own, and the finalizer if it has one. It writes no child itself.
-pub fn plugin_role(name: &str, descriptor: &Descriptor, kinds: &Kinds) -> Value {
+/// of parents that are its own, and the finalizer if it has one, or `set_finalizers` says that its parents may have one from
+/// before. It writes no child itself.
+pub fn plugin_role(name: &str, descriptor: &Descriptor, kinds: &Kinds, set_finalizers: bool) -> Value {
     let (group, plural) = &kinds.parent;
     let mut verbs = vec!["get", "list", "watch"];
-    if descriptor.finalizes {
+    if descriptor.finalizes || set_finalizers {
         // The finalizer is set and removed by it; there is no right to that alone.
         verbs.push("patch");
     }
@@ -197,7 +198,7 @@ mod tests {
         Parent::Existing { kind: Gvk::from_api_version("v1", "Namespace"), selector: None }
     }
 
-    fn role(parent: Parent, finalizes: bool) -> Value {
+    fn role(parent: Parent, finalizes: bool, did: bool) -> Value {
         let resource = match &parent {
             Parent::Custom(definition) => own_parent(definition).expect("JSON"),
             Parent::Existing { .. } => (String::new(), "namespaces".to_owned()),
@@ -214,7 +215,7 @@ mod tests {
             config_schema: None,
             metrics: Vec::new(),
         };
-        plugin_role("echo", &descriptor, &kinds(resource))
+        plugin_role("echo", &descriptor, &kinds(resource), did)
     }
 
     /// Each rule as groups, resources and verbs.
@@ -226,12 +227,18 @@ mod tests {
         rules.map(|rule| ["apiGroups", "resources", "verbs"].map(|field| words(&rule[field])).join(" ")).collect()
     }
 
+    /// Whether the logic finalizes, whether logic before it did, and what the host may do with the parents then.
+    const ROLES: [(bool, bool, &str); 3] = [
+        (false, false, "get,list,watch"),
+        (true, false, "get,list,watch,patch"),
+        (false, true, "get,list,watch,patch"),
+    ];
     const WATCHED: [&str; 2] = [" pods list,watch", " secrets list,watch"];
 
     #[test]
     fn a_kind_of_its_own_has_its_status_written_and_its_finalizer_only_if_it_finalizes() {
-        for (finalizes, verbs) in [(false, "get,list,watch"), (true, "get,list,watch,patch")] {
-            let found = rules(&role(own(), finalizes));
+        for (finalizes, did, verbs) in ROLES {
+            let found = rules(&role(own(), finalizes, did));
             assert_eq!(found[..2], [&format!("my-operator.dev echoes {verbs}"), "my-operator.dev echoes/status patch"]);
             assert_eq!(found[2..], WATCHED);
         }
@@ -239,8 +246,8 @@ mod tests {
 
     #[test]
     fn the_status_of_somebody_elses_kind_is_not_written() {
-        for (finalizes, verbs) in [(false, "get,list,watch"), (true, "get,list,watch,patch")] {
-            let found = rules(&role(namespaces(), finalizes));
+        for (finalizes, did, verbs) in ROLES {
+            let found = rules(&role(namespaces(), finalizes, did));
             assert_eq!(
                 (found[0].as_str(), &found[1..]),
                 (&*format!(" namespaces {verbs}"), &WATCHED.map(str::to_owned)[..])

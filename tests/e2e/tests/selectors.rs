@@ -30,6 +30,12 @@ fn namespace(ns: &Namespace) -> Value {
     ns.env().get("namespaces", "", ns.name()).expect("the namespace")
 }
 
+/// Whether the host's finalizer of the Plugin is on a namespace.
+fn is_held(namespace: &Value) -> bool {
+    let finalizers = namespace["metadata"]["finalizers"].as_array().into_iter().flatten();
+    finalizers.filter_map(Value::as_str).any(|name| name == "windlass.dev/deco")
+}
+
 /// The `ConfigMaps` that are the Plugin's.
 fn config_maps(ns: &Namespace) -> Vec<String> {
     let objects = ns.env().list("configmaps", ns.name());
@@ -148,4 +154,36 @@ fn r09_logic_that_selects_other_objects_deletes_nothing_before_a_person_allows_i
         env.kubectl(&["annotate", "namespace", ns.name(), &format!("windlass.dev/allow-deletion={hash}")]);
         wait_config_maps(ns, &[]);
     }
+}
+
+#[test]
+fn r14_logic_that_no_longer_finalizes_takes_its_finalizers_off_also_of_what_has_left_or_is_being_deleted() {
+    let env = Env::start();
+    let host = env.start_host();
+    push(&env, "decorator-finalizes");
+    let [stays, leaves, ends] = ["stays", "leaves", "ends"].map(|name| env.namespace(name));
+    for ns in [&stays, &leaves, &ends] {
+        label(ns, &format!("{HOLD}=true"));
+        wait_config_maps(ns, &ALL);
+        assert!(is_held(&namespace(ns)));
+    }
+    assert!(host.terminate().success());
+    for ns in [&leaves, &ends] {
+        label(ns, &format!("{HOLD}-"));
+    }
+    env.kubectl(&["delete", "namespace", ends.name(), "--wait=false"]);
+    env.push(&puppet("decorator-lets-go"), PLUGIN, &[]);
+
+    let _host = env.start_host();
+    env.wait_live(PLUGIN, &puppet("decorator-lets-go"));
+    for ns in [&stays, &leaves] {
+        env.wait_object("namespaces", "", ns.name(), |namespace| !is_held(namespace));
+    }
+    wait("the finalizer to go from what is being deleted", SOON, || {
+        env.get("namespaces", "", ends.name()).is_none_or(|namespace| !is_held(&namespace)).then_some(())
+    });
+    assert_eq!(config_maps(&stays), ALL);
+    let hash = hash_of_held(&leaves);
+    env.kubectl(&["annotate", "namespace", leaves.name(), &format!("windlass.dev/allow-deletion={hash}")]);
+    wait_config_maps(&leaves, &[]);
 }
