@@ -212,6 +212,8 @@ pub(super) async fn prepare(
     };
     plugins.kinds.follow(name, waiting.clone());
     let parent = parent::resolve(plugins, name, descriptor, plugin.spec.install_crd).await?;
+    // Its definition may have been installed just now: whatever becomes of this logic, older logic must not go on.
+    plugins.withdraw(name, &parent.kind);
     let granted = grants::resolve(&plugins.discovery, descriptor, plugin, parent.namespaced).await?;
     let reads = grants::resolve_reads(&plugins.discovery, descriptor, plugin).await?;
     // Logic that no longer finalizes takes it off what has left the selector, too.

@@ -259,7 +259,9 @@ impl Plugins {
                 return requeue;
             }
             tracing::warn!(plugin = %name, reason = problem.reason, message = problem.message, "plugin not brought up to date");
-            self.withdraw(name, problem);
+            if let Some(stored) = &problem.stored_as {
+                self.withdraw(name, stored);
+            }
         }
         self.say(name, object, &result, requeue).await
     }
@@ -537,8 +539,7 @@ impl Plugins {
     }
 
     /// Ends the life of logic that would lose data: its kind is stored in another version by now.
-    fn withdraw(&self, name: &PluginName, problem: &Problem) {
-        let Some(stored) = &problem.stored_as else { return };
+    fn withdraw(&self, name: &PluginName, stored: &Gvk) {
         let is_another = |live: Arc<Live>| {
             let kind = &live.parents.id.kind;
             live.owns_kind() && kind.group_kind() == stored.group_kind() && kind.version != stored.version

@@ -4,7 +4,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 use serde_json::{Value, json};
-use windlass_e2e::{Env, condition, guest, text};
+use windlass_e2e::{Env, Namespace, condition, guest, text};
 
 const ECHOES: &str = "echoes.my-operator.dev";
 
@@ -16,10 +16,10 @@ fn carried(env: &Env, component: &str) -> Value {
     serde_json::from_str(&printed).expect("JSON")
 }
 
-/// Installs echo's definition with one version instead of its own, which is in use.
-fn install_older(env: &Env, version: &str, labels: &Value) {
+/// Installs echo's definition with one version instead of its own, as the host would.
+fn install_as(env: &Env, version: &str) {
     let mut definition = carried(env, "echo");
-    definition["metadata"]["labels"] = labels.clone();
+    definition["metadata"]["labels"] = json!({ "windlass.dev/plugin": "echo" });
     definition["spec"]["versions"][0]["name"] = version.into();
     env.apply_as("windlass", &definition.to_string());
     env.kubectl(&["wait", "--for=condition=Established", "crd", ECHOES, "--timeout=180s"]);
@@ -97,26 +97,34 @@ fn a_definition_that_is_deleted_under_a_live_plugin_is_installed_again_and_recon
     assert!(host.is_running());
 }
 
+/// An Echo in the older version.
+fn old_echo(ns: &Namespace, replicas: u32) -> Value {
+    let mut old = ns.echo_manifest("old", replicas, "nginx:1");
+    old["apiVersion"] = "my-operator.dev/v1beta1".into();
+    old
+}
+
 #[test]
 fn a_version_in_use_stays_served_when_a_newer_component_brings_another_and_the_kind_outlives_its_plugin() {
     let env = Env::start();
     let _host = env.start_host();
-    install_older(&env, "v1beta1", &json!({ "windlass.dev/plugin": "echo" }));
+    env.push(&guest("echo-v1beta1"), "echo", &[]);
+    env.wait_live("echo", &guest("echo-v1beta1"));
+    assert_eq!(versions(&env), [("v1beta1".to_owned(), true, true)]);
     let ns = env.namespace("versions");
-    let mut old = ns.echo_manifest("old", 1, "nginx:1");
-    old["apiVersion"] = "my-operator.dev/v1beta1".into();
-    env.apply(&old.to_string());
+    env.apply(&old_echo(&ns, 1).to_string());
+    ns.wait_settled("old");
+    let before = ns.pod("old-0");
 
     env.push(&guest("echo"), "echo", &[]);
     env.wait_live("echo", &guest("echo"));
-    ns.wait_settled("old");
     let both = [("v1".to_owned(), true, true), ("v1beta1".to_owned(), true, false)];
     assert_eq!(versions(&env), both);
     // Who still speaks the old version is heard.
-    old["spec"]["replicas"] = 2.into();
-    env.apply(&old.to_string());
+    env.apply(&old_echo(&ns, 2).to_string());
     ns.wait_settled("old");
     assert_eq!(ns.pod_names(), ["old-0", "old-1"]);
+    assert_eq!(ns.pod("old-0")["metadata"]["uid"], before["metadata"]["uid"]);
 
     // A look that finds this writes nothing.
     let mark = env.mark();
@@ -128,10 +136,42 @@ fn a_version_in_use_stays_served_when_a_newer_component_brings_another_and_the_k
 }
 
 #[test]
+fn older_logic_does_not_go_on_when_the_definition_of_newer_logic_is_installed_and_a_later_step_fails() {
+    let env = Env::start();
+    let _host = env.start_host();
+    env.push(&guest("echo-v1beta1"), "echo", &[]);
+    env.wait_live("echo", &guest("echo-v1beta1"));
+    let ns = env.namespace("outgrown");
+    env.apply(&old_echo(&ns, 1).to_string());
+    ns.wait_settled("old");
+
+    // Without the right to write Pods, newer logic is not made live.
+    let account = "clusterrolebinding/windlass-plugin-echo-account";
+    let printed = env.kubectl(&["get", account, "-o", "json"]);
+    env.kubectl(&["delete", account]);
+    env.wait("the right to be gone", windlass_e2e::SOON, || {
+        let user = "--as=system:serviceaccount:windlass-system:windlass-plugin-echo";
+        env.try_kubectl(&["auth", "can-i", "create", "pods", "-n", ns.name(), user]).is_err().then_some(())
+    });
+    env.windlass(&["push", &guest("echo").to_string_lossy(), "--name", "echo", "--no-wait"]);
+    let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_false("Forbidden"));
+    assert!(condition(&plugin, "Ready").is_false("Forbidden"), "it would drop fields: {plugin:#}");
+    assert!(ns.get("pods", "old-0").is_some(), "what exists is left as it is");
+
+    let mut binding: Value = serde_json::from_str(&printed).expect("JSON");
+    let metadata = json!({ "name": "windlass-plugin-echo-account" });
+    binding["metadata"] = metadata;
+    env.apply(&binding.to_string());
+    env.wait_live("echo", &guest("echo"));
+    env.apply(&old_echo(&ns, 2).to_string());
+    ns.wait_settled("old");
+}
+
+#[test]
 fn a_definition_whose_objects_are_stored_as_something_newer_is_left_as_it_is_and_the_plugin_says_why() {
     let env = Env::start();
     let _host = env.start_host();
-    install_older(&env, "v2", &json!({ "windlass.dev/plugin": "echo" }));
+    install_as(&env, "v2");
     let mark = env.mark();
     env.push(&guest("echo"), "echo", &[]);
     let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_false("CRDRejected"));

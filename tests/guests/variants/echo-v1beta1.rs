@@ -1,0 +1,29 @@
+//! Echo as it was before its kind was stable: the same parents and Pods, and a definition that knows `v1beta1` alone.
+
+use echo::Echo;
+use windlass_plugin::{
+    Adapter, Failure,
+    raw::{Descriptor, Parent, Request, Response, exports::windlass::plugin::reconciler::Guest},
+};
+
+struct EchoV1beta1;
+
+impl Guest for EchoV1beta1 {
+    fn describe() -> Descriptor {
+        let mut descriptor = Adapter::<Echo>::describe();
+        if let Parent::Custom(definition) = &mut descriptor.parent {
+            let beta = String::from_utf8_lossy(definition).replace(r#""name":"v1""#, r#""name":"v1beta1""#);
+            *definition = beta.into_bytes();
+        }
+        Descriptor { version: "0.1.0".to_owned(), ..descriptor }
+    }
+
+    fn reconcile(request: Request) -> Result<Response, Failure> {
+        Adapter::<Echo>::reconcile(request)
+    }
+}
+
+#[cfg(target_family = "wasm")]
+windlass_plugin::raw::export_component!(EchoV1beta1 with_types_in windlass_plugin::raw);
+#[cfg(not(target_family = "wasm"))]
+const _: fn() -> Descriptor = EchoV1beta1::describe;
