@@ -202,6 +202,7 @@ impl Reconciler {
                 self.own_writes.forget(&live.name, key);
                 live.held.lock().forget(key);
                 self.follow(live, live.conduct.forget(key));
+                live.tally.record(key, None);
                 span.record("windlass.outcome", "gone");
                 Requeue::Gone
             }

@@ -1,5 +1,5 @@
 //! Objects that the watch of a plugin's parents does not show, although children of theirs are there: they have left its
-//! label selector, or are gone. Only the API server knows which, and is asked once for each.
+//! label selector, or are gone. Only the API server knows which, and is asked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -69,10 +69,11 @@ impl Strays {
         self.selector.is_some()
     }
 
-    /// Takes an object down that the watch does not show.
+    /// Takes an object down that the watch does not show. Of two of a name one is gone: not the one that was seen.
     pub fn add(&self, key: &ObjectKey, uid: Uid) {
         let mut known = self.known.lock();
-        if known.get(key).is_none_or(|stray| stray.uid != uid) {
+        let is_known = |stray: &Stray| stray.uid == uid || matches!(stray.seen, Some(Seen::Left(..)));
+        if !known.get(key).is_some_and(is_known) {
             known.insert(key.clone(), Stray { uid, seen: None });
         }
     }
@@ -115,29 +116,39 @@ impl Strays {
         self.known.lock().remove(key);
     }
 
-    /// One of them as it was a moment ago; nothing if it is gone, about to go, or selected again.
+    /// The one of that name as it was a moment ago; nothing if it is gone, about to go, or selected again.
     ///
     /// # Errors
     /// If the API server does not say.
     pub async fn read(&self, key: &ObjectKey, parents: &Watch) -> kube::Result<Option<Arc<Object>>> {
-        let Some((uid, seen)) = self.known.lock().get(key).map(|stray| (stray.uid.clone(), stray.seen.clone())) else {
-            return Ok(None);
-        };
+        let seen = self.known.lock().get(key).and_then(|stray| stray.seen.clone());
         match seen {
             Some(Seen::Gone) => return Ok(None),
             Some(Seen::Left(object, read)) if read.elapsed() < GOOD_FOR => return Ok(Some(object)),
             Some(Seen::Left(..)) | None => {}
         }
-        let found = parents.read(key).await?.filter(|found| found.uid == uid && !found.deleting).map(Arc::new);
+        Ok(self.seen(key, parents.read(key).await?.map(Arc::new)))
+    }
+
+    /// Takes down what the API server says of one; answers with it if it has left the selector and lives on.
+    fn seen(&self, key: &ObjectKey, found: Option<Arc<Object>>) -> Option<Arc<Object>> {
         if found.as_ref().is_some_and(|found| self.selects(found)) {
             // The watch is about to show it.
             self.forget(key);
-            return Ok(None);
+            return None;
         }
-        if let Some(stray) = self.known.lock().get_mut(key).filter(|stray| stray.uid == uid) {
-            stray.seen = Some(found.clone().map_or(Seen::Gone, |found| Seen::Left(found, Instant::now())));
+        let left = found.filter(|found| !found.deleting);
+        if let Some(stray) = self.known.lock().get_mut(key) {
+            match &left {
+                // Whatever identity its children were said to have: it is the only one of the name.
+                Some(left) => {
+                    stray.uid = left.uid.clone();
+                    stray.seen = Some(Seen::Left(left.clone(), Instant::now()));
+                }
+                None => stray.seen = Some(Seen::Gone),
+            }
         }
-        Ok(found)
+        left
     }
 
     fn selects(&self, object: &Object) -> bool {
@@ -201,6 +212,27 @@ mod tests {
         assert_eq!(strays.parent_of_lost(&child, false, |_| false), Some(key("team")), "it has one child less");
         strays.forget(&key("team"));
         assert!(!strays.holds(&key("team")));
+    }
+
+    #[test]
+    fn of_two_of_a_name_the_one_that_is_there_counts() {
+        let strays = strays(Some("team"), false);
+        let (team, old) = (key("team"), Uid::from("old"));
+        let read = |uid: &str, rest: &str| {
+            let text = format!(r#"{{"metadata":{{"name":"team","uid":"{uid}","resourceVersion":"1"{rest}}}}}"#);
+            strays.seen(&team, Some(Arc::new(object(&text)))).map(|object| object.uid.clone())
+        };
+        let known = || strays.uid(&team);
+        strays.add(&team, Uid::from("new"));
+        strays.add(&team, old.clone());
+        assert_eq!(read("new", ""), Some(Uid::from("new")));
+        strays.add(&team, old.clone());
+        assert_eq!(known(), Some(Uid::from("new")), "children of the old one are the garbage collector's");
+
+        assert_eq!(read("new", r#","deletionTimestamp":"2026-01-01T00:00:00Z""#), None);
+        strays.add(&team, Uid::from("newer"));
+        assert_eq!(read("newer", r#","labels":{"team":"x"}"#), None, "it is selected again");
+        assert_eq!(known(), None);
     }
 
     #[test]

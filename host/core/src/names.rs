@@ -114,7 +114,7 @@ pub mod plugin_reason {
     pub const NOT_GRANTED: &str = "NotGranted";
     /// An older Plugin has the parent kind already.
     pub const PARENT_KIND_TAKEN: &str = "ParentKindTaken";
-    /// The API server refused the CRD, or did not establish it.
+    /// The API server refused the CRD, or did not establish it; or it would go back to an older version.
     pub const CRD_REJECTED: &str = "CRDRejected";
     /// The Plugin's own spec makes no sense.
     pub const INVALID_SPEC: &str = "InvalidSpec";
