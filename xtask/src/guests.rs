@@ -107,7 +107,7 @@ struct Module {
 }
 
 /// Folders of `tests/guests` whose components have a folder of this name; all others lie in `target/guests` itself.
-const FOLDERS: [&str; 3] = ["hostile", "puppets", "unloadable"];
+const FOLDERS: [&str; 4] = ["hostile", "puppets", "spies", "unloadable"];
 
 /// Guests that are WebAssembly text: what Rust cannot say.
 const TEXTS: &str = "tests/guests/unloadable";

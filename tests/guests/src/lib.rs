@@ -1,5 +1,5 @@
 //! What the guests of the tests share: here what the hostile ones do, in [`puppet`] the scripted ones, in [`hold`] some
-//! decorators.
+//! decorators, in [`spy`] those that tell what they are handed.
 //!
 //! Each hostile guest is a plugin on a kind of its own (`EndlessLoop` in group `hostile.example`), so that all can be loaded into one
 //! host. It may own a `ConfigMap` or a `Pod`. While the parent's spec says `behave: true`, it answers with one ConfigMap
@@ -9,6 +9,7 @@
 
 pub mod hold;
 pub mod puppet;
+pub mod spy;
 
 use serde_json::Value;
 pub use windlass_plugin::raw::{

@@ -112,7 +112,7 @@ impl JsonSchema for Script {
 
 /// A status of any shape.
 #[derive(Debug, Serialize)]
-pub struct Reflection(Value);
+pub struct Reflection(pub(crate) Value);
 
 impl JsonSchema for Reflection {
     fn schema_name() -> std::borrow::Cow<'static, str> {

@@ -1,0 +1,378 @@
+//! A Secret of another namespace, and guests that try every way to it. They tell all that they are handed, in the host's
+//! log and in their parents' statuses (tests/guests/src/spy.rs); so whatever reaches one of them is seen.
+
+// A test fails by a panic, and so do the functions that only tests call.
+#![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use windlass_e2e::{
+    AuditEvent, Env, HOST_USER, Host, HostOptions, Mark, Namespace, Puppet, SYSTEM_NAMESPACE, condition, guest, is_done,
+};
+
+/// What no guest may ever be handed.
+const LOOT: &str = "crown-jewels-5c1e7b";
+/// What it is handed where it may be.
+const PENNY: &str = "a-penny-of-its-own-93d0";
+
+/// How the host meets an attempt.
+enum Outcome {
+    /// `Ready=False` for this reason (host/core/src/names.rs), with these words in the message.
+    Refused(&'static str, &'static str),
+    /// It finds nothing.
+    Nothing,
+}
+
+use Outcome::{Nothing, Refused};
+
+/// One way to the Secret: what the parent's script says, and what comes of it.
+struct Attempt {
+    name: String,
+    script: Value,
+    outcome: Outcome,
+}
+
+/// A Secret with a value, which also stands in an annotation: base64 is not all that is looked for.
+fn secret(ns: &Namespace, name: &str, value: &str) {
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {
+            "name": name, "namespace": ns.name(), "labels": { name: "yes" }, "annotations": { "value": value },
+        },
+        "stringData": { "value": value },
+    });
+    ns.env().apply(&secret.to_string());
+}
+
+/// Whether a text holds a Secret's value, as it is or as the API server has it.
+fn holds(text: &str, value: &str) -> bool {
+    text.contains(value) || text.contains(&STANDARD.encode(value))
+}
+
+/// A requirement of this kind; more of it (`name` or `labels`, `namespace`) in `rest`.
+fn wants(api_version: &str, kind: &str, rest: Value) -> Value {
+    let mut wanted = json!({ "id": "loot", "apiVersion": api_version, "kind": kind });
+    let Value::Object(rest) = rest else { panic!("{rest} is no part of a requirement") };
+    wanted.as_object_mut().expect("an object").extend(rest);
+    wanted
+}
+
+/// What the plugin was handed for a parent, in bytes of related objects.
+fn bytes(parent: &Value) -> u64 {
+    parent["status"]["bytes"].as_u64().unwrap_or_else(|| panic!("the plugin did not answer: {parent:#}"))
+}
+
+/// Waits until the host says of the newest generation that it is refused for this reason, with these words. Nothing that
+/// the guest could tell is in the status.
+#[track_caller]
+fn wait_refused(parent: &Puppet, reason: &str, words: &str) {
+    let refused = parent.wait(|parent| {
+        let ready = condition(parent, "Ready");
+        ready.is_false(reason) && ready.observed_generation == parent["metadata"]["generation"].as_i64()
+    });
+    let message = condition(&refused, "Ready").message;
+    assert!(message.contains(words), "{words:?} is not in {message:?}");
+}
+
+/// A cluster with a host that has something to hide itself, and a guest that is live.
+fn stage(plugins: &[&str]) -> (Env, Host) {
+    let env = Env::with_bodies();
+    let host = env.start_host_with(HostOptions {
+        env: vec![("CROWN_JEWELS".to_owned(), LOOT.to_owned())],
+        ..HostOptions::default()
+    });
+    for plugin in plugins {
+        env.push(&guest(&format!("spies/{plugin}")), plugin, &[]);
+    }
+    for plugin in plugins {
+        env.wait_live(plugin, &guest(&format!("spies/{plugin}")));
+    }
+    (env, host)
+}
+
+/// Nobody was told what the Secret holds, and nobody read it but the host's own watch of all Secrets.
+#[track_caller]
+fn assert_kept(env: &Env, host: &Host, since: Mark) {
+    for line in host.log().lines() {
+        assert!(!holds(line, LOOT), "handed to a guest: {line}");
+    }
+    let asked = env.audit().since(since).expect("a readable audit log").by_user(HOST_USER);
+    for request in asked.iter() {
+        let sent = request.request_object.as_ref().map(Value::to_string).unwrap_or_default();
+        assert!(!holds(&sent, LOOT) && !holds(&request.uri, LOOT), "{request:#?}");
+    }
+    let shared_watch = |request: &AuditEvent| {
+        request.impersonated.is_none()
+            && ["list", "watch"].contains(&request.verb.as_str())
+            && request.namespace.is_empty()
+            && request.name.is_empty()
+    };
+    let reads = asked.resource("secrets").filter(|request| !request.asks_to_write() && !shared_watch(request));
+    assert_eq!(reads.to_vec(), [], "read for a plugin");
+}
+
+/// Every way to the Secret `crown` of the namespace `vault` that requirements have.
+fn by_requirement(vault: &str) -> Vec<Attempt> {
+    let crown = |namespace: &str| wants("v1", "Secret", json!({ "namespace": namespace, "name": "crown" }));
+    let named = |name: &str| wants("v1", "Secret", json!({ "name": name }));
+    let labelled = |labels: &str| wants("v1", "Secret", json!({ "labels": labels }));
+    let kind = |api_version: &str, kind: &str| wants(api_version, kind, json!({ "namespace": vault, "name": "crown" }));
+    let forbidden = |words: &'static str| Refused("ReadForbidden", words);
+    let refused = |words: &'static str| Refused("RefusedAnswer", words);
+    let mut attempts = vec![
+        (crown(vault), forbidden("namespace vault")),
+        (wants("v1", "Secret", json!({ "namespace": vault, "labels": "" })), forbidden("namespace vault")),
+        (wants("v1", "Secret", json!({ "namespace": vault, "labels": "crown=yes" })), forbidden("namespace vault")),
+        // Without a namespace it is the parent's, whatever the selector would find elsewhere.
+        (named("crown"), Nothing),
+        (crown(""), Nothing),
+        (labelled("crown=yes"), Nothing),
+        (wants("v1", "Secret", json!({ "namespace": "", "labels": "crown" })), Nothing),
+        (labelled("metadata.namespace"), Nothing),
+        (labelled(&format!("kubernetes.io/metadata.name={vault}")), Nothing),
+        (labelled("crown=yes&limit=1"), refused("selector")),
+        (labelled("metadata.namespace!=a,,b"), refused("selector")),
+        // A kind of the cluster that the Plugin does not name.
+        (wants("v1", "Namespace", json!({ "name": vault })), forbidden("Namespace")),
+        (wants("v1", "Namespace", json!({ "namespace": vault, "name": "crown" })), forbidden("Namespace")),
+        // An alias of a kind that it may read is bound as that is.
+        (kind("/v1", "Secret"), forbidden("namespace vault")),
+    ];
+    for namespace in
+        ["*", ".", "..", "Vault", "vault,default", "vault/", "default/../vault", "vault%2f", "%76ault", " vault"]
+    {
+        let namespace = namespace.replace("vault", vault);
+        attempts.push((crown(&namespace), refused("which is no valid name")));
+    }
+    for name in ["", ".", "..", "../crown", "vault/crown", "../../vault/secrets/crown", "..%2fvault%2fcrown", "crown\n"]
+    {
+        attempts.push((named(&name.replace("vault", vault)), refused("which is no object's name")));
+    }
+    for (api_version, name) in [
+        ("v1", "secret"),
+        ("v1", "secrets"),
+        ("v1", "SecretList"),
+        ("v1", "Secret/"),
+        ("v1", "Secret/status"),
+        ("v1", "secrets/crown"),
+        ("v1", "*"),
+        ("v1", ""),
+        ("V1", "Secret"),
+        ("v1 ", "Secret"),
+        ("v1/", "Secret"),
+        ("v2", "Secret"),
+        ("v1beta1", "Secret"),
+        ("core/v1", "Secret"),
+        ("api/v1", "Secret"),
+        ("apps/../v1", "Secret"),
+        ("../api/v1", "Secret"),
+        ("", "Secret"),
+        ("v1", "List"),
+        ("v1", "Node"),
+        ("v1", "PersistentVolume"),
+        ("v1", "ServiceAccount/token"),
+        ("authentication.k8s.io/v1", "TokenRequest"),
+        ("authorization.k8s.io/v1", "SelfSubjectAccessReview"),
+        ("windlass.dev/v1alpha1", "Plugin"),
+    ] {
+        attempts.push((kind(api_version, name), forbidden("may not read")));
+    }
+    let number = |(at, (wanted, outcome))| Attempt {
+        name: format!("requires-{at}"),
+        script: json!({ "requirements": [wanted] }),
+        outcome,
+    };
+    let mut attempts: Vec<_> = attempts.into_iter().enumerate().map(number).collect();
+    let own = |id: &str| json!({ "id": id, "apiVersion": "v1", "kind": "Secret", "name": "penny" });
+    let others = [
+        ("beside-a-good-one", json!({ "requirements": [own("good"), crown(vault)] }), forbidden("namespace vault")),
+        (
+            "in-a-later-round",
+            json!({ "requirementRounds": [[own("good")], [crown(vault)]] }),
+            forbidden("namespace vault"),
+        ),
+        ("under-a-good-ones-id", json!({ "requirements": [own("loot"), crown(vault)] }), refused("stands twice")),
+    ];
+    let others = others.map(|(name, script, outcome)| Attempt { name: name.to_owned(), script, outcome });
+    attempts.extend(others);
+    attempts
+}
+
+/// The ways that children have: to where the Secret is, or to what would fetch it.
+fn by_children(vault: &str) -> Vec<Attempt> {
+    let child = |api_version: &str, kind: &str, metadata: Value, rest: Value| {
+        let mut child = json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": "${name}" } });
+        let Value::Object(metadata) = metadata else { panic!("{metadata} is no metadata") };
+        child["metadata"].as_object_mut().expect("an object").extend(metadata);
+        let Value::Object(rest) = rest else { panic!("{rest} is no part of a child") };
+        child.as_object_mut().expect("an object").extend(rest);
+        child
+    };
+    let there = json!({ "namespace": vault });
+    let pod = json!({ "spec": {
+        "containers": [{
+            "name": "main", "image": "thief:1",
+            "env": [{ "name": "LOOT", "valueFrom": { "secretKeyRef": { "name": "crown", "key": "value" } } }],
+        }],
+        "volumes": [{ "name": "loot", "secret": { "secretName": "crown" } }],
+    }});
+    let owner = json!({ "ownerReferences": [{
+        "apiVersion": "v1", "kind": "Secret", "name": "crown", "uid": "00000000-0000-0000-0000-000000000000",
+    }]});
+    let crown = json!({ "name": "crown", "namespace": vault });
+    let attempts = [
+        ("config-map-there", child("v1", "ConfigMap", there.clone(), json!({})), Refused("RefusedAnswer", "vault")),
+        ("pod-there", child("v1", "Pod", there.clone(), pod.clone()), Refused("RefusedAnswer", "vault")),
+        ("the-secret-itself", child("v1", "Secret", crown, json!({})), Refused("RefusedAnswer", "Secret")),
+        ("owned-by-it", child("v1", "ConfigMap", owner, json!({})), Refused("RefusedAnswer", "ownerReferences")),
+        ("token", child("v1", "TokenRequest", json!({}), json!({})), Refused("RefusedAnswer", "TokenRequest")),
+        ("subresource", child("v1", "Pod/exec", json!({}), json!({})), Refused("RefusedAnswer", "Pod/exec")),
+        // It mounts what is in its own namespace, where there is no such Secret.
+        ("pod-here", child("v1", "Pod", json!({}), pod), Nothing),
+    ];
+    let attempt = |(name, child, outcome)| {
+        let script = json!({ "children": [child] });
+        Attempt { name: String::from(name), script, outcome }
+    };
+    attempts.into_iter().map(attempt).collect()
+}
+
+#[test]
+fn a_secret_of_another_namespace_reaches_no_guest_whatever_it_tries() {
+    let (env, host) = stage(&["mole"]);
+    // Its ServiceAccount may read every Secret of the cluster: nothing but the Plugin's grants is in its way.
+    let (ns, vault) = (env.namespace("mole"), env.namespace("vault"));
+    secret(&vault, "crown", LOOT);
+    secret(&ns, "penny", PENNY);
+    let reference = json!({ "name": "crown", "namespace": vault.name(), "key": "value" });
+    let config = json!({
+        "password": { "valueFrom": { "secretKeyRef": reference } },
+        "$(CROWN_JEWELS)": "${CROWN_JEWELS}",
+        "file": "@/proc/self/environ",
+    });
+    env.patch_plugin("mole", &json!({ "config": config }));
+    let mark = env.mark();
+
+    let own = ns.puppet_of("Mole", "own");
+    let penny = wants("v1", "Secret", json!({ "name": "penny" }));
+    let told = own.play(&json!({ "requirements": [penny] }));
+    assert!(bytes(&told) > 0 && holds(&told["status"].to_string(), PENNY), "what it may read is told: {told:#}");
+    assert!(holds(&host.log(), PENNY), "and is in the log");
+
+    let mut attempts = by_requirement(vault.name());
+    attempts.extend(by_children(vault.name()));
+    let apply = |attempt: &Attempt| ns.puppet_of("Mole", &attempt.name).apply(&attempt.script);
+    attempts.iter().for_each(apply);
+    for Attempt { name, outcome, .. } in &attempts {
+        let parent = ns.puppet_of("Mole", name);
+        match outcome {
+            Refused(reason, words) => wait_refused(&parent, reason, &words.replace("vault", vault.name())),
+            Nothing => {
+                let told = parent.wait(|parent| is_done(parent) && parent["status"]["bytes"].is_u64());
+                assert_eq!(bytes(&told), 0, "{told:#}");
+            }
+        }
+    }
+    // What there is beside the request, and what the config refers to: nothing, and the reference as it stands.
+    let around = json!({ "environment": [], "arguments": [], "files": [], "input": "" });
+    assert_eq!(told["status"]["around"], around);
+    let handed: Value = serde_json::from_str(&windlass_e2e::text(&told, "/status/config")).expect("JSON");
+    assert_eq!(handed, config);
+    for (import, words) in [("sockets", "wasi:sockets/"), ("http", "wasi:http/")] {
+        let parent = ns.puppet_of("Mole", import);
+        parent.play(&json!({}));
+        parent.kubectl("annotate", &[&format!("puppets.example/reach={import}")]);
+        let ready = parent.wait_reason("Trapped");
+        assert!(ready.message.contains(words), "{ready:?}");
+        parent.kubectl("delete", &[]);
+    }
+
+    assert!(attempts.iter().all(|attempt| ns.puppet_of("Mole", &attempt.name).calls() > 0), "all were tried");
+    let handed = |line: &String| !line.contains(r#""bytes":0,"#);
+    let handed: Vec<_> = env.host_log_lines("spy called:").into_iter().filter(handed).collect();
+    assert!(!handed.is_empty() && handed.iter().all(|line| holds(line, PENNY)), "{handed:#?}");
+    assert_kept(&env, &host, mark);
+    let tried = env.host_requests(mark).attempted_writes();
+    let elsewhere = |write: &AuditEvent| {
+        let is_plugin = write.resource == "plugins" || write.resource == "customresourcedefinitions";
+        write.namespace != ns.name() && !is_plugin
+    };
+    assert_eq!(tried.filter(elsewhere).to_vec(), [], "nothing is written beside the parents' namespace");
+}
+
+/// A `ServiceAccount` of the host's namespace that may write what a mole owns, and read one Secret by its name.
+fn reader(env: &Env, account: &str, ns: &Namespace) {
+    let group = "rbac.authorization.k8s.io";
+    let metadata = json!({ "name": account, "namespace": ns.name() });
+    let read = json!({ "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["crown"], "verbs": ["get"] });
+    let write = json!({
+        "apiGroups": [""], "resources": ["configmaps", "pods"], "verbs": ["get", "create", "patch", "delete"],
+    });
+    let subject = json!({ "kind": "ServiceAccount", "name": account, "namespace": SYSTEM_NAMESPACE });
+    let objects = json!([
+        { "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": account, "namespace": SYSTEM_NAMESPACE } },
+        { "apiVersion": format!("{group}/v1"), "kind": "Role", "metadata": metadata, "rules": [read] },
+        { "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": metadata,
+          "roleRef": { "apiGroup": group, "kind": "Role", "name": account }, "subjects": [subject] },
+        { "apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": { "name": account }, "rules": [write] },
+        { "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": { "name": account },
+          "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": account }, "subjects": [subject] },
+    ]);
+    env.apply(&json!({ "apiVersion": "v1", "kind": "List", "items": objects }).to_string());
+}
+
+#[test]
+fn a_secret_of_another_namespace_is_delivered_where_plugin_and_rights_both_say_so() {
+    let (env, host) = stage(&["mole", "mole-cluster"]);
+    let (ns, open, closed) = (env.namespace("mole"), env.namespace("open"), env.namespace("closed"));
+    secret(&open, "crown", PENNY);
+    secret(&closed, "crown", LOOT);
+    let account = "windlass-plugin-mole-reader";
+    reader(&env, account, &open);
+    let mark = env.mark();
+    let grant = |plugin: &str, namespaces: &[&Namespace]| {
+        let names: Vec<_> = namespaces.iter().map(|ns| ns.name()).collect();
+        let related = json!([{ "apiVersion": "v1", "kind": "Secret", "namespaces": names }]);
+        env.patch_plugin(plugin, &json!({ "related": related, "serviceAccountName": account }));
+    };
+    let crown = |of: &Namespace| json!({ "requirements": [wants("v1", "Secret", json!({ "namespace": of.name(), "name": "crown" }))] });
+    let all = json!({ "requirements": [wants("v1", "Secret", json!({ "namespace": open.name(), "labels": "" }))] });
+
+    // Rights alone are not enough, and neither is a grant.
+    grant("mole", &[&closed]);
+    let (right, granted) = (ns.puppet_of("Mole", "right"), ns.puppet_of("Mole", "granted"));
+    right.apply(&crown(&open));
+    granted.apply(&crown(&closed));
+    wait_refused(&right, "ReadForbidden", &format!("in namespace {}, which is not the parent's", open.name()));
+    wait_refused(&granted, "ReadForbidden", account);
+
+    // Both are; but a right to one Secret is none to all.
+    grant("mole", &[&open, &closed]);
+    let told = right.wait_done();
+    assert!(bytes(&told) > 0 && holds(&told["status"].to_string(), PENNY), "{told:#}");
+    let list = ns.puppet_of("Mole", "list");
+    list.apply(&all);
+    wait_refused(&list, "ReadForbidden", "may not list Secret");
+
+    // What was granted once, and is no longer, is not followed any more.
+    grant("mole", &[&closed]);
+    wait_refused(&right, "ReadForbidden", open.name());
+    secret(&open, "crown", LOOT);
+    right.kubectl("annotate", &["touched=yes"]);
+    ns.puppet_of("Mole", "barrier").play(&json!({}));
+    wait_refused(&right, "ReadForbidden", open.name());
+
+    // A parent without a namespace may name any, as far as the rights go; and where the Plugin names some, these.
+    let shared = Puppet::new(&env, "ClusterMole", "", "mole");
+    grant("mole-cluster", &[&open]);
+    shared.apply(&crown(&closed));
+    wait_refused(&shared, "ReadForbidden", closed.name());
+    env.patch_plugin("mole-cluster", &json!({ "related": null }));
+    wait_refused(&shared, "ReadForbidden", account);
+    assert_kept(&env, &host, mark);
+
+    secret(&open, "crown", PENNY);
+    shared.apply(&crown(&open));
+    shared.wait(|told| is_done(told) && holds(&told["status"].to_string(), PENNY));
+}
