@@ -23,6 +23,10 @@ pub const APPLIED_VERSION: &str = "1:";
 /// Conditions that a plugin may give: each is compared with all, at the host's expense.
 const CONDITIONS_MAX: usize = 100;
 
+/// How much memory the values of an answer may take, by what its bytes may be: those of ordinary objects take three times
+/// their text, the smallest fifty times.
+const VALUES: usize = 8;
+
 /// What a plugin may want, resolved against what the cluster serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grants(Vec<Grant>);
@@ -174,12 +178,13 @@ impl Refusal {
 pub fn validate(response: &Response, parent: &ParentRef, grants: &Grants, limits: &Limits) -> Result<Desired, Refusal> {
     too_many("children", response.children.len(), limits.children)?;
     too_many("events", response.events.len(), limits.events)?;
+    let mut room = usize::try_from(limits.response_bytes).unwrap_or(usize::MAX).saturating_mul(VALUES);
     let mut seen = HashSet::new();
     let mut children = Vec::with_capacity(response.children.len());
     for (index, bytes) in response.children.iter().enumerate() {
         let what = || format!("child {index}");
-        let value =
-            json::parse(bytes, limits.json_depth).map_err(|error| Refusal::Malformed { what: what(), error })?;
+        let value = json::parse_within(bytes, limits.json_depth, &mut room)
+            .map_err(|error| Refusal::Malformed { what: what(), error })?;
         let child = validate_child(index, value, parent, grants)?;
         if !seen.insert((child.kind.group_kind(), child.key.clone())) {
             return Err(Refusal::Duplicate { child: describe(&child.kind, &child.key) });
@@ -189,7 +194,7 @@ pub fn validate(response: &Response, parent: &ParentRef, grants: &Grants, limits
     children.sort_by_key(|child| install_rank(&child.kind));
     let status = match &response.status {
         None => None,
-        Some(bytes) => Some(validate_status(bytes, limits)?),
+        Some(bytes) => Some(validate_status(bytes, limits, &mut room)?),
     };
     Ok(Desired { children, status, requeue: response.requeue.map(asked_wait), finalized: response.finalized })
 }
@@ -204,9 +209,9 @@ fn too_many(what: &'static str, count: usize, limit: usize) -> Result<(), Refusa
     if count > limit { Err(Refusal::TooMany { what, count, limit }) } else { Ok(()) }
 }
 
-fn validate_status(bytes: &[u8], limits: &Limits) -> Result<Map, Refusal> {
+fn validate_status(bytes: &[u8], limits: &Limits, room: &mut usize) -> Result<Map, Refusal> {
     let malformed = |error| Refusal::Malformed { what: "the status".to_owned(), error };
-    match json::parse(bytes, limits.json_depth).map_err(malformed)? {
+    match json::parse_within(bytes, limits.json_depth, room).map_err(malformed)? {
         Value::Object(map) => {
             let conditions = map.get("conditions").and_then(Value::as_array).unwrap_or_default();
             too_many("conditions", conditions.len(), CONDITIONS_MAX)?;

@@ -158,6 +158,19 @@ fn limits_of_number_and_depth_hold() {
 }
 
 #[test]
+fn the_memory_for_all_values_of_an_answer_is_bounded_by_its_bytes() {
+    let limits = Limits { response_bytes: 1024, ..Limits::default() };
+    let check = |children: &[Value]| {
+        super::validate(&answer(children), &parent_ref(), &grants_with(&UpdateStrategy::Apply), &limits)
+    };
+    assert!(check(&[pod("a"), pod("b"), pod("c")]).is_ok());
+    let dense = |items: usize| with(|pod| pod["spec"] = json!(vec![json!([0]); items]));
+    assert!(check(&[dense(20)]).is_ok());
+    let refused = check(&[pod("a"), dense(200)]).expect_err("refused").to_string();
+    assert!(refused.starts_with("child 1 is not valid JSON: values that take more memory"), "{refused}");
+}
+
+#[test]
 fn conditions_of_a_status_are_bounded() {
     let check = |count: usize| {
         let conditions: Vec<_> = (0..count).map(|index| json!({"type": format!("C{index}")})).collect();

@@ -4,6 +4,9 @@ use compact_str::CompactString;
 
 use super::{Map, Number, Value};
 
+/// Items that a list has room for from the first on.
+const FIRST_ITEMS: usize = 4;
+
 /// Why a text is no JSON that the host takes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at byte {offset}")]
@@ -18,9 +21,19 @@ pub struct Malformed {
 /// Anything that RFC 8259 does not allow, a key that stands twice in one object, text that is not UTF-8, and
 /// nesting deeper than `max_depth` objects and lists.
 pub fn parse(bytes: &[u8], max_depth: usize) -> Result<Value, Malformed> {
+    let mut room = usize::MAX;
+    parse_within(bytes, max_depth, &mut room)
+}
+
+/// [`parse`] for what strangers answer: a value of two bytes takes dozens of them once it is read, so the items of lists
+/// and the entries of objects are taken off `room`, in bytes.
+///
+/// # Errors
+/// Those of [`parse`], and values that take more than there is room for.
+pub fn parse_within(bytes: &[u8], max_depth: usize, room: &mut usize) -> Result<Value, Malformed> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| Malformed { what: "invalid UTF-8".to_owned(), offset: error.valid_up_to() })?;
-    let mut reader = Reader { text, at: 0, depth_left: max_depth };
+    let mut reader = Reader { text, at: 0, depth_left: max_depth, room };
     let value = reader.value()?;
     reader.skip_whitespace();
     match reader.peek() {
@@ -33,6 +46,7 @@ struct Reader<'a> {
     text: &'a str,
     at: usize,
     depth_left: usize,
+    room: &'a mut usize,
 }
 
 impl Reader<'_> {
@@ -89,7 +103,8 @@ impl Reader<'_> {
             return Ok(Value::Array(items));
         }
         loop {
-            items.push(self.value()?);
+            let item = self.value()?;
+            self.push(&mut items, item)?;
             self.skip_whitespace();
             if self.take(b']') {
                 return Ok(Value::Array(items));
@@ -110,7 +125,8 @@ impl Reader<'_> {
                 let key = self.string()?;
                 self.skip_whitespace();
                 self.expect(b':', "no ':' after an object's key")?;
-                entries.push((key, self.value()?));
+                let value = self.value()?;
+                self.push(&mut entries, (key, value))?;
                 self.skip_whitespace();
                 if self.take(b'}') {
                     break;
@@ -121,6 +137,18 @@ impl Reader<'_> {
         Map::from_entries(entries)
             .map(Value::Object)
             .map_err(|key| self.error(format!("the key {key:?} stands twice in the object that ends")))
+    }
+
+    /// Adds an item. Grows as lists do, but not beyond the room.
+    fn push<T>(&mut self, items: &mut Vec<T>, item: T) -> Result<(), Malformed> {
+        if items.len() == items.capacity() {
+            let more = items.len().max(FIRST_ITEMS);
+            let left = self.room.checked_sub(more.saturating_mul(size_of::<T>()));
+            *self.room = left.ok_or_else(|| self.error("values that take more memory than they may"))?;
+            items.reserve_exact(more);
+        }
+        items.push(item);
+        Ok(())
     }
 
     fn take(&mut self, byte: u8) -> bool {
@@ -274,6 +302,25 @@ mod tests {
         ] {
             reject(bad.as_bytes());
         }
+    }
+
+    #[test]
+    fn values_that_take_more_memory_than_there_is_room_for_are_refused_and_what_they_took_is_gone() {
+        const ROOM: usize = 8 * 4096;
+        let read = |unit: &str, bytes: usize| {
+            let text = format!("[{}]", vec![unit; bytes / (unit.len() + 1)].join(","));
+            let mut room = ROOM;
+            parse_within(text.as_bytes(), 8, &mut room).map(|_| ROOM - room)
+        };
+        for dense in ["0", "[0]", "{\"\":0}", "\"\"", "[[0]]"] {
+            let error = read(dense, 4096).expect_err(dense).to_string();
+            assert!(error.starts_with("values that take more memory than they may at byte"), "{error}");
+        }
+        let ordinary = r#"{"name":"web","image":"nginx:1.29","ports":[{"name":"http","containerPort":8080}]}"#;
+        assert!(read(ordinary, 4096).is_ok_and(|taken| taken > 4096), "what is read is counted");
+        let mut room = 200;
+        assert!(parse_within(b"[1]", 8, &mut room).is_ok());
+        assert!(parse_within(b"[1]", 8, &mut room).is_err(), "several documents share the room");
     }
 
     proptest! {
