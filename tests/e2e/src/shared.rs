@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::{Env, Host, HostOptions, guest};
+use crate::{Env, Host, guest};
 
 /// A control plane with a host that runs Echo.
 pub struct Shared {
@@ -21,9 +21,7 @@ pub fn shared() -> &'static Shared {
     static SHARED: OnceLock<Shared> = OnceLock::new();
     SHARED.get_or_init(|| {
         let env = Env::start();
-        // What a test of limits may ask for, and a little less.
-        let args = vec!["--max-deadline=1m".to_owned()];
-        let host = env.start_host_with(HostOptions { args, ..HostOptions::default() });
+        let host = env.start_host();
         env.push(&guest("echo"), "echo", &[]);
         env.wait_live("echo", &guest("echo"));
         Shared { env, host }
