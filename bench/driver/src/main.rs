@@ -56,7 +56,7 @@ struct Run {
     /// Also write the table
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6, p7 (with p9), p10, p11
+    /// Measure only these goals: p1 (with p2, p3, p4), p5, p6, p7 (with p9), p10, p11, r19
     #[arg(long)]
     only: Vec<String>,
 }
@@ -115,6 +115,13 @@ async fn measure(run: &Run) -> anyhow::Result<()> {
         match neighbours::measure(&run.paths, &amounts).await {
             Ok(pairs) => figures.beside = pairs,
             Err(error) => note(&mut figures, &say, format!("P11 is missing: {error:#}")),
+        }
+    }
+    if wanted(&["r19"]) {
+        say("R19: work B before, beside and after plugins that mean no good");
+        match neighbours::measure_hostile(&run.paths, &amounts, &say).await {
+            Ok(rows) => figures.hostile = rows,
+            Err(error) => note(&mut figures, &say, format!("R19 is missing: {error:#}")),
         }
     }
     say("done");

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 use crate::contestant::Contestant;
-use crate::neighbours::Beside;
+use crate::neighbours::{Beside, Hostile, Latency};
 use crate::process::seconds;
 use crate::scale::{Resync, Scale};
 use crate::settings::CHILDREN;
@@ -23,6 +23,8 @@ pub struct Figures {
     pub rounds: Vec<BTreeMap<Contestant, Round>>,
     /// P11.
     pub beside: Vec<Beside>,
+    /// R19.
+    pub hostile: Vec<Hostile>,
     /// P7, P9.
     pub scale: Option<Scale>,
     /// P10.
@@ -63,6 +65,7 @@ impl Figures {
             self.slope(),
             self.start(),
             self.neighbours(),
+            self.hostile(),
         ];
         lines.into_iter().flatten().collect()
     }
@@ -237,18 +240,37 @@ impl Figures {
     }
 
     fn neighbours(&self) -> Option<Line> {
-        let ratio = median(self.beside.iter().map(|pair| pair.neighbour / pair.outside))?;
+        let ratio = median(self.beside.iter().map(|pair| pair.neighbour.p99 / pair.outside.p99))?;
         let cores = median(self.beside.iter().map(|pair| pair.cores))?;
         Some(Line {
             key: "p11",
             measure: format!("work B's p99 beside a plugin that computes all the time ({cores:.2} cores burnt)"),
             unit: "ms",
-            windlass: median(self.beside.iter().map(|pair| pair.neighbour))?,
-            limit: median(self.beside.iter().map(|pair| pair.outside)),
+            windlass: median(self.beside.iter().map(|pair| pair.neighbour.p99))?,
+            limit: median(self.beside.iter().map(|pair| pair.outside.p99)),
             peers: BTreeMap::new(),
             ratio: Some(ratio),
             goal: "≤ 1.2 × p99 beside an outside process that burns as much",
             met: ratio <= 1.2,
+        })
+    }
+
+    fn hostile(&self) -> Option<Line> {
+        let ratio = median(self.hostile.iter().map(|row| row.after.p99 / row.before.p99))?;
+        let beside = median(self.hostile.iter().map(|row| row.beside.neighbour.p99 / row.beside.outside.p99))?;
+        Some(Line {
+            key: "r19",
+            measure: format!(
+                "work B's p99 after a plugin that means no good, by the one before (while it does: {beside:.2} × beside \
+                 an outside process that burns as much)"
+            ),
+            unit: "ms",
+            windlass: median(self.hostile.iter().map(|row| row.after.p99))?,
+            limit: median(self.hostile.iter().map(|row| row.before.p99)),
+            peers: BTreeMap::new(),
+            ratio: Some(ratio),
+            goal: "≤ 1.1 × before; meanwhile ≤ 1.2 × beside the outside process",
+            met: ratio <= 1.1 && beside <= 1.2,
         })
     }
 
@@ -325,6 +347,7 @@ impl Figures {
         }
         self.rounds_table(&mut text);
         self.scale_table(&mut text);
+        self.hostile_table(&mut text);
         for note in &self.notes {
             let _ = writeln!(text, "\nNote: {note}.");
         }
@@ -380,6 +403,19 @@ impl Figures {
             let mb = |bytes: u64| seconds(bytes) / MB;
             let (rss, anonymous, peak) = (mb(memory.rss), mb(memory.anonymous), mb(memory.peak));
             let _ = writeln!(text, "| {what} | {rss:.1} | {anonymous:.1} | {peak:.1} | {beside} |");
+        }
+    }
+
+    fn hostile_table(&self, text: &mut String) {
+        if self.hostile.is_empty() {
+            return;
+        }
+        *text += "\n## Work B and plugins that mean no good, p50 / p99 in ms\n\n| beside a plugin that | cores burnt | before | meanwhile | beside an outside process that burns as much | after |\n|---|---|---|---|---|---|\n";
+        for Hostile { what, before, beside, after } in &self.hostile {
+            let of = |latency: &Latency| format!("{:.1} / {:.1}", latency.p50, latency.p99);
+            let (before, after) = (of(before), of(after));
+            let (meanwhile, outside) = (of(&beside.neighbour), of(&beside.outside));
+            let _ = writeln!(text, "| {what} | {:.2} | {before} | {meanwhile} | {outside} | {after} |", beside.cores);
         }
     }
 }

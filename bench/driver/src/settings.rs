@@ -15,6 +15,9 @@ pub struct Paths {
     /// The shipped plugins
     #[arg(long)]
     pub shipped: Vec<PathBuf>,
+    /// Folder of the guests that mean no good
+    #[arg(long)]
+    pub hostile: PathBuf,
     /// The example `call-latency` of windlass-sandbox
     #[arg(long)]
     pub call_latency: Option<PathBuf>,
@@ -74,7 +77,7 @@ pub struct Amounts {
 }
 
 impl Amounts {
-    /// Some eight minutes on two cores.
+    /// Some fifteen minutes on two cores.
     pub fn quick() -> Self {
         Self {
             rounds: 2,
@@ -93,7 +96,7 @@ impl Amounts {
         }
     }
 
-    /// At most half an hour on two cores.
+    /// At most three quarters of an hour on two cores.
     pub fn full() -> Self {
         Self {
             rounds: 5,
