@@ -10,7 +10,8 @@ impl Hostile for DenseAnswer {
 
     fn attack(_request: &Request) -> Answer {
         let values = vec!["[0]"; 1_000_000].join(",");
-        let child = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"dense"}},"data":[{values}]}}"#);
+        let child =
+            format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"dense"}},"data":[{values}]}}"#);
         Ok(response([child.into_bytes()]))
     }
 }
