@@ -9,6 +9,7 @@ use windlass_testbed::tools::{self, Go};
 
 use crate::guests;
 use crate::run::{cargo, root, run};
+use crate::venv;
 
 /// Flags.
 #[derive(Debug, clap::Args)]
@@ -36,7 +37,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 
     // One after the other: each uses all cores by itself.
     tools::control_plane(&tools::stderr)?;
-    let components = guests::build(guests::Options::default())?;
+    let components = guests::build(guests::Options { plugins_only: true })?;
     let load = guests::build_load(&folder)?;
     tools::stderr("building Windlass and the driver as they are released, some 10 minutes on 2 cores the first time");
     for what in [
@@ -96,20 +97,7 @@ fn controller_runtime(root: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// A virtual environment with exactly what the peer's requirements name.
 fn kopf(root: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
-    let requirements = root.join("bench/peers/kopf/requirements.txt");
-    let wanted = fs::read(&requirements)?;
-    let (home, stamp) = (folder.join("kopf"), folder.join("kopf/requirements.txt"));
-    let python = home.join("bin/python3");
-    if fs::read(&stamp).is_ok_and(|installed| installed == wanted) {
-        return Ok(python);
-    }
-    tools::stderr("installing kopf from PyPI into target/bench/kopf");
-    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&home))?;
-    let mut pip = Command::new(&python);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r"]);
-    run(pip.arg(&requirements))?;
-    fs::write(&stamp, wanted)?;
-    Ok(python)
+    let programs = venv::with(&folder.join("kopf"), &root.join("bench/peers/kopf/requirements.txt"))?;
+    Ok(programs.join("python3"))
 }

@@ -7,6 +7,7 @@ mod demo;
 mod guests;
 mod run;
 mod test;
+mod venv;
 
 use std::process::ExitCode;
 

@@ -1,0 +1,30 @@
+//! Programs from the Python package index, in virtual environments of their own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+use windlass_testbed::tools;
+
+use crate::run::run;
+
+/// A virtual environment in `home` with exactly what the requirements name; returns its folder of programs.
+///
+/// # Errors
+/// If there is no Python 3 with its venv module, or the package index cannot be had.
+pub fn with(home: &Path, requirements: &Path) -> anyhow::Result<PathBuf> {
+    let wanted = fs::read(requirements).with_context(|| format!("cannot read {}", requirements.display()))?;
+    let (programs, stamp) = (home.join("bin"), home.join("requirements.txt"));
+    if fs::read(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(programs);
+    }
+    tools::stderr(&format!("installing from PyPI into {}", home.display()));
+    let needs = "this needs Python 3 with its venv module, and the package index";
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(home)).context(needs)?;
+    let mut pip = Command::new(programs.join("python3"));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r"]);
+    run(pip.arg(requirements)).context(needs)?;
+    fs::write(&stamp, wanted)?;
+    Ok(programs)
+}
