@@ -1,10 +1,12 @@
 //! Builds every component: the plugins, and the odd, scripted and hostile guests of the tests.
 //!
 //! A guest is built for `wasm32-unknown-unknown` by whatever compiler the machine has (see [`compiler`]) and then made
-//! a component. Cargo decides what is up to date, so a second run takes a second or two.
+//! a component. Cargo decides what is up to date, so a second run takes a second or two. Guests in other languages than
+//! Rust have tools of their own (see [`languages`]).
 
 mod compiler;
 mod component;
+mod languages;
 
 use std::{
     fs,
@@ -71,6 +73,7 @@ pub fn build(options: Options) -> Result<Vec<Guest>> {
             let guest = component::assemble(&text, &path);
             guests.push(guest.with_context(|| format!("{} is no WebAssembly text", text.display()))?);
         }
+        guests.extend(languages::build(&root, &folder.join("languages"))?);
     }
     remove_others(&folder, &guests, options)?;
     guests.sort_by(|a, b| a.path.cmp(&b.path));
@@ -107,7 +110,7 @@ struct Module {
 }
 
 /// Folders of `tests/guests` whose components have a folder of this name; all others lie in `target/guests` itself.
-const FOLDERS: [&str; 4] = ["hostile", "puppets", "spies", "unloadable"];
+const FOLDERS: [&str; 5] = ["hostile", "languages", "puppets", "spies", "unloadable"];
 
 /// Guests that are WebAssembly text: what Rust cannot say.
 const TEXTS: &str = "tests/guests/unloadable";

@@ -9,15 +9,19 @@ use wit_component::ComponentEncoder;
 
 use super::Guest;
 
-/// Wraps the module, checks the component by the features that the host has, and writes it if it is another one: an
-/// unchanged file keeps its time, so that nobody reloads it.
+/// Wraps a module that says itself what it imports and exports.
 pub(super) fn make(module: &Path, path: &Path) -> Result<Guest> {
     let bytes = fs::read(module).with_context(|| format!("cannot read {}", module.display()))?;
-    let component = ComponentEncoder::default().module(&bytes)?.encode()?;
-    // No threads, no garbage collection, no relaxed SIMD: the host's engine is built without.
-    let features = WasmFeatures::WASM2 | WasmFeatures::COMPONENT_MODEL;
-    Validator::new_with_features(features).validate_all(&component)?;
-    write(&component, path)
+    keep(&ComponentEncoder::default().module(&bytes)?.encode()?, path)
+}
+
+/// Checks a component by the features that the host has, and writes it if it is another one.
+pub(super) fn keep(component: &[u8], path: &Path) -> Result<Guest> {
+    // No threads, no garbage collection, no relaxed SIMD: the host's engine is built without. Python's libraries lie
+    // at addresses that are sums.
+    let features = WasmFeatures::WASM2 | WasmFeatures::EXTENDED_CONST | WasmFeatures::COMPONENT_MODEL;
+    Validator::new_with_features(features).validate_all(component)?;
+    write(component, path)
 }
 
 /// Makes bytes of WebAssembly text. Whether they are a component, and a valid one, is for the host to find out.
@@ -25,7 +29,7 @@ pub(super) fn assemble(text: &Path, path: &Path) -> Result<Guest> {
     write(&wat::parse_file(text)?, path)
 }
 
-/// Writes a guest if it is another one.
+/// Writes a guest if it is another one: an unchanged file keeps its time, so that nobody reloads it.
 fn write(bytes: &[u8], path: &Path) -> Result<Guest> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;

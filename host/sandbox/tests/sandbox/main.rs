@@ -5,6 +5,7 @@ mod calls;
 #[cfg(target_os = "linux")]
 mod confined;
 mod guest;
+mod languages;
 mod loading;
 mod wasi;
 

@@ -1,0 +1,124 @@
+//! Plugins in other languages than Rust: real components (tests/guests/languages), which want one ConfigMap that shows
+//! what they see.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use windlass_core::contract::{CallReport, Limits};
+use windlass_sandbox::{Component, Options, Sandbox, run_here};
+
+use crate::{compile_child, limits, request};
+
+const LANGUAGES: [&str; 3] = ["go", "js", "python"];
+
+/// A sandbox whose cache outlives the tests: their compiler is slow, and the engine's settings seldom change.
+fn sandbox() -> Sandbox {
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("components");
+    let describe = Limits { deadline: Duration::from_mins(1), ..Limits::default() };
+    let (compiler, compile_timeout) = (compile_child(), Duration::from_mins(15));
+    Sandbox::new(Options { compiler, compile_timeout, describe, ..Options::new(cache) }).unwrap()
+}
+
+fn load(sandbox: &Sandbox, language: &str) -> Arc<Component> {
+    let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guests/languages");
+    let path = guests.join(language).with_extension("wasm");
+    let bytes = fs::read(&path).unwrap_or_else(|_| panic!("{} is missing: run `cargo xtask guests`", path.display()));
+    sandbox.load(&bytes).unwrap()
+}
+
+static LOADED: LazyLock<BTreeMap<&str, Arc<Component>>> = LazyLock::new(|| {
+    let sandbox = sandbox();
+    let loaded: BTreeMap<_, _> = LANGUAGES.map(|language| (language, load(&sandbox, language))).into();
+    sandbox.retain(&loaded.values().map(|component| component.digest()).collect()).unwrap();
+    loaded
+});
+
+/// Asks for the one child of a parent with this spec. The seed is what the host makes of the snapshot.
+fn ask(component: &Component, spec: &str, seed: [u8; 32]) -> (Vec<u8>, CallReport) {
+    let parent = format!(r#"{{"metadata":{{"name":"sight"}},"spec":{spec}}}"#);
+    let (answer, report) = run_here(component.reconcile(&request(parent.as_bytes()), &limits(), seed));
+    let [child] = answer.unwrap().unwrap().children.try_into().expect("one child");
+    (child, report)
+}
+
+/// What the guest saw: the ConfigMap's data.
+fn seen(child: &[u8]) -> BTreeMap<String, String> {
+    let child: serde_json::Value = serde_json::from_slice(child).unwrap();
+    assert_eq!((&child["kind"], &child["metadata"]["name"]), (&"ConfigMap".into(), &"sight-seen".into()));
+    serde_json::from_value(child["data"].clone()).unwrap()
+}
+
+#[test]
+fn a_plugin_in_every_language_loads_and_says_what_it_is() {
+    for (language, component) in &*LOADED {
+        assert_eq!(component.descriptor().name, *language);
+        let surface = component.surface();
+        assert_eq!(surface.contract, "0.1.0", "{language}");
+        // Python's runtime imports sockets, whether or not anybody opens one.
+        let mut unknown = surface.unknown_imports.iter();
+        assert!(
+            unknown.all(|name| *language == "python" && name.starts_with("wasi:sockets/")),
+            "{language}: {surface:?}"
+        );
+        // It also has more core instances than a slot of the pool has room for.
+        assert_eq!(component.is_pooled(), *language != "python", "{language}");
+    }
+}
+
+#[test]
+fn the_same_snapshot_gives_the_same_answer_in_every_language() {
+    for (language, component) in &*LOADED {
+        let (first, report) = ask(component, "{}", [1; 32]);
+        assert!(!report.impure, "{language}");
+        assert_eq!(ask(component, "{}", [1; 32]).0, first, "{language}");
+        let afresh = load(&sandbox(), language);
+        assert_eq!(ask(&afresh, "{}", [1; 32]).0, first, "{language} after a restart");
+    }
+}
+
+#[test]
+fn another_snapshot_gives_other_random_numbers_in_every_language() {
+    for (language, component) in &*LOADED {
+        let random = |seed| seen(&ask(component, "{}", [seed; 32]).0).remove("random").unwrap();
+        let (one, other) = (random(1), random(2));
+        // The language's ordinary ones, and those that are fit for secrets.
+        assert_eq!(one.split(' ').count(), 2);
+        for (one, other) in one.split(' ').zip(other.split(' ')) {
+            assert_ne!(one, other, "{language}");
+        }
+    }
+}
+
+#[test]
+fn whoever_asks_for_the_time_of_day_gets_it_and_is_impure_in_every_language() {
+    for (language, component) in &*LOADED {
+        let (child, report) = ask(component, r#"{"wallClock":true}"#, [1; 32]);
+        let time = &seen(&child)["wallClock"];
+        assert!(time.as_str() > "2020-01-01", "{language}: {time}");
+        assert!(report.impure, "{language}");
+    }
+}
+
+#[test]
+fn no_language_sees_anything_of_the_machine() {
+    for (language, component) in &*LOADED {
+        let seen = seen(&ask(component, "{}", [1; 32]).0);
+        for what in ["environment", "arguments", "files"] {
+            assert_eq!(seen[what], "", "{language} {what}");
+        }
+        let elapsed: f64 = seen["elapsed"].parse().unwrap();
+        assert!(elapsed > 0.0, "{language}: whoever waits for a clock that stands still waits forever");
+    }
+}
+
+#[test]
+fn a_large_snapshot_is_pure_and_fits_the_default_limits_in_every_language() {
+    let spec = format!(r#"{{"filler":"{}"}}"#, "x".repeat(4_000_000));
+    for (language, component) in &*LOADED {
+        let report = ask(component, &spec, [1; 32]).1;
+        assert!(!report.impure, "{language}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Guests in other languages than Rust: each folder of `tests/guests/languages`, by the tool that its language has.
+//!
+//! These tools take from seconds to a minute, and know nothing of what is up to date: a component is kept under the
+//! hash of all that it was made from.
+
+mod go;
+mod js;
+mod python;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+
+use super::{Guest, component};
+
+/// The world that all of them are built for.
+const WORLD: &str = "plugin";
+
+/// A language.
+struct Language {
+    /// Its folder below `tests/guests/languages`, and its component's name.
+    name: &'static str,
+    /// Makes the component's bytes.
+    build: fn(&Places) -> Result<Vec<u8>>,
+    /// The text of the module with `build`: who changes how a guest is built wants it built anew.
+    recipe: &'static str,
+}
+
+const LANGUAGES: [Language; 3] = [
+    Language { name: "go", build: go::build, recipe: include_str!("languages/go.rs") },
+    Language { name: "js", build: js::build, recipe: include_str!("languages/js.rs") },
+    Language { name: "python", build: python::build, recipe: include_str!("languages/python.rs") },
+];
+
+/// Where a language's tool finds everything.
+struct Places {
+    /// The contract.
+    wit: PathBuf,
+    /// A copy of the guest's source, since tools leave files beside it.
+    source: PathBuf,
+    /// For what is made on the way.
+    work: PathBuf,
+    /// For the tools of all languages.
+    tools: PathBuf,
+}
+
+/// Builds what has changed, and says so.
+pub(super) fn build(root: &Path, folder: &Path) -> Result<Vec<Guest>> {
+    let build = |language: &Language| {
+        let name = language.name;
+        let bytes = component(root, language).with_context(|| format!("guest {name} does not build"))?;
+        let guest = component::keep(&bytes, &folder.join(name).with_extension("wasm"));
+        guest.with_context(|| format!("guest {name} builds, but is no component that the host would load"))
+    };
+    LANGUAGES.iter().map(build).collect()
+}
+
+/// The component, as it was kept or built now.
+fn component(root: &Path, language: &Language) -> Result<Vec<u8>> {
+    let (wit, source) = (root.join("wit"), root.join("tests/guests/languages").join(language.name));
+    let inputs = [files(&wit)?, files(&source)?].concat();
+    let home = root.join("target/guests-build").join(language.name);
+    let kept = home.join(hash(root, language.recipe, &inputs)?).with_extension("wasm");
+    if kept.is_file() {
+        return Ok(fs::read(kept)?);
+    }
+    println!("guests: building the one in {}, up to a minute", language.name);
+    // What was made of other inputs goes with whatever an interrupted build left.
+    if home.is_dir() {
+        fs::remove_dir_all(&home)?;
+    }
+    let places = Places { wit, source: home.join("source"), work: home.join("work"), tools: root.join("target/tools") };
+    fs::create_dir_all(&places.work)?;
+    copy(&source, &places.source)?;
+    let bytes = (language.build)(&places)?;
+    let part = kept.with_extension("part");
+    fs::write(&part, &bytes)?;
+    fs::rename(&part, &kept)?;
+    Ok(bytes)
+}
+
+/// All files of a folder and of those in it, in an order that is always the same.
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut entries = fs::read_dir(folder)
+        .with_context(|| format!("cannot read {}", folder.display()))?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>>>()?;
+    entries.sort();
+    let mut files = Vec::new();
+    for entry in entries {
+        if entry.is_dir() { files.extend(self::files(&entry)?) } else { files.push(entry) }
+    }
+    Ok(files)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    for file in files(from)? {
+        let copy = to.join(file.strip_prefix(from)?);
+        fs::create_dir_all(copy.parent().unwrap_or(to))?;
+        fs::copy(&file, &copy)?;
+    }
+    Ok(())
+}
+
+fn hash(root: &Path, recipe: &str, inputs: &[PathBuf]) -> Result<String> {
+    let mut hash = Sha256::new();
+    hash.update(Sha256::digest(recipe));
+    for input in inputs {
+        hash.update(Sha256::digest(input.strip_prefix(root)?.as_os_str().as_encoded_bytes()));
+        hash.update(Sha256::digest(fs::read(input)?));
+    }
+    Ok(hex::encode(hash.finalize()))
+}
