@@ -4,6 +4,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use wasmtime::wasmparser::WasmFeatures;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Strategy};
 use windlass_core::digest::Digest;
 
@@ -81,8 +82,9 @@ fn config() -> Config {
         .async_stack_size(CALL_STACK)
         // Memory images are mapped from the compiled file; a fresh instance copies only the pages that it writes.
         .memory_init_cow(true)
-        // Each proposal is attack surface; these are off until a supported language needs one. Go from 1.26 on needs
-        // function references, which wasmtime enables by default in this build; garbage-collected types stay off.
+        // Each proposal is attack surface; these are off until a supported language needs one. Go, JavaScript and Python
+        // do without all of them.
+        .wasm_features(WasmFeatures::FUNCTION_REFERENCES, false)
         .wasm_gc(false)
         .wasm_memory64(false)
         .wasm_relaxed_simd(false)
@@ -100,8 +102,9 @@ fn pool(call_slots: u32) -> PoolingAllocationConfig {
     pool
         // One component instance a call.
         .total_component_instances(call_slots)
-        // A Rust component has 3 or 4 core instances (main module, shim and fix-up of `wit-component`, perhaps the
-        // adapter of preview 1), a JavaScript one some more. Python has about 100 and runs on demand.
+        // A component in Rust, Go or JavaScript has 3 or 4 core instances (main module, shim and fix-up of
+        // `wit-component`, perhaps the adapter of preview 1), one in Python 14: its runtime comes in libraries. With some
+        // more of them it runs on demand.
         .max_core_instances_per_component(16)
         .total_core_instances(call_slots.saturating_mul(16))
         // One memory is the rule; two leave room for a component that was composed of two.

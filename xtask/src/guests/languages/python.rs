@@ -1,4 +1,4 @@
-//! Python, by componentize-py: CPython with the guest's modules already imported, as a snapshot.
+//! Python, by componentize-py: its runtime with the guest's modules already imported, as a snapshot.
 
 use std::fs;
 use std::process::Command;

@@ -24,8 +24,9 @@ import (
 //go:linkname nanotime runtime.nanotime
 func nanotime() int64
 
-// Each garbage collection reads the wall clock, for statistics. A call is short and its memory is thrown away whole, so
-// that nothing is collected before the limit comes near.
+// Each garbage collection reads the wall clock, for statistics; and when it comes while the host hands over a request, a
+// guest may not ask for anything, and ends. A call is short and its memory is thrown away whole, so that nothing is
+// collected before the limit comes near.
 func init() {
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(48 << 20)
