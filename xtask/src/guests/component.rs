@@ -12,16 +12,18 @@ use super::Guest;
 /// Wraps a module that says itself what it imports and exports.
 pub(super) fn make(module: &Path, path: &Path) -> Result<Guest> {
     let bytes = fs::read(module).with_context(|| format!("cannot read {}", module.display()))?;
-    keep(&ComponentEncoder::default().module(&bytes)?.encode()?, path)
+    let component = ComponentEncoder::default().module(&bytes)?.encode()?;
+    check(&component)?;
+    write(&component, path)
 }
 
-/// Checks a component by the features that the host has, and writes it if it is another one.
-pub(super) fn keep(component: &[u8], path: &Path) -> Result<Guest> {
+/// Checks a component by the features that the host has.
+pub(super) fn check(component: &[u8]) -> Result<()> {
     // No threads, no garbage collection, no relaxed SIMD: the host's engine is built without. Python's libraries lie
     // at addresses that are sums.
     let features = WasmFeatures::WASM2 | WasmFeatures::EXTENDED_CONST | WasmFeatures::COMPONENT_MODEL;
     Validator::new_with_features(features).validate_all(component)?;
-    write(component, path)
+    Ok(())
 }
 
 /// Makes bytes of WebAssembly text. Whether they are a component, and a valid one, is for the host to find out.
@@ -30,7 +32,7 @@ pub(super) fn assemble(text: &Path, path: &Path) -> Result<Guest> {
 }
 
 /// Writes a guest if it is another one: an unchanged file keeps its time, so that nobody reloads it.
-fn write(bytes: &[u8], path: &Path) -> Result<Guest> {
+pub(super) fn write(bytes: &[u8], path: &Path) -> Result<Guest> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }

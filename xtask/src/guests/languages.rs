@@ -50,9 +50,8 @@ struct Places {
 pub(super) fn build(root: &Path, folder: &Path) -> Result<Vec<Guest>> {
     let build = |language: &Language| {
         let name = language.name;
-        let bytes = component(root, language).with_context(|| format!("guest {name} does not build"))?;
-        let guest = component::keep(&bytes, &folder.join(name).with_extension("wasm"));
-        guest.with_context(|| format!("guest {name} builds, but is no component that the host would load"))
+        let bytes = component(root, language).with_context(|| format!("guest {name}"))?;
+        component::write(&bytes, &folder.join(name).with_extension("wasm"))
     };
     LANGUAGES.iter().map(build).collect()
 }
@@ -75,6 +74,7 @@ fn component(root: &Path, language: &Language) -> Result<Vec<u8>> {
     fs::create_dir_all(&places.work)?;
     copy(&source, &places.source)?;
     let bytes = (language.build)(&places)?;
+    component::check(&bytes).context("builds, but is no component that the host would load")?;
     let part = kept.with_extension("part");
     fs::write(&part, &bytes)?;
     fs::rename(&part, &kept)?;
