@@ -373,6 +373,7 @@ impl Reconciler {
         turn: &Turn<'_>,
     ) -> Result<(Answered, Digest), Problem> {
         let parent = snapshot.parent_ref.clone();
+        self.related.review_parent(live, &parent).await.map_err(Problem::Reads)?;
         let answered = loop {
             let answered = self.caller.call(live, snapshot, phase, &name, turn).await?;
             let required =

@@ -51,6 +51,11 @@ impl Strays {
         }
     }
 
+    /// Whether the kind of the parents has namespaces.
+    pub fn parents_are_namespaced(&self) -> bool {
+        self.namespaced
+    }
+
     /// Takes down those that the caches tell of: they may have left while nobody looked, or with other logic's selector.
     pub fn search<'a>(&self, parents: &Store, children: impl Iterator<Item = &'a Arc<Watch>>) {
         if !self.may_be() {

@@ -1,4 +1,5 @@
-//! What a Plugin's ServiceAccount may not do with the plugin's children: reviewed at every look, said in `Granted`.
+//! What a Plugin's ServiceAccount may not do with the plugin's children, and with parents of a kind that is not the
+//! plugin's own: reviewed at every look, said in `Granted`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use windlass_core::object::Object;
 use super::load::{Problem, Step};
 use crate::live::Live;
 use crate::rights::Account;
-use crate::rights::rbac::CHILD_VERBS;
+use crate::rights::rbac::{CHILD_VERBS, PARENT_VERB};
 use crate::rights::review::{Ask, Question};
 
 /// Namespaces that are asked about where a right is not granted in all of them.
@@ -25,7 +26,7 @@ pub(super) struct Lacking {
     of: Vec<Missing>,
 }
 
-/// A kind of children, and what may not be done with them.
+/// A kind of children or parents, and what may not be done with them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Missing {
     kind: Arc<Gvk>,
@@ -44,9 +45,9 @@ enum Place {
 }
 
 impl Missing {
-    /// Whether no child of the kind could be written. Not to be allowed to delete may be meant so.
+    /// Whether no child of the kind could be written, or no parent shown. Not to be allowed to delete may be meant so.
     fn is_vital(&self) -> bool {
-        self.place == Place::Everywhere && self.verbs.iter().any(|verb| ["create", "patch"].contains(verb))
+        self.place == Place::Everywhere && self.verbs.iter().any(|verb| ["create", "patch", PARENT_VERB].contains(verb))
     }
 }
 
@@ -82,7 +83,7 @@ impl Lacking {
     }
 }
 
-/// Asks the API server about every kind that the plugin may own; answers with what is missing, if anything is.
+/// Asks the API server about every kind that the plugin may own, and of its parents if it is another's; answers with what is missing, if anything is.
 ///
 /// # Errors
 /// If it does not answer.
@@ -93,9 +94,15 @@ pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Pr
     let review = Review { ask, account: &live.account, homes: &homes };
     let kinds = live.grants.iter().filter_map(|grant| {
         let resource = Arc::new(live.child_watch(&grant.kind)?.resource.clone());
-        Some(Kind { gvk: grant.kind.clone(), resource, namespaced: grant.namespaced })
+        Some(Kind { gvk: grant.kind.clone(), resource, namespaced: grant.namespaced, verbs: &CHILD_VERBS })
     });
-    let asked = try_join_all(kinds.map(|kind| review.kind(kind))).await;
+    let parents = (!live.owns_kind()).then(|| Kind {
+        gvk: live.parents.id.kind.clone(),
+        resource: Arc::new(live.parents.resource.clone()),
+        namespaced: live.strays.parents_are_namespaced(),
+        verbs: &[PARENT_VERB],
+    });
+    let asked = try_join_all(parents.into_iter().chain(kinds).map(|kind| review.kind(kind))).await;
     let user = live.account.user();
     let of: Vec<_> = asked
         .map_err(|message| {
@@ -116,11 +123,12 @@ struct Review<'a> {
     homes: &'a (dyn Fn() -> BTreeSet<Arc<str>> + Sync),
 }
 
-/// A kind of children as the API server names it.
+/// A kind as the API server names it, and what must be allowed.
 struct Kind {
     gvk: Arc<Gvk>,
     resource: Arc<ApiResource>,
     namespaced: bool,
+    verbs: &'static [&'static str],
 }
 
 impl Review<'_> {
@@ -150,7 +158,7 @@ impl Review<'_> {
 
     /// Which of the verbs are denied there; without a namespace, in all of them.
     async fn denied(&self, kind: &Kind, namespace: Option<Arc<str>>) -> Result<Vec<&'static str>, String> {
-        let questions = CHILD_VERBS.iter().map(|&verb| Question {
+        let questions = kind.verbs.iter().map(|&verb| Question {
             account: self.account.clone(),
             verb,
             resource: kind.resource.clone(),
@@ -158,12 +166,8 @@ impl Review<'_> {
             name: None,
         });
         let verdicts = try_join_all(questions.map(|question| (self.ask)(question))).await?;
-        Ok(CHILD_VERBS
-            .into_iter()
-            .zip(verdicts)
-            .filter(|(_, verdict)| !verdict.allowed)
-            .map(|(verb, _)| verb)
-            .collect())
+        let denied = kind.verbs.iter().zip(verdicts).filter(|(_, verdict)| !verdict.allowed);
+        Ok(denied.map(|(verb, _)| *verb).collect())
     }
 }
 
@@ -189,6 +193,7 @@ mod tests {
             gvk: Arc::new(Gvk::from_api_version("v1", "Pod")),
             resource: Arc::new(ApiResource::from_gvk_with_plural(&gvk, "pods")),
             namespaced: true,
+            verbs: &CHILD_VERBS,
         };
         let missing = review.kind(kind).await.expect("answers")?;
         Some((missing.to_string(), missing.is_vital()))

@@ -19,6 +19,7 @@ use windlass_sandbox::registry::Registry;
 use crate::live::{Live, ParentKey};
 use crate::watch::{Health, Watch, Watches};
 
+use crate::rights::rbac::PARENT_VERB;
 use crate::rights::review::{Ask, Question, Reviews};
 use interests::Followed;
 pub use interests::Interests;
@@ -91,6 +92,41 @@ impl Related {
             filled(need, followed).await?;
         }
         Ok(needs.iter().zip(&followed).map(|(need, followed)| found(need, &followed.watch)).collect())
+    }
+
+    /// Whether the Plugin's ServiceAccount may read a parent whose kind is not the plugin's own: in all namespaces, or in
+    /// its own. A component chooses the kind of its parents, and must not choose what it is shown.
+    ///
+    /// # Errors
+    /// It may not, or that cannot be found out.
+    pub async fn review_parent(&self, live: &Live, parent: &ParentRef) -> Result<(), ReadProblem> {
+        if live.owns_kind() {
+            return Ok(());
+        }
+        let resource = Arc::new(live.parents.resource.clone());
+        let question = |namespace| Question {
+            account: live.account.clone(),
+            verb: PARENT_VERB,
+            resource: resource.clone(),
+            namespace,
+            name: None,
+        };
+        let (now, user, kind) =
+            (Instant::now(), || live.account.user().to_owned(), || Gvk::clone(&live.parents.id.kind));
+        let unasked = |message| ReadProblem::NotReviewed { user: user(), kind: kind(), message };
+        let anywhere = self.reviews.verdict(question(None), now).await.map_err(unasked)?;
+        let namespace = parent.key.namespace.clone();
+        let verdict = match &namespace {
+            Some(_) if !anywhere.allowed => {
+                self.reviews.verdict(question(namespace.clone()), now).await.map_err(unasked)?
+            }
+            _ => anywhere,
+        };
+        if verdict.allowed {
+            return Ok(());
+        }
+        let denied = Denied { user: user(), verb: PARENT_VERB, kind: kind(), namespace, name: None, why: verdict.why };
+        Err(ReadProblem::Denied(Box::new(denied)))
     }
 
     /// The answer for a parent that was served these needs is final.

@@ -87,6 +87,8 @@ pub fn own_parent(definition: &[u8]) -> anyhow::Result<Resource> {
 pub struct Kinds {
     /// The kind of its parents.
     pub parent: Resource,
+    /// Whether that kind is its own.
+    pub is_own: bool,
     /// What it may own.
     pub children: Vec<Resource>,
     /// What it may require.
@@ -131,7 +133,9 @@ pub fn account_objects(name: &str, account: &str, namespace: &str, kinds: &Kinds
     let owner = rule(group, &[&format!("{plural}/finalizers")], &["update"]);
     let children = kinds.children.iter().map(|(group, plural)| rule(group, &[plural], &CHILD_VERBS));
     let related = kinds.related.iter().map(|(group, plural)| rule(group, &[plural], &["get", "list"]));
-    let rules: Vec<_> = std::iter::once(owner).chain(children).chain(related).collect();
+    // Of its own kind it is shown whatever there is.
+    let parents = (!kinds.is_own).then(|| rule(group, &[plural], &["get", PARENT_VERB]));
+    let rules: Vec<_> = std::iter::once(owner).chain(parents).chain(children).chain(related).collect();
     vec![
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}}),
         json!({
@@ -172,6 +176,9 @@ pub fn source_objects(name: &str, namespace: &str, secret: &str) -> Vec<Value> {
 /// object of the same name.
 pub const CHILD_VERBS: [&str; 4] = ["get", "create", "patch", "delete"];
 
+/// What a plugin's ServiceAccount must be allowed to do with parents whose kind is not the plugin's own, to be shown them.
+pub const PARENT_VERB: &str = "list";
+
 fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
 }
@@ -187,7 +194,8 @@ mod tests {
     }
 
     fn kinds(parent: Resource) -> Kinds {
-        Kinds { parent, children: vec![(String::new(), "pods".to_owned())], related: vec![secrets()] }
+        let is_own = parent.1 == "echoes";
+        Kinds { parent, is_own, children: vec![(String::new(), "pods".to_owned())], related: vec![secrets()] }
     }
 
     fn own() -> Parent {

@@ -376,3 +376,26 @@ fn a_secret_of_another_namespace_is_delivered_where_plugin_and_rights_both_say_s
     shared.apply(&crown(&open));
     shared.wait(|told| is_done(told) && holds(&told["status"].to_string(), PENNY));
 }
+
+/// Who may write the component's ConfigMap chooses the logic, and not what it may read: new logic whose parents are the
+/// Secrets that the old one might require gets no more of them than the ServiceAccount may read.
+#[test]
+fn a_component_that_makes_secrets_its_parents_is_handed_none_that_its_account_may_not_read() {
+    let (env, host) = stage(&["mole"]);
+    let (open, vault) = (env.namespace("open"), env.namespace("vault"));
+    secret(&vault, "crown", LOOT);
+    let account = "windlass-plugin-mole-reader";
+    reader(&env, account, &open);
+    env.patch_plugin("mole", &json!({ "serviceAccountName": account }));
+    let mark = env.mark();
+
+    let turned = guest("spies/mole-turned");
+    let turned = turned.to_string_lossy();
+    let inspected = env.windlass(&["inspect", &turned]);
+    env.windlass(&["push", &turned, "--name", "mole", "--no-wait"]);
+    let is = |plugin: &Value, field: &str| plugin["status"][field].as_str().is_some_and(|is| inspected.contains(is));
+    let plugin = env.wait_plugin("mole", |plugin| is(plugin, "activeDigest") || is(plugin, "candidateDigest"));
+    assert!(!is(&plugin, "activeDigest"), "live, though {account} may not list Secrets: {}", plugin["status"]);
+    assert!(condition(&plugin, "Granted").message.contains(account), "{plugin:#}");
+    assert_kept(&env, &host, mark);
+}

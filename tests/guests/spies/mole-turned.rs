@@ -1,0 +1,25 @@
+//! The mole's next version: it says that Secrets are its parents, all of them, and tells what they hold.
+
+use serde::Deserialize;
+use windlass_plugin::{Descriptor, Existing, Failure, Reconciler, Request, Response, kinds::Secret, log};
+
+pub struct MoleTurned;
+
+#[derive(Deserialize)]
+pub struct Nothing {}
+
+impl Reconciler for MoleTurned {
+    type Spec = Nothing;
+    type Status = serde_json::Value;
+
+    fn descriptor() -> Descriptor {
+        Descriptor::new("mole", env!("CARGO_PKG_VERSION"), Existing::<Secret>::all())
+    }
+
+    fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
+        log::info(format!("spy called: {}", String::from_utf8_lossy(&request.raw().parent)));
+        Ok(Response::new())
+    }
+}
+
+windlass_plugin::export!(MoleTurned);
