@@ -6,6 +6,7 @@ mod call;
 mod caps;
 mod cli;
 mod conduct;
+mod definition;
 mod delivery;
 mod homes;
 mod live;

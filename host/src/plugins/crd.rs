@@ -11,13 +11,14 @@ use kube::runtime::wait::{Condition as _, await_condition};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use windlass_core::digest::Digest;
-use windlass_core::ids::{Gvk, PluginName, is_dns_subdomain};
+use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{ANNOTATION_APPLIED, FIELD_MANAGER, LABEL_PLUGIN, plugin_reason as reason};
 use windlass_core::status::StatusShape;
 
 use super::load::{Problem, Step};
 use super::parent::ParentKind;
 use crate::api::conditions_schema;
+use crate::definition::{self, text};
 
 /// How long the API server may take to serve a new definition before the Plugin says so; [`super::kinds`] hears of it
 /// when it does so later.
@@ -129,26 +130,7 @@ const APPLIED_AT: &str = "/metadata/annotations/windlass.dev~1applied";
 /// # Errors
 /// In words for the component's author.
 fn sanitize(carried: &[u8], plugin: &PluginName) -> Result<Value, String> {
-    let carried: Value =
-        serde_json::from_slice(carried).map_err(|error| format!("the carried definition is no JSON: {error}"))?;
-    if text(&carried, "/kind") != "CustomResourceDefinition"
-        || text(&carried, "/apiVersion") != "apiextensions.k8s.io/v1"
-    {
-        return Err("the parent is no CustomResourceDefinition of apiextensions.k8s.io/v1".to_owned());
-    }
-    let group = text(&carried, "/spec/group");
-    if group.is_empty() || ["k8s.io", "kubernetes.io", "windlass.dev"].iter().any(|reserved| is_within(group, reserved))
-    {
-        return Err(format!("a component may not define kinds of the group {group:?}"));
-    }
-    let name = format!("{}.{group}", text(&carried, "/spec/names/plural"));
-    if text(&carried, "/metadata/name") != name {
-        return Err(format!("the definition must be named {name:?}"));
-    }
-    if !is_dns_subdomain(&name) {
-        // It becomes part of a path before the API server judges it.
-        return Err(format!("{name:?} is not a valid name of a definition (RFC 1123)"));
-    }
+    let (carried, (group, plural)) = definition::read(carried)?;
     let mut spec = carried.get("spec").cloned().unwrap_or_default();
     if let Some(spec) = spec.as_object_mut() {
         // A webhook of the component's choice would see and change every object of the kind.
@@ -162,20 +144,12 @@ fn sanitize(carried: &[u8], plugin: &PluginName) -> Result<Value, String> {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
-            "name": name,
+            "name": format!("{plural}.{group}"),
             "labels": {LABEL_PLUGIN: plugin.as_str()},
             "annotations": {ANNOTATION_APPLIED: format!("1:{hash}")},
         },
         "spec": spec,
     }))
-}
-
-fn is_within(group: &str, reserved: &str) -> bool {
-    group == reserved || group.strip_suffix(reserved).is_some_and(|rest| rest.ends_with('.'))
-}
-
-fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Gives a version's schema the status fields that the host writes, where they are missing.
@@ -354,6 +328,12 @@ mod tests {
             crd["metadata"]["name"] = json!("../echoes.my-operator.dev");
         };
         assert!(sanitized(path).expect_err("path").contains("not a valid name"));
+        let borrowed = |crd: &mut Value| {
+            crd["spec"]["group"] = json!("dev");
+            crd["spec"]["names"]["plural"] = json!("plugins.windlass");
+            crd["metadata"]["name"] = json!("plugins.windlass.dev");
+        };
+        assert!(sanitized(borrowed).expect_err("another group's").contains("not a valid name"));
         assert!(sanitized(|crd| crd["kind"] = json!("Pod")).expect_err("kind").contains("CustomResourceDefinition"));
     }
 

@@ -7,6 +7,9 @@
 use serde_json::{Value, json};
 use windlass_core::contract::{Descriptor, Parent};
 
+use crate::definition;
+pub use crate::definition::Resource;
+
 /// Label by which a ClusterRole becomes part of the host's.
 pub const AGGREGATE_LABEL: &str = "windlass.dev/aggregate-to-host";
 /// The host's ServiceAccount, Role and ClusterRole.
@@ -69,17 +72,13 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
     ]
 }
 
-/// A resource, as rules name it: API group and plural.
-pub type Resource = (String, String);
-
 /// The kind of the parents whose definition a plugin brings along.
 ///
 /// # Errors
-/// If the definition is no JSON.
-pub fn own_parent(definition: &[u8]) -> anyhow::Result<Resource> {
-    let definition: Value = serde_json::from_slice(definition)?;
-    let at = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    Ok((at("/spec/group"), at("/spec/names/plural")))
+/// If the definition will not be installed: it could name any resource, or all of them.
+pub fn own_parent(carried: &[u8]) -> anyhow::Result<Resource> {
+    let (_, resource) = definition::read(carried).map_err(anyhow::Error::msg)?;
+    Ok(resource)
 }
 
 /// Kinds that a plugin is about, as rules name them.
@@ -199,7 +198,16 @@ mod tests {
     }
 
     fn own() -> Parent {
-        Parent::Custom(br#"{"spec":{"group":"my-operator.dev","names":{"plural":"echoes"}}}"#.to_vec())
+        Parent::Custom(definition("my-operator.dev", "echoes"))
+    }
+
+    fn definition(group: &str, plural: &str) -> Vec<u8> {
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.{group}")},
+            "spec": {"group": group, "names": {"plural": plural}},
+        });
+        definition.to_string().into_bytes()
     }
 
     fn namespaces() -> Parent {
@@ -249,6 +257,13 @@ mod tests {
             let found = rules(&role(own(), finalizes, did));
             assert_eq!(found[..2], [&format!("my-operator.dev echoes {verbs}"), "my-operator.dev echoes/status patch"]);
             assert_eq!(found[2..], WATCHED);
+        }
+    }
+
+    #[test]
+    fn a_definition_that_will_not_be_installed_gets_nobody_any_rights() {
+        for (group, plural) in [("*", "*"), ("", "secrets"), ("apps.k8s.io", "x"), ("my-operator.dev", "*")] {
+            assert!(own_parent(&definition(group, plural)).is_err(), "{plural}.{group}");
         }
     }
 
