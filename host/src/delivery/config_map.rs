@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use windlass_core::digest::Digest;
+use windlass_core::ids::is_dns_subdomain;
 
 use super::{Delivered, DeliveryError, Encoding, MAX_COMPONENT_BYTES};
 use crate::api::ConfigMapSource;
@@ -61,6 +62,10 @@ impl Head {
         let parts: Vec<_> = parts.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
         if parts.is_empty() || parts.len() > MAX_PARTS {
             return Err(invalid(format!("the head names {} parts; it must be 1 to {MAX_PARTS}", parts.len())));
+        }
+        // Each becomes part of a path.
+        if let Some(part) = parts.iter().find(|part| !is_dns_subdomain(part)) {
+            return Err(invalid(format!("the head names the part {part:?}, which no ConfigMap can be named")));
         }
         Ok(Some(Self {
             digest: digest.trim().parse().map_err(|error| invalid(format!("{error}")))?,
