@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use reqwest::Url;
 use windlass_core::digest::Digest;
 
 /// The longest repository name that registries take (the distribution specification's advice for clients).
@@ -113,7 +114,8 @@ fn is_registry(text: &str) -> bool {
         },
         None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
     };
-    if port.is_some_and(|port| port.parse::<u16>().is_err()) {
+    let is_port = |port: &str| port.bytes().all(|digit| digit.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    if port.is_some_and(|port| !is_port(port)) {
         return false;
     }
     if text.starts_with('[') {
@@ -123,7 +125,11 @@ fn is_registry(text: &str) -> bool {
         let inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         !label.is_empty() && label.bytes().all(inner) && !label.starts_with('-') && !label.ends_with('-')
     };
-    host.split('.').all(is_label) && (host.contains('.') || port.is_some() || host == "localhost")
+    // URLs know more ways to write an address, and `0x7f.1` would be this machine.
+    let is_itself = |url: Url| url.host_str().is_some_and(|same| same.eq_ignore_ascii_case(host));
+    host.split('.').all(is_label)
+        && (host.contains('.') || port.is_some() || host == "localhost")
+        && Url::parse(&format!("https://{host}")).is_ok_and(is_itself)
 }
 
 /// A part of a repository's name: lower-case words with single `.`, one or two `_`, or any number of `-` in between.
@@ -201,6 +207,10 @@ mod tests {
             "[::1/echo",
             "[::1]x/echo",
             "registry.example:99999/echo",
+            "registry.example:+80/echo",
+            "0x7f.0.0.1/echo",
+            "127.1:5000/echo",
+            "2130706433:80/echo",
             "registry.example/echo?x=y",
             "registry.example/ec%2fho",
             &long,
