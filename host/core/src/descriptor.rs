@@ -53,6 +53,9 @@ fn shown(text: &str) -> String {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::contract::{ChildRule, UpdateStrategy};

@@ -12,6 +12,7 @@ use crate::fixtures::{created, object, parent_ref, parent_with, snapshot, valida
 use crate::guard::{DeletionGuard, HeldParents, Rollout, Stop, is_asked, judge};
 use crate::status::StatusShape;
 
+mod fuzz;
 mod strange;
 
 /// A wish for a child: which of a few names, and which of a few contents.

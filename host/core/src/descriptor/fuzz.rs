@@ -1,0 +1,71 @@
+//! Descriptors of any words, from the corpus and changed: behind the check they lead nowhere else.
+
+use serde_json::Value;
+use windlass_fuzz::Target;
+
+use super::*;
+use crate::contract::{ChildRule, UpdateStrategy};
+
+/// What a file of the corpus says; of what is none, each word is all of it.
+fn descriptor(input: &[u8]) -> Descriptor {
+    let whole = String::from_utf8_lossy(input);
+    let value = serde_json::from_slice(input).unwrap_or_else(|_| Value::String(whole.into_owned()));
+    let text = |value: &Value, field: &str| match value {
+        Value::String(text) => text.clone(),
+        value => value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned(),
+    };
+    let kind = |value: &Value| Gvk::from_api_version(&text(value, "apiVersion"), &text(value, "kind"));
+    let list = |field: &str| value.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
+    let selector = |value: &Value| value.get("selector").and_then(Value::as_str).map(str::to_owned);
+    Descriptor {
+        name: String::new(),
+        version: text(&value, "version"),
+        description: String::new(),
+        parent: value.get("parent").map_or_else(
+            || Parent::Custom(input.to_vec()),
+            |value| Parent::Existing { kind: kind(value), selector: selector(value) },
+        ),
+        children: list("children")
+            .iter()
+            .map(|value| ChildRule { kind: kind(value), update: UpdateStrategy::Apply })
+            .collect(),
+        related: list("related").iter().map(kind).collect(),
+        finalizes: false,
+        resync: None,
+        config_schema: None,
+        metrics: Vec::new(),
+    }
+}
+
+/// As it stands in a path, or in a name of a file.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.')) && !text.contains("..")
+}
+
+#[test]
+fn fuzz_descriptors() {
+    Target::new("descriptors", 30_000).attack(0.12, |input| {
+        let descriptor = descriptor(input);
+        if let Err(message) = check(&descriptor) {
+            assert!(message.len() < 1000 && !message.contains(char::is_control), "{message}");
+            return false;
+        }
+        let Descriptor { version, parent, children, related, .. } = &descriptor;
+        assert!(version.len() <= 128 && !version.contains(char::is_control));
+        assert!(children.len() <= 100 && related.len() <= 100);
+        let parent = match parent {
+            Parent::Existing { kind, selector } => {
+                assert!(selector.as_ref().is_none_or(|selector| selector.len() <= 1024));
+                Some(kind)
+            }
+            Parent::Custom(_) => None,
+        };
+        for kind in children.iter().map(|rule| &rule.kind).chain(related).chain(parent) {
+            assert!([&kind.group, &kind.version, &kind.kind].into_iter().all(|text| is_plain(text)), "{kind}");
+            assert!(!kind.version.is_empty() && !kind.kind.is_empty() && kind.group.len() <= 253, "{kind}");
+            assert_eq!(Gvk::from_api_version(&kind.api_version(), &kind.kind), *kind);
+            assert_eq!(kind.to_string().parse().as_ref(), Ok(kind));
+        }
+        true
+    });
+}

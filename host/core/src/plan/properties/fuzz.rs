@@ -1,0 +1,115 @@
+//! Answers of any bytes, from the corpus and changed: what is taken of them reads back as it was meant, and what is
+//! written stays inside the grants.
+
+use jiff::Timestamp;
+use windlass_fuzz::Target;
+
+use super::strange::stays_inside;
+use super::*;
+use crate::contract::{Event, EventType};
+use crate::events::Note;
+use crate::json::{self, Malformed};
+use crate::outcome::{Problem, SuspendedBy, Verdict};
+use crate::status;
+
+/// An event of a plugin that says the same twice.
+fn event(text: &str) -> Event {
+    Event { event_type: EventType::Warning, reason: text.to_owned(), message: text.to_owned() }
+}
+
+/// What the strict reader takes others take as well, for the same; and what it writes it reads again.
+fn reads_back(bytes: &[u8]) -> Result<Value, Malformed> {
+    let depth = Limits::default().json_depth;
+    let value = json::parse(bytes, depth)?;
+    let canonical = value.to_string();
+    assert_eq!(json::parse(canonical.as_bytes(), depth).as_ref(), Ok(&value));
+    assert_eq!(value.to_string(), canonical);
+    // Its numbers are larger than serde_json's, which reads no deeper than 128.
+    if let Ok(theirs) = serde_json::from_slice::<Json>(bytes) {
+        assert_eq!(serde_json::from_str::<Json>(&canonical).ok(), Some(theirs));
+    }
+    Ok(value)
+}
+
+fn is_taken(children: &[&[u8]], update: usize) -> bool {
+    let response = Response { children: children.iter().map(|child| child.to_vec()).collect(), ..Response::default() };
+    stays_inside(&response, update).is_some()
+}
+
+#[test]
+fn fuzz_answers_of_one_child() {
+    Target::new("answers", 30_000).attack(0.05, |child| {
+        let _ = reads_back(child);
+        (0..4).all(|update| is_taken(&[child], update))
+    });
+}
+
+#[test]
+fn fuzz_answers_of_several_children() {
+    let target = Target::new("answers", 30_000);
+    let children = proptest::collection::vec(target.inputs(), 1..4);
+    target.run(0.015, &(children, 0..4_usize), |(children, update)| {
+        let children: Vec<&[u8]> = children.iter().map(|child| &**child).collect();
+        is_taken(&children, *update)
+    });
+}
+
+#[test]
+fn fuzz_statuses() {
+    Target::new("statuses", 8_000).attack(0.15, |status| {
+        let limits = Limits::default();
+        let suspended = Problem::Suspended(SuspendedBy::Parent);
+        let response = Response { status: Some(status.to_vec()), ..Response::default() };
+        let Ok(desired) = crate::desired::validate(&response, &parent_ref(), &grants_with_apply(), &limits) else {
+            return false;
+        };
+        let taken = Value::Object(desired.status.expect("a status"));
+        assert_eq!(reads_back(status), Ok(taken.clone()));
+        let conditions = taken.as_object().and_then(|map| map.get("conditions")?.as_array());
+        assert!(conditions.is_none_or(|conditions| conditions.len() <= 100));
+        for (verdict, is_applied) in [(Verdict::applied(3, None), true), (Verdict::from(&suspended), false)] {
+            let now = Timestamp::UNIX_EPOCH;
+            let next = status::next(&parent_with(&json!({})), taken.as_object(), &verdict, SHAPE, now);
+            are_conditions(&next.expect("there was none before"), is_applied);
+        }
+        true
+    });
+}
+
+/// As `metav1.Condition` has them: each type once, and what the host alone knows as the host says it.
+fn are_conditions(status: &Map, is_applied: bool) {
+    let conditions = status.get("conditions").and_then(Value::as_array).expect("conditions");
+    let text = |condition: &Value, field: &str| condition.at(&[field]).and_then(Value::as_str).map(str::to_owned);
+    let mut types: Vec<_> = conditions.iter().map(|condition| text(condition, "type").expect("a type")).collect();
+    assert!(!types.iter().any(|kind| matches!(kind.as_str(), "Reconciling" | "Stalled")), "neither is so");
+    let count = types.len();
+    types.sort();
+    types.dedup();
+    assert_eq!(types.len(), count, "a type stands twice");
+    for condition in conditions {
+        let of = |field| text(condition, field).expect(field);
+        assert!(matches!(of("status").as_str(), "True" | "False" | "Unknown"));
+        assert!(!of("reason").is_empty() && of("lastTransitionTime").parse::<Timestamp>().is_ok());
+        assert!(
+            is_applied || of("type") != "Ready" || of("status") == "False",
+            "nothing is ready that was not applied"
+        );
+    }
+    assert_eq!(status.get("observedGeneration").is_some(), is_applied);
+}
+
+#[test]
+fn fuzz_events() {
+    let target = Target::new("statuses", 30_000);
+    target.run(1.0, &target.inputs(), |text| {
+        let text = String::from_utf8_lossy(text);
+        let note = Note::of_plugin(&event(&text));
+        assert!((1..=128).contains(&note.reason.len()) && note.reason.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+        assert!(note.message.len() <= 1024, "{}", note.message.len());
+        true
+    });
+}
+
+fn grants_with_apply() -> crate::desired::Grants {
+    crate::fixtures::grants_with(&UpdateStrategy::Apply)
+}
