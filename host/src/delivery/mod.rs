@@ -4,6 +4,8 @@
 mod config_map;
 mod encoding;
 mod folder;
+#[cfg(test)]
+mod fuzz;
 mod kept;
 pub mod oci;
 mod receipts;

@@ -285,6 +285,9 @@ fn unavailable(name: &str, error: &kube::Error) -> Problem {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

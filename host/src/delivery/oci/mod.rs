@@ -1,6 +1,8 @@
 //! Components in registries: a reference → its manifest → whoever signed it → the component.
 
 mod credentials;
+#[cfg(test)]
+mod fuzz;
 mod manifest;
 mod reference;
 mod registry;

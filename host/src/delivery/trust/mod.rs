@@ -129,4 +129,6 @@ fn is_usable(key: &SubjectPublicKeyInfoDer<'_>) -> bool {
 }
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

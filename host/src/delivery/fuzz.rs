@@ -1,0 +1,129 @@
+//! ConfigMaps and packed bytes of any kind, from the corpus and changed: a component is whole and within its bounds, or
+//! there is none.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use http::{Request, Response};
+use kube::Client;
+use kube::client::Body;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use windlass_core::ids::is_dns_subdomain;
+use windlass_fuzz::Target;
+
+use super::*;
+use crate::api::ConfigMapSource;
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/n/configmaps/";
+
+/// What the API server has.
+#[derive(Clone)]
+enum Stored {
+    /// ConfigMaps by their names.
+    Maps(serde_json::Map<String, Value>),
+    /// The same for every name.
+    Anything(Vec<u8>),
+}
+
+impl Stored {
+    fn of(input: &[u8]) -> Self {
+        match serde_json::from_slice(input) {
+            Ok(Value::Object(maps)) => Self::Maps(maps),
+            _ => Self::Anything(input.to_vec()),
+        }
+    }
+
+    fn get(&self, name: &str) -> (u16, Vec<u8>) {
+        match self {
+            Self::Anything(answer) => (200, answer.clone()),
+            Self::Maps(maps) => maps.get(name).map_or_else(
+                || (404, json!({"kind": "Status", "reason": "NotFound", "code": 404}).to_string().into_bytes()),
+                |map| (200, map.to_string().into_bytes()),
+            ),
+        }
+    }
+
+    /// The digest that the head names, if there is one.
+    fn digest(&self) -> Option<&str> {
+        let Self::Maps(maps) = self else { return None };
+        let data = maps.get("echo")?.get("data")?;
+        data.get("parts")?;
+        data.get("digest")?.as_str()
+    }
+}
+
+/// What is delivered from an API server that has this, and what it was asked for.
+async fn delivered(stored: &Stored) -> (Result<Delivered, DeliveryError>, Vec<String>) {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let (stored, seen) = (stored.clone(), asked.clone());
+    let api_server = tower::service_fn(move |request: Request<Body>| {
+        let uri = request.uri().to_string();
+        let (code, answer) = stored.get(uri.strip_prefix(CONFIG_MAPS).unwrap_or_default());
+        seen.lock().push(uri);
+        async move { Ok::<_, Infallible>(Response::builder().status(code).body(Body::from(answer)).expect("an answer")) }
+    });
+    let source = ConfigMapSource { namespace: "n".to_owned(), name: "echo".to_owned() };
+    let delivered = fetch(&Client::new(api_server, "n"), &source).await;
+    let asked = asked.lock().clone();
+    (delivered, asked)
+}
+
+#[test]
+fn fuzz_chunks() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    Target::new("chunks", 8_000).attack(0.03, |input| {
+        let stored = Stored::of(input);
+        let (found, asked) = runtime.block_on(delivered(&stored));
+        assert!(asked.len() <= 129, "{} requests", asked.len());
+        for uri in &asked {
+            let name = uri.strip_prefix(CONFIG_MAPS).unwrap_or_else(|| panic!("{uri}"));
+            assert!(is_dns_subdomain(name), "{uri}");
+        }
+        match found {
+            Ok(found) => {
+                let Delivered { digest, bytes, .. } = &found;
+                assert_eq!(*digest, Digest::of(bytes));
+                assert!(bytes.len() as u64 <= MAX_COMPONENT_BYTES);
+                if let Some(wanted) = stored.digest() {
+                    assert_eq!(digest.to_string(), wanted.trim());
+                }
+                let pinned = Digest::of(b"another");
+                let not_pinned = DeliveryError::NotPinned { found: *digest, pinned };
+                assert_eq!(found.check(Some(pinned), None), Err(not_pinned));
+                true
+            }
+            Err(error) => {
+                assert!(error.to_string().starts_with("ConfigMap n/"), "{error}");
+                assert_eq!(error.candidate(), None);
+                false
+            }
+        }
+    });
+}
+
+#[test]
+fn fuzz_packed() {
+    const LIMIT: u64 = 64 * 1024;
+    Target::new("packed", 20_000).attack(0.1, |packed| {
+        let unpack = |encoding: Encoding, limit| encoding.unpack(packed.to_vec(), limit);
+        let mut is_taken = false;
+        for encoding in [Encoding::Zstd, Encoding::Gzip] {
+            match unpack(encoding, LIMIT) {
+                Ok(bytes) => {
+                    let length = bytes.len() as u64;
+                    assert!(length <= LIMIT && bytes.capacity() as u64 <= 2 * LIMIT + 64, "{}", bytes.capacity());
+                    // The limit is the one that is given, to the byte.
+                    if let Some(less) = length.checked_sub(1) {
+                        assert!(unpack(encoding, less).expect_err("too large").contains("larger than the limit"));
+                    }
+                    assert_eq!(unpack(encoding, length), Ok(bytes));
+                    // Where nothing at all says that it is packed, nothing is taken for it.
+                    is_taken |= !packed.is_empty();
+                }
+                Err(said) => assert!(said.contains("is broken") || said.contains("larger than the limit"), "{said}"),
+            }
+        }
+        is_taken
+    });
+}

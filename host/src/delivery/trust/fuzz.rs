@@ -1,0 +1,126 @@
+//! Signatures and what they are of, of any bytes, from the corpus and changed: nothing but what was signed is trusted.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{KeyPair, SigningKey as _};
+use serde_json::{Value, json};
+use windlass_fuzz::Target;
+
+use super::*;
+
+const P256: &str = include_str!("samples/p256.pub");
+const OTHER: &str = include_str!("samples/other.pub");
+const BUNDLE: &str = include_str!("samples/artifact.sigstore.json");
+const BLOB_BUNDLE: &str = include_str!("samples/blob.sigstore.json");
+const BLOB: &[u8] = b"component";
+
+const IN_TOTO: &str = "application/vnd.in-toto+json";
+
+fn trust(key: &str) -> Trust {
+    Trust::of_pem([("a key", key.as_bytes())]).expect("a key")
+}
+
+fn artifact() -> Digest {
+    "sha256:c0bbd0ea80d6d3bce80d60b15daaa0ff1896c4aa54466546c25339ff62c41540".parse().expect("a digest")
+}
+
+/// Somebody who signs whatever comes.
+struct Signer(KeyPair);
+
+impl Signer {
+    fn new() -> Self {
+        Self(KeyPair::generate().expect("a key"))
+    }
+
+    fn trust(&self) -> Trust {
+        trust(&self.0.public_key_pem())
+    }
+
+    fn sign(&self, message: &[u8]) -> String {
+        STANDARD.encode(self.0.sign(message).expect("a signature"))
+    }
+}
+
+/// As others read it. Some that is taken they cannot: what is not asked for is skipped without a look at its letters, and
+/// a list of its fields' values passes for an object.
+fn read(bytes: &[u8]) -> Option<Value> {
+    serde_json::from_slice(bytes).ok().filter(Value::is_object)
+}
+
+/// What an envelope of a bundle holds, and what it calls that.
+fn payload(bundle: &Value) -> Option<(Vec<u8>, String)> {
+    let envelope = &bundle["dsseEnvelope"];
+    let payload = STANDARD.decode(envelope["payload"].as_str()?).ok()?;
+    Some((payload, envelope["payloadType"].as_str()?.to_owned()))
+}
+
+#[test]
+fn fuzz_bundles() {
+    let (ours, others, another) = (trust(P256), trust(OTHER), Digest::of(b"another"));
+    let signed = read(BUNDLE.as_bytes()).as_ref().and_then(payload).expect("a payload");
+    let target = Target::new("bundles", 8_000)
+        .with("good-artifact", BUNDLE.as_bytes())
+        .with("good-file", BLOB_BUNDLE.as_bytes());
+    target.attack(0.05, |bundle| {
+        let is_of_artifact = of_artifact(&ours, bundle, artifact()).is_ok();
+        let is_of_blob = of_blob(&ours, bundle, BLOB).is_ok();
+        if let Some(found) = read(bundle).as_ref().and_then(payload).filter(|_| is_of_artifact) {
+            // The private key is gone: there is nothing else that it signed.
+            assert_eq!(found, signed);
+        }
+        assert!(of_artifact(&ours, bundle, another).is_err());
+        assert!(of_blob(&ours, bundle, b"another").is_err());
+        assert!(of_artifact(&others, bundle, artifact()).is_err());
+        assert!(of_blob(&others, bundle, BLOB).is_err());
+        is_of_artifact || is_of_blob
+    });
+}
+
+#[test]
+fn fuzz_statements() {
+    let signer = Signer::new();
+    let (trust, other) = (signer.trust(), Signer::new().trust());
+    Target::new("statements", 4_000).attack(0.05, |statement| {
+        let before = format!("DSSEv1 {} {IN_TOTO} {} ", IN_TOTO.len(), statement.len());
+        let sign = |what: &[u8]| {
+            let envelope = json!({
+                "payload": STANDARD.encode(statement), "payloadType": IN_TOTO, "signatures": [{"sig": signer.sign(what)}],
+            });
+            let media_type = "application/vnd.dev.sigstore.bundle.v0.3+json";
+            json!({"mediaType": media_type, "dsseEnvelope": envelope}).to_string().into_bytes()
+        };
+        let bundle = sign(&[before.as_bytes(), statement].concat());
+        let unframed = sign(statement);
+        assert!(of_artifact(&trust, &unframed, artifact()).is_err(), "a signature of the statement alone is of a file");
+        assert!(of_artifact(&other, &bundle, artifact()).is_err());
+        if of_artifact(&trust, &bundle, artifact()).is_err() {
+            return false;
+        }
+        let Some(said) = read(statement) else { return true };
+        assert_eq!(said["predicateType"], "https://sigstore.dev/cosign/sign/v1");
+        let subjects = said["subject"].as_array().expect("subjects");
+        assert!(subjects.iter().any(|subject| {
+            let digest = &subject["digest"];
+            !digest.is_object() || digest["sha256"] == artifact().hex()
+        }));
+        true
+    });
+}
+
+#[test]
+fn fuzz_payloads() {
+    let signer = Signer::new();
+    let (trust, other) = (signer.trust(), Signer::new().trust());
+    Target::new("payloads", 4_000).attack(0.05, |payload| {
+        let signature = signer.sign(payload);
+        assert!(of_payload(&other, payload, &signature, artifact()).is_err());
+        assert!(of_payload(&trust, &[payload, b" "].concat(), &signature, artifact()).is_err(), "not what was signed");
+        if of_payload(&trust, payload, &signature, artifact()).is_err() {
+            return false;
+        }
+        let Some(said) = read(payload).filter(|said| said["critical"]["image"].is_object()) else { return true };
+        assert_eq!(said["critical"]["type"], "cosign container image signature");
+        assert_eq!(said["critical"]["image"]["docker-manifest-digest"], artifact().to_string());
+        true
+    });
+}
