@@ -317,6 +317,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Labels<'a> {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

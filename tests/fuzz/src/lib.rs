@@ -29,7 +29,7 @@ use change::{Change, changes};
 use corpus::{Seed, Whole};
 
 /// The folders of the corpus.
-pub const TARGETS: [&str; 12] = [
+pub const TARGETS: [&str; 13] = [
     "answers",
     "bundles",
     "chunks",
@@ -40,6 +40,7 @@ pub const TARGETS: [&str; 12] = [
     "packed",
     "payloads",
     "references",
+    "selectors",
     "statements",
     "statuses",
 ];
