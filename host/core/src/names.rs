@@ -114,6 +114,8 @@ pub mod plugin_reason {
     pub const NOT_GRANTED: &str = "NotGranted";
     /// An older Plugin has the parent kind already.
     pub const PARENT_KIND_TAKEN: &str = "ParentKindTaken";
+    /// The component is for another kind than the parents that the Plugin has.
+    pub const PARENT_KIND_CHANGED: &str = "ParentKindChanged";
     /// The API server refused the CRD, or did not establish it; or it would go back to an older version.
     pub const CRD_REJECTED: &str = "CRDRejected";
     /// The Plugin's own spec makes no sense.

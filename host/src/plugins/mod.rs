@@ -427,9 +427,33 @@ impl Plugins {
         if let Some(problem) = lacking.as_ref().and_then(Lacking::vital) {
             return Err(problem);
         }
+        self.check_kind(plugin, &prepared)?;
         self.see_to_end(object, plugin, prepared.finalizes).await?;
         self.publish(object, prepared)?;
         Ok(lacking)
+    }
+
+    /// Whether the logic is for the parents that the Plugin has: those of another kind would be left with their children
+    /// and finalizers, and nobody would know of them.
+    fn check_kind(&self, plugin: &Plugin, prepared: &Live) -> Result<(), Problem> {
+        let (live, status) = (self.registry.get(&prepared.name), plugin.status.as_ref());
+        let has_parents = match &live {
+            Some(live) => live.parents.store.size() > 0,
+            None => status.and_then(|status| status.parents).is_some_and(|parents| parents > 0),
+        };
+        let said = || status.and_then(|status| status.parent_kind.as_ref()?.parse().ok());
+        let before = live.map(|live| Gvk::clone(&live.parents.id.kind)).or_else(said);
+        let wanted = &prepared.parents.id.kind;
+        match before.filter(|before| has_parents && before.group_kind() != wanted.group_kind()) {
+            Some(before) => {
+                let message = format!(
+                    "the component is for {wanted}, but there are parents of {before}, whose children and finalizers would \
+                     be left behind. Make another Plugin for it, or delete those parents, or this Plugin, first"
+                );
+                Err(Problem::new(Step::Granted, reason::PARENT_KIND_CHANGED, message))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Sees to it that the host hears of the Plugin's end, where it must.

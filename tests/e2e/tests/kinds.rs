@@ -182,3 +182,41 @@ fn a_definition_whose_objects_are_stored_as_something_newer_is_left_as_it_is_and
     assert_eq!(env.host_requests(mark).attempted_writes().resource("customresourcedefinitions").to_vec(), []);
     assert_eq!(versions(&env), [("v2".to_owned(), true, true)]);
 }
+
+#[test]
+fn logic_for_another_kind_does_not_take_the_place_of_logic_that_has_parents() {
+    let env = Env::start();
+    let _host = env.start_host();
+    env.push(&guest("echo"), "echo", &[]);
+    let live = env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("another-kind");
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+    let pods = ns.pod_names();
+
+    // With all rights for either kind.
+    let puppet = guest("puppets/puppet");
+    let file = puppet.to_string_lossy();
+    let args = ["push", &file, "--name", "other", "--create-rbac", "--dry-run", "-o", "json"];
+    let printed: Value = serde_json::from_str(&env.windlass(&args)).expect("JSON");
+    for object in printed["items"].as_array().expect("a list") {
+        let mut object = object.clone();
+        if object["kind"] == "ClusterRoleBinding" {
+            object["subjects"][0]["name"] = json!("windlass-plugin-echo");
+        }
+        if text(&object, "/kind").starts_with("ClusterRole") {
+            env.apply(&object.to_string());
+        }
+    }
+    env.windlass(&["push", &file, "--name", "echo", "--no-wait"]);
+    let said = env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_false("ParentKindChanged"));
+    assert!(condition(&said, "Granted").message.contains("Echo.v1.my-operator.dev"), "{said:#}");
+    assert_eq!(said["status"]["activeDigest"], live, "as before");
+    ns.echo("web", 3, "nginx:1");
+    ns.wait_settled("web");
+    assert!(pods.iter().all(|pod| ns.pod_names().contains(pod)), "none was left or deleted");
+
+    // Once there is nothing to leave behind, it may.
+    ns.kubectl(&["delete", ECHOES, "web", "--wait=true"]);
+    env.wait_live("echo", &puppet);
+}
