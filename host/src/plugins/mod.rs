@@ -2,6 +2,7 @@
 //!
 //! The only writer of the registry. Whatever fails on the way leaves the live logic as it is.
 
+mod bring;
 mod courtesy;
 mod crd;
 mod discovery;
@@ -11,6 +12,7 @@ mod kinds;
 mod load;
 mod logic;
 mod parent;
+mod publish;
 mod rights;
 mod settings;
 mod status;
@@ -44,8 +46,6 @@ use crate::watch::{Watch, Watches};
 use self::courtesy::Courtesy;
 use self::discovery::Discovery;
 use self::farewell::Farewell;
-use self::logic::Rollback;
-use self::rights::Lacking;
 use self::settings::Settings;
 pub use kinds::Kinds;
 pub use load::{Problem, Step};
@@ -55,8 +55,6 @@ pub use tally::Tally;
 /// Key of the queue of Plugins: all of them take turns in one group.
 pub type PluginQueue = Queue<(), PluginName>;
 
-/// New logic reaches the parents of a Plugin within this time, spread evenly.
-const SPREAD: Duration = Duration::from_secs(2);
 /// Time between looks at whether anything still runs for a Plugin that is being deleted.
 const DRAIN: Duration = Duration::from_millis(100);
 /// Time between looks that nothing caused: a missed event is made good.
@@ -327,158 +325,6 @@ impl Plugins {
         }
     }
 
-    /// Loads what the resource names, and makes it live.
-    async fn load(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<load::Findings, Problem> {
-        self.sources.follow(name, load::place(plugin)?);
-        let rollback = Rollback::of(object, plugin)?;
-        let (component, rolled_back) = self.component(name, object, plugin, rollback).await?;
-        let rolled_back_from = rollback.map(|rollback| rollback.from);
-        let findings = if rolled_back {
-            self.bring(name, object, &with_definition_as_it_is(plugin), component).await?
-        } else {
-            self.bring(name, object, plugin, component).await?
-        };
-        Ok(load::Findings { rolled_back_from, rolled_back, file: self.sources.file(name), ..findings })
-    }
-
-    /// Something is wrong with what is newer: what is live goes on, or what was.
-    async fn go_on(
-        &self,
-        name: &PluginName,
-        object: &Object,
-        plugin: &Plugin,
-        problem: &Problem,
-    ) -> Result<(), Problem> {
-        let live = self.registry.get(name);
-        if live.is_none() && problem.stored_as.is_none() && self.restore(name, object, plugin).await {
-            return Ok(());
-        }
-        // What becomes of the children may have been said only now.
-        let was_live = plugin.status.as_ref().is_some_and(|status| status.parent_kind.is_some());
-        match live {
-            Some(live) => self.see_to_end(object, plugin, live.finalizes).await,
-            None if was_live => self.see_to_end(object, plugin, false).await,
-            None => Ok(()),
-        }
-    }
-
-    /// At a start, what was live before is better than nothing while something is wrong with what is newer. Answers whether
-    /// it is live again.
-    async fn restore(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> bool {
-        let Some(component) = self.last_live(name, plugin).await else { return false };
-        match self.bring(name, object, &with_definition_as_it_is(plugin), component).await {
-            Ok(_) => {
-                tracing::info!(plugin = %name, "what was live before is live again");
-                true
-            }
-            Err(problem) => {
-                tracing::debug!(plugin = %name, message = problem.message, "what was live before cannot be");
-                false
-            }
-        }
-    }
-
-    /// Makes logic live, unless it would decide as what is live does.
-    async fn bring(
-        &self,
-        name: &PluginName,
-        object: &Object,
-        plugin: &Plugin,
-        component: Arc<Component>,
-    ) -> Result<load::Findings, Problem> {
-        let digest = component.digest();
-        let bring = async {
-            let (prepared, capped) = load::prepare(self, name, plugin, component).await?;
-            let concern = load::concern_of(&prepared);
-            let lacking = self.bring_live(object, plugin, prepared.clone()).await?;
-            self.kinds.follow(name, concern);
-            Ok(load::Findings::of(&prepared, plugin, capped, lacking))
-        };
-        let findings = bring.await.map_err(|problem: Problem| problem.of(digest))?;
-        let mut known = self.known.lock();
-        let entry = known.entry(name.clone()).or_default();
-        // Now what is live holds them.
-        entry.candidate = None;
-        entry.held.clear();
-        Ok(findings)
-    }
-
-    /// Makes it live, if what is live would not decide alike; answers with what its ServiceAccount may not do.
-    async fn bring_live(&self, object: &Object, plugin: &Plugin, prepared: Live) -> Result<Option<Lacking>, Problem> {
-        if let Some(live) = self.registry.get(&prepared.name).filter(|live| live.decides_like(&prepared)) {
-            self.see_to_end(object, plugin, live.finalizes).await?;
-            let lacking = rights::review(&self.ask, &live).await?;
-            self.retry_failing(&live, lacking.is_some());
-            return Ok(lacking);
-        }
-        if prepared.owns_kind() {
-            // Before its rights: whoever comes too late for a kind need not have any.
-            grants::claim(self, &prepared.name, object, &prepared.parents.id.kind)?;
-        }
-        let status = plugin.status.as_ref();
-        let was_live = status.and_then(|status| status.active_digest.as_deref());
-        if was_live == Some(prepared.digest().to_string().as_str()) {
-            // It worked before this process began, and parents are waiting.
-            self.see_to_end(object, plugin, prepared.finalizes).await?;
-            self.publish(object, prepared.clone())?;
-            return rights::review(&self.ask, &prepared).await;
-        }
-        let lacking = rights::review(&self.ask, &prepared).await?;
-        if let Some(problem) = lacking.as_ref().and_then(Lacking::vital) {
-            return Err(problem);
-        }
-        self.check_kind(plugin, &prepared)?;
-        self.see_to_end(object, plugin, prepared.finalizes).await?;
-        self.publish(object, prepared)?;
-        Ok(lacking)
-    }
-
-    /// Whether the logic is for the parents that the Plugin has: those of another kind would be left with their children
-    /// and finalizers, and nobody would know of them.
-    fn check_kind(&self, plugin: &Plugin, prepared: &Live) -> Result<(), Problem> {
-        let (live, status) = (self.registry.get(&prepared.name), plugin.status.as_ref());
-        let has_parents = match &live {
-            Some(live) => live.parents.store.size() > 0,
-            None => status.and_then(|status| status.parents).is_some_and(|parents| parents > 0),
-        };
-        let said = || status.and_then(|status| status.parent_kind.as_ref()?.parse().ok());
-        let before = live.map(|live| Gvk::clone(&live.parents.id.kind)).or_else(said);
-        let wanted = &prepared.parents.id.kind;
-        match before.filter(|before| has_parents && before.group_kind() != wanted.group_kind()) {
-            Some(before) => {
-                let message = format!(
-                    "the component is for {wanted}, but there are parents of {before}, whose children and finalizers would \
-                     be left behind. Make another Plugin for it, or delete those parents, or this Plugin, first"
-                );
-                Err(Problem::new(Step::Granted, reason::PARENT_KIND_CHANGED, message))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Sees to it that the host hears of the Plugin's end, where it must.
-    async fn see_to_end(&self, object: &Object, plugin: &Plugin, finalizes: bool) -> Result<(), Problem> {
-        if farewell::is_wanted(plugin, finalizes) && !farewell::is_awaited(object) {
-            farewell::set_awaited(&self.client, &self.own.resource, object, true).await?;
-        }
-        Ok(())
-    }
-
-    /// Has the failing parents reconciled if something stood in this Plugin's way until now: they may fail because of
-    /// that alone, and would wait for their backoffs.
-    fn retry_failing(&self, live: &Live, is_lacking: bool) {
-        let known = self.known.lock();
-        let look = known.get(&live.name).and_then(|known| known.look.as_ref());
-        // Rights that it lacks still are nothing new.
-        if look.is_some_and(|look| look.findings.lacking.is_none() || is_lacking) {
-            return;
-        }
-        drop(known);
-        for parent in live.tally.failing() {
-            self.parents.add(&live.name, &parent, Trigger::Sweep);
-        }
-    }
-
     /// Keeps the watches that a Plugin wants, in place of those that it wanted before.
     fn hold(&self, name: &PluginName, watches: Vec<Arc<Watch>>) {
         let before = std::mem::replace(&mut self.known.lock().entry(name.clone()).or_default().held, watches);
@@ -504,85 +350,6 @@ impl Plugins {
     /// The parents of a Plugin that need nothing.
     fn memo(&self, name: &PluginName) -> Arc<Memo> {
         self.known.lock().entry(name.clone()).or_default().memo.clone()
-    }
-
-    /// Makes it live and has every parent reconciled by it.
-    fn publish(&self, object: &Object, live: Live) -> Result<(), Problem> {
-        let live = Arc::new(live);
-        let name = live.name.clone();
-        let mut publisher = self.publisher.lock();
-        // A kind of somebody else's may have any number of Plugins.
-        let younger =
-            if live.owns_kind() { grants::claim(self, &name, object, &live.parents.id.kind)? } else { Vec::new() };
-        for younger in younger {
-            tracing::warn!(plugin = %name, %younger, "takes the parent kind over from a younger Plugin");
-            publisher.retract(&younger);
-            self.parents.forget_group(&younger);
-            self.interests.forget_plugin(&younger);
-            self.known.lock().remove(&younger);
-            self.queue.add(&(), &younger, Trigger::Fresh);
-        }
-        self.parents.set_concurrency(&name, live.concurrency);
-        publisher.publish(name.clone(), live.clone());
-        self.index_live();
-        drop(publisher);
-        // Whoever has left since the logic was prepared told the logic before it.
-        live.strays.search(&live.parents.store, live.children.values());
-        let parents = self.enqueue_parents(&live, Trigger::Sweep);
-        live.held.lock().forget_unless(|parent| live.knows(parent));
-        live.memo.forget_unless(|parent| live.parents.store.get(parent).is_some());
-        // Whoever went since the logic was prepared told the logic before it. A run of their own finds them gone.
-        for gone in live.conduct.awaited_in_vain(|parent| live.knows(parent)) {
-            self.parents.add(&name, &gone, Trigger::Sweep);
-        }
-        tracing::info!(plugin = %name, digest = %live.digest(), version = live.version, parents, "live");
-        Ok(())
-    }
-
-    /// Has every parent reconciled, spread over a moment; answers with how many there are.
-    ///
-    /// Read now that the logic is live: a parent that comes later finds it in the registry.
-    fn enqueue_parents(&self, live: &Live, trigger: Trigger) -> usize {
-        let parents = live.parents.store.keys();
-        let count = parents.len();
-        let spread = SPREAD.min(Duration::from_millis(count as u64));
-        let strays = live.strays.all().into_iter().map(|(parent, _)| parent);
-        for parent in parents.into_iter().chain(strays) {
-            self.parents.add_within(&live.name, &parent, trigger, spread);
-        }
-        count
-    }
-
-    /// Brings the index of parents to what the registry says. Called by who holds the publisher.
-    fn index_live(&self) {
-        let live = self.registry.names().into_iter().filter_map(|name| {
-            let watch = self.registry.get(&name)?.parents.id.clone();
-            Some((name, watch))
-        });
-        self.index.replace(live);
-    }
-
-    /// Ends the life of logic that would lose data: its kind is stored in another version by now.
-    fn withdraw(&self, name: &PluginName, stored: &Gvk) {
-        let is_another = |live: Arc<Live>| {
-            let kind = &live.parents.id.kind;
-            live.owns_kind() && kind.group_kind() == stored.group_kind() && kind.version != stored.version
-        };
-        if self.registry.get(name).is_some_and(is_another) {
-            tracing::warn!(plugin = %name, %stored, "no longer live: its kind is stored in another version");
-            self.retract(name);
-        }
-    }
-
-    /// A Plugin is gone: its parents are left alone, and so is all that exists because of them.
-    fn take_down(&self, name: &PluginName) {
-        if self.retract(name) {
-            tracing::info!(plugin = %name, "no longer live; its parents and their children are left as they are");
-        }
-        self.sources.forget(name);
-        self.kinds.forget(name);
-        self.known.lock().remove(name);
-        self.look_again();
     }
 
     /// A Plugin is being deleted: once nothing runs for it any more, what waits for the host is done and its finalizer
@@ -625,41 +392,6 @@ impl Plugins {
         let farewell = Farewell { client: &self.client, discovery: &self.discovery, name, account };
         farewell.say(&plugin, farewell::is_given_up(object)).await
     }
-
-    /// A Plugin is gone for good: what it left may be another's by now.
-    fn inherit(&self) {
-        for name in self.registry.names() {
-            if let Some(live) = self.registry.get(&name).filter(|live| live.owns_kind()) {
-                self.enqueue_parents(&live, Trigger::Sweep);
-            }
-        }
-    }
-
-    /// Ends the life of logic; answers whether there was any.
-    fn retract(&self, name: &PluginName) -> bool {
-        let mut publisher = self.publisher.lock();
-        let retracted = publisher.retract(name).is_some();
-        self.index_live();
-        drop(publisher);
-        self.parents.forget_group(name);
-        self.interests.forget_plugin(name);
-        retracted
-    }
-
-    /// Has every Plugin looked at again that is not as it should be: one of them may have waited for another's kind.
-    fn look_again(&self) {
-        let known = self.known.lock();
-        for (name, _) in known.iter().filter(|(_, known)| known.look.is_none()) {
-            self.queue.add(&(), name, Trigger::Fresh);
-        }
-    }
-}
-
-/// Older logic carries an older definition, under which what newer logic made of the objects would be dropped.
-fn with_definition_as_it_is(plugin: &Plugin) -> Plugin {
-    let mut plugin = plugin.clone();
-    plugin.spec.install_crd = false;
-    plugin
 }
 
 fn parse(object: &Object) -> Result<Plugin, String> {

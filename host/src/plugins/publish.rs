@@ -1,0 +1,124 @@
+//! What is live: one writer puts logic there and takes it away, and has the parents hear of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::object::Object;
+
+use super::load::Problem;
+use super::{Plugins, grants};
+use crate::live::Live;
+use crate::queue::Trigger;
+
+/// New logic reaches the parents of a Plugin within this time, spread evenly.
+const SPREAD: Duration = Duration::from_secs(2);
+
+impl Plugins {
+    /// Makes it live and has every parent reconciled by it.
+    pub(super) fn publish(&self, object: &Object, live: Live) -> Result<(), Problem> {
+        let live = Arc::new(live);
+        let name = live.name.clone();
+        let mut publisher = self.publisher.lock();
+        // A kind of somebody else's may have any number of Plugins.
+        let younger =
+            if live.owns_kind() { grants::claim(self, &name, object, &live.parents.id.kind)? } else { Vec::new() };
+        for younger in younger {
+            tracing::warn!(plugin = %name, %younger, "takes the parent kind over from a younger Plugin");
+            publisher.retract(&younger);
+            self.parents.forget_group(&younger);
+            self.interests.forget_plugin(&younger);
+            self.known.lock().remove(&younger);
+            self.queue.add(&(), &younger, Trigger::Fresh);
+        }
+        self.parents.set_concurrency(&name, live.concurrency);
+        publisher.publish(name.clone(), live.clone());
+        self.index_live();
+        drop(publisher);
+        // Whoever has left since the logic was prepared told the logic before it.
+        live.strays.search(&live.parents.store, live.children.values());
+        let parents = self.enqueue_parents(&live, Trigger::Sweep);
+        live.held.lock().forget_unless(|parent| live.knows(parent));
+        live.memo.forget_unless(|parent| live.parents.store.get(parent).is_some());
+        // Whoever went since the logic was prepared told the logic before it. A run of their own finds them gone.
+        for gone in live.conduct.awaited_in_vain(|parent| live.knows(parent)) {
+            self.parents.add(&name, &gone, Trigger::Sweep);
+        }
+        tracing::info!(plugin = %name, digest = %live.digest(), version = live.version, parents, "live");
+        Ok(())
+    }
+
+    /// Has every parent reconciled, spread over a moment; answers with how many there are.
+    ///
+    /// Read now that the logic is live: a parent that comes later finds it in the registry.
+    pub(super) fn enqueue_parents(&self, live: &Live, trigger: Trigger) -> usize {
+        let parents = live.parents.store.keys();
+        let count = parents.len();
+        let spread = SPREAD.min(Duration::from_millis(count as u64));
+        let strays = live.strays.all().into_iter().map(|(parent, _)| parent);
+        for parent in parents.into_iter().chain(strays) {
+            self.parents.add_within(&live.name, &parent, trigger, spread);
+        }
+        count
+    }
+
+    /// Brings the index of parents to what the registry says. Called by who holds the publisher.
+    fn index_live(&self) {
+        let live = self.registry.names().into_iter().filter_map(|name| {
+            let watch = self.registry.get(&name)?.parents.id.clone();
+            Some((name, watch))
+        });
+        self.index.replace(live);
+    }
+
+    /// Ends the life of logic that would lose data: its kind is stored in another version by now.
+    pub(super) fn withdraw(&self, name: &PluginName, stored: &Gvk) {
+        let is_another = |live: Arc<Live>| {
+            let kind = &live.parents.id.kind;
+            live.owns_kind() && kind.group_kind() == stored.group_kind() && kind.version != stored.version
+        };
+        if self.registry.get(name).is_some_and(is_another) {
+            tracing::warn!(plugin = %name, %stored, "no longer live: its kind is stored in another version");
+            self.retract(name);
+        }
+    }
+
+    /// Ends the life of logic; answers whether there was any.
+    pub(super) fn retract(&self, name: &PluginName) -> bool {
+        let mut publisher = self.publisher.lock();
+        let retracted = publisher.retract(name).is_some();
+        self.index_live();
+        drop(publisher);
+        self.parents.forget_group(name);
+        self.interests.forget_plugin(name);
+        retracted
+    }
+
+    /// A Plugin is gone: its parents are left alone, and so is all that exists because of them.
+    pub(super) fn take_down(&self, name: &PluginName) {
+        if self.retract(name) {
+            tracing::info!(plugin = %name, "no longer live; its parents and their children are left as they are");
+        }
+        self.sources.forget(name);
+        self.kinds.forget(name);
+        self.known.lock().remove(name);
+        self.look_again();
+    }
+
+    /// A Plugin is gone for good: what it left may be another's by now.
+    pub(super) fn inherit(&self) {
+        for name in self.registry.names() {
+            if let Some(live) = self.registry.get(&name).filter(|live| live.owns_kind()) {
+                self.enqueue_parents(&live, Trigger::Sweep);
+            }
+        }
+    }
+
+    /// Has every Plugin looked at again that is not as it should be: one of them may have waited for another's kind.
+    fn look_again(&self) {
+        let known = self.known.lock();
+        for (name, _) in known.iter().filter(|(_, known)| known.look.is_none()) {
+            self.queue.add(&(), name, Trigger::Fresh);
+        }
+    }
+}
