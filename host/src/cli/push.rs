@@ -27,6 +27,7 @@ use super::component::{ComponentArgs, credentials_of_user};
 use super::connect::plain;
 use super::output::{Format, print_all};
 use crate::api::{OciSource, Plugin, PluginSpec, PluginStatus, SecretRef};
+use crate::definition;
 use crate::delivery::Trust;
 use crate::delivery::oci::{self, Http, Reference, Registry, Version};
 use crate::rights::rbac::{self, Kinds, Resource};
@@ -159,6 +160,9 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     };
     super::block_on(async {
         let existing = existing(args, &name).await?;
+        if let Some(status) = existing.as_ref().and_then(|plugin| plugin.status.as_ref()) {
+            check_kind(&name, status, &descriptor.parent)?;
+        }
         let set_finalizers = existing.as_ref().and_then(|plugin| plugin.status.as_ref()?.set_finalizers) == Some(true);
         let existing = existing.as_ref().map(|plugin| &plugin.spec);
         // Before anything is written: keys that are none.
@@ -221,6 +225,27 @@ async fn push_artifact(args: &Args, reference: &Reference, component: &Component
     let manifest = oci::push(&registry, bytes.to_vec(), &annotations).await.with_context(context)?;
     println!("pushed {} ({} bytes) to {}", component.digest(), bytes.len(), reference.at(manifest));
     Ok(())
+}
+
+/// Whether the component is for the parents that the Plugin has. The host would refuse it, but its roles would be written.
+fn check_kind(name: &PluginName, status: &PluginStatus, parent: &Parent) -> anyhow::Result<()> {
+    let wanted = match parent {
+        Parent::Custom(carried) => {
+            let (carried, (group, _)) = definition::read(carried).map_err(anyhow::Error::msg)?;
+            Gvk::from_api_version(&format!("{group}/v1"), definition::text(&carried, "/spec/names/kind")).group_kind()
+        }
+        Parent::Existing { kind, .. } => kind.group_kind(),
+    };
+    let has_parents = status.parents.is_some_and(|parents| parents > 0);
+    let before = status.parent_kind.as_deref().and_then(|kind| kind.parse::<Gvk>().ok());
+    match before.filter(|before| has_parents && before.group_kind() != wanted) {
+        Some(before) => bail!(
+            "Plugin {name} has parents of {before}, and the component is for {}; nothing was written. \
+             Push it as another Plugin (--name)",
+            wanted.kind
+        ),
+        None => Ok(()),
+    }
 }
 
 /// The kinds that the plugin is about, as the API server names them.

@@ -3,8 +3,12 @@
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+use std::fs;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use windlass_e2e::{Env, Namespace, condition, guest, text};
+use windlass_e2e::{Env, Namespace, SYSTEM_NAMESPACE, condition, guest, text};
 
 const ECHOES: &str = "echoes.my-operator.dev";
 
@@ -208,7 +212,15 @@ fn logic_for_another_kind_does_not_take_the_place_of_logic_that_has_parents() {
             env.apply(&object.to_string());
         }
     }
-    env.windlass(&["push", &file, "--name", "echo", "--no-wait"]);
+    env.wait_plugin("echo", |plugin| plugin["status"]["parents"] == 1);
+    let refused = env.try_windlass(&["push", &file, "--name", "echo"]).expect_err("of another kind");
+    assert!(refused.contains("Plugin echo has parents of Echo.v1.my-operator.dev"), "{refused}");
+    // As somebody who does not ask.
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "echo", "namespace": SYSTEM_NAMESPACE},
+        "binaryData": {"plugin.wasm": STANDARD.encode(fs::read(&puppet).expect("a component"))},
+    });
+    env.apply_as("windlass-push", &map.to_string());
     let said = env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_false("ParentKindChanged"));
     assert!(condition(&said, "Granted").message.contains("Echo.v1.my-operator.dev"), "{said:#}");
     assert_eq!(said["status"]["activeDigest"], live, "as before");
