@@ -29,7 +29,7 @@ use super::output::{Format, print_all};
 use crate::api::{OciSource, Plugin, PluginSpec, PluginStatus, SecretRef};
 use crate::definition;
 use crate::delivery::Trust;
-use crate::delivery::oci::{self, Http, Reference, Registry, Version};
+use crate::delivery::oci::{self, Http, NewArtifact, Reference, Registry, Version};
 use crate::rights::rbac::{self, Kinds, Resource};
 
 /// Field manager of what a person pushes: apart from the host's.
@@ -213,16 +213,21 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Puts the component into the registry.
 async fn push_artifact(args: &Args, reference: &Reference, component: &Component, bytes: &[u8]) -> anyhow::Result<()> {
-    let descriptor = component.descriptor();
-    let annotations = BTreeMap::from([
-        ("org.opencontainers.image.title", descriptor.name.clone()),
-        ("org.opencontainers.image.version", descriptor.version.clone()),
-    ]);
+    let (descriptor, surface) = (component.descriptor(), component.surface());
+    let new = NewArtifact {
+        bytes: bytes.to_vec(),
+        imports: &surface.imports,
+        exports: &surface.exports,
+        annotations: BTreeMap::from([
+            ("org.opencontainers.image.title", descriptor.name.as_str()),
+            ("org.opencontainers.image.version", &descriptor.version),
+        ]),
+    };
     let credentials = credentials_of_user(reference)?;
     let plain_http = &args.component.registries.plain_http;
     let context = || format!("the component was not pushed to {reference}");
     let registry = Registry::new(&Http::default(), reference.clone(), credentials, plain_http).with_context(context)?;
-    let manifest = oci::push(&registry, bytes.to_vec(), &annotations).await.with_context(context)?;
+    let manifest = oci::push(&registry, new).await.with_context(context)?;
     println!("pushed {} ({} bytes) to {}", component.digest(), bytes.len(), reference.at(manifest));
     Ok(())
 }

@@ -17,7 +17,7 @@ pub use manifest::Descriptor;
 use manifest::Manifest;
 pub use reference::{Reference, Version};
 pub use registry::{Http, Registry, RegistryError};
-pub use upload::push;
+pub use upload::{NewArtifact, push};
 
 /// The most signatures of one artifact that are looked at, and the bytes of each.
 const MAX_SIGNATURES: usize = 32;

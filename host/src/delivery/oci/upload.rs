@@ -8,23 +8,33 @@ use windlass_core::digest::Digest;
 use super::manifest::{MANIFEST, WASM_CONFIG, WASM_LAYER};
 use super::{Registry, RegistryError};
 
-/// Puts a component where the registry's reference says, with what is said of it; answers with its manifest's digest. The
-/// same component with the same annotations is the same artifact.
+/// A component that is to be an artifact.
+#[derive(Debug)]
+pub struct NewArtifact<'a> {
+    /// The component.
+    pub bytes: Vec<u8>,
+    /// The interfaces that it imports.
+    pub imports: &'a [String],
+    /// The interfaces that it exports.
+    pub exports: &'a [String],
+    /// What is said of it.
+    pub annotations: BTreeMap<&'a str, &'a str>,
+}
+
+/// Puts a component where the registry's reference says; answers with its manifest's digest. The same component with the
+/// same annotations is the same artifact.
 ///
 /// # Errors
 /// If the registry does not take it.
-pub async fn push(
-    registry: &Registry,
-    component: Vec<u8>,
-    annotations: &BTreeMap<&str, String>,
-) -> Result<Digest, RegistryError> {
+pub async fn push(registry: &Registry, new: NewArtifact<'_>) -> Result<Digest, RegistryError> {
+    let NewArtifact { bytes: component, imports, exports, annotations } = new;
     let layer = Digest::of(&component).to_string();
     let config = json!({
         "created": "1970-01-01T00:00:00Z",
         "architecture": "wasm",
         "os": "wasip2",
         "layerDigests": [layer],
-        "component": {"exports": [], "imports": []},
+        "component": {"exports": exports, "imports": imports},
     })
     .to_string();
     let manifest = json!({
