@@ -14,6 +14,7 @@ fn main() -> io::Result<()> {
     let mut before = File::open("/proc/self/status")?;
     let writable = tempfile::tempfile()?;
     let parent = getppid().unwrap_or(Pid::INIT);
+    let unwritten = std::env::temp_dir().join("windlass-confined");
     let mut said = match windlass_sandbox::compile::confine()? {
         Ok(()) => String::new(),
         Err(why) => format!("unconfined: {why}\n"),
@@ -27,7 +28,7 @@ fn main() -> io::Result<()> {
         writeln!(said, "{what}: {end}").map_err(io::Error::other)
     };
     tried("read a file", File::open("/etc/passwd").map(drop))?;
-    tried("write a file", File::create("/tmp/windlass-confined").map(drop))?;
+    tried("write a file", File::create(&unwritten).map(drop))?;
     tried("read a folder", fs::read_dir("/").map(drop))?;
     tried("look at a file", fs::metadata("/").map(drop))?;
     tried("remove a file", fs::remove_file("/nowhere"))?;

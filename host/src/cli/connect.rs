@@ -4,17 +4,20 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use http::HeaderValue;
 use http::header::USER_AGENT;
+use http::{HeaderValue, Uri};
+use hyper::rt::{Read, Write};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tower::util::AndThenLayer;
-use tower::{BoxError, ServiceBuilder};
+use tower::{BoxError, Service, ServiceBuilder};
 
 use crate::retry_after::into_status;
 
@@ -68,19 +71,50 @@ const SILENCE: Duration = Duration::from_secs(150);
 /// What kube's own builder makes, but for the TCP option that it does not set
 /// ([kube#2056](https://github.com/kube-rs/kube/issues/2056)), the spans and log lines that nobody here reads, and its
 /// retries: they would repeat POSTs, and hold a worker for minutes; every caller here has a backoff of its own.
-fn connect(mut config: Config, silence: Duration) -> Result<Client, kube::Error> {
-    if let Some(proxy_url) = config.proxy_url.take().map(Box::new) {
-        // Going past it would be worse.
-        return Err(kube::Error::ProxyProtocolUnsupported { proxy_url });
-    }
-    // For audit logs, and the API server's metrics.
-    let agent = HeaderValue::from_static(concat!("windlass/", env!("CARGO_PKG_VERSION")));
-    config.headers.push((USER_AGENT, agent));
+fn connect(config: Config, silence: Duration) -> Result<Client, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     // Else the first request of each connection waits 40 ms behind the end of the handshake: with Nagle's algorithm for
     // an acknowledgement that the other side delays.
     tcp.set_nodelay(true);
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let Some(proxy) = proxy(&config, variable) else { return through(tcp, config, silence) };
+    if proxy.uri().scheme_str() != Some("http") {
+        // Going past it would be worse.
+        return Err(kube::Error::ProxyProtocolUnsupported { proxy_url: Box::new(proxy.uri().clone()) });
+    }
+    let mut tunnel = Tunnel::new(proxy.uri().clone(), tcp);
+    if let Some(credentials) = proxy.basic_auth() {
+        tunnel = tunnel.with_auth(credentials.clone());
+    }
+    through(tunnel, config, silence)
+}
+
+/// The proxy before an API server: the one that its kubeconfig names, else that of the environment (`HTTPS_PROXY`), but for
+/// the servers that `NO_PROXY` names. A host in a Pod needs none.
+///
+/// kube gives either as one, and compares `NO_PROXY` with the proxy's own address.
+fn proxy(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Option<Intercept> {
+    let named = config.proxy_url.as_ref()?;
+    let either = |upper: &str, lower: &str| variable(upper).or_else(|| variable(lower));
+    let environments =
+        either("HTTPS_PROXY", "https_proxy").filter(|value| value.parse().is_ok_and(|uri: Uri| uri == *named));
+    let exceptions = environments.and_then(|_| either("NO_PROXY", "no_proxy")).unwrap_or_default();
+    // To the matcher it stands for names alone, and to curl and kubectl for addresses, too.
+    let are_all_excepted = exceptions.split(',').any(|exception| exception.trim() == "*");
+    let matcher = Matcher::builder().all(named.to_string()).no(exceptions).build();
+    matcher.intercept(&config.cluster_url).filter(|_| !are_all_excepted)
+}
+
+/// What [`connect`] makes, with connections that `tcp` opens.
+fn through<C>(tcp: C, mut config: Config, silence: Duration) -> Result<Client, kube::Error>
+where
+    C: Service<Uri, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin,
+{
+    // For audit logs, and the API server's metrics.
+    let agent = HeaderValue::from_static(concat!("windlass/", env!("CARGO_PKG_VERSION")));
+    config.headers.push((USER_AGENT, agent));
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(Some(silence));
@@ -132,11 +166,34 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_request_goes_past_the_proxy_that_a_user_named() {
+    async fn no_request_goes_past_a_proxy_that_cannot_be_used() {
         let mut config = config("127.0.0.1:1".parse().expect("an address"));
-        config.proxy_url = Some("http://proxy.example:3128".parse().expect("a URL"));
+        config.proxy_url = Some("https://proxy.example:3128".parse().expect("a URL"));
         let refused = connect(config, SILENCE).err().expect("there is no way through it").to_string();
         assert!(refused.contains("proxy.example"), "{refused}");
+    }
+
+    #[test]
+    fn no_proxy_excepts_from_the_environments_proxy_and_not_from_the_kubeconfigs() {
+        let way = |proxy_url: Option<&str>, https_proxy: &'static str, no_proxy: &'static str| {
+            let mut config = Config::new("https://10.1.2.3:6443".parse().expect("a URL"));
+            config.proxy_url = proxy_url.map(|url| url.parse().expect("a URL"));
+            let variable = |name: &str| match name {
+                "https_proxy" => Some(https_proxy.to_owned()),
+                "NO_PROXY" => Some(no_proxy.to_owned()),
+                _ => None,
+            };
+            proxy(&config, variable).map(|proxy| (proxy.uri().to_string(), proxy.basic_auth().is_some()))
+        };
+        let ours = Some(("http://proxy.example:3128/".to_owned(), false));
+        let url = "http://proxy.example:3128";
+        assert_eq!(way(None, url, ""), None, "what kube does not name");
+        assert_eq!(way(Some(url), url, "example.org,10.2.0.0/16"), ours);
+        assert_eq!(way(Some(url), url, "example.org,10.1.0.0/16"), None);
+        assert_eq!(way(Some(url), url, "*"), None);
+        assert_eq!(way(Some(url), "http://other.example:3128", "10.1.2.3"), ours, "the kubeconfig's");
+        let with_password = way(Some("http://ann:secret@proxy.example:3128"), "", "");
+        assert_eq!(with_password, Some(("http://proxy.example:3128/".to_owned(), true)));
     }
 
     #[tokio::test]

@@ -29,28 +29,41 @@ pub(crate) struct Server<'a> {
     pub ca_pem: &'a [u8],
 }
 
-/// Writes the CA, the API server's certificate, the key that signs `ServiceAccount` tokens and the administrator's token
-/// into `dir`; gives back that token.
-pub(crate) fn write(dir: &Path) -> Result<String> {
+/// A server's certificate, and what belongs to it, each as PEM.
+pub(crate) struct Issued {
+    /// The certificate that signed the server's.
+    pub ca: String,
+    pub certificate: String,
+    pub key: String,
+}
+
+/// Makes a CA that signs one certificate: that of a server with these names or addresses.
+pub(crate) fn issue(server: &str, names: &[&str]) -> Result<Issued> {
     let mut ca = CertificateParams::default();
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
     ca.distinguished_name.push(DnType::CommonName, "windlass testbed CA");
     let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate()?)?;
 
-    let names = ["127.0.0.1", "10.96.0.1", "localhost", "kubernetes.default.svc"].map(String::from);
-    let mut server = CertificateParams::new(names)?;
-    server.distinguished_name.push(DnType::CommonName, "kube-apiserver");
-    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let server_key = KeyPair::generate()?;
-    let server = server.signed_by(&server_key, &ca)?;
+    let mut params = CertificateParams::new(names.iter().copied().map(String::from).collect::<Vec<_>>())?;
+    params.distinguished_name.push(DnType::CommonName, server);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate()?;
+    let certificate = params.signed_by(&key, &ca)?;
+    Ok(Issued { ca: ca.pem(), certificate: certificate.pem(), key: key.serialize_pem() })
+}
 
+/// Writes the CA, the API server's certificate, the key that signs `ServiceAccount` tokens and the administrator's token
+/// into `dir`; gives back that token.
+pub(crate) fn write(dir: &Path) -> Result<String> {
+    let names = ["127.0.0.1", "10.96.0.1", "localhost", "kubernetes.default.svc"];
+    let server = issue("kube-apiserver", &names)?;
     let service_accounts = KeyPair::generate()?;
     let token = hex::encode(random_bytes::<16>()?);
 
-    private_file(&dir.join(CA), ca.pem().as_bytes())?;
-    private_file(&dir.join(SERVER_CERTIFICATE), server.pem().as_bytes())?;
-    private_file(&dir.join(SERVER_KEY), server_key.serialize_pem().as_bytes())?;
+    private_file(&dir.join(CA), server.ca.as_bytes())?;
+    private_file(&dir.join(SERVER_CERTIFICATE), server.certificate.as_bytes())?;
+    private_file(&dir.join(SERVER_KEY), server.key.as_bytes())?;
     private_file(&dir.join(SERVICE_ACCOUNT_KEY), service_accounts.serialize_pem().as_bytes())?;
     private_file(&dir.join(SERVICE_ACCOUNT_PUBLIC_KEY), service_accounts.public_key_pem().as_bytes())?;
     // Each control plane component is a user of its own, or the audit log could not tell its writes from a test's.

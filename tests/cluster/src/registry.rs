@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::credentials::{issue, private_file};
 use crate::ports;
 use crate::supervised::{Plan, Process, Ready, Supervised};
 use crate::tools;
@@ -22,29 +23,46 @@ const REGISTRY_ACCOUNT: &str = "ann:$2b$04$abcdefghijklmnopqrstuu/LVz6MZlItEy42I
 pub struct Registry {
     dir: PathBuf,
     address: String,
-    has_accounts: bool,
+    doors: Doors,
     processes: Option<Supervised>,
+}
+
+/// How a registry lets callers in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doors {
+    Open,
+    Accounts,
+    Tls,
 }
 
 impl Registry {
     /// Starts a registry on a free loopback port that lets everybody in, with its files in `dir`, which the caller removes.
     pub fn start(dir: &Path) -> Result<Self> {
-        Self::with(dir, false)
+        Self::with(dir, Doors::Open)
     }
 
     /// [`Registry::start`], for [`REGISTRY_USER`] alone.
     pub fn with_accounts(dir: &Path) -> Result<Self> {
-        Self::with(dir, true)
+        Self::with(dir, Doors::Accounts)
     }
 
-    fn with(dir: &Path, has_accounts: bool) -> Result<Self> {
+    /// [`Registry::start`], over TLS with a certificate for one name, which [`Registry::ca`] signed.
+    pub fn with_tls(dir: &Path, name: &str) -> Result<Self> {
+        let issued = issue("registry", &[name])?;
+        fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        private_file(&dir.join("ca.pem"), issued.ca.as_bytes())?;
+        private_file(&dir.join("registry.pem"), issued.certificate.as_bytes())?;
+        private_file(&dir.join("registry.key"), issued.key.as_bytes())?;
+        Self::with(dir, Doors::Tls)
+    }
+
+    fn with(dir: &Path, doors: Doors) -> Result<Self> {
         let dir = std::path::absolute(dir)?;
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let mut tries = 1;
         loop {
             let [port] = ports::free()?;
-            let mut registry =
-                Self { dir: dir.clone(), address: format!("127.0.0.1:{port}"), has_accounts, processes: None };
+            let mut registry = Self { dir: dir.clone(), address: format!("127.0.0.1:{port}"), doors, processes: None };
             match registry.restart() {
                 Ok(()) => return Ok(registry),
                 // Somebody else took the port in the meantime.
@@ -84,6 +102,11 @@ impl Registry {
     /// Host and port, as references name it.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// The file with the certificate that signed a registry's with TLS.
+    pub fn ca(&self) -> PathBuf {
+        self.dir.join("ca.pem")
     }
 
     /// The file that holds a blob, by its digest (`sha256:…`).
@@ -127,13 +150,18 @@ impl Registry {
     }
 
     fn configuration(&self) -> String {
+        let mut http = serde_json::json!({"addr": self.address});
+        if self.doors == Doors::Tls {
+            let (certificate, key) = (self.dir.join("registry.pem"), self.dir.join("registry.key"));
+            http = serde_json::json!({"addr": self.address, "tls": {"certificate": certificate, "key": key}});
+        }
         let mut config = serde_json::json!({
             "version": "0.1",
             "log": {"level": "warn"},
             "storage": {"filesystem": {"rootdirectory": self.dir.join("data")}},
-            "http": {"addr": self.address},
+            "http": http,
         });
-        if let Some(config) = config.as_object_mut().filter(|_| self.has_accounts) {
+        if let Some(config) = config.as_object_mut().filter(|_| self.doors == Doors::Accounts) {
             let htpasswd = self.dir.join("htpasswd");
             config.insert("auth".to_owned(), serde_json::json!({"htpasswd": {"realm": "tests", "path": htpasswd}}));
         }

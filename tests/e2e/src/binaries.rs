@@ -2,6 +2,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn target() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -14,10 +15,20 @@ fn built(path: PathBuf, how: &str) -> PathBuf {
     path
 }
 
-/// The `windlass` binary.
+/// Prefixes of what would have `windlass` do otherwise than a test says, in capitals.
+const FOREIGN: [&str; 5] = ["WINDLASS_", "OTEL_", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"];
+
+/// The `windlass` binary, without this process' variables that would change what it does.
 #[track_caller]
-pub fn windlass() -> PathBuf {
-    built(target().join("debug/windlass"), "cargo xtask test")
+pub fn windlass() -> Command {
+    let mut command = Command::new(built(target().join("debug/windlass"), "cargo xtask test"));
+    for (name, _) in env::vars_os() {
+        let upper = name.to_string_lossy().to_uppercase();
+        if FOREIGN.iter().any(|prefix| upper.starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// A component by its name below `target/guests`: `echo`, `hostile/trap`.

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -107,8 +106,14 @@ impl Env {
 
     /// [`Env::windlass`]; the error is what it said, with its exit status.
     pub fn try_windlass(&self, args: &[&str]) -> Result<String, String> {
-        let mut command = Command::new(windlass());
-        command.args(args).env("WINDLASS_KUBECONFIG", self.cluster.kubeconfig());
+        self.try_windlass_with(args, &[])
+    }
+
+    /// [`Env::try_windlass`] with environment variables.
+    pub fn try_windlass_with(&self, args: &[&str], variables: &[(String, String)]) -> Result<String, String> {
+        let mut command = windlass();
+        command.args(args).envs(variables.iter().map(|(name, value)| (name, value)));
+        command.env("WINDLASS_KUBECONFIG", self.cluster.kubeconfig());
         command.env("WINDLASS_CACHE_DIR", self.cluster.dir().join("windlass-cli-cache"));
         command.env("DOCKER_CONFIG", self.docker_config());
         let output = command.output().map_err(|error| error.to_string())?;

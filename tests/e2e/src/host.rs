@@ -21,7 +21,7 @@ const SHOWN: usize = 200;
 pub struct HostOptions {
     /// More flags of `windlass run`.
     pub args: Vec<String>,
-    /// Environment variables; none of this process that starts with `WINDLASS_` or `OTEL_` is passed on.
+    /// Environment variables.
     pub env: Vec<(String, String)>,
     /// Folder of compiled components; default: one for all hosts of the environment.
     pub cache_dir: Option<PathBuf>,
@@ -37,12 +37,7 @@ pub struct Host {
 
 impl Host {
     pub(crate) fn spawn(kubeconfig: &Path, log: PathBuf, options: &HostOptions) -> Self {
-        let mut command = Command::new(windlass());
-        for (name, _) in std::env::vars_os() {
-            if ["WINDLASS_", "OTEL_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
-                command.env_remove(name);
-            }
-        }
+        let mut command = windlass();
         // The system chooses the port and the log names it: nobody can take it in between.
         command.args(["run", "--health-addr", "127.0.0.1:0"]).arg("--kubeconfig").arg(kubeconfig);
         if let Some(cache_dir) = &options.cache_dir {

@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use windlass_e2e::{Env, HOST_USER, HostOptions, SYSTEM_NAMESPACE, condition, guest, text};
-use windlass_testbed::{Cosign, REGISTRY_PASSWORD, REGISTRY_USER, Registry, SignatureLayout};
+use windlass_testbed::{Cosign, Proxy, REGISTRY_PASSWORD, REGISTRY_USER, Registry, SignatureLayout};
 
 /// A registry that lets everybody in, with its files beside the cluster's.
 fn registry(env: &Env) -> Registry {
@@ -306,6 +306,40 @@ fn what_is_live_stays_so_while_the_registry_is_down_also_over_a_restart() {
     ns.wait_settled("web");
     registry.restart().expect("the registry");
     env.wait_plugin("echo", |plugin| condition(plugin, "Fetched").is_true());
+}
+
+#[test]
+fn a_registry_is_reached_over_tls_through_a_proxy_and_the_api_server_past_it() {
+    let env = Env::start();
+    let registry = Registry::with_tls(&env.cluster().dir().join("registry"), "registry.test").expect("a registry");
+    let proxy = Proxy::start(&[("registry.test:443", registry.address())]).expect("a proxy");
+    let variables = |ca: bool, no_proxy: &str| {
+        let ca = if ca { registry.ca() } else { env.cluster().dir().join("ca.crt") };
+        [("HTTPS_PROXY", proxy.url()), ("NO_PROXY", no_proxy.to_owned()), ("SSL_CERT_FILE", ca.display().to_string())]
+            .map(|(name, value)| (name.to_owned(), value))
+    };
+    let component = guest("echo");
+    let push =
+        ["push", &component.to_string_lossy(), "--oci", "registry.test/team/echo:1", "--create-rbac", "--no-wait"];
+
+    let refused = env.try_windlass_with(&push, &variables(false, "127.0.0.1")).expect_err("an unknown certificate");
+    assert!(refused.contains("registry.test/team/echo:1") && refused.contains("certificate"), "{refused}");
+    assert!(proxy.asked().iter().all(|host| host == "registry.test:443"));
+
+    env.try_windlass_with(&push, &variables(true, "127.0.0.1")).expect("pushed");
+    let asked = proxy.asked();
+    assert!(!asked.is_empty() && asked.iter().all(|host| host == "registry.test:443"), "{asked:?}");
+    env.try_windlass_with(&push, &variables(true, "")).expect("pushed");
+    let asked = proxy.asked();
+    assert!(
+        asked.iter().any(|host| host.starts_with("127.0.0.1:")),
+        "the API server, too, if nothing excepts it: {asked:?}"
+    );
+
+    let _host = env.start_host_with(HostOptions { env: variables(true, "127.0.0.1").into(), ..HostOptions::default() });
+    env.wait_live("echo", &component);
+    let asked = proxy.asked();
+    assert!(!asked.is_empty() && asked.iter().all(|host| host == "registry.test:443"), "{asked:?}");
 }
 
 #[test]
