@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use windlass_core::ids::{GroupKind, ObjectKey, PluginName, Uid};
+use windlass_core::ids::{GroupKind, ObjectKey, PluginName, Uid, is_object_name};
 use windlass_core::object::Object;
 use windlass_core::selector::{Labels, Selector};
 
@@ -170,7 +170,9 @@ impl Strays {
         let uid = child.controller.as_ref().filter(|uid| child.is_owned_by(uid))?;
         let (kind, name) = child.controller_kind_and_name()?;
         let namespace = child.key.namespace.as_deref().filter(|_| self.namespaced);
-        (kind == self.kind).then(|| (ObjectKey::new(namespace, &name), uid.clone()))
+        // Whoever may write a child chose it, and the host will ask for that name.
+        let is_one = kind == self.kind && is_object_name(&name);
+        is_one.then(|| (ObjectKey::new(namespace, &name), uid.clone()))
     }
 }
 
@@ -195,10 +197,14 @@ mod tests {
 
     /// A child of `team`, as its labels and its reference say.
     fn child(plugin: &str, labelled: &str, controller: &str, rest: &str) -> Object {
+        child_of("team", plugin, labelled, controller, rest)
+    }
+
+    fn child_of(name: &str, plugin: &str, labelled: &str, controller: &str, rest: &str) -> Object {
         object(&format!(
             r#"{{"metadata":{{"name":"child","namespace":"n","uid":"c","resourceVersion":"1"{rest},
             "labels":{{"windlass.dev/plugin":"{plugin}","windlass.dev/parent-uid":"{labelled}"}},
-            "ownerReferences":[{{"apiVersion":"v1","kind":"{KIND}","name":"team","uid":"{controller}","controller":true}}]}}}}"#
+            "ownerReferences":[{{"apiVersion":"v1","kind":"{KIND}","name":"{name}","uid":"{controller}","controller":true}}]}}}}"#
         ))
     }
 
@@ -247,6 +253,18 @@ mod tests {
         for child in [child("other", "u", "u", ""), child("deco", "u", "x", ""), child("deco", "u", "u", deleting)] {
             assert_eq!(strays.parent_of_lost(&child, true, |_| false), None, "{child:?}");
         }
+    }
+
+    #[test]
+    fn a_name_that_would_lead_elsewhere_in_a_path_is_no_parents() {
+        let strays = strays(Some("team"), false);
+        for name in
+            ["vault/secrets", "vault/secrets?watch=true", "team?watch=true", "team#a", "..", "%2e%2e", "a b", ""]
+        {
+            let child = child_of(name, "deco", "u", "u", "");
+            assert_eq!(strays.parent_of_lost(&child, true, |_| false), None, "{name}");
+        }
+        assert_eq!(strays.all(), []);
     }
 
     #[test]

@@ -190,6 +190,15 @@ impl fmt::Debug for Uid {
     }
 }
 
+/// Whether some kind takes this as a name: those of RBAC may be more than DNS subdomains (`apimachinery`'s
+/// `ValidatePathSegmentName`). What passes is one segment of a URL's path and leads nowhere else, and one word in a log.
+pub fn is_object_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 253
+        && !matches!(text, "." | "..")
+        && text.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '/' | '%' | '?' | '#'))
+}
+
 /// Whether a text is a DNS label as Kubernetes takes it for names (RFC 1123: at most 63 characters).
 pub fn is_dns_label(text: &str) -> bool {
     let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();

@@ -22,6 +22,7 @@ use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::Object;
 use windlass_core::selector::{Labels, Selector};
 
+use crate::apply::in_time;
 use raw::Raw;
 use store::Index;
 pub use store::{Change, Store};
@@ -192,7 +193,10 @@ impl Watch {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &self.resource),
             None => Api::all_with(self.client.clone(), &self.resource),
         };
-        Ok(api.get_opt(&key.name).await?.and_then(|raw| decode(&self.id.kind, &raw)))
+        let Some(raw) = in_time(api.get_opt(&key.name)).await? else { return Ok(None) };
+        // One that cannot be read is there all the same.
+        let unreadable = || kube::Error::SerdeError(serde::de::Error::custom("the object cannot be read"));
+        decode(&self.id.kind, &raw).map(Some).ok_or_else(unreadable)
     }
 
     /// Whether the API server lets the host follow the kind.
