@@ -70,8 +70,9 @@ pub enum UpdateStrategy {
     Rolling {
         /// Recreate instead of apply in place.
         recreate: bool,
-        /// Conditions with status True that a changed child must have before the next one changes.
-        conditions: Vec<String>,
+        /// Conditions with status True that a changed child must have before the next one changes. Every child of the kind
+        /// shares them.
+        conditions: Arc<[String]>,
     },
 }
 

@@ -1,14 +1,25 @@
 //! What a plugin says of itself → whether it can be. Behind this its names may stand in paths, conditions and log lines.
 
-use crate::contract::{Descriptor, Parent};
+use crate::contract::{Descriptor, Metric, Parent, UpdateStrategy};
 use crate::ids::{Gvk, is_dns_label, is_dns_subdomain};
+use crate::selector::SELECTOR_MAX;
 
 /// Kinds that a plugin may own, and may read: each costs questions to the API server and a watch.
 const KINDS_MAX: usize = 100;
 /// Longest version, in bytes.
 const VERSION_MAX: usize = 128;
-/// Longest label selector, in bytes: it is part of a URL.
-const SELECTOR_MAX: usize = 1024;
+/// Longest sentence on what a plugin or a metric is, in bytes.
+const DESCRIPTION_MAX: usize = 1024;
+/// Largest schema of a config, in bytes: a definition's is of the same kind, and seldom reaches it.
+const CONFIG_SCHEMA_MAX: usize = 256 * 1024;
+/// Metrics, and labels of one.
+const METRICS_MAX: usize = 100;
+/// Longest name of a metric or of its label, and of a unit, in bytes.
+const METRIC_NAME_MAX: usize = 128;
+/// Conditions that a rolling update waits for.
+const CONDITIONS_MAX: usize = 16;
+/// Longest type of a condition, in bytes (`metav1.Condition`).
+const CONDITION_MAX: usize = 316;
 /// What a message shows of a name that is none.
 const SHOWN: usize = 100;
 
@@ -17,15 +28,25 @@ const SHOWN: usize = 100;
 /// # Errors
 /// What cannot be, in words for the component's author.
 pub fn check(descriptor: &Descriptor) -> Result<(), String> {
-    let Descriptor { version, parent, children, related, .. } = descriptor;
+    let Descriptor { name, version, description, parent, children, related, config_schema, metrics, .. } = descriptor;
     if version.len() > VERSION_MAX || version.contains(char::is_control) {
         return Err(format!("the version {} is longer than {VERSION_MAX} bytes or not plain text", shown(version)));
     }
-    for (what, count) in [("child", children.len()), ("related", related.len())] {
-        if count > KINDS_MAX {
-            return Err(format!("{count} {what} kinds, more than the limit of {KINDS_MAX}"));
+    let schema = config_schema.as_ref().map_or(0, Vec::len);
+    for (what, count, limit) in [
+        ("child kinds", children.len(), KINDS_MAX),
+        ("related kinds", related.len(), KINDS_MAX),
+        ("metrics", metrics.len(), METRICS_MAX),
+        ("bytes in its name", name.len(), VERSION_MAX),
+        ("bytes in its description", description.len(), DESCRIPTION_MAX),
+        ("bytes in the schema of its config", schema, CONFIG_SCHEMA_MAX),
+    ] {
+        if count > limit {
+            return Err(format!("{count} {what}, more than the limit of {limit}"));
         }
     }
+    metrics.iter().try_for_each(check_metric)?;
+    children.iter().try_for_each(|rule| check_update(&rule.update))?;
     let parent = match parent {
         // Its definition is judged by who installs it.
         Parent::Custom(_) => None,
@@ -39,6 +60,31 @@ pub fn check(descriptor: &Descriptor) -> Result<(), String> {
         Some(kind) => Err(format!("{} names no kind of Kubernetes", shown(&kind.to_string()))),
         None => Ok(()),
     }
+}
+
+/// What it holds is kept for as long as the logic is live, and part of every child of its kind.
+fn check_update(update: &UpdateStrategy) -> Result<(), String> {
+    let UpdateStrategy::Rolling { conditions, .. } = update else { return Ok(()) };
+    if conditions.len() > CONDITIONS_MAX {
+        let count = conditions.len();
+        return Err(format!("a rolling update waits for {count} conditions, more than the limit of {CONDITIONS_MAX}"));
+    }
+    match conditions.iter().find(|condition| condition.len() > CONDITION_MAX) {
+        Some(condition) => Err(format!("the condition {} is longer than {CONDITION_MAX} bytes", shown(condition))),
+        None => Ok(()),
+    }
+}
+
+fn check_metric(metric: &Metric) -> Result<(), String> {
+    let Metric { name, unit, description, labels, .. } = metric;
+    let is_long = |text: &String| text.len() > METRIC_NAME_MAX;
+    if labels.len() > METRICS_MAX
+        || description.len() > DESCRIPTION_MAX
+        || labels.iter().chain([name, unit]).any(is_long)
+    {
+        return Err(format!("the metric {} has too long a name, unit, description or list of labels", shown(name)));
+    }
+    Ok(())
 }
 
 /// Whether a kind can be one: group, version and name as the API server takes them in a definition.
@@ -58,7 +104,7 @@ mod fuzz;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{ChildRule, UpdateStrategy};
+    use crate::contract::{ChildRule, MetricType};
 
     fn descriptor() -> Descriptor {
         Descriptor {
@@ -121,7 +167,35 @@ mod tests {
             let message = refused(|descriptor| descriptor.version = text);
             assert!(message.contains("the version") && message.len() < 200, "{message}");
         }
-        let selector = Some("a".repeat(1_000_000));
+        let rolling = |count: usize, length: usize| {
+            let update =
+                UpdateStrategy::Rolling { recreate: false, conditions: vec!["C".repeat(length); count].into() };
+            let kind = Gvk::from_api_version("v1", "Pod");
+            check(&Descriptor { children: vec![ChildRule { kind, update }], ..descriptor() })
+        };
+        assert_eq!(rolling(16, 316), Ok(()));
+        for (count, length) in [(17, 1), (1, 5_000_000)] {
+            let message = rolling(count, length).expect_err("refused");
+            assert!(message.contains("condition") && message.len() < 200, "{message}");
+        }
+        let long = || "a".repeat(1_000_000);
+        let message = refused(|descriptor| descriptor.description = long());
+        assert_eq!(message, "1000000 bytes in its description, more than the limit of 1024");
+        refused(|descriptor| descriptor.name = long());
+        refused(|descriptor| descriptor.config_schema = Some(long().into_bytes()));
+        let metric = Metric {
+            name: "made".to_owned(),
+            unit: String::new(),
+            description: String::new(),
+            metric_type: MetricType::Counter,
+            labels: vec!["zone".to_owned()],
+        };
+        assert_eq!(check(&Descriptor { metrics: vec![metric.clone(); 100], ..descriptor() }), Ok(()));
+        refused(|descriptor| descriptor.metrics = vec![metric.clone(); 101]);
+        let message = refused(|descriptor| descriptor.metrics = vec![Metric { labels: vec![long()], ..metric }]);
+        assert!(message.contains("the metric \"made\""), "{message}");
+
+        let selector = Some(long());
         let kind = Gvk::from_api_version("v1", "Namespace");
         let message = refused(|descriptor| descriptor.parent = Parent::Existing { kind, selector });
         assert!(message.contains("the selector") && message.len() < 200, "{message}");

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::contract::{Requirement, Selection};
-use crate::ids::{Gvk, ObjectKey, is_dns_label};
+use crate::ids::{Gvk, ObjectKey, is_dns_label, is_object_name};
 use crate::names::parent_reason as reason;
 use crate::object::Object;
-use crate::selector::{Labels, Selector};
+use crate::selector::{Labels, SELECTOR_MAX, Selector};
 
 /// How often a plugin is called for one reconcile at most, while its requirements still change.
 pub const MAX_ROUNDS: usize = 5;
@@ -318,18 +318,13 @@ impl Select {
         match selection {
             Selection::Name(name) if is_object_name(name) => Ok(Self::Name(name.as_str().into())),
             Selection::Name(name) => Err(format!("names {name:?}, which is no object's name")),
+            // It is kept for as long as the parent lives, and matched with every object of the kind that changes.
+            Selection::Labels(text) if text.len() > SELECTOR_MAX => {
+                Err(format!("selects by labels with {} bytes, more than the limit of {SELECTOR_MAX}", text.len()))
+            }
             Selection::Labels(text) => text.parse().map(Self::Labels).map_err(|error| error.to_string()),
         }
     }
-}
-
-/// Whether some kind takes this as a name: those of RBAC may be more than DNS subdomains
-/// (`apimachinery`'s `ValidatePathSegmentName`).
-fn is_object_name(text: &str) -> bool {
-    !text.is_empty()
-        && text.len() <= 253
-        && !matches!(text, "." | "..")
-        && text.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '/' | '%'))
 }
 
 impl Need {

@@ -10,6 +10,9 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 
 use crate::ids::is_dns_subdomain;
 
+/// Longest label selector that a plugin may use, in bytes: it is part of a URL, or matched with every object that changes.
+pub const SELECTOR_MAX: usize = 1024;
+
 /// A label selector: all of its terms must hold. Clones share it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Selector(Arc<[Term]>);

@@ -69,6 +69,7 @@ const GUESTS: &[(&str, Outcome)] = &[
     ("restless-status", Thrashes("RestlessStatus")),
     ("rights-seeker", Fails("RefusedAnswer", "RoleBinding")),
     ("secret-thief", Fails("ReadForbidden", "namespace kube-system")),
+    ("selector-bomb", Fails("RefusedAnswer", "1050002 bytes, more than the limit")),
     ("sleep-in-poll", Fails("DeadlineExceeded", "1")),
     ("sockets", Fails("Trapped", "wasi:sockets/tcp-create-socket")),
     ("stack-overflow", Fails("Trapped", "stack")),

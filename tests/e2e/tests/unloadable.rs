@@ -30,6 +30,7 @@ const GUESTS: &[(&str, &str, &str, &str)] = &[
     ("path-as-definition", "Granted", "InvalidDescriptor", "../plugins"),
     ("plugin-as-parent", "Granted", "NotGranted", "Windlass' own"),
     ("reserved-group", "Granted", "InvalidDescriptor", "hostile.windlass.dev"),
+    ("rolling-bomb", "Compiled", "InvalidDescriptor", "longer than 316 bytes"),
     ("start-loop", "Compiled", "InvalidDescriptor", "describe failed: no answer within"),
     ("start-trap", "Compiled", "InvalidDescriptor", "describe failed: trap"),
     ("table-bomb", "Compiled", "InvalidDescriptor", "table"),

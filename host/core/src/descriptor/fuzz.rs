@@ -4,7 +4,7 @@ use serde_json::Value;
 use windlass_fuzz::Target;
 
 use super::*;
-use crate::contract::{ChildRule, UpdateStrategy};
+use crate::contract::ChildRule;
 
 /// What a file of the corpus says; of what is none, each word is all of it.
 fn descriptor(input: &[u8]) -> Descriptor {
@@ -16,6 +16,13 @@ fn descriptor(input: &[u8]) -> Descriptor {
     };
     let kind = |value: &Value| Gvk::from_api_version(&text(value, "apiVersion"), &text(value, "kind"));
     let list = |field: &str| value.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
+    let update = |value: &Value| match value.get("conditions").and_then(Value::as_array) {
+        None => UpdateStrategy::Apply,
+        Some(conditions) => UpdateStrategy::Rolling {
+            recreate: false,
+            conditions: conditions.iter().map(|value| value.as_str().unwrap_or_default().to_owned()).collect(),
+        },
+    };
     let selector = |value: &Value| value.get("selector").and_then(Value::as_str).map(str::to_owned);
     Descriptor {
         name: String::new(),
@@ -25,10 +32,7 @@ fn descriptor(input: &[u8]) -> Descriptor {
             || Parent::Custom(input.to_vec()),
             |value| Parent::Existing { kind: kind(value), selector: selector(value) },
         ),
-        children: list("children")
-            .iter()
-            .map(|value| ChildRule { kind: kind(value), update: UpdateStrategy::Apply })
-            .collect(),
+        children: list("children").iter().map(|value| ChildRule { kind: kind(value), update: update(value) }).collect(),
         related: list("related").iter().map(kind).collect(),
         finalizes: false,
         resync: None,
@@ -53,6 +57,11 @@ fn fuzz_descriptors() {
         let Descriptor { version, parent, children, related, .. } = &descriptor;
         assert!(version.len() <= 128 && !version.contains(char::is_control));
         assert!(children.len() <= 100 && related.len() <= 100);
+        for rule in children {
+            if let UpdateStrategy::Rolling { conditions, .. } = &rule.update {
+                assert!(conditions.iter().map(String::len).sum::<usize>() <= 16 * 316);
+            }
+        }
         let parent = match parent {
             Parent::Existing { kind, selector } => {
                 assert!(selector.as_ref().is_none_or(|selector| selector.len() <= 1024));

@@ -138,7 +138,7 @@ proptest! {
     fn r11_rolling_updates_come_to_their_end_one_child_at_a_time(
         before in wishes(), after in wishes(), fates in fates(), ready in any::<u64>(), recreate in any::<bool>()
     ) {
-        let update = UpdateStrategy::Rolling { recreate, conditions: vec!["Ready".to_owned()] };
+        let update = UpdateStrategy::Rolling { recreate, conditions: ["Ready".to_owned()].into() };
         let desired = validate_with(&children(&after), &update).expect("valid");
         let mut turns = Turns(ready);
         let mut live = live_of(&before, &fates);
@@ -167,7 +167,7 @@ proptest! {
     fn r09_what_is_held_stays_until_it_is_allowed_and_everything_else_comes_to_be(
         before in wishes(), after in wishes(), rolls in any::<bool>(), is_allowed in any::<bool>()
     ) {
-        let rolling = UpdateStrategy::Rolling { recreate: true, conditions: Vec::new() };
+        let rolling = UpdateStrategy::Rolling { recreate: true, conditions: Arc::new([]) };
         let update = if rolls { rolling } else { UpdateStrategy::Apply };
         let desired = validate_with(&children(&after), &update).expect("valid");
         let mut live = live_of(&before, &[]);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     fn rolled(live: &[Json], wanted: &[Json], recreate: bool) -> Plan {
-        let strategy = UpdateStrategy::Rolling { recreate, conditions: vec!["Ready".to_owned()] };
+        let strategy = UpdateStrategy::Rolling { recreate, conditions: ["Ready".to_owned()].into() };
         plan(&snapshot(live), &validate_with(wanted, &strategy).expect("valid"))
     }
 
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn r11_without_named_conditions_one_child_changes_a_pass() {
-        let strategy = UpdateStrategy::Rolling { recreate: false, conditions: Vec::new() };
+        let strategy = UpdateStrategy::Rolling { recreate: false, conditions: Arc::new([]) };
         let desired = validate_with(&pods(&["a", "b"], "new"), &strategy).expect("valid");
         let planned = |live: &[Json]| plan(&snapshot(live), &desired);
         let first = planned(&[exists("a", "old", false), exists("b", "old", false)]);

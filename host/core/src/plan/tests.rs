@@ -172,7 +172,7 @@ fn r11_what_outlives_its_parent_is_never_deleted_to_be_made_anew() {
         wish
     };
     let live = created(&validate(&[retained("nginx:1")]).expect("valid").children[0]);
-    for update in [UpdateStrategy::Recreate, UpdateStrategy::Rolling { recreate: true, conditions: Vec::new() }] {
+    for update in [UpdateStrategy::Recreate, UpdateStrategy::Rolling { recreate: true, conditions: Arc::new([]) }] {
         let desired = validate_with(&[retained("nginx:2")], &update).expect("valid");
         let plan = plan(&snapshot(std::slice::from_ref(&live)), &desired);
         assert!(matches!(plan.writes[..], [Write::Apply { .. }]), "{plan:?}");

@@ -103,6 +103,11 @@ fn related_what_was_not_granted_is_forbidden_and_what_makes_no_sense_refused() {
         (requirement("a", "Secret", None, named("../x")), "RefusedAnswer", "which is no object's name"),
         (requirement("a", "Secret", None, named("..")), "RefusedAnswer", "which is no object's name"),
         (requirement("a", "Secret", None, labelled("a=b=c")), "RefusedAnswer", "at character 4 of selector"),
+        (
+            requirement("a", "Secret", None, labelled(&"!a,".repeat(400))),
+            "RefusedAnswer",
+            "1200 bytes, more than the limit",
+        ),
     ];
     for (bad, reason, message) in cases {
         let (said, text) = refused(std::slice::from_ref(&bad));

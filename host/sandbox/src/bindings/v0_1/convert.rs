@@ -99,7 +99,7 @@ fn child_rule(rule: wit::ChildRule) -> core::ChildRule {
             wit::UpdateStrategy::Recreate => core::UpdateStrategy::Recreate,
             wit::UpdateStrategy::OnDelete => core::UpdateStrategy::OnDelete,
             wit::UpdateStrategy::Rolling(rolling) => {
-                core::UpdateStrategy::Rolling { recreate: rolling.recreate, conditions: rolling.conditions }
+                core::UpdateStrategy::Rolling { recreate: rolling.recreate, conditions: rolling.conditions.into() }
             }
         },
     }
