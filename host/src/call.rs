@@ -8,15 +8,16 @@ use std::task::Poll;
 
 use futures::{FutureExt, poll};
 use tracing::Instrument;
-use windlass_core::contract::{Answer, CallFailure, Phase, Response};
+use windlass_core::contract::{Answer, CallFailure, CallReport, Phase, Response};
 use windlass_core::digest::Digest;
 use windlass_core::outcome::Problem;
 use windlass_core::quarantine::{Admission, Change};
 use windlass_core::snapshot::Snapshot;
 use windlass_sandbox::run_here;
 
-use crate::live::{Live, cores};
+use crate::live::{Live, calls_at_once};
 use crate::queue::Turn;
+use crate::seeds::Seeds;
 use crate::telemetry;
 
 /// A call that took so many microseconds has kept its thread from other work for long enough.
@@ -30,8 +31,7 @@ pub struct Caller {
     quarantine_changed: QuarantineListener,
     /// Guests that run at once.
     slots: tokio::sync::Semaphore,
-    /// Makes the random numbers of guests unpredictable from outside.
-    secret: [u8; 32],
+    seeds: Seeds,
 }
 
 /// An answer, and whether it depended on its request alone.
@@ -43,9 +43,9 @@ pub struct Answered {
 }
 
 impl Caller {
-    /// With the secret of this host.
-    pub fn new(secret: [u8; 32], quarantine_changed: QuarantineListener) -> Self {
-        Self { quarantine_changed, slots: tokio::sync::Semaphore::new(cores()), secret }
+    /// With what this host seeds random numbers by.
+    pub fn new(seeds: Seeds, quarantine_changed: QuarantineListener) -> Self {
+        Self { quarantine_changed, slots: tokio::sync::Semaphore::new(calls_at_once()), seeds }
     }
 
     /// Asks the plugin what follows from a snapshot; `hash` is the snapshot's.
@@ -61,7 +61,7 @@ impl Caller {
         turn: &Turn<'_>,
     ) -> Result<Answered, Problem> {
         let host_failed = |message: String| Problem::Call(CallFailure::Host { message });
-        let seed = self.seed(hash);
+        let seed = self.seeds.of(hash);
         // The plugin's own slot first: who waits for it must not hold one that a neighbour could use.
         let stopping = |_| host_failed("the host is stopping".to_owned());
         let _of_plugin = live.call_slots.acquire().await.map_err(stopping)?;
@@ -71,21 +71,28 @@ impl Caller {
         if let Admission::Denied(wait) = admission {
             return Err(Problem::Quarantined(wait));
         }
-        // Now, and not while it waited: it unpacks what the caches hold packed.
-        let request = snapshot.request(phase);
         let span = telemetry::call_span(live, hash);
-        let call = live.component.reconcile(&request, &live.limits, seed).instrument(span.clone());
-        // A panic in the host's part of the call must cost this answer, and not the worker.
-        let mut call = pin!(AssertUnwindSafe(call).catch_unwind());
-        let called = match poll!(call.as_mut()) {
-            Poll::Ready(called) => called,
-            // A long one may keep its thread busy up to the deadline: other work goes on on another.
-            Poll::Pending => {
-                turn.step_aside();
-                tokio::task::block_in_place(|| run_here(call))
-            }
+        let (size, limit) = (snapshot.size(), live.limits.request_bytes);
+        let (answer, report) = if size > limit {
+            // The caches hold it packed, and one object for all who are shown it: it would be unpacked for nothing.
+            let report = CallReport { request_bytes: size, ..CallReport::default() };
+            (Err(CallFailure::RequestTooLarge { size, limit }), report)
+        } else {
+            // Now, and not while it waited: it unpacks what the caches hold packed.
+            let request = snapshot.request(phase);
+            let call = live.component.reconcile(&request, &live.limits, seed).instrument(span.clone());
+            // A panic in the host's part of the call must cost this answer, and not the worker.
+            let mut call = pin!(AssertUnwindSafe(call).catch_unwind());
+            let called = match poll!(call.as_mut()) {
+                Poll::Ready(called) => called,
+                // A long one may keep its thread busy up to the deadline: other work goes on on another.
+                Poll::Pending => {
+                    turn.step_aside();
+                    tokio::task::block_in_place(|| run_here(call))
+                }
+            };
+            called.map_err(|_| host_failed("the call panicked; the log says where".to_owned()))?
         };
-        let (answer, report) = called.map_err(|_| host_failed("the call panicked; the log says where".to_owned()))?;
         if report.guest_time_us > LONG {
             // Calls follow on each other without a wait between them, and others have work on this thread.
             tokio::task::yield_now().await;
@@ -96,12 +103,5 @@ impl Caller {
         }
         let answer: Answer = answer.map_err(Problem::Call)?;
         Ok(Answered { response: answer.map_err(Problem::Plugin)?, pure: !report.impure })
-    }
-
-    /// Seed of a call's random numbers: the same for the same snapshot, and unknown outside.
-    fn seed(&self, snapshot: &Digest) -> [u8; 32] {
-        let mut input = self.secret.to_vec();
-        input.extend_from_slice(snapshot.as_bytes());
-        *Digest::of(&input).as_bytes()
     }
 }

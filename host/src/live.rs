@@ -38,6 +38,8 @@ pub struct Live {
     pub version: String,
     /// The watch of the parent kind.
     pub parents: Arc<Watch>,
+    /// Whose the definition of that kind is.
+    pub definition: Definition,
     /// Which of the host's status fields the parent kind keeps; none of a kind that is somebody else's.
     pub shape: StatusShape,
     /// What that watch does not show any more, and has children still.
@@ -86,16 +88,26 @@ pub struct Live {
     pub conduct: Arc<Conduct>,
 }
 
-/// How many calls run at once in all: as many as there are cores, since each keeps one busy.
-pub fn cores() -> usize {
-    // Each question opens three files.
-    static CORES: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
-    *CORES
+/// Whose the definition of a parent kind is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Definition {
+    /// The Plugin brought it along: there are no objects of the kind but for it.
+    Own,
+    /// It is built in, or somebody else's, whatever the component says: a right is needed to see its objects.
+    Others,
 }
 
-/// How many of them may be of one plugin.
+/// How many calls run at once in all: as many as there are cores, since each keeps one busy. On a single core two share it,
+/// so that there is a place that no plugin takes from all others.
+pub fn calls_at_once() -> usize {
+    // Each question opens three files.
+    static CORES: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
+    (*CORES).max(2)
+}
+
+/// How many of them may be of one plugin: all but one.
 pub fn calls_of_one() -> usize {
-    cores().saturating_sub(1).max(1)
+    calls_at_once() - 1
 }
 
 impl Live {
@@ -152,6 +164,7 @@ impl Live {
             && self.config == other.config
             && self.limits == other.limits
             && self.shape == other.shape
+            && self.definition == other.definition
             && self.grants == other.grants
             && self.reads == other.reads
             && self.account == other.account

@@ -21,6 +21,7 @@ mod report;
 mod retry_after;
 mod rights;
 mod run;
+mod seeds;
 mod serve;
 mod strays;
 mod telemetry;

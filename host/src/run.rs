@@ -22,13 +22,14 @@ use crate::apply::Applier;
 use crate::call::{Caller, QuarantineListener};
 use crate::caps::Caps;
 use crate::delivery::{Needs, Sources};
-use crate::live::{Live, ParentIndex, ParentKey, calls_of_one, cores};
+use crate::live::{Live, ParentIndex, ParentKey, calls_at_once, calls_of_one};
 use crate::plugins::{Kinds, Outlets, PluginQueue, Plugins, Supplies};
 use crate::queue::{Busy, Job, Queue, Run, Trigger, Turn};
 use crate::reconcile::Reconciler;
 use crate::related::{Interests, Related};
 use crate::report::{Recorder, Reporter};
 use crate::rights::{Accounts, review};
+use crate::seeds::Seeds;
 use crate::serve::{Readiness, serve};
 use crate::triggers::Triggers;
 use crate::watch::{Watch, Watches};
@@ -119,15 +120,13 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
         },
     ));
     let related = Related::new(registry.clone(), watches, interests, ask);
-    let mut secret = [0; 32];
-    fill_random(&mut secret)?;
     let (recorder, event_writer) = Recorder::start(client.clone());
     let reconciler = Reconciler::new(
         registry,
         parents.clone(),
         plugin_queue.clone(),
         related,
-        Caller::new(secret, quarantine_listener(parents.clone(), plugin_queue.clone())),
+        Caller::new(Seeds::open(&settings.cache_dir)?, quarantine_listener(parents.clone(), plugin_queue.clone())),
         Applier::new(client.clone()),
         Reporter::new(client, recorder),
     );
@@ -180,7 +179,7 @@ impl Run<(), PluginName> for BringUp {
 
 /// More would stand in line for a call.
 fn busy_max() -> Busy {
-    Busy { of_all: cores(), of_group: calls_of_one() }
+    Busy { of_all: calls_at_once(), of_group: calls_of_one() }
 }
 
 /// Workers on the keys of a queue.
@@ -256,12 +255,4 @@ fn quarantine_listener(parents: Queue<PluginName, ParentKey>, plugins: PluginQue
         }
         plugins.add(&(), plugin, Trigger::Fresh);
     })
-}
-
-/// From the operating system: what guests are given must not be guessed.
-fn fill_random(bytes: &mut [u8]) -> anyhow::Result<()> {
-    use std::io::Read as _;
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut file| file.read_exact(bytes))
-        .context("no random numbers from /dev/urandom")
 }

@@ -44,6 +44,14 @@ impl Json {
         }
     }
 
+    /// How many bytes they are, without unpacking them.
+    pub fn unpacked_size(&self) -> usize {
+        match &self.0 {
+            Kept::Plain(bytes) => bytes.len(),
+            Kept::Packed { len, .. } => *len as usize,
+        }
+    }
+
     /// How many bytes of memory they take, the dictionary aside.
     pub fn size(&self) -> usize {
         match &self.0 {

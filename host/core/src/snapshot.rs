@@ -73,6 +73,14 @@ impl Snapshot {
         Self { parent_ref, parent, children, related: Vec::new(), config }
     }
 
+    /// Bytes of the objects in what the plugin is asked, the names beside them aside. Unpacks nothing.
+    pub fn size(&self) -> u64 {
+        let related = self.related.iter().flat_map(|served| &served.objects);
+        let objects = std::iter::once(&self.parent).chain(&self.children).chain(related);
+        let config = self.config.as_ref().map_or(0, |config| config.len());
+        objects.map(|object| object.json.unpacked_size() as u64).sum::<u64>() + config as u64
+    }
+
     /// What the plugin is asked.
     pub fn request(&self, phase: Phase) -> Request {
         Request {
@@ -181,6 +189,7 @@ mod tests {
 
     use super::*;
     use crate::fixtures::{object, snapshot};
+    use crate::packed::Packer;
 
     fn secret(name: &str, value: &str) -> Arc<Object> {
         object(&json!({"apiVersion": "v1", "kind": "Secret", "data": {"key": value}, "metadata": {
@@ -193,6 +202,22 @@ mod tests {
 
     fn hash(related: Vec<Served>) -> Digest {
         with(related).hash(&Digest::of(b"logic"), Phase::Sync)
+    }
+
+    #[test]
+    fn the_size_of_a_request_is_known_before_anything_is_unpacked() {
+        let mut packer = Packer::default();
+        let mut secret_of = |index: usize| {
+            let secret = secret(&format!("s-{index}"), &"value".repeat(100));
+            Arc::new(Object { json: packer.pack(secret.json.clone()), ..Object::clone(&secret) })
+        };
+        let objects: Vec<_> = (0..50).map(&mut secret_of).collect();
+        let snapshot = with(vec![Served::new("a".into(), objects.clone()), Served::new("b".into(), objects)]);
+        let request = snapshot.request(Phase::Sync);
+        let related = request.related.iter().flat_map(|related| &related.objects);
+        let handed = related.map(|observed| observed.object.len()).sum::<usize>() + request.parent.len();
+        assert_eq!(snapshot.size(), handed as u64);
+        assert!(handed > 2 * 50 * 500);
     }
 
     #[test]

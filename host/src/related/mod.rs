@@ -16,7 +16,7 @@ use windlass_core::related::{Denied, Need, Needs, ReadGrants, ReadProblem, Refus
 use windlass_core::snapshot::Served;
 use windlass_sandbox::registry::Registry;
 
-use crate::live::{Live, ParentKey};
+use crate::live::{Definition, Live, ParentKey};
 use crate::watch::{Health, Watch, Watches};
 
 use crate::rights::rbac::PARENT_VERB;
@@ -91,16 +91,22 @@ impl Related {
         for (need, followed) in needs.iter().zip(&followed) {
             filled(need, followed).await?;
         }
-        Ok(needs.iter().zip(&followed).map(|(need, followed)| found(need, &followed.watch)).collect())
+        let mut served = Vec::with_capacity(needs.len());
+        for (need, followed) in needs.iter().zip(&followed) {
+            served.push(found(need, &followed.watch));
+            // Each reads the labels of a whole namespace, if it selects by them, and others have work on this thread.
+            tokio::task::yield_now().await;
+        }
+        Ok(served)
     }
 
-    /// Whether the Plugin's ServiceAccount may read a parent whose kind is not the plugin's own: in all namespaces, or in
-    /// its own. A component chooses the kind of its parents, and must not choose what it is shown.
+    /// Whether the Plugin's ServiceAccount may read a parent whose definition the Plugin did not bring along: in all
+    /// namespaces, or in its own. A component chooses the kind of its parents, and must not choose what it is shown.
     ///
     /// # Errors
     /// It may not, or that cannot be found out.
     pub async fn review_parent(&self, live: &Live, parent: &ParentRef) -> Result<(), ReadProblem> {
-        if live.owns_kind() {
+        if live.definition == Definition::Own {
             return Ok(());
         }
         let resource = Arc::new(live.parents.resource.clone());
