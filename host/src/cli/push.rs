@@ -262,7 +262,7 @@ async fn kinds(args: &Args, descriptor: &Descriptor) -> anyhow::Result<Kinds> {
         Parent::Custom(definition) => rbac::own_parent(definition)?,
         Parent::Existing { kind, .. } => look_up_one(&client, kind).await?,
     };
-    Ok(Kinds { parent, is_own: matches!(descriptor.parent, Parent::Custom(_)), children, related })
+    Ok(Kinds { parent, children, related })
 }
 
 /// The Plugin as it is now: what a push does not change stays.

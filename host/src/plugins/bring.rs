@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::contract::{Descriptor, Parent};
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::plugin_reason as reason;
 use windlass_core::object::Object;
@@ -10,7 +11,7 @@ use windlass_sandbox::Component;
 use super::load::{self, Problem, Step};
 use super::logic::Rollback;
 use super::rights::{self, Lacking};
-use super::{Plugins, farewell, grants};
+use super::{Plugins, crd, farewell, grants};
 use crate::api::Plugin;
 use crate::live::Live;
 use crate::queue::Trigger;
@@ -82,6 +83,8 @@ impl Plugins {
     ) -> Result<load::Findings, Problem> {
         let digest = component.digest();
         let bring = async {
+            // Before its definition is installed, under which what is live would have to go.
+            self.check_parent(name, object, plugin, component.descriptor())?;
             let (prepared, capped) = load::prepare(self, name, plugin, component).await?;
             let concern = load::concern_of(&prepared);
             let lacking = self.bring_live(object, plugin, prepared.clone()).await?;
@@ -105,10 +108,6 @@ impl Plugins {
             self.retry_failing(&live, lacking.is_some());
             return Ok(lacking);
         }
-        if prepared.owns_kind() {
-            // Before its rights: whoever comes too late for a kind need not have any.
-            grants::claim(self, &prepared.name, object, &prepared.parents.id.kind)?;
-        }
         let status = plugin.status.as_ref();
         let was_live = status.and_then(|status| status.active_digest.as_deref());
         if was_live == Some(prepared.digest().to_string().as_str()) {
@@ -121,23 +120,36 @@ impl Plugins {
         if let Some(problem) = lacking.as_ref().and_then(Lacking::vital) {
             return Err(problem);
         }
-        self.check_kind(plugin, &prepared)?;
         self.see_to_end(object, plugin, prepared.finalizes).await?;
         self.publish(object, prepared)?;
         Ok(lacking)
     }
 
-    /// Whether the logic is for the parents that the Plugin has: those of another kind would be left with their children
-    /// and finalizers, and nobody would know of them.
-    fn check_kind(&self, plugin: &Plugin, prepared: &Live) -> Result<(), Problem> {
-        let (live, status) = (self.registry.get(&prepared.name), plugin.status.as_ref());
+    /// Whether the logic may have its parents: no older Plugin has them, and they are of the kind of those that this one
+    /// has. Those of another kind would be left with their children and finalizers, and nobody would know of them.
+    fn check_parent(
+        &self,
+        name: &PluginName,
+        object: &Object,
+        plugin: &Plugin,
+        descriptor: &Descriptor,
+    ) -> Result<(), Problem> {
+        let wanted = match &descriptor.parent {
+            Parent::Custom(carried) => {
+                // One that cannot be installed is refused where it would be.
+                let Some(kind) = crd::kind_of(carried) else { return Ok(()) };
+                grants::claim(self, name, object, &kind)?;
+                kind
+            }
+            Parent::Existing { kind, .. } => kind.clone(),
+        };
+        let (live, status) = (self.registry.get(name), plugin.status.as_ref());
         let has_parents = match &live {
             Some(live) => live.parents.store.size() > 0,
             None => status.and_then(|status| status.parents).is_some_and(|parents| parents > 0),
         };
         let said = || status.and_then(|status| status.parent_kind.as_ref()?.parse().ok());
         let before = live.map(|live| Gvk::clone(&live.parents.id.kind)).or_else(said);
-        let wanted = &prepared.parents.id.kind;
         match before.filter(|before| has_parents && before.group_kind() != wanted.group_kind()) {
             Some(before) => {
                 let message = format!(

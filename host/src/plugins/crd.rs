@@ -19,6 +19,7 @@ use super::load::{Problem, Step};
 use super::parent::ParentKind;
 use crate::api::conditions_schema;
 use crate::definition::{self, text};
+use crate::live::Definition;
 
 /// How long the API server may take to serve a new definition before the Plugin says so; [`super::kinds`] hears of it
 /// when it does so later.
@@ -28,6 +29,19 @@ const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) fn group_of(carried: &[u8]) -> Option<Arc<str>> {
     let carried: Value = serde_json::from_slice(carried).ok()?;
     Some(text(&carried, "/spec/group").into())
+}
+
+/// The kind that a carried definition is of, in the version that it wants to be stored.
+pub(super) fn kind_of(carried: &[u8]) -> Option<Gvk> {
+    let (definition, (group, _)) = definition::read(carried).ok()?;
+    let version = storage_of(&definition)?;
+    Some(Gvk::from_api_version(&format!("{group}/{}", text(&version, "/name")), text(&definition, "/spec/names/kind")))
+}
+
+/// The version in which objects are stored.
+fn storage_of(definition: &Value) -> Option<Value> {
+    let versions = definition.pointer("/spec/versions")?.as_array()?;
+    versions.iter().find(|version| version.get("storage") == Some(&Value::Bool(true))).cloned()
 }
 
 /// Finds the kind that a component carries the definition of, installing it first if the Plugin says so.
@@ -123,6 +137,7 @@ fn rank(version: &str) -> impl Ord + use<> {
 }
 
 const APPLIED_AT: &str = "/metadata/annotations/windlass.dev~1applied";
+const LABEL_AT: &str = "/metadata/labels/windlass.dev~1plugin";
 
 /// A definition as it may be installed: its own group, no conversion, no metadata but ours, the host's status fields in
 /// every schema.
@@ -211,13 +226,9 @@ fn not_established(name: &str) -> Problem {
 /// To go on in another version that is served as well would lose data: what the API server reads through it has only
 /// the fields of that version's schema, and would be stored so by the next write of a status.
 fn describe(served: &Value, carried: &Value) -> Result<ParentKind, Problem> {
-    let storage = |definition: &Value| {
-        let versions = definition.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
-        versions.into_iter().find(|version| version.get("storage") == Some(&Value::Bool(true)))
-    };
     let name = text(served, "/metadata/name");
-    let version = storage(served).ok_or_else(|| descriptor_problem(format!("{name} has no storage version")))?;
-    let wanted = storage(carried).map(|version| text(&version, "/name").to_owned()).unwrap_or_default();
+    let version = storage_of(served).ok_or_else(|| descriptor_problem(format!("{name} has no storage version")))?;
+    let wanted = storage_of(carried).map(|version| text(&version, "/name").to_owned()).unwrap_or_default();
     let found = text(&version, "/name");
     let group = text(served, "/spec/group");
     let kind = text(served, "/spec/names/kind");
@@ -232,8 +243,11 @@ fn describe(served: &Value, carried: &Value) -> Result<ParentKind, Problem> {
         let message = format!("{name} does not serve {found}, in which it is stored");
         return Err(Problem::new(Step::Granted, reason::PARENT_KIND_MISSING, message));
     }
+    let brought_by = |definition: &Value| definition.pointer(LABEL_AT).and_then(Value::as_str).map(str::to_owned);
+    let is_own = brought_by(served) == brought_by(carried);
     Ok(ParentKind {
         kind: Arc::new(gvk),
+        definition: if is_own { Definition::Own } else { Definition::Others },
         resource: ApiResource {
             group: group.to_owned(),
             version: found.to_owned(),

@@ -262,6 +262,7 @@ pub(super) async fn prepare(
         parents,
         strays,
         shape: parent.shape,
+        definition: parent.definition,
         children: children.into_iter().map(|watch| (watch.id.kind.group_kind(), watch)).collect(),
         grants: granted.grants,
         finalizes: descriptor.finalizes,

@@ -14,10 +14,12 @@ use super::Plugins;
 use super::crd;
 use super::discovery::{Discovery, is_missing};
 use super::load::{Problem, Step};
+use crate::live::Definition;
 
 /// A parent kind, ready to be watched.
 pub(super) struct ParentKind {
     pub kind: Arc<Gvk>,
+    pub definition: Definition,
     pub resource: ApiResource,
     pub namespaced: bool,
     pub shape: StatusShape,
@@ -66,6 +68,7 @@ async fn existing(discovery: &Discovery, kind: &Gvk, selector: Option<&str>) -> 
     })?;
     Ok(ParentKind {
         kind: Arc::new(kind.clone()),
+        definition: Definition::Others,
         resource,
         namespaced: capabilities.scope == Scope::Namespaced,
         shape: NOT_OURS,

@@ -11,7 +11,7 @@ use windlass_core::names::plugin_reason as reason;
 use windlass_core::object::Object;
 
 use super::load::{Problem, Step};
-use crate::live::Live;
+use crate::live::{Definition, Live};
 use crate::rights::Account;
 use crate::rights::rbac::{CHILD_VERBS, PARENT_VERB};
 use crate::rights::review::{Ask, Question};
@@ -96,7 +96,7 @@ pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Pr
         let resource = Arc::new(live.child_watch(&grant.kind)?.resource.clone());
         Some(Kind { gvk: grant.kind.clone(), resource, namespaced: grant.namespaced, verbs: &CHILD_VERBS })
     });
-    let parents = (!live.owns_kind()).then(|| Kind {
+    let parents = (live.definition == Definition::Others).then(|| Kind {
         gvk: live.parents.id.kind.clone(),
         resource: Arc::new(live.parents.resource.clone()),
         namespaced: live.strays.parents_are_namespaced(),

@@ -86,8 +86,6 @@ pub fn own_parent(carried: &[u8]) -> anyhow::Result<Resource> {
 pub struct Kinds {
     /// The kind of its parents.
     pub parent: Resource,
-    /// Whether that kind is its own.
-    pub is_own: bool,
     /// What it may own.
     pub children: Vec<Resource>,
     /// What it may require.
@@ -132,9 +130,9 @@ pub fn account_objects(name: &str, account: &str, namespace: &str, kinds: &Kinds
     let owner = rule(group, &[&format!("{plural}/finalizers")], &["update"]);
     let children = kinds.children.iter().map(|(group, plural)| rule(group, &[plural], &CHILD_VERBS));
     let related = kinds.related.iter().map(|(group, plural)| rule(group, &[plural], &["get", "list"]));
-    // Of its own kind it is shown whatever there is.
-    let parents = (!kinds.is_own).then(|| rule(group, &[plural], &["get", PARENT_VERB]));
-    let rules: Vec<_> = std::iter::once(owner).chain(parents).chain(children).chain(related).collect();
+    // Asked about unless the Plugin brought the definition along: somebody else may install it before.
+    let parents = rule(group, &[plural], &["get", PARENT_VERB]);
+    let rules: Vec<_> = [owner, parents].into_iter().chain(children).chain(related).collect();
     vec![
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}}),
         json!({
@@ -193,8 +191,7 @@ mod tests {
     }
 
     fn kinds(parent: Resource) -> Kinds {
-        let is_own = parent.1 == "echoes";
-        Kinds { parent, is_own, children: vec![(String::new(), "pods".to_owned())], related: vec![secrets()] }
+        Kinds { parent, children: vec![(String::new(), "pods".to_owned())], related: vec![secrets()] }
     }
 
     fn own() -> Parent {
@@ -284,7 +281,12 @@ mod tests {
         let objects = account_objects("echo", "writer", "windlass-system", &kinds(echoes));
         let [account, role, binding] = &objects[..] else { panic!("{objects:?}") };
         assert_eq!(account["metadata"], json!({"name": "writer", "namespace": "windlass-system"}));
-        let wanted = ["my-operator.dev echoes/finalizers update", " pods get,create,patch,delete", " secrets get,list"];
+        let wanted = [
+            "my-operator.dev echoes/finalizers update",
+            "my-operator.dev echoes get,list",
+            " pods get,create,patch,delete",
+            " secrets get,list",
+        ];
         assert_eq!(rules(role), wanted);
         assert_eq!(role.pointer("/metadata/labels"), None, "not the host's");
         assert_eq!(binding["subjects"][0]["name"], "writer");
