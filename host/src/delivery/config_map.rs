@@ -92,9 +92,18 @@ async fn assemble(api: &Api<ConfigMap>, source: &ConfigMapSource, head: &Head) -
         let map = get(api, source, part).await?;
         let bytes = map.and_then(|map| map.binary_data?.remove(KEY_PART));
         let bytes = bytes.ok_or_else(|| incomplete(format!("part {part} is missing or has no {KEY_PART:?}")))?;
-        packed.extend_from_slice(&bytes.0);
+        add(&mut packed, &bytes.0).map_err(incomplete)?;
     }
     head.of_parts(packed).map_err(incomplete)
+}
+
+/// Adds a part to those before it: no more is held of a component packed than unpacked.
+fn add(packed: &mut Vec<u8>, part: &[u8]) -> Result<(), String> {
+    if (packed.len() + part.len()) as u64 > MAX_COMPONENT_BYTES {
+        return Err(format!("its parts are larger than the limit of {MAX_COMPONENT_BYTES} bytes together"));
+    }
+    packed.extend_from_slice(part);
+    Ok(())
 }
 
 fn single(source: &ConfigMapSource, map: ConfigMap) -> Result<Delivered, DeliveryError> {
@@ -169,6 +178,14 @@ mod tests {
             (at(), at(), 1..=u8::MAX).prop_map(|(part, byte, bits)| Harm::Turned(part, byte, bits)),
             proptest::collection::vec(any::<u8>(), 1..64).prop_map(Harm::Longer),
         ]
+    }
+
+    #[test]
+    fn parts_are_fetched_up_to_the_size_of_a_component() {
+        let mut packed = vec![0; usize::try_from(MAX_COMPONENT_BYTES).expect("a size") - 2];
+        add(&mut packed, &[1; 2]).expect("as large as it may be");
+        let error = add(&mut packed, &[1]).expect_err("too large");
+        assert!(error.contains("larger than the limit") && packed.len() as u64 == MAX_COMPONENT_BYTES, "{error}");
     }
 
     proptest! {
