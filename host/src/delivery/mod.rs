@@ -31,6 +31,8 @@ use self::trust::Distrust;
 
 /// The largest component that is taken, after decompression.
 pub const MAX_COMPONENT_BYTES: u64 = 64 * 1024 * 1024;
+/// The largest signature that is looked at; cosign's take a few KiB.
+const MAX_SIGNATURE_BYTES: u64 = 256 * 1024;
 
 /// A component as it was delivered.
 #[derive(Debug, Clone)]

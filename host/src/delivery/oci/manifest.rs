@@ -1,8 +1,9 @@
 //! What an artifact's manifest says: which layer is the component, and how large it is.
 
-use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::Deserialize;
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use windlass_core::digest::Digest;
 
 use crate::delivery::MAX_COMPONENT_BYTES;
@@ -18,6 +19,10 @@ pub const WASM_LAYER: &str = "application/wasm";
 /// Media type of a component's layer before there was a common layout.
 const OLD_WASM_LAYER: &str = "application/vnd.wasm.content.layer.v1+wasm";
 
+/// The most layers of an artifact, and the most manifests of a list, that are read: `{}` is one as well, three bytes of
+/// text that take fifty times as many in memory.
+const MAX_ENTRIES: usize = 1000;
+
 /// A manifest, or a list of manifests, with the fields that are read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -29,10 +34,10 @@ pub struct Manifest {
     #[serde(default)]
     pub artifact_type: String,
     /// The artifact's content.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "entries")]
     pub layers: Vec<Descriptor>,
     /// Of a list: the manifests.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "entries")]
     pub manifests: Vec<Descriptor>,
 }
 
@@ -54,7 +59,44 @@ pub struct Descriptor {
     pub size: u64,
     /// What else is said of it.
     #[serde(default)]
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: Annotations,
+}
+
+/// The annotations that are read. Others are not even kept: there may be any number of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Annotations {
+    /// What a bundle's statement is, as cosign says.
+    #[serde(rename = "dev.sigstore.bundle.predicateType")]
+    pub predicate_type: Option<String>,
+    /// The signature of a layer that is a payload of cosign 1 or 2.
+    #[serde(rename = "dev.cosignproject.cosign/signature")]
+    pub signature: Option<String>,
+}
+
+/// A list of no more than [`MAX_ENTRIES`].
+fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Descriptor>, D::Error> {
+    struct Entries;
+
+    impl<'de> Visitor<'de> for Entries {
+        type Value = Vec<Descriptor>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a list of at most {MAX_ENTRIES} entries")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut entries = Vec::new();
+            while let Some(entry) = list.next_element()? {
+                if entries.len() == MAX_ENTRIES {
+                    return Err(A::Error::custom(format_args!("a list of more than {MAX_ENTRIES} entries")));
+                }
+                entries.push(entry);
+            }
+            Ok(entries)
+        }
+    }
+
+    deserializer.deserialize_seq(Entries)
 }
 
 /// The component's layer.
@@ -144,6 +186,9 @@ mod tests {
             (json!({"layers": [layer(WASM_LAYER, MAX_COMPONENT_BYTES + 1)]}), "more than the limit"),
             (json!({"layers": [bad_digest]}), "is not a digest"),
             (json!({"layers": 3}), "its manifest is none"),
+            (json!({"layers": vec![json!({}); 1000]}), "no layer of the type"),
+            (json!({"layers": vec![json!({}); 1001]}), "more than 1000 entries"),
+            (json!({"manifests": vec![json!({}); 1001]}), "more than 1000 entries"),
             (json!([]), "but nothing"),
             (json!("text"), "its manifest is none"),
         ] {

@@ -10,7 +10,9 @@ mod upload;
 
 use windlass_core::digest::Digest;
 use windlass_core::names::plugin_reason as reason;
+use windlass_core::outcome::bounded;
 
+use super::MAX_SIGNATURE_BYTES;
 use super::trust::{self, Distrust, Trust};
 pub use credentials::{Credentials, DOCKER_CONFIG_KEY, of_docker_config};
 pub use manifest::Descriptor;
@@ -19,9 +21,8 @@ pub use reference::{Reference, Version};
 pub use registry::{Http, Registry, RegistryError};
 pub use upload::{NewArtifact, push};
 
-/// The most signatures of one artifact that are looked at, and the bytes of each.
+/// The most signatures of one artifact that are looked at.
 const MAX_SIGNATURES: usize = 32;
-const MAX_SIGNATURE: u64 = 1 << 20;
 
 /// A component in a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +72,8 @@ impl OciError {
 /// If that cannot be found out, or is no component.
 pub async fn resolve(registry: &Registry) -> Result<Artifact, OciError> {
     let (digest, bytes) = registry.manifest(&registry.reference().version).await?;
-    let layer = Manifest::parse(&bytes).and_then(|manifest| manifest.component()).map_err(OciError::NoComponent)?;
+    let layer = Manifest::parse(&bytes).and_then(|manifest| manifest.component());
+    let layer = layer.map_err(|why| OciError::NoComponent(bounded(why)))?;
     Ok(Artifact { manifest: digest, component: layer.digest, size: layer.size })
 }
 
@@ -133,21 +135,19 @@ struct Search<'a> {
 impl Search<'_> {
     /// Among the bundles that refer to the artifact.
     async fn in_bundles(&mut self) -> bool {
-        let mut found = Vec::new();
-        for list in self.registry.referrers(self.manifest).await.unwrap_or_else(|error| self.not_looked_at(error)) {
-            match Manifest::parse(&list) {
-                Ok(list) => found.extend(list.manifests),
-                Err(why) => self.why = Some(why),
+        let mut found = Candidates::default();
+        let registry = self.registry;
+        let listed = registry.referrers(self.manifest, |list| {
+            if let Some(list) = self.parse(list) {
+                found.take(&list.manifests);
             }
-        }
-        found.retain(trust::may_be_signature);
-        // Old clients write another type into the list that stands in for a registry's.
-        found.sort_by_key(|descriptor| !descriptor.artifact_type.starts_with(trust::BUNDLE_TYPE));
-        for descriptor in found.iter().take(MAX_SIGNATURES) {
-            let Some(bundle) = self.bundle(descriptor).await else { continue };
+        });
+        listed.await.unwrap_or_else(|error| self.not_looked_at(error));
+        for candidate in found.best() {
+            let Some(bundle) = self.bundle(candidate).await else { continue };
             match trust::of_artifact(self.trust, &bundle, self.manifest) {
                 Ok(()) => return true,
-                Err(why) => self.why = Some(why),
+                Err(why) => self.wrong(why),
             }
         }
         false
@@ -161,19 +161,18 @@ impl Search<'_> {
         for layer in
             signatures.layers.iter().filter(|layer| layer.media_type == trust::PAYLOAD_TYPE).take(MAX_SIGNATURES)
         {
-            let Some(signature) = layer.annotations.get(trust::SIGNATURE_ANNOTATION) else { continue };
+            let Some(signature) = &layer.annotations.signature else { continue };
             let Some(payload) = self.blob(layer).await else { continue };
             match trust::of_payload(self.trust, &payload, signature, self.manifest) {
                 Ok(()) => return true,
-                Err(why) => self.why = Some(why),
+                Err(why) => self.wrong(why),
             }
         }
         false
     }
 
-    async fn bundle(&mut self, descriptor: &Descriptor) -> Option<Vec<u8>> {
-        let digest = descriptor.digest.parse::<Digest>().ok()?;
-        let manifest = match self.registry.manifest(&Version::Digest(digest)).await {
+    async fn bundle(&mut self, candidate: Digest) -> Option<Vec<u8>> {
+        let manifest = match self.registry.manifest(&Version::Digest(candidate)).await {
             Ok((_, bytes)) => self.parse(&bytes)?,
             Err(error) => return self.not_looked_at(error),
         };
@@ -184,8 +183,9 @@ impl Search<'_> {
     /// A signature's bytes. One that nobody could have made in good faith is none.
     async fn blob(&mut self, layer: &Descriptor) -> Option<Vec<u8>> {
         let digest = layer.digest.parse::<Digest>().ok()?;
-        if layer.size > MAX_SIGNATURE {
-            self.why = Some(format!("the signature has {} bytes, more than the limit of {MAX_SIGNATURE}", layer.size));
+        if layer.size > MAX_SIGNATURE_BYTES {
+            let size = layer.size;
+            self.wrong(format!("the signature has {size} bytes, more than the limit of {MAX_SIGNATURE_BYTES}"));
             return None;
         }
         match self.registry.blob(digest, layer.size).await {
@@ -195,16 +195,47 @@ impl Search<'_> {
     }
 
     fn parse(&mut self, bytes: &[u8]) -> Option<Manifest> {
-        Manifest::parse(bytes).map_err(|why| self.why = Some(why)).ok()
+        Manifest::parse(bytes).map_err(|why| self.wrong(why)).ok()
+    }
+
+    /// Takes down what is wrong with a signature, which may quote any part of it.
+    fn wrong(&mut self, why: String) {
+        self.why = Some(bounded(why));
     }
 
     /// Takes down why, and has nothing to show.
     fn not_looked_at<T: Default>(&mut self, error: RegistryError) -> T {
         match error {
             RegistryError::Unavailable { .. } | RegistryError::Forbidden(_) => self.unasked = Some(error),
-            _ => self.why = Some(error.to_string()),
+            _ => self.wrong(error.to_string()),
         }
         T::default()
+    }
+}
+
+/// What may be signatures of an artifact, among all that refers to it.
+#[derive(Default)]
+struct Candidates {
+    /// Those that say that they are.
+    bundles: Vec<Digest>,
+    /// Old clients write another type into the list that stands in for a registry's.
+    others: Vec<Digest>,
+}
+
+impl Candidates {
+    /// Takes those of a list in, as far as they will be looked at: lists may be long, and there may be many.
+    fn take(&mut self, list: &[Descriptor]) {
+        for descriptor in list.iter().filter(|descriptor| trust::may_be_signature(descriptor)) {
+            let is_bundle = descriptor.artifact_type.starts_with(trust::BUNDLE_TYPE);
+            let like = if is_bundle { &mut self.bundles } else { &mut self.others };
+            if like.len() < MAX_SIGNATURES {
+                like.extend(descriptor.digest.parse::<Digest>());
+            }
+        }
+    }
+
+    fn best(self) -> impl Iterator<Item = Digest> {
+        self.bundles.into_iter().chain(self.others).take(MAX_SIGNATURES)
     }
 }
 

@@ -14,6 +14,7 @@ use rustls::crypto::ring;
 use rustls_platform_verifier::BuilderVerifierExt as _;
 use serde::Deserialize;
 use windlass_core::digest::Digest;
+use windlass_core::outcome::bounded;
 
 use super::credentials::Credentials;
 use super::manifest::{INDEX, MANIFEST};
@@ -26,8 +27,9 @@ const CONNECT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(30);
 /// Time for a whole request: a component over a slow line takes minutes.
 const WHOLE: Duration = Duration::from_mins(10);
-/// The largest manifest, as registries limit it (OCI distribution specification: 4 MiB).
-const MAX_MANIFEST: u64 = 4 << 20;
+/// The largest manifest, or list of manifests, that is read. Those of components and signatures take a few KiB; registries
+/// allow 4 MiB, which the host would hold for each Plugin at once.
+const MAX_MANIFEST: u64 = 256 << 10;
 /// The largest answer of a token server, and of an error.
 const MAX_TALK: u64 = 64 << 10;
 /// Redirections of one request.
@@ -201,36 +203,39 @@ impl Registry {
         if found == wanted { Ok(bytes) } else { Err(RegistryError::Tampered { wanted, found }) }
     }
 
-    /// The lists of what refers to a manifest: by the API for it, or else under the tag that clients keep where the registry
-    /// has none ("Unavailable Referrers API").
+    /// Shows the lists of what refers to a manifest, and holds no more than one: by the API for it, or else under the tag
+    /// that clients keep where the registry has none ("Unavailable Referrers API").
     ///
     /// # Errors
-    /// See [`RegistryError`].
-    pub async fn referrers(&self, manifest: Digest) -> Result<Vec<Vec<u8>>, RegistryError> {
+    /// See [`RegistryError`]; there may be more than what was shown.
+    pub async fn referrers(&self, manifest: Digest, mut show: impl FnMut(&[u8])) -> Result<(), RegistryError> {
         let mut next = self.request(Method::GET, &format!("referrers/{manifest}"))?;
-        let mut pages = Vec::new();
-        while pages.len() < MAX_PAGES {
+        let mut shown = 0;
+        while shown < MAX_PAGES {
             next.headers_mut().insert(ACCEPT, HeaderValue::from_static(INDEX));
             let response = match self.send(next, &format!("referrers of {manifest}")).await {
                 Ok(response) => response,
                 // Registries without it answer in many ways.
-                Err(RegistryError::NotFound(_) | RegistryError::Invalid(_)) if pages.is_empty() => break,
+                Err(RegistryError::NotFound(_) | RegistryError::Invalid(_)) if shown == 0 => break,
                 Err(error) => return Err(error),
             };
             if !header(response.headers(), CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with(INDEX)) {
                 break;
             }
             let following = self.next_page(&response);
-            pages.push(read(response, MAX_MANIFEST).await?);
+            show(&read(response, MAX_MANIFEST).await?);
+            shown += 1;
             match following {
                 Some(following) => next = following,
-                None => return Ok(pages),
+                None => return Ok(()),
             }
         }
-        if pages.is_empty() {
-            pages.extend(self.tagged(&format!("sha256-{}", manifest.hex())).await?);
+        if shown == 0
+            && let Some(list) = self.tagged(&format!("sha256-{}", manifest.hex())).await?
+        {
+            show(&list);
         }
-        Ok(pages)
+        Ok(())
     }
 
     /// The request for what follows in a list (RFC 8288), of the same registry.
@@ -350,7 +355,7 @@ impl Registry {
 
     /// A token for what was asked (the distribution project's "Token Authentication Specification").
     async fn token(&self, challenge: &ChallengeRef<'_>) -> Result<HeaderValue, RegistryError> {
-        let invalid = |problem: String| RegistryError::Invalid(format!("its token server: {problem}"));
+        let invalid = |problem: String| RegistryError::Invalid(bounded(format!("its token server: {problem}")));
         let find = |name: &str| {
             let mut found = challenge.params.iter().filter(|(found, _)| found.eq_ignore_ascii_case(name));
             found.next().map(|(_, value)| value.to_unescaped())
@@ -438,7 +443,7 @@ async fn checked(response: Response, what: &str) -> Result<Response, RegistryErr
     let wait = retry_after::seconds(response.headers()).map(|seconds| Duration::from_secs(seconds.into()));
     let said = read(response, MAX_TALK).await.unwrap_or_default();
     let said = serde_json::from_slice::<Errors>(&said).ok().and_then(|said| said.errors.into_iter().next());
-    let said = said.map(|said| format!(": {} ({})", said.message, said.code)).unwrap_or_default();
+    let said = said.map(|said| bounded(format!(": {} ({})", said.message, said.code))).unwrap_or_default();
     Err(match status {
         StatusCode::NOT_FOUND => RegistryError::NotFound(what.to_owned()),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => RegistryError::Forbidden(format!("{what}: {status}{said}")),

@@ -269,10 +269,47 @@ async fn lists_come_in_pages_and_registries_without_them_answer_in_many_ways() {
 
     // What could not be looked at is no reason against what was.
     let blob = server.blob(PAYLOAD.as_bytes());
-    let annotations = json!({trust::SIGNATURE_ANNOTATION: PAYLOAD_SIGNATURE});
+    let annotations = json!({"dev.cosignproject.cosign/signature": PAYLOAD_SIGNATURE});
     let payload = signature(trust::PAYLOAD_TYPE, blob, PAYLOAD.len(), &annotations);
     server.manifest(&format!("sha256-{}.sig", artifact().hex()), &payload);
     assert_eq!(verify(&server.registry(None), artifact(), &trust(KEY)).await, Ok(()));
+}
+
+#[tokio::test]
+async fn what_would_take_much_memory_is_refused_and_hides_no_signature() {
+    let server = Server::start().await;
+    let huge = json!({"mediaType": manifest::MANIFEST, "annotations": {"x": "y".repeat(300_000)}});
+    server.manifest("1", &huge);
+    let error = resolve(&server.registry(None)).await.expect_err("too large").to_string();
+    assert!(error.contains("larger than 262144 bytes"), "{error}");
+    let quoted = json!({"mediaType": manifest::MANIFEST, "layers": [{"mediaType": "x".repeat(200_000)}]});
+    server.manifest("1", &quoted);
+    let error = resolve(&server.registry(None)).await.expect_err("no component").to_string();
+    assert!(error.len() < 2000, "what it quotes is kept for as long as it holds: {}", error.len());
+
+    let blob = server.blob(BUNDLE.as_bytes());
+    let good = server.manifest("good", &signature(BUNDLE_KIND, blob, BUNDLE.len(), &json!({})));
+    let junk = json!({"digest": Digest::of(b"junk").to_string(), "artifactType": "application/vnd.oci.empty.v1+json"});
+    let pages = [
+        vec![json!({}); 1001],
+        vec![junk; 900],
+        vec![json!({"digest": good.to_string(), "artifactType": BUNDLE_KIND})],
+    ];
+    let mut request = format!("GET /v2/echo/referrers/{ARTIFACT}");
+    for (at, entries) in pages.into_iter().enumerate() {
+        let headers =
+            vec![("content-type", manifest::INDEX.to_owned()), ("link", format!("</v2/echo/page{at}>; rel=\"next\""))];
+        server.answer(&request, (200, headers, json!({"manifests": entries}).to_string().into_bytes()));
+        request = format!("GET /v2/echo/page{at}");
+    }
+    assert_eq!(verify(&server.registry(None), artifact(), &trust(KEY)).await, Ok(()));
+    let asked = server.asked();
+    let junk = Digest::of(b"junk").to_string();
+    assert!(!asked.iter().any(|(request, _)| request.contains(&junk)), "what says that it is a signature comes first");
+    let error = verify(&server.registry(None), artifact(), &trust(OTHER_KEY)).await.expect_err("another key");
+    assert!(matches!(error, OciError::Distrusted(Distrust::NotByKeys { .. })), "{error}");
+    let looks = server.asked().iter().filter(|(request, _)| request.contains(&junk)).count();
+    assert_eq!(looks, MAX_SIGNATURES - 1, "and no more are looked at than anybody needs");
 }
 
 #[tokio::test]

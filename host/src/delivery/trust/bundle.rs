@@ -16,12 +16,9 @@ const IN_TOTO: &str = "application/vnd.in-toto+json";
 /// What the statement says: that somebody signed, and not, say, that a scanner found flaws.
 const SIGNED: &str = "https://sigstore.dev/cosign/sign/v1";
 
-/// Annotation by which cosign says what a bundle's statement is.
-const PREDICATE_ANNOTATION: &str = "dev.sigstore.bundle.predicateType";
-
 /// Whether what refers to an artifact may be its signature: not if it says that it is something else, as attestations do.
 pub fn may_be_signature(descriptor: &Descriptor) -> bool {
-    descriptor.annotations.get(PREDICATE_ANNOTATION).is_none_or(|predicate| predicate == SIGNED)
+    descriptor.annotations.predicate_type.as_ref().is_none_or(|predicate| predicate == SIGNED)
 }
 
 #[derive(Deserialize)]

@@ -18,7 +18,7 @@ use windlass_core::digest::Digest;
 use windlass_core::names::plugin_reason as reason;
 
 pub use bundle::{BUNDLE_TYPE, may_be_signature, of_artifact, of_blob};
-pub use payload::{PAYLOAD_TYPE, SIGNATURE_ANNOTATION, of_payload};
+pub use payload::{PAYLOAD_TYPE, of_payload};
 pub use vouchers::Vouchers;
 
 /// What cosign signs with: P-256 unless a person chooses otherwise.

@@ -9,8 +9,6 @@ use super::Trust;
 
 /// Media type of a layer that is a payload.
 pub const PAYLOAD_TYPE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
-/// Annotation on such a layer: its signature.
-pub const SIGNATURE_ANNOTATION: &str = "dev.cosignproject.cosign/signature";
 
 /// What a payload must call itself.
 const SIGNED: &str = "cosign container image signature";
