@@ -458,9 +458,15 @@ pub enum LoadFailure {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// The compiler refused it, ran too long or died.
+    /// The compiler refused it.
     #[error("compilation failed: {message}")]
     Compile {
+        /// Why.
+        message: String,
+    },
+    /// The compiler came to no verdict: it did not start, ran too long or died, or what it gave is of no use here.
+    #[error("compilation failed: {message}")]
+    Compiler {
         /// What happened.
         message: String,
     },
@@ -473,4 +479,31 @@ pub enum LoadFailure {
     /// `describe` failed.
     #[error("describe failed: {0}")]
     Describe(CallFailure),
+}
+
+impl LoadFailure {
+    /// Whether the component itself is the reason, so that it would fail again. Anything else may be the machine's fault,
+    /// and pass.
+    pub fn is_of_component(&self) -> bool {
+        match self {
+            Self::NotAComponent { .. } | Self::WrongContract { .. } | Self::TooLarge { .. } | Self::Compile { .. } => {
+                true
+            }
+            Self::Compiler { .. } | Self::Cache { .. } => false,
+            Self::Describe(failure) => match failure {
+                CallFailure::Memory { .. }
+                | CallFailure::TableElements { .. }
+                | CallFailure::Instances { .. }
+                | CallFailure::StackOverflow
+                | CallFailure::Trap { .. }
+                | CallFailure::UnknownImport { .. }
+                | CallFailure::Exit
+                | CallFailure::RequestTooLarge { .. }
+                | CallFailure::ResponseTooLarge { .. }
+                | CallFailure::Malformed { .. } => true,
+                // A machine that is busy enough makes anything late.
+                CallFailure::Deadline { .. } | CallFailure::Host { .. } => false,
+            },
+        }
+    }
 }

@@ -71,6 +71,8 @@ enum Refusal {
     NotAComponent(String),
     WrongContract(String),
     Compile(String),
+    /// It cannot compile anything.
+    Unable(String),
 }
 
 impl From<Refusal> for LoadFailure {
@@ -81,6 +83,7 @@ impl From<Refusal> for LoadFailure {
             Refusal::NotAComponent(message) => Self::NotAComponent { message: cut(message) },
             Refusal::WrongContract(found) => Self::WrongContract { found: cut(found) },
             Refusal::Compile(message) => Self::Compile { message: cut(message) },
+            Refusal::Unable(message) => Self::Compiler { message: cut(message) },
         }
     }
 }
@@ -108,7 +111,7 @@ pub(crate) fn check_header(bytes: &[u8]) -> Result<(), LoadFailure> {
 impl Compiler {
     /// Compiles into a file.
     pub(crate) fn compile(&self, bytes: &[u8], into: &File) -> Result<(), LoadFailure> {
-        let failed = |message: String| LoadFailure::Compile { message };
+        let failed = |message: String| LoadFailure::Compiler { message };
         let cannot =
             |error: io::Error| failed(format!("the compiler {} does not start: {error}", self.command.exe.display()));
         let child = Command::new(&self.command.exe)
@@ -190,19 +193,19 @@ fn death(status: ExitStatus, complaint: &str) -> LoadFailure {
     let dying = complaint.lines().rev().filter(|line| serde_json::from_str::<Said>(line).is_err());
     let last: Vec<&str> = dying.take(3).collect();
     let last = last.into_iter().rev().collect::<Vec<_>>().join("; ");
-    LoadFailure::Compile { message: if last.is_empty() { end } else { format!("{end}: {last}") } }
+    LoadFailure::Compiler { message: if last.is_empty() { end } else { format!("{end}: {last}") } }
 }
 
 /// The compiling child: component on standard input, compiled file on standard output, refusal on standard error.
 pub fn child_main() -> ExitCode {
-    let result = confine().map_err(internal).and_then(|confined| {
+    let result = confine().map_err(unable).and_then(|confined| {
         if let Err(why) = confined {
             say(&Said::Unconfined(why));
         }
         let mut bytes = Vec::new();
-        io::stdin().lock().read_to_end(&mut bytes).map_err(internal)?;
+        io::stdin().lock().read_to_end(&mut bytes).map_err(unable)?;
         let compiled = compile(&bytes)?;
-        io::stdout().lock().write_all(&compiled).map_err(internal)
+        io::stdout().lock().write_all(&compiled).map_err(unable)
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -220,8 +223,8 @@ fn say(said: &Said) {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn internal(error: impl ToString) -> Refusal {
-    Refusal::Compile(error.to_string())
+fn unable(error: impl ToString) -> Refusal {
+    Refusal::Unable(error.to_string())
 }
 
 fn compile(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
@@ -231,7 +234,7 @@ fn compile(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
         let found = if exports.is_empty() { "no exports".to_owned() } else { exports.join(", ") };
         return Err(Refusal::WrongContract(found));
     }
-    let engine = engine::for_compiling().map_err(internal)?;
+    let engine = engine::for_compiling().map_err(unable)?;
     engine.precompile_component(bytes).map_err(|error| Refusal::Compile(format!("{error:#}")))
 }
 

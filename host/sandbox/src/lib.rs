@@ -127,8 +127,7 @@ impl Sandbox {
             linked
         } else {
             let compiled = self.compile(digest, bytes)?;
-            let unusable = |error: wasmtime::Error| LoadFailure::Compile { message: format!("{error:#}") };
-            self.map(digest, &compiled).map_err(unusable)?
+            self.map(digest, &compiled)?
         };
         self.describe_first(linked)
     }
@@ -161,7 +160,7 @@ impl Sandbox {
         self.map(digest, &compiled)
             .inspect_err(|error| {
                 // Compiled on a machine with another processor, say.
-                tracing::warn!(%digest, error = format!("{error:#}"), "a compiled component is of no use here: compiling again");
+                tracing::warn!(%digest, %error, "a compiled component is of no use here: compiling again");
                 self.0.cache.remove(digest);
             })
             .ok()
@@ -181,16 +180,18 @@ impl Sandbox {
     }
 
     /// Maps a compiled file and links it: for the pool if it fits a slot, otherwise on demand.
-    fn map(&self, digest: Digest, compiled: &Compiled) -> wasmtime::Result<Linked> {
+    fn map(&self, digest: Digest, compiled: &Compiled) -> Result<Linked, LoadFailure> {
+        let unusable = |error: wasmtime::Error| LoadFailure::Compiler { message: format!("{error:#}") };
+        let unlinked = |error: wasmtime::Error| LoadFailure::Compile { message: format!("{error:#}") };
         let Inner { engines, pooled, on_demand, .. } = &*self.0;
         let (later, path) = (OnceLock::new(), &compiled.path);
         // The pool refuses what does not fit its slots.
         let (component, pre, unknown) = if let Ok(component) = Cache::map(&engines.pooled, path) {
-            let (pre, unknown) = link_to(pooled, &component)?;
+            let (pre, unknown) = link_to(pooled, &component).map_err(unlinked)?;
             (component, Some(pre), unknown)
         } else {
-            let component = Cache::map(&engines.on_demand, path)?;
-            let (pre, unknown) = link_to(on_demand, &component)?;
+            let component = Cache::map(&engines.on_demand, path).map_err(unusable)?;
+            let (pre, unknown) = link_to(on_demand, &component).map_err(unlinked)?;
             // Empty until now.
             let _ = later.set(Ok(pre));
             (component, None, unknown)

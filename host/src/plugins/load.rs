@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use kube::core::{ApiResource, GroupVersionKind};
@@ -19,7 +19,7 @@ use windlass_sandbox::Component;
 use super::kinds::Concern;
 use super::rights::Lacking;
 use super::settings::Settings;
-use super::{Plugins, grants, parent};
+use super::{Plugins, RESYNC, grants, parent};
 use crate::api::{Place, Plugin};
 use crate::caps::Capped;
 use crate::conduct::Conduct;
@@ -93,11 +93,6 @@ impl Problem {
         self.reason == reason::PROGRESSING
     }
 
-    /// Whether nothing but a change can end it.
-    pub(super) fn is_lasting(&self) -> bool {
-        self.requeue == Requeue::Settled(None)
-    }
-
     pub(super) fn of(self, candidate: Digest) -> Self {
         Self { candidate: Some(candidate), ..self }
     }
@@ -167,14 +162,23 @@ pub(super) fn place(plugin: &Plugin) -> Result<Place<'_>, Problem> {
 /// Delivered bytes → logic that can be called. Blocks no runtime thread: compiling waits for a child process, mapping
 /// and describing run the guest.
 pub(super) async fn map(plugins: &Plugins, digest: Digest, bytes: Vec<u8>) -> Result<Arc<Component>, Problem> {
-    let sandbox = plugins.sandbox.clone();
+    let (sandbox, began) = (plugins.sandbox.clone(), Instant::now());
     let mapped = tokio::task::spawn_blocking(move || sandbox.load(&bytes))
         .await
         .map_err(|error| Problem::new(Step::Compiled, reason::COMPILE_FAILED, error.to_string()))
-        .and_then(|mapped| {
-            mapped.map_err(|failure| Problem::lasting(Step::Compiled, load_reason(&failure), failure.to_string()))
-        });
+        .and_then(|mapped| mapped.map_err(|failure| unloadable(&failure, began.elapsed())));
     mapped.map_err(|problem| problem.of(digest))
+}
+
+/// What a component that could not be loaded is to its Plugin, after the time that it took to find that out.
+fn unloadable(failure: &LoadFailure, took: Duration) -> Problem {
+    let (reason, message) = (load_reason(failure), failure.to_string());
+    if failure.is_of_component() {
+        return Problem::lasting(Step::Compiled, reason, message);
+    }
+    // One that takes minutes to fail must leave most of the compiler's time to others.
+    let rest = took.saturating_mul(4).min(RESYNC);
+    Problem { requeue: Requeue::Backoff(rest), ..Problem::new(Step::Compiled, reason, message) }
 }
 
 /// Logic that was compiled before, if it can still be called.
@@ -331,9 +335,10 @@ fn load_reason(failure: &LoadFailure) -> &'static str {
     match failure {
         LoadFailure::NotAComponent { .. } => reason::NOT_A_COMPONENT,
         LoadFailure::WrongContract { .. } => reason::WRONG_CONTRACT,
-        LoadFailure::TooLarge { .. } | LoadFailure::Compile { .. } | LoadFailure::Cache { .. } => {
-            reason::COMPILE_FAILED
-        }
+        LoadFailure::TooLarge { .. }
+        | LoadFailure::Compile { .. }
+        | LoadFailure::Compiler { .. }
+        | LoadFailure::Cache { .. } => reason::COMPILE_FAILED,
         LoadFailure::Describe(_) => reason::INVALID_DESCRIPTOR,
     }
 }
@@ -375,7 +380,35 @@ pub(super) type Resources = Vec<(Arc<Gvk>, ApiResource)>;
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::contract::CallFailure;
+
     use super::*;
+
+    #[test]
+    fn what_may_be_the_machines_fault_is_tried_again_and_the_more_seldom_the_more_it_costs() {
+        let requeue = |failure, took| unloadable(&failure, Duration::from_secs(took)).requeue;
+        let message = || "said".to_owned();
+        for failure in [
+            LoadFailure::NotAComponent { message: message() },
+            LoadFailure::WrongContract { found: message() },
+            LoadFailure::TooLarge { size: 2, limit: 1 },
+            LoadFailure::Compile { message: message() },
+            LoadFailure::Describe(CallFailure::Trap { message: message() }),
+        ] {
+            assert_eq!(requeue(failure.clone(), 1), Requeue::Settled(None), "{failure}");
+        }
+        let deadline = CallFailure::Deadline { limit: Duration::from_secs(10) };
+        for (failure, took, rest) in [
+            (LoadFailure::Cache { message: message() }, 0, 0),
+            (LoadFailure::Compiler { message: message() }, 120, 480),
+            (LoadFailure::Compiler { message: message() }, 200, 600),
+            (LoadFailure::Describe(deadline), 10, 40),
+            (LoadFailure::Describe(CallFailure::Host { message: message() }), 0, 0),
+        ] {
+            let wanted = Requeue::Backoff(Duration::from_secs(rest));
+            assert_eq!(requeue(failure.clone(), took), wanted, "{failure}");
+        }
+    }
 
     #[test]
     fn dynamic_a_refused_watch_says_what_a_person_has_to_change() {

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
@@ -13,6 +14,7 @@ use windlass_core::outcome::Requeue;
 use windlass_sandbox::Component;
 
 use super::load::{Problem, Step};
+use super::refusal::Refusal;
 use super::{Plugins, load, parse};
 use crate::api::{ConfigMapSource, Place, Plugin, PluginStatus};
 use crate::delivery::{self, Delivered, Look, Trust, Wanted};
@@ -201,20 +203,25 @@ impl Plugins {
                     return Err(Problem::pending(format!("{reference} ({digest}) is being fetched")));
                 };
                 let mapped = load::map(self, digest, fetched.bytes).await;
-                if let Err(problem) = &mapped {
-                    self.known.lock().entry(name.clone()).or_default().refused =
-                        Some((wanted.clone(), problem.clone()));
-                }
-                Ok(self.candidate(name, mapped?))
+                let component = mapped.map_err(|problem| self.refuse(name, wanted, problem))?;
+                Ok(self.candidate(name, component))
             }
         }
     }
 
-    /// Why this component was refused before, as long as nothing else is wanted: it would not do better.
+    /// Why this component was refused before, for as long as it would not do better.
     fn refusal(&self, name: &PluginName, wanted: &Wanted, digest: Digest) -> Option<Problem> {
-        let known = self.known.lock();
-        let (of, problem) = known.get(name)?.refused.as_ref()?;
-        (of == wanted && problem.candidate == Some(digest) && problem.is_lasting()).then(|| problem.clone())
+        self.known.lock().get(name)?.refused.as_ref()?.holds(wanted, digest, Instant::now())
+    }
+
+    /// Takes down that a component could not be loaded; answers with when it is tried again.
+    fn refuse(&self, name: &PluginName, wanted: &Wanted, problem: Problem) -> Problem {
+        let mut known = self.known.lock();
+        let entry = known.entry(name.clone()).or_default();
+        let refusal = Refusal::new(wanted, problem, entry.refused.take(), Instant::now());
+        let problem = refusal.problem().clone();
+        entry.refused = Some(refusal);
+        problem
     }
 
     /// Logic of this digest, if it is mapped, or was compiled before.

@@ -13,6 +13,7 @@ mod load;
 mod logic;
 mod parent;
 mod publish;
+mod refusal;
 mod rights;
 mod settings;
 mod status;
@@ -34,7 +35,7 @@ use windlass_sandbox::{Component, Sandbox};
 
 use crate::api::Plugin;
 use crate::caps::Caps;
-use crate::delivery::{Sources, Wanted};
+use crate::delivery::Sources;
 use crate::live::{Live, ParentIndex, ParentKey};
 use crate::memo::Memo;
 use crate::queue::{Job, Queue, Trigger};
@@ -46,6 +47,7 @@ use crate::watch::{Watch, Watches};
 use self::courtesy::Courtesy;
 use self::discovery::Discovery;
 use self::farewell::Farewell;
+use self::refusal::Refusal;
 use self::settings::Settings;
 pub use kinds::Kinds;
 pub use load::{Problem, Step};
@@ -123,8 +125,8 @@ struct Known {
     look: Option<Look>,
     /// Logic that the last look mapped or found: a step after it failed, and is tried again.
     candidate: Option<Arc<Component>>,
-    /// What of a registry could not be loaded, and why.
-    refused: Option<(Wanted, Problem)>,
+    /// What of a registry could not be loaded.
+    refused: Option<Refusal>,
     /// Watches that the last look wanted, while it is not live.
     held: Vec<Arc<Watch>>,
     tally: Option<Arc<Tally>>,

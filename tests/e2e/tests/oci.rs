@@ -343,6 +343,24 @@ fn a_registry_is_reached_over_tls_through_a_proxy_and_the_api_server_past_it() {
 }
 
 #[test]
+fn what_could_not_be_kept_for_a_moment_goes_live_though_nobody_touches_its_plugin() {
+    let env = Env::start();
+    let _host = env.start_host();
+    let registry = registry(&env);
+    let reference = format!("{}/echo:1", registry.address());
+    push_artifact(&env, &guest("echo"), &reference);
+    // As good as a disk that is full: nothing can be written there.
+    let cache = env.cluster().dir().join("windlass-cache");
+    let away = cache.with_extension("away");
+    fs::rename(&cache, &away).expect("a folder");
+    plugin(&env, "echo", &oci(&reference), None);
+    let said = wait_failed(&env, "echo", "Compiled", "CompileFailed");
+    assert!(said.contains("cannot be kept"), "{said}");
+    fs::rename(&away, &cache).expect("a folder");
+    env.wait_live("echo", &guest("echo"));
+}
+
+#[test]
 fn nobody_waits_for_a_registry_that_does_not_answer() {
     let env = Env::start();
     let _host = env.start_host();

@@ -63,6 +63,13 @@ fn a_component_of_another_world_is_refused_with_what_it_exports() {
 }
 
 #[test]
+fn a_component_that_only_calls_itself_a_plugin_is_refused_for_good() {
+    let empty = r#"(component (instance $none) (export "windlass:plugin/reconciler@0.1.0" (instance $none)))"#;
+    let failure = refusal(&wat::parse_str(empty).unwrap());
+    assert!(matches!(failure, LoadFailure::Compile { .. }) && failure.is_of_component(), "{failure}");
+}
+
+#[test]
 fn proposals_that_no_supported_language_needs_are_refused() {
     for (proposal, fields) in [
         ("threads", "(memory $more 1 1 shared)"),
@@ -105,7 +112,7 @@ fn compile_failure(compiler: windlass_sandbox::CompilerCommand, timeout: Duratio
     let cache = TempDir::new().unwrap();
     let sandbox = Sandbox::new(Options { compiler, compile_timeout: timeout, ..options(&cache) }).unwrap();
     match sandbox.load(&Guest::doing("")).err().unwrap() {
-        LoadFailure::Compile { message } => message,
+        LoadFailure::Compiler { message } => message,
         other => panic!("{other}"),
     }
 }
@@ -236,7 +243,7 @@ fn a_compiled_file_that_was_changed_is_never_loaded_but_made_again() {
     damaged[middle] ^= 1;
     fs::write(&path, &damaged).unwrap();
     let failure = Sandbox::new(cannot).unwrap().load(&bytes).err().unwrap();
-    assert!(matches!(failure, LoadFailure::Compile { .. }), "{failure}");
+    assert!(matches!(failure, LoadFailure::Compiler { .. }), "{failure}");
     assert!(!path.exists());
     Sandbox::new(options(&cache)).unwrap().load(&bytes).unwrap();
     assert_ne!(fs::read(&path).unwrap(), damaged);

@@ -1,0 +1,125 @@
+//! A component of a registry that could not be loaded: it is neither fetched nor compiled again as long as nothing else is
+//! wanted, for good if the component is why, and for a while if the machine may be.
+
+use std::time::{Duration, Instant};
+
+use windlass_core::digest::Digest;
+use windlass_core::outcome::Requeue;
+
+use super::RESYNC;
+use super::load::Problem;
+use crate::delivery::Wanted;
+
+/// Time before a failure that may pass is tried again, doubled each time it fails again, up to [`RESYNC`].
+const FIRST_WAIT: Duration = Duration::from_secs(5);
+
+/// Why it was not loaded.
+pub(super) struct Refusal {
+    wanted: Wanted,
+    problem: Problem,
+    /// How long it holds from when, if not for good.
+    wait: Option<(Instant, Duration)>,
+}
+
+impl Refusal {
+    /// Of what was wanted, after another one before it.
+    pub(super) fn new(wanted: &Wanted, problem: Problem, before: Option<Self>, now: Instant) -> Self {
+        let again = before.filter(|before| before.is_of(wanted, problem.candidate));
+        let wait = match problem.requeue {
+            Requeue::Backoff(at_least) => {
+                let next = again.and_then(|again| again.wait).map_or(FIRST_WAIT, |(_, wait)| 2 * wait);
+                Some((now, next.max(at_least).min(RESYNC)))
+            }
+            _ => None,
+        };
+        let requeue = wait.map_or(problem.requeue, |(_, wait)| Requeue::Pause(wait));
+        Self { wanted: wanted.clone(), problem: Problem { requeue, ..problem }, wait }
+    }
+
+    /// What it is to its Plugin, at first.
+    pub(super) fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// The same now, if it still holds for this component.
+    pub(super) fn holds(&self, wanted: &Wanted, digest: Digest, now: Instant) -> Option<Problem> {
+        if !self.is_of(wanted, Some(digest)) {
+            return None;
+        }
+        let Some((since, wait)) = self.wait else { return Some(self.problem.clone()) };
+        let rest = wait.checked_sub(now.saturating_duration_since(since)).filter(|rest| !rest.is_zero())?;
+        Some(Problem { requeue: Requeue::Pause(rest), ..self.problem.clone() })
+    }
+
+    fn is_of(&self, wanted: &Wanted, digest: Option<Digest>) -> bool {
+        self.wanted == *wanted && self.problem.candidate == digest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::names::plugin_reason as reason;
+
+    use super::*;
+    use crate::api::OciSource;
+    use crate::plugins::load::Step;
+
+    fn wanted(reference: &str) -> Wanted {
+        let source = OciSource { reference: reference.to_owned(), pull_secret: None, interval: None };
+        Wanted { source, pinned: None, verify: None, pushed_at: None }
+    }
+
+    fn component() -> Digest {
+        Digest::of(b"component")
+    }
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn passing(at_least: u64) -> Problem {
+        let problem = Problem::new(Step::Compiled, reason::COMPILE_FAILED, "the disk is full").of(component());
+        Problem { requeue: Requeue::Backoff(seconds(at_least)), ..problem }
+    }
+
+    #[test]
+    fn a_component_that_is_bad_itself_is_refused_until_something_else_is_wanted() {
+        let (now, wanted) = (Instant::now(), wanted("registry/echo:1"));
+        let problem = Problem::lasting(Step::Compiled, reason::NOT_A_COMPONENT, "it is none").of(component());
+        let refusal = Refusal::new(&wanted, problem, None, now);
+        let later = now + seconds(1_000_000);
+        let held = refusal.holds(&wanted, component(), later).expect("refused");
+        assert_eq!((held.reason, held.requeue), (reason::NOT_A_COMPONENT, Requeue::Settled(None)));
+        assert!(refusal.holds(&wanted, Digest::of(b"another"), now).is_none());
+        let pushed = Wanted { pushed_at: Some("now".to_owned()), ..wanted };
+        assert!(refusal.holds(&pushed, component(), now).is_none(), "a person pushed it again");
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again_ever_less_often_and_at_least_every_ten_minutes() {
+        let (mut now, wanted) = (Instant::now(), wanted("registry/echo:1"));
+        let mut refusal = None;
+        for wait in [5, 10, 20, 40, 80, 160, 320, 600, 600] {
+            let next = Refusal::new(&wanted, passing(0), refusal.take(), now);
+            assert_eq!(next.problem().requeue, Requeue::Pause(seconds(wait)));
+            // Whatever else happens to the Plugin meanwhile.
+            let held = next.holds(&wanted, component(), now + seconds(2)).expect("refused");
+            assert_eq!(held.requeue, Requeue::Pause(seconds(wait - 2)));
+            now += seconds(wait);
+            assert!(next.holds(&wanted, component(), now).is_none(), "after {wait} s");
+            refusal = Some(next);
+        }
+        let other = self::wanted("registry/echo:2");
+        let next = Refusal::new(&other, passing(0), refusal, now);
+        assert_eq!(next.problem().requeue, Requeue::Pause(seconds(5)), "of something else");
+    }
+
+    #[test]
+    fn what_took_long_to_fail_rests_as_long_as_it_says() {
+        let (now, wanted) = (Instant::now(), wanted("registry/echo:1"));
+        for (at_least, wait) in [(1, 5), (480, 480), (6000, 600)] {
+            let refusal = Refusal::new(&wanted, passing(at_least), None, now);
+            assert_eq!(refusal.problem().requeue, Requeue::Pause(seconds(wait)));
+        }
+    }
+}
