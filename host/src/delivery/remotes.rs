@@ -101,6 +101,8 @@ struct Followed {
     again: Arc<Notify>,
     /// What the last look found, as a whole: bytes are never those of another look.
     found: Option<Result<Found, DeliveryError>>,
+    /// What it found, while the bytes of that are being fetched.
+    fetching: Option<Digest>,
     wants_bytes: bool,
 }
 
@@ -141,7 +143,8 @@ impl Remotes {
                     again: again.clone(),
                 };
                 let task = tokio::spawn(task.run()).abort_handle();
-                entry.insert_entry(Followed { wanted: wanted.clone(), task, again, found: None, wants_bytes: false });
+                let wanted = wanted.clone();
+                entry.insert_entry(Followed { wanted, task, again, found: None, fetching: None, wants_bytes: false });
                 Look::Pending
             }
         }
@@ -150,16 +153,19 @@ impl Remotes {
     /// The bytes of what was found are needed: the Plugin is told when they are there.
     pub fn fetch(&self, plugin: &PluginName) {
         if let Some(followed) = self.followed.lock().get_mut(plugin) {
-            followed.found = None;
+            followed.fetching = followed.found.take().and_then(Result::ok).map(|found| found.digest);
             followed.wants_bytes = true;
             followed.again.notify_one();
         }
     }
 
-    /// The components that artifacts are now.
+    /// The components that artifacts are now, also while they are being fetched.
     pub fn found(&self) -> Vec<Digest> {
-        let followed = self.followed.lock();
-        followed.values().filter_map(|followed| Some(followed.found.as_ref()?.as_ref().ok()?.digest)).collect()
+        let digest = |followed: &Followed| match &followed.found {
+            Some(found) => found.as_ref().ok().map(|found| found.digest),
+            None => followed.fetching,
+        };
+        self.followed.lock().values().filter_map(digest).collect()
     }
 
     /// A Plugin is gone, or wants nothing of a registry any more.
@@ -270,6 +276,10 @@ impl Lookup {
         if let Some(artifact) = before.filter(|_| !wants_bytes)
             && oci::is_still(&registry, artifact).await.map_err(of(None))?
         {
+            // It may have been forgotten, while no Plugin named the component yet.
+            if let Some(trust) = &trust {
+                self.vouchers.keep(artifact.component, trust).await;
+            }
             return Ok(Seen { artifact: *artifact, trust, fetched: None });
         }
         let artifact = oci::resolve(&registry).await.map_err(of(None))?;
@@ -315,3 +325,6 @@ pub async fn fetch_once(
     let bytes = oci::pull(&registry, artifact).await.map_err(of)?;
     Ok(Delivered { digest: artifact.component, bytes, signature: None })
 }
+
+#[cfg(test)]
+mod tests;

@@ -240,4 +240,4 @@ impl Candidates {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -26,14 +26,14 @@ const ARTIFACT: &str = "sha256:c0bbd0ea80d6d3bce80d60b15daaa0ff1896c4aa54466546c
 type Answer = (u16, Vec<(&'static str, String)>, Vec<u8>);
 
 /// A server that gives these answers by method and path, 404 else, and takes down what it was told of its caller.
-struct Server {
-    address: SocketAddr,
+pub(in crate::delivery) struct Server {
+    pub address: SocketAddr,
     answers: Arc<Mutex<HashMap<String, Answer>>>,
     asked: Arc<Mutex<Vec<(String, String)>>>,
 }
 
 impl Server {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let answers: Arc<Mutex<HashMap<String, Answer>>> = Arc::default();
         let asked: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
         let (given, told) = (answers.clone(), asked.clone());
@@ -56,12 +56,12 @@ impl Server {
         Self { address, answers, asked }
     }
 
-    fn answer(&self, request: &str, answer: Answer) {
+    pub fn answer(&self, request: &str, answer: Answer) {
         self.answers.lock().insert(request.to_owned(), answer);
     }
 
     /// Has it hold a manifest, or a list of manifests, under its digest and this name.
-    fn manifest(&self, name: &str, manifest: &serde_json::Value) -> Digest {
+    pub fn manifest(&self, name: &str, manifest: &serde_json::Value) -> Digest {
         let bytes = manifest.to_string().into_bytes();
         let digest = Digest::of(&bytes);
         let kind = manifest["mediaType"].as_str().expect("a type").to_owned();
@@ -74,7 +74,7 @@ impl Server {
         digest
     }
 
-    fn blob(&self, bytes: &[u8]) -> Digest {
+    pub fn blob(&self, bytes: &[u8]) -> Digest {
         let digest = Digest::of(bytes);
         self.answer(&format!("GET /v2/echo/blobs/{digest}"), (200, Vec::new(), bytes.to_vec()));
         digest
