@@ -31,6 +31,9 @@ const LONGEST_WAIT: Duration = Duration::from_hours(1);
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 /// Components that are fetched, or wait to be compiled, at once: all of them together are the memory that this takes.
 const DOWNLOADS: usize = 2;
+/// How long bytes wait for the Plugin that wanted them. Something else may be wrong with it by now, and others wait for their
+/// place.
+const UNTAKEN: Duration = Duration::from_mins(2);
 
 /// What a Plugin wants of a registry.
 #[derive(Debug, Clone, PartialEq)]
@@ -211,10 +214,20 @@ impl Task {
             // Hundreds of Plugins must not ask in step.
             let pause = pause.mul_f64(1.0 + 0.1 * fastrand::f64());
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
+                () = self.rest(pause) => {}
                 () = self.again.notified() => {}
             }
         }
+    }
+
+    /// Waits for the next look, and lets go of bytes meanwhile that nobody takes.
+    async fn rest(&self, pause: Duration) {
+        let at_first = pause.min(UNTAKEN);
+        tokio::time::sleep(at_first).await;
+        let let_go = |entry: &mut Followed| entry.found.as_mut().and_then(|found| found.as_mut().ok()?.fetched.take());
+        // Outside the lock: its place goes to another task.
+        drop(self.mine(let_go));
+        tokio::time::sleep(pause - at_first).await;
     }
 
     /// What is known of the artifact, unless another task came in this one's place.

@@ -193,6 +193,11 @@ impl Sources {
         self.remotes.fetch(plugin);
     }
 
+    /// A Plugin wants nothing of a registry, for as long as nobody looks again.
+    pub fn forget_artifact(&self, plugin: &PluginName) {
+        self.remotes.forget(plugin);
+    }
+
     /// Whose signatures a Plugin's component must have, if it must have any.
     ///
     /// # Errors

@@ -9,7 +9,6 @@ use windlass_core::object::Object;
 use windlass_sandbox::Component;
 
 use super::load::{self, Problem, Step};
-use super::logic::Rollback;
 use super::rights::{self, Lacking};
 use super::{Plugins, crd, farewell, grants};
 use crate::api::Plugin;
@@ -24,10 +23,9 @@ impl Plugins {
         object: &Object,
         plugin: &Plugin,
     ) -> Result<load::Findings, Problem> {
-        self.sources.follow(name, load::place(plugin)?);
-        let rollback = Rollback::of(object, plugin)?;
-        let (component, rolled_back) = self.component(name, object, plugin, rollback).await?;
-        let rolled_back_from = rollback.map(|rollback| rollback.from);
+        let terms = self.follow(name, object, plugin).inspect_err(|_| self.sources.forget_artifact(name))?;
+        let (component, rolled_back) = self.component(name, object, plugin, terms).await?;
+        let rolled_back_from = terms.rollback.map(|rollback| rollback.from);
         let findings = if rolled_back {
             self.bring(name, object, &with_definition_as_it_is(plugin), component).await?
         } else {

@@ -52,21 +52,42 @@ impl Rollback {
     }
 }
 
+/// What a Plugin says of its logic, beside where it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    /// The one component that it takes, if it says so.
+    pinned: Option<Digest>,
+    /// Whether a person wants to go back.
+    pub rollback: Option<Rollback>,
+}
+
 impl Plugins {
+    /// Follows the source that the Plugin names.
+    ///
+    /// # Errors
+    /// What the Plugin says makes no sense, or is not enough for this host: that is known without asking anybody.
+    pub(super) fn follow(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<Terms, Problem> {
+        self.sources.follow(name, load::place(plugin)?);
+        let rollback = Rollback::of(object, plugin)?;
+        let pinned = load::pinned(plugin)?;
+        self.sources.check_wanted(plugin.spec.verify.as_ref())?;
+        Ok(Terms { pinned, rollback })
+    }
+
     /// The logic that is to be live, and whether that is what a person went back to.
     pub(super) async fn component(
         &self,
         name: &PluginName,
         object: &Object,
         plugin: &Plugin,
-        rollback: Option<Rollback>,
+        Terms { pinned, rollback }: Terms,
     ) -> Result<(Arc<Component>, bool), Problem> {
-        let delivered = self.delivered(name, object, plugin).await;
+        let delivered = self.delivered(name, object, plugin, pinned).await;
         match (rollback, delivered) {
             (None, delivered) => Ok((delivered?, false)),
             (Some(rollback), Ok(delivered)) if delivered.digest() != rollback.from => Ok((delivered, false)),
             (Some(Rollback { to, .. }), _) => {
-                if let Some(pinned) = load::pinned(plugin)?.filter(|pinned| *pinned != to) {
+                if let Some(pinned) = pinned.filter(|pinned| *pinned != to) {
                     let message = format!("{ANNOTATION_ROLLBACK} would go back to {to}, but spec.digest pins {pinned}");
                     return Err(Problem::lasting(Step::Fetched, reason::DIGEST_MISMATCH, message));
                 }
@@ -101,11 +122,15 @@ impl Plugins {
     }
 
     /// What the Plugin's source holds.
-    async fn delivered(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<Arc<Component>, Problem> {
-        let pinned = load::pinned(plugin)?;
-        // That the host wants signatures is known without asking anybody.
-        self.sources.check_wanted(plugin.spec.verify.as_ref())?;
+    async fn delivered(
+        &self,
+        name: &PluginName,
+        object: &Object,
+        plugin: &Plugin,
+        pinned: Option<Digest>,
+    ) -> Result<Arc<Component>, Problem> {
         if let Some(file) = self.sources.file(name) {
+            self.sources.forget_artifact(name);
             return self.of_file(name, plugin, file, pinned).await;
         }
         match load::place(plugin)? {

@@ -104,3 +104,21 @@ async fn what_is_being_fetched_is_in_use() {
     assert_eq!((found, fetched.bytes.as_slice()), (component, COMPONENT));
     assert_eq!(remotes.found(), [component]);
 }
+
+#[tokio::test]
+async fn bytes_that_nobody_takes_keep_nobody_from_fetching() {
+    let fixture = Fixture::start().await;
+    let lookup = fixture.lookup();
+    let places = lookup.downloads.clone();
+    let (remotes, mut told) = remotes(lookup);
+    let (plugin, wanted) = (plugin(), fixture.wanted(None));
+    remotes.look(&plugin, &wanted);
+    told.recv().await.expect("found");
+    remotes.fetch(&plugin);
+    told.recv().await.expect("fetched");
+    assert_eq!(places.available_permits(), DOWNLOADS - 1);
+    tokio::time::pause();
+    tokio::time::sleep(UNTAKEN + Duration::from_secs(1)).await;
+    assert_eq!(places.available_permits(), DOWNLOADS);
+    assert!(matches!(remotes.look(&plugin, &wanted), Look::Found(_, None)), "they can be wanted again");
+}
