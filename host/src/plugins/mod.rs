@@ -247,6 +247,8 @@ impl Plugins {
             }
         };
         self.remember(name, object, &result);
+        // Also while something newer is waited for: the word is for what is live.
+        self.hear_allowed(name, object);
         let requeue = match &result {
             Ok(findings) if findings.lacking.is_none() => Requeue::Settled(None),
             // Nobody tells of rights that are granted.
@@ -287,18 +289,20 @@ impl Plugins {
         requeue: Requeue,
     ) -> Requeue {
         let live = self.registry.get(name);
-        if let Some(live) = &live {
-            let allowed = object.marks.get(ANNOTATION_ALLOW_DELETION);
-            for parent in live.conduct.allow(allowed).parents {
-                self.parents.add(name, &parent, Trigger::Event);
-            }
-        }
         match status::write(&self.client, &self.own.resource, object, live.as_deref(), result).await {
             Ok(()) => requeue,
             Err(error) => {
                 tracing::warn!(plugin = %name, %error, "the Plugin's status was not written");
                 Requeue::Backoff(Duration::ZERO)
             }
+        }
+    }
+
+    /// Lets go what a person allows to be deleted.
+    fn hear_allowed(&self, name: &PluginName, object: &Object) {
+        let Some(live) = self.registry.get(name) else { return };
+        for parent in live.conduct.allow(object.marks.get(ANNOTATION_ALLOW_DELETION)).parents {
+            self.parents.add(name, &parent, Trigger::Event);
         }
     }
 

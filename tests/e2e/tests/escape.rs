@@ -399,3 +399,37 @@ fn a_component_that_makes_secrets_its_parents_is_handed_none_that_its_account_ma
     assert!(condition(&plugin, "Granted").message.contains(account), "{plugin:#}");
     assert_kept(&env, &host, mark);
 }
+
+/// The same with a kind that somebody else installed: to carry its definition makes it nobody's own.
+#[test]
+fn a_component_that_carries_somebody_elses_definition_is_handed_none_of_its_objects() {
+    let env = Env::with_bodies();
+    let mole = guest("spies/mole");
+    env.apply(&env.windlass(&["crd", &mole.to_string_lossy()]));
+    let ns = env.namespace("vault");
+    let theirs = ns.puppet_of("Mole", "theirs");
+    theirs.apply(&json!({}));
+    theirs.kubectl("annotate", &[&format!("value={LOOT}")]);
+    let host = env.start_host();
+    let mark = env.mark();
+
+    let account = "windlass-plugin-mole-reader";
+    reader(&env, account, &ns);
+    let args = ["push", &mole.to_string_lossy(), "--name", "mole", "--create-rbac", "--dry-run", "-o", "json"];
+    let mut list: Value = serde_json::from_str(&env.windlass(&args)).expect("JSON");
+    for object in list["items"].as_array_mut().expect("a list") {
+        if object["kind"] == "Plugin" {
+            object["spec"]["serviceAccountName"] = account.into();
+        }
+        env.apply(&object.to_string());
+    }
+    let plugin = env.wait_plugin("mole", |plugin| condition(plugin, "Granted").is_false("Forbidden"));
+    let said = condition(&plugin, "Granted").message;
+    assert!(said.contains(account) && said.contains("list Mole"), "{said}");
+    assert_kept(&env, &host, mark);
+
+    // With the right it is the plugin's, as any kind.
+    env.patch_plugin("mole", &json!({ "serviceAccountName": null }));
+    env.wait_live("mole", &mole);
+    theirs.wait(is_done);
+}
