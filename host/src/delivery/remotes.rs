@@ -227,7 +227,7 @@ impl Task {
         let let_go = |entry: &mut Followed| entry.found.as_mut().and_then(|found| found.as_mut().ok()?.fetched.take());
         // Outside the lock: its place goes to another task.
         drop(self.mine(let_go));
-        tokio::time::sleep(pause - at_first).await;
+        tokio::time::sleep(pause.saturating_sub(at_first)).await;
     }
 
     /// What is known of the artifact, unless another task came in this one's place.
