@@ -2,7 +2,8 @@
 //! of its source, and is live a moment after it was built.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -13,7 +14,7 @@ use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
 
 use super::sources::Changed;
-use super::{Delivered, DeliveryError, MAX_COMPONENT_BYTES};
+use super::{Delivered, DeliveryError, MAX_COMPONENT_BYTES, MAX_SIGNATURE_BYTES};
 
 /// Time between looks at the folder. Looking works on every file system and with every tool, unlike being told.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -59,16 +60,30 @@ impl Folder {
 /// A file's component, with the signature that lies beside it, if any. Blocks for as long as reading it takes.
 ///
 /// # Errors
-/// It cannot be read, or is too large.
+/// One of them cannot be read, or is too large.
 pub fn read(file: &Path) -> Result<Delivered, DeliveryError> {
-    let unreadable = |problem: String| DeliveryError::File { file: file.display().to_string(), problem };
-    let size = file.metadata().map_err(|error| unreadable(error.to_string()))?.len();
-    if size > MAX_COMPONENT_BYTES {
-        return Err(unreadable(format!("the component is larger than the limit of {MAX_COMPONENT_BYTES} bytes")));
-    }
-    let bytes = std::fs::read(file).map_err(|error| unreadable(error.to_string()))?;
-    let signature = std::fs::read(signature_of(file)).ok();
+    let bytes = read_up_to(file, MAX_COMPONENT_BYTES).map_err(|error| useless(file, &error))?;
+    let beside = signature_of(file);
+    let signature = match read_up_to(&beside, MAX_SIGNATURE_BYTES) {
+        Ok(signature) => Some(signature),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(useless(&beside, &error)),
+    };
     Ok(Delivered { digest: Digest::of(&bytes), bytes, signature })
+}
+
+/// The bytes of a file that must not have more than so many.
+fn read_up_to(file: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(file)?.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(io::Error::other(format!("it is larger than the limit of {limit} bytes")));
+    }
+    Ok(bytes)
+}
+
+fn useless(file: &Path, error: &io::Error) -> DeliveryError {
+    DeliveryError::File { file: file.display().to_string(), problem: error.to_string() }
 }
 
 fn file(folder: &Path, plugin: &str) -> PathBuf {
@@ -137,10 +152,26 @@ mod tests {
     fn a_file_that_cannot_be_a_component_says_so_by_its_name() {
         let folder = tempfile::tempdir().expect("a folder");
         let huge = file(folder.path(), "huge");
-        fs::File::create(&huge).and_then(|file| file.set_len(MAX_COMPONENT_BYTES + 1)).expect("written");
+        File::create(&huge).and_then(|file| file.set_len(MAX_COMPONENT_BYTES + 1)).expect("written");
         for (name, said) in [("huge", "larger than the limit"), ("none", "No such file")] {
             let error = read(&file(folder.path(), name)).expect_err(name).to_string();
             assert!(error.contains(name) && error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_signature_that_cannot_be_read_is_not_told_as_a_missing_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = file(folder.path(), "echo");
+        fs::write(&path, "x").expect("written");
+        assert_eq!(read(&path).expect("a component").signature, None);
+        let signature = signature_of(&path);
+        fs::write(&signature, vec![b'x'; 262_145]).expect("written");
+        let large = read(&path).expect_err("too large").to_string();
+        fs::remove_file(&signature).and_then(|()| fs::create_dir(&signature)).expect("a folder");
+        let folder = read(&path).expect_err("a folder").to_string();
+        for (error, said) in [(large, "larger than the limit"), (folder, "directory")] {
+            assert!(error.contains("echo.wasm.sigstore.json: ") && error.contains(said), "{error}");
         }
     }
 
