@@ -8,6 +8,10 @@ use windlass_core::digest::Digest;
 use super::Trust;
 use crate::delivery::oci::Descriptor;
 
+/// The most signatures of one envelope that are checked. Cosign makes one; each takes hashing what was signed, and there is
+/// room for thousands.
+const MAX_SIGNATURES: usize = 8;
+
 /// Media type of bundles, before its version (`.v0.3+json`).
 pub const BUNDLE_TYPE: &str = "application/vnd.dev.sigstore.bundle";
 
@@ -75,7 +79,7 @@ pub fn of_artifact(trust: &Trust, bundle: &[u8], artifact: Digest) -> Result<(),
     let envelope = bundle.dsse_envelope.ok_or("its bundle has no signature of an artifact")?;
     let payload = decode(&envelope.payload)?;
     let signed = pre_authentication(&envelope.payload_type, &payload);
-    let mut signatures = envelope.signatures.iter();
+    let mut signatures = envelope.signatures.iter().take(MAX_SIGNATURES);
     // What was signed is read only once it is known to be.
     if !signatures.any(|signature| decode(&signature.sig).is_ok_and(|signature| trust.signed(&signed, &signature))) {
         return Err("the signature is by another key, or of something else".to_owned());

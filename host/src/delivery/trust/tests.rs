@@ -87,6 +87,19 @@ fn what_was_changed_after_it_was_signed_is_not_trusted() {
 }
 
 #[test]
+fn of_an_envelope_with_many_signatures_a_few_are_checked() {
+    let bundle: Value = serde_json::from_str(BUNDLE).expect("JSON");
+    let good = bundle["dsseEnvelope"]["signatures"][0].clone();
+    let after = |others: usize| {
+        let mut signatures = vec![json!({"sig": ""}); others];
+        signatures.push(good.clone());
+        changed("/dsseEnvelope/signatures", &signatures.into())
+    };
+    assert_eq!(after(7), Ok(()));
+    after(8).expect_err("it is not come to");
+}
+
+#[test]
 fn keys_of_all_kinds_that_cosign_makes_are_taken() {
     for (key, signature) in [
         (include_str!("samples/p384.pub"), include_str!("samples/p384.sig")),
