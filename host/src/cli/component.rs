@@ -73,7 +73,7 @@ impl ComponentArgs {
             ComponentRef::File(file) => std::fs::read(file).with_context(|| format!("component {}", file.display())),
             ComponentRef::ConfigMap(source) => super::block_on(async {
                 let client = self.cluster.client().await?;
-                Ok(delivery::fetch(&client, source).await?.bytes)
+                Ok(delivery::fetch(&client, source).await?.unpack()?.bytes)
             }),
             ComponentRef::Oci(reference) => super::block_on(async {
                 let credentials = credentials_of_user(reference)?;

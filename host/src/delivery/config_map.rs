@@ -25,20 +25,51 @@ pub const KEY_PART: &str = "part";
 /// More parts than any component needs: each holds up to 1 MiB.
 const MAX_PARTS: usize = 128;
 
+/// A component as ConfigMaps hold it.
+pub struct Packed {
+    /// Namespace and name of the one, or of the head.
+    name: String,
+    encoding: Encoding,
+    bytes: Vec<u8>,
+    /// What the head of several says that they are.
+    digest: Option<Digest>,
+    signature: Option<Vec<u8>>,
+}
+
+impl Packed {
+    /// The component. What parts make up together must have the head's digest: parts of two updates never make one
+    /// component. Blocks for as long as unpacking and hashing up to 64 MiB takes.
+    ///
+    /// # Errors
+    /// It cannot be unpacked, or is another one; nothing of it may be used then.
+    pub fn unpack(self) -> Result<Delivered, DeliveryError> {
+        let Self { name, encoding, bytes, digest: wanted, signature } = self;
+        let useless = |problem: String| match wanted {
+            Some(_) => DeliveryError::Incomplete { name: name.clone(), problem },
+            None => DeliveryError::Invalid { name: name.clone(), problem },
+        };
+        let bytes = encoding.unpack(bytes, MAX_COMPONENT_BYTES).map_err(useless)?;
+        let digest = Digest::of(&bytes);
+        match wanted.filter(|wanted| *wanted != digest) {
+            Some(wanted) => Err(useless(format!("its parts make up {digest} instead of {wanted}"))),
+            None => Ok(Delivered { digest, bytes, signature }),
+        }
+    }
+}
+
 /// Fetches a component.
 ///
 /// # Errors
-/// Whatever keeps it from being whole; then nothing of it may be used.
-pub async fn fetch(client: &Client, source: &ConfigMapSource) -> Result<Delivered, DeliveryError> {
+/// There is none, or not all of it.
+pub async fn fetch(client: &Client, source: &ConfigMapSource) -> Result<Packed, DeliveryError> {
     let api = Api::namespaced(client.clone(), &source.namespace);
     let mut head = get(&api, source, &source.name).await?.ok_or_else(|| DeliveryError::NotFound(source.to_string()))?;
     let signature = signature(&mut head);
-    let mut delivered = match Head::of(source, &head)? {
+    let packed = match Head::of(source, &head)? {
         Some(head) => assemble(&api, source, &head).await?,
         None => single(source, head)?,
     };
-    delivered.signature = signature;
-    Ok(delivered)
+    Ok(Packed { signature, ..packed })
 }
 
 fn signature(map: &mut ConfigMap) -> Option<Vec<u8>> {
@@ -73,28 +104,19 @@ impl Head {
             parts,
         }))
     }
-
-    /// What the parts make up together, which must have the head's digest: parts of two updates never make one component.
-    fn of_parts(&self, packed: Vec<u8>) -> Result<Delivered, String> {
-        let bytes = self.encoding.unpack(packed, MAX_COMPONENT_BYTES)?;
-        let digest = Digest::of(&bytes);
-        if digest != self.digest {
-            return Err(format!("its parts make up {digest} instead of {}", self.digest));
-        }
-        Ok(Delivered { digest, bytes, signature: None })
-    }
 }
 
-async fn assemble(api: &Api<ConfigMap>, source: &ConfigMapSource, head: &Head) -> Result<Delivered, DeliveryError> {
+async fn assemble(api: &Api<ConfigMap>, source: &ConfigMapSource, head: &Head) -> Result<Packed, DeliveryError> {
     let incomplete = |problem: String| DeliveryError::Incomplete { name: source.to_string(), problem };
-    let mut packed = Vec::new();
+    let mut bytes = Vec::new();
     for part in &head.parts {
         let map = get(api, source, part).await?;
-        let bytes = map.and_then(|map| map.binary_data?.remove(KEY_PART));
-        let bytes = bytes.ok_or_else(|| incomplete(format!("part {part} is missing or has no {KEY_PART:?}")))?;
-        add(&mut packed, &bytes.0).map_err(incomplete)?;
+        let found = map.and_then(|map| map.binary_data?.remove(KEY_PART));
+        let found = found.ok_or_else(|| incomplete(format!("part {part} is missing or has no {KEY_PART:?}")))?;
+        add(&mut bytes, &found.0).map_err(incomplete)?;
     }
-    head.of_parts(packed).map_err(incomplete)
+    let Head { digest, encoding, .. } = *head;
+    Ok(Packed { name: source.to_string(), encoding, bytes, digest: Some(digest), signature: None })
 }
 
 /// Adds a part to those before it: no more is held of a component packed than unpacked.
@@ -106,7 +128,7 @@ fn add(packed: &mut Vec<u8>, part: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-fn single(source: &ConfigMapSource, map: ConfigMap) -> Result<Delivered, DeliveryError> {
+fn single(source: &ConfigMapSource, map: ConfigMap) -> Result<Packed, DeliveryError> {
     let invalid = |problem: String| DeliveryError::Invalid { name: source.to_string(), problem };
     let mut data = map.binary_data.unwrap_or_default();
     let mut found: Vec<_> = Encoding::ALL
@@ -124,8 +146,7 @@ fn single(source: &ConfigMapSource, map: ConfigMap) -> Result<Delivered, Deliver
             )));
         }
     };
-    let bytes = encoding.unpack(packed.0, MAX_COMPONENT_BYTES).map_err(invalid)?;
-    Ok(Delivered { digest: Digest::of(&bytes), bytes, signature: None })
+    Ok(Packed { name: source.to_string(), encoding, bytes: packed.0, digest: None, signature: None })
 }
 
 async fn get(api: &Api<ConfigMap>, source: &ConfigMapSource, name: &str) -> Result<Option<ConfigMap>, DeliveryError> {
@@ -210,8 +231,9 @@ mod tests {
                 }
                 Harm::Longer(more) => parts.push(more.clone()),
             }
-            let head = Head { digest: Digest::of(&component), encoding, parts: Vec::new() };
-            match head.of_parts(parts.concat()) {
+            let (name, digest) = (source().to_string(), Some(Digest::of(&component)));
+            let packed = Packed { name, encoding, bytes: parts.concat(), digest, signature: None };
+            match packed.unpack() {
                 Ok(delivered) => prop_assert_eq!(delivered.bytes, component),
                 Err(_) => prop_assert!(!matches!(harm, Harm::Nothing)),
             }
@@ -250,7 +272,7 @@ mod tests {
             let plain = keys.get("plugin.wasm").cloned();
             let data = keys.into_iter().map(|(key, bytes)| (key.to_owned(), ByteString(bytes))).collect();
             let map = ConfigMap { binary_data: Some(data), ..ConfigMap::default() };
-            match single(&source(), map) {
+            match single(&source(), map).and_then(Packed::unpack) {
                 Ok(delivered) => {
                     prop_assert_eq!(delivered.digest, Digest::of(&delivered.bytes));
                     prop_assert!(plain.is_none_or(|plain| plain == delivered.bytes));

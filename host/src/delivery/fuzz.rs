@@ -64,9 +64,9 @@ async fn delivered(stored: &Stored) -> (Result<Delivered, DeliveryError>, Vec<St
         async move { Ok::<_, Infallible>(Response::builder().status(code).body(Body::from(answer)).expect("an answer")) }
     });
     let source = ConfigMapSource { namespace: "n".to_owned(), name: "echo".to_owned() };
-    let delivered = fetch(&Client::new(api_server, "n"), &source).await;
+    let packed = fetch(&Client::new(api_server, "n"), &source).await;
     let asked = asked.lock().clone();
-    (delivered, asked)
+    (packed.and_then(config_map::Packed::unpack), asked)
 }
 
 #[test]

@@ -46,7 +46,8 @@ pub struct Delivered {
 }
 
 impl Delivered {
-    /// Whether it is the pinned one, and one of the keys signed it, where that is wanted.
+    /// Whether it is the pinned one, and one of the keys signed it, where that is wanted. Blocks for as long as hashing it
+    /// takes.
     ///
     /// # Errors
     /// It is another one, or nobody signed it, or somebody else.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tokio::task::JoinError;
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
 use windlass_core::names::{ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK, plugin_reason as reason};
@@ -17,7 +18,7 @@ use super::load::{Problem, Step};
 use super::refusal::Refusal;
 use super::{Plugins, load, parse};
 use crate::api::{ConfigMapSource, Place, Plugin, PluginStatus};
-use crate::delivery::{self, Delivered, Look, Trust, Wanted};
+use crate::delivery::{self, Delivered, DeliveryError, Look, Trust, Wanted};
 
 /// A person's wish to go back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,8 +169,8 @@ impl Plugins {
         {
             return Ok(self.candidate(name, component));
         }
-        let delivered = delivery::fetch(&self.client, source).await?;
-        let component = self.of_bytes(name, delivered, pinned, trust.as_ref()).await?;
+        let packed = delivery::fetch(&self.client, source).await?;
+        let component = self.of_bytes(name, move || packed.unpack(), pinned, trust).await?;
         if let Some(version) = version {
             self.sources.keep(source, version, component.digest()).await;
         }
@@ -184,22 +185,28 @@ impl Plugins {
         pinned: Option<Digest>,
     ) -> Result<Arc<Component>, Problem> {
         let trust = self.sources.trust(plugin.spec.verify.as_ref()).await?;
-        let read = tokio::task::spawn_blocking(move || delivery::read_file(&file)).await;
-        let delivered = read.map_err(|error| Problem::new(Step::Fetched, reason::SOURCE_INVALID, error.to_string()))?;
-        self.of_bytes(name, delivered?, pinned, trust.as_ref()).await
+        self.of_bytes(name, move || delivery::read_file(&file), pinned, trust).await
     }
 
-    /// The logic of bytes that are here: the pinned ones, signed as they must be.
+    /// The logic of bytes that are here: the pinned ones, signed as they must be. Opening and checking them blocks, but none
+    /// of the runtime's threads.
     async fn of_bytes(
         &self,
         name: &PluginName,
-        delivered: Delivered,
+        open: impl FnOnce() -> Result<Delivered, DeliveryError> + Send + 'static,
         pinned: Option<Digest>,
-        trust: Option<&Trust>,
+        trust: Option<Trust>,
     ) -> Result<Arc<Component>, Problem> {
+        let keys = trust.clone();
+        let opened = tokio::task::spawn_blocking(move || {
+            let delivered = open()?;
+            let checked = delivered.check(pinned, keys.as_ref());
+            checked.map_err(|error| Problem::from(error).of(delivered.digest)).map(|()| delivered)
+        });
+        let failed = |error: JoinError| Problem::new(Step::Fetched, reason::SOURCE_INVALID, error.to_string());
+        let delivered = opened.await.map_err(failed)??;
         let digest = delivered.digest;
-        delivered.check(pinned, trust).map_err(|error| Problem::from(error).of(digest))?;
-        if let Some(trust) = trust {
+        if let Some(trust) = &trust {
             self.sources.vouch_for(digest, trust).await;
         }
         let component = match self.mapped(name, digest) {

@@ -199,7 +199,10 @@ impl Registry {
     pub async fn blob(&self, wanted: Digest, limit: u64) -> Result<Vec<u8>, RegistryError> {
         let request = self.request(Method::GET, &format!("blobs/{wanted}"))?;
         let bytes = read(self.send(request, &format!("blob {wanted}")).await?, limit).await?;
-        let found = Digest::of(&bytes);
+        // A component of 64 MiB keeps a thread for a while.
+        let hashed = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes)).await;
+        let (found, bytes) =
+            hashed.map_err(|error| RegistryError::Unavailable { message: error.to_string(), wait: None })?;
         if found == wanted { Ok(bytes) } else { Err(RegistryError::Tampered { wanted, found }) }
     }
 
