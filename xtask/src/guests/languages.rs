@@ -26,13 +26,21 @@ struct Language {
     build: fn(&Places) -> Result<Vec<u8>>,
     /// The text of the module with `build`: who changes how a guest is built wants it built anew.
     recipe: &'static str,
+    /// Tools that the guest's folder does not name, in the versions that there are.
+    tools: fn(&Path) -> Result<String>,
 }
 
 const LANGUAGES: [Language; 3] = [
-    Language { name: "go", build: go::build, recipe: include_str!("languages/go.rs") },
-    Language { name: "js", build: js::build, recipe: include_str!("languages/js.rs") },
-    Language { name: "python", build: python::build, recipe: include_str!("languages/python.rs") },
+    Language { name: "go", build: go::build, recipe: include_str!("languages/go.rs"), tools: go::tools },
+    Language { name: "js", build: js::build, recipe: include_str!("languages/js.rs"), tools: none },
+    Language { name: "python", build: python::build, recipe: include_str!("languages/python.rs"), tools: none },
 ];
+
+/// A lock file in the guest's folder names them all.
+#[expect(clippy::unnecessary_wraps, reason = "others have to look")]
+fn none(_root: &Path) -> Result<String> {
+    Ok(String::new())
+}
 
 /// Where a language's tool finds everything.
 struct Places {
@@ -61,7 +69,8 @@ fn component(root: &Path, language: &Language) -> Result<Vec<u8>> {
     let (wit, source) = (root.join("wit"), root.join("tests/guests/languages").join(language.name));
     let inputs = [files(&wit)?, files(&source)?].concat();
     let home = root.join("target/guests-build").join(language.name);
-    let kept = home.join(hash(root, language.recipe, &inputs)?).with_extension("wasm");
+    let made_by = [language.recipe, &(language.tools)(root)?];
+    let kept = home.join(hash(root, made_by, &inputs)?).with_extension("wasm");
     if kept.is_file() {
         return Ok(fs::read(kept)?);
     }
@@ -104,9 +113,11 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn hash(root: &Path, recipe: &str, inputs: &[PathBuf]) -> Result<String> {
+fn hash(root: &Path, made_by: [&str; 2], inputs: &[PathBuf]) -> Result<String> {
     let mut hash = Sha256::new();
-    hash.update(Sha256::digest(recipe));
+    for text in made_by {
+        hash.update(Sha256::digest(text));
+    }
     for input in inputs {
         hash.update(Sha256::digest(input.strip_prefix(root)?.as_os_str().as_encoded_bytes()));
         hash.update(Sha256::digest(fs::read(input)?));

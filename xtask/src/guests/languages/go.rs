@@ -2,8 +2,9 @@
 //! makes a component of it.
 
 use std::fs;
+use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
 };
@@ -15,6 +16,30 @@ use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 
 use super::{Places, WORLD};
 use crate::run::run;
+
+/// The crates of this program that have a part in what is built.
+const CRATES: [&str; 5] =
+    ["wasi-preview1-component-adapter-provider", "wit-bindgen-core", "wit-bindgen-go", "wit-component", "wit-parser"];
+
+/// The toolchain's version, and those of the crates as `Cargo.lock` has them.
+pub(super) fn tools(root: &Path) -> Result<String> {
+    let crates = crates(&fs::read_to_string(root.join("Cargo.lock"))?)?;
+    let go = Go::find(&tools::stderr)?.command().arg("version").output()?;
+    ensure!(go.status.success(), "go version: {}", go.status);
+    Ok(crates + &String::from_utf8_lossy(&go.stdout))
+}
+
+/// What a lock file says of [`CRATES`].
+fn crates(lock: &str) -> Result<String> {
+    let mut found = String::new();
+    for name in CRATES {
+        let is_of = |package: &&str| package.starts_with(&format!("name = \"{name}\"\n"));
+        let mut packages = lock.split("[[package]]\n").filter(is_of).peekable();
+        ensure!(packages.peek().is_some(), "Cargo.lock has no {name}");
+        found.extend(packages);
+    }
+    Ok(found)
+}
 
 pub(super) fn build(places: &Places) -> Result<Vec<u8>> {
     let mut resolve = Resolve::default();
@@ -46,4 +71,26 @@ pub(super) fn build(places: &Places) -> Result<Vec<u8>> {
         .module(&module)?
         .adapter(WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER)?
         .encode()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_component_is_made_by_changes_with_its_crates_and_no_others() {
+        let lock = include_str!("../../../../Cargo.lock");
+        let before = crates(lock).expect("all of them");
+        let with = |name: &str| {
+            let changed =
+                lock.replace(&format!("name = \"{name}\"\nversion = \""), &format!("name = \"{name}\"\nversion = \"9"));
+            assert_ne!(changed, lock, "{name}");
+            crates(&changed).expect("all of them")
+        };
+        for name in CRATES {
+            assert_ne!(with(name), before, "{name}");
+        }
+        assert_eq!(with("anyhow"), before);
+        crates(&lock.replace("wit-bindgen-go", "wit-bindgen-og")).expect_err("none of that name");
+    }
 }
