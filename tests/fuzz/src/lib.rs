@@ -24,6 +24,7 @@ use std::time::Instant;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRunner};
+use serde_json::Value;
 
 use change::{Change, changes};
 use corpus::{Seed, Whole};
@@ -44,6 +45,12 @@ pub const TARGETS: [&str; 13] = [
     "statements",
     "statuses",
 ];
+
+/// An object of JSON as others read it. Some that the host takes they cannot: what it does not ask for it skips without a
+/// look at its letters, and a list of a structure's fields passes for an object.
+pub fn as_others_read(bytes: &[u8]) -> Option<Value> {
+    serde_json::from_slice(bytes).ok().filter(Value::is_object)
+}
 
 /// With fewer cases than these a share says little.
 const ENOUGH: u32 = 1000;
@@ -172,8 +179,8 @@ mod tests {
     fn changes_are_many_and_keep_some_json_whole() {
         let target = Target::new("manifests", 2000);
         let of = |share, test: fn(&[u8]) -> bool| target.run(share, &target.inputs(), |input| test(input));
-        of(0.2, |input| serde_json::from_slice::<serde_json::Value>(input).is_ok());
-        of(0.2, |input| serde_json::from_slice::<serde_json::Value>(input).is_err());
+        of(0.2, |input| serde_json::from_slice::<Value>(input).is_ok());
+        of(0.2, |input| serde_json::from_slice::<Value>(input).is_err());
         let seeds: Vec<_> = target.seeds.iter().map(|seed| seed.bytes.clone()).collect();
         target.run(0.9, &target.inputs(), |input| !seeds.contains(&input.0));
     }

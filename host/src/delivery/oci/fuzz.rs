@@ -5,25 +5,19 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::Url;
 use serde_json::Value;
-use windlass_fuzz::Target;
+use windlass_fuzz::{Target, as_others_read};
 
 use super::*;
 use crate::delivery::MAX_COMPONENT_BYTES;
 
 const COMPONENTS: [&str; 2] = ["application/wasm", "application/vnd.wasm.content.layer.v1+wasm"];
 
-/// As others read it. Some that is taken they cannot: what is not asked for is skipped without a look at its letters, and
-/// a list of its fields' values passes for an object.
-fn read(bytes: &[u8]) -> Option<Value> {
-    serde_json::from_slice(bytes).ok().filter(Value::is_object)
-}
-
 #[test]
 fn fuzz_manifests() {
     Target::new("manifests", 40_000).attack(0.08, |bytes| {
         let Ok(layer) = Manifest::parse(bytes).and_then(|manifest| manifest.component()) else { return false };
         // Whoever else can read these bytes finds the same one component in them, and no list.
-        let Some(manifest) = read(bytes) else { return true };
+        let Some(manifest) = as_others_read(bytes) else { return true };
         assert_ne!(manifest["mediaType"], "application/vnd.oci.image.index.v1+json");
         assert!(manifest["manifests"].as_array().is_none_or(Vec::is_empty));
         let layers = manifest["layers"].as_array().expect("layers");
@@ -121,7 +115,7 @@ fn is_of(entry: &Value, found: &Credentials) -> bool {
 fn fuzz_docker_configs() {
     let reference: Reference = "registry.example/team/echo:1".parse().expect("a reference");
     Target::new("docker-configs", 40_000).attack(0.03, |input| {
-        let config = read(input).unwrap_or_default();
+        let config = as_others_read(input).unwrap_or_default();
         match of_docker_config(input, &reference) {
             Ok(None) => false,
             Ok(Some(found)) => {

@@ -336,7 +336,7 @@ impl Registry {
         }
         let is_fetched = request.body().is_none();
         let answer = self.http.registries.execute(request);
-        let answer = if is_fetched { in_time(answer).await? } else { answer.await };
+        let answer = if is_fetched { unless_silent(answer).await? } else { answer.await };
         answer.map_err(unavailable)
     }
 
@@ -390,7 +390,7 @@ impl Registry {
             }
             request
         };
-        let response = in_time(self.http.tokens.execute(request)).await?.map_err(unavailable)?;
+        let response = unless_silent(self.http.tokens.execute(request)).await?.map_err(unavailable)?;
         let answer = read(checked(response, "token for that").await?, MAX_TALK).await?;
         let answer: Token =
             serde_json::from_slice(&answer).map_err(|_| invalid("its answer is no token".to_owned()))?;
@@ -465,7 +465,7 @@ async fn read(mut response: Response, limit: u64) -> Result<Vec<u8>, RegistryErr
         return Err(too_large());
     }
     let mut bytes = Vec::new();
-    while let Some(chunk) = in_time(response.chunk()).await?.map_err(unavailable)? {
+    while let Some(chunk) = unless_silent(response.chunk()).await?.map_err(unavailable)? {
         if (bytes.len() + chunk.len()) as u64 > limit {
             return Err(too_large());
         }
@@ -474,8 +474,8 @@ async fn read(mut response: Response, limit: u64) -> Result<Vec<u8>, RegistryErr
     Ok(bytes)
 }
 
-/// What comes before the silence is too long.
-async fn in_time<T>(work: impl Future<Output = T>) -> Result<T, RegistryError> {
+/// What comes of it, unless the silence is too long before.
+async fn unless_silent<T>(work: impl Future<Output = T>) -> Result<T, RegistryError> {
     let silent = |_| {
         let message = format!("it said nothing for {} s", SILENCE.as_secs());
         RegistryError::Unavailable { message, wait: None }

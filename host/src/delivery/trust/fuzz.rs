@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{KeyPair, SigningKey as _};
 use serde_json::{Value, json};
-use windlass_fuzz::Target;
+use windlass_fuzz::{Target, as_others_read};
 
 use super::*;
 
@@ -41,12 +41,6 @@ impl Signer {
     }
 }
 
-/// As others read it. Some that is taken they cannot: what is not asked for is skipped without a look at its letters, and
-/// a list of its fields' values passes for an object.
-fn read(bytes: &[u8]) -> Option<Value> {
-    serde_json::from_slice(bytes).ok().filter(Value::is_object)
-}
-
 /// What an envelope of a bundle holds, and what it calls that.
 fn payload(bundle: &Value) -> Option<(Vec<u8>, String)> {
     let envelope = &bundle["dsseEnvelope"];
@@ -57,14 +51,14 @@ fn payload(bundle: &Value) -> Option<(Vec<u8>, String)> {
 #[test]
 fn fuzz_bundles() {
     let (ours, others, another) = (trust(P256), trust(OTHER), Digest::of(b"another"));
-    let signed = read(BUNDLE.as_bytes()).as_ref().and_then(payload).expect("a payload");
+    let signed = as_others_read(BUNDLE.as_bytes()).as_ref().and_then(payload).expect("a payload");
     let target = Target::new("bundles", 8_000)
         .with("good-artifact", BUNDLE.as_bytes())
         .with("good-file", BLOB_BUNDLE.as_bytes());
     target.attack(0.05, |bundle| {
         let is_of_artifact = of_artifact(&ours, bundle, artifact()).is_ok();
         let is_of_blob = of_blob(&ours, bundle, BLOB).is_ok();
-        if let Some(found) = read(bundle).as_ref().and_then(payload).filter(|_| is_of_artifact) {
+        if let Some(found) = as_others_read(bundle).as_ref().and_then(payload).filter(|_| is_of_artifact) {
             // The private key is gone: there is nothing else that it signed.
             assert_eq!(found, signed);
         }
@@ -96,7 +90,7 @@ fn fuzz_statements() {
         if of_artifact(&trust, &bundle, artifact()).is_err() {
             return false;
         }
-        let Some(said) = read(statement) else { return true };
+        let Some(said) = as_others_read(statement) else { return true };
         assert_eq!(said["predicateType"], "https://sigstore.dev/cosign/sign/v1");
         let subjects = said["subject"].as_array().expect("subjects");
         assert!(subjects.iter().any(|subject| {
@@ -118,7 +112,9 @@ fn fuzz_payloads() {
         if of_payload(&trust, payload, &signature, artifact()).is_err() {
             return false;
         }
-        let Some(said) = read(payload).filter(|said| said["critical"]["image"].is_object()) else { return true };
+        let Some(said) = as_others_read(payload).filter(|said| said["critical"]["image"].is_object()) else {
+            return true;
+        };
         assert_eq!(said["critical"]["type"], "cosign container image signature");
         assert_eq!(said["critical"]["image"]["docker-manifest-digest"], artifact().to_string());
         true
