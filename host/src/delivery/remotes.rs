@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
@@ -29,8 +30,11 @@ const LAST_BACKOFF: Duration = Duration::from_mins(5);
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 /// The shortest time between looks.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
-/// Components that are fetched, or wait to be compiled, at once: all of them together are the memory that this takes.
-const DOWNLOADS: usize = 2;
+/// Components that are fetched from one registry at once. None of them takes memory: a registry that is slow holds up its
+/// own artifacts alone.
+const DOWNLOADS: usize = 4;
+/// Components that were fetched and wait to be compiled, at once: all of them together are the memory that this takes.
+const HELD: usize = 2;
 /// How long bytes wait for the Plugin that wanted them. Something else may be wrong with it by now, and others wait for their
 /// place.
 const UNTAKEN: Duration = Duration::from_mins(2);
@@ -60,12 +64,12 @@ pub enum Look {
     Failed(DeliveryError),
 }
 
-/// A component's bytes. Others are fetched once this is dropped.
+/// A component's bytes. Others are read once this is dropped.
 #[derive(Debug)]
 pub struct Fetched {
     /// The bytes, which are those of the digest.
     pub bytes: Vec<u8>,
-    /// A place among [`DOWNLOADS`].
+    /// A place among [`HELD`].
     _place: OwnedSemaphorePermit,
 }
 
@@ -86,14 +90,40 @@ pub struct Lookup {
     pub plain_http: Vec<String>,
     /// Where it is taken down what was found to be signed.
     pub vouchers: Vouchers,
-    /// Places for downloads.
-    pub downloads: Arc<Semaphore>,
+    /// Where components are put while they come: nobody else may write there.
+    pub folder: PathBuf,
+    /// Places for downloads, and for what they brought.
+    pub places: Places,
 }
 
-impl Lookup {
-    /// Places for as many downloads as there may be at once.
-    pub fn downloads() -> Arc<Semaphore> {
-        Arc::new(Semaphore::new(DOWNLOADS))
+/// Places for components on their way.
+pub struct Places {
+    /// [`DOWNLOADS`] of each registry that something comes from.
+    of_registries: Mutex<HashMap<String, Weak<Semaphore>>>,
+    held: Arc<Semaphore>,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self { of_registries: Mutex::default(), held: Arc::new(Semaphore::new(HELD)) }
+    }
+}
+
+impl Places {
+    /// A place for a download from a registry, as soon as there is one.
+    async fn to_download(&self, registry: &str) -> Result<OwnedSemaphorePermit, AcquireError> {
+        let places = {
+            let mut all = self.of_registries.lock();
+            let known = all.get(registry).and_then(Weak::upgrade);
+            known.unwrap_or_else(|| {
+                let places = Arc::new(Semaphore::new(DOWNLOADS));
+                // Those that nobody uses need not be known.
+                all.retain(|_, places| places.strong_count() > 0);
+                all.insert(registry.to_owned(), Arc::downgrade(&places));
+                places
+            })
+        };
+        places.acquire_owned().await
     }
 }
 
@@ -306,14 +336,20 @@ impl Lookup {
             }
             self.vouchers.keep(found, trust).await;
         }
-        let fetched = if wants_bytes {
-            let place = self.downloads.clone().acquire_owned().await;
-            let place = place.map_err(|error| of(None)(oci::OciError::NoComponent(error.to_string())))?;
-            Some(Fetched { bytes: oci::pull(&registry, artifact).await.map_err(of(Some(found)))?, _place: place })
-        } else {
-            None
-        };
+        let fetched =
+            if wants_bytes { Some(self.fetch(&registry, artifact).await.map_err(of(Some(found)))?) } else { None };
         Ok(Seen { artifact, trust, fetched })
+    }
+
+    /// Fetches it into a file, and reads that once there is room: whatever a registry does, it holds no memory meanwhile.
+    async fn fetch(&self, registry: &Registry, artifact: Artifact) -> Result<Fetched, oci::OciError> {
+        // Nobody closes these.
+        let closed = |error: AcquireError| oci::OciError::NoComponent(error.to_string());
+        // Until it is read: what lies on the disk is bounded as well.
+        let _download = self.places.to_download(&registry.reference().registry).await.map_err(closed)?;
+        let spooled = oci::pull_to(&self.folder, registry, artifact).await?;
+        let place = self.places.held.clone().acquire_owned().await.map_err(closed)?;
+        Ok(Fetched { bytes: spooled.read().await?, _place: place })
     }
 }
 

@@ -23,7 +23,7 @@ use super::DeliveryError;
 use super::folder::Folder;
 use super::oci::Http;
 use super::receipts::Receipts;
-use super::remotes::{Look, Lookup, Remotes, Wanted};
+use super::remotes::{Look, Lookup, Places, Remotes, Wanted};
 use super::secrets::Secrets;
 use super::trust::{Trust, Vouchers};
 use crate::api::{ConfigMapSource, Place, Verify};
@@ -125,7 +125,8 @@ impl Sources {
             http: Http::default(),
             plain_http,
             vouchers: vouchers.clone(),
-            downloads: Lookup::downloads(),
+            folder: cache_dir.to_owned(),
+            places: Places::default(),
         };
         Ok(Self {
             client,

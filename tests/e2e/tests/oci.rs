@@ -4,13 +4,17 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use windlass_e2e::{Env, HOST_USER, HostOptions, SYSTEM_NAMESPACE, condition, guest, text};
+use windlass_e2e::{Env, HOST_USER, HostOptions, SOON, SYSTEM_NAMESPACE, condition, guest, text};
 use windlass_testbed::{Cosign, Proxy, REGISTRY_PASSWORD, REGISTRY_USER, Registry, SignatureLayout};
 
 /// A registry that lets everybody in, with its files beside the cluster's.
@@ -383,4 +387,73 @@ fn nobody_waits_for_a_registry_that_does_not_answer() {
     let slow = env.audit().since(mark).expect("a log").by_user(HOST_USER).writes();
     let slow = slow.filter(|write| write.name.starts_with("slow-"));
     assert_eq!(slow.to_vec(), [], "they were still waiting");
+}
+
+/// A registry that says at once what it has, and gives that a byte a second. It tells of each component that it begins to
+/// give.
+fn trickling_registry(begun: &Sender<()>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let begun = begun.clone();
+    thread::spawn(move || {
+        for caller in listener.incoming().flatten() {
+            let begun = begun.clone();
+            thread::spawn(move || trickle(&caller, &begun));
+        }
+    });
+    address
+}
+
+/// Answers requests until the caller hangs up.
+fn trickle(caller: &TcpStream, begun: &Sender<()>) -> Option<()> {
+    let (mut requests, mut answers) = (BufReader::new(caller).lines(), caller);
+    while let Some(Ok(request)) = requests.next() {
+        while !requests.next()?.ok()?.is_empty() {}
+        if request.contains("/blobs/") {
+            begun.send(()).ok()?;
+            write!(answers, "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n").ok()?;
+            while answers.write_all(b"x").is_ok() {
+                thread::sleep(Duration::from_secs(1));
+            }
+            return None;
+        }
+        // Another component for each path.
+        let digest = request.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+        let layer =
+            json!({"mediaType": "application/wasm", "digest": format!("sha256:{digest:064x}"), "size": 1_000_000});
+        let manifest =
+            json!({"mediaType": "application/vnd.oci.image.manifest.v1+json", "layers": [layer]}).to_string();
+        write!(answers, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{manifest}", manifest.len()).ok()?;
+    }
+    None
+}
+
+#[test]
+fn a_registry_that_gives_a_byte_at_a_time_keeps_nobody_from_another() {
+    let env = Env::start();
+    let _host = env.start_host();
+    let registry = registry(&env);
+    let reference = format!("{}/echo:1", registry.address());
+    push_artifact(&env, &guest("echo"), &reference);
+    let (begun, beginnings) = channel();
+    // More Plugins than components are fetched at once.
+    for _ in 0..2 {
+        let address = trickling_registry(&begun);
+        for number in 0..6 {
+            let name = format!("slow-{}-{number}", address.rsplit(':').next().expect("a port"));
+            plugin(&env, &name, &oci(&format!("{address}/echo:{number}")), None);
+        }
+    }
+    // As many as may be of each.
+    for _ in 0..8 {
+        beginnings.recv_timeout(SOON).expect("another download begins");
+    }
+    plugin(&env, "echo", &oci(&reference), None);
+    env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("trickle");
+    ns.echo("web", 1, "nginx:1");
+    ns.wait_settled("web");
+    for slow in env.list("plugins.windlass.dev", "").iter().filter(|plugin| text(plugin, "/metadata/name") != "echo") {
+        assert!(condition(slow, "Fetched").is_false("Progressing"), "it was still fetched: {slow:#}");
+    }
 }

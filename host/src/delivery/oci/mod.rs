@@ -6,7 +6,10 @@ mod fuzz;
 mod manifest;
 mod reference;
 mod registry;
+mod spool;
 mod upload;
+
+use std::path::Path;
 
 use windlass_core::digest::Digest;
 use windlass_core::names::plugin_reason as reason;
@@ -18,7 +21,8 @@ pub use credentials::{Credentials, DOCKER_CONFIG_KEY, of_docker_config};
 pub use manifest::Descriptor;
 use manifest::Manifest;
 pub use reference::{Reference, Version};
-pub use registry::{Http, Registry, RegistryError};
+pub use registry::{Http, Registry, RegistryError, Spooled};
+use spool::Spool;
 pub use upload::{NewArtifact, push};
 
 /// The most signatures of one artifact that are looked at.
@@ -58,7 +62,7 @@ impl OciError {
             Self::Registry(error) => match error {
                 RegistryError::NotFound(_) => reason::SOURCE_NOT_FOUND,
                 RegistryError::Forbidden(_) => reason::SOURCE_FORBIDDEN,
-                RegistryError::Unavailable { .. } => reason::SOURCE_UNAVAILABLE,
+                RegistryError::Unavailable { .. } | RegistryError::Unkept(_) => reason::SOURCE_UNAVAILABLE,
                 RegistryError::Invalid(_) => reason::SOURCE_INVALID,
                 RegistryError::Tampered { .. } => reason::DIGEST_MISMATCH,
             },
@@ -83,6 +87,15 @@ pub async fn resolve(registry: &Registry) -> Result<Artifact, OciError> {
 /// If the registry gives something else, or nothing.
 pub async fn pull(registry: &Registry, artifact: Artifact) -> Result<Vec<u8>, OciError> {
     Ok(registry.blob(artifact.component, artifact.size).await?)
+}
+
+/// The same in a file on the file system of a folder: it takes memory once it is read.
+///
+/// # Errors
+/// If the registry gives nothing, or there is no room for it.
+pub async fn pull_to(folder: &Path, registry: &Registry, artifact: Artifact) -> Result<Spooled, OciError> {
+    let spool = Spool::new(folder).map_err(|error| RegistryError::Unkept(error.to_string()))?;
+    Ok(registry.spool_blob(artifact.component, artifact.size, spool).await?)
 }
 
 /// Whether the reference still names that artifact.

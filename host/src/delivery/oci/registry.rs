@@ -1,5 +1,6 @@
 //! A registry's HTTP API (OCI distribution specification 1.1): manifests and blobs, with the tokens that it asks for.
 
+use std::io;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -19,6 +20,7 @@ use windlass_core::outcome::bounded;
 use super::credentials::Credentials;
 use super::manifest::{INDEX, MANIFEST};
 use super::reference::{Reference, Version};
+use super::spool::Spool;
 use crate::retry_after;
 
 /// Time for a connection, its TLS included.
@@ -65,6 +67,9 @@ pub enum RegistryError {
         /// What came.
         found: Digest,
     },
+    /// What it gave could not be put aside.
+    #[error("what the registry gives cannot be kept in the host's --cache-dir: {0}")]
+    Unkept(String),
 }
 
 /// The HTTP clients of all registries. They are made when the first is spoken to: the system's certificates take memory.
@@ -197,13 +202,25 @@ impl Registry {
     /// # Errors
     /// See [`RegistryError`]; nothing of it is of use then.
     pub async fn blob(&self, wanted: Digest, limit: u64) -> Result<Vec<u8>, RegistryError> {
+        let bytes = read(self.get_blob(wanted).await?, limit).await?;
+        checked_blob(bytes, wanted).await
+    }
+
+    /// A blob of at most so many bytes, gathered in a spool before any of it is looked at.
+    ///
+    /// # Errors
+    /// See [`RegistryError`]; nothing of it is of use then.
+    pub async fn spool_blob(&self, wanted: Digest, limit: u64, mut spool: Spool) -> Result<Spooled, RegistryError> {
+        let mut body = Body::of(self.get_blob(wanted).await?, limit)?;
+        while let Some(chunk) = body.next().await? {
+            spool = spool.add(chunk.as_ref()).await.map_err(|error| unkept(&error))?;
+        }
+        Ok(Spooled { wanted, spool })
+    }
+
+    async fn get_blob(&self, wanted: Digest) -> Result<Response, RegistryError> {
         let request = self.request(Method::GET, &format!("blobs/{wanted}"))?;
-        let bytes = read(self.send(request, &format!("blob {wanted}")).await?, limit).await?;
-        // A component of 64 MiB keeps a thread for a while.
-        let hashed = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes)).await;
-        let (found, bytes) =
-            hashed.map_err(|error| RegistryError::Unavailable { message: error.to_string(), wait: None })?;
-        if found == wanted { Ok(bytes) } else { Err(RegistryError::Tampered { wanted, found }) }
+        self.send(request, &format!("blob {wanted}")).await
     }
 
     /// Shows the lists of what refers to a manifest, and holds no more than one: by the API for it, or else under the tag
@@ -459,19 +476,70 @@ async fn checked(response: Response, what: &str) -> Result<Response, RegistryErr
 }
 
 /// The whole of an answer, which is refused before it comes if it is too large.
-async fn read(mut response: Response, limit: u64) -> Result<Vec<u8>, RegistryError> {
-    let too_large = || RegistryError::Invalid(format!("it is larger than {limit} bytes"));
-    if response.content_length().is_some_and(|length| length > limit) {
-        return Err(too_large());
-    }
+async fn read(response: Response, limit: u64) -> Result<Vec<u8>, RegistryError> {
+    let mut body = Body::of(response, limit)?;
     let mut bytes = Vec::new();
-    while let Some(chunk) = unless_silent(response.chunk()).await?.map_err(unavailable)? {
-        if (bytes.len() + chunk.len()) as u64 > limit {
-            return Err(too_large());
-        }
-        bytes.extend_from_slice(&chunk);
+    while let Some(chunk) = body.next().await? {
+        bytes.extend_from_slice(chunk.as_ref());
     }
     Ok(bytes)
+}
+
+/// An answer as it comes, up to a limit.
+struct Body {
+    response: Response,
+    limit: u64,
+    left: u64,
+}
+
+impl Body {
+    fn of(response: Response, limit: u64) -> Result<Self, RegistryError> {
+        if response.content_length().is_some_and(|length| length > limit) {
+            return Err(too_large(limit));
+        }
+        Ok(Self { response, limit, left: limit })
+    }
+
+    async fn next(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, RegistryError> {
+        let chunk = unless_silent(self.response.chunk()).await?.map_err(unavailable)?;
+        if let Some(chunk) = &chunk {
+            self.left = self.left.checked_sub(chunk.len() as u64).ok_or_else(|| too_large(self.limit))?;
+        }
+        Ok(chunk)
+    }
+}
+
+fn too_large(limit: u64) -> RegistryError {
+    RegistryError::Invalid(format!("it is larger than {limit} bytes"))
+}
+
+/// A blob that came, whatever it is.
+#[derive(Debug)]
+pub struct Spooled {
+    wanted: Digest,
+    spool: Spool,
+}
+
+impl Spooled {
+    /// Its bytes, which are those of the digest.
+    ///
+    /// # Errors
+    /// They are not, or cannot be read back.
+    pub async fn read(self) -> Result<Vec<u8>, RegistryError> {
+        checked_blob(self.spool.read().await.map_err(|error| unkept(&error))?, self.wanted).await
+    }
+}
+
+async fn checked_blob(bytes: Vec<u8>, wanted: Digest) -> Result<Vec<u8>, RegistryError> {
+    // A component of 64 MiB keeps a thread for a while.
+    let hashed = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes)).await;
+    let (found, bytes) =
+        hashed.map_err(|error| RegistryError::Unavailable { message: error.to_string(), wait: None })?;
+    if found == wanted { Ok(bytes) } else { Err(RegistryError::Tampered { wanted, found }) }
+}
+
+fn unkept(error: &io::Error) -> RegistryError {
+    RegistryError::Unkept(error.to_string())
 }
 
 /// What comes of it, unless the silence is too long before.

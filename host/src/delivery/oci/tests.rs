@@ -172,6 +172,28 @@ async fn what_is_larger_than_it_said_or_something_else_is_refused() {
 }
 
 #[tokio::test]
+async fn what_comes_by_way_of_a_file_is_held_to_its_size_and_digest_as_well() {
+    let (server, folder) = (Server::start().await, tempfile::tempdir().expect("a folder"));
+    let registry = server.registry(None);
+    let bytes = vec![7; 300_000];
+    let component = server.blob(&bytes);
+    let pull = async |component: Digest, size: u64| {
+        pull_to(folder.path(), &registry, Artifact { manifest: component, component, size }).await
+    };
+    let spooled = pull(component, 300_000).await.expect("it came");
+    assert!(spooled.read().await.expect("the component") == bytes);
+    let error = pull(component, 299_999).await.expect_err("too large");
+    assert!(error.to_string().contains("larger than 299999 bytes"), "{error}");
+    let wanted = Digest::of(b"wanted");
+    server.answer(&format!("GET /v2/echo/blobs/{wanted}"), (200, Vec::new(), b"other".to_vec()));
+    let error = pull(wanted, 100).await.expect("something came").read().await.expect_err("another");
+    assert_eq!(error, RegistryError::Tampered { wanted, found: Digest::of(b"other") });
+    std::fs::remove_dir(folder.path()).expect("it is empty");
+    let error = pull(component, 300_000).await.expect_err("no folder");
+    assert!(error.to_string().contains("--cache-dir") && error.reason() == "SourceUnavailable", "{error}");
+}
+
+#[tokio::test]
 async fn a_registry_that_is_busy_says_how_long_and_whatever_it_says_ends_nobody() {
     let server = Server::start().await;
     for (said, wait) in [("7", Some(Duration::from_secs(7))), ("18446744073709551615", None), ("soon", None)] {

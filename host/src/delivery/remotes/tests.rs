@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::convert::Infallible;
 
+use futures::FutureExt as _;
 use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
@@ -46,7 +47,8 @@ impl Fixture {
             http: Http::default(),
             plain_http: Vec::new(),
             vouchers: Vouchers::open(self.folder.path().join("signed.json")),
-            downloads: Lookup::downloads(),
+            folder: self.folder.path().to_owned(),
+            places: Places::default(),
         }
     }
 
@@ -109,16 +111,30 @@ async fn what_is_being_fetched_is_in_use() {
 async fn bytes_that_nobody_takes_keep_nobody_from_fetching() {
     let fixture = Fixture::start().await;
     let lookup = fixture.lookup();
-    let places = lookup.downloads.clone();
+    let places = lookup.places.held.clone();
     let (remotes, mut told) = remotes(lookup);
     let (plugin, wanted) = (plugin(), fixture.wanted(None));
     remotes.look(&plugin, &wanted);
     told.recv().await.expect("found");
     remotes.fetch(&plugin);
     told.recv().await.expect("fetched");
-    assert_eq!(places.available_permits(), DOWNLOADS - 1);
+    assert_eq!(places.available_permits(), HELD - 1);
     tokio::time::pause();
     tokio::time::sleep(UNTAKEN + Duration::from_secs(1)).await;
-    assert_eq!(places.available_permits(), DOWNLOADS);
+    assert_eq!(places.available_permits(), HELD);
     assert!(matches!(remotes.look(&plugin, &wanted), Look::Found(_, None)), "they can be wanted again");
+}
+
+#[test]
+fn a_registry_that_holds_all_its_places_takes_none_of_anothers() {
+    let places = Places::default();
+    let place = |registry| places.to_download(registry).now_or_never();
+    let held: Vec<_> = (0..DOWNLOADS).map(|_| place("slow.example").expect("there is room")).collect();
+    assert!(place("slow.example").is_none(), "there is none left");
+    assert!(place("other.example").is_some());
+    drop(held);
+    assert!(place("slow.example").is_some(), "there is room again");
+    assert!(place("third.example").is_some());
+    let known: Vec<_> = places.of_registries.lock().keys().cloned().collect();
+    assert_eq!(known, ["third.example"], "of which nothing comes is forgotten");
 }
