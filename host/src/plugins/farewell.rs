@@ -19,7 +19,7 @@ use super::discovery::Discovery;
 use super::load::{Problem, Step};
 use crate::api::{OnDelete, Plugin, PluginStatus};
 use crate::apply::{Built, delete_request, finalizers_request, send};
-use crate::rights::{Account, signer};
+use crate::rights::{Account, AccountError, signer};
 use crate::telemetry::AUDIT;
 
 /// Objects in one page of a list.
@@ -64,7 +64,7 @@ pub(super) struct Farewell<'a> {
     pub client: &'a Client,
     pub discovery: &'a Discovery,
     pub name: &'a PluginName,
-    pub account: Result<Account, String>,
+    pub account: Result<Account, AccountError>,
 }
 
 impl Farewell<'_> {
@@ -81,7 +81,7 @@ impl Farewell<'_> {
     }
 
     async fn prune_all(&self, status: &PluginStatus, parents: &Gvk) -> Result<(), Problem> {
-        let account = self.account.as_ref().map_err(|message| failed(message))?;
+        let account = self.account.as_ref().map_err(|error| failed(&error.to_string()))?;
         let mut kinds: Vec<_> = status.child_kinds.iter().flatten().filter_map(|kind| parse(kind)).collect();
         kinds.sort_by_key(|kind| Reverse(install_rank(kind)));
         let mut pruned = Ok(());

@@ -26,6 +26,7 @@ use crate::conduct::Conduct;
 use crate::delivery::DeliveryError;
 use crate::homes::Homes;
 use crate::live::{Live, Peers, calls_of_one};
+use crate::rights::AccountError;
 use crate::strays::Strays;
 use crate::telemetry::one_line;
 use crate::watch::{Health, Watch, WatchId};
@@ -103,6 +104,16 @@ impl From<DeliveryError> for Problem {
     fn from(error: DeliveryError) -> Self {
         let step = if error.is_distrust() { Step::Verified } else { Step::Fetched };
         Self { candidate: error.candidate(), ..Self::new(step, error.reason(), error.to_string()) }
+    }
+}
+
+impl From<AccountError> for Problem {
+    fn from(error: AccountError) -> Self {
+        let message = error.to_string();
+        match error {
+            AccountError::Invalid(_) => Self::lasting(Step::Granted, reason::INVALID_SPEC, message),
+            AccountError::Unknown(_) => Self::new(Step::Granted, reason::API_ERROR, message),
+        }
     }
 }
 
@@ -205,7 +216,7 @@ pub(super) async fn prepare(
         }
         None => None,
     };
-    let account = plugins.accounts.of(name, plugin.spec.service_account_name.as_deref()).await.map_err(invalid)?;
+    let account = plugins.accounts.of(name, plugin.spec.service_account_name.as_deref()).await?;
     let live = plugins.registry.get(name);
     // Before anything is looked up: what changes from here on has the Plugin looked at once more.
     let mut waiting = Concern {

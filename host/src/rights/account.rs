@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use futures::future::{BoxFuture, FutureExt, Shared};
+use futures::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Request};
+use tokio::sync::OnceCell;
 use windlass_core::ids::{PluginName, is_dns_subdomain};
 
 use super::rbac;
@@ -46,34 +47,48 @@ impl Account {
     }
 }
 
+/// Asks the API server who the host itself is; the error says what kept it from answering.
+pub type AskOwn = Box<dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+
+/// Why a Plugin has no ServiceAccount.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AccountError {
+    /// It names one that it may not have.
+    #[error("{0}")]
+    Invalid(String),
+    /// Whether it may is not known.
+    #[error("the API server does not say who this host is, whose own ServiceAccount no plugin may have: {0}")]
+    Unknown(String),
+}
+
 /// The ServiceAccounts that Plugins may name: those of the host's namespace, but for its own.
 pub struct Accounts {
     namespace: String,
-    own: Shared<BoxFuture<'static, Option<String>>>,
+    ask: AskOwn,
+    own: OnceCell<String>,
 }
 
 impl Accounts {
-    /// Of this namespace; `own` finds out who the host itself is, which begins now.
-    pub fn new(namespace: &str, own: impl Future<Output = Option<String>> + Send + 'static) -> Self {
-        let own = own.boxed().shared();
-        tokio::spawn(own.clone());
-        Self { namespace: namespace.to_owned(), own }
+    /// Of this namespace. Who the host is, is asked until it is known: nobody gets an account before.
+    pub fn new(namespace: &str, ask: AskOwn) -> Self {
+        Self { namespace: namespace.to_owned(), ask, own: OnceCell::new() }
     }
 
     /// The one that a Plugin names in its spec, or the one that it has if it names none.
     ///
     /// # Errors
     /// In words for a user.
-    pub async fn of(&self, plugin: &PluginName, named: Option<&str>) -> Result<Account, String> {
+    pub async fn of(&self, plugin: &PluginName, named: Option<&str>) -> Result<Account, AccountError> {
         let default = rbac::plugin_account(plugin.as_str());
         let name = named.unwrap_or(&default);
-        let account = Account::new(&self.namespace, name)
-            .ok_or_else(|| format!("spec.serviceAccountName {name:?} is no name of a ServiceAccount (RFC 1123)"))?;
-        let own = self.own.clone().await;
-        if name == rbac::HOST || own.is_some_and(|own| own == account.user()) {
-            return Err(format!(
+        let account = Account::new(&self.namespace, name).ok_or_else(|| {
+            AccountError::Invalid(format!("spec.serviceAccountName {name:?} is no name of a ServiceAccount (RFC 1123)"))
+        })?;
+        let own = self.own.get_or_try_init(|| (self.ask)()).await.map_err(AccountError::Unknown)?;
+        if name == rbac::HOST || own == account.user() {
+            return Err(AccountError::Invalid(format!(
                 "spec.serviceAccountName is {name:?}, the host's own, whose rights are not a plugin's: set one of its own"
-            ));
+            )));
         }
         Ok(account)
     }
@@ -86,7 +101,17 @@ pub fn signer(request: &Request<Vec<u8>>) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+    use parking_lot::Mutex;
+
     use super::*;
+
+    /// Those of a host that is told this of itself, one after the other.
+    fn accounts(answers: Vec<Result<String, String>>) -> Accounts {
+        let answers = Mutex::new(answers.into_iter());
+        let ask = move || std::future::ready(answers.lock().next().expect("asked too often")).boxed();
+        Accounts::new("windlass-system", Box::new(ask))
+    }
 
     #[test]
     fn a_request_is_done_as_the_plugins_account() {
@@ -103,17 +128,34 @@ mod tests {
     #[tokio::test]
     async fn a_plugin_has_an_account_of_its_own_unless_it_names_another_and_never_the_hosts() {
         let own = "system:serviceaccount:windlass-system:operator".to_owned();
-        let accounts = Accounts::new("windlass-system", std::future::ready(Some(own)));
+        let accounts = accounts(vec![Ok(own)]);
         let echo = "echo".parse().expect("a name");
         let user = async |named| accounts.of(&echo, named).await.map(|account| account.user().to_owned());
         let of = |name: &str| Ok(format!("system:serviceaccount:windlass-system:{name}"));
         assert_eq!(user(None).await, of("windlass-plugin-echo"));
         assert_eq!(user(Some("shared")).await, of("shared"));
         for hosts in ["windlass", "operator"] {
-            assert!(user(Some(hosts)).await.expect_err("refused").contains("the host's own"), "{hosts}");
+            let refused = user(Some(hosts)).await.expect_err("refused").to_string();
+            assert!(refused.contains("the host's own"), "{hosts}: {refused}");
         }
         for odd in ["a:b", "echo\r\nimpersonate-group: system:masters", "", "../echo"] {
-            assert!(user(Some(odd)).await.expect_err("refused").contains("no name"), "{odd}");
+            assert!(user(Some(odd)).await.expect_err("refused").to_string().contains("no name"), "{odd}");
         }
+    }
+
+    #[tokio::test]
+    async fn nobody_gets_an_account_before_it_is_known_which_is_the_hosts() {
+        let own = "system:serviceaccount:windlass-system:operator".to_owned();
+        let accounts = accounts(vec![Err("no answer".to_owned()), Err("no answer".to_owned()), Ok(own)]);
+        let echo = "echo".parse().expect("a name");
+        for named in [Some("operator"), None] {
+            let unknown = AccountError::Unknown("no answer".to_owned());
+            assert_eq!(accounts.of(&echo, named).await, Err(unknown), "{named:?}");
+        }
+        assert!(
+            matches!(accounts.of(&echo, Some("operator")).await, Err(AccountError::Invalid(_))),
+            "it is the host's"
+        );
+        assert!(accounts.of(&echo, None).await.is_ok(), "and is not asked again");
     }
 }

@@ -4,4 +4,4 @@ mod account;
 pub mod rbac;
 pub mod review;
 
-pub use account::{Account, Accounts, signer};
+pub use account::{Account, AccountError, Accounts, AskOwn, signer};

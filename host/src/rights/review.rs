@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use crate::apply::in_time;
-use crate::rights::Account;
+use crate::rights::{Account, AskOwn};
 
 /// How long a permission holds: a right that was taken away is gone after this.
 const PERMITTED: Duration = Duration::from_mins(1);
@@ -22,9 +22,6 @@ const PERMITTED: Duration = Duration::from_mins(1);
 const DENIED: Duration = Duration::from_secs(5);
 /// Answers that are remembered at most, some 300 bytes each. One that is pushed out is asked again.
 const MAX_ANSWERS: usize = 8192;
-
-/// Waits between questions who the host is: it is asked once, when the network may not be there yet.
-const PATIENCE: [Duration; 3] = [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(5)];
 
 /// One question about a right.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -71,17 +68,17 @@ pub fn by_api_server(client: Client) -> Ask {
     })
 }
 
-/// Who a client is to the API server, if it says so.
-pub async fn own_user(client: Client) -> Option<String> {
-    let api: Api<SelfSubjectReview> = Api::all(client);
-    for wait in PATIENCE {
-        match in_time(api.create(&PostParams::default(), &SelfSubjectReview::default())).await {
-            Ok(review) => return review.status?.user_info?.username,
-            Err(error) => tracing::warn!(%error, "the API server does not say who this host is"),
-        }
-        tokio::time::sleep(wait).await;
-    }
-    None
+/// Who a client is to the API server.
+pub fn own_user(client: Client) -> AskOwn {
+    Box::new(move || {
+        let api: Api<SelfSubjectReview> = Api::all(client.clone());
+        Box::pin(async move {
+            let asked = in_time(api.create(&PostParams::default(), &SelfSubjectReview::default())).await;
+            let review = asked.map_err(|error| error.to_string())?;
+            let user = review.status.and_then(|status| status.user_info?.username);
+            user.ok_or_else(|| "it gives no name".to_owned())
+        })
+    })
 }
 
 fn review(question: &Question) -> SubjectAccessReview {
