@@ -2,9 +2,9 @@
 //! the host: mapping such a file as code.
 
 use std::collections::HashSet;
-use std::fs::{self, DirBuilder, File, Metadata};
+use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -16,6 +16,9 @@ use windlass_core::digest::Digest;
 
 /// Write permission of anybody but the owner.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Permissions of the folder.
+const PRIVATE: u32 = 0o700;
 
 /// The cache folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -62,13 +65,18 @@ pub(crate) struct Cache {
 impl Cache {
     pub(crate) fn open(folder: PathBuf, compatibility: String) -> Result<Self, CacheError> {
         let cache = Self { folder, compatibility };
-        let created = DirBuilder::new().recursive(true).mode(0o700).create(&cache.folder);
+        let created = DirBuilder::new().recursive(true).mode(PRIVATE).create(&cache.folder);
         created.map_err(|error| cache.failed("create", error))?;
         // Not following a link: whoever owns the link chooses the folder.
         let metadata = fs::symlink_metadata(&cache.folder).map_err(|error| cache.failed("look at", error))?;
         if !metadata.is_dir() || !is_private(&metadata) {
             let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
             return Err(CacheError::NotPrivate { path: cache.folder, owner, mode });
+        }
+        if metadata.mode() & 0o7777 != PRIVATE {
+            // Nobody else could write there, so that all in it is ours; from now on nobody reads what plugins are made of.
+            let made = fs::set_permissions(&cache.folder, Permissions::from_mode(PRIVATE));
+            made.map_err(|error| cache.failed("make private", error))?;
         }
         Ok(cache)
     }

@@ -294,6 +294,19 @@ fn a_cache_folder_that_others_may_write_is_refused() {
 }
 
 #[test]
+fn a_cache_folder_that_others_may_read_is_made_private() {
+    let cache = TempDir::new().unwrap();
+    let folder = cache.path().join("cache");
+    for open in [0o755, 0o711, 0o2750, 0o500] {
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(open)).unwrap();
+        Sandbox::new(options(&cache)).unwrap().load(&Guest::doing("")).unwrap();
+        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o7777, 0o700, "{open:o}");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
+
+#[test]
 fn no_half_made_file_stays_after_a_failed_compilation() {
     let cache = TempDir::new().unwrap();
     let sandbox = Sandbox::new(options(&cache)).unwrap();
