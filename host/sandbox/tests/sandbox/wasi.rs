@@ -61,12 +61,13 @@ fn random_depends_on_the_seed_and_on_nothing_else() {
 }
 
 #[test]
-fn the_wall_clock_tells_the_time_and_makes_the_call_impure() {
+fn the_wall_clock_tells_the_time_in_microseconds_and_makes_the_call_impure() {
     let guest = Guest {
         imports: r#"(import "wasi:clocks/wall-clock@0.2.0" "now" (func $now (param i32)))"#,
         // 2020-01-01.
         reconcile: "(call $now (i32.const 2048))
-            (if (i64.lt_u (i64.load (i32.const 2048)) (i64.const 1577836800)) (then unreachable))",
+            (if (i64.lt_u (i64.load (i32.const 2048)) (i64.const 1577836800)) (then unreachable))
+            (if (i32.rem_u (i32.load (i32.const 2056)) (i32.const 1000)) (then unreachable))",
         ..Guest::default()
     };
     let (answer, report) = reconcile(&load(&guest.component()), &limits());
