@@ -15,6 +15,13 @@ use crate::wasi;
 #[error("import {0} is not served")]
 pub(crate) struct UnknownImport(pub(crate) String);
 
+/// Bytes of the names of a component's imports and exports: some ten times what the largest runtimes have. They are kept
+/// while it is live, and shown to people.
+const NAMES: usize = 256 << 10;
+
+/// Added to each name, so that empty ones count as well.
+const NAME_OVERHEAD: usize = 32;
+
 /// Stands for resources of interfaces that are not served; no value of it is ever made.
 struct Unserved;
 
@@ -30,15 +37,21 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
 pub(crate) fn trap_unknown(linker: &mut Linker<State>, component: &Component) -> wasmtime::Result<Vec<String>> {
     let engine = linker.engine().clone();
     let mut unknown = Vec::new();
+    let mut names = Names { left: NAMES };
+    for (name, _) in component.component_type().exports(&engine) {
+        names.take(name.len())?;
+    }
     // Resources of served interfaces, as this component knows them: interfaces that are not served use them.
     let mut shared = Vec::new();
     for (name, import) in component.component_type().imports(&engine) {
+        names.take(name.len())?;
         match import.ty {
             ComponentItem::ComponentInstance(interface) => {
                 let served = served(name);
                 let mut instance = linker.instance(served.unwrap_or(name))?;
                 let mut missing = Vec::new();
                 for (item_name, item) in interface.exports(&engine) {
+                    names.take(name.len() + item_name.len())?;
                     let known = served.and_then(|_| wasi::resource(item_name));
                     if let (ComponentItem::Resource(theirs), Some(ours)) = (&item.ty, known) {
                         shared.push((*theirs, ours));
@@ -60,6 +73,21 @@ pub(crate) fn trap_unknown(linker: &mut Linker<State>, component: &Component) ->
         }
     }
     Ok(unknown)
+}
+
+/// Room for a component's names.
+struct Names {
+    left: usize,
+}
+
+impl Names {
+    fn take(&mut self, length: usize) -> wasmtime::Result<()> {
+        let left = self.left.checked_sub(length.saturating_add(NAME_OVERHEAD));
+        self.left = left.ok_or_else(|| {
+            wasmtime::format_err!("the names of its imports and exports take more than {NAMES} bytes")
+        })?;
+        Ok(())
+    }
 }
 
 /// Whether the linker did not have it. What it has already it refuses to define again, and that is how to ask.

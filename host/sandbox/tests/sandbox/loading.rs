@@ -86,6 +86,27 @@ fn proposals_that_no_supported_language_needs_are_refused() {
 }
 
 #[test]
+fn a_component_of_more_names_than_anybody_would_read_is_refused() {
+    let refused = |count: usize, import: &dyn Fn(usize) -> String| {
+        let imports: String = (0..count).map(import).collect();
+        let text = format!(
+            r#"(component {imports} (instance $empty) (export "windlass:plugin/reconciler@0.1.0" (instance $empty)))"#
+        );
+        let failure = refusal(&wat::parse_str(text).unwrap());
+        failure.to_string().contains("the names of its imports and exports take more than")
+    };
+    let function = |number: usize| format!(r#"(import "a:b/c{number}" (func))"#);
+    let long = |number: usize| format!(r#"(import "a:b/{}{number}" (func))"#, "long".repeat(20_000));
+    let interface = |number: usize| {
+        let functions = (0..100).map(|item| format!(r#"(export "f{item}" (func))"#)).collect::<Vec<_>>().join("");
+        format!(r#"(import "wasi:cli/stdout@0.2.{number}" (instance {functions}))"#)
+    };
+    // It lacks the contract's functions, but has no more names than others.
+    assert!(!refused(500, &function) && !refused(3, &long) && !refused(10, &interface));
+    assert!(refused(10_000, &function) && refused(4, &long) && refused(100, &interface));
+}
+
+#[test]
 fn a_component_over_the_limit_is_not_compiled() {
     let cache = TempDir::new().unwrap();
     let sandbox = Sandbox::new(Options { max_component_bytes: 100, ..options(&cache) }).unwrap();
