@@ -47,9 +47,14 @@ fn main() -> io::Result<()> {
     // What compiling needs.
     let grown = vec![1_u8; 64 << 20];
     tried("take memory", if grown.iter().all(|byte| *byte == 1) { Ok(()) } else { Err(io::Error::other("lost")) })?;
+    // Three quarters more than it may have of address space.
+    let too_much = Vec::<u8>::new().try_reserve_exact(7 << 29);
+    tried("take more memory", too_much.map_err(|_| io::ErrorKind::OutOfMemory.into()))?;
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(said.as_bytes())?;
+    // Whoever waits for this may look at the process until it says something.
+    stdout.flush()?;
     let mut input = Vec::new();
-    let read = io::stdin().lock().read_to_end(&mut input);
-    tried("read its input", read.map(drop))?;
-    io::stdout().lock().write_all(said.as_bytes())?;
-    io::stdout().lock().write_all(&input)
+    io::stdin().lock().read_to_end(&mut input)?;
+    stdout.write_all(&input)
 }

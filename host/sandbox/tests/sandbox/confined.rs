@@ -1,22 +1,12 @@
 //! What the compiling child cannot do, whatever a component makes of the compiler.
 
-use std::io::Write;
+use std::fs;
+use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
 use crate::example;
 
-#[test]
-fn the_compiling_child_can_take_memory_and_use_its_streams_and_nothing_else() {
-    let mut child = Command::new(example("confined"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the example starts");
-    child.stdin.take().expect("a pipe").write_all(b"the input").expect("it reads");
-    let output = child.wait_with_output().expect("it ends");
-    assert!(output.status.success(), "{output:?}");
-    let said = String::from_utf8(output.stdout).expect("UTF-8");
-    let expected = "\
+const SAID: &str = "\
 read a file: refused
 write a file: refused
 read a folder: refused
@@ -33,7 +23,37 @@ start a thread: refused
 signal its parent: refused
 change a limit: refused
 take memory: done
-read its input: done
-the input";
-    assert_eq!(said, expected);
+take more memory: out of memory
+";
+
+#[test]
+fn the_compiling_child_can_take_bounded_memory_and_use_its_streams_and_nothing_else() {
+    let mut child = Command::new(example("confined"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the example starts");
+    let mut stdout = child.stdout.take().expect("a pipe");
+    let mut said = vec![0; SAID.len()];
+    stdout.read_exact(&mut said).expect("it says so much");
+    assert_eq!(String::from_utf8_lossy(&said), SAID);
+    // It waits for its input.
+    let limits = fs::read_to_string(format!("/proc/{}/limits", child.id())).expect("it is there");
+    for (limit, bound) in [
+        ("Max cpu time", "300"),
+        ("Max file size", "1073741824"),
+        ("Max data size", "2147483648"),
+        ("Max address space", "2147483648"),
+        ("Max open files", "16"),
+        ("Max core file size", "0"),
+    ] {
+        let values = limits.lines().find_map(|line| line.strip_prefix(limit)).expect(limit);
+        let [soft, hard, ..] = values.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{values}") };
+        assert_eq!((soft, hard), (bound, bound), "{limit}");
+    }
+    child.stdin.take().expect("a pipe").write_all(b"the input").expect("it reads");
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).expect("UTF-8");
+    assert_eq!(rest, "the input");
+    assert!(child.wait().expect("it ends").success());
 }
