@@ -83,6 +83,15 @@ fn proposals_that_no_supported_language_needs_are_refused() {
         let failure = refusal(&Guest { fields, ..Guest::default() }.component());
         assert!(matches!(failure, LoadFailure::Compile { .. }), "{proposal}: {failure}");
     }
+    for (field, what) in [("(type (stream u8))", "stream"), ("(core func (canon task.return))", "task.return")] {
+        let failure = refusal(&[Guest::doing(""), section(field)].concat());
+        assert!(matches!(failure, LoadFailure::Compile { .. }) && failure.to_string().contains(what), "{failure}");
+    }
+}
+
+/// A field of a component, as it stands in its bytes: behind the header of eight.
+fn section(field: &str) -> Vec<u8> {
+    wat::parse_str(format!("(component {field})")).unwrap().split_off(8)
 }
 
 #[test]
