@@ -90,11 +90,12 @@ fn is_outdated(found: &CustomResourceDefinition, plugin: &PluginName, definition
 
 /// The carried definition as it may take the place of the one that is there. Versions that are served, or in which objects
 /// are stored, stay if the carried one does not speak of them: who uses them goes on, and the API server refuses a
-/// definition without a version that it has stored. The objects of all versions differ in nothing but their `apiVersion`,
+/// definition without a version that it has stored. One that is served and that objects may be stored in is served on even
+/// if the component carries it as `served: false`. The objects of all versions differ in nothing but their `apiVersion`,
 /// as there is no conversion.
 ///
-/// Two ways are left to end a version: a component that carries it with `served: false`, and a person who takes it from
-/// the definition.
+/// Two ways are left to end a version: a component that carries it with `served: false`, once a person has taken it from
+/// `status.storedVersions`, and a person who takes it from the definition.
 ///
 /// # Errors
 /// In words for a user: going back to an older version would drop the fields that only the newer one has.
@@ -110,16 +111,18 @@ fn upgraded(found: &CustomResourceDefinition, carried: &Value) -> Result<Value, 
     let stored: Vec<_> = stored.collect();
     for version in &found.spec.versions {
         let name = &version.name;
-        if versions.iter().any(|carried| text(carried, "/name") == name) {
-            continue;
-        }
         if let Some(wanted) = wanted.as_ref().filter(|wanted| version.storage && rank(name) > rank(wanted)) {
             return Err(format!(
-                "its objects are stored as {name}, which the component does not know: under the older {wanted} they would \
-                 lose fields. Push logic that is written for {name}, or change the definition by hand"
+                "its objects are stored as {name}, but the component is written for the older {wanted}, under which they \
+                 would lose fields. Push logic that is written for {name}, or change the definition by hand"
             ));
         }
-        if version.served || stored.contains(&name) {
+        let is_stored = stored.contains(&name);
+        if let Some(carried) = versions.iter_mut().find(|carried| text(carried, "/name") == name) {
+            if let Some(carried) = carried.as_object_mut().filter(|_| version.served && is_stored) {
+                carried.insert("served".to_owned(), Value::Bool(true));
+            }
+        } else if version.served || is_stored {
             let mut kept =
                 serde_json::to_value(version).map_err(|error| format!("{name} could not be kept: {error}"))?;
             if let Some(kept) = kept.as_object_mut() {
@@ -417,18 +420,23 @@ mod tests {
         assert_eq!(text(v1, "/schema/openAPIV3Schema/description"), "v1", "as it was");
     }
 
+    /// A component's definition with these versions, as [`found`] has them.
+    fn carrying(versions: &[(&str, bool, bool)]) -> Value {
+        let spec = serde_json::to_value(found(versions, &[]).spec).expect("JSON");
+        sanitized(|crd| crd["spec"]["versions"] = spec["versions"].clone()).expect("valid")
+    }
+
     #[test]
-    fn a_component_ends_a_version_by_carrying_it_unserved() {
-        let before = found(&[("v1", true, true)], &["v1"]);
-        let carried = sanitized(|crd| {
-            let mut old = crd["spec"]["versions"][0].clone();
-            (old["served"], old["storage"]) = (json!(false), json!(false));
-            let versions = crd["spec"]["versions"].as_array_mut().expect("versions");
-            versions[0]["name"] = json!("v2");
-            versions.push(old);
-        });
-        let carried = carried.expect("valid");
-        assert_eq!(upgraded(&before, &carried), Ok(carried.clone()));
+    fn a_component_ends_a_version_by_carrying_it_unserved_once_no_object_is_stored_in_it() {
+        let carried = carrying(&[("v2", true, true), ("v1", false, false)]);
+        let served_after = |stored: &[&str], served| {
+            let upgraded = upgraded(&found(&[("v1", served, stored.len() == 1)], stored), &carried).expect("newer");
+            upgraded.pointer("/spec/versions/1/served").and_then(Value::as_bool)
+        };
+        assert_eq!(served_after(&["v1"], true), Some(true), "in use");
+        assert_eq!(served_after(&["v1", "v2"], true), Some(true), "not every object was written since");
+        assert_eq!(served_after(&["v1", "v2"], false), Some(false), "a person ended it");
+        assert_eq!(served_after(&["v2"], true), Some(false));
     }
 
     #[test]
@@ -437,6 +445,9 @@ mod tests {
             let newer = found(&[(stored, true, true), (older, true, false)], &[older, stored]);
             let refused = upgraded_to(older, &newer).expect_err(stored);
             assert!(refused.contains(stored) && refused.contains("Push logic"), "{refused}");
+            // Nor by a component that knows both.
+            let knows_both = carrying(&[(stored, true, false), (older, true, true)]);
+            assert_eq!(upgraded(&newer, &knows_both), Err(refused));
         }
     }
 
