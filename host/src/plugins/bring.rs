@@ -43,7 +43,15 @@ impl Plugins {
         problem: &Problem,
     ) -> Result<(), Problem> {
         let live = self.registry.get(name);
-        if live.is_none() && problem.stored_as.is_none() && self.restore(name, object, plugin).await {
+        let is_wanting = match &live {
+            None => true,
+            // What is pinned failed itself, or is not here; or it may have been live before.
+            Some(live) => {
+                let pinned = load::pinned(plugin).ok().flatten();
+                pinned.is_some_and(|pinned| pinned != live.digest() && problem.candidate != Some(pinned))
+            }
+        };
+        if is_wanting && problem.stored_as.is_none() && self.restore(name, object, plugin).await {
             return Ok(());
         }
         // What becomes of the children may have been said only now.
@@ -55,8 +63,8 @@ impl Plugins {
         }
     }
 
-    /// At a start, what was live before is better than nothing while something is wrong with what is newer. Answers whether
-    /// it is live again.
+    /// At a start, what was live before is better than nothing while something is wrong with what is newer; and a Plugin
+    /// that pins it goes back to it, whatever its source has by now. Answers whether it is live again.
     async fn restore(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> bool {
         let Some(component) = self.last_live(name, plugin).await else { return false };
         match self.bring(name, object, &with_definition_as_it_is(plugin), component).await {

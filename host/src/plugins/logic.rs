@@ -62,6 +62,17 @@ pub(super) struct Terms {
     pub rollback: Option<Rollback>,
 }
 
+/// Which logic that was live before is wanted now.
+fn wanted_of_before(plugin: &Plugin) -> Option<Digest> {
+    let status = plugin.status.as_ref()?;
+    let digest = |text: &Option<String>| text.as_ref()?.parse::<Digest>().ok();
+    let active = digest(&status.active_digest);
+    match load::pinned(plugin).ok()? {
+        None => active,
+        Some(pinned) => [active, digest(&status.previous_digest)].into_iter().flatten().find(|was| *was == pinned),
+    }
+}
+
 impl Plugins {
     /// Follows the source that the Plugin names.
     ///
@@ -108,12 +119,12 @@ impl Plugins {
         }
     }
 
-    /// What was live when the host was stopped, for a start that cannot bring up anything newer.
+    /// What was live and is wanted still: what the Plugin pins, or else what was live when the host was stopped. For a
+    /// source that has nothing of use, or something else than what is pinned.
     pub(super) async fn last_live(&self, name: &PluginName, plugin: &Plugin) -> Option<Arc<Component>> {
-        let active = plugin.status.as_ref()?.active_digest.as_ref()?.parse().ok()?;
-        let is_pinned = load::pinned(plugin).is_ok_and(|pinned| pinned.is_none_or(|pinned| pinned == active));
-        let may_run = is_pinned && self.may_run(plugin, active).await.unwrap_or_default();
-        if may_run { self.known(name, active).await } else { None }
+        let wanted = wanted_of_before(plugin)?;
+        let may_run = self.may_run(plugin, wanted).await.unwrap_or_default();
+        if may_run { self.known(name, wanted).await } else { None }
     }
 
     /// Whether logic that was delivered before was signed as the Plugin wants it now.
@@ -329,6 +340,26 @@ mod tests {
         assert_eq!(rollback(Some("true"), &before), wanted);
         let after = json!({"activeDigest": old, "previousDigest": bad, "rolledBackFrom": bad});
         assert_eq!(rollback(Some("true"), &after), wanted, "not back and forth");
+    }
+
+    #[test]
+    fn a_pin_to_what_was_live_before_goes_back_to_it_and_one_to_anything_else_to_nothing() {
+        let [active, previous, other] = ["new", "old", "other"].map(digest);
+        let wanted = |pin: Option<&str>| {
+            let plugin = json!({
+                "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "metadata": {"name": "echo"},
+                "spec": {"source": {"configMap": {"namespace": "n", "name": "echo"}}, "digest": pin},
+                "status": {"activeDigest": active, "previousDigest": previous},
+            });
+            let plugin = serde_json::from_value(plugin).expect("a Plugin");
+            wanted_of_before(&plugin).map(|digest| digest.to_string())
+        };
+        assert_eq!(wanted(None), Some(active.clone()));
+        for pin in [&active, &previous] {
+            assert_eq!(wanted(Some(pin)).as_ref(), Some(pin));
+        }
+        assert_eq!(wanted(Some(&other)), None);
+        assert_eq!(wanted(Some("latest")), None);
     }
 
     #[test]

@@ -393,6 +393,46 @@ fn a_person_goes_back_to_the_logic_before_and_newer_logic_goes_live_as_ever() {
 }
 
 #[test]
+fn a_pin_to_the_logic_before_goes_back_to_it_also_over_a_restart() {
+    let env = Env::start();
+    let host = env.start_host();
+    env.push(&guest("echo"), "echo", &[]);
+    let d1 = env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("pinned-back");
+    assert_reconciled_by(&ns, "first", false);
+    env.push(&guest("echo-v2"), "echo", &[]);
+    let d2 = env.wait_live("echo", &guest("echo-v2"));
+    wait_all_v2(&ns);
+    let pin = |digest: Option<&str>| {
+        let patch = json!({"spec": {"digest": digest}}).to_string();
+        env.kubectl(&["patch", "plugin", "echo", "--type=merge", "-p", &patch]);
+    };
+
+    pin(Some(&d1));
+    let plugin = wait_degraded(&env, &d1, "Fetched", "DigestMismatch", &d2);
+    assert_eq!(plugin["status"]["previousDigest"], d2, "{plugin:#}");
+    wait("the old logic's Pod", SOON, || (!is_v2(&ns.pod("first-0"))).then_some(()));
+    assert!(host.terminate().success());
+    let host = env.start_host();
+    assert_reconciled_by(&ns, "second", false);
+    wait_degraded(&env, &d1, "Fetched", "DigestMismatch", &d2);
+
+    // What never was this Plugin's is not taken, and takes nothing down.
+    pin(Some(&digest(b"something else")));
+    wait_degraded(&env, &d1, "Fetched", "DigestMismatch", &digest(b"something else"));
+    pin(None);
+    wait_active(&env, &d2);
+    wait_all_v2(&ns);
+
+    // A wish that comes while no host runs.
+    assert!(host.terminate().success());
+    pin(Some(&d1));
+    let _host = env.start_host();
+    wait_degraded(&env, &d1, "Fetched", "DigestMismatch", &d2);
+    assert_reconciled_by(&ns, "third", false);
+}
+
+#[test]
 fn a_start_that_finds_a_broken_component_goes_on_with_what_was_live_before() {
     let env = Env::start();
     let host = env.start_host();
