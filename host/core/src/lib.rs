@@ -15,6 +15,7 @@ pub mod guard;
 pub mod ids;
 pub mod intern;
 pub mod json;
+pub mod lost;
 pub mod managed;
 pub mod names;
 pub mod object;

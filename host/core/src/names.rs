@@ -112,6 +112,8 @@ pub mod plugin_reason {
     pub const FORBIDDEN: &str = "Forbidden";
     /// The plugin wants a kind that the Plugin resource does not grant, or that is never granted.
     pub const NOT_GRANTED: &str = "NotGranted";
+    /// There are children of kinds that the plugin may no longer own. They are left alone.
+    pub const CHILDREN_LEFT: &str = "ChildrenLeft";
     /// An older Plugin has the parent kind already.
     pub const PARENT_KIND_TAKEN: &str = "ParentKindTaken";
     /// The component is for another kind than the parents that the Plugin has.

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_core::contract::Limits;
 use windlass_core::ids::Gvk;
+use windlass_core::lost::Had;
 
 use super::quantity::ByteQuantity;
 
@@ -415,6 +416,10 @@ pub struct PluginStatus {
     /// The kinds that it may own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_kinds: Option<Vec<String>>,
+    /// Kinds that it owned before and may no longer own: of some of them there may be children still, which are left alone
+    /// and go with the Plugin if `onDelete` says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former_child_kinds: Option<Vec<String>>,
     /// Whether that kind is somebody else's: the status of its objects is left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decorates: Option<bool>,
@@ -439,6 +444,16 @@ pub struct PluginStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Option<Vec<Condition>>,
+}
+
+impl PluginStatus {
+    /// The kinds of which there may be children.
+    pub fn had(&self) -> Had {
+        let kinds = self.former_child_kinds.iter().chain(&self.child_kinds).flatten();
+        let mut had = Had::default();
+        had.add(&kinds.filter_map(|kind| kind.parse::<Gvk>().ok()).collect::<Vec<_>>());
+        had
+    }
 }
 
 /// Why a parent is not as the plugin wants it.

@@ -5,25 +5,22 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt};
-use kube::api::ListParams;
-use kube::core::{ApiResource, DynamicObject};
-use kube::{Api, Client};
-use windlass_core::ids::{Gvk, PluginName};
-use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, HOST_FINALIZER, LABEL_PLUGIN, plugin_reason as reason};
+use kube::Client;
+use kube::core::ApiResource;
+use windlass_core::ids::Gvk;
+use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, HOST_FINALIZER, plugin_reason as reason};
 use windlass_core::object::Object;
 use windlass_core::order::install_rank;
 use windlass_core::plan::Delete;
 use windlass_core::stance::{finalizer_of, finalizers_with};
 
-use super::discovery::Discovery;
+use super::estate::{Estate, plain};
 use super::load::{Problem, Step};
 use crate::api::{OnDelete, Plugin, PluginStatus};
 use crate::apply::{Built, delete_request, finalizers_request, send};
 use crate::rights::{Account, AccountError, signer};
 use crate::telemetry::AUDIT;
 
-/// Objects in one page of a list.
-const PAGE: u32 = 500;
 /// Writes that are under way at once.
 const PARALLEL: usize = 8;
 
@@ -61,9 +58,7 @@ pub(super) async fn set_awaited(
 
 /// What is taken down, and with which means.
 pub(super) struct Farewell<'a> {
-    pub client: &'a Client,
-    pub discovery: &'a Discovery,
-    pub name: &'a PluginName,
+    pub estate: Estate<'a>,
     pub account: Result<Account, AccountError>,
 }
 
@@ -82,7 +77,9 @@ impl Farewell<'_> {
 
     async fn prune_all(&self, status: &PluginStatus, parents: &Gvk) -> Result<(), Problem> {
         let account = self.account.as_ref().map_err(|error| failed(&error.to_string()))?;
-        let mut kinds: Vec<_> = status.child_kinds.iter().flatten().filter_map(|kind| parse(kind)).collect();
+        // Also what the last logic, or the last grants, left behind.
+        let kinds = status.child_kinds.iter().chain(&status.former_child_kinds).flatten();
+        let mut kinds: Vec<_> = kinds.filter_map(|kind| parse(kind)).collect();
         kinds.sort_by_key(|kind| Reverse(install_rank(kind)));
         let mut pruned = Ok(());
         for kind in kinds {
@@ -91,17 +88,11 @@ impl Farewell<'_> {
         pruned
     }
 
-    /// Deletes the children of one kind. What is to outlive its parent has no owner, and stays.
+    /// Deletes the children of one kind.
     async fn prune(&self, kind: &Arc<Gvk>, parents: &Gvk, account: &Account) -> Result<(), Problem> {
         let Some(resource) = self.resource(kind).await? else { return Ok(()) };
-        let of_plugin = format!("{LABEL_PLUGIN}={}", self.name);
-        let children = self.list(kind, &resource, Some(&of_plugin)).await?;
-        let owned = children.into_iter().filter(|child| {
-            let is_child = child.controller.as_ref().is_some_and(|owner| child.is_owned_by(owner));
-            let owner = child.controller_kind_and_name();
-            is_child && !child.deleting && owner.is_some_and(|(kind, _)| kind == parents.group_kind())
-        });
-        let deletes = owned.map(|child| {
+        let children = self.estate.children(kind, &resource, parents).await.map_err(|why| failed(&why))?;
+        let deletes = children.into_iter().map(|child| {
             let request = delete_request(&resource, account, &Delete::of(&child));
             async move { self.write("delete", &child, request).await }
         });
@@ -111,46 +102,18 @@ impl Farewell<'_> {
     /// Takes the Plugin's finalizer off all parents, also off those that are no parents any more.
     async fn release(&self, parents: &Arc<Gvk>) -> Result<(), Problem> {
         let Some(resource) = self.resource(parents).await? else { return Ok(()) };
-        let ours = finalizer_of(self.name);
-        let held = self.list(parents, &resource, None).await?.into_iter();
+        let ours = finalizer_of(self.estate.name);
+        let held = self.estate.all(parents, &resource).await.map_err(|why| failed(&why))?.into_iter();
         let held = held.filter(|parent| parent.finalizers.iter().any(|finalizer| **finalizer == *ours));
         let releases = held.map(|parent| {
-            let request = finalizers_request(&resource, &parent, &finalizers_with(&parent, self.name, false));
+            let request = finalizers_request(&resource, &parent, &finalizers_with(&parent, self.estate.name, false));
             async move { self.write("patch", &parent, request).await }
         });
         all(releases).await
     }
 
-    /// How a kind is served; not at all means that nothing of it is left.
     async fn resource(&self, kind: &Gvk) -> Result<Option<ApiResource>, Problem> {
-        match self.discovery.find_any_version(kind).await {
-            Ok(found) => Ok(found.map(|(resource, _)| resource)),
-            Err(error) => Err(failed(&format!("{kind} could not be looked up: {error}"))),
-        }
-    }
-
-    /// The metadata of all objects of a kind, in all namespaces.
-    async fn list(
-        &self,
-        kind: &Arc<Gvk>,
-        resource: &ApiResource,
-        labels: Option<&str>,
-    ) -> Result<Vec<Object>, Problem> {
-        let unlisted = |error: &dyn std::fmt::Display| failed(&format!("{kind} could not be listed: {error}"));
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
-        let mut params = ListParams { label_selector: labels.map(str::to_owned), ..ListParams::default() }.limit(PAGE);
-        let mut objects = Vec::new();
-        loop {
-            let page = api.list_metadata(&params).await.map_err(|error| unlisted(&plain(&error)))?;
-            for item in &page.items {
-                let text = serde_json::to_string(item).map_err(|error| unlisted(&error))?;
-                objects.push(Object::from_api(kind, &text).map_err(|error| unlisted(&error))?);
-            }
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => return Ok(objects),
-            }
-        }
+        self.estate.resource(kind).await.map_err(|why| failed(&why))
     }
 
     /// Sends a write; what has gone meanwhile needs none.
@@ -158,13 +121,13 @@ impl Farewell<'_> {
         let what = format!("{} {}", object.kind.kind, object.key);
         let request = request.map_err(|problem| failed(&format!("{what}: {problem:?}")))?;
         let impersonated_user = signer(&request).map(str::to_owned);
-        let result = send(self.client, request).await;
+        let result = send(self.estate.client, request).await;
         let code = match &result {
             Ok(_) => 200,
             Err(kube::Error::Api(status)) => status.code,
             Err(_) => 0,
         };
-        tracing::info!(target: AUDIT, plugin = %self.name, impersonated_user, verb, object = what, code, "write");
+        tracing::info!(target: AUDIT, plugin = %self.estate.name, impersonated_user, verb, object = what, code, "write");
         match result {
             Ok(_) => Ok(()),
             Err(_) if code == 404 => Ok(()),
@@ -193,13 +156,6 @@ fn failed(what: &str) -> Problem {
          on the Plugin lets it go as things are"
     );
     Problem::new(Step::Granted, reason::TERMINATING, message)
-}
-
-fn plain(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
-    }
 }
 
 /// A kind as the status names it.

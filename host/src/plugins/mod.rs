@@ -6,11 +6,13 @@ mod bring;
 mod courtesy;
 mod crd;
 mod discovery;
+mod estate;
 mod farewell;
 mod grants;
 mod kinds;
 mod load;
 mod logic;
+mod lost;
 mod parent;
 mod publish;
 mod refusal;
@@ -46,9 +48,12 @@ use crate::watch::{Watch, Watches};
 
 use self::courtesy::Courtesy;
 use self::discovery::Discovery;
+use self::estate::Estate;
 use self::farewell::Farewell;
+use self::lost::Lost;
 use self::refusal::Refusal;
 use self::settings::Settings;
+use self::status::Standing;
 pub use kinds::Kinds;
 pub use load::{Problem, Step};
 pub use status::had_no_parents;
@@ -59,6 +64,8 @@ pub type PluginQueue = Queue<(), PluginName>;
 
 /// Time between looks at whether anything still runs for a Plugin that is being deleted.
 const DRAIN: Duration = Duration::from_millis(100);
+/// Time until a look at a Plugin of which runs of the logic before may still have made children.
+const UNSETTLED: Duration = Duration::from_secs(10);
 /// Time between looks that nothing caused: a missed event is made good.
 const RESYNC: Duration = Duration::from_mins(10);
 
@@ -132,6 +139,7 @@ struct Known {
     tally: Option<Arc<Tally>>,
     held_parents: Arc<Mutex<HeldParents>>,
     memo: Arc<Memo>,
+    lost: Lost,
 }
 
 /// A look at a Plugin that found its logic live.
@@ -246,15 +254,17 @@ impl Plugins {
                 Err(Problem::new(Step::Fetched, reason::INVALID_SPEC, message))
             }
         };
-        self.remember(name, object, &result);
         // Also while something newer is waited for: the word is for what is live.
         self.hear_allowed(name, object);
+        let is_unsettled = self.find_lost(name, object).await;
         let requeue = match &result {
-            Ok(findings) if findings.lacking.is_none() => Requeue::Settled(None),
             // Nobody tells of rights that are granted.
-            Ok(_) => Requeue::Backoff(Duration::ZERO),
+            Ok(findings) if findings.lacking.is_some() => Requeue::Backoff(Duration::ZERO),
+            Ok(_) if is_unsettled => Requeue::Pause(UNSETTLED),
+            Ok(_) => Requeue::Settled(None),
             Err(problem) => problem.requeue,
         };
+        self.remember(name, object, &result, requeue == Requeue::Settled(None));
         if let Err(problem) = &result {
             // What is live goes on meanwhile, and there is nothing to tell.
             if problem.is_pending() && self.registry.get(name).is_some() {
@@ -268,7 +278,8 @@ impl Plugins {
         self.say(name, object, &result, requeue).await
     }
 
-    fn remember(&self, name: &PluginName, object: &Object, result: &Result<load::Findings, Problem>) {
+    /// `is_good`: nothing is waited for.
+    fn remember(&self, name: &PluginName, object: &Object, result: &Result<load::Findings, Problem>, is_good: bool) {
         let mut known = self.known.lock();
         let entry = known.entry(name.clone()).or_default();
         entry.tried = true;
@@ -276,7 +287,7 @@ impl Plugins {
             generation: object.generation,
             findings: findings.clone(),
             // Before the queue's own time comes, which has a jitter of a tenth.
-            next: Instant::now() + if findings.lacking.is_none() { RESYNC.mul_f64(0.9) } else { Duration::ZERO },
+            next: Instant::now() + if is_good { RESYNC.mul_f64(0.9) } else { Duration::ZERO },
         });
     }
 
@@ -289,7 +300,9 @@ impl Plugins {
         requeue: Requeue,
     ) -> Requeue {
         let live = self.registry.get(name);
-        match status::write(&self.client, &self.own.resource, object, live.as_deref(), result).await {
+        let lost = self.known.lock().get(name).map(|known| known.lost.clone()).unwrap_or_default();
+        let standing = Standing { live: live.as_deref(), lost: &lost, result };
+        match status::write(&self.client, &self.own.resource, object, standing).await {
             Ok(()) => requeue,
             Err(error) => {
                 tracing::warn!(plugin = %name, %error, "the Plugin's status was not written");
@@ -395,8 +408,12 @@ impl Plugins {
     async fn end(&self, name: &PluginName, object: &Object) -> Result<(), Problem> {
         let plugin = parse(object).map_err(|message| Problem::new(Step::Fetched, reason::INVALID_SPEC, message))?;
         let account = self.accounts.of(name, plugin.spec.service_account_name.as_deref()).await;
-        let farewell = Farewell { client: &self.client, discovery: &self.discovery, name, account };
+        let farewell = Farewell { estate: self.estate(name), account };
         farewell.say(&plugin, farewell::is_given_up(object)).await
+    }
+
+    fn estate<'a>(&'a self, name: &'a PluginName) -> Estate<'a> {
+        Estate { client: &self.client, discovery: &self.discovery, name }
     }
 }
 

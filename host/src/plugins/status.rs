@@ -3,6 +3,7 @@
 use kube::Client;
 use kube::core::ApiResource;
 use windlass_core::conditions::{condition, stamp};
+use windlass_core::ids::Gvk;
 use windlass_core::json::{Map, Value};
 use windlass_core::names::{ANNOTATION_ROLLBACK, plugin_condition as condition_type, plugin_reason as reason};
 use windlass_core::object::Object;
@@ -10,6 +11,7 @@ use windlass_core::outcome::bounded;
 use windlass_core::status::observed;
 
 use super::load::{Findings, Problem, Step};
+use super::lost::Lost;
 use super::parse;
 use super::tally::{LastFailure, Sums};
 use crate::apply::{send, status_request};
@@ -21,12 +23,11 @@ pub(super) async fn write(
     client: &Client,
     resource: &ApiResource,
     object: &Object,
-    live: Option<&Live>,
-    result: &Result<Findings, Problem>,
+    standing: Standing<'_>,
 ) -> anyhow::Result<()> {
     let before = observed(object);
-    let sums = live.map(|live| live.tally.read(count(&before, "failing"), |parent| live.knows(parent)));
-    let next = next(object, &before, Standing { live, sums, result }, jiff::Timestamp::now());
+    let sums = standing.live.map(|live| live.tally.read(count(&before, "failing"), |parent| live.knows(parent)));
+    let next = next(object, &before, standing, sums, jiff::Timestamp::now());
     if next == before {
         return Ok(());
     }
@@ -40,10 +41,11 @@ pub(super) async fn write(
 }
 
 /// How things stand with a Plugin.
-struct Standing<'a> {
-    live: Option<&'a Live>,
-    sums: Option<Sums>,
-    result: &'a Result<Findings, Problem>,
+#[derive(Clone, Copy)]
+pub(super) struct Standing<'a> {
+    pub live: Option<&'a Live>,
+    pub lost: &'a Lost,
+    pub result: &'a Result<Findings, Problem>,
 }
 
 /// Whether the status says that there was no parent when it was written.
@@ -59,11 +61,11 @@ fn count(status: &Map, field: &str) -> Option<u64> {
 }
 
 /// What the status says of live logic.
-const OF_LIVE_LOGIC: [&str; 7] =
-    ["activeDigest", "digest12", "version", "parentKind", "childKinds", "decorates", "parents"];
+const OF_LIVE_LOGIC: [&str; 8] =
+    ["activeDigest", "digest12", "version", "parentKind", "childKinds", "formerChildKinds", "decorates", "parents"];
 
-fn next(object: &Object, before: &Map, standing: Standing<'_>, now: jiff::Timestamp) -> Map {
-    let Standing { live, sums, result } = standing;
+fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums>, now: jiff::Timestamp) -> Map {
+    let Standing { live, lost, result } = standing;
     let mut next = Map::default();
     if let Some(generation) = object.generation {
         next.insert("observedGeneration", generation);
@@ -79,8 +81,12 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, now: jiff::Timest
         next.insert("digest12", live.digest().short());
         next.insert("version", live.version.as_str());
         next.insert("parentKind", live.parents.id.kind.to_string());
-        let kinds = live.grants.kinds().into_iter().map(|kind| Value::from(kind.to_string())).collect::<Vec<_>>();
-        next.insert("childKinds", kinds);
+        let names = |kinds: &[&Gvk]| kinds.iter().map(|kind| Value::from(kind.to_string())).collect::<Vec<_>>();
+        next.insert("childKinds", names(&live.grants.kinds()));
+        let former = lost.kinds(&live.grants);
+        if !former.is_empty() {
+            next.insert("formerChildKinds", names(&former.iter().collect::<Vec<_>>()));
+        }
         if !live.owns_kind() {
             next.insert("decorates", true);
         }
@@ -122,7 +128,7 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, now: jiff::Timest
         next.insert("candidateDigest", candidate.to_string());
     }
     let wants_signatures = parse(object).is_ok_and(|plugin| plugin.spec.verify.is_some());
-    let conditions = conditions(object.generation, wants_signatures, live, result);
+    let conditions = conditions(object.generation, wants_signatures, standing);
     next.insert("conditions", stamp(conditions, before, now));
     next
 }
@@ -154,12 +160,8 @@ fn last_failure(before: Option<&Value>, last: Option<LastFailure>) -> Option<Val
     Some(Value::Object(next))
 }
 
-fn conditions(
-    generation: Option<i64>,
-    wants_signatures: bool,
-    live: Option<&Live>,
-    result: &Result<Findings, Problem>,
-) -> Vec<Map> {
+fn conditions(generation: Option<i64>, wants_signatures: bool, standing: Standing<'_>) -> Vec<Map> {
+    let Standing { live, lost, result } = standing;
     // Components choose parts of some messages: a status that is too large would not be written at all.
     let say = |kind: &str, status: &str, reason: &str, message: &str| {
         condition(kind, status, reason, &bounded(one_line(message).into_owned()), generation)
@@ -176,7 +178,7 @@ fn conditions(
         // Of signatures that nobody wants nothing is said.
         .filter(|(step, _)| *step != Step::Verified || wants_signatures || is_refused)
         .map(|(step, kind)| match result {
-            Ok(findings) if step == Step::Granted => granted(findings, say),
+            Ok(findings) if step == Step::Granted => granted(findings, lost, say),
             Ok(Findings { file: Some(file), .. }) if step == Step::Fetched => {
                 let message = format!("From {} and not from spec.source, by --plugins of the host", file.display());
                 say(kind, "True", reason::SUCCEEDED, &message)
@@ -232,13 +234,18 @@ fn unserved(findings: &Findings) -> String {
     }
 }
 
-fn granted(findings: &Findings, say: impl Fn(&str, &str, &str, &str) -> Map) -> Map {
+fn granted(findings: &Findings, lost: &Lost, say: impl Fn(&str, &str, &str, &str) -> Map) -> Map {
+    let left = lost.said();
+    let withheld = |reason: &str, message: String| {
+        let messages: Vec<_> = std::iter::once(message).chain(left.clone()).collect();
+        say(condition_type::GRANTED, "False", reason, &messages.join(". "))
+    };
     if !findings.not_granted.is_empty() {
         let message = format!(
             "The component asks for {}, which spec.children does not grant; answers with such children are refused",
             findings.not_granted.join(", ")
         );
-        return say(condition_type::GRANTED, "False", reason::NOT_GRANTED, &message);
+        return withheld(reason::NOT_GRANTED, message);
     }
     if !findings.not_readable.is_empty() {
         let message = format!(
@@ -246,10 +253,13 @@ fn granted(findings: &Findings, say: impl Fn(&str, &str, &str, &str) -> Map) -> 
              require such objects are refused",
             findings.not_readable.join(", ")
         );
-        return say(condition_type::GRANTED, "False", reason::NOT_GRANTED, &message);
+        return withheld(reason::NOT_GRANTED, message);
     }
     if let Some(lacking) = &findings.lacking {
-        return say(condition_type::GRANTED, "False", reason::FORBIDDEN, &lacking.to_string());
+        return withheld(reason::FORBIDDEN, lacking.to_string());
+    }
+    if let Some(left) = &left {
+        return say(condition_type::GRANTED, "False", reason::CHILDREN_LEFT, left);
     }
     let mut messages = Vec::new();
     if !findings.conditions_kept {
@@ -302,8 +312,9 @@ mod tests {
         let result = Err(Problem::new(Step::Fetched, reason::SOURCE_NOT_FOUND, "gone"));
         let next = |before: &[u8]| {
             let before = json::parse(before, 8).expect("JSON");
-            let standing = Standing { live: None, sums: None, result: &result };
-            let next = next(&object, before.as_object().expect("an object"), standing, jiff::Timestamp::UNIX_EPOCH);
+            let standing = Standing { live: None, lost: &Lost::default(), result: &result };
+            let before = before.as_object().expect("an object");
+            let next = next(&object, before, standing, None, jiff::Timestamp::UNIX_EPOCH);
             let plugin = format!(
                 r#"{{"metadata":{{}},"spec":{{"source":{{"configMap":{{"namespace":"n","name":"n"}}}}}},"status":{}}}"#,
                 Value::Object(next)
@@ -330,7 +341,8 @@ mod tests {
                 capped,
                 conditions_kept,
             };
-            let all = conditions(Some(1), false, None, &Ok(findings));
+            let standing = Standing { live: None, lost: &Lost::default(), result: &Ok(findings) };
+            let all = conditions(Some(1), false, standing);
             let granted = all.iter().find(|one| one.get("type").and_then(Value::as_str) == Some("Granted")).cloned();
             let granted = granted.expect("the condition");
             let text = |field| granted.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -348,13 +360,13 @@ mod tests {
         let kind = std::sync::Arc::new(super::super::Plugins::kind());
         let object = r#"{"metadata":{"name":"echo","uid":"1","resourceVersion":"1","generation":1}}"#;
         let object = Object::from_api(&kind, object).expect("a Plugin");
-        let was = r#"{"activeDigest":"sha256:a","childKinds":["Pod.v1"],"parentKind":"Echo.v1.g","parents":3}"#;
+        let was = r#"{"activeDigest":"sha256:a","childKinds":["Pod.v1"],"formerChildKinds":["Secret.v1"],"parentKind":"Echo.v1.g","parents":3}"#;
         let before = json::parse(was.as_bytes(), 8).expect("JSON");
         let mut last = before.as_object().expect("an object").clone();
         for _ in 0..2 {
             let result = Err(Problem::new(Step::Granted, reason::TERMINATING, "stuck"));
-            let standing = Standing { live: None, sums: None, result: &result };
-            last = next(&object, &last, standing, jiff::Timestamp::UNIX_EPOCH);
+            let standing = Standing { live: None, lost: &Lost::default(), result: &result };
+            last = next(&object, &last, standing, None, jiff::Timestamp::UNIX_EPOCH);
         }
         for (field, value) in before.as_object().expect("an object").iter() {
             assert_eq!(last.get(field), Some(value), "{field}");

@@ -1,0 +1,96 @@
+//! What a plugin may own, and what becomes of what it may own no longer.
+
+// A test fails by a panic.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+use serde_json::{Value, json};
+use windlass_e2e::{Env, Namespace, condition, guest, text};
+
+const PUPPET: &str = "puppets/puppet";
+
+fn child(kind: &str, name: &str, value: &str) -> Value {
+    let field = if kind == "Secret" { "stringData" } else { "data" };
+    json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name }, field: { "value": value } })
+}
+
+fn children(value: &str) -> Value {
+    json!({ "children": [child("ConfigMap", "open", value), child("Secret", "shut", value)] })
+}
+
+fn uid(ns: &Namespace, secret: &str) -> String {
+    text(&ns.get("secrets", secret).expect("a Secret"), "/metadata/uid")
+}
+
+/// A Plugin whose logic has all that it asks for.
+fn live_puppet(env: &Env) {
+    env.push(&guest(PUPPET), "puppet", &[]);
+    env.wait_live("puppet", &guest(PUPPET));
+    env.patch_plugin("puppet", &json!({ "related": [{ "apiVersion": "v1", "kind": "Namespace" }] }));
+    env.push(&guest(PUPPET), "puppet", &[]);
+    env.wait_plugin("puppet", |plugin| condition(plugin, "Granted").is_true());
+}
+
+fn former(plugin: &Value) -> Vec<&str> {
+    plugin["status"]["formerChildKinds"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// Waits until the Plugin says that it has left Secrets behind, and that alone.
+#[track_caller]
+fn wait_secrets_left(env: &Env, reason: &str) -> Value {
+    let plugin = env.wait_plugin("puppet", |plugin| {
+        let granted = condition(plugin, "Granted");
+        granted.is_false(reason)
+            && granted.message.contains("There are children of Secret.v1, ")
+            && former(plugin) == ["Secret.v1"]
+    });
+    assert!(condition(&plugin, "Ready").is_true(), "{plugin:#}");
+    plugin
+}
+
+#[test]
+fn children_of_a_kind_that_is_granted_no_more_are_left_alone_and_taken_up_when_it_is_again() {
+    let env = Env::start();
+    let host = env.start_host();
+    live_puppet(&env);
+    let ns = env.namespace("narrowed");
+    let puppet = ns.puppet("web");
+    puppet.play(&children("1"));
+    let before = uid(&ns, "shut");
+
+    let mark = env.mark();
+    env.patch_plugin("puppet", &json!({ "children": [{ "apiVersion": "v1", "kind": "ConfigMap" }] }));
+    let plugin = wait_secrets_left(&env, "NotGranted");
+    let said = condition(&plugin, "Granted").message;
+    assert!(said.contains("Secret.v1, Deployment.v1.apps, Pod.v1, Service.v1, which spec.children does not"), "{said}");
+    assert_eq!(plugin["status"]["childKinds"], json!(["ConfigMap.v1"]));
+    puppet.wait_reason("RefusedAnswer");
+
+    // Whatever the parents say of them: other Secrets, fewer, more.
+    puppet.apply(&children("2"));
+    puppet.wait(|puppet| {
+        let ready = condition(puppet, "Ready");
+        ready.is_false("RefusedAnswer") && ready.observed_generation == puppet["metadata"]["generation"].as_i64()
+    });
+    puppet.play(&json!({ "children": [child("ConfigMap", "open", "3")] }));
+    let other = ns.puppet("other");
+    other.apply(&json!({ "children": [child("Secret", "new", "1")] }));
+    other.wait_reason("RefusedAnswer");
+    // Nor are they forgotten by a host that starts anew.
+    assert!(host.terminate().success());
+    let _host = env.start_host();
+    env.patch_plugin("puppet", &json!({ "resync": "9m" }));
+    wait_secrets_left(&env, "NotGranted");
+    puppet.apply(&children("4"));
+    puppet.wait_reason("RefusedAnswer");
+    assert_eq!(env.host_requests(mark).attempted_writes().resource("secrets").to_vec(), []);
+    assert_eq!(uid(&ns, "shut"), before);
+
+    env.patch_plugin("puppet", &json!({ "children": null }));
+    let plugin = env.wait_plugin("puppet", |plugin| condition(plugin, "Granted").is_true());
+    assert_eq!(former(&plugin), [""; 0], "{plugin:#}");
+    puppet.wait_done();
+    other.wait_done();
+    let secret = ns.get("secrets", "shut").expect("a Secret");
+    assert_eq!((text(&secret, "/metadata/uid"), text(&secret, "/data/value")), (before, "NA==".to_owned()));
+    assert!(ns.get("secrets", "new").is_some());
+}
