@@ -225,6 +225,13 @@ impl ReadGrants {
         Self(grants.into_iter().map(|grant| (Gvk::clone(&grant.kind), grant)).collect())
     }
 
+    /// The grants, sorted by kind.
+    pub fn iter(&self) -> impl Iterator<Item = &ReadGrant> {
+        let mut grants: Vec<_> = self.0.values().collect();
+        grants.sort_by(|one, other| one.kind.cmp(&other.kind));
+        grants.into_iter()
+    }
+
     /// Whether this kind may be read at all.
     pub fn holds(&self, kind: &Gvk) -> bool {
         self.0.contains_key(kind)

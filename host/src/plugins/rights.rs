@@ -1,10 +1,11 @@
-//! What a Plugin's ServiceAccount may not do with the plugin's children, and with parents of a kind that is not the
-//! plugin's own: reviewed at every look, said in `Granted`.
+//! What a Plugin's ServiceAccount may not do with the plugin's children, with what the plugin may require, and with parents
+//! of a kind that is not the plugin's own: reviewed at every look, said in `Granted`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt, stream};
 use kube::core::ApiResource;
 use windlass_core::ids::Gvk;
 use windlass_core::names::plugin_reason as reason;
@@ -13,11 +14,16 @@ use windlass_core::object::Object;
 use super::load::{Problem, Step};
 use crate::live::{Definition, Live};
 use crate::rights::Account;
-use crate::rights::rbac::{CHILD_VERBS, PARENT_VERB};
+use crate::rights::rbac::{CHILD_VERBS, PARENT_VERB, READ_VERBS};
 use crate::rights::review::{Ask, Question};
 
 /// Namespaces that are asked about where a right is not granted in all of them.
 const NAMESPACES: usize = 16;
+/// Kinds that are asked about at once.
+const PARALLEL: usize = 8;
+
+/// What of the rights to children must be had: not to be allowed to delete may be meant so.
+const VITAL_CHILD_VERBS: [&str; 2] = ["create", "patch"];
 
 /// What a ServiceAccount lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,18 +32,22 @@ pub(super) struct Lacking {
     of: Vec<Missing>,
 }
 
-/// A kind of children or parents, and what may not be done with them.
+/// A kind of objects, and what may not be done with them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Missing {
     kind: Arc<Gvk>,
     verbs: Vec<&'static str>,
     place: Place,
+    /// The verbs without which nothing can be done for any parent.
+    vital: &'static [&'static str],
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
     /// Not everywhere, and no parent says where it would be needed.
     ClusterWide,
+    /// The kind has no namespaces.
+    Cluster,
     /// Wherever parents are.
     Everywhere,
     /// Where some of the parents are.
@@ -45,9 +55,10 @@ enum Place {
 }
 
 impl Missing {
-    /// Whether no child of the kind could be written, or no parent shown. Not to be allowed to delete may be meant so.
+    /// Whether no child of the kind could be written, or no parent shown.
     fn is_vital(&self) -> bool {
-        self.place == Place::Everywhere && self.verbs.iter().any(|verb| ["create", "patch", PARENT_VERB].contains(verb))
+        matches!(self.place, Place::Cluster | Place::Everywhere)
+            && self.verbs.iter().any(|verb| self.vital.contains(verb))
     }
 }
 
@@ -55,7 +66,7 @@ impl std::fmt::Display for Missing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.verbs.join(", "), self.kind)?;
         match &self.place {
-            Place::ClusterWide => write!(f, " cluster-wide"),
+            Place::ClusterWide | Place::Cluster => write!(f, " cluster-wide"),
             Place::Everywhere => write!(f, " in any namespace of its parents"),
             Place::In(namespaces) => write!(f, " in {}", namespaces.join(", ")),
         }
@@ -83,7 +94,8 @@ impl Lacking {
     }
 }
 
-/// Asks the API server about every kind that the plugin may own, and of its parents if it is another's; answers with what is missing, if anything is.
+/// Asks the API server about every kind that the plugin may own or read, and of its parents if it is another's; answers with
+/// what is missing, if anything is.
 ///
 /// # Errors
 /// If it does not answer.
@@ -94,15 +106,22 @@ pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Pr
     let review = Review { ask, account: &live.account, homes: &homes };
     let kinds = live.grants.iter().filter_map(|grant| {
         let resource = Arc::new(live.child_watch(&grant.kind)?.resource.clone());
-        Some(Kind { gvk: grant.kind.clone(), resource, namespaced: grant.namespaced, verbs: &CHILD_VERBS })
+        let kind = Kind::new(grant.kind.clone(), resource, grant.namespaced);
+        Some(Kind { verbs: &CHILD_VERBS, vital: &VITAL_CHILD_VERBS, ..kind })
     });
-    let parents = (live.definition == Definition::Others).then(|| Kind {
-        gvk: live.parents.id.kind.clone(),
-        resource: Arc::new(live.parents.resource.clone()),
-        namespaced: live.strays.parents_are_namespaced(),
-        verbs: &[PARENT_VERB],
+    // What cannot be read is said on each parent that requires it; others may need none of it.
+    let reads = live.reads.grants.iter().filter_map(|grant| {
+        let resource = live.reads.resources.get(&*grant.kind)?.clone();
+        let beside = grant.namespaces.iter().flatten().cloned().collect();
+        Some(Kind { verbs: &READ_VERBS, beside, ..Kind::new(grant.kind.clone(), resource, grant.namespaced) })
     });
-    let asked = try_join_all(parents.into_iter().chain(kinds).map(|kind| review.kind(kind))).await;
+    let parents = (live.definition == Definition::Others).then(|| {
+        let resource = Arc::new(live.parents.resource.clone());
+        let kind = Kind::new(live.parents.id.kind.clone(), resource, live.strays.parents_are_namespaced());
+        Kind { verbs: &[PARENT_VERB], vital: &[PARENT_VERB], ..kind }
+    });
+    let reviews: Vec<_> = parents.into_iter().chain(kinds).chain(reads).map(|kind| review.kind(kind)).collect();
+    let asked: Result<Vec<_>, _> = stream::iter(reviews).buffered(PARALLEL).try_collect().await;
     let user = live.account.user();
     let of: Vec<_> = asked
         .map_err(|message| {
@@ -129,6 +148,16 @@ struct Kind {
     resource: Arc<ApiResource>,
     namespaced: bool,
     verbs: &'static [&'static str],
+    vital: &'static [&'static str],
+    /// Namespaces in which it is needed beside the parents'.
+    beside: Vec<Arc<str>>,
+}
+
+impl Kind {
+    /// Of which nothing must be allowed yet.
+    fn new(gvk: Arc<Gvk>, resource: Arc<ApiResource>, namespaced: bool) -> Self {
+        Self { gvk, resource, namespaced, verbs: &[], vital: &[], beside: Vec::new() }
+    }
 }
 
 impl Review<'_> {
@@ -138,22 +167,24 @@ impl Review<'_> {
             return Ok(None);
         }
         // The same ones at every look: what is said must not change by itself.
-        let all: Vec<_> = if kind.namespaced { (self.homes)() } else { BTreeSet::new() }.into_iter().collect();
+        let mut all = if kind.namespaced { (self.homes)() } else { BTreeSet::new() };
+        all.extend(kind.beside.iter().cloned());
+        let all: Vec<_> = all.into_iter().collect();
         let homes = all.get(..NAMESPACES).unwrap_or(&all);
         let by_home = try_join_all(homes.iter().map(|home| self.denied(&kind, Some(home.clone())))).await?;
         let lacking: Vec<_> = homes.iter().zip(by_home).filter(|(_, verbs)| !verbs.is_empty()).collect();
         let verbs = |lacks: &dyn Fn(&str) -> bool| anywhere.iter().copied().filter(|verb| lacks(verb)).collect();
         let everywhere: Vec<_> = verbs(&|verb| lacking.iter().all(|(_, verbs)| verbs.contains(&verb)));
         let (verbs, place) = if homes.is_empty() {
-            let place = if kind.namespaced { Place::ClusterWide } else { Place::Everywhere };
-            (anywhere, place)
-        } else if lacking.len() == all.len() && !everywhere.is_empty() {
+            (anywhere, if kind.namespaced { Place::ClusterWide } else { Place::Cluster })
+        } else if kind.beside.is_empty() && lacking.len() == all.len() && !everywhere.is_empty() {
             (everywhere, Place::Everywhere)
         } else {
             let place = Place::In(lacking.iter().map(|(home, _)| Arc::clone(home)).collect());
             (verbs(&|verb| lacking.iter().any(|(_, verbs)| verbs.contains(&verb))), place)
         };
-        Ok(Some(Missing { kind: kind.gvk, verbs, place }).filter(|missing| !missing.verbs.is_empty()))
+        let missing = Missing { kind: kind.gvk, verbs, place, vital: kind.vital };
+        Ok(Some(missing).filter(|missing| !missing.verbs.is_empty()))
     }
 
     /// Which of the verbs are denied there; without a namespace, in all of them.
@@ -178,9 +209,28 @@ mod tests {
     use super::*;
     use crate::rights::review::Verdict;
 
+    fn pods() -> Kind {
+        let gvk = GroupVersionKind::gvk("", "v1", "Pod");
+        let resource = Arc::new(ApiResource::from_gvk_with_plural(&gvk, "pods"));
+        Kind::new(Arc::new(Gvk::from_api_version("v1", "Pod")), resource, true)
+    }
+
     /// What is said of a plugin that owns Pods, has parents in these namespaces, and rights as `allowed` says: by verb
     /// and namespace, `*` for all of them.
     async fn said(homes: &[&'static str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
+        said_of(Kind { verbs: &CHILD_VERBS, vital: &VITAL_CHILD_VERBS, ..pods() }, homes, allowed).await
+    }
+
+    /// The same of one that reads these.
+    async fn said_of_reads(
+        kind: Kind,
+        homes: &[&'static str],
+        allowed: fn(&str, &str) -> bool,
+    ) -> Option<(String, bool)> {
+        said_of(Kind { verbs: &READ_VERBS, ..kind }, homes, allowed).await
+    }
+
+    async fn said_of(kind: Kind, homes: &[&'static str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
         let ask: Ask = Arc::new(move |question| {
             let allowed = allowed(question.verb, question.namespace.as_deref().unwrap_or("*"));
             Box::pin(async move { Ok(Verdict { allowed, why: String::new() }) })
@@ -188,13 +238,6 @@ mod tests {
         let account = Account::new("windlass-system", "echo").expect("a name");
         let homes: BTreeSet<Arc<str>> = homes.iter().map(|home| Arc::from(*home)).collect();
         let review = Review { ask: &ask, account: &account, homes: &|| homes.clone() };
-        let gvk = GroupVersionKind::gvk("", "v1", "Pod");
-        let kind = Kind {
-            gvk: Arc::new(Gvk::from_api_version("v1", "Pod")),
-            resource: Arc::new(ApiResource::from_gvk_with_plural(&gvk, "pods")),
-            namespaced: true,
-            verbs: &CHILD_VERBS,
-        };
         let missing = review.kind(kind).await.expect("answers")?;
         Some((missing.to_string(), missing.is_vital()))
     }
@@ -241,5 +284,36 @@ mod tests {
     async fn without_parents_nobody_knows_where_rights_are_needed() {
         let of_all = "get, create, patch, delete Pod.v1 cluster-wide".to_owned();
         assert_eq!(said(&[], |_, _| false).await, Some((of_all, false)));
+    }
+
+    #[tokio::test]
+    async fn what_may_not_be_read_is_told_with_where_and_keeps_nothing_from_going_live() {
+        let everywhere = "get, list Pod.v1 in any namespace of its parents".to_owned();
+        assert_eq!(said_of_reads(pods(), &["shop", "web"], |_, _| false).await, Some((everywhere, false)));
+        let of_web = |verb: &str, place: &str| place == "shop" || place == "web" && verb == "list";
+        assert_eq!(
+            said_of_reads(pods(), &["shop", "web"], of_web).await,
+            Some(("get Pod.v1 in web".to_owned(), false))
+        );
+        let of_cluster = Kind { namespaced: false, ..pods() };
+        let told = "get, list Pod.v1 cluster-wide".to_owned();
+        assert_eq!(said_of_reads(of_cluster, &["shop"], |_, _| false).await, Some((told, false)));
+    }
+
+    #[tokio::test]
+    async fn what_is_to_be_read_in_other_namespaces_must_be_allowed_there() {
+        let beside = || Kind { beside: vec!["shared".into()], ..pods() };
+        assert_eq!(said_of_reads(beside(), &["shop"], |_, place| place != "*").await, None);
+        let at_home = said_of_reads(beside(), &["shop"], |_, place| place == "shop").await;
+        assert_eq!(at_home, Some(("get, list Pod.v1 in shared".to_owned(), false)));
+        let nowhere = said_of_reads(beside(), &["shop"], |_, _| false).await;
+        assert_eq!(nowhere, Some(("get, list Pod.v1 in shared, shop".to_owned(), false)));
+    }
+
+    #[tokio::test]
+    async fn a_kind_without_namespaces_that_cannot_be_written_is_vital() {
+        let kind = Kind { namespaced: false, verbs: &CHILD_VERBS, vital: &VITAL_CHILD_VERBS, ..pods() };
+        let all = "get, create, patch, delete Pod.v1 cluster-wide".to_owned();
+        assert_eq!(said_of(kind, &["shop"], |_, _| false).await, Some((all, true)));
     }
 }

@@ -129,7 +129,7 @@ pub fn account_objects(name: &str, account: &str, namespace: &str, kinds: &Kinds
     // An owner reference with blockOwnerDeletion takes this where OwnerReferencesPermissionEnforcement is on.
     let owner = rule(group, &[&format!("{plural}/finalizers")], &["update"]);
     let children = kinds.children.iter().map(|(group, plural)| rule(group, &[plural], &CHILD_VERBS));
-    let related = kinds.related.iter().map(|(group, plural)| rule(group, &[plural], &["get", "list"]));
+    let related = kinds.related.iter().map(|(group, plural)| rule(group, &[plural], &READ_VERBS));
     // Asked about unless the Plugin brought the definition along: somebody else may install it before.
     let parents = rule(group, &[plural], &["get", PARENT_VERB]);
     let rules: Vec<_> = [owner, parents].into_iter().chain(children).chain(related).collect();
@@ -172,6 +172,9 @@ pub fn source_objects(name: &str, namespace: &str, secret: &str) -> Vec<Value> {
 /// What a plugin's ServiceAccount does with its children. `get` tells a child that lost its labels from somebody else's
 /// object of the same name.
 pub const CHILD_VERBS: [&str; 4] = ["get", "create", "patch", "delete"];
+
+/// What a plugin's ServiceAccount does with what the plugin may require.
+pub const READ_VERBS: [&str; 2] = ["get", "list"];
 
 /// What a plugin's ServiceAccount must be allowed to do with parents whose kind is not the plugin's own, to be shown them.
 pub const PARENT_VERB: &str = "list";

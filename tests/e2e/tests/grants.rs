@@ -94,3 +94,34 @@ fn children_of_a_kind_that_is_granted_no_more_are_left_alone_and_taken_up_when_i
     assert_eq!((text(&secret, "/metadata/uid"), text(&secret, "/data/value")), (before, "NA==".to_owned()));
     assert!(ns.get("secrets", "new").is_some());
 }
+
+#[test]
+fn what_the_plugins_account_may_not_read_is_said_and_holds_nothing_up() {
+    let env = Env::start();
+    let _host = env.start_host();
+    live_puppet(&env);
+    let role = "windlass-plugin-puppet-account";
+    let mut written = env.get("clusterroles", "", role).expect("a ClusterRole");
+    written["rules"].as_array_mut().expect("rules").retain(|rule| rule["verbs"] != json!(["get", "list"]));
+    written["metadata"] = json!({ "name": role });
+    env.apply_as("windlass-push", &written.to_string());
+    let user = "--as=system:serviceaccount:windlass-system:windlass-plugin-puppet";
+    windlass_e2e::wait("the right to be gone", windlass_e2e::SOON, || {
+        env.try_kubectl(&["auth", "can-i", "list", "secrets", "-A", user]).is_err().then_some(())
+    });
+    let ns = env.namespace("unread");
+    ns.puppet("web").play(&json!({ "children": [child("ConfigMap", "open", "1")] }));
+
+    // Other logic goes live all the same.
+    let other = env.variant(&guest(PUPPET), "other");
+    env.windlass(&["push", &other.to_string_lossy(), "--name", "puppet", "--no-wait"]);
+    env.wait_live("puppet", &other);
+    let plugin = env.wait_plugin("puppet", |plugin| condition(plugin, "Granted").is_false("Forbidden"));
+    let said = condition(&plugin, "Granted").message;
+    // What it may do with its children stands beside what it may only read.
+    for words in ["; list Secret.v1 in any namespace of its parents", "get, list Namespace.v1 cluster-wide"] {
+        assert!(said.contains(words), "{words:?} is not in {said}");
+    }
+    env.push(&other, "puppet", &[]);
+    env.wait_plugin("puppet", |plugin| condition(plugin, "Granted").is_true());
+}
