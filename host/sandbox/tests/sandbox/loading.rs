@@ -107,7 +107,8 @@ fn a_component_of_more_names_than_anybody_would_read_is_refused() {
     let function = |number: usize| format!(r#"(import "a:b/c{number}" (func))"#);
     let long = |number: usize| format!(r#"(import "a:b/{}{number}" (func))"#, "long".repeat(20_000));
     let interface = |number: usize| {
-        let functions = (0..100).map(|item| format!(r#"(export "f{item}" (func))"#)).collect::<String>();
+        let functions: Vec<_> = (0..100).map(|item| format!(r#"(export "f{item}" (func))"#)).collect();
+        let functions = functions.concat();
         format!(r#"(import "wasi:cli/stdout@0.2.{number}" (instance {functions}))"#)
     };
     // It lacks the contract's functions, but has no more names than others.
