@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
+use windlass_core::bucket::{Bucket, Rate};
 use windlass_core::contract::CallFailure;
 use windlass_core::digest::Digest;
 use windlass_core::guard::{self, DeletionGuard, Held, HeldParents, Rollout, Stop};
@@ -18,6 +20,12 @@ use windlass_core::snapshot::Snapshot;
 use crate::strays::Strays;
 use crate::watch::Watch;
 
+/// Bytes of log lines: what a person reads of a rollout over a thousand parents, and what a chatty plugin says for good.
+/// What is more would drown the host's log, which the threads of all plugins write to.
+const LOG: Rate = Rate { burst: 1024.0 * 1024.0, per_second: 64.0 * 1024.0 };
+/// Added to each line's bytes: what the host's log says beside it.
+const LOG_OVERHEAD: usize = 128;
+
 /// What is learnt of live logic while it runs.
 #[derive(Debug)]
 pub struct Conduct {
@@ -25,6 +33,7 @@ pub struct Conduct {
     pub id: u64,
     rollout: Mutex<Rollout>,
     quarantine: Mutex<Quarantine>,
+    log: Mutex<Bucket>,
 }
 
 /// Whom a decision about deletions concerns.
@@ -68,7 +77,8 @@ impl Conduct {
     fn of(rollout: Rollout) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let id = LAST.fetch_add(1, Ordering::Relaxed);
-        Self { id, rollout: Mutex::new(rollout), quarantine: Mutex::default() }
+        let log = Mutex::new(Bucket::new(LOG, Timestamp::now()));
+        Self { id, rollout: Mutex::new(rollout), quarantine: Mutex::default(), log }
     }
 
     /// Takes deletions out of a parent's plan that must not be carried out now.
@@ -138,6 +148,19 @@ impl Conduct {
         self.quarantine.lock().record(admission, Outcome::of(call), Instant::now(), fastrand::f64())
     }
 
+    /// Whether a line of so many bytes may go to the log; counts what may not.
+    pub fn may_log(&self, length: usize) -> bool {
+        let bytes = u32::try_from(length.saturating_add(LOG_OVERHEAD)).map_or(f64::INFINITY, f64::from);
+        self.log.lock().take(bytes, 0.0, Timestamp::now())
+    }
+
+    /// How much of what it said in its calls did not get to the log, of late; it includes what a call itself dropped.
+    pub fn unlogged(&self, by_call: u64) -> Option<u64> {
+        let mut log = self.log.lock();
+        log.count_dropped(by_call);
+        log.take_dropped(Timestamp::now())
+    }
+
     /// Whether the logic breaks so often that it is asked only now and then.
     pub fn is_quarantined(&self) -> bool {
         self.quarantine.lock().is_active()
@@ -166,6 +189,17 @@ mod tests {
         let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
         let prunes = [Delete { child: ChildId { kind, key: key(child) }, uid: Uid::from(child) }];
         conduct.with_rollout(|rollout| rollout.evaluated(&key(parent), &prunes, false)).1
+    }
+
+    #[test]
+    fn a_flood_of_log_lines_ends_and_is_counted_and_other_logic_has_a_log_of_its_own() {
+        let flooding = conduct(&[], None);
+        let lines = 100_000;
+        let kept = (0..lines).filter(|_| flooding.may_log(1000)).count();
+        assert!((900..lines / 10).contains(&kept), "a burst of a MiB: {kept} lines");
+        assert_eq!(flooding.unlogged(5), Some((lines - kept + 5) as u64));
+        assert_eq!(flooding.unlogged(5), None, "it was said just now");
+        assert!(conduct(&[], None).may_log(1000));
     }
 
     #[test]

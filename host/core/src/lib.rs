@@ -3,6 +3,7 @@
 //! host, in `windlass render` and in plain tests.
 
 pub mod breaker;
+pub mod bucket;
 pub mod conditions;
 pub mod contract;
 pub mod descriptor;

@@ -82,13 +82,8 @@ pub fn record_call(span: &Span, live: &Live, answer: &Result<Answer, CallFailure
         for note in &report.notes {
             tell(span, live, note);
         }
-        if report.notes_dropped > 0 {
-            tracing::warn!(
-                target: GUEST,
-                plugin = %live.name,
-                dropped = report.notes_dropped,
-                "the plugin said more than is kept"
-            );
+        if let Some(dropped) = live.conduct.unlogged(report.notes_dropped) {
+            tracing::warn!(target: GUEST, plugin = %live.name, dropped, "the plugin said more than is kept");
         }
     });
 }
@@ -137,17 +132,21 @@ fn log(live: &Live, level: Level, message: &str, fields: &[(String, String)]) {
     let fields = fields.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
     let (message, fields) = (one_line(message), one_line(&fields));
     let fields = Some(&*fields).filter(|fields| !fields.is_empty());
+    let length = message.len() + fields.map_or(0, str::len);
     macro_rules! line {
-        ($level:ident) => {
-            tracing::$level!(target: GUEST, plugin = %live.name, fields, "{message}")
+        ($level:ident, $LEVEL:ident) => {
+            // What nobody would see takes no room.
+            if tracing::enabled!(target: GUEST, tracing::Level::$LEVEL) && live.conduct.may_log(length) {
+                tracing::$level!(target: GUEST, plugin = %live.name, fields, "{message}");
+            }
         };
     }
     match level {
-        Level::Trace => line!(trace),
-        Level::Debug => line!(debug),
-        Level::Info => line!(info),
-        Level::Warn => line!(warn),
-        Level::Error => line!(error),
+        Level::Trace => line!(trace, TRACE),
+        Level::Debug => line!(debug, DEBUG),
+        Level::Info => line!(info, INFO),
+        Level::Warn => line!(warn, WARN),
+        Level::Error => line!(error, ERROR),
     }
 }
 

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use lru::LruCache;
 
 use super::{Before, Note, Source};
+use crate::bucket::{Bucket, Rate};
 use crate::contract::EventType;
 use crate::ids::{PluginName, Uid};
 use crate::outcome::{Progress, Verdict};
@@ -27,13 +28,9 @@ const FORGOTTEN_AFTER: i64 = 50 * 60;
 /// What a plugin's parents may tell at once, and each second from then on. A burst is a rollout that somebody watches;
 /// what goes on for longer is a flood, which would cost the API server more than it tells a person. One event a second
 /// is at most 3600 of them in etcd.
-const BURST: f64 = 50.0;
-const PER_SECOND: f64 = 1.0;
+const RATE: Rate = Rate { burst: 50.0, per_second: 1.0 };
 /// So much of it is kept for warnings, which would else drown in what is created and updated.
 const FOR_WARNINGS: f64 = 10.0;
-
-/// What is dropped is said at most so often, in seconds.
-const SAY_DROPPED_EVERY: i64 = 60;
 
 /// What a reconcile was that something is told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,7 +144,7 @@ impl Ledger {
             Some(Told { stamp, count, written: Some(written), .. }) if seconds - *written < FORGOTTEN_AFTER => {
                 *count = count.saturating_add(1);
                 let is_due = seconds - *written >= COUNT_EVERY;
-                if !is_due || !Bucket::of(&mut self.buckets, plugin, now).take(warns, now) {
+                if !is_due || !bucket_of(&mut self.buckets, plugin, now).take(1.0, kept(warns), now) {
                     return None;
                 }
                 *written = seconds;
@@ -156,7 +153,7 @@ impl Ledger {
             _ => {}
         }
         let is_old_news = occasion == Occasion::Sweep || (occasion == Occasion::AtRest && memory.is_short);
-        let is_written = !is_old_news && Bucket::of(&mut self.buckets, plugin, now).take(warns, now);
+        let is_written = !is_old_news && bucket_of(&mut self.buckets, plugin, now).take(1.0, kept(warns), now);
         self.last_stamp = nanoseconds(now).max(self.last_stamp.saturating_add(1));
         let stamp = self.last_stamp;
         // Remembered also if there was no room for it: else it would come up again at rest.
@@ -188,61 +185,27 @@ impl Ledger {
 
     /// An event that was to be written met a full queue.
     pub fn lost(&mut self, plugin: &PluginName, now: Timestamp) {
-        Bucket::of(&mut self.buckets, plugin, now).dropped += 1;
+        bucket_of(&mut self.buckets, plugin, now).count_dropped(1);
     }
 
     /// How many events of a plugin were dropped since this was answered last; nothing if that was less than a minute
     /// ago.
     pub fn take_dropped(&mut self, plugin: &PluginName, now: Timestamp) -> Option<u64> {
-        let bucket = self.buckets.get_mut(plugin).filter(|bucket| bucket.dropped > 0)?;
-        let seconds = now.as_second();
-        if bucket.said.is_some_and(|said| seconds - said < SAY_DROPPED_EVERY) {
-            return None;
-        }
-        bucket.said = Some(seconds);
-        Some(std::mem::take(&mut bucket.dropped))
+        self.buckets.get_mut(plugin)?.take_dropped(now)
     }
 }
 
-/// A plugin's token bucket.
-#[derive(Debug)]
-struct Bucket {
-    tokens: f64,
-    at: Timestamp,
-    dropped: u64,
-    /// When drops were said last, in seconds since 1970.
-    said: Option<i64>,
+fn bucket_of<'a>(buckets: &'a mut HashMap<PluginName, Bucket>, plugin: &PluginName, now: Timestamp) -> &'a mut Bucket {
+    if !buckets.contains_key(plugin) {
+        // One that is idle is as good as none: plugins come and go.
+        buckets.retain(|_, bucket| !bucket.is_idle(now));
+    }
+    buckets.entry(plugin.clone()).or_insert_with(|| Bucket::new(RATE, now))
 }
 
-impl Bucket {
-    fn of<'a>(buckets: &'a mut HashMap<PluginName, Self>, plugin: &PluginName, now: Timestamp) -> &'a mut Self {
-        if !buckets.contains_key(plugin) {
-            // One that is full and has nothing to say is as good as none: plugins come and go.
-            buckets.retain(|_, bucket| bucket.dropped > 0 || !bucket.fill(now));
-        }
-        let full = || Self { tokens: BURST, at: now, dropped: 0, said: None };
-        buckets.entry(plugin.clone()).or_insert_with(full)
-    }
-
-    /// Takes one token, or counts what is dropped.
-    fn take(&mut self, warns: bool, now: Timestamp) -> bool {
-        self.fill(now);
-        let kept = if warns { 0.0 } else { FOR_WARNINGS };
-        if self.tokens < kept + 1.0 {
-            self.dropped += 1;
-            return false;
-        }
-        self.tokens -= 1.0;
-        true
-    }
-
-    /// What time has brought; says whether it is full. A clock that was set back brings nothing.
-    fn fill(&mut self, now: Timestamp) -> bool {
-        let passed = now.duration_since(self.at).as_secs_f64().max(0.0);
-        self.tokens = (self.tokens + passed * PER_SECOND).min(BURST);
-        self.at = now;
-        self.tokens >= BURST
-    }
+/// Tokens that something else must not take.
+fn kept(warns: bool) -> f64 {
+    if warns { 0.0 } else { FOR_WARNINGS }
 }
 
 /// Nanoseconds since 1970, which 64 bits hold until 2262.
