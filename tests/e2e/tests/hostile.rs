@@ -106,7 +106,7 @@ fn flags() -> Vec<String> {
 /// What plugins can make the host take above rest with these flags, in MiB (docs/limits.md). None of the guests is greedy
 /// when it is asked what it is.
 fn memory_cap() -> u64 {
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get() as u64).max(2);
     let tables = MAX_TABLE_ELEMENTS * 8 / 1024 / 1024;
     let (log, stack) = (2, 4);
     let call = CAPS.iter().map(|(_, mebibytes)| mebibytes).sum::<u64>() + tables + log + stack;
