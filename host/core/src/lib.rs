@@ -12,6 +12,7 @@ pub mod digest;
 pub mod events;
 #[cfg(test)]
 mod fixtures;
+pub mod grant;
 pub mod guard;
 pub mod ids;
 pub mod intern;

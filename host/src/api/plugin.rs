@@ -1,6 +1,7 @@
 //! The `Plugin` resource: which component reconciles which kind, and within which bounds.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
@@ -8,6 +9,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_core::contract::Limits;
+use windlass_core::grant::{Allowance, Beyond};
 use windlass_core::ids::Gvk;
 use windlass_core::lost::Had;
 
@@ -272,6 +274,21 @@ pub struct RelatedRef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 63)))]
     pub namespaces: Option<Vec<String>>,
+}
+
+impl PluginSpec {
+    /// What it grants of the kinds that the component asks for.
+    pub fn allowance(&self) -> Allowance {
+        let beyond = |named: &RelatedRef| {
+            let namespaces = named.namespaces.as_ref();
+            let namespaces = namespaces.map(|names| names.iter().map(|name| Arc::from(name.as_str())).collect());
+            Beyond { kind: named.kind.gvk(), namespaces }
+        };
+        Allowance {
+            children: self.children.as_ref().map(|kinds| kinds.iter().map(KindRef::gvk).collect()),
+            related: self.related.iter().flatten().map(beyond).collect(),
+        }
+    }
 }
 
 impl KindRef {

@@ -2,6 +2,7 @@
 //! its rights.
 
 mod objects;
+mod rights;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,8 +17,9 @@ use kube::core::{DynamicObject, GroupVersionKind, TypeMeta};
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client, discovery};
 use serde_json::{Value, json};
-use windlass_core::contract::{Descriptor, Parent};
+use windlass_core::contract::Parent;
 use windlass_core::digest::Digest;
+use windlass_core::grant::may_be_parent;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{plugin_condition as names, plugin_reason as reason};
 use windlass_sandbox::Component;
@@ -30,7 +32,7 @@ use crate::api::{OciSource, Plugin, PluginSpec, PluginStatus, SecretRef};
 use crate::definition;
 use crate::delivery::Trust;
 use crate::delivery::oci::{self, Http, NewArtifact, Reference, Registry, Version};
-use crate::rights::rbac::{self, Kinds, Resource};
+use crate::rights::rbac;
 
 /// Field manager of what a person pushes: apart from the host's.
 const FIELD_MANAGER: &str = "windlass-push";
@@ -160,10 +162,8 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     };
     super::block_on(async {
         let existing = existing(args, &name).await?;
-        if let Some(status) = existing.as_ref().and_then(|plugin| plugin.status.as_ref()) {
-            check_kind(&name, status, &descriptor.parent)?;
-        }
-        let set_finalizers = existing.as_ref().and_then(|plugin| plugin.status.as_ref()?.set_finalizers) == Some(true);
+        let status = existing.as_ref().and_then(|plugin| plugin.status.clone()).unwrap_or_default();
+        check_kind(&name, &status, &descriptor.parent)?;
         let existing = existing.as_ref().map(|plugin| &plugin.spec);
         // Before anything is written: keys that are none.
         let verify = args.delivery.verify(existing)?;
@@ -179,7 +179,12 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         let account = existing.and_then(|spec| spec.service_account_name.clone());
         let account = account.unwrap_or_else(|| rbac::plugin_account(name.as_str()));
         if args.create_rbac {
-            let kinds = kinds(args, descriptor).await?;
+            let client = args.component.cluster.client().await?;
+            let rights = rights::of(&client, descriptor, existing, &status).await?;
+            for note in rights.notes(&name) {
+                eprintln!("{note}");
+            }
+            let (kinds, set_finalizers) = (rights.kinds, status.set_finalizers == Some(true));
             objects.push(rbac::plugin_role(name.as_str(), descriptor, &kinds, set_finalizers));
             objects.extend(rbac::account_objects(name.as_str(), &account, &args.namespace, &kinds));
             if let Some(secret) = oci.as_ref().and_then(|oci| oci.pull_secret.as_ref()) {
@@ -232,12 +237,18 @@ async fn push_artifact(args: &Args, reference: &Reference, component: &Component
     Ok(())
 }
 
-/// Whether the component is for the parents that the Plugin has. The host would refuse it, but its roles would be written.
+/// Whether the component is for objects that it may reconcile, and for the parents that the Plugin has. The host would refuse
+/// it, but its roles would be written.
 fn check_kind(name: &PluginName, status: &PluginStatus, parent: &Parent) -> anyhow::Result<()> {
     let wanted = match parent {
         Parent::Custom(carried) => {
             let (carried, (group, _)) = definition::read(carried).map_err(anyhow::Error::msg)?;
             Gvk::from_api_version(&format!("{group}/v1"), definition::text(&carried, "/spec/names/kind")).group_kind()
+        }
+        Parent::Existing { kind, .. } if !may_be_parent(kind) => {
+            bail!(
+                "the component is for {kind}, which is Windlass' own: no plugin may reconcile it; nothing was written"
+            )
         }
         Parent::Existing { kind, .. } => kind.group_kind(),
     };
@@ -253,18 +264,6 @@ fn check_kind(name: &PluginName, status: &PluginStatus, parent: &Parent) -> anyh
     }
 }
 
-/// The kinds that the plugin is about, as the API server names them.
-async fn kinds(args: &Args, descriptor: &Descriptor) -> anyhow::Result<Kinds> {
-    let client = args.component.cluster.client().await?;
-    let children = look_up(&client, descriptor.children.iter().map(|rule| &rule.kind)).await?;
-    let related = look_up(&client, descriptor.related.iter()).await?;
-    let parent = match &descriptor.parent {
-        Parent::Custom(definition) => rbac::own_parent(definition)?,
-        Parent::Existing { kind, .. } => look_up_one(&client, kind).await?,
-    };
-    Ok(Kinds { parent, children, related })
-}
-
 /// The Plugin as it is now: what a push does not change stays.
 async fn existing(args: &Args, name: &PluginName) -> anyhow::Result<Option<Plugin>> {
     // What is only printed must not take a cluster where nothing else does.
@@ -273,24 +272,6 @@ async fn existing(args: &Args, name: &PluginName) -> anyhow::Result<Option<Plugi
     }
     let api: Api<Plugin> = Api::all(args.component.cluster.client().await?);
     api.get_opt(name.as_str()).await.map_err(plain).with_context(|| format!("Plugin {name}"))
-}
-
-/// How the API server names kinds.
-async fn look_up(client: &Client, kinds: impl Iterator<Item = &Gvk>) -> anyhow::Result<Vec<Resource>> {
-    let mut resources = Vec::new();
-    for kind in kinds {
-        resources.push(look_up_one(client, kind).await?);
-    }
-    Ok(resources)
-}
-
-async fn look_up_one(client: &Client, kind: &Gvk) -> anyhow::Result<Resource> {
-    let wanted = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
-    let (resource, _) = discovery::pinned_kind(client, &wanted)
-        .await
-        .map_err(plain)
-        .with_context(|| format!("the cluster does not serve {kind}"))?;
-    Ok((resource.group, resource.plural))
 }
 
 async fn apply(client: &Client, object: &Value) -> anyhow::Result<()> {

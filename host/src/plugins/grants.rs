@@ -9,10 +9,11 @@ use kube::discovery::{ApiCapabilities, Scope};
 use serde::Deserialize;
 use windlass_core::contract::Descriptor;
 use windlass_core::desired::{Grant, Grants};
+use windlass_core::grant;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::plugin_reason as reason;
 use windlass_core::object::Object;
-use windlass_core::related::{ReadGrant, ReadGrants};
+use windlass_core::related::ReadGrants;
 
 use super::Plugins;
 use super::discovery::{Discovery, is_missing};
@@ -28,24 +29,8 @@ pub(super) struct Granted {
 
 /// Kinds that the descriptor asks for and the Plugin withholds.
 pub(super) fn withheld(descriptor: &Descriptor, plugin: &Plugin) -> Vec<Gvk> {
-    descriptor.children.iter().map(|rule| &rule.kind).filter(|kind| !is_granted(kind, plugin)).cloned().collect()
-}
-
-fn is_granted(kind: &Gvk, plugin: &Plugin) -> bool {
-    match &plugin.spec.children {
-        Some(kinds) => kinds.iter().any(|granted| granted.gvk() == *kind),
-        None => !must_be_named(kind),
-    }
-}
-
-/// Kinds by which a plugin could widen its own rights: only the Plugin resource itself can grant them, in so many
-/// words.
-fn must_be_named(kind: &Gvk) -> bool {
-    matches!(
-        (&*kind.group, &*kind.kind),
-        ("rbac.authorization.k8s.io" | "admissionregistration.k8s.io" | "apiextensions.k8s.io" | "windlass.dev", _)
-            | ("", "Namespace")
-    )
+    let allowance = plugin.spec.allowance();
+    descriptor.children.iter().map(|rule| &rule.kind).filter(|kind| allowance.may_own(kind).is_err()).cloned().collect()
 }
 
 /// Looks every granted kind up in the cluster.
@@ -55,15 +40,15 @@ pub(super) async fn resolve(
     plugin: &Plugin,
     parent_namespaced: bool,
 ) -> Result<Granted, Problem> {
+    let allowance = plugin.spec.allowance();
     let mut grants = Vec::new();
     let mut resources = Resources::new();
-    for rule in descriptor.children.iter().filter(|rule| is_granted(&rule.kind, plugin)) {
+    for rule in descriptor.children.iter().filter(|rule| allowance.may_own(&rule.kind).is_ok()) {
         let kind = Arc::new(rule.kind.clone());
         let (resource, capabilities) = look_up(discovery, &kind, "as a child").await?;
         let namespaced = capabilities.scope == Scope::Namespaced;
-        if parent_namespaced && !namespaced {
-            let message = format!("{kind} is cluster-scoped and cannot be the child of a namespaced parent");
-            return Err(Problem::lasting(Step::Granted, reason::NOT_GRANTED, message));
+        if let Err(why) = grant::fits(parent_namespaced, namespaced) {
+            return Err(Problem::lasting(Step::Granted, reason::NOT_GRANTED, format!("{kind} {why}")));
         }
         grants.push(Grant { kind: kind.clone(), namespaced, update: rule.update.clone() });
         resources.push((kind, resource));
@@ -80,27 +65,17 @@ pub(super) async fn resolve_reads(
     if descriptor.related.is_empty() {
         return Ok(Reads::default());
     }
+    let allowance = plugin.spec.allowance();
     let mut grants = Vec::new();
     let mut resources = HashMap::new();
     for kind in &descriptor.related {
         let (resource, capabilities) = look_up(discovery, kind, "to read").await?;
-        if let Some(grant) = read_grant(kind, capabilities.scope == Scope::Namespaced, plugin) {
+        if let Ok(grant) = allowance.may_read(kind, capabilities.scope == Scope::Namespaced) {
             resources.insert(kind.clone(), Arc::new(resource));
             grants.push(grant);
         }
     }
     Ok(Reads { grants: ReadGrants::new(grants), resources })
-}
-
-/// Where a kind may be read; nothing if it is cluster-scoped and the Plugin does not name it.
-fn read_grant(kind: &Gvk, namespaced: bool, plugin: &Plugin) -> Option<ReadGrant> {
-    let named = plugin.spec.related.iter().flatten().find(|named| named.kind.gvk() == *kind);
-    let beside = named.and_then(|named| named.namespaces.as_ref());
-    (namespaced || named.is_some()).then(|| ReadGrant {
-        kind: Arc::new(kind.clone()),
-        namespaced,
-        namespaces: beside.map(|names| names.iter().map(|name| Arc::from(name.as_str())).collect()),
-    })
 }
 
 async fn look_up(discovery: &Discovery, kind: &Gvk, wish: &str) -> Result<(ApiResource, ApiCapabilities), Problem> {
@@ -171,46 +146,4 @@ fn age(object: &Object) -> (String, Arc<str>) {
         .and_then(|meta| serde_json::from_str::<serde_json::Value>(meta.get()).ok())
         .and_then(|meta| Some(meta.get("creationTimestamp")?.as_str()?.to_owned()));
     (created.unwrap_or_default(), object.key.name.clone())
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value as Json, json};
-
-    use super::*;
-
-    fn plugin(related: &Json) -> Plugin {
-        serde_json::from_value(json!({
-            "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "metadata": {"name": "echo"},
-            "spec": {"source": {"configMap": {"namespace": "windlass-system", "name": "echo"}}, "related": related},
-        }))
-        .expect("a Plugin")
-    }
-
-    fn granted(kind: &str, namespaced: bool, related: &Json) -> Option<ReadGrant> {
-        read_grant(&Gvk::from_api_version("v1", kind), namespaced, &plugin(related))
-    }
-
-    fn grant(kind: &str, namespaced: bool, beside: Option<&str>) -> ReadGrant {
-        let kind = Arc::new(Gvk::from_api_version("v1", kind));
-        ReadGrant { kind, namespaced, namespaces: beside.map(|name| [Arc::from(name)].into()) }
-    }
-
-    #[test]
-    fn related_kinds_are_read_in_the_parents_namespace_unless_the_plugin_names_others() {
-        let named = json!([{"apiVersion": "v1", "kind": "Secret", "namespaces": ["shared"]}]);
-        assert_eq!(granted("Secret", true, &json!(null)), Some(grant("Secret", true, None)));
-        assert_eq!(granted("Secret", true, &named), Some(grant("Secret", true, Some("shared"))));
-        assert_eq!(granted("ConfigMap", true, &named), Some(grant("ConfigMap", true, None)));
-    }
-
-    #[test]
-    fn related_kinds_without_namespaces_are_read_only_if_the_plugin_names_them() {
-        assert_eq!(granted("Node", false, &json!(null)), None);
-        assert_eq!(granted("Node", false, &json!([{"apiVersion": "v1", "kind": "Pod"}])), None);
-        assert_eq!(
-            granted("Node", false, &json!([{"apiVersion": "v1", "kind": "Node"}])),
-            Some(grant("Node", false, None))
-        );
-    }
 }

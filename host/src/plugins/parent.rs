@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kube::core::ApiResource;
 use kube::discovery::Scope;
 use windlass_core::contract::{Descriptor, Parent};
+use windlass_core::grant::may_be_parent;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::plugin_reason as reason;
 use windlass_core::status::StatusShape;
@@ -54,7 +55,7 @@ pub(super) fn groups_of(descriptor: &Descriptor) -> HashSet<Arc<str>> {
 }
 
 async fn existing(discovery: &Discovery, kind: &Gvk, selector: Option<&str>) -> Result<ParentKind, Problem> {
-    if &*kind.group == "windlass.dev" {
+    if !may_be_parent(kind) {
         let message = format!("{kind} is Windlass' own; a plugin may not reconcile it");
         return Err(Problem::lasting(Step::Granted, reason::NOT_GRANTED, message));
     }

@@ -72,13 +72,13 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
     ]
 }
 
-/// The kind of the parents whose definition a plugin brings along.
+/// The kind of the parents whose definition a plugin brings along, and whether they live in namespaces.
 ///
 /// # Errors
 /// If the definition will not be installed: it could name any resource, or all of them.
-pub fn own_parent(carried: &[u8]) -> anyhow::Result<Resource> {
-    let (_, resource) = definition::read(carried).map_err(anyhow::Error::msg)?;
-    Ok(resource)
+pub fn own_parent(carried: &[u8]) -> anyhow::Result<(Resource, bool)> {
+    let (carried, resource) = definition::read(carried).map_err(anyhow::Error::msg)?;
+    Ok((resource, definition::text(&carried, "/spec/scope") == "Namespaced"))
 }
 
 /// Kinds that a plugin is about, as rules name them.
@@ -90,6 +90,10 @@ pub struct Kinds {
     pub children: Vec<Resource>,
     /// What it may require.
     pub related: Vec<Resource>,
+    /// What it owned before, and may no longer own.
+    pub former: Vec<Resource>,
+    /// Whether what it leaves of that goes with its Plugin.
+    pub prunes: bool,
 }
 
 /// What the host needs for one plugin: to watch its parents, its children and what it may require, to write the status
@@ -106,7 +110,8 @@ pub fn plugin_role(name: &str, descriptor: &Descriptor, kinds: &Kinds, set_final
     if matches!(descriptor.parent, Parent::Custom(_)) {
         rules.push(rule(group, &[&format!("{plural}/status")], &["patch"]));
     }
-    for (group, plural) in kinds.children.iter().chain(&kinds.related) {
+    // The logic before watches what is former until it is live no longer; then what is left of it is looked for.
+    for (group, plural) in kinds.children.iter().chain(&kinds.related).chain(&kinds.former) {
         rules.push(rule(group, &[plural], &["list", "watch"]));
     }
     json!({
@@ -130,9 +135,11 @@ pub fn account_objects(name: &str, account: &str, namespace: &str, kinds: &Kinds
     let owner = rule(group, &[&format!("{plural}/finalizers")], &["update"]);
     let children = kinds.children.iter().map(|(group, plural)| rule(group, &[plural], &CHILD_VERBS));
     let related = kinds.related.iter().map(|(group, plural)| rule(group, &[plural], &READ_VERBS));
+    let former =
+        kinds.former.iter().filter(|_| kinds.prunes).map(|(group, plural)| rule(group, &[plural], &["delete"]));
     // Asked about unless the Plugin brought the definition along: somebody else may install it before.
     let parents = rule(group, &[plural], &["get", PARENT_VERB]);
-    let rules: Vec<_> = [owner, parents].into_iter().chain(children).chain(related).collect();
+    let rules: Vec<_> = [owner, parents].into_iter().chain(children).chain(related).chain(former).collect();
     vec![
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}}),
         json!({
@@ -194,7 +201,8 @@ mod tests {
     }
 
     fn kinds(parent: Resource) -> Kinds {
-        Kinds { parent, children: vec![(String::new(), "pods".to_owned())], related: vec![secrets()] }
+        let [pods, services] = ["pods", "services"].map(|plural| (String::new(), plural.to_owned()));
+        Kinds { parent, children: vec![pods], related: vec![secrets()], former: vec![services], prunes: false }
     }
 
     fn own() -> Parent {
@@ -216,7 +224,7 @@ mod tests {
 
     fn role(parent: Parent, finalizes: bool, did: bool) -> Value {
         let resource = match &parent {
-            Parent::Custom(definition) => own_parent(definition).expect("JSON"),
+            Parent::Custom(definition) => own_parent(definition).expect("JSON").0,
             Parent::Existing { .. } => (String::new(), "namespaces".to_owned()),
         };
         let descriptor = Descriptor {
@@ -249,7 +257,7 @@ mod tests {
         (true, false, "get,list,watch,patch"),
         (false, true, "get,list,watch,patch"),
     ];
-    const WATCHED: [&str; 2] = [" pods list,watch", " secrets list,watch"];
+    const WATCHED: [&str; 3] = [" pods list,watch", " secrets list,watch", " services list,watch"];
 
     #[test]
     fn a_kind_of_its_own_has_its_status_written_and_its_finalizer_only_if_it_finalizes() {
@@ -290,10 +298,18 @@ mod tests {
             " pods get,create,patch,delete",
             " secrets get,list",
         ];
-        assert_eq!(rules(role), wanted);
+        assert_eq!(rules(role), wanted, "nothing of what it may no longer own");
         assert_eq!(role.pointer("/metadata/labels"), None, "not the host's");
         assert_eq!(binding["subjects"][0]["name"], "writer");
         assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
+    }
+
+    #[test]
+    fn what_a_plugin_left_behind_may_be_deleted_only_if_it_goes_with_its_plugin() {
+        let kinds = Kinds { prunes: true, ..kinds(("my-operator.dev".to_owned(), "echoes".to_owned())) };
+        let objects = account_objects("echo", "writer", "windlass-system", &kinds);
+        let services: Vec<_> = rules(&objects[1]).into_iter().filter(|rule| rule.contains("services")).collect();
+        assert_eq!(services, [" services delete"]);
     }
 
     #[test]

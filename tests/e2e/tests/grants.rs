@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use windlass_e2e::{Env, Namespace, condition, guest, text};
 
 const PUPPET: &str = "puppets/puppet";
+/// A version of it that owns ConfigMaps alone.
+const NARROW: &str = "puppets/puppet-narrow";
 
 fn child(kind: &str, name: &str, value: &str) -> Value {
     let field = if kind == "Secret" { "stringData" } else { "data" };
@@ -93,6 +95,97 @@ fn children_of_a_kind_that_is_granted_no_more_are_left_alone_and_taken_up_when_i
     let secret = ns.get("secrets", "shut").expect("a Secret");
     assert_eq!((text(&secret, "/metadata/uid"), text(&secret, "/data/value")), (before, "NA==".to_owned()));
     assert!(ns.get("secrets", "new").is_some());
+}
+
+#[test]
+fn children_of_a_kind_that_newer_logic_does_not_name_are_left_alone_and_go_with_a_plugin_that_prunes() {
+    let env = Env::start();
+    let host = env.start_host();
+    live_puppet(&env);
+    let ns = env.namespace("dropped");
+    let (puppet, spare) = (ns.puppet("web"), ns.puppet("spare"));
+    puppet.play(&children("1"));
+    spare.play(&json!({ "children": [child("Secret", "spare", "1")] }));
+    let before = uid(&ns, "shut");
+
+    let mark = env.mark();
+    env.push(&guest(NARROW), "puppet", &[]);
+    env.wait_live("puppet", &guest(NARROW));
+    wait_secrets_left(&env, "ChildrenLeft");
+    puppet.play(&json!({ "children": [child("ConfigMap", "open", "2")] }));
+    assert!(host.terminate().success());
+    let _host = env.start_host();
+    wait_secrets_left(&env, "ChildrenLeft");
+    assert_eq!(env.host_requests(mark).attempted_writes().resource("secrets").to_vec(), []);
+    assert_eq!(uid(&ns, "shut"), before);
+
+    // Once the last of them has gone, nothing is left to say.
+    ns.kubectl(&["delete", "secret", "shut", "spare"]);
+    env.patch_plugin("puppet", &json!({ "resync": "9m" }));
+    let plugin = env.wait_plugin("puppet", |plugin| condition(plugin, "Granted").is_true());
+    assert_eq!(former(&plugin), [""; 0], "{plugin:#}");
+
+    // Logic that names the kind again owns it again, and the next one leaves it behind for the Plugin's end.
+    env.push(&guest(PUPPET), "puppet", &[]);
+    env.wait_live("puppet", &guest(PUPPET));
+    puppet.play(&children("3"));
+    env.patch_plugin("puppet", &json!({ "onDelete": "Prune" }));
+    env.push(&guest(NARROW), "puppet", &[]);
+    env.wait_live("puppet", &guest(NARROW));
+    wait_secrets_left(&env, "ChildrenLeft");
+    let mark = env.mark();
+    env.kubectl(&["delete", "plugins.windlass.dev", "puppet", "--wait=true", "--timeout=180s"]);
+    assert!(ns.get("secrets", "shut").is_none() && ns.get("configmaps", "open").is_none());
+    let deleted = env.host_writes(mark).resource("secrets");
+    assert!(deleted.iter().all(|write| write.verb == "delete"), "{deleted:#?}");
+    let mut names: Vec<_> = deleted.iter().map(|write| write.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["shut", "spare"]);
+}
+
+/// The rules of a `ClusterRole`, each as resources and verbs.
+fn rules(env: &Env, role: &str) -> Vec<String> {
+    let role = env.get("clusterroles", "", role).expect("a ClusterRole");
+    let words = |list: &Value| {
+        let words: Vec<_> = list.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        words.join(",")
+    };
+    let rules = role["rules"].as_array().expect("rules").iter();
+    rules.map(|rule| format!("{} {}", words(&rule["resources"]), words(&rule["verbs"]))).collect()
+}
+
+#[test]
+fn no_rights_are_written_to_what_the_plugin_would_not_grant() {
+    let env = Env::start();
+    let host_role = |name: &str| rules(&env, &format!("windlass-plugin-{name}"));
+    let account_role = |name: &str| rules(&env, &format!("windlass-plugin-{name}-account"));
+
+    // It asks for RoleBindings and Plugins, which nobody gave it in so many words.
+    env.push(&guest("hostile/rights-seeker"), "rights-seeker", &[]);
+    let written = [host_role("rights-seeker"), account_role("rights-seeker")].concat();
+    assert!(written.iter().any(|rule| rule.starts_with("configmaps ")), "{written:?}");
+    let of_kind = |kind: &str| written.iter().any(|rule| rule.starts_with(kind));
+    assert!(!of_kind("rolebindings ") && !of_kind("plugins "), "{written:?}");
+
+    // Nor is a Node or Namespace read that nobody named.
+    env.push(&guest(PUPPET), "puppet", &[]);
+    assert!(!account_role("puppet").iter().any(|rule| rule.starts_with("namespaces ")));
+    let spec = json!({ "spec": {
+        "children": [{ "apiVersion": "v1", "kind": "ConfigMap" }],
+        "related": [{ "apiVersion": "v1", "kind": "Namespace" }],
+    }});
+    env.kubectl(&["patch", "plugins.windlass.dev", "puppet", "--type=merge", "-p", &spec.to_string()]);
+    env.push(&guest(PUPPET), "puppet", &[]);
+    let account = account_role("puppet");
+    let wanted = [
+        "puppets/finalizers update",
+        "configmaps get,create,patch,delete",
+        "configmaps get,list",
+        "secrets get,list",
+        "namespaces get,list",
+    ];
+    assert_eq!(account, wanted);
+    assert!(!host_role("puppet").iter().any(|rule| rule.starts_with("services ")));
 }
 
 #[test]

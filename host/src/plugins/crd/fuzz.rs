@@ -32,7 +32,7 @@ fn fuzz_definitions() {
         for reserved in ["k8s.io", "kubernetes.io", "windlass.dev"] {
             assert!(group != reserved && !group.ends_with(&format!(".{reserved}")), "{group}");
         }
-        assert_eq!(parent.expect("the same"), (group.to_owned(), plural.to_owned()));
+        assert_eq!(parent.expect("the same").0, (group.to_owned(), plural.to_owned()));
         assert_eq!(group_of(carried).as_deref(), Some(group));
 
         assert_eq!(definition.pointer("/spec/conversion"), None);

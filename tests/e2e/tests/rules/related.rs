@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use windlass_e2e::{Namespace, SOON, condition, wait};
 
 use crate::scripts::{config_map, needs, secret};
-use crate::{alone, asked, barrier, names, puppets};
+use crate::{alone, asked, barrier, guest, names, puppets};
 
 /// Applies an object of the test's own.
 fn give(ns: &Namespace, mut object: Value, labels: &Value) {
@@ -150,6 +150,8 @@ fn related_of_another_namespace_is_delivered_where_the_plugin_names_kind_and_nam
         { "apiVersion": "v1", "kind": "Namespace" },
     ]);
     alone.env.patch_plugin("puppet", &json!({ "related": related }));
+    // The rights to what it grants now.
+    alone.env.push(&guest("puppet"), "puppet", &[]);
     let input = |ns: &Namespace| {
         let mut wanted = needs("in", "input");
         wanted["namespace"] = ns.name().into();

@@ -1,0 +1,170 @@
+//! Which of the kinds that a plugin asks for it may own and read, as its Plugin says: what the host grants, and what rights
+//! are written for.
+
+use std::sync::Arc;
+
+use crate::ids::Gvk;
+use crate::related::ReadGrant;
+
+/// The group of Windlass' own kinds.
+const OWN_GROUP: &str = "windlass.dev";
+
+/// What a Plugin grants beside what goes without saying.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// All that the plugin may own; left out, what it asks for.
+    pub children: Option<Vec<Gvk>>,
+    /// What it may read beyond its parent's namespace.
+    pub related: Vec<Beyond>,
+}
+
+/// A kind that is read outside of the parent's namespace, too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beyond {
+    /// The kind.
+    pub kind: Gvk,
+    /// The namespaces, if they are named.
+    pub namespaces: Option<Box<[Arc<str>]>>,
+}
+
+/// Why a kind is not granted, to follow its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Withheld {
+    /// The Plugin names others.
+    #[error("is not granted by spec.children")]
+    NotNamed,
+    /// It could widen the plugin's rights.
+    #[error("could widen the plugin's own rights, and is owned only if spec.children names it")]
+    MustBeNamed,
+    /// No child of a namespaced parent is cluster-scoped.
+    #[error("is cluster-scoped and cannot be the child of a namespaced parent")]
+    OutOfScope,
+    /// It is cluster-scoped and the Plugin does not name it.
+    #[error("is cluster-scoped, and read only if spec.related names it")]
+    NotReadable,
+}
+
+impl Allowance {
+    /// Whether the plugin may own children of a kind that it asks for.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub fn may_own(&self, kind: &Gvk) -> Result<(), Withheld> {
+        match &self.children {
+            Some(kinds) if kinds.contains(kind) => Ok(()),
+            _ if must_be_named(kind) => Err(Withheld::MustBeNamed),
+            Some(_) => Err(Withheld::NotNamed),
+            None => Ok(()),
+        }
+    }
+
+    /// Where a kind that the plugin asks for may be read.
+    ///
+    /// # Errors
+    /// It may not be read: it is cluster-scoped, and the Plugin does not name it.
+    pub fn may_read(&self, kind: &Gvk, namespaced: bool) -> Result<ReadGrant, Withheld> {
+        let named = self.related.iter().find(|named| named.kind == *kind);
+        if !namespaced && named.is_none() {
+            return Err(Withheld::NotReadable);
+        }
+        let beside = named.and_then(|named| named.namespaces.clone());
+        Ok(ReadGrant { kind: Arc::new(kind.clone()), namespaced, namespaces: beside })
+    }
+}
+
+/// Whether a child of a kind with this scope can have such a parent at all.
+///
+/// # Errors
+/// It cannot.
+pub fn fits(parent_namespaced: bool, child_namespaced: bool) -> Result<(), Withheld> {
+    if parent_namespaced && !child_namespaced { Err(Withheld::OutOfScope) } else { Ok(()) }
+}
+
+/// Whether objects of a kind that exists may be a plugin's parents: Windlass' own may not.
+pub fn may_be_parent(kind: &Gvk) -> bool {
+    &*kind.group != OWN_GROUP
+}
+
+/// Kinds by which a plugin could widen its own rights: only the Plugin resource itself can grant them, in so many words.
+fn must_be_named(kind: &Gvk) -> bool {
+    matches!(
+        (&*kind.group, &*kind.kind),
+        ("rbac.authorization.k8s.io" | "admissionregistration.k8s.io" | "apiextensions.k8s.io" | OWN_GROUP, _)
+            | ("", "Namespace")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(text: &str) -> Gvk {
+        text.parse().expect("a kind")
+    }
+
+    fn children(kinds: &[&str]) -> Allowance {
+        Allowance { children: Some(kinds.iter().map(|text| kind(text)).collect()), ..Allowance::default() }
+    }
+
+    #[test]
+    fn a_plugin_may_own_what_it_asks_for_unless_its_plugin_names_other_kinds() {
+        let (pod, secret) = (kind("Pod.v1"), kind("Secret.v1"));
+        assert_eq!(Allowance::default().may_own(&pod), Ok(()));
+        assert_eq!(children(&["Pod.v1"]).may_own(&pod), Ok(()));
+        assert_eq!(children(&["Pod.v1"]).may_own(&secret), Err(Withheld::NotNamed));
+        assert_eq!(children(&[]).may_own(&pod), Err(Withheld::NotNamed));
+    }
+
+    #[test]
+    fn what_could_widen_a_plugins_rights_must_be_named() {
+        for text in [
+            "RoleBinding.v1.rbac.authorization.k8s.io",
+            "ClusterRole.v1.rbac.authorization.k8s.io",
+            "MutatingWebhookConfiguration.v1.admissionregistration.k8s.io",
+            "CustomResourceDefinition.v1.apiextensions.k8s.io",
+            "Plugin.v1alpha1.windlass.dev",
+            "Namespace.v1",
+        ] {
+            let kind = kind(text);
+            assert_eq!(Allowance::default().may_own(&kind), Err(Withheld::MustBeNamed), "{text}");
+            assert_eq!(children(&["Pod.v1"]).may_own(&kind), Err(Withheld::MustBeNamed), "{text}");
+            assert_eq!(children(&[text]).may_own(&kind), Ok(()), "{text}");
+        }
+        assert_eq!(Allowance::default().may_own(&kind("Namespace.v1.example.org")), Ok(()), "another's");
+    }
+
+    #[test]
+    fn a_namespaced_parent_has_no_cluster_scoped_child_and_windlass_own_kinds_are_no_parents() {
+        assert_eq!(fits(true, false), Err(Withheld::OutOfScope));
+        for (parent, child) in [(true, true), (false, true), (false, false)] {
+            assert_eq!(fits(parent, child), Ok(()));
+        }
+        assert!(!may_be_parent(&kind("Plugin.v1alpha1.windlass.dev")) && may_be_parent(&kind("Namespace.v1")));
+    }
+
+    fn beyond(text: &str, namespace: Option<&str>) -> Allowance {
+        let namespaces = namespace.map(|name| [Arc::from(name)].into());
+        Allowance { related: vec![Beyond { kind: kind(text), namespaces }], ..Allowance::default() }
+    }
+
+    fn grant(text: &str, namespaced: bool, beside: Option<&str>) -> ReadGrant {
+        let beside = beside.map(|name| [Arc::from(name)].into());
+        ReadGrant { kind: Arc::new(kind(text)), namespaced, namespaces: beside }
+    }
+
+    #[test]
+    fn related_kinds_are_read_in_the_parents_namespace_unless_the_plugin_names_others() {
+        let named = beyond("Secret.v1", Some("shared"));
+        assert_eq!(Allowance::default().may_read(&kind("Secret.v1"), true), Ok(grant("Secret.v1", true, None)));
+        assert_eq!(named.may_read(&kind("Secret.v1"), true), Ok(grant("Secret.v1", true, Some("shared"))));
+        assert_eq!(named.may_read(&kind("ConfigMap.v1"), true), Ok(grant("ConfigMap.v1", true, None)));
+    }
+
+    #[test]
+    fn related_kinds_without_namespaces_are_read_only_if_the_plugin_names_them() {
+        let node = kind("Node.v1");
+        assert_eq!(Allowance::default().may_read(&node, false), Err(Withheld::NotReadable));
+        assert_eq!(beyond("Pod.v1", None).may_read(&node, false), Err(Withheld::NotReadable));
+        assert_eq!(beyond("Node.v1", None).may_read(&node, false), Ok(grant("Node.v1", false, None)));
+    }
+}

@@ -1,0 +1,142 @@
+//! What a pushed plugin needs rights to: of what it asks for, what its Plugin grants. What the host would refuse anyway gets
+//! none, and that is said.
+
+use anyhow::{Context as _, bail};
+use kube::core::GroupVersionKind;
+use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
+use kube::{Client, Error};
+use windlass_core::contract::{Descriptor, Parent};
+use windlass_core::grant::{Withheld, fits};
+use windlass_core::ids::{Gvk, PluginName};
+
+use super::super::connect::plain;
+use crate::api::{OnDelete, PluginSpec, PluginStatus};
+use crate::rights::rbac::{Kinds, Resource, own_parent};
+
+/// The rights of one plugin.
+pub struct Rights {
+    /// What there are rights to.
+    pub kinds: Kinds,
+    /// What the component wants and gets no right to: to do what, with which kind, and why.
+    withheld: Vec<(&'static str, Gvk, Withheld)>,
+    /// Kinds that it may read.
+    read: Vec<Gvk>,
+}
+
+impl Rights {
+    /// What a person who reviews them should know beside the rights themselves.
+    pub fn notes(&self, name: &PluginName) -> Vec<String> {
+        let mut notes: Vec<_> = self
+            .withheld
+            .iter()
+            .map(|(wish, kind, why)| format!("note: no right to {wish} {kind}, which {why}"))
+            .collect();
+        if self.withheld.iter().any(|(.., why)| *why != Withheld::OutOfScope) {
+            notes.push(format!("note: to give it such a right, name the kind in Plugin {name} and push again"));
+        }
+        if !self.read.is_empty() {
+            let read: Vec<_> = self.read.iter().map(ToString::to_string).collect();
+            notes.push(format!(
+                "note: the plugin's ServiceAccount may read {} in all namespaces, since parents may be in any; docs/rights.md \
+                 says how to keep it to some",
+                read.join(", ")
+            ));
+        }
+        notes
+    }
+}
+
+/// Finds out what a plugin gets rights to, as the cluster serves it and as its Plugin grants it now.
+///
+/// # Errors
+/// A kind that is granted and not served, or an API server that does not answer.
+pub async fn of(
+    client: &Client,
+    descriptor: &Descriptor,
+    spec: Option<&PluginSpec>,
+    status: &PluginStatus,
+) -> anyhow::Result<Rights> {
+    let allowance = spec.map(PluginSpec::allowance).unwrap_or_default();
+    let (mut children, mut related) = (Vec::new(), Vec::new());
+    let (mut withheld, mut read) = (Vec::new(), Vec::new());
+    let (parent, parent_namespaced) = match &descriptor.parent {
+        Parent::Custom(carried) => own_parent(carried)?,
+        Parent::Existing { kind, .. } => look_up(client, kind).await?,
+    };
+    let mut granted = Vec::new();
+    for kind in descriptor.children.iter().map(|rule| &rule.kind) {
+        let found = match allowance.may_own(kind) {
+            Ok(()) => {
+                let (resource, namespaced) = look_up(client, kind).await?;
+                fits(parent_namespaced, namespaced).map(|()| resource)
+            }
+            Err(why) => Err(why),
+        };
+        match found {
+            Ok(resource) => {
+                children.push(resource);
+                granted.push(kind);
+            }
+            Err(why) => withheld.push(("own", kind.clone(), why)),
+        }
+    }
+    for kind in &descriptor.related {
+        let (resource, namespaced) = look_up(client, kind).await?;
+        match allowance.may_read(kind, namespaced) {
+            Ok(_) => {
+                related.push(resource);
+                read.push(kind.clone());
+            }
+            Err(why) => withheld.push(("read", kind.clone(), why)),
+        }
+    }
+    let mut former = Vec::new();
+    for kind in status.had().lost(&granted) {
+        match served(client, &kind).await {
+            Ok((resource, _)) => former.push(resource),
+            // There is nothing of it.
+            Err(Error::Discovery(_)) => {}
+            Err(Error::Api(status)) if status.code == 404 => {}
+            Err(error) => bail!("{kind} could not be looked up: {}", plain(error)),
+        }
+    }
+    let prunes = spec.is_some_and(|spec| spec.on_delete == OnDelete::Prune);
+    Ok(Rights { kinds: Kinds { parent, children, related, former, prunes }, withheld, read })
+}
+
+/// How the API server names a kind, and whether its objects live in namespaces.
+async fn look_up(client: &Client, kind: &Gvk) -> anyhow::Result<(Resource, bool)> {
+    served(client, kind).await.map_err(plain).with_context(|| format!("the cluster does not serve {kind}"))
+}
+
+async fn served(client: &Client, kind: &Gvk) -> kube::Result<(Resource, bool)> {
+    let wanted = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+    let (resource, ApiCapabilities { scope, .. }) = pinned_kind(client, &wanted).await?;
+    Ok(((resource.group, resource.plural), scope == Scope::Namespaced))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_gets_no_right_is_named_with_why_and_how_to_grant_it() {
+        let kind = |text: &str| text.parse::<Gvk>().expect("a kind");
+        let notes = |withheld, read| {
+            let parent = (String::new(), "pods".to_owned());
+            let (children, related, former) = (Vec::new(), Vec::new(), Vec::new());
+            let kinds = Kinds { parent, children, related, former, prunes: false };
+            Rights { kinds, withheld, read }.notes(&"echo".parse().expect("a name"))
+        };
+        assert_eq!(notes(Vec::new(), Vec::new()), [""; 0]);
+        let said = notes(vec![("own", kind("Namespace.v1"), Withheld::MustBeNamed)], vec![kind("Secret.v1")]);
+        let [left_out, how, read] = &said[..] else { panic!("{said:?}") };
+        assert!(
+            left_out.contains("own Namespace.v1, which could widen") && left_out.contains("spec.children names it")
+        );
+        assert!(how.contains("Plugin echo"), "{how}");
+        assert!(read.contains("may read Secret.v1 in all namespaces"), "{read}");
+        let never = notes(vec![("own", kind("Node.v1"), Withheld::OutOfScope)], Vec::new());
+        assert_eq!(never.len(), 1, "nothing that a Plugin says would help: {never:?}");
+    }
+}
