@@ -98,3 +98,24 @@ fn every_name_that_the_host_writes_is_documented() {
         assert!(page.contains(&format!("`{value}`")), "docs/conditions.md says nothing of {value}");
     }
 }
+
+/// Those of `hostile` and `unloadable` have a row each, where they are run.
+#[test]
+fn every_guest_is_named_by_a_test() {
+    let tests: String = ["../tests/e2e", "sandbox/tests"]
+        .iter()
+        .flat_map(|folder| sources(&host().join(folder)))
+        .filter_map(|path| fs::read_to_string(path).ok())
+        .collect();
+    let mut guests = 0;
+    for folder in ["puppets", "spies", "variants", "languages"] {
+        for entry in fs::read_dir(host().join("../tests/guests").join(folder)).expect("the guests") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+            let is_named = [format!("\"{name}\""), format!("/{name}\"")].iter().any(|named| tests.contains(named));
+            assert!(is_named, "tests/guests/{folder}: no test of the host runs {name}");
+            guests += 1;
+        }
+    }
+    assert!(guests > 15, "the guests are found");
+}
