@@ -4,6 +4,7 @@
 mod calls;
 #[cfg(target_os = "linux")]
 mod confined;
+mod frozen;
 mod guest;
 mod languages;
 mod loading;

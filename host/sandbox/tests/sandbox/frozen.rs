@@ -1,0 +1,29 @@
+//! A component that was made with the contract as it was first released, and is never made again (tests/frozen): what it
+//! meets is what every component meets that was pushed before the contract grew.
+
+use std::fs;
+use std::path::Path;
+
+use windlass_core::contract::{CallReport, Response};
+
+use crate::{limits, load, request, run_here};
+
+#[test]
+fn a_component_of_the_first_contract_loads_and_answers_as_it_did_then() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/frozen/echo-0.1.0.wasm");
+    let component = load(&fs::read(path).expect("the frozen component"));
+    assert_eq!(component.surface().contract, "0.1.0");
+    assert_eq!(component.surface().unknown_imports, [""; 0]);
+    assert_eq!(component.descriptor().name, "frozen");
+    let parent = br#"{"metadata":{"name":"web"}}"#;
+    let (answer, report) = run_here(component.reconcile(&request(parent), &limits(), [7; 32]));
+    let wanted = Response {
+        children: vec![parent.to_vec()],
+        status: Some(parent.to_vec()),
+        requeue: Some(30_000),
+        ..Response::default()
+    };
+    assert_eq!(answer, Ok(Ok(wanted)));
+    let CallReport { notes, impure, .. } = report;
+    assert!(notes.len() == 1 && !impure, "{notes:?}");
+}
