@@ -86,12 +86,19 @@ impl ComponentArgs {
     /// The component, compiled and described.
     ///
     /// # Errors
-    /// If it is none, or cannot be compiled.
+    /// If it cannot be read, is none, or cannot be compiled.
     pub fn load(&self) -> anyhow::Result<Arc<Component>> {
-        let bytes = self.bytes()?;
+        self.load_of(&self.bytes()?)
+    }
+
+    /// The component of these bytes, for who needs both: a second read might be of another.
+    ///
+    /// # Errors
+    /// If it is none, or cannot be compiled.
+    pub fn load_of(&self, bytes: &[u8]) -> anyhow::Result<Arc<Component>> {
         let cache_dir = self.cache_dir.clone().map_or_else(super::default_cache_dir, Ok)?;
         let sandbox = Sandbox::new(Options::new(cache_dir))?;
-        match sandbox.load(&bytes) {
+        match sandbox.load(bytes) {
             Ok(component) => Ok(component),
             Err(failure) => bail!("component {}: {failure}", self.name()),
         }

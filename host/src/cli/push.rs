@@ -150,7 +150,7 @@ impl DeliveryArgs {
 /// Writes it, and waits until it is live.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let bytes = args.component.bytes()?;
-    let component = args.component.load()?;
+    let component = args.component.load_of(&bytes)?;
     let descriptor = component.descriptor();
     let name: PluginName = args.name.as_deref().unwrap_or(&descriptor.name).parse()?;
     let pushed = match &args.delivery.oci {
@@ -161,6 +161,13 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         None => split(name.as_str(), &args.namespace, &bytes, args.delivery.signature()?.as_deref())?,
     };
     super::block_on(async {
+        if let Some(reference) = args.delivery.oci.as_ref().filter(|_| args.delivery.artifact_only) {
+            // Where it is built and signed there may be no cluster.
+            if !args.dry_run {
+                push_artifact(args, reference, &component, &bytes).await?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
         let existing = existing(args, &name).await?;
         let status = existing.as_ref().and_then(|plugin| plugin.status.clone()).unwrap_or_default();
         check_kind(&name, &status, &descriptor.parent)?;
@@ -170,9 +177,6 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         let oci = args.delivery.oci.as_ref().map(|reference| args.delivery.oci_source(reference, existing));
         if let Some(reference) = args.delivery.oci.as_ref().filter(|_| !args.dry_run) {
             push_artifact(args, reference, &component, &bytes).await?;
-        }
-        if args.delivery.artifact_only {
-            return Ok(ExitCode::SUCCESS);
         }
         let mut objects: Vec<Value> = pushed.objects.clone();
         // The one that a person chose, or one of its own.

@@ -112,10 +112,10 @@ impl Env {
     /// [`Env::try_windlass`] with environment variables.
     pub fn try_windlass_with(&self, args: &[&str], variables: &[(String, String)]) -> Result<String, String> {
         let mut command = windlass();
-        command.args(args).envs(variables.iter().map(|(name, value)| (name, value)));
-        command.env("WINDLASS_KUBECONFIG", self.cluster.kubeconfig());
+        command.args(args).env("WINDLASS_KUBECONFIG", self.cluster.kubeconfig());
         command.env("WINDLASS_CACHE_DIR", self.cluster.dir().join("windlass-cli-cache"));
         command.env("DOCKER_CONFIG", self.docker_config());
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
         let output = command.output().map_err(|error| error.to_string())?;
         if output.status.success() {
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())
