@@ -30,12 +30,13 @@ const ROUNDS: usize = 40;
 const CORES_MIN: f64 = 0.6;
 
 /// Guests of tests/guests/hostile, and what they do while their parents' spec does not say `behave`.
-const HOSTILE: [(&str, &str, &str); 6] = [
+const HOSTILE: [(&str, &str, &str); 7] = [
     ("endless-loop", "EndlessLoop", "loops up to its deadline"),
     ("trap", "Trap", "traps"),
     ("log-flood", "LogFlood", "logs 100 MB"),
     ("memory-bomb", "MemoryBomb", "takes memory up to its limit"),
     ("too-many-children", "TooManyChildren", "returns 5000 children"),
+    ("million-children", "MillionChildren", "returns a million children"),
     ("huge-answer", "HugeAnswer", "returns an answer of 100 MB"),
 ];
 

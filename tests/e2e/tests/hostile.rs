@@ -60,6 +60,7 @@ const GUESTS: &[(&str, Outcome)] = &[
     ("memory-bomb", Fails("MemoryLimit", "memory")),
     ("name-at-limit", Answers),
     ("name-over-limit", Fails("MalformedAnswer", "not a valid name")),
+    ("million-children", Fails("LimitExceeded", "answer")),
     ("name-thief", Rejected("Conflict", "somebody-elses", "configmaps")),
     ("own-child", Rejected("Conflict", "own-child", "ownchilds")),
     ("panic", Fails("Trapped", "unreachable")),
