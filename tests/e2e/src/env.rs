@@ -16,6 +16,11 @@ pub const SYSTEM_NAMESPACE: &str = "windlass-system";
 /// The host, as the audit log names it.
 pub const HOST_USER: &str = "system:serviceaccount:windlass-system:windlass";
 
+/// The ServiceAccount of a Plugin that names none, as the audit log names it.
+pub fn account(plugin: &str) -> String {
+    format!("system:serviceaccount:{SYSTEM_NAMESPACE}:windlass-plugin-{plugin}")
+}
+
 /// The API group of Events.
 const EVENTS_GROUP: &str = "events.k8s.io";
 
@@ -297,7 +302,9 @@ impl Env {
     /// what they tell of (see [`Env::host_events`]).
     #[track_caller]
     pub fn host_requests(&self, since: Mark) -> AuditEvents {
-        self.all_host_requests(since).except_leases().filter(|request| request.group != EVENTS_GROUP)
+        // One on behalf of somebody else is none of the host's own.
+        let is_event = |request: &AuditEvent| request.group == EVENTS_GROUP && request.impersonated.is_none();
+        self.all_host_requests(since).except_leases().filter(|request| !is_event(request))
     }
 
     /// The Events that the host asked to write since then, granted or not.

@@ -56,6 +56,20 @@ impl Host {
         self.id
     }
 
+    /// A line of its `/proc/<id>/status`, such as `VmRSS`, in MiB.
+    ///
+    /// # Panics
+    /// When there is none: nothing could be said of its memory.
+    #[track_caller]
+    pub fn memory(&self, line: &str) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id)).expect("the host runs");
+        let mut values = status.lines().filter_map(|found| found.strip_prefix(line)?.strip_prefix(':'));
+        let kibibytes = values.next().and_then(|value| value.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        let mebibytes = kibibytes.unwrap_or_else(|| panic!("no {line} in {status}")) / 1024;
+        assert!(mebibytes > 0, "{line} is nothing");
+        mebibytes
+    }
+
     /// Whether it has not ended.
     pub fn is_running(&self) -> bool {
         self.exit_status().is_none()

@@ -35,7 +35,7 @@ mod shared;
 use std::time::Duration;
 
 pub use binaries::{guest, windlass};
-pub use env::{Env, HOST_USER, SYSTEM_NAMESPACE};
+pub use env::{Env, HOST_USER, SYSTEM_NAMESPACE, account};
 pub use host::{Host, HostOptions};
 pub use namespace::{Namespace, is_settled};
 pub use objects::{Condition, condition, text};

@@ -43,6 +43,10 @@ const GUESTS: &[(&str, &str, &str, &str)] = &[
     ("truncated", "Compiled", "NotAComponent", "damaged or cut off"),
 ];
 
+/// What components that are asked what they are can make the host take above rest, in MiB: four at once, each what
+/// `describe` may use (docs/limits.md).
+const MEMORY_CAP: u64 = 4 * 287;
+
 /// What no file holds: bytes that were a component once, or never.
 fn damaged(name: &str) -> Option<Vec<u8>> {
     let whole = || fs::read(guest("echo")).expect("a component");
@@ -113,6 +117,7 @@ fn components_that_cannot_be_loaded_say_why_on_their_plugins_and_harm_nobody() {
     let ns = env.namespace("neighbour");
     ns.echo("web", 1, "nginx:1");
     ns.wait_settled("web");
+    let rest = host.memory("VmRSS");
 
     let mark = env.mark();
     for (name, ..) in GUESTS {
@@ -138,5 +143,8 @@ fn components_that_cannot_be_loaded_say_why_on_their_plugins_and_harm_nobody() {
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
     assert!(host.is_running());
+    let (peak, cap) = (host.memory("VmHWM"), rest + MEMORY_CAP);
+    eprintln!("RSS of the host: {rest} MiB at rest, {peak} MiB at most of {cap} MiB");
+    assert!(peak * 10 <= cap * 11, "{peak} MiB, more than a tenth above the cap of {cap} MiB");
     wait("/healthz", SOON, || (host.http_status("/healthz") == Some(200)).then_some(()));
 }
