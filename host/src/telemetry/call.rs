@@ -136,7 +136,7 @@ fn log(live: &Live, level: Level, message: &str, fields: &[(String, String)]) {
     macro_rules! line {
         ($level:ident, $LEVEL:ident) => {
             // What nobody would see takes no room.
-            if tracing::enabled!(target: GUEST, tracing::Level::$LEVEL) && live.conduct.may_log(length) {
+            if tracing::event_enabled!(target: GUEST, tracing::Level::$LEVEL) && live.conduct.may_log(length) {
                 tracing::$level!(target: GUEST, plugin = %live.name, fields, "{message}");
             }
         };
