@@ -179,6 +179,7 @@ fn no_rights_are_written_to_what_the_plugin_would_not_grant() {
     let account = account_role("puppet");
     let wanted = [
         "puppets/finalizers update",
+        "puppets get,list",
         "configmaps get,create,patch,delete",
         "configmaps get,list",
         "secrets get,list",
