@@ -51,9 +51,8 @@ fn main() -> io::Result<()> {
     let too_much = Vec::<u8>::new().try_reserve_exact(7 << 29);
     tried("take more memory", too_much.map_err(|_| io::ErrorKind::OutOfMemory.into()))?;
     let mut stdout = io::stdout().lock();
-    stdout.write_all(said.as_bytes())?;
-    // Whoever waits for this may look at the process until it says something.
-    stdout.flush()?;
+    // Whoever waits for the last line may look at the process until it says something.
+    writeln!(stdout, "{said}waiting for input")?;
     let mut input = Vec::new();
     io::stdin().lock().read_to_end(&mut input)?;
     stdout.write_all(&input)
