@@ -38,6 +38,11 @@ pub(super) fn kind_of(carried: &[u8]) -> Option<Gvk> {
     Some(Gvk::from_api_version(&format!("{group}/{}", text(&version, "/name")), text(&definition, "/spec/names/kind")))
 }
 
+/// Whether the objects of the kind that a carried definition is of live in namespaces.
+pub(super) fn is_namespaced(carried: &[u8]) -> bool {
+    definition::read(carried).is_ok_and(|(definition, _)| text(&definition, "/spec/scope") == "Namespaced")
+}
+
 /// The version in which objects are stored.
 fn storage_of(definition: &Value) -> Option<Value> {
     let versions = definition.pointer("/spec/versions")?.as_array()?;

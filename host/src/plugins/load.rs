@@ -19,7 +19,7 @@ use windlass_sandbox::Component;
 use super::kinds::Concern;
 use super::rights::Lacking;
 use super::settings::Settings;
-use super::{Plugins, RESYNC, grants, parent};
+use super::{Plugins, RESYNC, foresight, grants, parent};
 use crate::api::{Place, Plugin};
 use crate::caps::Capped;
 use crate::conduct::Conduct;
@@ -210,12 +210,7 @@ pub(super) async fn prepare(
     let descriptor = component.descriptor();
     let (limits, capped) = plugins.caps.hold(&plugin.spec.limits.resolve().map_err(invalid)?);
     let settings = Settings::of(plugin, descriptor).map_err(invalid)?;
-    let config = match &plugin.spec.config {
-        Some(config) => {
-            Some(serde_json::to_vec(config).map_err(|error| invalid(format!("spec.config: {error}")))?.into())
-        }
-        None => None,
-    };
+    let config = config_of(plugin).map_err(|error| invalid(format!("spec.config: {error}")))?;
     let account = plugins.accounts.of(name, plugin.spec.service_account_name.as_deref()).await?;
     let live = plugins.registry.get(name);
     // Before anything is looked up: what changes from here on has the Plugin looked at once more.
@@ -226,6 +221,9 @@ pub(super) async fn prepare(
         watches: live.iter().flat_map(|live| live.watches()).map(|watch| watch.id.clone()).collect(),
     };
     plugins.kinds.follow(name, waiting.clone());
+    if let Some(live) = live.as_ref().filter(|live| live.digest() != component.digest()) {
+        foresight::check(plugins, plugin, descriptor, (live, &account), &mut waiting).await?;
+    }
     let parent = parent::resolve(plugins, name, descriptor, plugin.spec.install_crd).await?;
     // Its definition may have been installed just now: whatever becomes of this logic, older logic must not go on.
     plugins.withdraw(name, &parent.kind);
@@ -310,6 +308,11 @@ pub(super) async fn prepare(
     Ok((prepared, capped))
 }
 
+/// `spec.config`, as it is handed to the plugin.
+fn config_of(plugin: &Plugin) -> serde_json::Result<Option<Arc<[u8]>>> {
+    plugin.spec.config.as_ref().map(|config| serde_json::to_vec(config).map(Into::into)).transpose()
+}
+
 /// Where its parents may be.
 fn homes(plugins: &Plugins, plugin: &Plugin) -> Result<Option<Homes>, String> {
     let Some(wanted) = &plugin.spec.namespaces else { return Ok(None) };
@@ -355,7 +358,7 @@ fn load_reason(failure: &LoadFailure) -> &'static str {
 }
 
 /// Waits for a cache: before it is filled, existing children would look as if they were missing.
-async fn synced(watch: &Watch, is_parent: bool) -> Result<(), Problem> {
+pub(super) async fn synced(watch: &Watch, is_parent: bool) -> Result<(), Problem> {
     watch.synced(SYNC_TIMEOUT).await.map_err(|health| unsynced(&watch.id, &health, is_parent))
 }
 

@@ -8,6 +8,7 @@ mod crd;
 mod discovery;
 mod estate;
 mod farewell;
+mod foresight;
 mod grants;
 mod kinds;
 mod load;

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::core::ApiResource;
+use windlass_core::desired::Grant;
 use windlass_core::ids::Gvk;
 use windlass_core::names::plugin_reason as reason;
 use windlass_core::object::Object;
 
+use super::grants::Granted;
 use super::load::{Problem, Step};
 use crate::live::{Definition, Live};
 use crate::rights::Account;
@@ -106,8 +108,7 @@ pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Pr
     let review = Review { ask, account: &live.account, homes: &homes };
     let kinds = live.grants.iter().filter_map(|grant| {
         let resource = Arc::new(live.child_watch(&grant.kind)?.resource.clone());
-        let kind = Kind::new(grant.kind.clone(), resource, grant.namespaced);
-        Some(Kind { verbs: &CHILD_VERBS, vital: &VITAL_CHILD_VERBS, ..kind })
+        Some(Kind::of_children(grant, resource))
     });
     // What cannot be read is said on each parent that requires it; others may need none of it.
     let reads = live.reads.grants.iter().filter_map(|grant| {
@@ -120,18 +121,25 @@ pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Pr
         let kind = Kind::new(live.parents.id.kind.clone(), resource, live.strays.parents_are_namespaced());
         Kind { verbs: &[PARENT_VERB], vital: &[PARENT_VERB], ..kind }
     });
-    let reviews: Vec<_> = parents.into_iter().chain(kinds).chain(reads).map(|kind| review.kind(kind)).collect();
-    let asked: Result<Vec<_>, _> = stream::iter(reviews).buffered(PARALLEL).try_collect().await;
-    let user = live.account.user();
-    let of: Vec<_> = asked
-        .map_err(|message| {
-            let message = format!("the rights of {user} could not be reviewed: {message}");
-            Problem::new(Step::Granted, reason::API_ERROR, message)
-        })?
-        .into_iter()
-        .flatten()
-        .collect();
-    Ok((!of.is_empty()).then(|| Lacking { user: user.to_owned(), of }))
+    review.all(parents.into_iter().chain(kinds).chain(reads).collect()).await
+}
+
+/// The same about the children of logic that is not built yet.
+///
+/// # Errors
+/// If it does not answer.
+pub(super) async fn review_children(
+    ask: &Ask,
+    account: &Account,
+    homes: &(dyn Fn() -> BTreeSet<Arc<str>> + Sync),
+    granted: &Granted,
+) -> Result<Option<Lacking>, Problem> {
+    let resource = |kind: &Arc<Gvk>| granted.resources.iter().find(|(named, _)| named == kind);
+    let kinds = granted.grants.iter().filter_map(|grant| {
+        let (_, resource) = resource(&grant.kind)?;
+        Some(Kind::of_children(grant, Arc::new(resource.clone())))
+    });
+    Review { ask, account, homes }.all(kinds.collect()).await
 }
 
 /// Whose rights are reviewed, and where.
@@ -154,6 +162,12 @@ struct Kind {
 }
 
 impl Kind {
+    /// Of the children that a plugin was granted.
+    fn of_children(grant: &Grant, resource: Arc<ApiResource>) -> Self {
+        let kind = Self::new(grant.kind.clone(), resource, grant.namespaced);
+        Self { verbs: &CHILD_VERBS, vital: &VITAL_CHILD_VERBS, ..kind }
+    }
+
     /// Of which nothing must be allowed yet.
     fn new(gvk: Arc<Gvk>, resource: Arc<ApiResource>, namespaced: bool) -> Self {
         Self { gvk, resource, namespaced, verbs: &[], vital: &[], beside: Vec::new() }
@@ -161,6 +175,22 @@ impl Kind {
 }
 
 impl Review<'_> {
+    /// What is missing of all of them.
+    async fn all(&self, kinds: Vec<Kind>) -> Result<Option<Lacking>, Problem> {
+        let reviews: Vec<_> = kinds.into_iter().map(|kind| self.kind(kind)).collect();
+        let asked: Result<Vec<_>, _> = stream::iter(reviews).buffered(PARALLEL).try_collect().await;
+        let user = self.account.user();
+        let of: Vec<_> = asked
+            .map_err(|message| {
+                let message = format!("the rights of {user} could not be reviewed: {message}");
+                Problem::new(Step::Granted, reason::API_ERROR, message)
+            })?
+            .into_iter()
+            .flatten()
+            .collect();
+        Ok((!of.is_empty()).then(|| Lacking { user: user.to_owned(), of }))
+    }
+
     async fn kind(&self, kind: Kind) -> Result<Option<Missing>, String> {
         let anywhere = self.denied(&kind, None).await?;
         if anywhere.is_empty() {

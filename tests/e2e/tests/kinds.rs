@@ -140,11 +140,11 @@ fn a_version_in_use_stays_served_when_a_newer_component_brings_another_and_the_k
 }
 
 #[test]
-fn older_logic_does_not_go_on_when_the_definition_of_newer_logic_is_installed_and_a_later_step_fails() {
+fn logic_that_could_not_write_for_any_parent_leaves_older_logic_and_its_definition_as_they_are() {
     let env = Env::start();
     let _host = env.start_host();
     env.push(&guest("echo-v1beta1"), "echo", &[]);
-    env.wait_live("echo", &guest("echo-v1beta1"));
+    let older = env.wait_live("echo", &guest("echo-v1beta1"));
     let ns = env.namespace("outgrown");
     env.apply(&old_echo(&ns, 1).to_string());
     ns.wait_settled("old");
@@ -157,9 +157,14 @@ fn older_logic_does_not_go_on_when_the_definition_of_newer_logic_is_installed_an
         let user = "--as=system:serviceaccount:windlass-system:windlass-plugin-echo";
         env.try_kubectl(&["auth", "can-i", "create", "pods", "-n", ns.name(), user]).is_err().then_some(())
     });
+    let mark = env.mark();
     env.windlass(&["push", &guest("echo").to_string_lossy(), "--name", "echo", "--no-wait"]);
-    let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_false("Forbidden"));
-    assert!(condition(&plugin, "Ready").is_false("Forbidden"), "it would drop fields: {plugin:#}");
+    let plugin = env.wait_plugin("echo", |plugin| {
+        condition(plugin, "Granted").is_false("Forbidden") && plugin["status"]["candidateDigest"].is_string()
+    });
+    assert!(condition(&plugin, "Ready").is_true(), "the older one is live: {plugin:#}");
+    assert_eq!(plugin["status"]["activeDigest"], older, "{plugin:#}");
+    assert_eq!(env.host_requests(mark).attempted_writes().resource("customresourcedefinitions").to_vec(), []);
     assert!(ns.get("pods", "old-0").is_some(), "what exists is left as it is");
 
     let mut binding: Value = serde_json::from_str(&printed).expect("JSON");
@@ -169,6 +174,30 @@ fn older_logic_does_not_go_on_when_the_definition_of_newer_logic_is_installed_an
     env.wait_live("echo", &guest("echo"));
     env.apply(&old_echo(&ns, 2).to_string());
     ns.wait_settled("old");
+}
+
+#[test]
+fn logic_goes_when_a_person_has_its_parents_stored_in_a_version_that_it_does_not_know() {
+    let env = Env::start();
+    let _host = env.start_host();
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("outgrown-by-hand");
+    ns.echo("web", 1, "nginx:1");
+    ns.wait_settled("web");
+
+    let definition = env.get("crd", "", ECHOES).expect("the definition");
+    let mut newer = definition["spec"]["versions"][0].clone();
+    newer["name"] = "v2".into();
+    let patch = json!([
+        { "op": "replace", "path": "/spec/versions/0/storage", "value": false },
+        { "op": "add", "path": "/spec/versions/-", "value": newer },
+    ]);
+    env.kubectl(&["patch", "crd", ECHOES, "--type=json", "-p", &patch.to_string()]);
+    let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Ready").is_false("ParentKindMissing"));
+    let message = condition(&plugin, "Ready").message;
+    assert!(message.contains("stored as v2"), "it would drop fields: {message}");
+    assert!(ns.get("pods", "web-0").is_some(), "what exists is left as it is");
 }
 
 #[test]
