@@ -11,10 +11,7 @@ impl Hostile for RollingBomb {
 
     fn describe() -> Descriptor {
         let update = UpdateStrategy::Rolling(Rolling { recreate: false, conditions: vec!["R".repeat(4_000_000)] });
-        Descriptor {
-            children: vec![ChildRule { kind: kind("v1", "ConfigMap"), update }],
-            ..descriptor(Self::KIND)
-        }
+        Descriptor { children: vec![ChildRule { kind: kind("v1", "ConfigMap"), update }], ..descriptor(Self::KIND) }
     }
 }
 
