@@ -22,7 +22,8 @@ impl Seeds {
     /// With the secret in that folder. One is made if there is none.
     ///
     /// # Errors
-    /// If there are no random numbers. A secret that cannot be kept is one of this process alone, and the log says so.
+    /// If the secret is there and cannot be read, or there are no random numbers. A secret that cannot be kept is one of this
+    /// process alone, and the log says so.
     pub fn open(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(FILE);
         let kept = match fs::read(&path) {
