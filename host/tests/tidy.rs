@@ -119,3 +119,17 @@ fn every_guest_is_named_by_a_test() {
     }
     assert!(guests > 15, "the guests are found");
 }
+
+/// One that stands in no target is built by nobody, and nobody would see it.
+#[test]
+fn every_guest_in_rust_is_built() {
+    let guests = host().join("../tests/guests");
+    let manifest = fs::read_to_string(guests.join("Cargo.toml")).expect("UTF-8");
+    let folders = ["hostile", "unloadable", "puppets", "spies", "variants", "languages"];
+    let sources: Vec<_> = folders.iter().flat_map(|folder| sources(&guests.join(folder))).collect();
+    assert!(sources.len() > 60, "the guests are found");
+    for path in sources {
+        let path = path.strip_prefix(&guests).expect("a guest").display().to_string();
+        assert!(manifest.contains(&format!("path = \"{path}\"")), "tests/guests/Cargo.toml names no target {path}");
+    }
+}

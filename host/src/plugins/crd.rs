@@ -73,11 +73,14 @@ pub(super) async fn resolve(
             }
         }
         outdated => {
-            let wanted = match outdated {
-                Some(found) => upgraded(&found, &definition).map_err(|why| rejected(&name, &why))?,
-                None => definition.clone(),
-            };
-            apply(&api, &name, &wanted).await?;
+            match outdated {
+                Some(found) => {
+                    let wanted = upgraded(&found, &definition).map_err(|why| rejected(&name, &why))?;
+                    apply(&api, &name, &wanted, true).await?;
+                }
+                // Not by force: somebody else may make it just now, and then it is theirs.
+                None => apply(&api, &name, &definition, false).await?,
+            }
             established(&api, &name).await?
         }
     };
@@ -106,6 +109,11 @@ fn is_outdated(found: &CustomResourceDefinition, plugin: &PluginName, definition
 /// In words for a user: going back to an older version would drop the fields that only the newer one has.
 fn upgraded(found: &CustomResourceDefinition, carried: &Value) -> Result<Value, String> {
     let mut upgraded = carried.clone();
+    // What was looked at is what changes: somebody may have changed it since, or taken it from us.
+    if let Some(meta) = upgraded.get_mut("metadata").and_then(Value::as_object_mut) {
+        meta.insert("uid".to_owned(), json!(found.metadata.uid));
+        meta.insert("resourceVersion".to_owned(), json!(found.metadata.resource_version));
+    }
     let Some(versions) = upgraded.pointer_mut("/spec/versions").and_then(Value::as_array_mut) else {
         // The API server says what is wrong with it.
         return Ok(upgraded);
@@ -188,9 +196,14 @@ fn add_status_fields(version: &mut Value) {
     fields.entry("conditions").or_insert_with(conditions_schema);
 }
 
-async fn apply(api: &Api<CustomResourceDefinition>, name: &str, definition: &Value) -> Result<(), Problem> {
+async fn apply(
+    api: &Api<CustomResourceDefinition>,
+    name: &str,
+    definition: &Value,
+    force: bool,
+) -> Result<(), Problem> {
     tracing::info!(name, "installing the CustomResourceDefinition");
-    let params = PatchParams::apply(FIELD_MANAGER).force();
+    let params = PatchParams { force, ..PatchParams::apply(FIELD_MANAGER) };
     match api.patch_metadata(name, &params, &Patch::Apply(definition)).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if matches!(status.code, 400 | 422) => {
