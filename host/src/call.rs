@@ -13,7 +13,7 @@ use windlass_core::digest::Digest;
 use windlass_core::outcome::Problem;
 use windlass_core::quarantine::{Admission, Change};
 use windlass_core::snapshot::Snapshot;
-use windlass_sandbox::run_here;
+use windlass_sandbox::{Ambient, run_here};
 
 use crate::live::{Live, calls_at_once};
 use crate::queue::Turn;
@@ -80,7 +80,7 @@ impl Caller {
         } else {
             // Now, and not while it waited: it unpacks what the caches hold packed.
             let request = snapshot.request(phase);
-            let call = live.component.reconcile(&request, &live.limits, seed).instrument(span.clone());
+            let call = live.component.reconcile(&request, &live.limits, Ambient::now(seed)).instrument(span.clone());
             // A panic in the host's part of the call must cost this answer, and not the worker.
             let mut call = pin!(AssertUnwindSafe(call).catch_unwind());
             let called = match poll!(call.as_mut()) {

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use windlass_core::contract::{Limits, Phase, Request};
-use windlass_sandbox::{Options, Sandbox, run_here};
+use windlass_sandbox::{Ambient, Options, Sandbox, run_here};
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -29,7 +29,7 @@ fn main() {
     let mut times: Vec<_> = (0..calls)
         .map(|_| {
             let begun = Instant::now();
-            let answer = run_here(component.reconcile(&request, &limits, [0; 32])).0;
+            let answer = run_here(component.reconcile(&request, &limits, Ambient::now([0; 32]))).0;
             let time = begun.elapsed();
             drop(answer.unwrap());
             time
@@ -40,7 +40,9 @@ fn main() {
     println!("{calls} calls: p50 {:?}, p90 {:?}, p99 {:?}; RSS {}", at(50), at(90), at(99), rss());
     println!(
         "{:?}",
-        run_here(component.reconcile(&request, &limits, [0; 32])).0.map(|answer| answer.map(|r| r.children.len()))
+        run_here(component.reconcile(&request, &limits, Ambient::now([0; 32])))
+            .0
+            .map(|answer| answer.map(|r| r.children.len()))
     );
 }
 

@@ -6,7 +6,7 @@
 use std::pin::pin;
 use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use wasmtime::{Engine, PoolConcurrencyLimitError, Store, UpdateDeadline};
 use windlass_core::contract::{
@@ -21,13 +21,16 @@ use crate::engine::Engines;
 use crate::failure::{DeadlineReached, Stage, classify};
 use crate::limiter::Limiter;
 use crate::notes::Notes;
-use crate::wasi::Wasi;
+use crate::wasi::{Ambient, Wasi};
 
 /// A guest that has run for longer than this steps aside at the next tick.
 const SHORT: Duration = Duration::from_millis(1);
 
 /// What wasmtime may copy for the guest at a time beyond the answer's own bytes: lists cost more than their contents.
 const COPY_SLACK: u64 = 1024 * 1024;
+
+/// What a component is has nothing to do with time or chance.
+const DESCRIBE: Ambient = Ambient { seed: [0; 32], now: SystemTime::UNIX_EPOCH };
 
 /// What a store carries.
 pub(crate) struct State {
@@ -65,7 +68,7 @@ pub struct Component {
 impl Component {
     /// Asks a component what it is, which makes it usable.
     pub(crate) fn describe_first(surface: Surface, code: Code, limits: &Limits) -> Result<Self, CallFailure> {
-        let (described, _) = run_here(code.call(limits, [0; 32], 0, &Describe));
+        let (described, _) = run_here(code.call(limits, DESCRIBE, 0, &Describe));
         let described = described?;
         descriptor::check(&described).map_err(|message| CallFailure::Malformed { message })?;
         Ok(Self { surface, descriptor: described, code })
@@ -93,10 +96,11 @@ impl Component {
 
     /// Asks it again what it is. [`Component::descriptor`] is enough but for tests and tools.
     pub async fn describe(&self, limits: &Limits) -> (Result<Descriptor, CallFailure>, CallReport) {
-        self.code.call(limits, [0; 32], 0, &Describe).await
+        self.code.call(limits, DESCRIBE, 0, &Describe).await
     }
 
-    /// One reconcile. Equal requests and seeds give equal answers, unless the report says `impure`.
+    /// One reconcile. Equal requests in equal surroundings give equal answers; the time matters only if the report says
+    /// `impure`.
     ///
     /// # Errors
     /// The host's verdict; the plugin's own failures are part of the [`Answer`].
@@ -104,14 +108,14 @@ impl Component {
         &self,
         request: &Request,
         limits: &Limits,
-        seed: [u8; 32],
+        ambient: Ambient,
     ) -> (Result<Answer, CallFailure>, CallReport) {
         let size = request_bytes(request);
         if size > limits.request_bytes {
             let report = CallReport { request_bytes: size, ..CallReport::default() };
             return (Err(CallFailure::RequestTooLarge { size, limit: limits.request_bytes }), report);
         }
-        let (answer, mut report) = self.code.call(limits, seed, size, &Reconcile(request)).await;
+        let (answer, mut report) = self.code.call(limits, ambient, size, &Reconcile(request)).await;
         report.response_bytes = answer.as_ref().map_or(0, answer_bytes);
         let answer = match answer {
             Ok(_) if report.response_bytes > limits.response_bytes => {
@@ -127,14 +131,14 @@ impl Code {
     async fn call<E: Export>(
         &self,
         limits: &Limits,
-        seed: [u8; 32],
+        ambient: Ambient,
         request_bytes: u64,
         export: &E,
     ) -> (Result<E::Answer, CallFailure>, CallReport) {
         let start = Instant::now();
         let _running = self.engines.ticker.enter();
         let attempt = async |engine: &Engine, pre: &Pre<State>| {
-            let mut call = Call::new(engine, limits, seed, start);
+            let mut call = Call::new(engine, limits, ambient, start);
             let result = call.run(pre, export).await;
             (result, call)
         };
@@ -214,8 +218,8 @@ struct Call {
 }
 
 impl Call {
-    fn new(engine: &Engine, limits: &Limits, seed: [u8; 32], start: Instant) -> Self {
-        let wasi = Wasi::new(Notes::new(limits.log_bytes), seed);
+    fn new(engine: &Engine, limits: &Limits, ambient: Ambient, start: Instant) -> Self {
+        let wasi = Wasi::new(Notes::new(limits.log_bytes), ambient);
         let mut store = Store::new(engine, State { wasi, limiter: Limiter::new(limits) });
         store.limiter(|state| &mut state.limiter);
         let fuel = limits.response_bytes.saturating_add(COPY_SLACK);

@@ -28,6 +28,7 @@ use windlass_core::digest::Digest;
 pub use self::cache::CacheError;
 pub use self::call::{Component, run_here};
 pub use self::compile::CompilerCommand;
+pub use self::wasi::Ambient;
 
 use self::bindings::v0_1::Pre;
 use self::cache::{Cache, Compiled};

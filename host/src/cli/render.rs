@@ -14,7 +14,7 @@ use windlass_core::object::Object;
 use windlass_core::parent::ParentRef;
 use windlass_core::related::{Needs, Next, ReadGrant, ReadGrants, ReadProblem, Rounds};
 use windlass_core::snapshot::{Served, Snapshot};
-use windlass_sandbox::{Component, run_here};
+use windlass_sandbox::{Ambient, Component, run_here};
 
 use super::ANSWER_IS_NO;
 use super::component::ComponentArgs;
@@ -143,7 +143,7 @@ fn settle(
         });
         snapshot.related = served.collect();
         // The same seed each time, so that the same input prints the same output.
-        let (answer, _) = run_here(component.reconcile(&snapshot.request(phase), limits, [0; 32]));
+        let (answer, _) = run_here(component.reconcile(&snapshot.request(phase), limits, Ambient::now([0; 32])));
         let response = match answer {
             Err(failed) => return Err(("call", failed.to_string())),
             Ok(Err(Failure::Invalid(message))) => return Err(("invalid", message)),

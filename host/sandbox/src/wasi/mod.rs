@@ -6,7 +6,7 @@
 
 mod io;
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng as _, SeedableRng as _};
@@ -63,11 +63,26 @@ const HANDLES: u32 = 4096;
 /// Random bytes of one call; more is a mistake or an attempt to fill the host.
 const RANDOM_BYTES: u64 = 1024 * 1024;
 
-/// How far a look at the monotonic clock moves it, so that a loop that waits for it ends.
-const LOOK: u64 = 1000;
+/// How far a look at a clock moves it, so that a loop that waits for it ends.
+const LOOK: u64 = LOOK_NANOSECONDS as u64;
+const LOOK_NANOSECONDS: u32 = 1000;
 
-/// What the wall clock counts in, in nanoseconds.
-const MICROSECOND: u32 = 1000;
+/// What a call can see beside its request. Equal ones and equal requests give equal answers.
+#[derive(Debug, Clone, Copy)]
+pub struct Ambient {
+    /// What its random numbers grow from.
+    pub seed: [u8; 32],
+    /// What the wall clock shows when the call begins. It moves with the virtual clock, not with the world: no guest can
+    /// measure with it what others use of the processor (SECURITY.md).
+    pub now: SystemTime,
+}
+
+impl Ambient {
+    /// This seed, and the time as it is.
+    pub fn now(seed: [u8; 32]) -> Self {
+        Self { seed, now: SystemTime::now() }
+    }
+}
 
 /// The guest ended itself.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +97,8 @@ pub(crate) struct Wasi {
     random: ChaCha20Rng,
     /// The monotonic clock, in nanoseconds.
     now: u64,
+    /// The wall clock when that one showed zero.
+    began: SystemTime,
     handles: u32,
     timers: io::Timers,
     // Both stay empty: without a preopened folder there is no descriptor to call anything on.
@@ -90,12 +107,13 @@ pub(crate) struct Wasi {
 }
 
 impl Wasi {
-    pub(crate) fn new(notes: Notes, seed: [u8; 32]) -> Self {
+    pub(crate) fn new(notes: Notes, ambient: Ambient) -> Self {
         Self {
             notes,
             impure: false,
-            random: ChaCha20Rng::from_seed(seed),
+            random: ChaCha20Rng::from_seed(ambient.seed),
             now: 0,
+            began: ambient.now,
             handles: 0,
             timers: io::Timers::default(),
             filesystem: WasiFilesystemCtx::default(),
@@ -185,15 +203,16 @@ impl clocks::monotonic_clock::Host for Wasi {
 impl clocks::wall_clock::Host for Wasi {
     fn now(&mut self) -> wasmtime::Result<clocks::wall_clock::Datetime> {
         self.impure = true;
+        // A loop that waits for this clock ends, too.
+        self.now = self.now.saturating_add(LOOK);
         // A host whose clock stands before 1970 has other worries than this answer.
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        // A finer clock measures more of the processor that others use as well (SECURITY.md).
-        let nanoseconds = now.subsec_micros() * MICROSECOND;
-        Ok(clocks::wall_clock::Datetime { seconds: now.as_secs(), nanoseconds })
+        let began = self.began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = began.saturating_add(Duration::from_nanos(self.now));
+        Ok(clocks::wall_clock::Datetime { seconds: now.as_secs(), nanoseconds: now.subsec_nanos() })
     }
 
     fn resolution(&mut self) -> wasmtime::Result<clocks::wall_clock::Datetime> {
-        Ok(clocks::wall_clock::Datetime { seconds: 0, nanoseconds: MICROSECOND })
+        Ok(clocks::wall_clock::Datetime { seconds: 0, nanoseconds: LOOK_NANOSECONDS })
     }
 }
 

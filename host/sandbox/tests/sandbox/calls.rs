@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use windlass_core::contract::{CallFailure, Failure, Limits, Note, Observed, Related, Request, Response};
 use windlass_core::ids::Gvk;
-use windlass_sandbox::{Options, Sandbox, run_here};
+use windlass_sandbox::{Ambient, Options, Sandbox, run_here};
 
 use crate::guest::Guest;
 use crate::{MIB, limits, load, options, reconcile, request};
@@ -37,7 +37,7 @@ fn a_plugin_that_wants_nothing_answers_with_nothing() {
 fn the_parent_reaches_the_guest_and_comes_back() {
     let component = load(&Guest::doing(ECHO));
     for parent in [&b"{\"a\":1}"[..], &vec![b'x'; 3_000_000]] {
-        let (answer, report) = run_here(component.reconcile(&request(parent), &limits(), [0; 32]));
+        let (answer, report) = run_here(component.reconcile(&request(parent), &limits(), Ambient::now([0; 32])));
         assert_eq!(answer.unwrap().unwrap().status.as_deref(), Some(parent));
         assert_eq!(report.response_bytes, parent.len() as u64);
     }
@@ -65,7 +65,7 @@ fn children_and_related_objects_reach_the_guest_in_order() {
         related: vec![Related { id: "r".into(), objects: vec![observed("ReplicaSet", "three")] }],
         ..request(b"{}")
     };
-    let response = run_here(component.reconcile(&request, &limits(), [0; 32])).0.unwrap().unwrap();
+    let response = run_here(component.reconcile(&request, &limits(), Ambient::now([0; 32]))).0.unwrap().unwrap();
     // The second child's object, and the api-version of the related object.
     assert_eq!(response.children, [b"two"]);
     assert_eq!(response.status.as_deref(), Some(&b"apps/v1"[..]));
@@ -81,7 +81,7 @@ fn an_endless_loop_ends_at_its_deadline() {
 #[test]
 fn a_long_call_steps_aside_once_and_goes_on_on_another_thread() {
     let (component, request, limits) = (load(&Guest::doing("(loop (br 0))")), request(b"{}"), soon());
-    let mut call = Box::pin(component.reconcile(&request, &limits, [0; 32]));
+    let mut call = Box::pin(component.reconcile(&request, &limits, Ambient::now([0; 32])));
     let mut context = Context::from_waker(Waker::noop());
     assert!(call.as_mut().poll(&mut context).is_pending(), "the thread is free for other work");
     let (answer, _) = std::thread::scope(|scope| {
@@ -261,15 +261,16 @@ fn children_that_alias_one_region_are_counted_as_often_as_they_are_named() {
 fn an_answer_just_over_the_limit_is_too_large_too() {
     let component = load(&Guest::doing(ECHO));
     let limits = Limits { response_bytes: 9, ..limits() };
-    assert!(run_here(component.reconcile(&request(&[b'x'; 9]), &limits, [0; 32])).0.is_ok());
-    let answer = run_here(component.reconcile(&request(&[b'x'; 10]), &limits, [0; 32])).0;
+    assert!(run_here(component.reconcile(&request(&[b'x'; 9]), &limits, Ambient::now([0; 32]))).0.is_ok());
+    let answer = run_here(component.reconcile(&request(&[b'x'; 10]), &limits, Ambient::now([0; 32]))).0;
     assert_eq!(answer, Err(CallFailure::ResponseTooLarge { limit: 9 }));
 }
 
 #[test]
 fn a_request_over_the_limit_never_reaches_the_guest() {
     let limits = Limits { request_bytes: 9, ..limits() };
-    let answer = run_here(load(&Guest::doing("unreachable")).reconcile(&request(&[b'x'; 10]), &limits, [0; 32])).0;
+    let answer =
+        run_here(load(&Guest::doing("unreachable")).reconcile(&request(&[b'x'; 10]), &limits, Ambient::now([0; 32]))).0;
     assert_eq!(answer, Err(CallFailure::RequestTooLarge { size: 10, limit: 9 }));
 }
 

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use windlass_core::contract::{CallReport, Response};
 
+use windlass_sandbox::Ambient;
+
 use crate::{limits, load, request, run_here};
 
 #[test]
@@ -16,7 +18,7 @@ fn a_component_of_the_first_contract_loads_and_answers_as_it_did_then() {
     assert_eq!(component.surface().unknown_imports, [""; 0]);
     assert_eq!(component.descriptor().name, "frozen");
     let parent = br#"{"metadata":{"name":"web"}}"#;
-    let (answer, report) = run_here(component.reconcile(&request(parent), &limits(), [7; 32]));
+    let (answer, report) = run_here(component.reconcile(&request(parent), &limits(), Ambient::now([7; 32])));
     let wanted = Response {
         children: vec![parent.to_vec()],
         status: Some(parent.to_vec()),

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use windlass_core::contract::{CallReport, Limits};
-use windlass_sandbox::{Component, Options, Sandbox, run_here};
+use windlass_sandbox::{Ambient, Component, Options, Sandbox, run_here};
 
 use crate::{compile_child, limits, request};
 
@@ -39,7 +39,7 @@ static LOADED: LazyLock<BTreeMap<&str, Arc<Component>>> = LazyLock::new(|| {
 /// Asks for the one child of a parent with this spec. The seed is what the host makes of the snapshot.
 fn ask(component: &Component, spec: &str, seed: [u8; 32]) -> (Vec<u8>, CallReport) {
     let parent = format!(r#"{{"metadata":{{"name":"sight"}},"spec":{spec}}}"#);
-    let (answer, report) = run_here(component.reconcile(&request(parent.as_bytes()), &limits(), seed));
+    let (answer, report) = run_here(component.reconcile(&request(parent.as_bytes()), &limits(), Ambient::now(seed)));
     let [child] = answer.unwrap().unwrap().children.try_into().expect("one child");
     (child, report)
 }

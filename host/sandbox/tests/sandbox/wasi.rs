@@ -1,7 +1,9 @@
 //! What of WASI a guest gets.
 
+use std::time::{Duration, SystemTime};
+
 use windlass_core::contract::{CallFailure, CallReport, Note};
-use windlass_sandbox::run_here;
+use windlass_sandbox::{Ambient, run_here};
 
 use crate::guest::Guest;
 use crate::{limits, load, reconcile, request};
@@ -51,7 +53,7 @@ fn random() -> Guest<'static> {
 fn random_depends_on_the_seed_and_on_nothing_else() {
     let component = load(&random().component());
     let with = |seed| {
-        let (answer, report) = run_here(component.reconcile(&request(b"{}"), &limits(), [seed; 32]));
+        let (answer, report) = run_here(component.reconcile(&request(b"{}"), &limits(), Ambient::now([seed; 32])));
         assert!(!report.impure);
         answer.unwrap().unwrap().status.unwrap()
     };
@@ -61,16 +63,20 @@ fn random_depends_on_the_seed_and_on_nothing_else() {
 }
 
 #[test]
-fn the_wall_clock_tells_the_time_in_microseconds_and_makes_the_call_impure() {
+fn the_wall_clock_shows_when_the_call_began_and_makes_it_impure() {
     let guest = Guest {
         imports: r#"(import "wasi:clocks/wall-clock@0.2.0" "now" (func $now (param i32)))"#,
-        // 2020-01-01.
+        // A microsecond for each look: the world's time is not measured.
         reconcile: "(call $now (i32.const 2048))
-            (if (i64.lt_u (i64.load (i32.const 2048)) (i64.const 1577836800)) (then unreachable))
-            (if (i32.rem_u (i32.load (i32.const 2056)) (i32.const 1000)) (then unreachable))",
+            (if (i64.ne (i64.load (i32.const 2048)) (i64.const 1700000000)) (then unreachable))
+            (if (i32.ne (i32.load (i32.const 2056)) (i32.const 1000)) (then unreachable))
+            (call $now (i32.const 2048))
+            (if (i32.ne (i32.load (i32.const 2056)) (i32.const 2000)) (then unreachable))",
         ..Guest::default()
     };
-    let (answer, report) = reconcile(&load(&guest.component()), &limits());
+    let ambient = Ambient { seed: [0; 32], now: SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000) };
+    let component = load(&guest.component());
+    let (answer, report) = run_here(component.reconcile(&request(b"{}"), &limits(), ambient));
     assert!(answer.is_ok() && report.impure, "{answer:?}");
 }
 
@@ -138,7 +144,7 @@ fn an_import_that_nobody_serves_is_named_at_load_and_traps_when_called() {
     assert!(component.surface().imports.contains(&"wasi:cli/stdout@0.2.0".to_owned()));
     assert_eq!(component.surface().contract, "0.1.0");
     assert!(reconcile(&component, &limits()).0.is_ok());
-    let failure = run_here(component.reconcile(&request(b"{  }"), &limits(), [0; 32])).0;
+    let failure = run_here(component.reconcile(&request(b"{  }"), &limits(), Ambient::now([0; 32]))).0;
     assert_eq!(failure, Err(CallFailure::UnknownImport { name: "wasi:http/handler@0.2.0#open".into() }));
 }
 
