@@ -164,8 +164,8 @@ impl Reconciler {
         };
         match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended, selected) {
             Stance::Ask(phase) => self.ask(live, snapshot, phase, job.trigger == Trigger::Sweep, turn).await,
-            Stance::AddFinalizer => self.set_finalizer(live, &snapshot, true).await,
-            Stance::RemoveFinalizer => self.set_finalizer(live, &snapshot, false).await,
+            Stance::AddFinalizer => self.set_finalizer(live, &snapshot, true, &[]).await,
+            Stance::RemoveFinalizer => self.set_finalizer(live, &snapshot, false, &[]).await,
             Stance::Suspended => self.suspended(live, &snapshot).await,
             Stance::Leave => {
                 span.record("windlass.outcome", "deleting");
@@ -188,7 +188,7 @@ impl Reconciler {
                 span.record("windlass.parent.uid", tracing::field::display(&snapshot.parent.uid));
                 let requeue = match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended, false) {
                     Stance::Release => self.release(live, &snapshot).await,
-                    Stance::RemoveFinalizer => self.set_finalizer(live, &snapshot, false).await,
+                    Stance::RemoveFinalizer => self.set_finalizer(live, &snapshot, false, &[]).await,
                     // It is suspended; or the watch is about to show it, as it shows all that must be finalized.
                     _ => Requeue::WhenChanged,
                 };
@@ -275,7 +275,7 @@ impl Reconciler {
         let attempt = self.attempt(live, &snapshot, phase, answered.response).await;
         if attempt.finalized && attempt.verdict.progress == Progress::Applied {
             self.own_writes.add(&live.name, key, attempt.applied.written);
-            return self.set_finalizer(live, &snapshot, false).await;
+            return self.set_finalizer(live, &snapshot, false, &attempt.events).await;
         }
         let is_final = attempt.is_final;
         let (requeue, wrote) = self.finish(live, &snapshot, (phase, sweep), attempt).await;
@@ -497,7 +497,7 @@ impl Reconciler {
     }
 
     /// The finalizer is a write of its own: what follows from it begins with its event.
-    async fn set_finalizer(&self, live: &Live, snapshot: &Snapshot, wanted: bool) -> Requeue {
+    async fn set_finalizer(&self, live: &Live, snapshot: &Snapshot, wanted: bool, last_words: &[Event]) -> Requeue {
         let outcome = if wanted { "finalizer_added" } else { "finalizer_removed" };
         tracing::Span::current().record("windlass.outcome", outcome);
         let parent = &snapshot.parent;
@@ -512,7 +512,7 @@ impl Reconciler {
             Ok(written) => {
                 if written.is_some() && parent.deleting && !wanted {
                     let skipped = parent.marks.is_true(ANNOTATION_SKIP_FINALIZE);
-                    self.reporter.tell_finalized(live, snapshot, skipped);
+                    self.reporter.tell_finalized(live, snapshot, last_words, skipped);
                 }
                 // Nothing written: the parent has changed or is gone, and the cache will show it.
                 let again = if written.is_some() { Duration::ZERO } else { CACHE_LAG };

@@ -84,9 +84,11 @@ impl Reporter {
         self.recorder.record(&live.name, &snapshot.parent_ref, notes, occasion);
     }
 
-    /// Has told that the parent's finalizer is gone; `skipped` if a person asked for it to go without the plugin's word.
-    pub fn tell_finalized(&self, live: &Live, snapshot: &Snapshot, skipped: bool) {
-        self.recorder.record(&live.name, &snapshot.parent_ref, vec![Note::finalized(skipped)], Occasion::Changed);
+    /// Has told that the parent's finalizer is gone, after what the plugin said last; `skipped` if a person asked for it to
+    /// go without the plugin's word.
+    pub fn tell_finalized(&self, live: &Live, snapshot: &Snapshot, last_words: &[Event], skipped: bool) {
+        let notes = last_words.iter().map(Note::of_plugin).chain([Note::finalized(skipped)]).collect();
+        self.recorder.record(&live.name, &snapshot.parent_ref, notes, Occasion::Changed);
     }
 
     /// Brings the parent's status to what the verdict says, if the breaker lets it.
