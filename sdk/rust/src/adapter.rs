@@ -21,7 +21,7 @@ impl<R: Reconciler> Guest for Adapter<R> {
 }
 
 /// A panic traps, and a trap says nothing: let the message reach the host's log before.
-fn report_panics() {
+pub(crate) fn report_panics() {
     #[cfg(target_family = "wasm")]
     std::panic::set_hook(Box::new(|panic| crate::log::error(panic.to_string())));
 }

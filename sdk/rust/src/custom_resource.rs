@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{
     Reconciler,
-    json::object,
+    json::{self, object},
     schema::{self, Direction},
 };
 
@@ -143,9 +143,8 @@ impl CustomResource {
 
 /// Sets a field of an object, unless it would be an empty list.
 fn set(object: &mut Value, field: &str, value: Value) {
-    let empty = value.as_array().is_some_and(Vec::is_empty);
-    if let Some(object) = object.as_object_mut().filter(|_| !empty) {
-        object.insert(field.to_owned(), value);
+    if value.as_array().is_none_or(|items| !items.is_empty()) {
+        json::set(object, field, value);
     }
 }
 

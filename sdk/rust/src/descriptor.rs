@@ -4,7 +4,14 @@ use std::{marker::PhantomData, time::Duration};
 
 use schemars::JsonSchema;
 
-use crate::{CustomResource, Kind, UpdateStrategy, failure::milliseconds, json::bytes, kinds, raw, schema};
+use crate::{
+    CustomResource, Kind, UpdateStrategy,
+    failure::milliseconds,
+    json::bytes,
+    kinds,
+    raw::{self, MetricType},
+    schema,
+};
 
 /// What a plugin is: its name, its parents, the kinds it may own and read.
 #[derive(Debug, Clone)]
@@ -73,13 +80,42 @@ impl Descriptor {
     }
 
     /// A metric that [`measure`](crate::measure()) keeps.
-    pub fn metric(mut self, metric: raw::Metric) -> Self {
+    pub fn metric(mut self, metric: Metric) -> Self {
         self.0.metrics.push(metric);
         self
     }
 
     pub(crate) fn into_raw(self) -> raw::Descriptor {
         self.0
+    }
+}
+
+pub use crate::raw::Metric;
+
+impl Metric {
+    /// Adds up: how often something happened. A Prometheus name without prefix, one sentence, and the labels' names.
+    pub fn counter(name: &str, description: &str, labels: &[&str]) -> Self {
+        Self::new(MetricType::Counter, name, "", description, labels)
+    }
+
+    /// The last value counts. The unit is UCUM's (`s`, `By`), or empty for plain numbers.
+    pub fn gauge(name: &str, unit: &str, description: &str, labels: &[&str]) -> Self {
+        Self::new(MetricType::Gauge, name, unit, description, labels)
+    }
+
+    /// A distribution.
+    pub fn histogram(name: &str, unit: &str, description: &str, labels: &[&str]) -> Self {
+        Self::new(MetricType::Histogram, name, unit, description, labels)
+    }
+
+    fn new(metric_type: MetricType, name: &str, unit: &str, description: &str, labels: &[&str]) -> Self {
+        Self {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            description: description.to_owned(),
+            metric_type,
+            labels: labels.iter().map(|label| (*label).to_owned()).collect(),
+        }
     }
 }
 
@@ -102,6 +138,13 @@ impl UpdateStrategy {
 /// What a plugin reconciles: made from a [`CustomResource`] or an [`Existing`] kind.
 #[derive(Debug, Clone)]
 pub struct Parent(raw::Parent);
+
+impl Parent {
+    /// A custom kind whose definition is a file: what [`definition!`](crate::definition) puts into a component.
+    pub fn defined_by(definition: &'static [u8]) -> Self {
+        Self(raw::Parent::Custom(definition.to_owned()))
+    }
+}
 
 impl From<CustomResource> for Parent {
     fn from(resource: CustomResource) -> Self {

@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use crate::raw::{Failure, Retry};
+use serde::Deserialize;
+
+use crate::{
+    place,
+    raw::{Failure, Retry},
+};
 
 impl Failure {
     /// The parent's spec is wrong. Say which field and what would be right: users read it in the parent's condition
@@ -33,5 +38,23 @@ pub(crate) fn reason(error: &serde_json::Error) -> String {
     match text.rsplit_once(" at line ") {
         Some((reason, _)) => reason.to_owned(),
         None => text,
+    }
+}
+
+/// Reads what a person wrote; the error is a sentence that names the field, as `place.field`.
+pub(crate) fn explained<'a, T: Deserialize<'a>>(json: &'a [u8], place: &str) -> Result<T, String> {
+    serde_json::from_slice(json).map_err(|error| explanation(json, place, &error))
+}
+
+fn explanation(json: &[u8], place: &str, error: &serde_json::Error) -> String {
+    let field = place::after(json, place::bytes_before(json, error));
+    let reason = reason(error);
+    let missing = reason.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
+    let path = [place, &field, missing.unwrap_or_default()];
+    let path: Vec<_> = path.into_iter().filter(|part| !part.is_empty()).collect();
+    match (path.join("."), missing) {
+        (path, Some(_)) => format!("{path}: is required"),
+        (path, None) if path.is_empty() => reason,
+        (path, None) => format!("{path}: {reason}"),
     }
 }

@@ -11,6 +11,13 @@ pub(crate) fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
     Value::Object(object)
 }
 
+/// Sets a field of an object.
+pub(crate) fn set(object: &mut Value, field: &str, value: Value) {
+    if let Some(object) = object.as_object_mut() {
+        object.insert(field.to_owned(), value);
+    }
+}
+
 /// The document's bytes. Not by `to_string`: that would bring the indented form along.
 pub(crate) fn bytes(value: &Value) -> Vec<u8> {
     // A `Value` has string keys and finite numbers, so nothing can fail.

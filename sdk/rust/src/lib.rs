@@ -72,11 +72,22 @@
 //!   unless the plugin gives one ([`Response::condition`]).
 //! - A failure or a panic writes and deletes nothing.
 //!
+//! # Comfort
+//!
+//! - [`checks`] say what is wrong with a spec and name the field; [`Quantity`] reads, compares and passes on `100m` and `1.5Gi`.
+//! - [`Request::child`] and [`Request::children_of`] find what exists; [`Object::rollout`] says how far a Deployment is, and
+//!   [`Object::trouble`] what keeps a Pod from running.
+//! - [`Response::retained_child`] keeps data beyond its parent's life, [`Response::taken_over_child`] takes fields from another
+//!   applier; `clock::steady` keeps a time in the status that moves only when something else does.
+//! - [`testing`] calls the plugin in a plain test, and [`testing::golden`] asks it a folder of questions.
+//! - [`Admission`] judges parents before they are stored.
+//!
 //! # Building
 //!
 //! A plugin is a library crate of type `cdylib`, built for `wasm32-unknown-unknown` and made a component by
 //! `wasm-tools component new` (in Windlass' own repository: `cargo xtask guests`). Use `json!` or small types of your
-//! own for children: feature `k8s-openapi` makes that crate's types usable, at the price of a much larger component.
+//! own for children: feature `k8s-openapi` makes that crate's types usable, at the price of a much larger component. So does
+//! a definition that is made from types in the component: [`definition!`] puts the finished one in its place.
 //!
 //! # Features
 //!
@@ -85,19 +96,26 @@
 //! - `allocator` (on by default): an allocator whose first memory is there when a call begins. A plugin that brings a
 //!   global allocator of its own turns it off; a library for plugins depends on this crate without it.
 //! - `k8s-openapi`: its types are [`Kind`]s.
+//! - `golden`: module [`testing::golden`], for tests.
 
 mod adapter;
+mod admission;
 #[cfg(all(target_arch = "wasm32", feature = "allocator"))]
 mod allocator;
+pub mod checks;
 mod custom_resource;
 mod descriptor;
 mod failure;
 mod host;
 mod json;
 pub mod kinds;
+mod place;
+mod pod;
+mod quantity;
 pub mod raw;
 mod request;
 mod response;
+mod rollout;
 mod schema;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;
@@ -108,14 +126,17 @@ pub mod clock;
 pub mod random;
 
 pub use adapter::Adapter;
+pub use admission::{Admission, Operation, Review, Verdict};
 pub use custom_resource::CustomResource;
-pub use descriptor::{Descriptor, Existing, Parent};
+pub use descriptor::{Descriptor, Existing, Metric, Parent};
 pub use host::{log, measure, span};
 pub use kinds::Kind;
+pub use quantity::{NotAQuantity, Quantity};
 pub use raw::{Failure, Phase, UpdateStrategy};
 pub use request::{Condition, Metadata, Object, Request};
 pub use response::{Event, Requirement, Response};
-pub use serde_json::json;
+pub use rollout::{Rollout, Stage};
+pub use serde_json::{Value, json};
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -148,6 +169,38 @@ macro_rules! export {
         const _: () = {
             type Plugin = $crate::Adapter<$plugin>;
     $crate::raw::export_component!(Plugin with_types_in $crate::raw);
+        };
+    };
+}
+
+/// A [`CustomResource`] whose definition was made before: natively it is made from the types, and a component carries the
+/// file instead of the code that makes it, which is a hundred kilobytes and more.
+///
+/// The file is JSON, lies where the path says (beside this source file, if it says nothing) and is written and checked by
+/// `testing::golden::definition` (feature `golden`).
+///
+/// ```ignore
+/// Descriptor::new("greeting", env!("CARGO_PKG_VERSION"), windlass_plugin::definition!("../crd.json", kind()))
+/// ```
+#[macro_export]
+macro_rules! definition {
+    ($file:literal, $kind:expr) => {
+        if cfg!(target_family = "wasm") {
+            $crate::Parent::defined_by(include_bytes!($file))
+        } else {
+            $crate::Parent::from($kind)
+        }
+    };
+}
+
+/// Makes an [`Admission`] the judge of its parents, too, once in a crate and beside [`export!`].
+#[macro_export]
+macro_rules! export_admission {
+    ($plugin:ty) => {
+        #[cfg(target_family = "wasm")]
+        const _: () = {
+            type Plugin = $crate::Adapter<$plugin>;
+    $crate::raw::admission::export_admission_component!(Plugin with_types_in $crate::raw::admission);
         };
     };
 }

@@ -6,5 +6,5 @@ pub fn bytes(count: u32) -> Vec<u8> {
     #[cfg(target_family = "wasm")]
     return wasip2::random::random::get_random_bytes(u64::from(count));
     #[cfg(not(target_family = "wasm"))]
-    (0..count).map(|index| index.wrapping_mul(151).to_le_bytes()[0]).collect()
+    crate::testing::sink::random(count)
 }

@@ -4,7 +4,11 @@ use std::{collections::BTreeMap, marker::PhantomData};
 
 use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::{Failure, Kind, Phase, Reconciler, failure::reason, raw};
+use crate::{
+    Failure, Kind, Phase, Reconciler,
+    failure::{explained, reason},
+    raw,
+};
 
 /// Everything that an answer may depend on.
 #[derive(Debug)]
@@ -57,9 +61,9 @@ pub struct Condition {
 
 /// Parts of an object, each read alone: what nobody asks for is skipped.
 #[derive(Deserialize)]
-struct WithMetadata {
+pub(crate) struct WithMetadata {
     #[serde(default)]
-    metadata: Metadata,
+    pub(crate) metadata: Metadata,
 }
 
 #[derive(Deserialize)]
@@ -76,9 +80,9 @@ impl<R: Reconciler> Request<R> {
     pub(crate) fn parse(raw: raw::Request) -> Result<Self, Failure> {
         let WithMetadata { metadata } =
             serde_json::from_slice(&raw.parent).map_err(|error| Failure::failed(format!("the parent: {error}")))?;
-        let WithSpec { spec } = part(&raw.parent, "").map_err(Failure::invalid)?;
+        let WithSpec { spec } = explained(&raw.parent, "").map_err(Failure::invalid)?;
         // A parent without spec is one whose fields all have defaults, or a built-in kind that has none.
-        let spec = spec.map_or_else(|| part(b"{}", "spec").map_err(Failure::invalid), Ok)?;
+        let spec = spec.map_or_else(|| explained(b"{}", "spec").map_err(Failure::invalid), Ok)?;
         Ok(Self { phase: raw.phase, metadata, spec, raw })
     }
 
@@ -109,7 +113,7 @@ impl<R: Reconciler> Request<R> {
     ///
     /// [`Failure::invalid`], naming the field, when it is not a `T`.
     pub fn parent<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        part(&self.raw.parent, "").map_err(Failure::invalid)
+        explained(&self.raw.parent, "").map_err(Failure::invalid)
     }
 
     /// The Plugin's `spec.config`; without one, as if it were `{}`.
@@ -119,7 +123,7 @@ impl<R: Reconciler> Request<R> {
     /// [`Failure::failed`], naming the field: the parent's user cannot mend it.
     pub fn config<C: DeserializeOwned>(&self) -> Result<C, Failure> {
         let config = self.raw.config.as_deref().unwrap_or(b"{}");
-        part(config, "the Plugin's spec.config").map_err(Failure::failed)
+        explained(config, "the Plugin's spec.config").map_err(Failure::failed)
     }
 
     /// The children of one kind that this parent owns, ordered by namespace and name. Those being deleted are among
@@ -150,21 +154,7 @@ fn of_kind<K: Kind>(objects: &[raw::Observed]) -> impl Iterator<Item = Object<'_
     objects
         .iter()
         .filter(|object| object.kind.name == K::KIND && object.kind.api_version == K::API_VERSION)
-        .map(|observed| Object { observed, kind: PhantomData })
-}
-
-/// Reads what a person wrote; the error is a sentence that names the field, as `place.field`.
-fn part<'a, T: Deserialize<'a>>(json: &'a [u8], place: &str) -> Result<T, String> {
-    let mut json = serde_json::Deserializer::from_slice(json);
-    serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let field = error.path().to_string();
-        let reason = reason(error.inner());
-        match (place, field.as_str()) {
-            ("", _) => format!("{field}: {reason}"),
-            (_, ".") => format!("{place}: {reason}"),
-            _ => format!("{place}.{field}: {reason}"),
-        }
-    })
+        .map(Object::new)
 }
 
 /// An object that exists: a child, or something related.
@@ -175,6 +165,10 @@ pub struct Object<'a, K> {
 }
 
 impl<'a, K: Kind> Object<'a, K> {
+    pub(crate) fn new(observed: &'a raw::Observed) -> Self {
+        Self { observed, kind: PhantomData }
+    }
+
     /// `metadata.name`.
     pub fn name(&self) -> &'a str {
         &self.observed.name

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::{
     Failure, Kind, Reconciler,
     failure::milliseconds,
-    json::{bytes, object},
+    json::{bytes, object, set},
     kinds, raw,
 };
 
@@ -64,6 +64,28 @@ impl<R: Reconciler> Response<R> {
     /// Several children.
     pub fn children<C: Serialize>(self, children: impl IntoIterator<Item = C>) -> Self {
         children.into_iter().fold(self, Self::child)
+    }
+
+    /// A child that outlives its parent, like data: what owns no object deletes none. A parent of the same plugin, kind,
+    /// namespace and name takes it up again.
+    pub fn retained_child(self, child: impl Serialize) -> Self {
+        self.child_with(child, "windlass.dev/retain")
+    }
+
+    /// A child whose fields are taken over from who else has applied them, an autoscaler or another tool: once.
+    pub fn taken_over_child(self, child: impl Serialize) -> Self {
+        self.child_with(child, "windlass.dev/take-over")
+    }
+
+    /// The host reads these annotations, and takes them off.
+    fn child_with(self, child: impl Serialize, option: &str) -> Self {
+        let mut response = self.child(child);
+        let metadata = response.children.last_mut().and_then(|child| child.get_mut("metadata"));
+        if let Some(Value::Object(metadata)) = metadata {
+            let annotations = metadata.entry("annotations").or_insert_with(|| object([]));
+            set(annotations, option, "true".into());
+        }
+        response
     }
 
     /// The plugin's part of the parent's status. Without it, that part stays as it is. Fields that are `None` are left

@@ -373,7 +373,7 @@ fn a_finalizing_plugin_says_when_it_is_done() {
 #[test]
 fn a_wrong_field_is_named_by_its_path() {
     let failure = |spec| site(spec).call().unwrap_err();
-    assert_eq!(failure(json!({})), Failure::invalid("spec: missing field `host`"));
+    assert_eq!(failure(json!({})), Failure::invalid("spec.host: is required"));
     assert_eq!(
         failure(json!({ "host": "h", "tls": { "secretName": 7 } })),
         Failure::invalid("spec.tls.secretName: invalid type: integer `7`, expected a string")

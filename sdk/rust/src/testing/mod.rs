@@ -27,12 +27,24 @@
 //! # Ok::<(), Failure>(())
 //! ```
 
-use std::marker::PhantomData;
+#[cfg(feature = "golden")]
+pub mod golden;
+pub(crate) mod sink;
+
+use std::{
+    marker::PhantomData,
+    time::{Duration, SystemTime},
+};
 
 pub use serde_json::Value;
 use serde_json::json;
 
-use crate::{Adapter, Failure, Phase, Reconciler, raw, raw::exports::windlass::plugin::reconciler::Guest};
+pub use self::sink::Measurement;
+use self::sink::World;
+use crate::{
+    Adapter, Admission, Failure, Operation, Phase, Reconciler, Verdict,
+    raw::{self, exports::windlass::plugin::reconciler::Guest},
+};
 
 /// Starts a request about this parent. `metadata.uid`, where it is missing, is `uid`.
 pub fn request<R: Reconciler>(mut parent: Value) -> Call<R> {
@@ -50,8 +62,21 @@ pub fn request<R: Reconciler>(mut parent: Value) -> Call<R> {
             config: None,
             extensions: Vec::new(),
         },
+        world: World::default(),
         plugin: PhantomData,
     }
+}
+
+/// What the plugin says to an object that somebody wants to write: `old` is what it was, for a change.
+pub fn review<R: Admission>(operation: Operation, object: Option<&Value>, old: Option<&Value>) -> Verdict {
+    let bytes = |object: Option<&Value>| object.map(|object| object.to_string().into_bytes());
+    crate::admission::judge::<R>(raw::AdmissionRequest {
+        operation,
+        object: bytes(object),
+        old_object: bytes(old),
+        username: "user".to_owned(),
+        config: None,
+    })
 }
 
 /// The plugin's CustomResourceDefinition; null for a plugin on an existing kind.
@@ -68,11 +93,19 @@ pub fn descriptor<R: Reconciler>() -> raw::Descriptor {
 }
 
 /// A call in preparation.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 #[must_use]
 pub struct Call<R> {
     request: raw::Request,
+    world: World,
     plugin: PhantomData<R>,
+}
+
+/// By hand: derived, it would ask that the plugin can be cloned.
+impl<R> Clone for Call<R> {
+    fn clone(&self) -> Self {
+        Self { request: self.request.clone(), world: self.world.clone(), plugin: PhantomData }
+    }
 }
 
 impl<R: Reconciler> Call<R> {
@@ -108,14 +141,41 @@ impl<R: Reconciler> Call<R> {
         self
     }
 
+    /// The wall clock, so long after 1970. Without it, it is the first second of 2026.
+    pub fn at(mut self, since_epoch: Duration) -> Self {
+        self.world.now = SystemTime::UNIX_EPOCH + since_epoch;
+        self
+    }
+
+    /// The random bytes that the plugin gets, in their order. Without them, they are the same ones in every call.
+    pub fn random(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.world.random = Some(bytes.into());
+        self
+    }
+
+    /// The request as the contract carries it.
+    pub fn request(&self) -> &raw::Request {
+        &self.request
+    }
+
+    /// Calls the plugin, for the answer as the contract carries it.
+    ///
+    /// # Errors
+    ///
+    /// The plugin's failure, or that of a spec which is not a `Reconciler::Spec`.
+    pub fn call_raw(self) -> Result<raw::Response, Failure> {
+        sink::begin(self.world);
+        Adapter::<R>::reconcile(self.request)
+    }
+
     /// Calls the plugin.
     ///
     /// # Errors
     ///
     /// The plugin's failure, or that of a spec which is not a `Reconciler::Spec`.
     pub fn call(self) -> Result<Answer, Failure> {
-        sink::take();
-        let response = Adapter::<R>::reconcile(self.request)?;
+        let response = self.call_raw()?;
+        let told = sink::take();
         Ok(Answer {
             children: response.children.iter().map(|child| json_of(child)).collect(),
             status: response.status.as_deref().map(json_of),
@@ -123,7 +183,10 @@ impl<R: Reconciler> Call<R> {
             events: response.events,
             requirements: response.requirements,
             finalized: response.finalized,
-            logs: sink::take(),
+            logs: told.logs,
+            measurements: told.measurements,
+            span_attributes: told.span_attributes,
+            span_events: told.span_events,
         })
     }
 }
@@ -132,7 +195,7 @@ fn json_of(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_default()
 }
 
-fn observed(object: &Value) -> raw::Observed {
+pub(crate) fn observed(object: &Value) -> raw::Observed {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).map(str::to_owned);
     raw::Observed {
         kind: raw::Kind {
@@ -166,29 +229,10 @@ pub struct Answer {
     pub finalized: bool,
     /// Messages of the lines logged.
     pub logs: Vec<String>,
-}
-
-/// Stands in for the host's functions.
-pub(crate) mod sink {
-    use std::cell::RefCell;
-
-    use crate::log::Level;
-
-    thread_local! {
-        static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-    }
-
-    pub(super) fn take() -> Vec<String> {
-        LINES.take()
-    }
-
-    pub(crate) fn log(_level: Level, message: &str, _fields: &[(String, String)]) {
-        LINES.with_borrow_mut(|lines| lines.push(message.to_owned()));
-    }
-
-    pub(crate) fn span_attribute(_key: &str, _value: &str) {}
-
-    pub(crate) fn span_event(_name: &str, _attributes: &[(String, String)]) {}
-
-    pub(crate) fn measure(_metric: &str, _value: f64, _labels: &[(String, String)]) {}
+    /// What was measured.
+    pub measurements: Vec<Measurement>,
+    /// Attributes of the call's span.
+    pub span_attributes: Vec<(String, String)>,
+    /// Names of the span's events.
+    pub span_events: Vec<String>,
 }

@@ -1,0 +1,120 @@
+//! What specs are asked most often, with messages that name the field: a CRD's schema refuses the same at admission, but an
+//! object may be older than the schema.
+//!
+//! ```
+//! use windlass_plugin::{Failure, checks};
+//!
+//! assert_eq!(checks::range("spec.replicas", 3, 1..=9), Ok(()));
+//! assert_eq!(
+//!     checks::range("spec.replicas", 12, 1..=9),
+//!     Err(Failure::invalid("spec.replicas: 12 is not between 1 and 9"))
+//! );
+//! ```
+
+use std::{fmt::Display, ops::RangeInclusive};
+
+use crate::{Failure, Quantity};
+
+type Checked = Result<(), Failure>;
+
+fn ensure(holds: bool, field: &str, value: impl Display, wanted: &str) -> Checked {
+    if holds { Ok(()) } else { Err(Failure::invalid(format!("{field}: {value} {wanted}"))) }
+}
+
+/// A number within bounds.
+///
+/// # Errors
+///
+/// [`Failure::invalid`], as all checks here.
+pub fn range(field: &str, value: u32, range: RangeInclusive<u32>) -> Checked {
+    let wanted = format!("is not between {} and {}", range.start(), range.end());
+    ensure(range.contains(&value), field, value, &wanted)
+}
+
+/// More than nothing.
+pub fn positive(field: &str, quantity: &Quantity) -> Checked {
+    ensure(quantity.is_positive(), field, quantity, "is not more than 0")
+}
+
+/// What the API server takes as an image: something without spaces.
+pub fn image(field: &str, image: &str) -> Checked {
+    let holds = !image.is_empty() && !image.contains(char::is_whitespace);
+    ensure(holds, field, format_args!("{image:?}"), "is not the name of an image")
+}
+
+/// A DNS label (RFC 1123): what most names of objects and their parts are made of.
+pub fn dns_label(field: &str, name: &str) -> Checked {
+    let wanted = "is not a DNS label: at most 63 of a-z, 0-9 and -, not beginning or ending with -";
+    ensure(is_label(name), field, format_args!("{name:?}"), wanted)
+}
+
+/// A DNS name (RFC 1123's subdomain): labels with dots between them.
+pub fn dns_name(field: &str, name: &str) -> Checked {
+    let holds = name.len() <= 253 && name.split('.').all(is_label);
+    let wanted = "is not a DNS name: labels of a-z, 0-9 and - with dots between them, at most 253 characters";
+    ensure(holds, field, format_args!("{name:?}"), wanted)
+}
+
+fn is_label(name: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&name.len()) && name.bytes().all(inner) && !name.starts_with('-') && !name.ends_with('-')
+}
+
+/// Names of environment variables, each given once.
+pub fn env_names<'a>(field: &str, names: impl IntoIterator<Item = &'a str>) -> Checked {
+    let mut seen = std::collections::BTreeSet::new();
+    for (index, name) in names.into_iter().enumerate() {
+        let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+        let holds = !name.is_empty() && name.bytes().all(inner) && !name.starts_with(|c: char| c.is_ascii_digit());
+        let field = format!("{field}[{index}].name");
+        let wanted =
+            "is not the name of an environment variable: A-Z, a-z, 0-9, _, - and ., not beginning with a digit";
+        ensure(holds, &field, format_args!("{name:?}"), wanted)?;
+        ensure(seen.insert(name), &field, format_args!("{name:?}"), "is given twice")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{dns_label, dns_name, env_names, image};
+    use crate::Failure;
+
+    #[test]
+    fn dns_names_are_what_the_api_server_takes() {
+        let long = "a".repeat(64);
+        for (name, label, full) in [
+            ("a", true, true),
+            ("a-1", true, true),
+            ("1a", true, true),
+            ("a.b", false, true),
+            ("", false, false),
+            ("-a", false, false),
+            ("a-", false, false),
+            ("A", false, false),
+            ("a_b", false, false),
+            ("a..b", false, false),
+            ("a.b.", false, false),
+            (&long, false, false),
+        ] {
+            assert_eq!((dns_label("f", name).is_ok(), dns_name("f", name).is_ok()), (label, full), "{name:?}");
+        }
+        let longest = [&*"a".repeat(63); 4].join(".");
+        assert_eq!((dns_name("f", &longest[..253]).is_ok(), dns_name("f", &longest).is_ok()), (true, false));
+    }
+
+    #[test]
+    fn the_message_names_the_field_and_what_is_there() {
+        let wrong = env_names("spec.env", ["A", "1B"]);
+        assert!(
+            matches!(wrong, Err(Failure::Invalid(why)) if why.starts_with("spec.env[1].name: \"1B\" is not the name"))
+        );
+        let twice = env_names("spec.env", ["A", "B", "A"]);
+        assert_eq!(twice, Err(Failure::invalid("spec.env[2].name: \"A\" is given twice")));
+        assert_eq!(env_names("spec.env", ["A", "_b.c-d"]), Ok(()));
+        assert_eq!(
+            image("spec.image", "a b"),
+            Err(Failure::invalid("spec.image: \"a b\" is not the name of an image"))
+        );
+    }
+}

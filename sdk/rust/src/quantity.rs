@@ -1,0 +1,273 @@
+//! Amounts as Kubernetes writes them: `100m` of a processor, `1.5Gi` of memory.
+
+use std::{borrow::Cow, cmp::Ordering, fmt, str::FromStr};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// An amount in the notation of Kubernetes (`resource.Quantity` of apimachinery): a decimal number and perhaps a suffix,
+/// like `100m`, `2`, `128Mi` or `1e3`.
+///
+/// It is written as it was read, so that a child says what the user said. Two are equal when their values are:
+/// `1000m` and `1`.
+///
+/// ```
+/// use windlass_plugin::Quantity;
+///
+/// let [small, large]: [Quantity; 2] = ["1536Mi".parse()?, "2Gi".parse()?];
+/// assert!(small < large);
+/// assert_eq!("1000m".parse::<Quantity>()?, "1".parse()?);
+/// assert_eq!("1.5Ki".parse::<Quantity>()?.as_f64(), 1536.0);
+/// # Ok::<(), windlass_plugin::NotAQuantity>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Quantity {
+    text: String,
+    /// A billion of them make one: what Kubernetes keeps of a number, too.
+    nanos: i128,
+}
+
+/// What was read is no quantity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotAQuantity(String);
+
+impl fmt::Display for NotAQuantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is not a quantity like 100m, 2 or 128Mi", self.0)
+    }
+}
+
+impl std::error::Error for NotAQuantity {}
+
+const ONE: i128 = 1_000_000_000;
+
+/// `resource.Quantity` holds no more than this.
+const MOST: i128 = i64::MAX as i128 * ONE;
+
+impl Quantity {
+    /// One that is in the program's text, like a default. What is no quantity is nothing.
+    pub fn of(text: &'static str) -> Self {
+        Self { text: text.to_owned(), nanos: Self::read(text).unwrap_or_default() }
+    }
+
+    /// The amount in units: processors, bytes.
+    pub fn as_f64(&self) -> f64 {
+        #[allow(clippy::cast_precision_loss, reason = "for measurements")]
+        let amount = self.nanos as f64 / 1e9;
+        amount
+    }
+
+    /// Whether it is more than nothing.
+    pub fn is_positive(&self) -> bool {
+        self.nanos > 0
+    }
+
+    fn read(text: &str) -> Option<i128> {
+        let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+        let end = unsigned.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(unsigned.len());
+        let (number, suffix) = unsigned.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
+            return None;
+        }
+        let (numerator, tens) = scale(suffix)?;
+        let mut value: i128 = 0;
+        for digit in whole.bytes().chain(fraction.bytes()) {
+            // More digits than this are more than any amount, or less than a billionth of any unit.
+            value = value.checked_mul(10)?.checked_add(i128::from(digit - b'0'))?;
+        }
+        let tens = tens + 9 - i32::try_from(fraction.len()).ok()?;
+        let mut value = value.checked_mul(numerator)?;
+        for _ in 0..tens.max(0) {
+            value = value.checked_mul(10)?;
+        }
+        let mut inexact = false;
+        for _ in tens.min(0)..0 {
+            inexact |= value % 10 != 0;
+            value /= 10;
+        }
+        // As there: away from zero, so that something never becomes nothing.
+        value += i128::from(inexact);
+        let value = value.min(MOST);
+        Some(if text.starts_with('-') { -value } else { value })
+    }
+}
+
+/// What a suffix multiplies by: a factor, and tens.
+fn scale(suffix: &str) -> Option<(i128, i32)> {
+    if let Some(exponent) = suffix.strip_prefix(['e', 'E']).filter(|rest| !rest.is_empty() && *rest != "i") {
+        return exponent.parse().ok().filter(|tens| (-99..=99).contains(tens)).map(|tens| (1, tens));
+    }
+    let binary = |power: u32| Some((1024_i128.pow(power), 0));
+    match suffix {
+        "" => Some((1, 0)),
+        "n" => Some((1, -9)),
+        "u" => Some((1, -6)),
+        "m" => Some((1, -3)),
+        "k" => Some((1, 3)),
+        "M" => Some((1, 6)),
+        "G" => Some((1, 9)),
+        "T" => Some((1, 12)),
+        "P" => Some((1, 15)),
+        "E" => Some((1, 18)),
+        "Ki" => binary(1),
+        "Mi" => binary(2),
+        "Gi" => binary(3),
+        "Ti" => binary(4),
+        "Pi" => binary(5),
+        "Ei" => binary(6),
+        _ => None,
+    }
+}
+
+impl FromStr for Quantity {
+    type Err = NotAQuantity;
+
+    fn from_str(text: &str) -> Result<Self, NotAQuantity> {
+        let nanos = Self::read(text).ok_or_else(|| NotAQuantity(text.to_owned()))?;
+        Ok(Self { text: text.to_owned(), nanos })
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.nanos == other.nanos
+    }
+}
+
+impl Eq for Quantity {}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Quantity {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.nanos.cmp(&other.nanos)
+    }
+}
+
+impl Serialize for Quantity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl de::Visitor<'_> for Reader {
+            type Value = Quantity;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a quantity like 100m, 2 or 128Mi")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Quantity, E> {
+                text.parse().map_err(E::custom)
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Quantity, E> {
+                self.visit_str(&number.to_string())
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Quantity, E> {
+                self.visit_str(&number.to_string())
+            }
+        }
+
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+/// As controller-gen writes it for Go's type.
+impl JsonSchema for Quantity {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Quantity".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "x-kubernetes-int-or-string": true,
+            // Without it a rule in CEL on a list of quantities would be too costly for the API server.
+            "maxLength": 64,
+            "pattern": "^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\\+|-)?[0-9]+))?$",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Quantity;
+
+    fn nanos(text: &str) -> Option<i128> {
+        Quantity::read(text)
+    }
+
+    #[test]
+    fn every_suffix_is_what_kubernetes_says() {
+        let ones = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+        for (power, suffix) in ones.iter().enumerate() {
+            let expected = 1000_i128.pow(u32::try_from(power).unwrap_or_default());
+            assert_eq!(nanos(&format!("1{suffix}")), Some(expected), "1{suffix}");
+        }
+        for (power, suffix) in ["Ki", "Mi", "Gi", "Ti", "Pi"].iter().enumerate() {
+            let expected = 1024_i128.pow(u32::try_from(power + 1).unwrap_or_default()) * super::ONE;
+            assert_eq!(nanos(&format!("1{suffix}")), Some(expected), "1{suffix}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_in_every_form() {
+        for (text, same) in [
+            ("1.5Gi", "1536Mi"),
+            (".5", "500m"),
+            ("5.", "5"),
+            ("+2", "2"),
+            ("1e3", "1k"),
+            ("1E3", "1k"),
+            ("1e-3", "1m"),
+            ("1E+2", "100"),
+            ("0100", "100"),
+            ("0.1Ki", "102.4"),
+        ] {
+            assert_eq!(nanos(text), nanos(same), "{text}");
+            assert!(nanos(text).is_some(), "{text}");
+        }
+        assert_eq!(nanos("-1"), Some(-super::ONE));
+    }
+
+    #[test]
+    fn what_is_less_than_a_billionth_is_a_billionth() {
+        assert_eq!(nanos("0.1n"), Some(1));
+        assert_eq!(nanos("1.0000000001"), Some(super::ONE + 1));
+    }
+
+    #[test]
+    fn what_is_more_than_kubernetes_holds_is_the_most() {
+        assert_eq!(nanos("16Ei"), Some(super::MOST));
+        assert_eq!(nanos("1e19"), Some(super::MOST));
+    }
+
+    #[test]
+    fn all_else_is_refused() {
+        for text in
+            ["", ".", "-", "1.2.3", "1 Gi", "Gi", "1gi", "1K", "1e", "1ee3", "1e1.5", "one", "1Mi ", "--1", "1e999"]
+        {
+            assert_eq!(nanos(text), None, "{text:?}");
+        }
+    }
+}
