@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_plugin::{CustomResource, Descriptor, Failure, Reconciler, Request, Response, json, kinds::Pod};
+use windlass_plugin::{
+    CustomResource, Descriptor, Failure, Reconciler, Request, Response, checks, definition, json, kinds::Pod,
+};
 
 /// As many Pods as asked for.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -31,17 +33,21 @@ pub struct EchoStatus {
 #[derive(Debug)]
 pub struct Echo;
 
+/// `crd.json` is made of it (`UPDATE_EXPECT=1 cargo test`).
+fn kind() -> CustomResource {
+    CustomResource::namespaced::<Echo>("my-operator.dev", "v1", "Echo")
+        .column("Wanted", "integer", ".spec.replicas")
+        .column("Current", "integer", ".status.currentReplicas")
+        // The name is a label of the Pods, and `-999` follows it in theirs.
+        .rule("size(self.metadata.name) <= 59", "name over 59 characters")
+}
+
 impl Reconciler for Echo {
     type Spec = EchoSpec;
     type Status = EchoStatus;
 
     fn descriptor() -> Descriptor {
-        let kind = CustomResource::namespaced::<Self>("my-operator.dev", "v1", "Echo")
-            .column("Wanted", "integer", ".spec.replicas")
-            .column("Current", "integer", ".status.currentReplicas")
-            // The name is a label of the Pods, and `-999` follows it in theirs.
-            .rule("size(self.metadata.name) <= 59", "name over 59 characters");
-        Descriptor::new("echo", env!("CARGO_PKG_VERSION"), kind)
+        Descriptor::new("echo", env!("CARGO_PKG_VERSION"), definition!("../crd.json", kind()))
             .description("Runs as many Pods of an image as asked for")
             .child::<Pod>()
             .resync(Duration::from_mins(5))
@@ -49,9 +55,8 @@ impl Reconciler for Echo {
 
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
         let EchoSpec { replicas, image } = &request.spec;
-        if *replicas > 1000 {
-            return Err(Failure::invalid("spec.replicas is more than 1000"));
-        }
+        checks::range("spec.replicas", *replicas, 0..=1000)?;
+        checks::image("spec.image", image)?;
         let pods = (0..*replicas).map(|index| {
             json!({
                 "apiVersion": "v1",

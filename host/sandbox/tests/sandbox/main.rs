@@ -5,6 +5,7 @@ mod calls;
 #[cfg(target_os = "linux")]
 mod confined;
 mod frozen;
+mod golden;
 mod guest;
 mod languages;
 mod loading;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use windlass_core::contract::{Answer, CallFailure, CallReport, Limits, Phase, Request};
-use windlass_sandbox::{CompilerCommand, Component, Options, Sandbox, run_here};
+use windlass_sandbox::{Ambient, CompilerCommand, Component, Options, Sandbox, run_here};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -61,5 +62,5 @@ fn limits() -> Limits {
 }
 
 fn reconcile(component: &Component, limits: &Limits) -> (Result<Answer, CallFailure>, CallReport) {
-    run_here(component.reconcile(&request(b"{}"), limits, [7; 32]))
+    run_here(component.reconcile(&request(b"{}"), limits, Ambient::now([7; 32])))
 }

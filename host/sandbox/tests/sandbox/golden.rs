@@ -1,0 +1,218 @@
+//! The plugins' golden cases (plugins/*/cases) through their compiled components: each answers byte for byte as the same
+//! code does natively, where `cargo test` in plugins/ holds the answers to what was found to be right.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use chacha20::ChaCha20Rng;
+use chacha20::rand_core::{Rng, SeedableRng};
+use windlass_core::contract::{
+    Answer, ChildRule, Descriptor, Event, EventType, Failure, Metric, MetricType, Observed, Parent, Phase, Related,
+    Request, Requirement, Response, Selection, UpdateStrategy,
+};
+use windlass_core::ids::Gvk;
+use windlass_plugin::testing::{self, golden};
+use windlass_plugin::{Reconciler, raw};
+use windlass_sandbox::{Ambient, Component, run_here};
+
+use crate::{limits, load};
+
+const SEED: [u8; 32] = [7; 32];
+/// 2026-03-04 05:06:07 UTC.
+const NOW: Duration = Duration::from_secs(1_772_600_767);
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn component(plugin: &str) -> Vec<u8> {
+    let path = root().join("target/guests").join(plugin).with_extension("wasm");
+    fs::read(&path).unwrap_or_else(|_| panic!("{} is missing: run `cargo xtask guests`", path.display()))
+}
+
+/// Asks both every question, and what they are.
+fn assert_agrees<R: Reconciler>(plugin: &str) {
+    let component = load(&component(plugin));
+    assert_eq!(component.surface().unknown_imports, [""; 0], "{plugin}");
+    assert_eq!(readable(component.descriptor().clone()), readable(descriptor(testing::descriptor::<R>())), "{plugin}");
+    let cases = golden::cases::<R>(root().join("plugins").join(plugin).join("cases"));
+    for case in cases {
+        let asked = ask(&component, &request(case.call.request()));
+        // What a guest gets of the sandbox's stream, which no more than one of these asks for.
+        let mut random = vec![0; 64];
+        ChaCha20Rng::from_seed(SEED).fill_bytes(&mut random);
+        let native = case.call.random(random).at(NOW).call_raw();
+        assert_eq!(text(&asked), text(&native.map(response).map_err(failure)), "{plugin}: {}", case.name);
+    }
+}
+
+fn ask(component: &Component, request: &Request) -> Answer {
+    let ambient = Ambient { seed: SEED, now: SystemTime::UNIX_EPOCH + NOW };
+    run_here(component.reconcile(request, &limits(), ambient)).0.unwrap()
+}
+
+/// Bytes as text, so that a difference can be read.
+fn text(answer: &Answer) -> String {
+    let of = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+    match answer {
+        Ok(response) => {
+            let rest = Response { children: Vec::new(), status: None, ..response.clone() };
+            let children: Vec<_> = response.children.iter().map(of).collect();
+            format!("{children:#?}\n{:#?}\n{rest:#?}", response.status.as_ref().map(of))
+        }
+        Err(failure) => format!("{failure:#?}"),
+    }
+}
+
+/// A component carries its definition with line breaks.
+fn readable(mut descriptor: Descriptor) -> Descriptor {
+    if let Parent::Custom(definition) = &mut descriptor.parent {
+        let value: serde_json::Value = serde_json::from_slice(definition).unwrap();
+        *definition = value.to_string().into_bytes();
+    }
+    descriptor
+}
+
+fn gvk(kind: &raw::Kind) -> Gvk {
+    Gvk::from_api_version(&kind.api_version, &kind.name)
+}
+
+fn request(request: &raw::Request) -> Request {
+    let observed = |object: &raw::Observed| Observed {
+        kind: gvk(&object.kind),
+        namespace: object.namespace.as_deref().map(Into::into),
+        name: (*object.name).into(),
+        object: (*object.object).into(),
+    };
+    let related = |related: &raw::Related| Related {
+        id: related.id.clone(),
+        objects: related.objects.iter().map(observed).collect(),
+    };
+    Request {
+        phase: match request.phase {
+            raw::Phase::Sync => Phase::Sync,
+            raw::Phase::Finalize => Phase::Finalize,
+        },
+        parent: (*request.parent).into(),
+        children: request.children.iter().map(observed).collect(),
+        related: request.related.iter().map(related).collect(),
+        config: request.config.as_deref().map(Into::into),
+    }
+}
+
+fn response(response: raw::Response) -> Response {
+    let event = |event: raw::Event| Event {
+        event_type: match event.event_type {
+            raw::EventType::Normal => EventType::Normal,
+            raw::EventType::Warning => EventType::Warning,
+        },
+        reason: event.reason,
+        message: event.message,
+    };
+    let requirement = |requirement: raw::Requirement| Requirement {
+        id: requirement.id,
+        kind: gvk(&requirement.kind),
+        namespace: requirement.namespace,
+        select: match requirement.select {
+            raw::Selection::Name(name) => Selection::Name(name),
+            raw::Selection::Labels(labels) => Selection::Labels(labels),
+        },
+    };
+    Response {
+        children: response.children,
+        status: response.status,
+        requeue: response.requeue,
+        events: response.events.into_iter().map(event).collect(),
+        requirements: response.requirements.into_iter().map(requirement).collect(),
+        finalized: response.finalized,
+    }
+}
+
+fn failure(failure: raw::Failure) -> Failure {
+    match failure {
+        raw::Failure::Invalid(message) => Failure::Invalid(message),
+        raw::Failure::Failed(message) => Failure::Failed(message),
+        raw::Failure::Retry(retry) => Failure::Retry { message: retry.message, after: retry.after },
+    }
+}
+
+fn descriptor(descriptor: raw::Descriptor) -> Descriptor {
+    let metric = |metric: raw::Metric| Metric {
+        name: metric.name,
+        unit: metric.unit,
+        description: metric.description,
+        metric_type: match metric.metric_type {
+            raw::MetricType::Counter => MetricType::Counter,
+            raw::MetricType::Gauge => MetricType::Gauge,
+            raw::MetricType::Histogram => MetricType::Histogram,
+        },
+        labels: metric.labels,
+    };
+    let child = |rule: raw::ChildRule| ChildRule {
+        kind: gvk(&rule.kind),
+        update: match rule.update {
+            raw::UpdateStrategy::Apply => UpdateStrategy::Apply,
+            raw::UpdateStrategy::Recreate => UpdateStrategy::Recreate,
+            raw::UpdateStrategy::OnDelete => UpdateStrategy::OnDelete,
+            raw::UpdateStrategy::Rolling(rolling) => {
+                UpdateStrategy::Rolling { recreate: rolling.recreate, conditions: rolling.conditions.into() }
+            }
+        },
+    };
+    Descriptor {
+        name: descriptor.name,
+        version: descriptor.version,
+        description: descriptor.description,
+        parent: match descriptor.parent {
+            raw::Parent::Custom(definition) => Parent::Custom(definition),
+            raw::Parent::Existing(existing) => {
+                Parent::Existing { kind: gvk(&existing.kind), selector: existing.selector }
+            }
+        },
+        children: descriptor.children.into_iter().map(child).collect(),
+        related: descriptor.related.iter().map(gvk).collect(),
+        finalizes: descriptor.finalizes,
+        resync: descriptor.resync,
+        config_schema: descriptor.config_schema,
+        metrics: descriptor.metrics.into_iter().map(metric).collect(),
+    }
+}
+
+#[test]
+fn application_answers_as_it_does_natively() {
+    assert_agrees::<application::Application>("application");
+}
+
+#[test]
+fn echo_answers_as_it_does_natively() {
+    assert_agrees::<echo::Echo>("echo");
+}
+
+#[test]
+fn myapp_answers_as_it_does_natively() {
+    assert_agrees::<myapp::MyApp>("myapp");
+}
+
+#[test]
+fn mysqlcluster_answers_as_it_does_natively() {
+    assert_agrees::<mysqlcluster::MySQLCluster>("mysqlcluster");
+}
+
+#[test]
+fn namespaceguard_answers_as_it_does_natively() {
+    assert_agrees::<namespaceguard::NamespaceGuard>("namespaceguard");
+}
+
+/// A ConfigMap takes it in one piece, whoever writes it.
+#[test]
+fn every_plugin_of_ours_is_small() {
+    let plugins = fs::read_dir(root().join("plugins")).unwrap().map(|entry| entry.unwrap().path());
+    let plugins: Vec<_> = plugins.filter(|path| path.join("Cargo.toml").exists()).collect();
+    assert_eq!(plugins.len(), 5, "{plugins:?}: each has a test above");
+    for plugin in plugins {
+        let name = plugin.file_name().unwrap().to_string_lossy().into_owned();
+        let size = component(&name).len();
+        assert!(size < 400_000, "{name} has {size} bytes");
+    }
+}

@@ -1,0 +1,118 @@
+//! What became of it, as the Deployment says it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass_plugin::{Event, Request, Rollout, Stage, kinds::Deployment};
+
+use crate::{Application, scale::Scale};
+
+/// What became of an application.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApplicationStatus {
+    /// Where it stands.
+    pub phase: Phase,
+    /// Pods that are wanted: an autoscaler's number, where there is one.
+    pub desired_replicas: u32,
+    /// Pods that exist.
+    pub replicas: u32,
+    /// Pods that are as the spec says now.
+    pub updated_replicas: u32,
+    /// Pods that are Ready.
+    pub ready_replicas: u32,
+    /// Pods that can be relied on.
+    pub available_replicas: u32,
+    /// The same for people.
+    pub message: String,
+}
+
+/// Where an application stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum Phase {
+    /// It has never run yet.
+    Creating,
+    /// All Pods are there, as wanted, and available.
+    Running,
+    /// There are more or fewer available Pods than wanted.
+    Scaling,
+    /// Pods of the state before are being replaced.
+    Updating,
+    /// It does not go on by itself.
+    Failed,
+}
+
+impl Phase {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Creating => "Creating",
+            Self::Running => "Running",
+            Self::Scaling => "Scaling",
+            Self::Updating => "Updating",
+            Self::Failed => "Failed",
+        }
+    }
+}
+
+impl ApplicationStatus {
+    pub(crate) fn of(request: &Request<Application>, scale: Scale, before: Option<&Self>) -> Self {
+        let rollout = request.child::<Deployment>(request.name()).map(|deployment| deployment.rollout());
+        let rollout = rollout.unwrap_or(Rollout {
+            wanted: 0,
+            replicas: 0,
+            updated: 0,
+            ready: 0,
+            available: 0,
+            stage: Stage::Progressing,
+        });
+        let wanted = scale.replicas().unwrap_or(rollout.wanted);
+        let is_new = before.is_none_or(|before| before.phase == Phase::Creating);
+        let phase = match rollout.stage {
+            Stage::Failed(_) => Phase::Failed,
+            Stage::Complete if rollout.wanted == wanted => Phase::Running,
+            _ if is_new => Phase::Creating,
+            Stage::Progressing if rollout.updated < rollout.replicas.min(wanted) => Phase::Updating,
+            _ => Phase::Scaling,
+        };
+        let ready = format!("{}/{wanted} replicas ready", rollout.ready);
+        let message = match rollout.stage {
+            Stage::Failed(why) => format!("{ready}: {why}"),
+            _ => ready,
+        };
+        Self {
+            phase,
+            desired_replicas: wanted,
+            replicas: rollout.replicas,
+            updated_replicas: rollout.updated,
+            ready_replicas: rollout.ready,
+            available_replicas: rollout.available,
+            message,
+        }
+    }
+
+    /// What a person would want to know of the change since `before`.
+    pub(crate) fn events(&self, before: &Self) -> Vec<Event> {
+        let message = &*self.message;
+        let mut events = Vec::new();
+        if self.desired_replicas != before.desired_replicas {
+            let numbers = format!("From {} to {} replicas", before.desired_replicas, self.desired_replicas);
+            events.push(Event::normal("Scaling", numbers));
+        }
+        if self.phase == before.phase {
+            return events;
+        }
+        if before.phase == Phase::Failed {
+            events.push(Event::normal("Recovered", message));
+        }
+        match self.phase {
+            Phase::Failed => events.push(Event::warning("Failed", message)),
+            Phase::Updating => events.push(Event::normal("Updating", message)),
+            Phase::Running => events.push(Event::normal("Healthy", message)),
+            // As many as before are wanted, and fewer are well.
+            Phase::Scaling if self.desired_replicas == before.desired_replicas => {
+                events.push(Event::warning("Unhealthy", message));
+            }
+            Phase::Scaling | Phase::Creating => {}
+        }
+        events
+    }
+}

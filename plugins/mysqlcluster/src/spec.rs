@@ -1,0 +1,108 @@
+//! What a user asks for.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass_plugin::{Failure, Quantity, checks};
+
+/// Independent MySQL servers. They know nothing of each other: no replication is set up.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "quantity(string(self.storageSize)).isGreaterThan(quantity('0'))",
+        "message": "storageSize must be more than 0",
+        "fieldPath": ".storageSize",
+    },
+    {
+        "rule": "quantity(string(self.storageSize)).compareTo(quantity(string(oldSelf.storageSize))) >= 0",
+        "message": "storageSize may grow, never shrink",
+        "fieldPath": ".storageSize",
+    },
+]))]
+pub struct MySQLClusterSpec {
+    /// The version of MySQL: a tag of the image `mysql`.
+    #[schemars(length(min = 1, max = 128), regex(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.-]*$"))]
+    pub version: String,
+    /// How many servers.
+    #[schemars(range(min = 1, max = 9))]
+    pub replicas: u32,
+    /// The size of each server's volume. It may grow, where the storage class can do it, and never shrinks.
+    pub storage_size: Quantity,
+    /// What each server gets: no less, and no more.
+    #[serde(default)]
+    pub resources: Resources,
+    /// The Secret that holds the password of `root`. Without it, one is generated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_password_secret_ref: Option<SecretRef>,
+    /// Delete the volumes and the generated password with the cluster. Otherwise they stay, and the next cluster of this
+    /// name has them.
+    #[serde(default)]
+    pub delete_data: bool,
+}
+
+/// What each server gets: requests and limits are the same.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+#[schemars(extend("x-kubernetes-validations" = [
+    { "rule": "quantity(string(self.cpu)).isGreaterThan(quantity('0'))", "message": "cpu must be more than 0", "fieldPath": ".cpu" },
+    { "rule": "quantity(string(self.memory)).isGreaterThan(quantity('0'))", "message": "memory must be more than 0", "fieldPath": ".memory" },
+]))]
+pub struct Resources {
+    /// Processors, like 500m.
+    pub cpu: Quantity,
+    /// Memory, like 1Gi.
+    pub memory: Quantity,
+}
+
+impl Default for Resources {
+    fn default() -> Self {
+        Self { cpu: Quantity::of("500m"), memory: Quantity::of("1Gi") }
+    }
+}
+
+/// A key of a Secret in the cluster's namespace.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+pub struct SecretRef {
+    /// The Secret's name.
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    )]
+    pub name: String,
+    /// Its key that holds the password.
+    #[serde(default = "password")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = "^[-._a-zA-Z0-9]+$"))]
+    pub key: String,
+}
+
+/// The key under which a generated password lies.
+pub(crate) const PASSWORD: &str = "password";
+
+fn password() -> String {
+    PASSWORD.to_owned()
+}
+
+impl MySQLClusterSpec {
+    /// Says what is wrong with it. The CRD's schema says the same, to who writes through the API server today.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::invalid`] with the field.
+    pub fn check(&self) -> Result<(), Failure> {
+        let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+        let is_tag = (1..=128).contains(&self.version.len())
+            && self.version.bytes().all(inner)
+            && !self.version.starts_with(['.', '-']);
+        if !is_tag {
+            return Err(Failure::invalid(format!("spec.version: {:?} is not the tag of an image", self.version)));
+        }
+        checks::range("spec.replicas", self.replicas, 1..=9)?;
+        checks::positive("spec.storageSize", &self.storage_size)?;
+        checks::positive("spec.resources.cpu", &self.resources.cpu)?;
+        checks::positive("spec.resources.memory", &self.resources.memory)?;
+        match &self.root_password_secret_ref {
+            Some(secret) => checks::dns_name("spec.rootPasswordSecretRef.name", &secret.name),
+            None => Ok(()),
+        }
+    }
+}

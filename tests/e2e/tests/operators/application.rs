@@ -1,0 +1,148 @@
+//! Application's life: all that it can be, and who says how many Pods it has.
+
+use serde_json::{Value, json};
+use windlass_e2e::{Namespace, SOON, condition, wait};
+
+use crate::{APPLICATION, event_reasons, sample, stage, volume, wait_for, wait_gone};
+
+#[track_caller]
+fn pod_spec(ns: &Namespace, name: &str, is: impl Fn(&Value) -> bool) {
+    wait_for(ns, "deployments", name, |deployment| is(&deployment["spec"]["template"]["spec"]));
+}
+
+#[test]
+fn an_application_lives_as_its_spec_says_and_leaves_nothing() {
+    let ns = &stage().env.namespace("application");
+    volume(ns, "portal-full-uploads", &["ReadWriteMany"]);
+    let args = ["apply", "-n", ns.name(), "-f", "-"];
+    ns.env().cluster().kubectl_with_input(&args, &sample("application-full")).expect("applied");
+    let portal = APPLICATION.wait_ready(ns, "portal-full");
+    let status = &portal["status"];
+    assert_eq!(
+        (&status["phase"], &status["desiredReplicas"], &status["availableReplicas"]),
+        (&json!("Running"), &json!(3), &json!(3))
+    );
+    assert!(condition(&portal, "Available").is_true() && condition(&portal, "Progressing").is_false("Running"));
+    let autoscaler = ns.get("horizontalpodautoscalers", "portal-full").expect("an autoscaler");
+    assert_eq!((&autoscaler["spec"]["minReplicas"], &autoscaler["spec"]["maxReplicas"]), (&json!(3), &json!(10)));
+    let service = ns.get("services", "portal-full").expect("a Service");
+    assert_eq!(
+        (&service["spec"]["type"], &service["spec"]["loadBalancerSourceRanges"]),
+        (&json!("LoadBalancer"), &json!(["10.0.0.0/8"]))
+    );
+    let policy = ns.get("networkpolicies", "portal-full").expect("a policy");
+    assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress"]));
+    let pod = &ns.pods()[0]["spec"];
+    let container = &pod["containers"][0];
+    assert_eq!(container["livenessProbe"]["httpGet"], json!({ "path": "/healthz", "port": "http", "scheme": "HTTP" }));
+    assert_eq!(container["volumeMounts"][0], json!({ "name": "uploads", "mountPath": "/srv/uploads" }));
+    assert_eq!(container["securityContext"]["runAsUser"], 1000);
+    assert_eq!((&pod["securityContext"]["fsGroup"], &pod["serviceAccountName"]), (&json!(1000), &json!("portal-full")));
+
+    // Each field, one after the other.
+    let mut spec = portal["spec"].clone();
+    let mut change = |field: &str, value: Value| {
+        spec[field] = value;
+        APPLICATION.replace(ns, "portal-full", &spec);
+    };
+    change("image", json!("nginx:1.28"));
+    pod_spec(ns, "portal-full", |pod| pod["containers"][0]["image"] == "nginx:1.28");
+    change("port", json!(9000));
+    wait_for(ns, "services", "portal-full", |service| service["spec"]["ports"][0]["port"] == 9000);
+    change("environment", json!([{ "name": "MODE", "value": "slow" }]));
+    pod_spec(ns, "portal-full", |pod| pod["containers"][0]["env"][0]["value"] == "slow");
+    change("resources", json!({ "requests": { "cpu": "100m", "memory": "64Mi" } }));
+    pod_spec(ns, "portal-full", |pod| {
+        pod["containers"][0]["resources"] == json!({ "requests": { "cpu": "100m", "memory": "64Mi" } })
+    });
+    change("healthCheck", json!({ "readinessProbe": { "httpGet": { "path": "/", "port": 9001 } } }));
+    pod_spec(ns, "portal-full", |pod| {
+        pod["containers"][0].get("livenessProbe").is_none()
+            && pod["containers"][0]["readinessProbe"]["httpGet"]["port"] == 9001
+    });
+    change("scaling", json!({ "minReplicas": 2, "maxReplicas": 5, "targetMemoryUtilizationPercentage": 60 }));
+    wait_for(ns, "horizontalpodautoscalers", "portal-full", |it| {
+        it["spec"]["maxReplicas"] == 5 && it["spec"]["metrics"][0]["resource"]["name"] == "memory"
+    });
+    change("network", json!({ "serviceType": "ClusterIP" }));
+    wait_for(ns, "services", "portal-full", |service| {
+        service["spec"]["type"] == "ClusterIP" && service["spec"].get("loadBalancerSourceRanges").is_none()
+    });
+    change("security", json!({}));
+    wait_gone(ns, "networkpolicies", "portal-full");
+    pod_spec(ns, "portal-full", |pod| pod["containers"][0].get("securityContext").is_none());
+    change("storage", json!({}));
+    pod_spec(ns, "portal-full", |pod| pod.get("volumes").is_none());
+    wait_gone(ns, "persistentvolumeclaims", "portal-full-uploads");
+    change("scaling", Value::Null);
+    wait_gone(ns, "horizontalpodautoscalers", "portal-full");
+    change("replicas", json!(1));
+    let portal = APPLICATION.wait_ready(ns, "portal-full");
+    assert_eq!((&portal["status"]["phase"], &portal["status"]["replicas"]), (&json!("Running"), &json!(1)));
+
+    // Broken by hand, and repaired.
+    ns.kubectl(&["delete", "deployment", "portal-full"]);
+    wait_for(ns, "deployments", "portal-full", |deployment| deployment["status"]["availableReplicas"] == 1);
+    APPLICATION.wait_ready(ns, "portal-full");
+
+    APPLICATION.delete(ns, "portal-full");
+    for resource in ["deployments", "services"] {
+        wait_gone(ns, resource, "portal-full");
+    }
+    ns.wait_pods(&[]);
+}
+
+#[test]
+fn an_autoscaler_says_how_many_pods_there_are_until_it_goes() {
+    let ns = &stage().env.namespace("autoscaled");
+    let mut spec = json!({
+        "image": "nginx:1.27",
+        "replicas": 2,
+        "resources": { "requests": { "cpu": "100m" } },
+        "scaling": { "minReplicas": 1, "maxReplicas": 4, "targetCPUUtilizationPercentage": 70 },
+    });
+    APPLICATION.settle(ns, "portal", &spec);
+    assert_eq!(ns.pods().len(), 2, "the number to begin with");
+    // More than it allows: without any metrics, too, the autoscaler goes back to its bound, by the Deployment's scale.
+    ns.kubectl(&["scale", "deployment", "portal", "--replicas=6"]);
+    wait_for(ns, "horizontalpodautoscalers", "portal", |autoscaler| !autoscaler["status"]["lastScaleTime"].is_null());
+    let is_the_autoscalers = |portal: &Value| crate::is_ready(portal) && portal["status"]["desiredReplicas"] == 4;
+    wait_for(ns, APPLICATION.resource, "portal", is_the_autoscalers);
+    assert_eq!(ns.pods().len(), 4);
+
+    // What else changes leaves its number alone.
+    spec["image"] = json!("nginx:1.28");
+    APPLICATION.replace(ns, "portal", &spec);
+    pod_spec(ns, "portal", |pod| pod["containers"][0]["image"] == "nginx:1.28");
+    wait_for(ns, APPLICATION.resource, "portal", is_the_autoscalers);
+
+    // It goes, and the spec's number counts again.
+    spec["scaling"] = Value::Null;
+    spec["replicas"] = json!(3);
+    let portal = APPLICATION.settle(ns, "portal", &spec);
+    assert_eq!(portal["status"]["replicas"], 3, "{portal:#}");
+    spec["replicas"] = json!(2);
+    assert_eq!(APPLICATION.settle(ns, "portal", &spec)["status"]["replicas"], 2);
+    let reasons = event_reasons(ns, "portal");
+    assert!(reasons.contains(&"Scaling".to_owned()), "{reasons:?}");
+}
+
+#[test]
+fn what_becomes_of_its_pods_is_told_as_it_is_seen() {
+    let ns = &stage().env.namespace("health");
+    APPLICATION.settle(ns, "portal", &json!({ "image": "nginx:1.27", "replicas": 1 }));
+    // As a kubelet says it of a Pod whose probe fails.
+    let pod = windlass_e2e::text(&ns.pods()[0], "/metadata/name");
+    let told = |ready: &str| {
+        let status = json!({ "status": { "conditions": [{ "type": "Ready", "status": ready }] } });
+        ns.kubectl(&["patch", "pod", &pod, "--subresource=status", "--type=strategic", "-p", &status.to_string()]);
+    };
+    told("False");
+    let portal = wait_for(ns, APPLICATION.resource, "portal", |portal| portal["status"]["readyReplicas"] == 0);
+    assert!(!condition(&portal, "Ready").is_true(), "{portal:#}");
+    told("True");
+    APPLICATION.wait_ready(ns, "portal");
+    for reason in ["Unhealthy", "Healthy"] {
+        wait(reason, SOON, || event_reasons(ns, "portal").contains(&reason.to_owned()).then_some(()));
+    }
+}

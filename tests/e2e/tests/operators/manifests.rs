@@ -1,0 +1,43 @@
+//! Every manifest and sample in the repository, judged by the API server: a dry run, and no field unknown to it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::{root, stage};
+
+fn manifests(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(manifests(&path));
+        } else if path.extension().is_some_and(|is| is == "yaml")
+            && path.file_name().is_some_and(|is| is != "kustomization.yaml")
+        {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn the_api_server_takes_every_manifest_and_sample() {
+    let env = &stage().env;
+    let dry = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict"];
+    let all = manifests(&root().join("manifests"));
+    assert!(
+        all.iter().filter(|path| path.parent().is_some_and(|folder| folder.ends_with("samples"))).count() >= 9,
+        "{all:?}"
+    );
+    for manifest in &all {
+        let path = manifest.to_string_lossy();
+        env.kubectl(&[&dry[..], &["-f", &path]].concat());
+    }
+    // And as the README says it.
+    env.kubectl(&[&dry[..], &["-k", &root().join("manifests").to_string_lossy()]].concat());
+    for plugin in ["application", "echo", "myapp", "mysqlcluster"] {
+        let definition = root().join("plugins").join(plugin).join("crd.json");
+        env.kubectl(&[&dry[..], &["-f", &definition.to_string_lossy()]].concat());
+    }
+}

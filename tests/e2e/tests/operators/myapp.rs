@@ -1,0 +1,81 @@
+//! `MyApp`'s life: made, changed field by field, broken, repaired, deleted.
+
+use serde_json::{Value, json};
+use windlass_e2e::{Namespace, SOON, condition, wait};
+
+use crate::{MYAPP, event_reasons, sample, stage, wait_for, wait_gone};
+
+#[track_caller]
+fn container(ns: &Namespace, name: &str, is: impl Fn(&Value) -> bool) {
+    wait_for(ns, "deployments", name, |deployment| is(&deployment["spec"]["template"]["spec"]["containers"][0]));
+}
+
+#[test]
+fn an_application_lives_as_its_spec_says_and_leaves_nothing() {
+    let ns = &stage().env.namespace("myapp");
+    ns.env().cluster().kubectl_with_input(&["apply", "-n", ns.name(), "-f", "-"], &sample("myapp")).expect("applied");
+    let app = MYAPP.wait_ready(ns, "shop");
+    let status = &app["status"];
+    let counts = [&status["replicas"], &status["readyReplicas"], &status["availableReplicas"]];
+    assert_eq!(
+        (&status["phase"], counts, &status["message"]),
+        (&json!("Running"), [&json!(1); 3], &json!("1/1 replicas ready"))
+    );
+    assert!(status["lastUpdateTime"].as_str().is_some_and(|time| time.ends_with('Z')), "{status}");
+    let columns = ns.kubectl(&["get", "ma", "shop"]);
+    assert!(["READY", "REPLICAS", "AGE", "Running"].iter().all(|word| columns.contains(word)), "{columns}");
+
+    // Each field, one after the other: what is not named stays as it was.
+    let mut spec = json!({ "image": "nginx:1.27" });
+    let mut change = |field: &str, value: Value| {
+        spec[field] = value;
+        MYAPP.replace(ns, "shop", &spec);
+    };
+    change("image", json!("nginx:1.28"));
+    container(ns, "shop", |container| container["image"] == "nginx:1.28");
+    change("port", json!(9000));
+    container(ns, "shop", |container| container["ports"][0]["containerPort"] == 9000);
+    wait_for(ns, "services", "shop", |service| service["spec"]["ports"][0]["port"] == 9000);
+    change("resources", json!({ "cpu": "250m", "memory": "1Gi" }));
+    container(ns, "shop", |container| container["resources"]["requests"] == json!({ "cpu": "250m", "memory": "1Gi" }));
+    change("env", json!([{ "name": "MODE", "value": "fast" }]));
+    container(ns, "shop", |container| container["env"] == json!([{ "name": "MODE", "value": "fast" }]));
+    change("ingressHost", json!("shop.example.com"));
+    let ingress = wait_for(ns, "ingresses", "shop", |_| true);
+    assert_eq!(ingress["spec"]["rules"][0]["host"], "shop.example.com");
+    change("replicas", json!(3));
+    MYAPP.wait_ready(ns, "shop");
+    assert_eq!(ns.pods().len(), 3);
+    change("ingressHost", Value::Null);
+    wait_gone(ns, "ingresses", "shop");
+
+    // Broken by hand, and repaired.
+    ns.kubectl(&["delete", "service", "shop"]);
+    wait_for(ns, "services", "shop", |service| service["spec"]["ports"][0]["port"] == 9000);
+    ns.kubectl(&["set", "image", "deployment/shop", "app=edited:1"]);
+    container(ns, "shop", |container| container["image"] == "nginx:1.28");
+    MYAPP.wait_ready(ns, "shop");
+
+    MYAPP.delete(ns, "shop");
+    for resource in ["deployments", "services"] {
+        wait_gone(ns, resource, "shop");
+    }
+    ns.wait_pods(&[]);
+    wait("the event of the clean-up", SOON, || {
+        event_reasons(ns, "shop").contains(&"CleanedUp".to_owned()).then_some(())
+    });
+}
+
+#[test]
+fn an_application_whose_pods_may_not_be_made_has_failed_and_recovers() {
+    let ns = &stage().env.namespace("myapp-quota");
+    ns.kubectl(&["create", "quota", "none", "--hard=pods=0"]);
+    MYAPP.replace(ns, "shop", &json!({ "image": "nginx:1.27" }));
+    let app = wait_for(ns, MYAPP.resource, "shop", |app| app["status"]["phase"] == "Failed");
+    let ready = condition(&app, "Ready");
+    assert!(ready.is_false("Failed") && ready.message.contains("exceeded quota"), "{ready:?}");
+    ns.kubectl(&["delete", "quota", "none"]);
+    // What hinders it is told by another object, so it is the Deployment's own controller that tries again.
+    ns.kubectl(&["rollout", "restart", "deployment/shop"]);
+    MYAPP.wait_ready(ns, "shop");
+}

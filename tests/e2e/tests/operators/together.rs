@@ -1,0 +1,81 @@
+//! All operators in one host: side by side, at rest, and while one of them gets new logic.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::json;
+use windlass_e2e::{Env, SOON, guest, is_settled, wait};
+
+use crate::{APPLICATION, ECHO, MYAPP, MYSQLCLUSTER, sample, start, volume, wait_for};
+
+/// How long nothing may happen.
+const REST: Duration = Duration::from_secs(30);
+
+#[test]
+fn all_samples_live_in_one_host_which_rests_and_swaps_logic_beside_them() {
+    let env = Env::start();
+    let host = start(&env);
+    let ns = &env.namespace("together");
+    volume(ns, "orders-data-0", &["ReadWriteOnce"]);
+    (0..3).for_each(|at| volume(ns, &format!("reports-data-{at}"), &["ReadWriteOnce"]));
+    volume(ns, "portal-full-uploads", &["ReadWriteMany"]);
+    let samples = [
+        "application",
+        "application-full",
+        "echo",
+        "echo-full",
+        "myapp",
+        "myapp-full",
+        "mysqlcluster",
+        "mysqlcluster-full",
+    ];
+    for name in samples {
+        let args = ["apply", "-n", ns.name(), "-f", "-"];
+        env.cluster().kubectl_with_input(&args, &sample(name)).expect("applied");
+    }
+    env.apply(&sample("namespaceguard"));
+    let parents = [
+        (APPLICATION, "portal"),
+        (APPLICATION, "portal-full"),
+        (MYAPP, "shop"),
+        (MYAPP, "shop-full"),
+        (MYSQLCLUSTER, "orders"),
+        (MYSQLCLUSTER, "reports"),
+    ];
+    for (kind, name) in parents {
+        kind.wait_ready(ns, name);
+    }
+    for echo in ["hello", "chorus"] {
+        ns.wait_settled(echo);
+    }
+    env.wait_object("resourcequotas", "team-a", "guard", |_| true);
+    // The counts are written some seconds after what they count.
+    for (plugin, count) in [("application", 2), ("echo", 2), ("myapp", 2), ("mysqlcluster", 2), ("namespaceguard", 1)] {
+        env.wait_plugin(plugin, |plugin| plugin["status"]["parents"] == count && plugin["status"]["failing"] == 0);
+    }
+
+    let mark = env.mark();
+    // Not a wait for anything: that nothing happens for so long is what is shown.
+    sleep(REST);
+    assert_eq!(env.host_requests(mark).attempted_writes().to_vec(), [], "at rest");
+    eprintln!("all samples at rest: RSS of the host {} MiB", host.memory("VmRSS"));
+
+    // Echo gets new logic while the others are changed.
+    env.push(&guest("echo-v2"), "echo", &[]);
+    MYAPP.replace(ns, "shop", &json!({ "image": "nginx:1.28", "replicas": 2 }));
+    APPLICATION.replace(ns, "portal", &json!({ "image": "nginx:1.28", "replicas": 2 }));
+    let password = json!({ "name": "reports-password", "key": "root" });
+    let reports = json!({ "version": "8.4", "replicas": 2, "storageSize": "20Gi", "rootPasswordSecretRef": password });
+    MYSQLCLUSTER.replace(ns, "reports", &reports);
+    for (kind, name) in [(MYAPP, "shop"), (APPLICATION, "portal"), (MYSQLCLUSTER, "reports")] {
+        kind.wait_ready(ns, name);
+    }
+    env.wait_live("echo", &guest("echo-v2"));
+    wait("all Echoes' Pods with the new logic's label", SOON, || {
+        let pods = ns.pods();
+        let is_echoes = |pod: &&serde_json::Value| pod["metadata"]["labels"]["windlass.dev/plugin"] == "echo";
+        pods.iter().filter(is_echoes).all(|pod| pod["metadata"]["labels"]["logic"] == "v2").then_some(())
+    });
+    wait_for(ns, ECHO.resource, "hello", is_settled);
+    assert!(host.is_running());
+}

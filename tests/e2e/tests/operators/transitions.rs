@@ -1,0 +1,249 @@
+//! Transitions, in the way of state-centric operator testing (Acto, SOSP 2023): however a parent came to a spec, its
+//! children are those of one that began with it. Specs are generated; a parent goes from A to B and back to A, is offered
+//! something invalid on its way, and is compared with one that was A from the beginning.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use windlass_e2e::{Namespace, SOON, text};
+
+use crate::{APPLICATION, ECHO, Kind, MYAPP, MYSQLCLUSTER, stage, volume};
+
+/// Pairs of specs for each kind.
+const PAIRS: usize = 6;
+
+/// Chance that is the same in every run.
+struct Chance(fastrand::Rng);
+
+impl Chance {
+    fn new(seed: u64) -> Self {
+        Self(fastrand::Rng::with_seed(seed))
+    }
+
+    fn of<T: Clone>(&mut self, choices: &[T]) -> T {
+        choices[self.0.usize(..choices.len())].clone()
+    }
+
+    /// Sets a field, or leaves it out.
+    fn maybe<T: Clone + Into<Value>>(&mut self, spec: &mut Value, field: &str, choices: &[T]) {
+        if self.0.bool() {
+            spec[field] = self.of(choices).into();
+        }
+    }
+}
+
+fn echo(chance: &mut Chance) -> Value {
+    json!({ "replicas": chance.of(&[0, 1, 2, 4]), "image": chance.of(&["nginx:1", "nginx:2"]) })
+}
+
+fn myapp(chance: &mut Chance) -> Value {
+    let mut spec = json!({ "image": chance.of(&["nginx:1", "nginx:2"]) });
+    chance.maybe(&mut spec, "replicas", &[1, 2, 3]);
+    chance.maybe(&mut spec, "port", &[80, 8080, 9000]);
+    chance.maybe(
+        &mut spec,
+        "resources",
+        &[json!({ "cpu": "50m" }), json!({ "memory": "1Gi" }), json!({ "cpu": 1, "memory": "256Mi" })],
+    );
+    chance.maybe(
+        &mut spec,
+        "env",
+        &[
+            json!([{ "name": "A", "value": "1" }]),
+            json!([{ "name": "B", "value": "2" }, { "name": "A", "value": "3" }]),
+        ],
+    );
+    chance.maybe(&mut spec, "ingressHost", &["a.example.com", "b.example.com"]);
+    spec
+}
+
+fn mysqlcluster(chance: &mut Chance) -> Value {
+    // Storage only grows, so the way back would not be one.
+    let mut spec =
+        json!({ "version": chance.of(&["8.0", "8.4"]), "replicas": chance.of(&[1, 2, 3]), "storageSize": "1Gi" });
+    chance.maybe(&mut spec, "resources", &[json!({ "cpu": "100m" }), json!({ "memory": "2Gi" })]);
+    chance.maybe(&mut spec, "deleteData", &[true, false]);
+    spec
+}
+
+fn application(chance: &mut Chance) -> Value {
+    let mut spec = json!({ "image": chance.of(&["nginx:1", "nginx:2"]), "resources": { "requests": { "cpu": "100m", "memory": "64Mi" } } });
+    chance.maybe(&mut spec, "replicas", &[0, 1, 3]);
+    chance.maybe(&mut spec, "port", &[80, 9000]);
+    chance.maybe(&mut spec, "environment", &[json!([{ "name": "A", "value": "1" }])]);
+    let probe = |path: &str| json!({ "httpGet": { "path": path }, "periodSeconds": 5 });
+    chance.maybe(
+        &mut spec,
+        "healthCheck",
+        &[
+            json!({ "livenessProbe": probe("/live") }),
+            json!({ "livenessProbe": probe("/"), "readinessProbe": probe("/ready") }),
+        ],
+    );
+    chance.maybe(
+        &mut spec,
+        "scaling",
+        &[
+            json!({ "minReplicas": 1, "maxReplicas": 3, "targetCPUUtilizationPercentage": 50 }),
+            json!({ "minReplicas": 2, "maxReplicas": 4, "targetMemoryUtilizationPercentage": 80 }),
+        ],
+    );
+    chance.maybe(&mut spec, "storage", &[json!({ "persistentVolumeClaims": [{ "name": "data", "size": "1Gi" }] })]);
+    let balanced = json!({ "serviceType": "LoadBalancer", "loadBalancer": { "sourceRanges": ["10.0.0.0/8"] } });
+    chance.maybe(&mut spec, "network", &[json!({ "serviceType": "NodePort" }), balanced]);
+    let security = json!({ "networkPolicy": true, "securityContext": { "runAsUser": 1000, "fsGroup": 2000 } });
+    chance.maybe(&mut spec, "security", &[security, json!({ "imagePullSecrets": [{ "name": "registry" }] })]);
+    spec
+}
+
+/// Kinds of children.
+const RESOURCES: &str =
+    "pods,secrets,persistentvolumeclaims,services,deployments,ingresses,horizontalpodautoscalers,networkpolicies";
+
+/// What the parent's children are asked to be: without what the API server and the controllers say of them, and with the
+/// parent's name as `*`.
+#[track_caller]
+fn children(ns: &Namespace, uid: &str, name: &str) -> BTreeMap<String, Value> {
+    let mut children = BTreeMap::new();
+    for mut child in ns.env().list(RESOURCES, ns.name()) {
+        if text(&child, "/metadata/labels/windlass.dev~1parent-uid") != uid
+            || text(&child, "/metadata/labels/windlass.dev~1plugin").is_empty()
+        {
+            continue;
+        }
+        // A ReplicaSet's Pods have the Deployment's labels, and are not children.
+        let owners = child["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+        if owners.iter().any(|owner| owner["uid"] != uid) {
+            continue;
+        }
+        let mut annotations = child["metadata"]["annotations"].clone();
+        if let Some(annotations) = annotations.as_object_mut() {
+            annotations.retain(|key, _| {
+                !["windlass.dev/applied", "deployment.kubernetes.io", "pv.kubernetes.io", "autoscaling"]
+                    .iter()
+                    .any(|of| key.starts_with(of))
+            });
+        }
+        let is_owned = !owners.is_empty();
+        let mut labels = child["metadata"]["labels"].take();
+        if let Some(labels) = labels.as_object_mut() {
+            // A Pod's node has them.
+            labels.retain(|key, _| !key.starts_with("topology.kubernetes.io/"));
+        }
+        let mut spec = child["spec"].take();
+        // What the cluster chooses.
+        for chosen in ["clusterIP", "clusterIPs", "nodeName", "volumeName", "healthCheckNodePort"] {
+            if let Some(spec) = spec.as_object_mut() {
+                spec.remove(chosen);
+            }
+        }
+        for port in spec["ports"].as_array_mut().into_iter().flatten() {
+            if let Some(port) = port.as_object_mut() {
+                port.remove("nodePort");
+            }
+        }
+        if let Some(volumes) = spec["volumes"].as_array_mut() {
+            volumes.retain(|volume| !text(volume, "/name").starts_with("kube-api-access"));
+        }
+        for container in spec["containers"].as_array_mut().into_iter().flatten() {
+            if let Some(mounts) = container["volumeMounts"].as_array_mut() {
+                mounts.retain(|mount| !text(mount, "/name").starts_with("kube-api-access"));
+            }
+        }
+        // Chance makes a password.
+        let keys: Vec<_> = child["data"].as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect();
+        let wanted =
+            json!({ "labels": labels, "annotations": annotations, "isOwned": is_owned, "spec": spec, "keys": keys });
+        let neutral = |text: String| text.replace(uid, "*uid*").replace(name, "*");
+        let id = neutral(format!("{} {}", text(&child, "/kind"), text(&child, "/metadata/name")));
+        children.insert(id, serde_json::from_str(&neutral(wanted.to_string())).expect("JSON"));
+    }
+    children
+}
+
+/// Takes parents of a kind through their pairs, all at once, and compares.
+#[track_caller]
+fn assert_history_leaves_no_trace(
+    kind: Kind,
+    generate: fn(&mut Chance) -> Value,
+    invalid: &Value,
+    may_stay: fn(&str) -> bool,
+) {
+    let ns = &stage().env.namespace(&format!("transitions-{}", kind.name.to_lowercase()));
+    let mut chance = Chance::new(1);
+    let mut pairs = Vec::new();
+    while pairs.len() < PAIRS {
+        let (a, b) = (generate(&mut chance), generate(&mut chance));
+        if a != b {
+            pairs.push((a, b));
+        }
+    }
+    for at in 0..PAIRS {
+        for parent in [format!("moved-{at}"), format!("fresh-{at}")] {
+            volume(ns, &format!("{parent}-data"), &["ReadWriteOnce"]);
+            (0..3).for_each(|server| volume(ns, &format!("{parent}-data-{server}"), &["ReadWriteOnce"]));
+        }
+    }
+    let all = |spec: &dyn Fn(&(Value, Value)) -> Value| {
+        for (at, pair) in pairs.iter().enumerate() {
+            kind.replace(ns, &format!("moved-{at}"), &spec(pair));
+        }
+        for at in 0..PAIRS {
+            kind.wait_ready(ns, &format!("moved-{at}"));
+        }
+    };
+    all(&|(a, _)| a.clone());
+    all(&|(_, b)| b.clone());
+    let mark = ns.env().mark();
+    for at in 0..PAIRS {
+        let refused = kind.try_replace(ns, &format!("moved-{at}"), invalid);
+        assert!(refused.is_err(), "{invalid} is taken");
+    }
+    assert_eq!(ns.env().host_writes(mark).namespace(ns.name()).to_vec(), [], "something invalid changes nothing");
+    all(&|(a, _)| a.clone());
+
+    for (at, (a, b)) in pairs.iter().enumerate() {
+        let (moved, fresh) = (format!("moved-{at}"), format!("fresh-{at}"));
+        kind.settle(ns, &fresh, a);
+        let of = |name: &str| {
+            let parent = ns.get(kind.resource, name).expect("the parent");
+            children(ns, &text(&parent, "/metadata/uid"), name)
+        };
+        let fresh = of(&fresh);
+        assert!(!fresh.is_empty() || a["replicas"] == 0, "{a}: no children are found");
+        let now = || {
+            let mut moved = of(&moved);
+            moved.retain(|child, _| fresh.contains_key(child) || !may_stay(child));
+            moved
+        };
+        // What goes may take its time.
+        let same = windlass_testbed::until("", SOON, || Ok((now() == fresh).then_some(())));
+        if same.is_err() {
+            let of = |children| serde_json::to_string_pretty(&children).unwrap_or_default();
+            panic!("{moved}, {a} after {b}: {} is not {}", of(now()), of(fresh));
+        }
+    }
+}
+
+#[test]
+fn an_application_is_as_its_spec_says_whatever_it_was_before() {
+    assert_history_leaves_no_trace(APPLICATION, application, &json!({ "image": "" }), |_| false);
+}
+
+#[test]
+fn an_echo_is_as_its_spec_says_whatever_it_was_before() {
+    assert_history_leaves_no_trace(ECHO, echo, &json!({ "replicas": 1001, "image": "nginx" }), |_| false);
+}
+
+#[test]
+fn a_myapp_is_as_its_spec_says_whatever_it_was_before() {
+    assert_history_leaves_no_trace(MYAPP, myapp, &json!({ "image": "nginx", "replicas": 0 }), |_| false);
+}
+
+/// Data stays: the volume of a server that was scaled away, and a password that was generated.
+#[test]
+fn a_mysqlcluster_is_as_its_spec_says_whatever_it_was_before() {
+    let is_data = |child: &str| child.starts_with("PersistentVolumeClaim ") || child.starts_with("Secret ");
+    let invalid = json!({ "version": "8.4", "replicas": 10, "storageSize": "1Gi" });
+    assert_history_leaves_no_trace(MYSQLCLUSTER, mysqlcluster, &invalid, is_data);
+}
