@@ -9,7 +9,7 @@
 
 use serde::Deserialize;
 use windlass_plugin::{
-    Object, Request, Value, json,
+    Metadata, Object, Request, Value, json,
     kinds::{Deployment, HorizontalPodAutoscaler},
 };
 
@@ -35,10 +35,12 @@ pub(crate) enum Scale {
 impl Scale {
     pub(crate) fn of(request: &Request<Application>) -> Self {
         let name = request.name();
-        let marked = request.child::<Deployment>(name).is_some_and(|deployment| {
-            deployment.metadata().annotations.get(SCALED_BY).is_some_and(|scaled_by| scaled_by == AUTOSCALER)
+        let deployment = request.child::<Deployment>(name).map(|deployment| deployment.metadata());
+        let autoscaler = request.child::<HorizontalPodAutoscaler>(name);
+        let was_autoscaled = deployment.is_some_and(|deployment| {
+            let marked = deployment.annotations.get(SCALED_BY).is_some_and(|scaled_by| scaled_by == AUTOSCALER);
+            marked || autoscaler.is_some_and(|autoscaler| has_scaled(&autoscaler, &deployment))
         });
-        let was_autoscaled = marked || request.child::<HorizontalPodAutoscaler>(name).is_some_and(|it| has_scaled(&it));
         match &request.spec.scaling {
             None => Self::Spec { replicas: request.spec.replicas, back: was_autoscaled },
             Some(_) if was_autoscaled => Self::Autoscaler,
@@ -67,8 +69,8 @@ impl Scale {
     }
 }
 
-/// Whether an autoscaler has ever written a number.
-fn has_scaled(autoscaler: &Object<HorizontalPodAutoscaler>) -> bool {
+/// Whether an autoscaler has ever written a number into this very Deployment, and not into one of its name before.
+fn has_scaled(autoscaler: &Object<HorizontalPodAutoscaler>, deployment: &Metadata) -> bool {
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct Whole {
@@ -80,5 +82,6 @@ fn has_scaled(autoscaler: &Object<HorizontalPodAutoscaler>) -> bool {
         last_scale_time: Option<String>,
     }
 
-    autoscaler.read_as::<Whole>().unwrap_or_default().status.last_scale_time.is_some()
+    // Both are RFC 3339 in UTC and to the second, so text compares as time.
+    autoscaler.read_as::<Whole>().unwrap_or_default().status.last_scale_time > deployment.creation_timestamp
 }

@@ -62,6 +62,7 @@ impl ApplicationStatus {
             updated: 0,
             ready: 0,
             available: 0,
+            is_seen: true,
             stage: Stage::Progressing,
         });
         let wanted = scale.replicas().unwrap_or(rollout.wanted);
@@ -71,6 +72,8 @@ impl ApplicationStatus {
             Stage::Complete if rollout.wanted == wanted => Phase::Running,
             _ if is_new => Phase::Creating,
             Stage::Progressing if rollout.updated < rollout.replicas.min(wanted) => Phase::Updating,
+            // What its controller has not seen is not another number: that one would be.
+            Stage::Progressing if !rollout.is_seen && rollout.replicas == wanted => Phase::Updating,
             _ => Phase::Scaling,
         };
         let ready = format!("{}/{wanted} replicas ready", rollout.ready);
@@ -108,7 +111,9 @@ impl ApplicationStatus {
             Phase::Updating => events.push(Event::normal("Updating", message)),
             Phase::Running => events.push(Event::normal("Healthy", message)),
             // As many as before are wanted, and fewer are well.
-            Phase::Scaling if self.desired_replicas == before.desired_replicas => {
+            Phase::Scaling
+                if self.desired_replicas == before.desired_replicas && self.ready_replicas < self.desired_replicas =>
+            {
                 events.push(Event::warning("Unhealthy", message));
             }
             Phase::Scaling | Phase::Creating => {}

@@ -79,7 +79,7 @@
 //!   [`Object::trouble`] what keeps a Pod from running.
 //! - [`Response::retained_child`] keeps data beyond its parent's life, [`Response::taken_over_child`] takes fields from another
 //!   applier; `clock::steady` keeps a time in the status that moves only when something else does.
-//! - [`testing`] calls the plugin in a plain test, and [`testing::golden`] asks it a folder of questions.
+//! - [`testing`] calls the plugin in a plain test, and `testing::golden` asks it a folder of questions.
 //! - [`Admission`] judges parents before they are stored.
 //!
 //! # Building
@@ -96,7 +96,7 @@
 //! - `allocator` (on by default): an allocator whose first memory is there when a call begins. A plugin that brings a
 //!   global allocator of its own turns it off; a library for plugins depends on this crate without it.
 //! - `k8s-openapi`: its types are [`Kind`]s.
-//! - `golden`: module [`testing::golden`], for tests.
+//! - `golden`: module `testing::golden`, for tests.
 
 mod adapter;
 mod admission;

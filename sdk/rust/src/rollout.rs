@@ -17,6 +17,8 @@ pub struct Rollout {
     pub ready: u32,
     /// Pods that have been Ready for long enough.
     pub available: u32,
+    /// Whether its controller has seen the newest spec: if not, all this is of the one before.
+    pub is_seen: bool,
     /// Where it stands.
     pub stage: Stage,
 }
@@ -75,9 +77,10 @@ impl Object<'_, Deployment> {
             updated: status.updated_replicas,
             ready: status.ready_replicas,
             available: status.available_replicas,
+            is_seen: status.observed_generation >= metadata.generation,
             stage: Stage::Progressing,
         };
-        if metadata.generation > status.observed_generation {
+        if !rollout.is_seen {
             return rollout;
         }
         let failed = status.conditions.iter().find(|condition| {
