@@ -404,6 +404,8 @@ mod tests {
             json!({"name": name, "served": served, "storage": storage, "schema": schema})
         };
         definition["spec"]["versions"] = versions.iter().map(version).collect();
+        definition["metadata"]["uid"] = json!("u-1");
+        definition["metadata"]["resourceVersion"] = json!("7");
         definition["status"] = json!({"storedVersions": stored, "acceptedNames": {"plural": "echoes", "kind": "Echo"}});
         serde_json::from_value(definition).expect("a definition")
     }
@@ -412,10 +414,11 @@ mod tests {
     fn upgraded_to(version: &str, found: &CustomResourceDefinition) -> Result<Vec<(String, bool, bool)>, String> {
         let carried = sanitized(|crd| crd["spec"]["versions"][0]["name"] = json!(version)).expect("valid");
         let upgraded = upgraded(found, &carried)?;
-        assert_eq!(
-            upgraded["metadata"], carried["metadata"],
-            "what is kept makes it no other definition of the component's"
-        );
+        let mut metadata = carried["metadata"].clone();
+        // Whoever changes or replaces the definition meanwhile is noticed.
+        metadata["uid"] = json!("u-1");
+        metadata["resourceVersion"] = json!("7");
+        assert_eq!(upgraded["metadata"], metadata, "what is kept makes it no other definition of the component's");
         let versions = upgraded["spec"]["versions"].as_array().expect("versions").iter();
         let is = |version: &Value, field: &str| version[field] == json!(true);
         Ok(versions
