@@ -3,8 +3,11 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
-use windlass_e2e::{Env, SOON, guest, is_settled, wait};
+use windlass_e2e::{Env, HostOptions, SOON, guest, is_settled, text, wait};
+use windlass_testbed::{Collector, Span};
 
 use crate::{APPLICATION, ECHO, MYAPP, MYSQLCLUSTER, sample, start, volume, wait_for};
 
@@ -77,5 +80,55 @@ fn all_samples_live_in_one_host_which_rests_and_swaps_logic_beside_them() {
         pods.iter().filter(is_echoes).all(|pod| pod["metadata"]["labels"]["logic"] == "v2").then_some(())
     });
     wait_for(ns, ECHO.resource, "hello", is_settled);
+    assert!(host.is_running());
+}
+
+#[test]
+fn a_generated_password_outlives_restarts_and_new_logic_and_nobody_tells_it() {
+    let files = tempfile::tempdir().expect("a temporary folder");
+    let collector = Collector::start(files.path()).expect("a collector");
+    let env = Env::start();
+    env.apply(crate::STORAGE);
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(), collector.endpoint());
+    // The log tells all that it can.
+    let args = ["--log-traces", "--log", "trace"].map(str::to_owned).to_vec();
+    let options = HostOptions { args, env: vec![endpoint], ..HostOptions::default() };
+    let host = env.start_host_with(options.clone());
+    let logic = guest("mysqlcluster");
+    env.push(&logic, "mysqlcluster", &[]);
+    env.wait_live("mysqlcluster", &logic);
+    let ns = &env.namespace("password");
+    volume(ns, "orders-data-0", &["ReadWriteOnce"]);
+    MYSQLCLUSTER.settle(ns, "orders", &json!({ "version": "8.4", "replicas": 1, "storageSize": "10Gi" }));
+    let state = || {
+        let all = [("secrets", "orders-root"), ("pods", "orders-0"), ("persistentvolumeclaims", "orders-data-0")];
+        all.map(|(resource, name)| ns.get(resource, name).expect(name))
+    };
+    let before = state();
+
+    assert!(host.terminate().success(), "SIGTERM is a clean end");
+    let host = env.start_host_with(options);
+    let newer = env.variant(&logic, "newer");
+    env.push(&newer, "mysqlcluster", &[]);
+    let digest = env.wait_live("mysqlcluster", &newer);
+    let service = ns.get("services", "orders").expect("the Service");
+    ns.kubectl(&["delete", "service", "orders"]);
+    wait_for(ns, "services", "orders", |now| now["metadata"]["uid"] != service["metadata"]["uid"]);
+    assert_eq!(state(), before, "the new logic repairs, and generates nothing");
+
+    let is_by_new_logic = |span: &Span| {
+        span.attributes.get("mysql.name") == Some(&json!("orders"))
+            && span.attributes.get("windlass.digest") == Some(&json!(digest))
+    };
+    let spans = collector.wait_for_spans(SOON, |spans| spans.iter().any(is_by_new_logic)).expect("its calls' spans");
+    let events = env.list("events", ns.name());
+    let status = ns.get(MYSQLCLUSTER.resource, "orders").expect("the cluster");
+    let told = format!("{spans:?}{events:?}{status}{}", env.host_log_lines("").join("\n"));
+    assert!(told.contains("orders-root"), "the Secret's name is no secret");
+    let encoded = text(&before[0], "/data/password");
+    let password = String::from_utf8(STANDARD.decode(&encoded).expect("base64")).expect("text");
+    for word in [&password, &encoded] {
+        assert!(word.len() > 16 && !told.contains(word.as_str()), "the password is told");
+    }
     assert!(host.is_running());
 }
