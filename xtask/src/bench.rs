@@ -49,7 +49,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         run(cargo().args(["build", "--release", "--quiet"]).args(what).current_dir(&root))?;
     }
     let go = optional("controller-runtime", controller_runtime(&root, &folder));
-    let python = optional("kopf", kopf(&root, &folder));
+    let python = optional("kopf", kopf(&folder));
 
     let release = target.join("release");
     let component = |name: &str| {
@@ -97,7 +97,7 @@ fn controller_runtime(root: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-fn kopf(root: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
-    let programs = venv::with(&folder.join("kopf"), &root.join("bench/peers/kopf/requirements.txt"))?;
+fn kopf(folder: &Path) -> anyhow::Result<PathBuf> {
+    let programs = venv::with(&folder.join("kopf"), include_str!("../../bench/peers/kopf/requirements.txt"))?;
     Ok(programs.join("python3"))
 }

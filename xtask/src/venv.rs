@@ -9,14 +9,13 @@ use windlass_testbed::tools;
 
 use crate::run::run;
 
-/// A virtual environment in `home` with exactly what the requirements name; returns its folder of programs.
+/// A virtual environment in `home` with exactly what the requirements (the text of such a file) name; returns its folder of programs.
 ///
 /// # Errors
 /// If there is no Python 3 with its venv module, or the package index cannot be had.
-pub fn with(home: &Path, requirements: &Path) -> anyhow::Result<PathBuf> {
-    let wanted = fs::read(requirements).with_context(|| format!("cannot read {}", requirements.display()))?;
+pub fn with(home: &Path, requirements: &str) -> anyhow::Result<PathBuf> {
     let (programs, stamp) = (home.join("bin"), home.join("requirements.txt"));
-    if fs::read(&stamp).is_ok_and(|installed| installed == wanted) {
+    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == requirements) {
         return Ok(programs);
     }
     tools::stderr(&format!("installing from PyPI into {}", home.display()));
@@ -24,7 +23,9 @@ pub fn with(home: &Path, requirements: &Path) -> anyhow::Result<PathBuf> {
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(home)).context(needs)?;
     let mut pip = Command::new(programs.join("python3"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r"]);
-    run(pip.arg(requirements)).context(needs)?;
-    fs::write(&stamp, wanted)?;
+    let wanted = home.join("wanted.txt");
+    fs::write(&wanted, requirements)?;
+    run(pip.arg(wanted)).context(needs)?;
+    fs::write(&stamp, requirements)?;
     Ok(programs)
 }

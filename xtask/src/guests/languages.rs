@@ -1,4 +1,4 @@
-//! Guests in other languages than Rust: each folder of `tests/guests/languages`, by the tool that its language has.
+//! Guests in other languages than Rust, each by the tool that its language has.
 //!
 //! These tools take from seconds to a minute, and know nothing of what is up to date: a component is kept under the
 //! hash of all that it was made from.
@@ -18,25 +18,35 @@ use super::{Guest, component};
 /// The world that all of them are built for.
 const WORLD: &str = "plugin";
 
+/// What is written in every language: the name of its component, before the language's, and the folder that holds a
+/// folder of each language.
+const PROGRAMS: [(&str, &str); 2] = [("", "tests/guests/languages"), ("echo-", "plugins/echo")];
+
 /// A language.
 struct Language {
-    /// Its folder below `tests/guests/languages`, and its component's name.
+    /// Its folder's name.
     name: &'static str,
     /// Makes the component's bytes.
     build: fn(&Places) -> Result<Vec<u8>>,
-    /// The text of the module with `build`: who changes how a guest is built wants it built anew.
-    recipe: &'static str,
-    /// Tools that the guest's folder does not name, in the versions that there are.
+    /// The texts of the module with `build` and of what it is built with: who changes how a guest is built wants it
+    /// built anew.
+    recipe: [&'static str; 2],
+    /// Tools that neither the recipe nor the guest's folder names, in the versions that there are.
     tools: fn(&Path) -> Result<String>,
 }
 
 const LANGUAGES: [Language; 3] = [
-    Language { name: "go", build: go::build, recipe: include_str!("languages/go.rs"), tools: go::tools },
-    Language { name: "js", build: js::build, recipe: include_str!("languages/js.rs"), tools: none },
-    Language { name: "python", build: python::build, recipe: include_str!("languages/python.rs"), tools: none },
+    Language { name: "go", build: go::build, recipe: [include_str!("languages/go.rs"), ""], tools: go::tools },
+    Language { name: "js", build: js::build, recipe: [include_str!("languages/js.rs"), js::LOCK], tools: none },
+    Language {
+        name: "python",
+        build: python::build,
+        recipe: [include_str!("languages/python.rs"), python::REQUIREMENTS],
+        tools: none,
+    },
 ];
 
-/// A lock file in the guest's folder names them all.
+/// The recipe names them all.
 #[expect(clippy::unnecessary_wraps, reason = "others have to look")]
 fn none(_root: &Path) -> Result<String> {
     Ok(String::new())
@@ -56,32 +66,37 @@ struct Places {
 
 /// Builds what has changed, and says so.
 pub(super) fn build(root: &Path, folder: &Path) -> Result<Vec<Guest>> {
-    let build = |language: &Language| {
-        let name = language.name;
-        let bytes = component(root, language).with_context(|| format!("guest {name}"))?;
-        component::write(&bytes, &folder.join(name).with_extension("wasm"))
-    };
-    LANGUAGES.iter().map(build).collect()
+    let mut guests = Vec::new();
+    for (prefix, source) in PROGRAMS {
+        for language in &LANGUAGES {
+            let name = format!("{prefix}{}", language.name);
+            let source = root.join(source).join(language.name);
+            let bytes = component(root, &name, &source, language).with_context(|| format!("guest {name}"))?;
+            guests.push(component::write(&bytes, &folder.join(name).with_extension("wasm"))?);
+        }
+    }
+    Ok(guests)
 }
 
 /// The component, as it was kept or built now.
-fn component(root: &Path, language: &Language) -> Result<Vec<u8>> {
-    let (wit, source) = (root.join("wit"), root.join("tests/guests/languages").join(language.name));
-    let inputs = [files(&wit)?, files(&source)?].concat();
-    let home = root.join("target/guests-build").join(language.name);
-    let made_by = [language.recipe, &(language.tools)(root)?];
+fn component(root: &Path, name: &str, source: &Path, language: &Language) -> Result<Vec<u8>> {
+    let wit = root.join("wit");
+    let inputs = [files(&wit)?, files(source)?].concat();
+    let home = root.join("target/guests-build").join(name);
+    let tools = (language.tools)(root)?;
+    let made_by = language.recipe.into_iter().chain([&*tools]);
     let kept = home.join(hash(root, made_by, &inputs)?).with_extension("wasm");
     if kept.is_file() {
         return Ok(fs::read(kept)?);
     }
-    println!("guests: building the one in {}, up to a minute", language.name);
+    println!("guests: building {name}, up to a minute");
     // What was made of other inputs goes with whatever an interrupted build left.
     if home.is_dir() {
         fs::remove_dir_all(&home)?;
     }
     let places = Places { wit, source: home.join("source"), work: home.join("work"), tools: root.join("target/tools") };
     fs::create_dir_all(&places.work)?;
-    copy(&source, &places.source)?;
+    copy(source, &places.source)?;
     let bytes = (language.build)(&places)?;
     component::check(&bytes).context("builds, but is no component that the host would load")?;
     let part = kept.with_extension("part");
@@ -113,7 +128,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn hash(root: &Path, made_by: [&str; 2], inputs: &[PathBuf]) -> Result<String> {
+fn hash<'a>(root: &Path, made_by: impl Iterator<Item = &'a str>, inputs: &[PathBuf]) -> Result<String> {
     let mut hash = Sha256::new();
     for text in made_by {
         hash.update(Sha256::digest(text));

@@ -1,5 +1,6 @@
 //! The plugins' golden cases (plugins/*/cases) through their compiled components: each answers byte for byte as the same
-//! code does natively, where `cargo test` in plugins/ holds the answers to what was found to be right.
+//! code does natively, where `cargo test` in plugins/ holds the answers to what was found to be right. What was written
+//! once more in another language means the same.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,12 +8,13 @@ use std::time::{Duration, SystemTime};
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
+use serde_json::Value;
 use windlass_core::contract::{
-    Answer, ChildRule, Descriptor, Event, EventType, Failure, Metric, MetricType, Observed, Parent, Phase, Related,
-    Request, Requirement, Response, Selection, UpdateStrategy,
+    Answer, CallReport, ChildRule, Descriptor, Event, EventType, Failure, Metric, MetricType, Note, Observed, Parent,
+    Phase, Related, Request, Requirement, Response, Selection, UpdateStrategy,
 };
 use windlass_core::ids::Gvk;
-use windlass_plugin::testing::{self, golden};
+use windlass_plugin::testing::{self, Measurement, Told, golden};
 use windlass_plugin::{Reconciler, raw};
 use windlass_sandbox::{Ambient, Component, run_here};
 
@@ -26,9 +28,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn component(plugin: &str) -> Vec<u8> {
+pub(crate) fn component(plugin: &str) -> Vec<u8> {
     let path = root().join("target/guests").join(plugin).with_extension("wasm");
     fs::read(&path).unwrap_or_else(|_| panic!("{} is missing: run `cargo xtask guests`", path.display()))
+}
+
+pub(crate) fn cases(plugin: &str) -> PathBuf {
+    root().join("plugins").join(plugin).join("cases")
 }
 
 /// Asks both every question, and what they are.
@@ -36,20 +42,66 @@ fn assert_agrees<R: Reconciler>(plugin: &str) {
     let component = load(&component(plugin));
     assert_eq!(component.surface().unknown_imports, [""; 0], "{plugin}");
     assert_eq!(readable(component.descriptor().clone()), readable(descriptor(testing::descriptor::<R>())), "{plugin}");
-    let cases = golden::cases::<R>(root().join("plugins").join(plugin).join("cases"));
-    for case in cases {
-        let asked = ask(&component, &request(case.call.request()));
+    for case in golden::cases::<R>(cases(plugin)) {
+        let (asked, report) = ask(&component, &request(case.call.request()));
         // What a guest gets of the sandbox's stream, which no more than one of these asks for.
         let mut random = vec![0; 64];
         ChaCha20Rng::from_seed(SEED).fill_bytes(&mut random);
-        let native = case.call.random(random).at(NOW).call_raw();
+        let (native, told) = case.call.random(random).at(NOW).call_raw();
         assert_eq!(text(&asked), text(&native.map(response).map_err(failure)), "{plugin}: {}", case.name);
+        assert_eq!(told_in(report), told, "{plugin}: {}", case.name);
     }
 }
 
-fn ask(component: &Component, request: &Request) -> Answer {
+/// The same with a component whose code is another: what it answers is compared as JSON, and of what it finds wrong the
+/// field, as each language has words of its own for a value that is no number.
+pub(crate) fn assert_means_the_same<R: Reconciler>(plugin: &str, component: &Component, language: &str) {
+    assert_eq!(
+        readable(component.descriptor().clone()),
+        readable(descriptor(testing::descriptor::<R>())),
+        "{language}"
+    );
+    for case in golden::cases::<R>(cases(plugin)) {
+        let asked = ask(component, &request(case.call.request())).0;
+        let native = case.call.call_raw().0.map(response).map_err(failure);
+        let (asked, native) = (asked.map(parsed).map_err(at), native.map(parsed).map_err(at));
+        assert_eq!(asked, native, "{language}: {}", case.name);
+    }
+}
+
+/// Children and status as JSON, and what is no JSON.
+fn parsed(response: Response) -> (Vec<Value>, Option<Value>, Response) {
+    let json = |bytes: Vec<u8>| serde_json::from_slice(&bytes).unwrap();
+    let rest = Response { children: Vec::new(), status: None, ..response.clone() };
+    (response.children.into_iter().map(json).collect(), response.status.map(json), rest)
+}
+
+/// The field that is wrong.
+fn at(failure: Failure) -> Failure {
+    match failure {
+        Failure::Invalid(message) => Failure::Invalid(message.split(": ").next().unwrap().to_owned()),
+        failure => failure,
+    }
+}
+
+fn ask(component: &Component, request: &Request) -> (Answer, CallReport) {
     let ambient = Ambient { seed: SEED, now: SystemTime::UNIX_EPOCH + NOW };
-    run_here(component.reconcile(request, &limits(), ambient)).0.unwrap()
+    let (answer, report) = run_here(component.reconcile(request, &limits(), ambient));
+    (answer.unwrap(), report)
+}
+
+/// What a component told the host beside its answer.
+fn told_in(report: CallReport) -> Told {
+    let mut told = Told::default();
+    for note in report.notes {
+        match note {
+            Note::Log { message, .. } => told.logs.push(message),
+            Note::Measure { metric, value, labels } => told.measurements.push(Measurement { metric, value, labels }),
+            Note::SpanAttribute { key, value } => told.span_attributes.push((key, value)),
+            Note::SpanEvent { name, .. } => told.span_events.push(name),
+        }
+    }
+    told
 }
 
 /// Bytes as text, so that a difference can be read.
@@ -68,7 +120,7 @@ fn text(answer: &Answer) -> String {
 /// A component carries its definition with line breaks.
 fn readable(mut descriptor: Descriptor) -> Descriptor {
     if let Parent::Custom(definition) = &mut descriptor.parent {
-        let value: serde_json::Value = serde_json::from_slice(definition).unwrap();
+        let value: Value = serde_json::from_slice(definition).unwrap();
         *definition = value.to_string().into_bytes();
     }
     descriptor

@@ -1,5 +1,5 @@
-//! Plugins in other languages than Rust: real components (tests/guests/languages), which want one ConfigMap that shows
-//! what they see.
+//! Plugins in other languages than Rust: real components, which want one ConfigMap that shows what they see
+//! (tests/guests/languages), or are Echo (plugins/echo).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,9 +7,11 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use echo::Echo;
 use windlass_core::contract::{CallReport, Limits};
 use windlass_sandbox::{Ambient, Component, Options, Sandbox, run_here};
 
+use crate::golden::assert_means_the_same;
 use crate::{compile_child, limits, request};
 
 const LANGUAGES: [&str; 3] = ["go", "js", "python"];
@@ -22,17 +24,25 @@ fn sandbox() -> Sandbox {
     Sandbox::new(Options { compiler, compile_timeout, describe, ..Options::new(cache) }).unwrap()
 }
 
-fn load(sandbox: &Sandbox, language: &str) -> Arc<Component> {
+fn load(sandbox: &Sandbox, name: &str) -> Arc<Component> {
     let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guests/languages");
-    let path = guests.join(language).with_extension("wasm");
+    let path = guests.join(name).with_extension("wasm");
     let bytes = fs::read(&path).unwrap_or_else(|_| panic!("{} is missing: run `cargo xtask guests`", path.display()));
     sandbox.load(&bytes).unwrap()
 }
 
-static LOADED: LazyLock<BTreeMap<&str, Arc<Component>>> = LazyLock::new(|| {
+struct Loaded {
+    sights: BTreeMap<&'static str, Arc<Component>>,
+    echoes: BTreeMap<&'static str, Arc<Component>>,
+}
+
+static LOADED: LazyLock<Loaded> = LazyLock::new(|| {
     let sandbox = sandbox();
-    let loaded: BTreeMap<_, _> = LANGUAGES.map(|language| (language, load(&sandbox, language))).into();
-    sandbox.retain(&loaded.values().map(|component| component.digest()).collect()).unwrap();
+    let sights = LANGUAGES.map(|language| (language, load(&sandbox, language))).into();
+    let echoes = LANGUAGES.map(|language| (language, load(&sandbox, &format!("echo-{language}")))).into();
+    let loaded = Loaded { sights, echoes };
+    let all = loaded.sights.values().chain(loaded.echoes.values());
+    sandbox.retain(&all.map(|component| component.digest()).collect()).unwrap();
     loaded
 });
 
@@ -53,7 +63,7 @@ fn seen(child: &[u8]) -> BTreeMap<String, String> {
 
 #[test]
 fn a_plugin_in_every_language_loads_and_says_what_it_is() {
-    for (language, component) in &*LOADED {
+    for (language, component) in &LOADED.sights {
         assert_eq!(component.descriptor().name, *language);
         let surface = component.surface();
         assert_eq!(surface.contract, "0.1.0", "{language}");
@@ -69,7 +79,7 @@ fn a_plugin_in_every_language_loads_and_says_what_it_is() {
 
 #[test]
 fn the_same_snapshot_gives_the_same_answer_in_every_language() {
-    for (language, component) in &*LOADED {
+    for (language, component) in &LOADED.sights {
         let (first, report) = ask(component, "{}", [1; 32]);
         assert!(!report.impure, "{language}");
         assert_eq!(ask(component, "{}", [1; 32]).0, first, "{language}");
@@ -80,7 +90,7 @@ fn the_same_snapshot_gives_the_same_answer_in_every_language() {
 
 #[test]
 fn another_snapshot_gives_other_random_numbers_in_every_language() {
-    for (language, component) in &*LOADED {
+    for (language, component) in &LOADED.sights {
         let random = |seed| seen(&ask(component, "{}", [seed; 32]).0).remove("random").unwrap();
         let (one, other) = (random(1), random(2));
         // The language's ordinary ones, and those that are fit for secrets.
@@ -93,7 +103,7 @@ fn another_snapshot_gives_other_random_numbers_in_every_language() {
 
 #[test]
 fn whoever_asks_for_the_time_of_day_gets_it_and_is_impure_in_every_language() {
-    for (language, component) in &*LOADED {
+    for (language, component) in &LOADED.sights {
         let (child, report) = ask(component, r#"{"wallClock":true}"#, [1; 32]);
         let time = &seen(&child)["wallClock"];
         assert!(time.as_str() > "2020-01-01", "{language}: {time}");
@@ -103,7 +113,7 @@ fn whoever_asks_for_the_time_of_day_gets_it_and_is_impure_in_every_language() {
 
 #[test]
 fn no_language_sees_anything_of_the_machine() {
-    for (language, component) in &*LOADED {
+    for (language, component) in &LOADED.sights {
         let seen = seen(&ask(component, "{}", [1; 32]).0);
         for what in ["environment", "arguments", "files"] {
             assert_eq!(seen[what], "", "{language} {what}");
@@ -116,8 +126,15 @@ fn no_language_sees_anything_of_the_machine() {
 #[test]
 fn a_large_snapshot_is_pure_and_fits_the_default_limits_in_every_language() {
     let spec = format!(r#"{{"filler":"{}"}}"#, "x".repeat(4_000_000));
-    for (language, component) in &*LOADED {
+    for (language, component) in &LOADED.sights {
         let report = ask(component, &spec, [1; 32]).1;
         assert!(!report.impure, "{language}");
+    }
+}
+
+#[test]
+fn echo_answers_in_every_language_as_it_does_in_rust() {
+    for (language, component) in &LOADED.echoes {
+        assert_means_the_same::<Echo>("echo", component, language);
     }
 }

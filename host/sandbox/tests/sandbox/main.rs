@@ -1,6 +1,7 @@
 //! The sandbox from outside: real components, a real compiling child.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod admission;
 mod calls;
 #[cfg(target_os = "linux")]
 mod confined;

@@ -39,8 +39,8 @@ use std::{
 pub use serde_json::Value;
 use serde_json::json;
 
-pub use self::sink::Measurement;
 use self::sink::World;
+pub use self::sink::{Measurement, Told};
 use crate::{
     Adapter, Admission, Failure, Operation, Phase, Reconciler, Verdict,
     raw::{self, exports::windlass::plugin::reconciler::Guest},
@@ -158,14 +158,11 @@ impl<R: Reconciler> Call<R> {
         &self.request
     }
 
-    /// Calls the plugin, for the answer as the contract carries it.
-    ///
-    /// # Errors
-    ///
-    /// The plugin's failure, or that of a spec which is not a `Reconciler::Spec`.
-    pub fn call_raw(self) -> Result<raw::Response, Failure> {
+    /// Calls the plugin, for the answer as the contract carries it, or the failure; and what it told meanwhile.
+    pub fn call_raw(self) -> (Result<raw::Response, Failure>, Told) {
         sink::begin(self.world);
-        Adapter::<R>::reconcile(self.request)
+        let answer = Adapter::<R>::reconcile(self.request);
+        (answer, sink::take())
     }
 
     /// Calls the plugin.
@@ -174,8 +171,8 @@ impl<R: Reconciler> Call<R> {
     ///
     /// The plugin's failure, or that of a spec which is not a `Reconciler::Spec`.
     pub fn call(self) -> Result<Answer, Failure> {
-        let response = self.call_raw()?;
-        let told = sink::take();
+        let (response, told) = self.call_raw();
+        let response = response?;
         Ok(Answer {
             children: response.children.iter().map(|child| json_of(child)).collect(),
             status: response.status.as_deref().map(json_of),

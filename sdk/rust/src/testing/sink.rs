@@ -31,13 +31,17 @@ impl Default for World {
     }
 }
 
-/// What a call told.
-#[derive(Debug, Default)]
-pub(crate) struct Told {
-    pub(crate) logs: Vec<String>,
-    pub(crate) measurements: Vec<Measurement>,
-    pub(crate) span_attributes: Vec<(String, String)>,
-    pub(crate) span_events: Vec<String>,
+/// What a call told the host beside its answer.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Told {
+    /// Messages of the lines logged.
+    pub logs: Vec<String>,
+    /// What was measured.
+    pub measurements: Vec<Measurement>,
+    /// Attributes of the call's span.
+    pub span_attributes: Vec<(String, String)>,
+    /// Names of the span's events.
+    pub span_events: Vec<String>,
 }
 
 thread_local! {

@@ -10,7 +10,12 @@ use windlass_testbed::tools;
 use super::{Places, WORLD};
 use crate::run::run;
 
+const PACKAGE: &str = include_str!("js/package.json");
+/// Of all that is installed, the version and the hash.
+pub(super) const LOCK: &str = include_str!("js/package-lock.json");
+
 pub(super) fn build(places: &Places) -> Result<Vec<u8>> {
+    make_modules_of_json(&places.source)?;
     let component = places.work.join("component.wasm");
     let mut componentize = Command::new(componentize_js(places)?);
     componentize.arg(places.source.join("reconciler.js")).arg("--out").arg(&component);
@@ -20,22 +25,30 @@ pub(super) fn build(places: &Places) -> Result<Vec<u8>> {
     fs::read(component).context("componentize-js made no component")
 }
 
-/// The program, installed from npm exactly as the guest's lock file says.
+/// The engine reads every module that is imported as a script, also those which say that they are JSON.
+fn make_modules_of_json(source: &Path) -> Result<()> {
+    for file in super::files(source)? {
+        if file.extension().is_some_and(|extension| extension == "json") {
+            let script = format!("export default {};", fs::read_to_string(&file)?);
+            fs::write(&file, script)?;
+        }
+    }
+    Ok(())
+}
+
+/// The program, installed from npm exactly as the lock file says.
 fn componentize_js(places: &Places) -> Result<PathBuf> {
-    const LOCK: &str = "package-lock.json";
     let home = places.tools.join("componentize-js");
     let (program, stamp) = (home.join("node_modules/.bin/componentize-js"), home.join("installed.json"));
-    let wanted = fs::read(places.source.join(LOCK))?;
-    if fs::read(&stamp).is_ok_and(|installed| installed == wanted) {
+    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == LOCK) {
         return Ok(program);
     }
     tools::stderr(&format!("installing componentize-js from npm into {}", home.display()));
     fs::create_dir_all(&home)?;
-    for name in ["package.json", LOCK] {
-        fs::copy(places.source.join(name), home.join(name))?;
-    }
+    fs::write(home.join("package.json"), PACKAGE)?;
+    fs::write(home.join("package-lock.json"), LOCK)?;
     install(&home)?;
-    fs::write(&stamp, wanted)?;
+    fs::write(&stamp, LOCK)?;
     Ok(program)
 }
 

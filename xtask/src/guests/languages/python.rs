@@ -8,9 +8,11 @@ use anyhow::{Context, Result};
 use super::{Places, WORLD};
 use crate::{run::run, venv};
 
+/// What is installed, and its version.
+pub(super) const REQUIREMENTS: &str = include_str!("python/requirements.txt");
+
 pub(super) fn build(places: &Places) -> Result<Vec<u8>> {
-    let requirements = places.source.join("requirements.txt");
-    let programs = venv::with(&places.tools.join("componentize-py"), &requirements)?;
+    let programs = venv::with(&places.tools.join("componentize-py"), REQUIREMENTS)?;
     let component = places.work.join("component.wasm");
     let mut componentize = Command::new(programs.join("componentize-py"));
     componentize.arg("--quiet").arg("--wit-path").arg(&places.wit).args(["--world", WORLD]);

@@ -1,0 +1,74 @@
+//! What a component exports beside the reconciler: admission, which the host does not ask for yet. Asked here, it judges as
+//! the same code does natively.
+
+use std::fs;
+
+use myapp::MyApp;
+use serde_json::{Value, json};
+use wasmtime::component::{Component, Linker};
+use wasmtime::{Engine, Store};
+use windlass_plugin::{Operation, Verdict, testing};
+
+use crate::golden::component;
+
+mod generated {
+    wasmtime::component::bindgen!({ path: "../../wit", world: "admitting-plugin" });
+}
+use generated::AdmittingPlugin;
+use generated::exports::windlass::plugin::admission;
+
+/// One write: what somebody wants to do, the object as it would be, and as it is.
+type Write = (Operation, Option<Value>, Option<Value>);
+
+fn app(spec: &Value) -> Value {
+    json!({ "apiVersion": "example.com/v1", "kind": "MyApp", "metadata": { "name": "shop" }, "spec": spec })
+}
+
+/// Every spec of the golden cases, written for the first time and over another one; and what else may happen.
+fn writes() -> Vec<Write> {
+    let other = app(&json!({ "image": "shop:1" }));
+    let mut writes = vec![(Operation::Delete, None, Some(app(&json!({ "image": "" }))))];
+    for entry in fs::read_dir(crate::golden::cases("myapp")).unwrap() {
+        let path = entry.unwrap().path();
+        let case: Value = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let Some(spec) = case.pointer("/parent/spec") else { continue };
+        writes.push((Operation::Create, Some(app(spec)), None));
+        writes.push((Operation::Update, Some(app(spec)), Some(other.clone())));
+    }
+    writes
+}
+
+#[test]
+fn myapp_judges_as_it_does_natively() {
+    let engine = Engine::default();
+    let component = Component::new(&engine, component("myapp")).unwrap();
+    // A judgement needs nothing of a host: whatever it calls, traps.
+    let mut linker = Linker::new(&engine);
+    linker.define_unknown_imports_as_traps(&component).unwrap();
+    let (mut refused, mut completed) = (0, 0);
+    for (operation, object, old) in writes() {
+        let bytes = |object: &Option<Value>| object.as_ref().map(|object| object.to_string().into_bytes());
+        let request = admission::AdmissionRequest {
+            operation: match operation {
+                Operation::Create => admission::Operation::Create,
+                Operation::Update => admission::Operation::Update,
+                Operation::Delete => admission::Operation::Delete,
+            },
+            object: bytes(&object),
+            old_object: bytes(&old),
+            username: "user".to_owned(),
+            config: None,
+        };
+        let mut store = Store::new(&engine, ());
+        let plugin = AdmittingPlugin::instantiate(&mut store, &component, &linker).unwrap();
+        let judged = match plugin.windlass_plugin_admission().call_review(&mut store, &request).unwrap() {
+            admission::Verdict::Allow(warnings) => Verdict::Allow(warnings),
+            admission::Verdict::Replace(object) => Verdict::Replace(serde_json::from_slice(&object).unwrap()),
+            admission::Verdict::Deny(why) => Verdict::Deny(why),
+        };
+        assert_eq!(judged, testing::review::<MyApp>(operation, object.as_ref(), old.as_ref()), "{object:?}");
+        refused += usize::from(matches!(judged, Verdict::Deny(_)));
+        completed += usize::from(matches!(judged, Verdict::Replace(_)));
+    }
+    assert!(refused > 10 && completed > 10, "{refused} refused, {completed} completed");
+}
