@@ -1,6 +1,7 @@
 //! Echo as it was before its kind was stable: the same parents and Pods, and a definition that knows `v1beta1` alone.
 
 use echo::Echo;
+use serde_json::Value;
 use windlass_plugin::{
     Adapter, Failure,
     raw::{Descriptor, Parent, Request, Response, exports::windlass::plugin::reconciler::Guest},
@@ -12,8 +13,9 @@ impl Guest for EchoV1beta1 {
     fn describe() -> Descriptor {
         let mut descriptor = Adapter::<Echo>::describe();
         if let Parent::Custom(definition) = &mut descriptor.parent {
-            let beta = String::from_utf8_lossy(definition).replace(r#""name":"v1""#, r#""name":"v1beta1""#);
-            *definition = beta.into_bytes();
+            let mut beta: Value = serde_json::from_slice(definition).unwrap_or_default();
+            beta["spec"]["versions"][0]["name"] = "v1beta1".into();
+            *definition = beta.to_string().into_bytes();
         }
         Descriptor { version: "0.1.0".to_owned(), ..descriptor }
     }

@@ -251,14 +251,14 @@ fn r15_nothing_is_created_under_a_parent_that_is_being_deleted() {
 #[test]
 fn r06_what_somebody_takes_between_the_decision_and_its_apply_is_left_and_named() {
     let ns = puppets("taken-between");
-    let play = |value: &str, stall: u64| json!({ "children": [config_map("${name}", value)], "stallMillis": stall });
+    let play = |value: &str, stall: u32| json!({ "children": [config_map("${name}", value)], "stall": stall });
     // Whether it comes between is for chance to say, so that it is tried on several.
     let raced = (0..10).find_map(|turn| {
         let name = format!("web-{turn}");
         let puppet = ns.puppet(&name);
         puppet.play(&play("1", 0));
         let mark = ns.env().mark();
-        puppet.apply(&play("2", 500));
+        puppet.apply(&play("2", 5000));
         let mut theirs = config_map(&name, "theirs");
         theirs["metadata"]["namespace"] = ns.name().into();
         ns.env().apply_as("other", &theirs.to_string());
