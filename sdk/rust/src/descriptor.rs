@@ -61,7 +61,7 @@ impl Descriptor {
     }
 
     /// Parents get a finalizer, and a call with [`Phase::Finalize`](crate::Phase) when they are deleted or leave the label
-    /// selector.
+    /// selector. A parent whose spec cannot be read cannot be finalized either: give fields that are added later a default.
     pub fn finalizes(mut self) -> Self {
         self.0.finalizes = true;
         self

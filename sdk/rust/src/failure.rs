@@ -54,7 +54,83 @@ fn explanation(json: &[u8], place: &str, error: &serde_json::Error) -> String {
     let path: Vec<_> = path.into_iter().filter(|part| !part.is_empty()).collect();
     match (path.join("."), missing) {
         (path, Some(_)) => format!("{path}: is required"),
-        (path, None) if path.is_empty() => reason,
-        (path, None) => format!("{path}: {reason}"),
+        (path, None) if path.is_empty() => plain(reason),
+        (path, None) => format!("{path}: {}", plain(reason)),
+    }
+}
+
+/// What was expected, to somebody who does not know the types of Rust.
+fn plain(reason: String) -> String {
+    let Some((found, expected)) = reason.split_once(", expected ") else { return reason };
+    let expected = match expected {
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" | "usize" => "a whole number from 0",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a sequence" => "a list",
+        "a map" => "an object",
+        expected if expected.starts_with("struct ") => "an object",
+        _ => return reason,
+    };
+    format!("{found}, expected {expected}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde::Deserialize;
+
+    use super::explained;
+
+    #[derive(Debug, Deserialize)]
+    #[allow(dead_code, reason = "only read")]
+    struct Spec {
+        replicas: u32,
+        #[serde(default)]
+        port: u16,
+        #[serde(default)]
+        ratio: f64,
+        #[serde(default)]
+        offset: i64,
+        #[serde(default)]
+        items: Vec<Item>,
+        #[serde(default)]
+        labels: BTreeMap<String, String>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[allow(dead_code, reason = "only read")]
+    struct Item {
+        name: String,
+    }
+
+    #[test]
+    fn a_message_names_the_field_and_no_type_of_rust() {
+        for (spec, message) in [
+            ("{}", "spec.replicas: is required"),
+            (
+                r#"{"replicas": "three"}"#,
+                r#"spec.replicas: invalid type: string "three", expected a whole number from 0 to 4294967295"#,
+            ),
+            (
+                r#"{"replicas": 1, "port": 70000}"#,
+                "spec.port: invalid value: integer `70000`, expected a whole number from 0 to 65535",
+            ),
+            (r#"{"replicas": 1, "ratio": "a"}"#, r#"spec.ratio: invalid type: string "a", expected a number"#),
+            (
+                r#"{"replicas": 1, "offset": 1.5}"#,
+                "spec.offset: invalid type: floating point `1.5`, expected a whole number",
+            ),
+            (r#"{"replicas": 1, "items": {}}"#, "spec.items: invalid type: map, expected a list"),
+            (r#"{"replicas": 1, "items": ["a"]}"#, r#"spec.items[0]: invalid type: string "a", expected an object"#),
+            (r#"{"replicas": 1, "items": [{}]}"#, "spec.items[0].name: is required"),
+            (r#"{"replicas": 1, "labels": []}"#, "spec.labels: invalid type: sequence, expected an object"),
+            (r#"{"replicas": 1, "labels": {"a": 1}}"#, "spec.labels.a: invalid type: integer `1`, expected a string"),
+        ] {
+            assert_eq!(explained::<Spec>(spec.as_bytes(), "spec").map(drop), Err(message.to_owned()), "{spec}");
+        }
     }
 }

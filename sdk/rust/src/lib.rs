@@ -103,6 +103,9 @@ mod admission;
 #[cfg(all(target_arch = "wasm32", feature = "allocator"))]
 mod allocator;
 pub mod checks;
+mod claim;
+#[doc(hidden)]
+pub mod compact;
 mod custom_resource;
 mod descriptor;
 mod failure;
@@ -127,6 +130,7 @@ pub mod random;
 
 pub use adapter::Adapter;
 pub use admission::{Admission, Operation, Review, Verdict};
+pub use claim::Claimed;
 pub use custom_resource::CustomResource;
 pub use descriptor::{Descriptor, Existing, Metric, Parent};
 pub use host::{log, measure, span};
@@ -186,7 +190,9 @@ macro_rules! export {
 macro_rules! definition {
     ($file:literal, $kind:expr) => {
         if cfg!(target_family = "wasm") {
-            $crate::Parent::defined_by(include_bytes!($file))
+            const FILE: &[u8] = include_bytes!($file);
+            static DEFINITION: [u8; $crate::compact::size(FILE)] = $crate::compact::bytes(FILE);
+            $crate::Parent::defined_by(&DEFINITION)
         } else {
             $crate::Parent::from($kind)
         }

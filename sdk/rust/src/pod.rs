@@ -21,16 +21,20 @@ struct Status {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct Container {
     name: String,
+    ready: bool,
+    restart_count: u32,
     state: State,
+    last_state: State,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct State {
     waiting: Option<Waiting>,
+    terminated: Option<Terminated>,
 }
 
 #[derive(Deserialize, Default)]
@@ -38,6 +42,38 @@ struct State {
 struct Waiting {
     reason: String,
     message: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Terminated {
+    exit_code: i32,
+}
+
+impl Terminated {
+    fn has_failed(&self) -> bool {
+        self.exit_code != 0
+    }
+}
+
+impl Container {
+    /// What keeps it from running. The same from one attempt to the next, so that a status which tells it rests.
+    fn trouble(&self) -> Option<String> {
+        let ended = [&self.state.terminated, &self.last_state.terminated];
+        // Started once more it runs for a moment, and is as far as it was. Once is no habit.
+        if !self.ready && self.restart_count > 1 && ended.into_iter().flatten().any(Terminated::has_failed) {
+            return Some(sentence(&[&self.name, "CrashLoopBackOff"]));
+        }
+        let Waiting { reason, message } = self.state.waiting.as_ref()?;
+        match &**reason {
+            // What a kubelet says of a container that it is about to start.
+            "" | "ContainerCreating" | "PodInitializing" => None,
+            // It says these in turn, and the longer message with the first alone.
+            "ErrImagePull" | "ImagePullBackOff" => Some(sentence(&[&self.name, "ImagePullBackOff"])),
+            "CrashLoopBackOff" => Some(sentence(&[&self.name, "CrashLoopBackOff"])),
+            _ => Some(sentence(&[&self.name, reason, message])),
+        }
+    }
 }
 
 impl Object<'_, Pod> {
@@ -53,12 +89,7 @@ impl Object<'_, Pod> {
         if status.phase == "Failed" {
             return Some(sentence(&["failed", &status.reason, &status.message]));
         }
-        status.init_container_statuses.iter().chain(&status.container_statuses).find_map(|container| {
-            let waiting = container.state.waiting.as_ref()?;
-            // What a kubelet says of a container that it is about to start.
-            let passes = matches!(&*waiting.reason, "" | "ContainerCreating" | "PodInitializing");
-            (!passes).then(|| sentence(&[&container.name, &waiting.reason, &waiting.message]))
-        })
+        status.init_container_statuses.iter().chain(&status.container_statuses).find_map(Container::trouble)
     }
 
     fn status(&self) -> Status {
@@ -96,9 +127,41 @@ mod tests {
     }
 
     #[test]
+    fn a_container_that_crashes_again_and_again_is_in_trouble_all_the_while() {
+        let ended = json!({ "terminated": { "exitCode": 1, "reason": "Error" } });
+        let waiting = json!({ "waiting": { "reason": "CrashLoopBackOff", "message": "back-off 40s" } });
+        let trouble = (false, Some("mysql: CrashLoopBackOff".to_owned()));
+        for (state, last) in [(ended.clone(), json!({})), (waiting, ended.clone()), (json!({ "running": {} }), ended)] {
+            let container =
+                json!({ "name": "mysql", "ready": false, "restartCount": 5, "state": state, "lastState": last });
+            let but = |field: &str, value: Value| {
+                let mut container = container.clone();
+                container[field] = value;
+                told(&json!({ "phase": "Running", "containerStatuses": [container] }))
+            };
+            assert_eq!(but("restartCount", json!(5)), trouble, "{state}");
+            if state.get("running").is_some() {
+                assert_eq!(but("ready", json!(true)), (false, None));
+                assert_eq!(but("restartCount", json!(1)), (false, None), "it may have been the node");
+            }
+        }
+        let done = json!([{ "name": "setup", "ready": false, "state": { "terminated": { "exitCode": 0 } } }]);
+        assert_eq!(told(&json!({ "phase": "Running", "initContainerStatuses": done })), (false, None));
+    }
+
+    #[test]
+    fn an_image_that_cannot_be_had_is_told_alike_whether_it_is_tried_or_waited_for() {
+        for reason in ["ErrImagePull", "ImagePullBackOff"] {
+            let waiting = json!([{ "name": "mysql", "state": { "waiting": { "reason": reason, "message": "40s" } } }]);
+            let expected = (false, Some("mysql: ImagePullBackOff".to_owned()));
+            assert_eq!(told(&json!({ "phase": "Pending", "containerStatuses": waiting })), expected);
+        }
+    }
+
+    #[test]
     fn a_container_that_waits_is_told_with_the_reason() {
-        let waiting = json!([{ "name": "mysql", "state": { "waiting": { "reason": "ImagePullBackOff", "message": "not found" } } }]);
-        let expected = (false, Some("mysql: ImagePullBackOff: not found".to_owned()));
+        let waiting = json!([{ "name": "mysql", "state": { "waiting": { "reason": "CreateContainerConfigError", "message": "not found" } } }]);
+        let expected = (false, Some("mysql: CreateContainerConfigError: not found".to_owned()));
         assert_eq!(told(&json!({ "phase": "Pending", "containerStatuses": waiting })), expected);
         assert_eq!(told(&json!({ "phase": "Pending", "initContainerStatuses": waiting })), expected);
     }

@@ -107,6 +107,18 @@ impl<R: Reconciler> Request<R> {
         status
     }
 
+    /// Whether all that an answer about this generation of the spec wanted has been applied: the host says so in
+    /// `status.observedGeneration`. Until then what is observed was made of the spec before, however complete it looks, and
+    /// is no reason to call the parent ready. Never true of a built-in kind, whose status is not the host's.
+    pub fn is_applied(&self) -> bool {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Seen {
+            observed_generation: i64,
+        }
+        self.status::<Seen>().is_some_and(|seen| seen.observed_generation >= self.metadata.generation)
+    }
+
     /// The whole parent, for kinds that keep things outside `spec`.
     ///
     /// # Errors

@@ -82,7 +82,11 @@ impl<R: Reconciler> Response<R> {
         let mut response = self.child(child);
         let metadata = response.children.last_mut().and_then(|child| child.get_mut("metadata"));
         if let Some(Value::Object(metadata)) = metadata {
-            let annotations = metadata.entry("annotations").or_insert_with(|| object([]));
+            let annotations = metadata.entry("annotations").or_insert(Value::Null);
+            // A type of the author's may say `null` for none.
+            if !annotations.is_object() {
+                *annotations = object([]);
+            }
             set(annotations, option, "true".into());
         }
         response
