@@ -147,8 +147,13 @@ fn security(security: &Security) -> Checked {
     if let Some(account) = &security.service_account {
         checks::dns_name("spec.security.serviceAccount", account)?;
     }
+    let mut names = BTreeSet::new();
     for (index, secret) in security.image_pull_secrets.iter().enumerate() {
-        checks::dns_name(&format!("spec.security.imagePullSecrets[{index}].name"), &secret.name)?;
+        let field = format!("spec.security.imagePullSecrets[{index}].name");
+        checks::dns_name(&field, &secret.name)?;
+        if !names.insert(&secret.name) {
+            return invalid(format!("{field}: {:?} is given twice", secret.name));
+        }
     }
     Ok(())
 }

@@ -50,6 +50,10 @@ pub(crate) fn deployment(request: &Request<Application>, scale: Scale) -> Value 
         "template": { "metadata": { "labels": labels(request) }, "spec": pod(request) },
     });
     put(&mut spec, "replicas", scale.replicas().map(|replicas| json!(replicas)));
+    // A Pod that waits for a volume which the Pod before it holds would wait forever.
+    let is_held = request.spec.storage.persistent_volume_claims.iter().any(|claim| !claim.is_shared());
+    let one_by_one = || json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 0, "maxUnavailable": 1 } });
+    put(&mut spec, "strategy", is_held.then(one_by_one));
     json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec })
 }
 

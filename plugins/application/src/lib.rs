@@ -10,6 +10,7 @@ mod storage;
 
 use std::time::Duration;
 
+use serde::de::IgnoredAny;
 use windlass_plugin::{
     CustomResource, Descriptor, Failure, Reconciler, Request, Response, definition,
     kinds::{Deployment, HorizontalPodAutoscaler, NetworkPolicy, PersistentVolumeClaim, Service},
@@ -57,10 +58,11 @@ impl Reconciler for Application {
     }
 
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
-        let before = request.status::<ApplicationStatus>();
-        if before.is_none() {
+        // The host writes one with its first answer, also where that is a refusal.
+        if request.status::<IgnoredAny>().is_none() {
             measures::first_seen();
         }
+        let before = request.status::<ApplicationStatus>();
         check::check(&request.spec).and_then(|()| storage::check(&request)).inspect_err(|_| measures::refused())?;
 
         let scale = Scale::of(&request);

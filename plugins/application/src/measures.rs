@@ -5,16 +5,16 @@ use windlass_plugin::{Metric, Request, measure};
 use crate::{Application, ApplicationStatus, Phase, spec::Resources};
 
 const SEEN: &str = "applications_total";
-const RECONCILES: &str = "application_reconciles_total";
-const ERRORS: &str = "application_errors_total";
-const CPU: &str = "application_requested_cpu_cores";
-const MEMORY: &str = "application_requested_memory_bytes";
+const RECONCILES: &str = "reconciles_total";
+const ERRORS: &str = "errors_total";
+const CPU: &str = "requested_cpu_cores";
+const MEMORY: &str = "requested_memory_bytes";
 
 pub(crate) fn declared() -> [Metric; 5] {
     [
         Metric::counter(SEEN, "Applications that were seen for the first time", &[]),
-        Metric::counter(RECONCILES, "Answers, by the phase that they found", &["phase"]),
-        Metric::counter(ERRORS, "Answers that found something wrong: with the spec, or with the Pods", &["reason"]),
+        Metric::counter(RECONCILES, "Answers, by the phase that they found, or Refused", &["phase"]),
+        Metric::counter(ERRORS, "Those that found something wrong: with the spec, or with the Pods", &["reason"]),
         Metric::gauge(CPU, "", "Processors that the Pods of a namespace's application ask for", &["namespace", "name"]),
         Metric::gauge(
             MEMORY,
@@ -30,6 +30,7 @@ pub(crate) fn first_seen() {
 }
 
 pub(crate) fn refused() {
+    measure(RECONCILES, 1.0, &[("phase", "Refused")]);
     measure(ERRORS, 1.0, &[("reason", "InvalidSpec")]);
 }
 

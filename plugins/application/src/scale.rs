@@ -4,19 +4,17 @@
 //! with another number it would be a conflict, and every change of the autoscaler's undone. Until then it is applied with
 //! the number to begin with: taken out while nobody else has written it, it would be 1, the API server's default.
 //!
-//! That one has written is remembered in an annotation of the Deployment: its fields are the autoscaler's still when somebody
-//! has deleted that one by hand.
+//! The number to begin with is written beside itself, into an annotation. Where the two differ, somebody else has written:
+//! the autoscaler, or a person who scaled within or beyond its bounds and leaves the rest to it. That this has happened is
+//! remembered in another annotation: the fields are somebody else's still when the autoscaler is deleted by hand.
 
-use serde::Deserialize;
-use windlass_plugin::{
-    Metadata, Object, Request, Value, json,
-    kinds::{Deployment, HorizontalPodAutoscaler},
-};
+use windlass_plugin::{Request, Value, json, kinds::Deployment};
 
 use crate::Application;
 
 const SCALED_BY: &str = "apps.example.com/scaled-by";
 const AUTOSCALER: &str = "autoscaler";
+const BEGAN_WITH: &str = "apps.example.com/replicas";
 
 /// Who says how many Pods there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,33 +26,31 @@ pub(crate) enum Scale {
         /// An autoscaler did before: its number is taken over.
         back: bool,
     },
-    /// An autoscaler has written its first number.
+    /// The spec says with how many an autoscaler begins.
+    Beginning(u32),
+    /// Another number has been written since.
     Autoscaler,
 }
 
 impl Scale {
     pub(crate) fn of(request: &Request<Application>) -> Self {
-        let name = request.name();
-        let deployment = request.child::<Deployment>(name).map(|deployment| deployment.metadata());
-        let autoscaler = request.child::<HorizontalPodAutoscaler>(name);
-        let was_autoscaled = deployment.is_some_and(|deployment| {
-            let marked = deployment.annotations.get(SCALED_BY).is_some_and(|scaled_by| scaled_by == AUTOSCALER);
-            marked || autoscaler.is_some_and(|autoscaler| has_scaled(&autoscaler, &deployment))
+        let was_autoscaled = request.child::<Deployment>(request.name()).is_some_and(|deployment| {
+            let annotations = deployment.metadata().annotations;
+            let is_marked = annotations.get(SCALED_BY).is_some_and(|scaled_by| scaled_by == AUTOSCALER);
+            let began_with = annotations.get(BEGAN_WITH);
+            is_marked || began_with.is_some_and(|began_with| *began_with != deployment.rollout().wanted.to_string())
         });
         match &request.spec.scaling {
             None => Self::Spec { replicas: request.spec.replicas, back: was_autoscaled },
             Some(_) if was_autoscaled => Self::Autoscaler,
-            Some(scaling) => {
-                // What an autoscaler would make of it at once.
-                let replicas = request.spec.replicas.clamp(scaling.min_replicas, scaling.max_replicas);
-                Self::Spec { replicas, back: false }
-            }
+            // What an autoscaler would make of it at once.
+            Some(scaling) => Self::Beginning(request.spec.replicas.clamp(scaling.min_replicas, scaling.max_replicas)),
         }
     }
 
     pub(crate) fn replicas(self) -> Option<u32> {
         match self {
-            Self::Spec { replicas, .. } => Some(replicas),
+            Self::Spec { replicas, .. } | Self::Beginning(replicas) => Some(replicas),
             Self::Autoscaler => None,
         }
     }
@@ -65,23 +61,10 @@ impl Scale {
     }
 
     pub(crate) fn annotations(self) -> Option<Value> {
-        matches!(self, Self::Autoscaler).then(|| json!({ SCALED_BY: AUTOSCALER }))
+        match self {
+            Self::Spec { .. } => None,
+            Self::Beginning(replicas) => Some(json!({ BEGAN_WITH: replicas.to_string() })),
+            Self::Autoscaler => Some(json!({ SCALED_BY: AUTOSCALER })),
+        }
     }
-}
-
-/// Whether an autoscaler has ever written a number into this very Deployment, and not into one of its name before.
-fn has_scaled(autoscaler: &Object<HorizontalPodAutoscaler>, deployment: &Metadata) -> bool {
-    #[derive(Deserialize, Default)]
-    #[serde(default)]
-    struct Whole {
-        status: Status,
-    }
-    #[derive(Deserialize, Default)]
-    #[serde(default, rename_all = "camelCase")]
-    struct Status {
-        last_scale_time: Option<String>,
-    }
-
-    // Both are RFC 3339 in UTC and to the second, so text compares as time.
-    autoscaler.read_as::<Whole>().unwrap_or_default().status.last_scale_time > deployment.creation_timestamp
 }

@@ -83,6 +83,11 @@ pub struct Resources {
 pub struct HealthCheck {
     /// A Pod that fails it is started anew.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = [{
+        "rule": "!has(self.successThreshold) || self.successThreshold == 1",
+        "message": "must be 1 for liveness",
+        "fieldPath": ".successThreshold",
+    }]))]
     pub liveness_probe: Option<Probe>,
     /// A Pod that fails it gets no requests.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -200,6 +205,11 @@ impl Claim {
     pub(crate) fn path(&self) -> String {
         self.mount_path.clone().unwrap_or_else(|| format!("/data/{}", self.name))
     }
+
+    /// Whether Pods on several nodes can have it at once.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.access_modes.iter().any(|mode| matches!(mode, AccessMode::ReadOnlyMany | AccessMode::ReadWriteMany))
+    }
 }
 
 /// Who may mount a volume how.
@@ -214,6 +224,17 @@ pub enum AccessMode {
     ReadWriteMany,
     /// One Pod reads and writes.
     ReadWriteOncePod,
+}
+
+impl AccessMode {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::ReadWriteOnce => "ReadWriteOnce",
+            Self::ReadOnlyMany => "ReadOnlyMany",
+            Self::ReadWriteMany => "ReadWriteMany",
+            Self::ReadWriteOncePod => "ReadWriteOncePod",
+        }
+    }
 }
 
 /// How it is reached.
@@ -265,14 +286,20 @@ pub struct LoadBalancer {
 pub struct Security {
     /// The ServiceAccount of its Pods, in its namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    )]
     pub service_account: Option<String>,
     /// As whom its processes run.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[allow(clippy::struct_field_names, reason = "it is Kubernetes'")]
     pub security_context: Option<SecurityContext>,
     /// The Secrets with which its image is pulled.
-    #[schemars(length(max = 32))]
+    #[schemars(
+        length(max = 32),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
     pub image_pull_secrets: Vec<SecretRef>,
     /// Let nothing reach its Pods but on its port.
     pub network_policy: bool,
@@ -282,7 +309,10 @@ pub struct Security {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct SecretRef {
     /// Its name.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    )]
     pub name: String,
 }
 

@@ -29,7 +29,7 @@ pub struct ApplicationStatus {
 /// Where an application stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum Phase {
-    /// It has never run yet.
+    /// It has neither run nor failed yet.
     Creating,
     /// All Pods are there, as wanted, and available.
     Running,
@@ -67,13 +67,19 @@ impl ApplicationStatus {
         });
         let wanted = scale.replicas().unwrap_or(rollout.wanted);
         let is_new = before.is_none_or(|before| before.phase == Phase::Creating);
+        let is_as_many = |before: &Self| before.desired_replicas == wanted;
+        let was_updating = before.is_some_and(|before| before.phase == Phase::Updating && is_as_many(before));
+        // What is seen of a spec that is still on its way is not of that spec.
+        let is_on_its_way = !request.is_applied() || !rollout.is_seen;
         let phase = match rollout.stage {
             Stage::Failed(_) => Phase::Failed,
-            Stage::Complete if rollout.wanted == wanted => Phase::Running,
+            Stage::Complete if rollout.wanted == wanted && !is_on_its_way => Phase::Running,
             _ if is_new => Phase::Creating,
-            Stage::Progressing if rollout.updated < rollout.replicas.min(wanted) => Phase::Updating,
-            // What its controller has not seen is not another number: that one would be.
-            Stage::Progressing if !rollout.is_seen && rollout.replicas == wanted => Phase::Updating,
+            _ if rollout.updated < rollout.replicas && rollout.wanted == wanted => Phase::Updating,
+            // Another number would be seen.
+            _ if is_on_its_way && rollout.replicas == wanted => Phase::Updating,
+            // The last Pods that are replaced, or that are replaced one by one, are missing for a moment.
+            _ if was_updating => Phase::Updating,
             _ => Phase::Scaling,
         };
         let ready = format!("{}/{wanted} replicas ready", rollout.ready);
@@ -103,7 +109,7 @@ impl ApplicationStatus {
         if self.phase == before.phase {
             return events;
         }
-        if before.phase == Phase::Failed {
+        if before.phase == Phase::Failed && self.phase == Phase::Running {
             events.push(Event::normal("Recovered", message));
         }
         match self.phase {

@@ -1,43 +1,37 @@
 //! What the volumes that exist allow.
 
-use serde::Deserialize;
-use windlass_plugin::{Failure, Quantity, Request, kinds::PersistentVolumeClaim};
+use windlass_plugin::{Claimed, Failure, Request, kinds::PersistentVolumeClaim};
 
-use crate::{Application, children::claim_name};
+use crate::{Application, children::claim_name, spec::Claim};
 
-/// Refuses a volume that would shrink.
+/// Refuses what a volume that exists cannot become: only its size may change, and only grow.
 pub(crate) fn check(request: &Request<Application>) -> Result<(), Failure> {
-    #[derive(Deserialize)]
-    struct Claim {
-        spec: Spec,
-    }
-    #[derive(Deserialize)]
-    struct Spec {
-        resources: Resources,
-    }
-    #[derive(Deserialize)]
-    struct Resources {
-        requests: Requests,
-    }
-    #[derive(Deserialize)]
-    struct Requests {
-        storage: Quantity,
-    }
-
     for (index, wanted) in request.spec.storage.persistent_volume_claims.iter().enumerate() {
         let name = claim_name(request.name(), &wanted.name);
         let Some(claim) = request.child::<PersistentVolumeClaim>(&name).filter(|claim| !claim.is_being_deleted())
         else {
             continue;
         };
-        let Claim { spec: Spec { resources: Resources { requests: Requests { storage } } } } = claim.read_as()?;
-        if storage > wanted.size {
-            return Err(Failure::invalid(format!(
-                "spec.storage.persistentVolumeClaims[{index}].size: {} is less than the {storage} that \
-                 PersistentVolumeClaim {name} has; storage may grow, never shrink",
-                wanted.size
-            )));
-        }
+        let (claimed, field) = (claim.claimed()?, format!("spec.storage.persistentVolumeClaims[{index}]"));
+        claimed.check_size(&format!("{field}.size"), &wanted.size, &name)?;
+        kept(&claimed, wanted, &field, &name)?;
     }
     Ok(())
+}
+
+/// To the API server these are immutable.
+fn kept(claimed: &Claimed, wanted: &Claim, field: &str, name: &str) -> Result<(), Failure> {
+    let changed = |part: &str, is: &str| {
+        Failure::invalid(format!(
+            "{field}.{part}: cannot change: PersistentVolumeClaim {name} has {is}; give another claim another name"
+        ))
+    };
+    if !claimed.access_modes.iter().map(String::as_str).eq(wanted.access_modes.iter().map(|mode| mode.as_str())) {
+        return Err(changed("accessModes", &claimed.access_modes.join(", ")));
+    }
+    // Without one it is the cluster's default, whichever it was then.
+    match (&claimed.storage_class_name, &wanted.storage_class_name) {
+        (Some(is), Some(class)) if is != class => Err(changed("storageClassName", is)),
+        _ => Ok(()),
+    }
 }

@@ -15,7 +15,7 @@ pub struct EchoSpec {
     #[schemars(range(max = 1000))]
     pub replicas: u32,
     /// The image that they run.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), regex(pattern = r"^\S+$"))]
     pub image: String,
 }
 
@@ -36,6 +36,7 @@ pub struct Echo;
 /// `crd.json` is made of it (`UPDATE_EXPECT=1 cargo test`).
 fn kind() -> CustomResource {
     CustomResource::namespaced::<Echo>("my-operator.dev", "v1", "Echo")
+        .short_name("ec")
         .column("Wanted", "integer", ".spec.replicas")
         .column("Current", "integer", ".status.currentReplicas")
         // The name is a label of the Pods, and `-999` follows it in theirs.

@@ -60,7 +60,8 @@ impl MyAppStatus {
         let wanted = request.spec.replicas;
         let rollout = request.child::<Deployment>(request.name()).map(|deployment| deployment.rollout());
         // Between a change of the spec and its way into the Deployment, that one is complete in the old way.
-        let arrived = |rollout: &Rollout| rollout.stage == Stage::Complete && rollout.wanted == wanted;
+        let arrived =
+            |rollout: &Rollout| rollout.stage == Stage::Complete && rollout.wanted == wanted && request.is_applied();
         let (phase, trouble) = match &rollout {
             Some(Rollout { stage: Stage::Failed(why), .. }) => (Phase::Failed, Some(why)),
             Some(rollout) if arrived(rollout) => (Phase::Running, None),

@@ -46,7 +46,7 @@ fn what_is_wrong_is_refused_and_the_field_is_named() {
     assert_eq!(refused(json!({ "replicas": 1 })), "spec.image: is required");
     assert_eq!(
         refused(json!({ "image": "shop:1", "port": "http" })),
-        "spec.port: invalid type: string \"http\", expected u32"
+        "spec.port: invalid type: string \"http\", expected a whole number from 0 to 4294967295"
     );
 }
 

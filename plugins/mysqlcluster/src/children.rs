@@ -10,7 +10,11 @@ use windlass_plugin::{
     random,
 };
 
-use crate::{MySQLCluster, MySQLClusterSpec, spec::PASSWORD, volumes};
+use crate::{
+    AFTER_FAILURE, MySQLCluster, MySQLClusterSpec,
+    spec::{PASSWORD, SecretRef},
+    volumes,
+};
 
 /// Where MySQL listens.
 const PORT: u32 = 3306;
@@ -20,6 +24,12 @@ const PASSWORD_BYTES: u32 = 24;
 
 fn secret_name(request: &Request<MySQLCluster>) -> String {
     format!("{}-root", request.name())
+}
+
+/// Where servers find their password.
+pub(crate) fn password_ref(request: &Request<MySQLCluster>) -> SecretRef {
+    let generated = || SecretRef { name: secret_name(request), key: PASSWORD.to_owned() };
+    request.spec.root_password_secret_ref.clone().unwrap_or_else(generated)
 }
 
 pub(crate) fn pod_name(cluster: &str, server: u32) -> String {
@@ -40,17 +50,19 @@ pub(crate) fn secret(request: &Request<MySQLCluster>, has_data: bool) -> Result<
         Some(secret) => {
             let Kept { mut data } = secret.read_as()?;
             data.remove(PASSWORD).ok_or_else(|| {
-                Failure::failed(format!(
+                let message = format!(
                     "Secret {name} has no key {PASSWORD}: put the password of root there, as the servers' volumes have it"
-                ))
+                );
+                Failure::retry(message, AFTER_FAILURE)
             })?
         }
         None if request.spec.root_password_secret_ref.is_some() => return Ok(None),
         None if has_data => {
-            return Err(Failure::failed(format!(
-                "there are volumes, but no Secret {name} with the password that their servers have: restore it, or name \
-                 another one in spec.rootPasswordSecretRef"
-            )));
+            let message = format!(
+                "there are volumes, but no Secret {name} with the password that their servers have: make a Secret with it, \
+                 and name it in spec.rootPasswordSecretRef"
+            );
+            return Err(Failure::retry(message, AFTER_FAILURE));
         }
         None => {
             let mut password = String::new();
@@ -85,12 +97,9 @@ pub(crate) fn service(request: &Request<MySQLCluster>) -> Value {
 }
 
 pub(crate) fn pod(request: &Request<MySQLCluster>, server: u32) -> Value {
-    let MySQLClusterSpec { version, resources, root_password_secret_ref, .. } = &request.spec;
+    let MySQLClusterSpec { version, resources, .. } = &request.spec;
     let name = pod_name(request.name(), server);
-    let password = match root_password_secret_ref {
-        Some(secret) => json!({ "name": secret.name, "key": secret.key }),
-        None => json!({ "name": secret_name(request), "key": PASSWORD }),
-    };
+    let SecretRef { name: secret, key } = password_ref(request);
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -102,7 +111,7 @@ pub(crate) fn pod(request: &Request<MySQLCluster>, server: u32) -> Value {
                 "name": "mysql",
                 "image": format!("mysql:{version}"),
                 "ports": [{ "name": "mysql", "containerPort": PORT }],
-                "env": [{ "name": "MYSQL_ROOT_PASSWORD", "valueFrom": { "secretKeyRef": password } }],
+                "env": [{ "name": "MYSQL_ROOT_PASSWORD", "valueFrom": { "secretKeyRef": { "name": secret, "key": key } } }],
                 "resources": { "requests": resources, "limits": resources },
                 "readinessProbe": { "tcpSocket": { "port": "mysql" }, "periodSeconds": 5 },
                 "volumeMounts": [{ "name": "data", "mountPath": "/var/lib/mysql" }],

@@ -7,18 +7,11 @@ use windlass_plugin::{Failure, Quantity, checks};
 /// Independent MySQL servers. They know nothing of each other: no replication is set up.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [
-    {
-        "rule": "quantity(string(self.storageSize)).isGreaterThan(quantity('0'))",
-        "message": "storageSize must be more than 0",
-        "fieldPath": ".storageSize",
-    },
-    {
-        "rule": "quantity(string(self.storageSize)).compareTo(quantity(string(oldSelf.storageSize))) >= 0",
-        "message": "storageSize may grow, never shrink",
-        "fieldPath": ".storageSize",
-    },
-]))]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "quantity(string(self.storageSize)).isGreaterThan(quantity('0'))",
+    "message": "storageSize must be more than 0",
+    "fieldPath": ".storageSize",
+}]))]
 pub struct MySQLClusterSpec {
     /// The version of MySQL: a tag of the image `mysql`.
     #[schemars(length(min = 1, max = 128), regex(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.-]*$"))]
@@ -26,12 +19,14 @@ pub struct MySQLClusterSpec {
     /// How many servers.
     #[schemars(range(min = 1, max = 9))]
     pub replicas: u32,
-    /// The size of each server's volume. It may grow, where the storage class can do it, and never shrinks.
+    /// The size of each server's volume. It may grow, where the storage class can do it, and never shrinks: that is up to
+    /// the volumes that exist, so that a growth which turned out to be impossible can be taken back.
     pub storage_size: Quantity,
     /// What each server gets: no less, and no more.
     #[serde(default)]
     pub resources: Resources,
-    /// The Secret that holds the password of `root`. Without it, one is generated.
+    /// The Secret that holds the password of `root`. Without it, one is generated. MySQL reads it when a server starts for
+    /// the first time: changed later, servers that have data keep the password that they have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_password_secret_ref: Option<SecretRef>,
     /// Delete the volumes and the generated password with the cluster. Otherwise they stay, and the next cluster of this

@@ -4,7 +4,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_plugin::{Event, Object, Quantity, Request, kinds::Pod};
 
-use crate::{MySQLCluster, MySQLClusterSpec, children::pod_name};
+use crate::{
+    MySQLCluster, MySQLClusterSpec,
+    children::{password_ref, pod_name},
+    spec::SecretRef,
+};
 
 /// What became of a cluster.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -56,7 +60,8 @@ impl MySQLClusterStatus {
             (0..*replicas).filter_map(|server| request.child::<Pod>(&pod_name(request.name(), server))).collect();
         let ready = servers.iter().filter(|pod| pod.is_true("Ready")).count();
         let is_all = |count: usize| u32::try_from(count) == Ok(*replicas);
-        let as_wanted = servers.iter().filter(|pod| is_as_wanted(pod, &request.spec)).count();
+        let password = password_ref(request);
+        let as_wanted = servers.iter().filter(|pod| is_as_wanted(pod, &request.spec, &password)).count();
         // One that is too many is still on its way out.
         let is_alone = request.children_of::<Pod>().count() == servers.len();
         let phase = if trouble(request).is_some() {
@@ -91,8 +96,8 @@ fn trouble(request: &Request<MySQLCluster>) -> Option<String> {
     pods.find_map(|pod| Some(format!("Pod {}: {}", pod.name(), pod.trouble()?)))
 }
 
-/// Whether a server runs the version and has the resources that are wanted, and not those from before.
-fn is_as_wanted(pod: &Object<Pod>, spec: &MySQLClusterSpec) -> bool {
+/// Whether a server runs the version and has the resources and the password that are wanted, and not those from before.
+fn is_as_wanted(pod: &Object<Pod>, spec: &MySQLClusterSpec, password: &SecretRef) -> bool {
     #[derive(Deserialize)]
     struct Running {
         spec: Containers,
@@ -105,6 +110,18 @@ fn is_as_wanted(pod: &Object<Pod>, spec: &MySQLClusterSpec) -> bool {
     struct Container {
         image: String,
         resources: Bounds,
+        #[serde(default)]
+        env: Vec<Variable>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Variable {
+        value_from: Option<Source>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Source {
+        secret_key_ref: Option<SecretRef>,
     }
     #[derive(Deserialize)]
     struct Bounds {
@@ -117,8 +134,12 @@ fn is_as_wanted(pod: &Object<Pod>, spec: &MySQLClusterSpec) -> bool {
     }
 
     let Ok(Running { spec: Containers { containers } }) = pod.read_as() else { return false };
-    containers.first().is_some_and(|Container { image, resources: Bounds { limits } }| {
-        image.strip_prefix("mysql:") == Some(&spec.version)
+    containers.first().is_some_and(|Container { image, resources: Bounds { limits }, env }| {
+        // A cluster may have its own copy of the registry, and put that into every Pod.
+        let image = image.rsplit('/').next().and_then(|image| image.strip_prefix("mysql:"));
+        let mut secrets = env.iter().filter_map(|variable| variable.value_from.as_ref()?.secret_key_ref.as_ref());
+        image == Some(&spec.version)
             && (&limits.cpu, &limits.memory) == (&spec.resources.cpu, &spec.resources.memory)
+            && secrets.any(|secret| secret == password)
     })
 }

@@ -2,33 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
 use windlass_plugin::{Failure, Quantity, Request, Value, json, kinds::PersistentVolumeClaim};
 
 use crate::MySQLCluster;
 
 /// The claims that exist, by the index of their server.
 pub(crate) struct Volumes(BTreeMap<u32, Quantity>);
-
-#[derive(Deserialize)]
-struct Claim {
-    spec: Spec,
-}
-
-#[derive(Deserialize)]
-struct Spec {
-    resources: Resources,
-}
-
-#[derive(Deserialize)]
-struct Resources {
-    requests: Requests,
-}
-
-#[derive(Deserialize)]
-struct Requests {
-    storage: Quantity,
-}
 
 pub(crate) fn name(cluster: &str, server: u32) -> String {
     format!("{cluster}-data-{server}")
@@ -50,16 +29,9 @@ impl Volumes {
             }
             let index = claim.name().strip_prefix(request.name()).and_then(|rest| rest.strip_prefix("-data-"));
             let Some(index) = index.and_then(|index| index.parse().ok()) else { continue };
-            let Claim { spec } = claim.read_as()?;
-            let size = spec.resources.requests.storage;
-            if size > *wanted {
-                return Err(Failure::invalid(format!(
-                    "spec.storageSize: {wanted} is less than the {size} that PersistentVolumeClaim {} has; storage may grow, \
-                     never shrink",
-                    claim.name()
-                )));
-            }
-            sizes.insert(index, size);
+            let claimed = claim.claimed()?;
+            claimed.check_size("spec.storageSize", wanted, claim.name())?;
+            sizes.insert(index, claimed.size);
         }
         Ok(Self(sizes))
     }

@@ -34,10 +34,10 @@ fn an_application_lives_as_its_spec_says_and_leaves_nothing() {
     assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress"]));
     let pod = &ns.pods()[0]["spec"];
     let container = &pod["containers"][0];
-    assert_eq!(container["livenessProbe"]["httpGet"], json!({ "path": "/healthz", "port": "http", "scheme": "HTTP" }));
+    assert_eq!(container["livenessProbe"]["httpGet"], json!({ "path": "/", "port": "http", "scheme": "HTTP" }));
     assert_eq!(container["volumeMounts"][0], json!({ "name": "uploads", "mountPath": "/srv/uploads" }));
-    assert_eq!(container["securityContext"]["runAsUser"], 1000);
-    assert_eq!((&pod["securityContext"]["fsGroup"], &pod["serviceAccountName"]), (&json!(1000), &json!("portal-full")));
+    assert_eq!(container["securityContext"]["runAsUser"], 101);
+    assert_eq!((&pod["securityContext"]["fsGroup"], &pod["serviceAccountName"]), (&json!(101), &json!("portal-full")));
 
     // Each field, one after the other.
     let mut spec = portal["spec"].clone();
@@ -103,10 +103,13 @@ fn an_autoscaler_says_how_many_pods_there_are_until_it_goes() {
     });
     APPLICATION.settle(ns, "portal", &spec);
     assert_eq!(ns.pods().len(), 2, "the number to begin with");
+    // Within its bounds a person's number stays.
+    let are_wanted = |portal: &Value, pods: u32| crate::is_ready(portal) && portal["status"]["desiredReplicas"] == pods;
+    ns.kubectl(&["scale", "deployment", "portal", "--replicas=3"]);
+    wait_for(ns, APPLICATION.resource, "portal", |portal| are_wanted(portal, 3));
     // More than it allows: without any metrics, too, the autoscaler goes back to its bound, by the Deployment's scale.
     ns.kubectl(&["scale", "deployment", "portal", "--replicas=6"]);
-    wait_for(ns, "horizontalpodautoscalers", "portal", |autoscaler| !autoscaler["status"]["lastScaleTime"].is_null());
-    let is_the_autoscalers = |portal: &Value| crate::is_ready(portal) && portal["status"]["desiredReplicas"] == 4;
+    let is_the_autoscalers = |portal: &Value| are_wanted(portal, 4);
     wait_for(ns, APPLICATION.resource, "portal", is_the_autoscalers);
     assert_eq!(ns.pods().len(), 4);
 

@@ -151,10 +151,16 @@ allowVolumeExpansion: true
 /// A volume for the claim of this name alone.
 #[track_caller]
 fn volume(ns: &Namespace, claim: &str, modes: &[&str]) {
+    another_volume(ns, claim, "first", modes);
+}
+
+/// One more, for the same claim when it is made once more.
+#[track_caller]
+fn another_volume(ns: &Namespace, claim: &str, which: &str, modes: &[&str]) {
     let volume = json!({
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": { "name": format!("{}-{claim}", ns.name()) },
+        "metadata": { "name": format!("{}-{claim}-{which}", ns.name()) },
         "spec": {
             "storageClassName": "by-hand",
             "capacity": { "storage": "100Gi" },

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use windlass_e2e::{Namespace, SOON, text};
+use windlass_e2e::{Namespace, SOON, condition, text};
 
-use crate::{APPLICATION, ECHO, Kind, MYAPP, MYSQLCLUSTER, stage, volume};
+use crate::{APPLICATION, ECHO, Kind, MYAPP, MYSQLCLUSTER, another_volume, stage, volume, wait_for};
 
 /// Pairs of specs for each kind.
 const PAIRS: usize = 6;
@@ -161,12 +161,20 @@ fn children(ns: &Namespace, uid: &str, name: &str) -> BTreeMap<String, Value> {
     children
 }
 
+/// Specs that cannot be.
+struct Invalid {
+    /// What the API server refuses.
+    to_the_api_server: Value,
+    /// What the plugin alone refuses, where its definition does not say all.
+    to_the_plugin: Option<Value>,
+}
+
 /// Takes parents of a kind through their pairs, all at once, and compares.
 #[track_caller]
 fn assert_history_leaves_no_trace(
     kind: Kind,
     generate: fn(&mut Chance) -> Value,
-    invalid: &Value,
+    invalid: &Invalid,
     may_stay: fn(&str) -> bool,
 ) {
     let ns = &stage().env.namespace(&format!("transitions-{}", kind.name.to_lowercase()));
@@ -181,6 +189,8 @@ fn assert_history_leaves_no_trace(
     for at in 0..PAIRS {
         for parent in [format!("moved-{at}"), format!("fresh-{at}")] {
             volume(ns, &format!("{parent}-data"), &["ReadWriteOnce"]);
+            // What was claimed once is not free again by itself.
+            another_volume(ns, &format!("{parent}-data"), "again", &["ReadWriteOnce"]);
             (0..3).for_each(|server| volume(ns, &format!("{parent}-data-{server}"), &["ReadWriteOnce"]));
         }
     }
@@ -194,21 +204,25 @@ fn assert_history_leaves_no_trace(
     };
     all(&|(a, _)| a.clone());
     all(&|(_, b)| b.clone());
-    let mark = ns.env().mark();
+    let of = |name: &str| {
+        let parent = ns.get(kind.resource, name).expect("the parent");
+        children(ns, &text(&parent, "/metadata/uid"), name)
+    };
     for at in 0..PAIRS {
-        let refused = kind.try_replace(ns, &format!("moved-{at}"), invalid);
-        assert!(refused.is_err(), "{invalid} is taken");
+        let moved = format!("moved-{at}");
+        let refused = kind.try_replace(ns, &moved, &invalid.to_the_api_server);
+        assert!(refused.is_err(), "{} is taken", invalid.to_the_api_server);
+        let Some(invalid) = &invalid.to_the_plugin else { continue };
+        let before = of(&moved);
+        kind.replace(ns, &moved, invalid);
+        wait_for(ns, kind.resource, &moved, |parent| condition(parent, "Stalled").reason == "InvalidSpec");
+        assert_eq!(of(&moved), before, "something invalid changes nothing");
     }
-    assert_eq!(ns.env().host_writes(mark).namespace(ns.name()).to_vec(), [], "something invalid changes nothing");
     all(&|(a, _)| a.clone());
 
     for (at, (a, b)) in pairs.iter().enumerate() {
         let (moved, fresh) = (format!("moved-{at}"), format!("fresh-{at}"));
         kind.settle(ns, &fresh, a);
-        let of = |name: &str| {
-            let parent = ns.get(kind.resource, name).expect("the parent");
-            children(ns, &text(&parent, "/metadata/uid"), name)
-        };
         let fresh = of(&fresh);
         assert!(!fresh.is_empty() || a["replicas"] == 0, "{a}: no children are found");
         let now = || {
@@ -227,23 +241,31 @@ fn assert_history_leaves_no_trace(
 
 #[test]
 fn an_application_is_as_its_spec_says_whatever_it_was_before() {
-    assert_history_leaves_no_trace(APPLICATION, application, &json!({ "image": "" }), |_| false);
+    let resources = json!({ "requests": { "cpu": 2 }, "limits": { "cpu": 1 } });
+    let invalid = Invalid {
+        to_the_api_server: json!({ "image": "" }),
+        to_the_plugin: Some(json!({ "image": "nginx", "replicas": 0, "resources": resources })),
+    };
+    assert_history_leaves_no_trace(APPLICATION, application, &invalid, |_| false);
 }
 
 #[test]
 fn an_echo_is_as_its_spec_says_whatever_it_was_before() {
-    assert_history_leaves_no_trace(ECHO, echo, &json!({ "replicas": 1001, "image": "nginx" }), |_| false);
+    let invalid = Invalid { to_the_api_server: json!({ "replicas": 1001, "image": "nginx" }), to_the_plugin: None };
+    assert_history_leaves_no_trace(ECHO, echo, &invalid, |_| false);
 }
 
 #[test]
 fn a_myapp_is_as_its_spec_says_whatever_it_was_before() {
-    assert_history_leaves_no_trace(MYAPP, myapp, &json!({ "image": "nginx", "replicas": 0 }), |_| false);
+    let invalid = Invalid { to_the_api_server: json!({ "image": "nginx", "replicas": 0 }), to_the_plugin: None };
+    assert_history_leaves_no_trace(MYAPP, myapp, &invalid, |_| false);
 }
 
 /// Data stays: the volume of a server that was scaled away, and a password that was generated.
 #[test]
 fn a_mysqlcluster_is_as_its_spec_says_whatever_it_was_before() {
     let is_data = |child: &str| child.starts_with("PersistentVolumeClaim ") || child.starts_with("Secret ");
-    let invalid = json!({ "version": "8.4", "replicas": 10, "storageSize": "1Gi" });
+    let with = |replicas: u32, size: &str| json!({ "version": "8.4", "replicas": replicas, "storageSize": size });
+    let invalid = Invalid { to_the_api_server: with(10, "1Gi"), to_the_plugin: Some(with(1, "1Mi")) };
     assert_history_leaves_no_trace(MYSQLCLUSTER, mysqlcluster, &invalid, is_data);
 }
