@@ -44,7 +44,7 @@ pub struct Script {
     finalize: Finalize,
     /// Reads the wall clock, so that the call is impure, and says it in the log and in a reflected status.
     read_clock: bool,
-    /// Rounds of work for nothing before the answer, some 0.1 ms each: no clock runs in which a guest could wait.
+    /// Rounds of work for nothing before the answer, some 15 µs each: no clock runs in which a guest could wait.
     stall: u32,
 }
 

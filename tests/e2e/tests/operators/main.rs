@@ -1,14 +1,15 @@
 //! The shipped operators on a real control plane: what a user writes reaches the children, what the children do reaches
 //! the status, and nothing stays that should not.
 //!
-//! One control plane and one host run all of them; every test has a namespace of its own. Only [`together`] has its own
-//! host, because it counts all that this one writes.
+//! One control plane and one host run all of them; every test has a namespace of its own. [`together`] and [`languages`]
+//! have hosts of their own: they count what is written, and swap logic.
 
 // A test fails by a panic, and so do the functions that only tests call.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod application;
 mod invalid;
+mod languages;
 mod manifests;
 mod myapp;
 mod mysqlcluster;

@@ -258,7 +258,7 @@ fn r06_what_somebody_takes_between_the_decision_and_its_apply_is_left_and_named(
         let puppet = ns.puppet(&name);
         puppet.play(&play("1", 0));
         let mark = ns.env().mark();
-        puppet.apply(&play("2", 5000));
+        puppet.apply(&play("2", 20_000));
         let mut theirs = config_map(&name, "theirs");
         theirs["metadata"]["namespace"] = ns.name().into();
         ns.env().apply_as("other", &theirs.to_string());
