@@ -23,6 +23,7 @@ use crate::plugins::Tally;
 use crate::related::Reads;
 use crate::rights::Account;
 use crate::strays::Strays;
+use crate::telemetry::Measures;
 use crate::watch::{Watch, WatchId};
 
 /// One Plugin's live logic and settings. A reconcile keeps the one it started with to its end.
@@ -86,6 +87,8 @@ pub struct Live {
     pub memo: Arc<Memo>,
     /// How it behaves. The same one while only the Plugin's settings change.
     pub conduct: Arc<Conduct>,
+    /// What it measures.
+    pub measures: Arc<Measures>,
 }
 
 /// Whose the definition of a parent kind is.

@@ -109,7 +109,9 @@ impl Run<PluginName, ParentKey> for Reconciler {
             windlass.outcome = Empty,
             windlass.requeue_ms = Empty,
         );
+        let began = Instant::now();
         let requeue = self.steps(&live, job, turn).instrument(span.clone()).await;
+        telemetry::reconciled(&job.group, began.elapsed(), &requeue);
         if let Requeue::Pause(delay) | Requeue::After(delay) | Requeue::Backoff(delay) | Requeue::Settled(Some(delay)) =
             requeue
         {

@@ -28,7 +28,7 @@ use crate::homes::Homes;
 use crate::live::{Live, Peers, calls_of_one};
 use crate::rights::AccountError;
 use crate::strays::Strays;
-use crate::telemetry::one_line;
+use crate::telemetry::{Measures, one_line};
 use crate::watch::{Health, Watch, WatchId};
 
 /// How long a look at a Plugin waits for the caches of its kinds. A larger cache is heard of when it is filled.
@@ -295,6 +295,7 @@ pub(super) async fn prepare(
         held: plugins.held_parents(name),
         memo: plugins.memo(name),
         conduct,
+        measures: Arc::new(Measures::of(name, &descriptor.metrics)),
         component,
     };
     // What was learnt of what is live says nothing of other logic, or of other kinds.

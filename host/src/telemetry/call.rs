@@ -123,8 +123,7 @@ fn tell(span: &Span, live: &Live, note: &Note) {
                 attributes.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())).collect();
             span.add_event(name.clone(), attributes);
         }
-        // Instruments have no outlet yet.
-        Note::Measure { .. } => {}
+        Note::Measure { metric, value, labels } => live.measures.record(metric, *value, labels),
     }
 }
 

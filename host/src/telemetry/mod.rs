@@ -1,14 +1,16 @@
-//! Traces, logs and the audit line: one instrumentation, chosen outlets.
+//! Traces, measurements, logs and the audit line: one instrumentation, chosen outlets.
 //!
 //! Spans are made at DEBUG under the target [`TRACE`]. They go out by OTLP when `OTEL_EXPORTER_OTLP_ENDPOINT` (or
 //! `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`) is set, into the log as trees with `--log-traces`, and are not built at all
-//! otherwise.
+//! otherwise. Measurements go out by OTLP in the same way.
 
 mod call;
+mod measures;
 mod otlp;
 mod tree;
 
 use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::Subscriber;
 use tracing_subscriber::filter::{FilterFn, Targets};
@@ -18,6 +20,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 pub use call::{call_span, observed, one_line, planned, record_call};
+pub use measures::{Measures, reconciled};
 
 /// Target of the spans of reconciles.
 pub const TRACE: &str = "windlass::trace";
@@ -52,7 +55,10 @@ pub struct Options {
 
 /// Keeps the outlets open; what is still buffered goes out when it is closed.
 #[must_use = "dropping it ends the export of traces"]
-pub struct Telemetry(Option<SdkTracerProvider>);
+pub struct Telemetry {
+    traces: Option<SdkTracerProvider>,
+    metrics: Option<SdkMeterProvider>,
+}
 
 impl Telemetry {
     /// Opens the outlets for the whole process.
@@ -62,9 +68,12 @@ impl Telemetry {
     pub fn start(options: &Options) -> anyhow::Result<Self> {
         let filter = EnvFilter::try_new(&options.log)
             .map_err(|error| anyhow::anyhow!("--log {:?} makes no sense: {error}", options.log))?;
-        let provider = otlp::provider()?;
+        let (traces, metrics) = (otlp::traces()?, otlp::metrics()?);
+        if let Some(metrics) = &metrics {
+            measures::open(metrics);
+        }
         // Each outlet filters for itself: spans nobody wants are not built.
-        let otlp = provider.as_ref().map(|provider| {
+        let otlp = traces.as_ref().map(|provider| {
             tracing_opentelemetry::layer()
                 .with_tracer(provider.tracer("windlass"))
                 .with_location(false)
@@ -79,15 +88,20 @@ impl Telemetry {
             .with(otlp)
             .with(trees)
             .init();
-        Ok(Self(provider))
+        Ok(Self { traces, metrics })
     }
 
     /// Sends what is buffered and closes the outlets.
     pub fn close(self) {
-        if let Some(provider) = self.0
+        if let Some(provider) = self.traces
             && let Err(error) = provider.shutdown()
         {
             tracing::warn!(%error, "the last traces were not exported");
+        }
+        if let Some(provider) = self.metrics
+            && let Err(error) = provider.shutdown()
+        {
+            tracing::warn!(%error, "the last measurements were not exported");
         }
     }
 }

@@ -1,12 +1,16 @@
-//! The export of spans by OTLP, as the `OTEL_*` variables say (OpenTelemetry specification, "OTLP Exporter
+//! The export of spans and measurements by OTLP, as the `OTEL_*` variables say (OpenTelemetry specification, "OTLP Exporter
 //! Configuration").
 
-use std::sync::Arc;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::time::Duration;
 
-use opentelemetry_otlp::SpanExporter as OtlpExporter;
+use opentelemetry_otlp::{MetricExporter, SpanExporter as OtlpExporter};
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::metrics::data::ResourceMetrics;
+use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
+use opentelemetry_sdk::metrics::{SdkMeterProvider, Temporality};
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
 use tokio::runtime::Handle;
 
@@ -15,30 +19,61 @@ fn variable(names: &[&str]) -> Option<String> {
     names.iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty())
 }
 
-/// An exporter, if the variables name an endpoint. To be called inside the runtime that is to do the sending.
+enum Protocol {
+    Grpc,
+    Http,
+}
+
+/// How a signal (`TRACES`, `METRICS`) is exported, if the variables name an endpoint.
+fn wanted(signal: &str) -> anyhow::Result<Option<Protocol>> {
+    let of =
+        |what: &str| variable(&[&format!("OTEL_EXPORTER_OTLP_{signal}_{what}"), &format!("OTEL_EXPORTER_OTLP_{what}")]);
+    let Some(endpoint) = of("ENDPOINT").filter(|_| !disabled()) else { return Ok(None) };
+    Ok(Some(match of("PROTOCOL").as_deref() {
+        Some("grpc") => Protocol::Grpc,
+        Some("http/protobuf") => Protocol::Http,
+        Some(other) => anyhow::bail!("OTEL_EXPORTER_OTLP_PROTOCOL is {other:?}; it must be grpc or http/protobuf"),
+        // Nothing else can be meant by HTTP's own port; everything else is taken for a collector's first one.
+        None if has_http_port(&endpoint) => Protocol::Http,
+        None => Protocol::Grpc,
+    }))
+}
+
+/// An exporter of spans, if the variables name an endpoint. To be called inside the runtime that is to do the sending.
 ///
 /// # Errors
 /// Variables that make no sense.
-pub(super) fn provider() -> anyhow::Result<Option<SdkTracerProvider>> {
-    let endpoint = variable(&["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"]);
-    let Some(endpoint) = endpoint.filter(|_| !disabled()) else { return Ok(None) };
+pub(super) fn traces() -> anyhow::Result<Option<SdkTracerProvider>> {
+    let Some(protocol) = wanted("TRACES")? else { return Ok(None) };
     let builder = OtlpExporter::builder();
-    let built = match variable(&["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"]).as_deref() {
-        Some("grpc") => builder.with_tonic().build(),
-        Some("http/protobuf") => builder.with_http().build(),
-        Some(other) => anyhow::bail!("OTEL_EXPORTER_OTLP_PROTOCOL is {other:?}; it must be grpc or http/protobuf"),
-        // Nothing else can be meant by HTTP's own port; everything else is taken for a collector's first one.
-        None if has_http_port(&endpoint) => builder.with_http().build(),
-        None => builder.with_tonic().build(),
-    };
-    let exporter = built.map_err(|error| anyhow::anyhow!("no OTLP export as the OTEL_* variables want it: {error}"))?;
-    // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win over this.
-    let mut resource = Resource::builder();
-    if variable(&["OTEL_SERVICE_NAME"]).is_none() {
-        resource = resource.with_service_name("windlass");
+    let exporter = in_runtime(match protocol {
+        Protocol::Grpc => builder.with_tonic().build(),
+        Protocol::Http => builder.with_http().build(),
+    })?;
+    Ok(Some(SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter).build()))
+}
+
+/// An exporter of measurements, each `OTEL_METRIC_EXPORT_INTERVAL`; as [`traces`].
+///
+/// # Errors
+/// Variables that make no sense.
+pub(super) fn metrics() -> anyhow::Result<Option<SdkMeterProvider>> {
+    let Some(protocol) = wanted("METRICS")? else { return Ok(None) };
+    let builder = MetricExporter::builder();
+    let exporter = in_runtime(match protocol {
+        Protocol::Grpc => builder.with_tonic().build(),
+        Protocol::Http => builder.with_http().build(),
+    })?;
+    Ok(Some(SdkMeterProvider::builder().with_resource(resource()).with_periodic_exporter(exporter).build()))
+}
+
+/// Who sends: `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win over this.
+fn resource() -> Resource {
+    let resource = Resource::builder();
+    match variable(&["OTEL_SERVICE_NAME"]) {
+        Some(_) => resource.build(),
+        None => resource.with_service_name("windlass").build(),
     }
-    let exporter = InRuntime { exporter: Arc::new(exporter), runtime: Handle::current() };
-    Ok(Some(SdkTracerProvider::builder().with_resource(resource.build()).with_batch_exporter(exporter).build()))
 }
 
 fn disabled() -> bool {
@@ -50,19 +85,34 @@ fn has_http_port(endpoint: &str) -> bool {
     authority.ends_with(":4318")
 }
 
-/// Sends from the runtime: batches come from a thread of the SDK's own, where the HTTP client finds no reactor and would
-/// panic.
+fn in_runtime<E>(exporter: Result<E, opentelemetry_otlp::ExporterBuildError>) -> anyhow::Result<InRuntime<E>> {
+    let exporter =
+        exporter.map_err(|error| anyhow::anyhow!("no OTLP export as the OTEL_* variables want it: {error}"))?;
+    Ok(InRuntime { exporter, runtime: Handle::current() })
+}
+
+/// Sends in the runtime's context: batches come from threads of the SDK's own, where the HTTP client finds no reactor and
+/// would panic.
 #[derive(Debug)]
 struct InRuntime<E> {
-    exporter: Arc<E>,
+    exporter: E,
     runtime: Handle,
 }
 
-impl<E: SpanExporter + 'static> SpanExporter for InRuntime<E> {
+impl<E> InRuntime<E> {
+    async fn send<F: Future>(&self, sending: F) -> F::Output {
+        let mut sending = pin!(sending);
+        poll_fn(|context| {
+            let _inside = self.runtime.enter();
+            sending.as_mut().poll(context)
+        })
+        .await
+    }
+}
+
+impl<E: SpanExporter> SpanExporter for InRuntime<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
-        let exporter = self.exporter.clone();
-        let sending = self.runtime.spawn(async move { exporter.export(batch).await });
-        sending.await.map_err(|error| OTelSdkError::InternalFailure(format!("the export ended: {error}")))?
+        self.send(self.exporter.export(batch)).await
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
@@ -74,10 +124,25 @@ impl<E: SpanExporter + 'static> SpanExporter for InRuntime<E> {
     }
 
     fn set_resource(&mut self, resource: &Resource) {
-        // Called once, before anything is exported, when nobody else has the exporter yet.
-        if let Some(exporter) = Arc::get_mut(&mut self.exporter) {
-            exporter.set_resource(resource);
-        }
+        self.exporter.set_resource(resource);
+    }
+}
+
+impl<E: PushMetricExporter> PushMetricExporter for InRuntime<E> {
+    async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
+        self.send(self.exporter.export(metrics)).await
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.exporter.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
+    }
+
+    fn temporality(&self) -> Temporality {
+        self.exporter.temporality()
     }
 }
 

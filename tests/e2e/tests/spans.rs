@@ -1,4 +1,4 @@
-//! The trace of a reconcile, as a real OpenTelemetry Collector receives it.
+//! The trace of a reconcile, and what is measured, as a real OpenTelemetry Collector receives it.
 
 // A test fails by a panic, and so do the functions that only tests call.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
@@ -26,7 +26,10 @@ fn traced(protocol: Option<&str>) -> Traced {
         Some(http) if http.starts_with("http") => collector.http_endpoint(),
         _ => collector.endpoint(),
     };
-    let mut env = vec![("OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(), endpoint)];
+    let mut env = vec![
+        ("OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(), endpoint),
+        ("OTEL_METRIC_EXPORT_INTERVAL".to_owned(), "200".to_owned()),
+    ];
     env.extend(protocol.map(|protocol| ("OTEL_EXPORTER_OTLP_PROTOCOL".to_owned(), protocol.to_owned())));
     let cluster = Env::start();
     let host = cluster.start_host_with(HostOptions { env, ..HostOptions::default() });
@@ -290,4 +293,46 @@ fn without_an_endpoint_nothing_is_sent_and_nothing_fails() {
     assert!(log.contains("counting Pods"), "guests are heard all the same");
     assert!(!log.contains("reconcile ") || !log.contains("├─ plugin.call"), "no trees unless asked for");
     assert!(host.terminate().success());
+}
+
+/// What a plugin measured arrives under its name, beside what the host measures of it.
+fn assert_measured(protocol: Option<&str>) {
+    let traced = traced(protocol);
+    let application = guest("application");
+    traced.env.push(&application, "application", &[]);
+    traced.env.wait_live("application", &application);
+    let ns = traced.env.namespace("measured");
+    let portal = json!({
+        "apiVersion": "apps.example.com/v1alpha1",
+        "kind": "Application",
+        "metadata": { "name": "portal", "namespace": ns.name() },
+        "spec": { "image": "nginx:1.27", "replicas": 2, "resources": { "requests": { "cpu": "250m" } } },
+    });
+    traced.env.apply(&portal.to_string());
+    // The last state of a series: a Collector writes down each that it is sent.
+    let last = |name: &str, attribute: &str, value: &str| {
+        let metrics = traced.collector.metrics().expect("metrics");
+        let mut points = metrics.into_iter().filter(|metric| metric.name == name).flat_map(|metric| metric.points);
+        points.rfind(|(attributes, _)| attributes.get(attribute) == Some(&json!(value)))
+    };
+    let arrives = |name: &str, attribute: &str, value: &str, wanted: &dyn Fn(&serde_json::Value) -> bool| {
+        traced.env.wait(name, SOON, || last(name, attribute, value).filter(|(_, point)| wanted(point))).0
+    };
+    let cpu = "application_requested_cpu_cores";
+    let labels = arrives(cpu, "name", "portal", &|point| point["asDouble"] == 0.5);
+    assert_eq!(labels.get("namespace"), Some(&json!(ns.name())));
+    arrives("application_reconciles_total", "phase", "Running", &|point| point["asDouble"].as_f64() >= Some(1.0));
+    let is_counted = |point: &serde_json::Value| point["count"].as_str() != Some("0");
+    arrives("operator.reconcile_duration", "windlass.plugin", "application", &is_counted);
+    assert!(traced.host.terminate().success(), "SIGTERM is a clean end");
+}
+
+#[test]
+fn what_is_measured_arrives_by_grpc() {
+    assert_measured(None);
+}
+
+#[test]
+fn what_is_measured_arrives_by_http() {
+    assert_measured(Some("http/protobuf"));
 }

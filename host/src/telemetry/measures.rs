@@ -1,0 +1,253 @@
+//! What is measured: by plugins, in the instruments that their descriptors declare, and by the host. Goes out by OTLP where
+//! the `OTEL_*` variables name an endpoint; otherwise nothing of it is kept.
+
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Gauge, Histogram, Meter, MeterProvider};
+use opentelemetry_sdk::metrics::SdkMeterProvider;
+use parking_lot::Mutex;
+use windlass_core::contract::{Metric, MetricType};
+use windlass_core::ids::PluginName;
+use windlass_core::outcome::Requeue;
+
+/// Combinations of a plugin's metrics and their labels' values that are kept: what it makes up has an end.
+const SERIES: usize = 2000;
+
+/// Characters of a label's value.
+const VALUE: usize = 128;
+
+/// Set where something is to go out.
+static OUTLET: OnceLock<Outlet> = OnceLock::new();
+
+struct Outlet {
+    meter: Meter,
+    reconcile_duration: Histogram<f64>,
+}
+
+/// From now on measurements go to this provider.
+pub(super) fn open(provider: &SdkMeterProvider) {
+    let meter = provider.meter("windlass");
+    let reconcile_duration = meter
+        .f64_histogram("operator.reconcile_duration")
+        .with_unit("ms")
+        .with_description("Time from the beginning of a reconcile to its end, calls and writes included")
+        .build();
+    // Telemetry starts once in a process.
+    let _ = OUTLET.set(Outlet { meter, reconcile_duration });
+}
+
+/// Measures one reconcile of a plugin's parents.
+pub fn reconciled(plugin: &PluginName, took: Duration, requeue: &Requeue) {
+    let Some(outlet) = OUTLET.get() else { return };
+    // As controller-runtime names them.
+    let result = match requeue {
+        Requeue::Backoff(_) => "error",
+        Requeue::After(_) | Requeue::Pause(_) => "requeue_after",
+        _ => "success",
+    };
+    let labels = [KeyValue::new("windlass.plugin", plugin.to_string()), KeyValue::new("result", result)];
+    outlet.reconcile_duration.record(took.as_secs_f64() * 1000.0, &labels);
+}
+
+/// The instruments of one plugin's logic.
+#[derive(Debug, Default)]
+pub struct Measures {
+    declared: BTreeMap<String, Declared>,
+    seen: Mutex<HashSet<u64>>,
+    hasher: RandomState,
+}
+
+#[derive(Debug)]
+struct Declared {
+    labels: Vec<String>,
+    instrument: Instrument,
+}
+
+#[derive(Debug)]
+enum Instrument {
+    Counter(Counter<f64>),
+    Gauge(Gauge<f64>),
+    Histogram(Histogram<f64>),
+}
+
+impl Measures {
+    /// Of a plugin that declares these: each is called as it calls it, with the plugin's name before it.
+    pub fn of(plugin: &PluginName, metrics: &[Metric]) -> Self {
+        let Some(Outlet { meter, .. }) = OUTLET.get() else { return Self::default() };
+        Self::with(meter, plugin, metrics)
+    }
+
+    fn with(meter: &Meter, plugin: &PluginName, metrics: &[Metric]) -> Self {
+        let prefix = plugin.as_str().replace('-', "_");
+        let declared = metrics.iter().map(|metric| {
+            let name = format!("{prefix}_{}", metric.name);
+            let (unit, description) = (metric.unit.clone(), metric.description.clone());
+            let instrument = match metric.metric_type {
+                MetricType::Counter => {
+                    let counter = meter.f64_counter(name).with_unit(unit).with_description(description);
+                    Instrument::Counter(counter.build())
+                }
+                MetricType::Gauge => {
+                    Instrument::Gauge(meter.f64_gauge(name).with_unit(unit).with_description(description).build())
+                }
+                MetricType::Histogram => {
+                    let histogram = meter.f64_histogram(name).with_unit(unit).with_description(description);
+                    Instrument::Histogram(histogram.build())
+                }
+            };
+            (metric.name.clone(), Declared { labels: metric.labels.clone(), instrument })
+        });
+        Self { declared: declared.collect(), ..Self::default() }
+    }
+
+    /// Takes one measurement. What was not declared, what is no number, and what would be one series too many is dropped.
+    pub fn record(&self, metric: &str, value: f64, labels: &[(String, String)]) {
+        let Some(Declared { labels: declared, instrument }) = self.declared.get(metric) else { return };
+        if !value.is_finite() {
+            return;
+        }
+        // In the order in which they were declared, so that the same ones are the same series.
+        let labels: Vec<_> = declared
+            .iter()
+            .filter_map(|name| {
+                let (_, value) = labels.iter().find(|(label, _)| label == name)?;
+                Some(KeyValue::new(name.clone(), value.chars().take(VALUE).collect::<String>()))
+            })
+            .collect();
+        if !self.has_room(metric, &labels) {
+            return;
+        }
+        match instrument {
+            Instrument::Counter(counter) if value >= 0.0 => counter.add(value, &labels),
+            Instrument::Counter(_) => {}
+            Instrument::Gauge(gauge) => gauge.record(value, &labels),
+            Instrument::Histogram(histogram) => histogram.record(value, &labels),
+        }
+    }
+
+    /// Whether a series is known, or may become so.
+    fn has_room(&self, metric: &str, labels: &[KeyValue]) -> bool {
+        let series = self.hasher.hash_one((metric, labels));
+        let mut seen = self.seen.lock();
+        seen.contains(&series) || (seen.len() < SERIES && seen.insert(series))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use opentelemetry_sdk::error::OTelSdkResult;
+    use opentelemetry_sdk::metrics::Temporality;
+    use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ResourceMetrics, ScopeMetrics};
+    use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
+
+    use super::*;
+
+    /// Keeps what goes out last, as `name{label=value}=number`.
+    #[derive(Clone, Default)]
+    struct Last(Arc<Mutex<Vec<String>>>);
+
+    impl PushMetricExporter for Last {
+        async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
+            let mut told = self.0.lock();
+            told.clear();
+            for metric in metrics.scope_metrics().flat_map(ScopeMetrics::metrics) {
+                let mut point = |attributes: &mut dyn Iterator<Item = &KeyValue>, value: f64| {
+                    let labels: Vec<_> = attributes.map(|pair| format!("{}={}", pair.key, pair.value)).collect();
+                    told.push(format!("{}{{{}}}={value}", metric.name(), labels.join(",")));
+                };
+                match metric.data() {
+                    AggregatedMetrics::F64(MetricData::Sum(sum)) => {
+                        sum.data_points().for_each(|data| point(&mut data.attributes(), data.value()));
+                    }
+                    AggregatedMetrics::F64(MetricData::Gauge(gauge)) => {
+                        gauge.data_points().for_each(|data| point(&mut data.attributes(), data.value()));
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            told.sort();
+            Ok(())
+        }
+
+        fn force_flush(&self) -> OTelSdkResult {
+            Ok(())
+        }
+
+        fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
+            Ok(())
+        }
+
+        fn temporality(&self) -> Temporality {
+            Temporality::Cumulative
+        }
+    }
+
+    fn metric(name: &str, metric_type: MetricType, labels: &[&str]) -> Metric {
+        Metric {
+            name: name.to_owned(),
+            unit: String::new(),
+            description: String::new(),
+            metric_type,
+            labels: labels.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// What goes out of what `measure` measures.
+    fn told(measure: impl FnOnce(&Measures)) -> Vec<String> {
+        let last = Last::default();
+        let provider = SdkMeterProvider::builder().with_periodic_exporter(last.clone()).build();
+        let declared = [
+            metric("seen_total", MetricType::Counter, &["phase"]),
+            metric("cores", MetricType::Gauge, &["namespace", "name"]),
+        ];
+        let plugin = "web-app".parse().expect("a name");
+        measure(&Measures::with(&provider.meter("test"), &plugin, &declared));
+        provider.force_flush().expect("flushed");
+        last.0.lock().clone()
+    }
+
+    fn labels(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn what_was_declared_goes_out_under_the_plugins_name() {
+        let told = told(|measures| {
+            measures.record("seen_total", 1.0, &labels(&[("phase", "Running")]));
+            measures.record("seen_total", 2.0, &labels(&[("phase", "Running"), ("other", "x")]));
+            measures.record("cores", 3.0, &labels(&[("name", "b"), ("namespace", "a")]));
+            measures.record("cores", 1.5, &labels(&[("namespace", "a"), ("name", "b")]));
+        });
+        assert_eq!(told, ["web_app_cores{namespace=a,name=b}=1.5", "web_app_seen_total{phase=Running}=3"]);
+    }
+
+    #[test]
+    fn what_was_not_declared_and_what_is_no_number_is_dropped() {
+        let told = told(|measures| {
+            measures.record("other_total", 1.0, &[]);
+            measures.record("seen_total", -1.0, &[]);
+            measures.record("seen_total", f64::NAN, &[]);
+            measures.record("cores", f64::INFINITY, &[]);
+        });
+        assert_eq!(told, [""; 0]);
+    }
+
+    #[test]
+    fn what_a_plugin_makes_up_has_an_end() {
+        let told = told(|measures| {
+            for at in 0..SERIES + 10 {
+                measures.record("cores", 1.0, &labels(&[("name", &format!("{at}{}", "x".repeat(1000)))]));
+            }
+            measures.record("cores", 2.0, &labels(&[("name", &format!("0{}", "x".repeat(1000)))]));
+        });
+        assert!(told.len() <= SERIES, "{}", told.len());
+        assert!(told.iter().all(|line| line.len() < 200), "values are cut");
+        assert!(told.iter().any(|line| line.ends_with("=2")), "what is known goes on");
+    }
+}
