@@ -111,7 +111,7 @@ impl Run<PluginName, ParentKey> for Reconciler {
         );
         let began = Instant::now();
         let requeue = self.steps(&live, job, turn).instrument(span.clone()).await;
-        telemetry::reconciled(&job.group, began.elapsed(), &requeue);
+        telemetry::reconciled(&job.group, began.elapsed());
         if let Requeue::Pause(delay) | Requeue::After(delay) | Requeue::Backoff(delay) | Requeue::Settled(Some(delay)) =
             requeue
         {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use opentelemetry::KeyValue;
@@ -12,12 +13,14 @@ use opentelemetry_sdk::metrics::SdkMeterProvider;
 use parking_lot::Mutex;
 use windlass_core::contract::{Metric, MetricType};
 use windlass_core::ids::PluginName;
-use windlass_core::outcome::Requeue;
 
-/// Combinations of a plugin's metrics and their labels' values that are kept: what it makes up has an end.
+/// Combinations of its labels' values that are kept of one metric, and of all that a plugin's logic measures: what it makes
+/// up has an end. A series is kept until the host ends, as instruments forget none.
 const SERIES: usize = 2000;
+const ALL_SERIES: usize = 10_000;
 
-/// Characters of a label's value.
+/// Labels of a metric, and characters of a label's value.
+const LABELS: usize = 16;
 const VALUE: usize = 128;
 
 /// Set where something is to go out.
@@ -41,23 +44,17 @@ pub(super) fn open(provider: &SdkMeterProvider) {
 }
 
 /// Measures one reconcile of a plugin's parents.
-pub fn reconciled(plugin: &PluginName, took: Duration, requeue: &Requeue) {
+pub fn reconciled(plugin: &PluginName, took: Duration) {
     let Some(outlet) = OUTLET.get() else { return };
-    // As controller-runtime names them.
-    let result = match requeue {
-        Requeue::Backoff(_) => "error",
-        Requeue::After(_) | Requeue::Pause(_) => "requeue_after",
-        _ => "success",
-    };
-    let labels = [KeyValue::new("windlass.plugin", plugin.to_string()), KeyValue::new("result", result)];
-    outlet.reconcile_duration.record(took.as_secs_f64() * 1000.0, &labels);
+    let took = took.as_secs_f64() * 1000.0;
+    outlet.reconcile_duration.record(took, &[KeyValue::new("windlass.plugin", plugin.to_string())]);
 }
 
 /// The instruments of one plugin's logic.
 #[derive(Debug, Default)]
 pub struct Measures {
     declared: BTreeMap<String, Declared>,
-    seen: Mutex<HashSet<u64>>,
+    all: AtomicUsize,
     hasher: RandomState,
 }
 
@@ -65,6 +62,7 @@ pub struct Measures {
 struct Declared {
     labels: Vec<String>,
     instrument: Instrument,
+    seen: Mutex<HashSet<u64>>,
 }
 
 #[derive(Debug)]
@@ -99,14 +97,15 @@ impl Measures {
                     Instrument::Histogram(histogram.build())
                 }
             };
-            (metric.name.clone(), Declared { labels: metric.labels.clone(), instrument })
+            let labels = metric.labels.iter().take(LABELS).cloned().collect();
+            (metric.name.clone(), Declared { labels, instrument, seen: Mutex::default() })
         });
         Self { declared: declared.collect(), ..Self::default() }
     }
 
     /// Takes one measurement. What was not declared, what is no number, and what would be one series too many is dropped.
     pub fn record(&self, metric: &str, value: f64, labels: &[(String, String)]) {
-        let Some(Declared { labels: declared, instrument }) = self.declared.get(metric) else { return };
+        let Some(Declared { labels: declared, instrument, seen }) = self.declared.get(metric) else { return };
         if !value.is_finite() {
             return;
         }
@@ -118,7 +117,7 @@ impl Measures {
                 Some(KeyValue::new(name.clone(), value.chars().take(VALUE).collect::<String>()))
             })
             .collect();
-        if !self.has_room(metric, &labels) {
+        if !self.has_room(seen, &labels) {
             return;
         }
         match instrument {
@@ -130,10 +129,18 @@ impl Measures {
     }
 
     /// Whether a series is known, or may become so.
-    fn has_room(&self, metric: &str, labels: &[KeyValue]) -> bool {
-        let series = self.hasher.hash_one((metric, labels));
-        let mut seen = self.seen.lock();
-        seen.contains(&series) || (seen.len() < SERIES && seen.insert(series))
+    fn has_room(&self, seen: &Mutex<HashSet<u64>>, labels: &[KeyValue]) -> bool {
+        let (series, mut seen) = (self.hasher.hash_one(labels), seen.lock());
+        if seen.contains(&series) {
+            return true;
+        }
+        // Calls at the same moment may each add one beyond the bound: what matters is that there is one.
+        let is_room = seen.len() < SERIES && self.all.load(Ordering::Relaxed) < ALL_SERIES;
+        if is_room {
+            seen.insert(series);
+            self.all.fetch_add(1, Ordering::Relaxed);
+        }
+        is_room
     }
 }
 

@@ -28,7 +28,9 @@ enum Protocol {
 fn wanted(signal: &str) -> anyhow::Result<Option<Protocol>> {
     let of =
         |what: &str| variable(&[&format!("OTEL_EXPORTER_OTLP_{signal}_{what}"), &format!("OTEL_EXPORTER_OTLP_{what}")]);
-    let Some(endpoint) = of("ENDPOINT").filter(|_| !disabled()) else { return Ok(None) };
+    let is_off =
+        disabled() || variable(&[&format!("OTEL_{signal}_EXPORTER")]).is_some_and(|exporter| exporter == "none");
+    let Some(endpoint) = of("ENDPOINT").filter(|_| !is_off) else { return Ok(None) };
     Ok(Some(match of("PROTOCOL").as_deref() {
         Some("grpc") => Protocol::Grpc,
         Some("http/protobuf") => Protocol::Http,

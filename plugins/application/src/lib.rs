@@ -76,7 +76,8 @@ impl Reconciler for Application {
             .child(children::service(&request))
             .children(children::network_policy(&request))
             .children(children::autoscaler(&request));
-        response = if scale.comes_back() { response.taken_over_child(deployment) } else { response.child(deployment) };
+        response =
+            if scale.is_taken_over() { response.taken_over_child(deployment) } else { response.child(deployment) };
 
         let events = before.iter().flat_map(|before| status.events(before));
         response = events.fold(response, Response::event);

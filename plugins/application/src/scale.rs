@@ -27,43 +27,51 @@ pub(crate) enum Scale {
         back: bool,
     },
     /// The spec says with how many an autoscaler begins.
-    Beginning(u32),
+    Beginning {
+        /// How many.
+        replicas: u32,
+        /// The Deployment was there before the autoscaler: whoever wrote a number then has to let it go.
+        over: bool,
+    },
     /// Another number has been written since.
     Autoscaler,
 }
 
 impl Scale {
     pub(crate) fn of(request: &Request<Application>) -> Self {
-        let was_autoscaled = request.child::<Deployment>(request.name()).is_some_and(|deployment| {
-            let annotations = deployment.metadata().annotations;
-            let is_marked = annotations.get(SCALED_BY).is_some_and(|scaled_by| scaled_by == AUTOSCALER);
-            let began_with = annotations.get(BEGAN_WITH);
-            is_marked || began_with.is_some_and(|began_with| *began_with != deployment.rollout().wanted.to_string())
-        });
+        let deployment = request.child::<Deployment>(request.name());
+        let annotations = deployment.as_ref().map(|deployment| deployment.metadata().annotations).unwrap_or_default();
+        let began_with = annotations.get(BEGAN_WITH);
+        let wanted = deployment.as_ref().map(|deployment| deployment.rollout().wanted.to_string());
+        let was_autoscaled = annotations.get(SCALED_BY).is_some_and(|scaled_by| scaled_by == AUTOSCALER)
+            || (began_with.is_some() && began_with != wanted.as_ref());
         match &request.spec.scaling {
             None => Self::Spec { replicas: request.spec.replicas, back: was_autoscaled },
             Some(_) if was_autoscaled => Self::Autoscaler,
             // What an autoscaler would make of it at once.
-            Some(scaling) => Self::Beginning(request.spec.replicas.clamp(scaling.min_replicas, scaling.max_replicas)),
+            Some(scaling) => Self::Beginning {
+                replicas: request.spec.replicas.clamp(scaling.min_replicas, scaling.max_replicas),
+                over: deployment.is_some() && began_with.is_none(),
+            },
         }
     }
 
     pub(crate) fn replicas(self) -> Option<u32> {
         match self {
-            Self::Spec { replicas, .. } | Self::Beginning(replicas) => Some(replicas),
+            Self::Spec { replicas, .. } | Self::Beginning { replicas, .. } => Some(replicas),
             Self::Autoscaler => None,
         }
     }
 
-    /// Whether the number is taken over from an autoscaler.
-    pub(crate) fn comes_back(self) -> bool {
-        matches!(self, Self::Spec { back: true, .. })
+    /// Whether the number is taken over from who wrote another.
+    pub(crate) fn is_taken_over(self) -> bool {
+        matches!(self, Self::Spec { back: true, .. } | Self::Beginning { over: true, .. })
     }
 
     pub(crate) fn annotations(self) -> Option<Value> {
         match self {
             Self::Spec { .. } => None,
-            Self::Beginning(replicas) => Some(json!({ BEGAN_WITH: replicas.to_string() })),
+            Self::Beginning { replicas, .. } => Some(json!({ BEGAN_WITH: replicas.to_string() })),
             Self::Autoscaler => Some(json!({ SCALED_BY: AUTOSCALER })),
         }
     }

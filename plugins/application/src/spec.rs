@@ -179,6 +179,11 @@ pub struct Storage {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     { "rule": "quantity(string(self.size)).isGreaterThan(quantity('0'))", "message": "size must be more than 0", "fieldPath": ".size" },
+    {
+        "rule": "!has(oldSelf.storageClassName) || has(self.storageClassName)",
+        "message": "storageClassName cannot be taken back; give another claim another name",
+        "fieldPath": ".storageClassName",
+    },
 ]))]
 pub struct Claim {
     /// Its name: the claim is `<application>-<name>`.

@@ -24,6 +24,9 @@ pub struct ApplicationStatus {
     pub available_replicas: u32,
     /// The same for people.
     pub message: String,
+    /// It had failed, and has not run since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recovering: bool,
 }
 
 /// Where an application stands.
@@ -35,7 +38,7 @@ pub enum Phase {
     Running,
     /// There are more or fewer available Pods than wanted.
     Scaling,
-    /// Pods of the state before are being replaced.
+    /// The newest spec is on its way, or Pods of the state before are being replaced.
     Updating,
     /// It does not go on by itself.
     Failed,
@@ -95,6 +98,8 @@ impl ApplicationStatus {
             ready_replicas: rollout.ready,
             available_replicas: rollout.available,
             message,
+            recovering: phase != Phase::Running
+                && before.is_some_and(|before| before.recovering || before.phase == Phase::Failed),
         }
     }
 
@@ -109,7 +114,7 @@ impl ApplicationStatus {
         if self.phase == before.phase {
             return events;
         }
-        if before.phase == Phase::Failed && self.phase == Phase::Running {
+        if self.phase == Phase::Running && (before.recovering || before.phase == Phase::Failed) {
             events.push(Event::normal("Recovered", message));
         }
         match self.phase {

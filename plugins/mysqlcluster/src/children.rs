@@ -11,7 +11,7 @@ use windlass_plugin::{
 };
 
 use crate::{
-    AFTER_FAILURE, MySQLCluster, MySQLClusterSpec,
+    MySQLCluster, MySQLClusterSpec,
     spec::{PASSWORD, SecretRef},
     volumes,
 };
@@ -53,7 +53,7 @@ pub(crate) fn secret(request: &Request<MySQLCluster>, has_data: bool) -> Result<
                 let message = format!(
                     "Secret {name} has no key {PASSWORD}: put the password of root there, as the servers' volumes have it"
                 );
-                Failure::retry(message, AFTER_FAILURE)
+                Failure::failed(message)
             })?
         }
         None if request.spec.root_password_secret_ref.is_some() => return Ok(None),
@@ -62,7 +62,7 @@ pub(crate) fn secret(request: &Request<MySQLCluster>, has_data: bool) -> Result<
                 "there are volumes, but no Secret {name} with the password that their servers have: make a Secret with it, \
                  and name it in spec.rootPasswordSecretRef"
             );
-            return Err(Failure::retry(message, AFTER_FAILURE));
+            return Err(Failure::failed(message));
         }
         None => {
             let mut password = String::new();

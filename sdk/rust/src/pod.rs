@@ -48,11 +48,28 @@ struct Waiting {
 #[serde(rename_all = "camelCase", default)]
 struct Terminated {
     exit_code: i32,
+    started_at: String,
+    finished_at: String,
 }
 
 impl Terminated {
-    fn has_failed(&self) -> bool {
-        self.exit_code != 0
+    /// Whether it failed before it had run for ten minutes: after those a kubelet takes a container to be well.
+    fn has_failed_soon(&self) -> bool {
+        let seconds = |time: &str| {
+            let mut parts = time.trim_end_matches('Z').splitn(3, ':').map(str::parse::<u32>);
+            let mut next = || parts.next()?.ok();
+            Some((next()? * 60 + next()?) * 60 + next()?)
+        };
+        let day_and_second = |time: &str| {
+            let (day, time) = time.split_once('T')?;
+            Some((day.to_owned(), seconds(time)?))
+        };
+        match (day_and_second(&self.started_at), day_and_second(&self.finished_at)) {
+            (Some((began_on, began)), Some((ended_on, ended))) => {
+                self.exit_code != 0 && began_on == ended_on && ended < began + 600
+            }
+            _ => false,
+        }
     }
 }
 
@@ -61,7 +78,7 @@ impl Container {
     fn trouble(&self) -> Option<String> {
         let ended = [&self.state.terminated, &self.last_state.terminated];
         // Started once more it runs for a moment, and is as far as it was. Once is no habit.
-        if !self.ready && self.restart_count > 1 && ended.into_iter().flatten().any(Terminated::has_failed) {
+        if !self.ready && self.restart_count > 1 && ended.into_iter().flatten().any(Terminated::has_failed_soon) {
             return Some(sentence(&[&self.name, "CrashLoopBackOff"]));
         }
         let Waiting { reason, message } = self.state.waiting.as_ref()?;
@@ -128,7 +145,11 @@ mod tests {
 
     #[test]
     fn a_container_that_crashes_again_and_again_is_in_trouble_all_the_while() {
-        let ended = json!({ "terminated": { "exitCode": 1, "reason": "Error" } });
+        let ran = |from: &str, to: &str| {
+            let time = |time: &str| format!("2026-01-01T{time}Z");
+            json!({ "terminated": { "exitCode": 1, "reason": "Error", "startedAt": time(from), "finishedAt": time(to) } })
+        };
+        let ended = ran("10:59:58", "11:00:07");
         let waiting = json!({ "waiting": { "reason": "CrashLoopBackOff", "message": "back-off 40s" } });
         let trouble = (false, Some("mysql: CrashLoopBackOff".to_owned()));
         for (state, last) in [(ended.clone(), json!({})), (waiting, ended.clone()), (json!({ "running": {} }), ended)] {
@@ -143,6 +164,8 @@ mod tests {
             if state.get("running").is_some() {
                 assert_eq!(but("ready", json!(true)), (false, None));
                 assert_eq!(but("restartCount", json!(1)), (false, None), "it may have been the node");
+                let long_ago = but("lastState", ran("10:00:00", "10:30:00"));
+                assert_eq!(long_ago, (false, None), "it had run well");
             }
         }
         let done = json!([{ "name": "setup", "ready": false, "state": { "terminated": { "exitCode": 0 } } }]);

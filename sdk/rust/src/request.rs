@@ -108,15 +108,21 @@ impl<R: Reconciler> Request<R> {
     }
 
     /// Whether all that an answer about this generation of the spec wanted has been applied: the host says so in
-    /// `status.observedGeneration`. Until then what is observed was made of the spec before, however complete it looks, and
-    /// is no reason to call the parent ready. Never true of a built-in kind, whose status is not the host's.
+    /// `status.observedGeneration` and the condition `Stalled`. Until then what is observed was made of the spec before,
+    /// however complete it looks, and is no reason to call the parent ready. Never true of a kind whose status does not keep
+    /// these, as those that are built in.
     pub fn is_applied(&self) -> bool {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Seen {
             observed_generation: i64,
+            #[serde(default)]
+            conditions: Vec<Condition>,
         }
-        self.status::<Seen>().is_some_and(|seen| seen.observed_generation >= self.metadata.generation)
+        self.status::<Seen>().is_some_and(|seen| {
+            let is_stalled = |condition: &Condition| (&*condition.kind, &*condition.status) == ("Stalled", "True");
+            seen.observed_generation >= self.metadata.generation && !seen.conditions.iter().any(is_stalled)
+        })
     }
 
     /// The whole parent, for kinds that keep things outside `spec`.

@@ -117,7 +117,7 @@ fn text(answer: &Answer) -> String {
     }
 }
 
-/// A component carries its definition with line breaks.
+/// A component may carry its definition with line breaks.
 fn readable(mut descriptor: Descriptor) -> Descriptor {
     if let Parent::Custom(definition) = &mut descriptor.parent {
         let value: Value = serde_json::from_slice(definition).unwrap();

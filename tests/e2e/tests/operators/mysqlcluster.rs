@@ -150,7 +150,7 @@ fn a_password_of_the_users_own_is_used_and_none_is_generated() {
     let team = spec["rootPasswordSecretRef"].take();
     MYSQLCLUSTER.replace(ns, "orders", &spec);
     let cluster =
-        wait_for(ns, MYSQLCLUSTER.resource, "orders", |cluster| condition(cluster, "Ready").is_false("Waiting"));
+        wait_for(ns, MYSQLCLUSTER.resource, "orders", |cluster| condition(cluster, "Ready").is_false("PluginFailed"));
     assert!(condition(&cluster, "Ready").message.contains("spec.rootPasswordSecretRef"), "{cluster:#}");
     assert_eq!(ns.get("secrets", "orders-root"), None);
     spec["rootPasswordSecretRef"] = team;
