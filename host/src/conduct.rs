@@ -1,8 +1,9 @@
 //! How live logic behaves: what it would delete, and how often it broke. Begins anew with new logic or config, and goes on
 //! when only the Plugin's settings change.
 
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -34,6 +35,45 @@ pub struct Conduct {
     rollout: Mutex<Rollout>,
     quarantine: Mutex<Quarantine>,
     log: Mutex<Bucket>,
+    unasked: Unasked,
+}
+
+/// The parents that the component was not asked about since it went live.
+#[derive(Debug, Default)]
+struct Unasked {
+    parents: Mutex<HashSet<ObjectKey>>,
+    /// How many they are: at rest nobody takes the lock.
+    count: AtomicUsize,
+}
+
+impl Unasked {
+    fn new(parents: impl IntoIterator<Item = ObjectKey>) -> Self {
+        let parents: HashSet<_> = parents.into_iter().collect();
+        let count = AtomicUsize::new(parents.len());
+        Self { parents: Mutex::new(parents), count }
+    }
+
+    /// Takes parents out; answers whether these were the last.
+    fn retain(&self, is_unasked: impl Fn(&ObjectKey) -> bool) -> bool {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let mut parents = self.parents.lock();
+        let before = parents.len();
+        parents.retain(|parent| is_unasked(parent));
+        self.count.store(parents.len(), Ordering::Relaxed);
+        before > 0 && parents.is_empty()
+    }
+
+    fn take(&self, parent: &ObjectKey) -> bool {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let mut parents = self.parents.lock();
+        let was_there = parents.remove(parent);
+        self.count.store(parents.len(), Ordering::Relaxed);
+        was_there && parents.is_empty()
+    }
 }
 
 /// Whom a decision about deletions concerns.
@@ -69,16 +109,19 @@ impl Conduct {
         let is_ours = |child: &Object| owns_kind || child.plugin() == Some(plugin.as_str());
         // By parent: of a kind that a hundred plugins share, each has few of all the children.
         let owned = children.map(|watch| watch.store.count_controlled(&uids, is_ours)).sum();
-        let all = parents.store.keys().into_iter().chain(left);
+        let shown = parents.store.keys();
+        let unasked = Unasked::new(shown.iter().cloned());
+        let all = shown.into_iter().chain(left);
         let rollout = Rollout::begin(guard, Digest::of(&logic), all, owned, was_held);
-        Self::of(rollout)
+        Self { unasked, ..Self::of(rollout) }
     }
 
     fn of(rollout: Rollout) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let id = LAST.fetch_add(1, Ordering::Relaxed);
         let log = Mutex::new(Bucket::new(LOG, Timestamp::now()));
-        Self { id, rollout: Mutex::new(rollout), quarantine: Mutex::default(), log }
+        let unasked = Unasked::default();
+        Self { id, rollout: Mutex::new(rollout), quarantine: Mutex::default(), log, unasked }
     }
 
     /// Takes deletions out of a parent's plan that must not be carried out now.
@@ -136,6 +179,21 @@ impl Conduct {
     /// Parents that the deletions of all others wait for, and that no longer exist.
     pub fn awaited_in_vain(&self, exists: impl Fn(&ObjectKey) -> bool) -> Vec<ObjectKey> {
         self.rollout.lock().untried().filter(|parent| !exists(parent)).cloned().collect()
+    }
+
+    /// A parent was reconciled; answers whether it was the last one that the component had not been asked about.
+    pub fn asked(&self, parent: &ObjectKey) -> bool {
+        self.unasked.take(parent)
+    }
+
+    /// Parents that went before they were asked about: nobody waits for them. Answers whether they were the last.
+    pub fn asked_in_vain(&self, exists: impl Fn(&ObjectKey) -> bool) -> bool {
+        self.unasked.retain(exists)
+    }
+
+    /// How many parents the component was not asked about since it went live.
+    pub fn unasked(&self) -> usize {
+        self.unasked.count.load(Ordering::Relaxed)
     }
 
     /// Whether a call may be made now.
@@ -200,6 +258,17 @@ mod tests {
         assert_eq!(flooding.unlogged(5), Some((lines - kept + 5) as u64));
         assert_eq!(flooding.unlogged(5), None, "it was said just now");
         assert!(conduct(&[], None).may_log(1000));
+    }
+
+    #[test]
+    fn the_last_parent_that_was_not_asked_about_is_told_once() {
+        let parents = ["a", "b", "gone"].map(key);
+        let conduct = Conduct { unasked: Unasked::new(parents), ..conduct(&[], None) };
+        assert_eq!(conduct.unasked(), 3);
+        assert!(!conduct.asked(&key("a")) && !conduct.asked(&key("a")) && !conduct.asked(&key("new")));
+        assert!(!conduct.asked_in_vain(|parent| *parent != key("gone")));
+        assert!(conduct.asked(&key("b")) && conduct.unasked() == 0);
+        assert!(!conduct.asked(&key("b")) && !conduct.asked_in_vain(|_| false), "told already");
     }
 
     #[test]

@@ -112,6 +112,10 @@ impl Run<PluginName, ParentKey> for Reconciler {
         let began = Instant::now();
         let requeue = self.steps(&live, job, turn).instrument(span.clone()).await;
         telemetry::reconciled(&job.group, began.elapsed());
+        // A pause waits for something, and then comes back.
+        if !matches!(requeue, Requeue::Pause(_)) && live.conduct.asked(&job.key) {
+            self.plugins.add(&(), &live.name, Trigger::Resync);
+        }
         if let Requeue::Pause(delay) | Requeue::After(delay) | Requeue::Backoff(delay) | Requeue::Settled(Some(delay)) =
             requeue
         {

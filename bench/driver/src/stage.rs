@@ -160,7 +160,7 @@ impl Stage {
         loop {
             let found = self.admin.get(&path).await?;
             let conditions = found.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-            let ready = |condition: &&Value| condition.get("type").is_some_and(|kind| kind == "Ready");
+            let ready = |condition: &&Value| condition.get("type").is_some_and(|kind| kind == "Available");
             if conditions.iter().find(ready).and_then(|ready| ready.get("status")?.as_str()) == Some("True") {
                 return Ok(());
             }

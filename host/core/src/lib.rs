@@ -27,6 +27,7 @@ pub mod packed;
 pub mod parent;
 pub mod plan;
 pub mod quarantine;
+pub mod readiness;
 pub mod related;
 pub mod selector;
 pub mod snapshot;

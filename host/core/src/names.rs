@@ -55,10 +55,14 @@ pub mod plugin_condition {
     pub const COMPILED: &str = "Compiled";
     /// All kinds that the plugin needs exist and may be used by it.
     pub const GRANTED: &str = "Granted";
-    /// Some logic is live and reconciles parents.
+    /// The component that the spec asks for is live and works.
     pub const READY: &str = "Ready";
-    /// The newest logic is not live, or does not do its work.
-    pub const DEGRADED: &str = "Degraded";
+    /// Some component is live, and parents are reconciled by it.
+    pub const AVAILABLE: &str = "Available";
+    /// The host is working towards the spec (kstatus). It is there only while it is true.
+    pub const RECONCILING: &str = "Reconciling";
+    /// Nothing goes on before the Plugin or its component changes (kstatus). It is there only while it is true.
+    pub const STALLED: &str = "Stalled";
 }
 
 /// Condition types of a parent.
@@ -126,7 +130,8 @@ pub mod plugin_reason {
     pub const BLOCKED: &str = "Blocked";
     /// The API server could not be asked.
     pub const API_ERROR: &str = "APIError";
-    /// The Plugin is suspended: none of its parents is reconciled. `Ready` keeps its status.
+    /// The Plugin is suspended: none of its parents is reconciled. `Ready` keeps its status, and while it is True, this is its
+    /// reason.
     pub const SUSPENDED: &str = "Suspended";
     /// The logic failed too often in a row and is asked only now and then.
     pub const QUARANTINED: &str = "Quarantined";

@@ -27,12 +27,14 @@ use super::quantity::ByteQuantity;
     status = "PluginStatus",
     doc = "A Plugin runs a WebAssembly component as the operator of one kind.",
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(name = "Status", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason"),
     printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
-    printcolumn(name = "Kind", type_ = "string", json_path = ".status.parentKind"),
-    printcolumn(name = "Digest", type_ = "string", json_path = ".status.digest12"),
+    printcolumn(name = "Parent Kind", type_ = "string", json_path = ".status.parentKind"),
     printcolumn(name = "Parents", type_ = "integer", json_path = ".status.parents"),
     printcolumn(name = "Failing", type_ = "integer", json_path = ".status.failing"),
-    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason", priority = 1),
+    printcolumn(name = "Digest", type_ = "string", json_path = ".status.digest12", priority = 1),
+    printcolumn(name = "Source", type_ = "string", json_path = ".spec.source['configMap','oci']['name','reference']", priority = 1),
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].message", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("self.metadata.name.size() <= 50 && !self.metadata.name.contains('.')")
         .message("a Plugin's name is a DNS label of at most 50 characters: it becomes part of labels and finalizers")
@@ -409,12 +411,18 @@ pub struct PluginStatus {
     /// The generation that was acted on last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Digest of the live logic; while `Ready` is False, of what was live last.
+    /// Digest of the live component; while `Available` is False, of the one that was live last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_digest: Option<String>,
     /// The first twelve digits of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest12: Option<String>,
+    /// Digest of the component about which the host has asked for every parent once since it went live.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reconciled_digest: Option<String>,
+    /// Value of the annotation `windlass.dev/pushed-at` that the host acted upon last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_handled_push: Option<String>,
     /// Digest of logic that was delivered but is not live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidate_digest: Option<String>,
@@ -457,7 +465,7 @@ pub struct PluginStatus {
     /// stays until they are allowed or wanted no longer, also while nothing is live and when other logic comes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_deletions: Option<String>,
-    /// Conditions `Fetched`, `Verified`, `Compiled`, `Granted`, `Ready` and `Degraded`.
+    /// Conditions `Fetched`, `Verified`, `Compiled`, `Granted`, `Ready` and `Available`; `Reconciling` and `Stalled` while they are true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Option<Vec<Condition>>,

@@ -44,6 +44,7 @@ impl Plugins {
         for gone in live.conduct.awaited_in_vain(|parent| live.knows(parent)) {
             self.parents.add(&name, &gone, Trigger::Sweep);
         }
+        live.conduct.asked_in_vain(|parent| live.knows(parent));
         tracing::info!(plugin = %name, digest = %live.digest(), version = live.version, parents, "live");
         Ok(())
     }

@@ -5,9 +5,12 @@ use kube::core::ApiResource;
 use windlass_core::conditions::{condition, stamp};
 use windlass_core::ids::Gvk;
 use windlass_core::json::{Map, Value};
-use windlass_core::names::{ANNOTATION_ROLLBACK, plugin_condition as condition_type, plugin_reason as reason};
+use windlass_core::names::{
+    ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK, plugin_condition as condition_type, plugin_reason as reason,
+};
 use windlass_core::object::Object;
 use windlass_core::outcome::bounded;
+use windlass_core::readiness::{Found, Obstacle, Readiness, readiness};
 use windlass_core::status::observed;
 
 use super::load::{Findings, Problem, Step};
@@ -99,6 +102,17 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
             }
         }
     }
+    // What holds of the component that was live before holds until this one has been asked about all parents.
+    let reconciled = match live {
+        Some(live) if live.conduct.unasked() == 0 => Some(live.digest().to_string().into()),
+        Some(_) | None => before.get("reconciledDigest").cloned(),
+    };
+    if let Some(reconciled) = reconciled {
+        next.insert("reconciledDigest", reconciled);
+    }
+    if let Some(pushed) = object.marks.get(ANNOTATION_PUSHED_AT) {
+        next.insert("lastHandledPush", pushed);
+    }
     if live.is_some_and(|live| live.finalizes) || before.get("setFinalizers").is_some() {
         next.insert("setFinalizers", true);
     }
@@ -128,7 +142,11 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
         next.insert("candidateDigest", candidate.to_string());
     }
     let wants_signatures = parse(object).is_ok_and(|plugin| plugin.spec.verify.is_some());
-    let conditions = conditions(object.generation, wants_signatures, standing);
+    let unasked = match live {
+        Some(live) if next.get("reconciledDigest") != next.get("activeDigest") => live.conduct.unasked(),
+        Some(_) | None => 0,
+    };
+    let conditions = conditions(object.generation, wants_signatures, unasked, standing);
     next.insert("conditions", stamp(conditions, before, now));
     next
 }
@@ -160,7 +178,7 @@ fn last_failure(before: Option<&Value>, last: Option<LastFailure>) -> Option<Val
     Some(Value::Object(next))
 }
 
-fn conditions(generation: Option<i64>, wants_signatures: bool, standing: Standing<'_>) -> Vec<Map> {
+fn conditions(generation: Option<i64>, wants_signatures: bool, unasked: usize, standing: Standing<'_>) -> Vec<Map> {
     let Standing { live, lost, result } = standing;
     // Components choose parts of some messages: a status that is too large would not be written at all.
     let say = |kind: &str, status: &str, reason: &str, message: &str| {
@@ -173,58 +191,77 @@ fn conditions(generation: Option<i64>, wants_signatures: bool, standing: Standin
         (Step::Granted, condition_type::GRANTED),
     ];
     let is_refused = result.as_ref().is_err_and(|problem| problem.step == Step::Verified);
+    let granted = result.as_ref().map(|findings| granted(findings, lost));
     let mut all: Vec<Map> = steps
         .into_iter()
         // Of signatures that nobody wants nothing is said.
         .filter(|(step, _)| *step != Step::Verified || wants_signatures || is_refused)
-        .map(|(step, kind)| match result {
-            Ok(findings) if step == Step::Granted => granted(findings, lost, say),
-            Ok(Findings { file: Some(file), .. }) if step == Step::Fetched => {
+        .map(|(step, kind)| match (result, &granted) {
+            (Ok(_), Ok(Ok(message))) if step == Step::Granted => say(kind, "True", reason::SUCCEEDED, message),
+            (Ok(_), Ok(Err((reason, message)))) if step == Step::Granted => say(kind, "False", reason, message),
+            (Ok(Findings { file: Some(file), .. }), _) if step == Step::Fetched => {
                 let message = format!("From {} and not from spec.source, by --plugins of the host", file.display());
                 say(kind, "True", reason::SUCCEEDED, &message)
             }
-            Ok(findings) if step == Step::Compiled => say(kind, "True", reason::SUCCEEDED, &unserved(findings)),
-            Ok(_) => say(kind, "True", reason::SUCCEEDED, ""),
-            Err(problem) if step < problem.step => say(kind, "True", reason::SUCCEEDED, ""),
-            Err(problem) if step == problem.step => say(kind, "False", problem.reason, &problem.message),
-            Err(_) => say(kind, "Unknown", reason::BLOCKED, "A step before this one failed"),
+            (Ok(findings), _) if step == Step::Compiled => say(kind, "True", reason::SUCCEEDED, &unserved(findings)),
+            (Ok(_), _) => say(kind, "True", reason::SUCCEEDED, ""),
+            (Err(problem), _) if step < problem.step => say(kind, "True", reason::SUCCEEDED, ""),
+            (Err(problem), _) if step == problem.step => say(kind, "False", problem.reason, &problem.message),
+            (Err(_), _) => say(kind, "Unknown", reason::BLOCKED, "A step before this one failed"),
         })
         .collect();
-    all.push(match (live, result) {
-        // Its caches show the past, so nothing is decided from them.
-        (Some(live), Err(problem)) if !live.is_followed() => {
-            say(condition_type::READY, "False", problem.reason, &problem.message)
+    let digest = live.map(|live| live.digest().to_string());
+    let (obstacle, rejected) = match (result, &granted) {
+        (Err(problem), _) => {
+            let rejected = problem.candidate.map(|candidate| candidate.to_string());
+            (Some((problem.reason, problem.message.clone())), rejected)
         }
-        (Some(live), _) if live.suspended => {
-            let message = format!("{} is live, but spec.suspend keeps it from reconciling", live.digest());
-            say(condition_type::READY, "True", reason::SUSPENDED, &message)
-        }
-        (Some(live), _) => {
-            let message = format!("{} is live", live.digest());
-            say(condition_type::READY, "True", reason::SUCCEEDED, &message)
-        }
-        (None, Err(problem)) => say(condition_type::READY, "False", problem.reason, &problem.message),
-        (None, Ok(_)) => say(condition_type::READY, "False", reason::PROGRESSING, ""),
+        (Ok(_), Ok(Err((reason, message)))) => (Some((*reason, message.clone())), None),
+        (Ok(findings), _) => (live.and_then(|live| obstacle(live, findings)), None),
+    };
+    let Readiness { ready, available, reconciling, stalled } = readiness(Found {
+        live: digest.as_deref(),
+        is_followed: live.is_some_and(Live::is_followed),
+        is_suspended: live.is_some_and(|live| live.suspended),
+        obstacle: obstacle.as_ref().map(|(reason, message)| Obstacle {
+            reason,
+            message,
+            rejected: rejected.as_deref(),
+        }),
+        unasked,
     });
-    all.push(match (live, result) {
-        (Some(live), Err(problem)) => {
-            let message = format!("{} stays live: {}", live.digest(), problem.message);
-            say(condition_type::DEGRADED, "True", problem.reason, &message)
-        }
-        (Some(live), Ok(_)) if live.conduct.is_quarantined() => {
-            let message = format!("{} failed too often in a row and is asked only now and then", live.digest());
-            say(condition_type::DEGRADED, "True", reason::QUARANTINED, &message)
-        }
-        (Some(live), Ok(Findings { rolled_back_from: Some(from), rolled_back: true, .. })) => {
-            let message = format!("{} is live again instead of {from}, by {ANNOTATION_ROLLBACK}", live.digest());
-            say(condition_type::DEGRADED, "True", reason::ROLLED_BACK, &message)
-        }
-        (Some(live), Ok(_)) if let Some(held) = live.conduct.held_of_all() => {
-            say(condition_type::DEGRADED, "True", reason::DELETION_HELD, &held.to_string())
-        }
-        _ => say(condition_type::DEGRADED, "False", reason::SUCCEEDED, ""),
-    });
+    let said = [
+        (condition_type::READY, Some(ready)),
+        (condition_type::AVAILABLE, Some(available)),
+        (condition_type::RECONCILING, reconciling),
+        (condition_type::STALLED, stalled),
+    ];
+    all.extend(said.into_iter().filter_map(|(kind, said)| {
+        let said = said?;
+        Some(say(kind, if said.is_true { "True" } else { "False" }, said.reason, &said.message))
+    }));
     all
+}
+
+/// What keeps a component from working, although all steps on its way to being live succeeded.
+fn obstacle(live: &Live, findings: &Findings) -> Option<(&'static str, String)> {
+    if !live.is_followed() {
+        return Some((reason::API_ERROR, "a kind of the plugin cannot be watched".to_owned()));
+    }
+    if let Some(held) = live.conduct.held_of_all() {
+        return Some((reason::DELETION_HELD, held.to_string()));
+    }
+    if live.conduct.is_quarantined() {
+        let message = format!("{} failed too often in a row and is asked only now and then", live.digest());
+        return Some((reason::QUARANTINED, message));
+    }
+    match findings {
+        Findings { rolled_back_from: Some(from), rolled_back: true, .. } => {
+            let message = format!("rolled back from {from} by {ANNOTATION_ROLLBACK}; remove the annotation to go on");
+            Some((reason::ROLLED_BACK, message))
+        }
+        _ => None,
+    }
 }
 
 fn unserved(findings: &Findings) -> String {
@@ -234,11 +271,12 @@ fn unserved(findings: &Findings) -> String {
     }
 }
 
-fn granted(findings: &Findings, lost: &Lost, say: impl Fn(&str, &str, &str, &str) -> Map) -> Map {
+/// What there is to say of what is granted, or the reason and message of what is not.
+fn granted(findings: &Findings, lost: &Lost) -> Result<String, (&'static str, String)> {
     let left = lost.said();
-    let withheld = |reason: &str, message: String| {
+    let withheld = |reason: &'static str, message: String| {
         let messages: Vec<_> = std::iter::once(message).chain(left.clone()).collect();
-        say(condition_type::GRANTED, "False", reason, &messages.join(". "))
+        Err((reason, messages.join(". ")))
     };
     if !findings.not_granted.is_empty() {
         let message = format!(
@@ -258,8 +296,8 @@ fn granted(findings: &Findings, lost: &Lost, say: impl Fn(&str, &str, &str, &str
     if let Some(lacking) = &findings.lacking {
         return withheld(reason::FORBIDDEN, lacking.to_string());
     }
-    if let Some(left) = &left {
-        return say(condition_type::GRANTED, "False", reason::CHILDREN_LEFT, left);
+    if let Some(left) = left {
+        return Err((reason::CHILDREN_LEFT, left));
     }
     let mut messages = Vec::new();
     if !findings.conditions_kept {
@@ -272,7 +310,7 @@ fn granted(findings: &Findings, lost: &Lost, say: impl Fn(&str, &str, &str, &str
         let capped: Vec<_> = findings.capped.iter().map(ToString::to_string).collect();
         messages.push(format!("The host caps spec.limits: {}", capped.join(", ")));
     }
-    say(condition_type::GRANTED, "True", reason::SUCCEEDED, &messages.join(". "))
+    Ok(messages.join(". "))
 }
 
 #[cfg(test)]
@@ -342,7 +380,7 @@ mod tests {
                 conditions_kept,
             };
             let standing = Standing { live: None, lost: &Lost::default(), result: &Ok(findings) };
-            let all = conditions(Some(1), false, standing);
+            let all = conditions(Some(1), false, 0, standing);
             let granted = all.iter().find(|one| one.get("type").and_then(Value::as_str) == Some("Granted")).cloned();
             let granted = granted.expect("the condition");
             let text = |field| granted.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -152,13 +152,13 @@ impl Env {
         self.windlass(&all);
     }
 
-    /// Waits until a Plugin is Ready with the logic of a component, and gives back its status's digest.
+    /// Waits until a component is live as a Plugin, and gives back its status's digest.
     #[track_caller]
     pub fn wait_live(&self, name: &str, component: &Path) -> String {
         let inspected = self.windlass(&["inspect", &component.to_string_lossy()]);
         let plugin = self.wait_plugin(name, |plugin| {
             let digest = plugin["status"]["activeDigest"].as_str();
-            condition(plugin, "Ready").is_true() && digest.is_some_and(|digest| inspected.contains(digest))
+            condition(plugin, "Available").is_true() && digest.is_some_and(|digest| inspected.contains(digest))
         });
         crate::text(&plugin, "/status/activeDigest")
     }

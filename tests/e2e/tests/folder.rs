@@ -37,7 +37,7 @@ fn what_is_built_into_the_folder_is_live_as_long_as_it_lies_there() {
     env.wait_live("echo", &second);
     fs::write(&file, "half of a comp").expect("written");
     let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Compiled").is_false("NotAComponent"));
-    assert!(condition(&plugin, "Ready").is_true(), "what was live stays so: {plugin:#}");
+    assert!(condition(&plugin, "Available").is_true(), "what was live stays so: {plugin:#}");
 
     fs::remove_file(&file).expect("removed");
     env.wait_live("echo", &guest("echo"));

@@ -45,7 +45,7 @@ fn wait_secrets_left(env: &Env, reason: &str) -> Value {
             && granted.message.contains("There are children of Secret.v1, ")
             && former(plugin) == ["Secret.v1"]
     });
-    assert!(condition(&plugin, "Ready").is_true(), "{plugin:#}");
+    assert!(condition(&plugin, "Available").is_true(), "{plugin:#}");
     plugin
 }
 

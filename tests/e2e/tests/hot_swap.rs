@@ -36,24 +36,25 @@ fn replace_source(env: &Env, data: &[(&str, &[u8])]) {
 #[track_caller]
 fn wait_active(env: &Env, digest: &str) {
     env.wait_plugin("echo", |plugin| {
-        plugin["status"]["activeDigest"] == digest
-            && condition(plugin, "Ready").is_true()
-            && condition(plugin, "Degraded").status == "False"
+        plugin["status"]["activeDigest"] == digest && condition(plugin, "Ready").is_true()
     });
 }
 
 /// Waits until the Plugin says that the newest logic is not live for this reason, while `active` is.
 #[track_caller]
-fn wait_degraded(env: &Env, active: &str, step: &str, reason: &str, words: &str) -> Value {
+fn wait_not_ready(env: &Env, active: &str, step: &str, reason: &str, words: &str) -> Value {
     let plugin = env.wait_plugin("echo", |plugin| {
-        let degraded = condition(plugin, "Degraded");
-        degraded.is_true()
-            && degraded.reason == reason
+        condition(plugin, "Ready").is_false(reason)
             && condition(plugin, step).is_false(reason)
             && condition(plugin, step).message.contains(words)
     });
     assert_eq!(plugin["status"]["activeDigest"], active, "{plugin:#}");
-    assert!(condition(&plugin, "Ready").is_true(), "{plugin:#}");
+    assert!(condition(&plugin, "Available").is_true(), "{plugin:#}");
+    // kstatus: the host tries again by itself, or something must change.
+    let [reconciling, stalled] = ["Reconciling", "Stalled"].map(|kind| condition(&plugin, kind));
+    assert!(reconciling.is_true() != stalled.is_true(), "{plugin:#}");
+    let ready = condition(&plugin, "Ready");
+    assert!(ready.message.ends_with(&format!("Still running {active}")), "{ready:?}");
     plugin
 }
 
@@ -152,16 +153,16 @@ fn a_broken_component_after_a_good_one_leaves_the_good_one_live() {
     ];
     for (name, bytes, reason, words) in broken {
         replace_source(&env, &[("plugin.wasm", bytes)]);
-        let plugin = wait_degraded(&env, &good, "Compiled", reason, words);
+        let plugin = wait_not_ready(&env, &good, "Compiled", reason, words);
         assert_eq!(plugin["status"]["candidateDigest"], digest(bytes), "{name}");
         assert!(condition(&plugin, "Fetched").is_true(), "{name}: {plugin:#}");
         assert_reconciled_by(&ns, name, false);
     }
     replace_source(&env, &[("other.wasm", b"")]);
-    wait_degraded(&env, &good, "Fetched", "SourceInvalid", "plugin.wasm");
+    wait_not_ready(&env, &good, "Fetched", "SourceInvalid", "plugin.wasm");
     assert_reconciled_by(&ns, "no-key", false);
     env.kubectl(&["delete", "configmap", "echo", "-n", SYSTEM_NAMESPACE]);
-    wait_degraded(&env, &good, "Fetched", "SourceNotFound", "windlass-system/echo");
+    wait_not_ready(&env, &good, "Fetched", "SourceNotFound", "windlass-system/echo");
     assert_reconciled_by(&ns, "no-source", false);
 
     env.push(&guest("echo-v2"), "echo", &[]);
@@ -240,19 +241,19 @@ fn a_component_in_parts_is_live_only_when_all_its_parts_are_there() {
 
     // The head comes first: nothing of it is there.
     apply(&env, head);
-    wait_degraded(&env, &d1, "Fetched", "PartsIncomplete", &name_of(part0));
+    wait_not_ready(&env, &d1, "Fetched", "PartsIncomplete", &name_of(part0));
     assert_reconciled_by(&ns, "head-only", false);
 
     // One part is missing.
     apply(&env, part0);
-    wait_degraded(&env, &d1, "Fetched", "PartsIncomplete", &name_of(part1));
+    wait_not_ready(&env, &d1, "Fetched", "PartsIncomplete", &name_of(part1));
     assert_reconciled_by(&ns, "one-part-missing", false);
 
     // A part of the old component in the place of the missing one.
     let mut mixed = head.clone();
     mixed["data"]["parts"] = format!("{}\n{}", name_of(part0), name_of(&old_maps[1])).into();
     apply(&env, &mixed);
-    let whole = wait_degraded(&env, &d1, "Fetched", "PartsIncomplete", "nothing of it is loaded");
+    let whole = wait_not_ready(&env, &d1, "Fetched", "PartsIncomplete", "nothing of it is loaded");
     assert!(!condition(&whole, "Fetched").message.contains(&name_of(part1)), "all its parts exist: {whole:#}");
     assert_reconciled_by(&ns, "parts-of-two", false);
 
@@ -260,12 +261,12 @@ fn a_component_in_parts_is_live_only_when_all_its_parts_are_there() {
     let mut lying = head.clone();
     lying["data"]["parts"] = old_maps[2]["data"]["parts"].clone();
     apply(&env, &lying);
-    wait_degraded(&env, &d1, "Fetched", "PartsIncomplete", &d2);
+    wait_not_ready(&env, &d1, "Fetched", "PartsIncomplete", &d2);
     assert_reconciled_by(&ns, "another-digest", false);
 
     // The right head again, and then the missing part: it alone makes the new logic live.
     apply(&env, head);
-    wait_degraded(&env, &d1, "Fetched", "PartsIncomplete", &name_of(part1));
+    wait_not_ready(&env, &d1, "Fetched", "PartsIncomplete", &name_of(part1));
     apply(&env, part1);
     wait_active(&env, &d2);
     wait_all_v2(&ns);
@@ -273,7 +274,7 @@ fn a_component_in_parts_is_live_only_when_all_its_parts_are_there() {
 
     // A part that changes under a live head unloads nothing.
     env.kubectl(&["delete", "configmap", &name_of(part1), "-n", SYSTEM_NAMESPACE]);
-    wait_degraded(&env, &d2, "Fetched", "PartsIncomplete", &name_of(part1));
+    wait_not_ready(&env, &d2, "Fetched", "PartsIncomplete", &name_of(part1));
     assert_reconciled_by(&ns, "part-deleted", true);
     apply(&env, part1);
     wait_active(&env, &d2);
@@ -306,7 +307,7 @@ fn a_pinned_digest_keeps_everything_else_from_going_live() {
     assert_reconciled_by(&ns, "before", false);
 
     replace_source(&env, &[("plugin.wasm", &read("echo-v2"))]);
-    let plugin = wait_degraded(&env, &d1, "Fetched", "DigestMismatch", &d2);
+    let plugin = wait_not_ready(&env, &d1, "Fetched", "DigestMismatch", &d2);
     assert_eq!(plugin["status"]["candidateDigest"], d2);
     assert_reconciled_by(&ns, "refused", false);
 
@@ -348,9 +349,9 @@ fn a_plain_config_map_of_kubectls_and_packed_ones_are_taken() {
     assert_reconciled_by(&ns, "gzip", false);
 
     replace_source(&env, &[("plugin.wasm.gz", &gzip), ("plugin.wasm.zst", &zstd)]);
-    wait_degraded(&env, &d1, "Fetched", "SourceInvalid", "several forms");
+    wait_not_ready(&env, &d1, "Fetched", "SourceInvalid", "several forms");
     replace_source(&env, &[("plugin.wasm.zst", &zstd[..zstd.len() / 2])]);
-    wait_degraded(&env, &d1, "Fetched", "SourceInvalid", "zstd");
+    wait_not_ready(&env, &d1, "Fetched", "SourceInvalid", "zstd");
 }
 
 #[test]
@@ -370,11 +371,11 @@ fn a_person_goes_back_to_the_logic_before_and_newer_logic_goes_live_as_ever() {
     let d2 = env.wait_live("echo", &guest("echo-v2"));
     wait_all_v2(&ns);
     let rolled_back =
-        |plugin: &Value| condition(plugin, "Degraded").reason == "RolledBack" && plugin["status"]["activeDigest"] == d1;
+        |plugin: &Value| condition(plugin, "Ready").is_false("RolledBack") && plugin["status"]["activeDigest"] == d1;
     annotate("windlass.dev/rollback=true");
     let plugin = env.wait_plugin("echo", rolled_back);
     assert_eq!(plugin["status"]["rolledBackFrom"], d2, "{plugin:#}");
-    assert!(condition(&plugin, "Ready").is_true(), "{plugin:#}");
+    assert!(condition(&plugin, "Available").is_true(), "{plugin:#}");
     wait("the old logic's Pod", SOON, || (!is_v2(&ns.pod("first-0"))).then_some(()));
     // It stays so over a restart, whose source still holds the other.
     assert!(host.terminate().success());
@@ -385,7 +386,7 @@ fn a_person_goes_back_to_the_logic_before_and_newer_logic_goes_live_as_ever() {
     // What is newer than what was gone back from is nobody's mistake yet.
     let fixed = env.variant(&guest("echo-v2"), "fixed");
     env.push(&fixed, "echo", &[]);
-    env.wait_plugin("echo", |plugin| condition(plugin, "Degraded").status == "False");
+    env.wait_plugin("echo", |plugin| condition(plugin, "Ready").is_true());
     wait_all_v2(&ns);
     annotate("windlass.dev/rollback-");
     env.wait_plugin("echo", |plugin| plugin["status"]["rolledBackFrom"].is_null());
@@ -409,17 +410,17 @@ fn a_pin_to_the_logic_before_goes_back_to_it_also_over_a_restart() {
     };
 
     pin(Some(&d1));
-    let plugin = wait_degraded(&env, &d1, "Fetched", "DigestMismatch", &d2);
+    let plugin = wait_not_ready(&env, &d1, "Fetched", "DigestMismatch", &d2);
     assert_eq!(plugin["status"]["previousDigest"], d2, "{plugin:#}");
     wait("the old logic's Pod", SOON, || (!is_v2(&ns.pod("first-0"))).then_some(()));
     assert!(host.terminate().success());
     let host = env.start_host();
     assert_reconciled_by(&ns, "second", false);
-    wait_degraded(&env, &d1, "Fetched", "DigestMismatch", &d2);
+    wait_not_ready(&env, &d1, "Fetched", "DigestMismatch", &d2);
 
     // What never was this Plugin's is not taken, and takes nothing down.
     pin(Some(&digest(b"something else")));
-    wait_degraded(&env, &d1, "Fetched", "DigestMismatch", &digest(b"something else"));
+    wait_not_ready(&env, &d1, "Fetched", "DigestMismatch", &digest(b"something else"));
     pin(None);
     wait_active(&env, &d2);
     wait_all_v2(&ns);
@@ -428,7 +429,7 @@ fn a_pin_to_the_logic_before_goes_back_to_it_also_over_a_restart() {
     assert!(host.terminate().success());
     pin(Some(&d1));
     let _host = env.start_host();
-    wait_degraded(&env, &d1, "Fetched", "DigestMismatch", &d2);
+    wait_not_ready(&env, &d1, "Fetched", "DigestMismatch", &d2);
     assert_reconciled_by(&ns, "third", false);
 }
 
@@ -443,13 +444,13 @@ fn a_start_that_finds_a_broken_component_goes_on_with_what_was_live_before() {
     assert!(host.terminate().success());
     replace_source(&env, &[("plugin.wasm", b"\0asm\x0d\0\x01\0 and then something else")]);
     let host = env.start_host();
-    wait_degraded(&env, &d1, "Compiled", "NotAComponent", "damaged");
+    wait_not_ready(&env, &d1, "Compiled", "NotAComponent", "damaged");
     assert_reconciled_by(&ns, "after", false);
 
     // Nor does it need its source.
     assert!(host.terminate().success());
     env.kubectl(&["delete", "configmap", "echo", "-n", SYSTEM_NAMESPACE]);
     let _host = env.start_host();
-    wait_degraded(&env, &d1, "Fetched", "SourceNotFound", "");
+    wait_not_ready(&env, &d1, "Fetched", "SourceNotFound", "");
     assert_reconciled_by(&ns, "without", false);
 }

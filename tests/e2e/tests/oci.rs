@@ -124,8 +124,8 @@ fn the_older_layout_is_pulled_and_what_is_no_component_says_what_it_is() {
     assert!(said.contains("application/wasm") && said.contains("tar+gzip"), "{said}");
     env.patch_plugin("echo", &json!({"source": oci(&format!("{}/echo:none", registry.address()))}));
     wait_failed(&env, "echo", "Fetched", "SourceNotFound");
-    let said = env.wait_plugin("echo", |plugin| condition(plugin, "Degraded").is_true());
-    assert!(condition(&said, "Ready").is_true(), "what was live stays so: {said:#}");
+    let said = env.wait_plugin("echo", |plugin| condition(plugin, "Ready").is_false("SourceNotFound"));
+    assert!(condition(&said, "Available").is_true(), "what was live stays so: {said:#}");
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn what_the_keys_did_not_sign_never_goes_live_in_either_layout() {
     host.terminate();
     let _host = env.start_host();
     let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Fetched").is_false("SourceUnavailable"));
-    assert!(condition(&plugin, "Ready").is_true(), "{plugin:#}");
+    assert!(condition(&plugin, "Available").is_true(), "{plugin:#}");
     assert_eq!(plugin["status"]["activeDigest"], live);
 }
 
@@ -243,7 +243,7 @@ fn a_host_that_wants_signatures_runs_nothing_without_in_config_maps_either() {
     env.kubectl(&["-n", SYSTEM_NAMESPACE, "delete", "configmap", "echo"]);
     let host = env.start_host();
     env.wait_plugin("echo", |plugin| {
-        condition(plugin, "Ready").is_true() && condition(plugin, "Fetched").is_false("SourceNotFound")
+        condition(plugin, "Available").is_true() && condition(plugin, "Fetched").is_false("SourceNotFound")
     });
     host.terminate();
     let others = self::keys(&env, "others");
@@ -251,7 +251,7 @@ fn a_host_that_wants_signatures_runs_nothing_without_in_config_maps_either() {
     let patch = json!({"spec": {"verify": {"publicKeys": [{"inline": key}]}}}).to_string();
     env.kubectl(&["patch", "plugins.windlass.dev", "echo", "--type=merge", "-p", &patch]);
     let _host = env.start_host();
-    env.wait_plugin("echo", |plugin| condition(plugin, "Ready").is_false("SourceNotFound"));
+    env.wait_plugin("echo", |plugin| condition(plugin, "Available").is_false("SourceNotFound"));
 }
 
 #[test]

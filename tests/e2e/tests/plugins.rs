@@ -67,6 +67,26 @@ fn a_plugin_says_what_it_lacks_and_comes_up_step_by_step() {
         env.apply(&object.to_string());
     }
     env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_true());
+    // Columns of two words are parted by two blanks and more.
+    let table = env.kubectl(&["get", "plugins.windlass.dev", "-o", "wide"]);
+    let rows: Vec<Vec<_>> =
+        table.lines().map(|row| row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()).collect();
+    let columns = [
+        "NAME",
+        "READY",
+        "STATUS",
+        "VERSION",
+        "PARENT KIND",
+        "PARENTS",
+        "FAILING",
+        "DIGEST",
+        "SOURCE",
+        "MESSAGE",
+        "AGE",
+    ];
+    assert_eq!(rows[0], columns, "{table}");
+    assert_eq!(rows[1][..3], ["echo", "True", "Succeeded"], "{table}");
+    assert_eq!(rows[1][8], "echo", "the source's name: {table}");
     let ns = env.namespace("comes-up");
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
@@ -89,7 +109,10 @@ fn another_digest_than_the_pinned_one_is_refused_and_the_live_logic_stays() {
     let other = format!("sha256:{}", "0".repeat(64));
     pin(&other);
     let refused = env.wait_plugin("echo", |plugin| condition(plugin, "Fetched").is_false("DigestMismatch"));
-    assert!(condition(&refused, "Ready").is_true() && condition(&refused, "Degraded").is_true(), "{refused:#}");
+    assert!(
+        condition(&refused, "Available").is_true() && condition(&refused, "Ready").is_false("DigestMismatch"),
+        "{refused:#}"
+    );
     assert_eq!(text(&refused, "/status/activeDigest"), live);
     for digest in [&other, &live] {
         assert!(condition(&refused, "Fetched").message.contains(digest.as_str()), "{refused:#}");
@@ -98,9 +121,7 @@ fn another_digest_than_the_pinned_one_is_refused_and_the_live_logic_stays() {
     ns.wait_settled("web");
 
     pin(&live);
-    env.wait_plugin("echo", |plugin| {
-        condition(plugin, "Fetched").is_true() && condition(plugin, "Degraded").status == "False"
-    });
+    env.wait_plugin("echo", |plugin| condition(plugin, "Fetched").is_true() && condition(plugin, "Ready").is_true());
 }
 
 #[test]
@@ -236,7 +257,8 @@ fn a_right_that_the_plugins_account_lacks_is_said_on_the_parent_and_its_grant_is
     let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_false("Forbidden"));
     let message = condition(&plugin, "Granted").message;
     assert!(message.contains("create, patch, delete Pod.v1 in any namespace of its parents"), "{message}");
-    assert!(condition(&plugin, "Ready").is_true(), "it is live: {plugin:#}");
+    assert!(condition(&plugin, "Available").is_true(), "it is live: {plugin:#}");
+    assert!(condition(&plugin, "Ready").is_false("Forbidden"), "it cannot do its work: {plugin:#}");
 
     env.apply_as("windlass-push", &pushed(&env, "ClusterRole", ACCOUNT_ROLE).to_string());
     may(ACCOUNT_USER, "yes");

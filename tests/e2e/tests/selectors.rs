@@ -141,8 +141,8 @@ fn r09_logic_that_selects_other_objects_deletes_nothing_before_a_person_allows_i
         wait_config_maps(ns, &ALL);
     }
     env.push(&puppet("decorator-moves"), PLUGIN, &[]);
-    let held = env.wait_plugin(PLUGIN, |plugin| condition(plugin, "Degraded").reason == "DeletionHeld");
-    let said = condition(&held, "Degraded").message;
+    let held = env.wait_plugin(PLUGIN, |plugin| condition(plugin, "Ready").is_false("DeletionHeld"));
+    let said = condition(&held, "Ready").message;
     assert!(said.contains("12 of 12 children"), "{said}");
     for ns in &all {
         assert_eq!(config_maps(ns), ALL);

@@ -79,11 +79,8 @@ fn r09_input_that_drops_most_children_is_held_until_a_person_allows_that_very_pl
 
 /// Waits until new logic or config is held for the whole Plugin, and gives back the hash that lets it.
 fn wait_plugin_held(env: &Env) -> String {
-    let held = env.wait_plugin("puppet", |plugin| {
-        let degraded = condition(plugin, "Degraded");
-        degraded.is_true() && degraded.reason == "DeletionHeld"
-    });
-    hash(&condition(&held, "Degraded"))
+    let held = env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").is_false("DeletionHeld"));
+    hash(&condition(&held, "Ready"))
 }
 
 fn allow_plugin(alone: &Alone, hash: &str) {
@@ -110,7 +107,7 @@ fn r09_new_logic_that_wants_nothing_deletes_nothing_and_says_so() {
     puppet.apply(&children([]));
     wait_names(&ns, "configmaps", &[]);
     puppet.wait_done();
-    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Degraded").status == "False");
+    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").is_true());
 }
 
 #[test]
@@ -136,7 +133,7 @@ fn r09_new_logic_that_drops_most_of_many_small_parents_is_held_as_a_whole_until_
     for puppet in &puppets {
         puppet.wait_done();
     }
-    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Degraded").status == "False");
+    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").is_true());
 }
 
 #[test]
@@ -150,7 +147,7 @@ fn r09_a_config_that_drops_most_children_is_held_until_one_comes_that_drops_none
     wait_held(&ns, &puppet, mark);
     alone.env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 6 } }));
     puppet.wait_done();
-    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Degraded").status == "False");
+    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").is_true());
     assert_eq!(names(&ns, "configmaps").len(), 6);
     // A half is not more than a half.
     alone.env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 3 } }));
@@ -183,7 +180,7 @@ fn r09_what_is_held_goes_on_when_the_guard_is_set_to_hold_nothing() {
     alone.env.patch_plugin("puppet", &json!({ "deletionGuard": { "maxPercent": 100 } }));
     wait_names(&ns, "configmaps", &["web-0", "web-1"]);
     puppet.wait_done();
-    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Degraded").status == "False");
+    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").is_true());
 }
 
 #[test]

@@ -1,0 +1,207 @@
+//! Whether a Plugin is Ready, Available, Reconciling or Stalled, as a function of what the host found.
+//!
+//! `Ready` is what `kubectl wait`, Flux and Argo CD read: the component that the spec asks for is live and works. A rejected
+//! update is not Ready, and what still runs is Available.
+
+use crate::names::plugin_reason as reason;
+
+/// What the host found of a Plugin.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'a> {
+    /// Digest of the live component, if there is one.
+    pub live: Option<&'a str>,
+    /// Whether the live component's watches show the present. While they do not, the host decides nothing.
+    pub is_followed: bool,
+    /// Whether the Plugin says `spec.suspend`.
+    pub is_suspended: bool,
+    /// The first thing that keeps the component that the spec asks for from being live or from working.
+    pub obstacle: Option<Obstacle<'a>>,
+    /// Parents that the live component was not asked about yet.
+    pub unasked: usize,
+}
+
+/// What keeps a Plugin from being Ready.
+#[derive(Debug, Clone, Copy)]
+pub struct Obstacle<'a> {
+    /// One of [`crate::names::plugin_reason`].
+    pub reason: &'static str,
+    /// For a user.
+    pub message: &'a str,
+    /// The component that was rejected, if the obstacle is that.
+    pub rejected: Option<&'a str>,
+}
+
+/// One condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// Its status.
+    pub is_true: bool,
+    /// Its reason.
+    pub reason: &'static str,
+    /// Its message.
+    pub message: String,
+}
+
+/// The conditions of a Plugin as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Readiness {
+    /// The component that the spec asks for is live and works.
+    pub ready: Said,
+    /// Some component is live, and parents are reconciled by it.
+    pub available: Said,
+    /// The host is working towards the spec (kstatus). Only there while it is true.
+    pub reconciling: Option<Said>,
+    /// Nothing goes on before the Plugin or its component changes (kstatus). Only there while it is true.
+    pub stalled: Option<Said>,
+}
+
+/// Decides the conditions.
+pub fn readiness(found: Found<'_>) -> Readiness {
+    let ready = ready(found);
+    let said = |message: String| Some(Said { is_true: true, reason: ready.reason, message });
+    let (mut reconciling, mut stalled) = (None, None);
+    match (ready.is_true, found.unasked) {
+        (true, 0) => {}
+        (true, _) if found.is_suspended => {}
+        (true, unasked) => {
+            let noun = if unasked == 1 { "parent was" } else { "parents were" };
+            let message = format!("{unasked} {noun} not reconciled by the new component yet");
+            reconciling = Some(Said { is_true: true, reason: reason::PROGRESSING, message });
+        }
+        (false, _) if may_pass(ready.reason) => reconciling = said(ready.message.clone()),
+        (false, _) => stalled = said(ready.message.clone()),
+    }
+    Readiness { available: available(found), reconciling, stalled, ready }
+}
+
+fn ready(found: Found<'_>) -> Said {
+    let said = |is_true, reason, message| Said { is_true, reason, message };
+    match (found.live, found.obstacle) {
+        (None, None) => said(false, reason::PROGRESSING, "No component is live yet".to_owned()),
+        (Some(live), None) if found.is_suspended => {
+            said(true, reason::SUSPENDED, format!("{live} is live, but spec.suspend keeps it from reconciling"))
+        }
+        (Some(live), None) => said(true, reason::SUCCEEDED, format!("{live} is live")),
+        (live, Some(Obstacle { reason, message, rejected })) => {
+            let rejected = rejected.filter(|rejected| live != Some(*rejected));
+            let mut text = match rejected {
+                Some(rejected) if !may_pass(reason) => format!("component {rejected} rejected: {message}"),
+                _ => message.to_owned(),
+            };
+            if let Some(live) = live.filter(|_| found.is_followed) {
+                let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+                text = format!("{text}{end} Still running {live}");
+            }
+            said(false, reason, text)
+        }
+    }
+}
+
+fn available(found: Found<'_>) -> Said {
+    let no = |obstacle: Option<Obstacle<'_>>| match obstacle {
+        Some(Obstacle { reason, message, .. }) => Said { is_true: false, reason, message: message.to_owned() },
+        None => Said { is_true: false, reason: reason::PROGRESSING, message: "No component is live yet".to_owned() },
+    };
+    match found.live {
+        // Its caches show the past, so the host decides nothing from them.
+        Some(_) if !found.is_followed => no(found.obstacle),
+        Some(live) => Said { is_true: true, reason: reason::SUCCEEDED, message: format!("{live} is live") },
+        None => no(found.obstacle),
+    }
+}
+
+/// Whether a problem may end without a change of the Plugin or its component: what is missing may yet come (a ConfigMap, a
+/// CRD, a permission), and the host tries again by itself.
+pub fn may_pass(reason: &str) -> bool {
+    [
+        reason::PROGRESSING,
+        reason::API_ERROR,
+        reason::FORBIDDEN,
+        reason::SOURCE_NOT_FOUND,
+        reason::SOURCE_FORBIDDEN,
+        reason::SOURCE_UNAVAILABLE,
+        reason::PARTS_INCOMPLETE,
+        reason::PARENT_KIND_MISSING,
+        reason::CHILD_KIND_MISSING,
+        reason::TERMINATING,
+    ]
+    .contains(&reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: &str = "sha256:9f00";
+    const NEW: &str = "sha256:ab12";
+
+    fn found<'a>(live: Option<&'a str>, obstacle: Option<Obstacle<'a>>) -> Found<'a> {
+        Found { live, is_followed: true, is_suspended: false, obstacle, unasked: 0 }
+    }
+
+    fn obstacle(reason: &'static str, rejected: Option<&'static str>) -> Obstacle<'static> {
+        Obstacle { reason, message: "unsupported contract 0.3.0 (host supports 0.1)", rejected }
+    }
+
+    #[test]
+    fn a_rejected_update_is_not_ready_but_available_and_stalled_and_names_what_still_runs() {
+        let said = readiness(found(Some(OLD), Some(obstacle(reason::WRONG_CONTRACT, Some(NEW)))));
+        assert!(!said.ready.is_true && said.available.is_true, "{said:?}");
+        assert_eq!(said.ready.reason, reason::WRONG_CONTRACT);
+        assert_eq!(
+            said.ready.message,
+            "component sha256:ab12 rejected: unsupported contract 0.3.0 (host supports 0.1). Still running sha256:9f00"
+        );
+        let stalled = said.stalled.expect("stalled");
+        assert_eq!((stalled.reason, &stalled.message), (said.ready.reason, &said.ready.message));
+        assert_eq!(said.reconciling, None);
+    }
+
+    #[test]
+    fn what_may_pass_by_itself_is_reconciling_and_not_stalled() {
+        for passing in [reason::API_ERROR, reason::FORBIDDEN, reason::SOURCE_NOT_FOUND, reason::PARTS_INCOMPLETE] {
+            let said = readiness(found(None, Some(obstacle(passing, Some(NEW)))));
+            assert!(!said.ready.is_true && !said.available.is_true && said.stalled.is_none(), "{said:?}");
+            assert_eq!(said.reconciling.expect("reconciling").reason, passing);
+            assert!(!said.ready.message.contains("rejected"), "{:?}", said.ready);
+        }
+        for lasting in [reason::NOT_GRANTED, reason::QUARANTINED, reason::DELETION_HELD, reason::ROLLED_BACK] {
+            let said = readiness(found(Some(NEW), Some(obstacle(lasting, Some(NEW)))));
+            assert_eq!(said.stalled.expect("stalled").reason, lasting);
+            assert!(!said.ready.message.contains("rejected"), "it is live: {:?}", said.ready);
+        }
+    }
+
+    #[test]
+    fn a_live_component_without_obstacles_is_ready_and_neither_reconciling_nor_stalled() {
+        let said = readiness(found(Some(NEW), None));
+        assert!(said.ready.is_true && said.available.is_true, "{said:?}");
+        assert_eq!((said.reconciling, said.stalled), (None, None));
+    }
+
+    #[test]
+    fn a_ready_plugin_is_reconciling_until_every_parent_was_asked_about_once() {
+        let said = readiness(Found { unasked: 3, ..found(Some(NEW), None) });
+        assert!(said.ready.is_true, "{said:?}");
+        let reconciling = said.reconciling.expect("reconciling");
+        assert_eq!(reconciling.reason, reason::PROGRESSING);
+        assert!(reconciling.message.starts_with("3 parents were not"), "{reconciling:?}");
+        let suspended = readiness(Found { unasked: 3, is_suspended: true, ..found(Some(NEW), None) });
+        assert_eq!((suspended.ready.reason, suspended.reconciling), (reason::SUSPENDED, None));
+    }
+
+    #[test]
+    fn a_live_component_whose_watches_are_refused_is_neither_ready_nor_available() {
+        let refused = Some(obstacle(reason::FORBIDDEN, None));
+        let said = readiness(Found { is_followed: false, ..found(Some(NEW), refused) });
+        assert_eq!((said.ready.is_true, said.available.is_true), (false, false));
+        assert_eq!(said.available.reason, reason::FORBIDDEN);
+    }
+
+    #[test]
+    fn before_anything_is_found_the_plugin_is_reconciling() {
+        let said = readiness(found(None, None));
+        assert_eq!((said.ready.reason, said.ready.is_true), (reason::PROGRESSING, false));
+        assert!(said.reconciling.is_some() && said.stalled.is_none());
+    }
+}
