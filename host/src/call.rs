@@ -97,7 +97,7 @@ impl Caller {
             // Calls follow on each other without a wait between them, and others have work on this thread.
             tokio::task::yield_now().await;
         }
-        telemetry::record_call(&span, live, &answer, &report);
+        telemetry::record_call(&span, (live, &snapshot.parent.key), &answer, &report);
         if let Some(change) = live.conduct.record(admission, &answer) {
             (self.quarantine_changed)(live, change);
         }

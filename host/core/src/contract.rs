@@ -395,7 +395,7 @@ pub enum CallFailure {
     /// The guest trapped.
     #[error("trap: {message}")]
     Trap {
-        /// The trap's name, with the innermost guest functions where known.
+        /// The trap's name, with the innermost guest functions where known, after the last error that the guest reported.
         message: String,
     },
     /// The guest called an import that the host does not serve.
@@ -405,8 +405,11 @@ pub enum CallFailure {
         name: String,
     },
     /// The guest ended itself through `wasi:cli/exit`.
-    #[error("the plugin called exit")]
-    Exit,
+    #[error("the plugin called exit{}", .said.as_ref().map(|said| format!(": {said}")).unwrap_or_default())]
+    Exit {
+        /// The last error that it reported before, if it did.
+        said: Option<String>,
+    },
     /// The request is larger than the plugin may be handed.
     #[error("the request has {size} bytes, more than the limit of {limit}")]
     RequestTooLarge {
@@ -497,7 +500,7 @@ impl LoadFailure {
                 | CallFailure::StackOverflow
                 | CallFailure::Trap { .. }
                 | CallFailure::UnknownImport { .. }
-                | CallFailure::Exit
+                | CallFailure::Exit { .. }
                 | CallFailure::RequestTooLarge { .. }
                 | CallFailure::ResponseTooLarge { .. }
                 | CallFailure::Malformed { .. } => true,

@@ -247,7 +247,7 @@ fn call_reason(failure: &CallFailure) -> &'static str {
         CallFailure::StackOverflow
         | CallFailure::Trap { .. }
         | CallFailure::UnknownImport { .. }
-        | CallFailure::Exit => reason::TRAPPED,
+        | CallFailure::Exit { .. } => reason::TRAPPED,
         CallFailure::TableElements { .. }
         | CallFailure::Instances { .. }
         | CallFailure::RequestTooLarge { .. }

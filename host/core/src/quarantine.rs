@@ -69,7 +69,7 @@ impl Outcome {
                 | CallFailure::StackOverflow
                 | CallFailure::Trap { .. }
                 | CallFailure::UnknownImport { .. }
-                | CallFailure::Exit,
+                | CallFailure::Exit { .. },
             ) => Self::Broke,
             Err(CallFailure::RequestTooLarge { .. } | CallFailure::Host { .. }) => Self::NotRun,
         }
@@ -256,7 +256,7 @@ mod tests {
             CallFailure::StackOverflow,
             CallFailure::Trap { message: text() },
             CallFailure::UnknownImport { name: text() },
-            CallFailure::Exit,
+            CallFailure::Exit { said: None },
         ] {
             assert_eq!(of(failure), Outcome::Broke);
         }

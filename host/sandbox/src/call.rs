@@ -18,7 +18,7 @@ use windlass_core::digest::Digest;
 
 use crate::bindings::v0_1::{Instance, Pre};
 use crate::engine::Engines;
-use crate::failure::{DeadlineReached, Stage, classify};
+use crate::failure::{DeadlineReached, Stage, classify, explained};
 use crate::limiter::Limiter;
 use crate::notes::Notes;
 use crate::wasi::{Ambient, Wasi};
@@ -160,7 +160,8 @@ impl Code {
             return (Err(CallFailure::Host { message: "no engine".to_owned() }), CallReport::default());
         };
         let result = result.map_err(|(error, stage)| classify(&error, stage, &call.store.data().limiter, limits));
-        (result, call.report(start, request_bytes))
+        let (report, last_error) = call.report(start, request_bytes);
+        (result.map_err(|failure| explained(failure, last_error.as_deref())), report)
     }
 }
 
@@ -248,7 +249,8 @@ impl Call {
         export.call(&instance, &mut self.store).await.map_err(|error| (error, Stage::Call))
     }
 
-    fn report(mut self, start: Instant, request_bytes: u64) -> CallReport {
+    /// What happened in the call, and the last error that the guest reported.
+    fn report(mut self, start: Instant, request_bytes: u64) -> (CallReport, Option<String>) {
         let state = self.store.data_mut();
         let mut report = CallReport {
             guest_time_us: u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX),
@@ -257,8 +259,8 @@ impl Call {
             impure: state.wasi.impure,
             ..CallReport::default()
         };
-        state.wasi.notes.report(&mut report);
-        report
+        let last_error = state.wasi.notes.report(&mut report);
+        (report, last_error)
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn classify(error: &Error, stage: Stage, limiter: &Limiter, limits: &
         return refused.clone();
     }
     if error.is::<Exit>() {
-        return CallFailure::Exit;
+        return CallFailure::Exit { said: None };
     }
     let in_guest = error.downcast_ref::<WasmBacktrace>();
     if let Some(trap) = error.downcast_ref::<Trap>() {
@@ -90,9 +90,47 @@ pub(crate) fn cut(text: &str) -> String {
     plain.chain(more.chars()).collect()
 }
 
+/// The same failure with what the guest reported last, where the guest ended itself: of a panic, a trap says no more than
+/// that it happened. Other failures say themselves what they are.
+pub(crate) fn explained(failure: CallFailure, last_error: Option<&str>) -> CallFailure {
+    match (failure, last_error.map(escaped)) {
+        (CallFailure::Trap { message }, Some(said)) => CallFailure::Trap { message: format!("{said} ({message})") },
+        (CallFailure::Exit { .. }, said) => CallFailure::Exit { said },
+        (failure, _) => failure,
+    }
+}
+
+/// Like [`cut`], but readable: control characters are escaped, as are those that turn the direction of text around.
+fn escaped(text: &str) -> String {
+    let is_plain = |c: char| !c.is_control() && !matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let plain: String = text
+        .chars()
+        .take(TEXT)
+        .map(|c| if is_plain(c) { c.to_string() } else { c.escape_default().to_string() })
+        .collect();
+    // Each of them may have become several.
+    let more = if text.chars().nth(TEXT).is_some() { "…" } else { "" };
+    cut(&plain).trim_end_matches('…').to_owned() + more
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_error_of_a_guest_stands_before_its_trap_in_one_line_of_bounded_length() {
+        let trap = || CallFailure::Trap { message: "unreachable".to_owned() };
+        assert_eq!(explained(trap(), None), trap());
+        let said = |last: &str| explained(trap(), Some(last)).to_string();
+        assert_eq!(said("panicked at src/lib.rs:1:2:\nboom"), r"trap: panicked at src/lib.rs:1:2:\nboom (unreachable)");
+        assert_eq!(said("\u{1b}[2J\u{202e}"), r"trap: \u{1b}[2J\u{202e} (unreachable)");
+        assert!(said(&"ö".repeat(5000)).chars().count() < TEXT + 40);
+        assert!(said(&"\n".repeat(5000)).chars().count() < TEXT + 40);
+        let exit = explained(CallFailure::Exit { said: None }, Some("panic: boom"));
+        assert_eq!(exit, CallFailure::Exit { said: Some("panic: boom".to_owned()) });
+        let deadline = CallFailure::Deadline { limit: std::time::Duration::ZERO };
+        assert_eq!(explained(deadline.clone(), Some("boom")), deadline);
+    }
 
     #[test]
     fn what_a_guest_names_is_one_line_of_bounded_length() {

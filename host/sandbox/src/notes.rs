@@ -1,5 +1,7 @@
 //! What a guest says while it runs, through `host` or its standard streams: kept up to a bound, and counted beyond it.
 
+use std::collections::VecDeque;
+
 use windlass_core::contract::{CallReport, Level, Note};
 
 /// Added to each note's text, so that empty notes fill the bound as well.
@@ -7,6 +9,11 @@ const NOTE_OVERHEAD: usize = 64;
 
 /// Longest line of a standard stream; a longer one is cut in pieces.
 const LINE: usize = 8 * 1024;
+
+/// Characters kept of what a guest says last before it ends itself; the message about it is cut to fewer.
+const LAST_WORDS: usize = 512;
+/// Lines of its standard error stream that count as that: a Rust panic takes two, and one for a hint.
+const LAST_LINES: usize = 3;
 
 /// A guest's standard stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +31,10 @@ pub(crate) struct Notes {
     dropped: u64,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
+    /// The last error that was logged, also where the log has no room for it.
+    last_error: Option<String>,
+    /// The last lines on the standard error stream: runtimes report panics there, over several lines.
+    last_lines: VecDeque<String>,
 }
 
 impl Notes {
@@ -35,10 +46,15 @@ impl Notes {
             dropped: 0,
             stdout: Vec::new(),
             stderr: Vec::new(),
+            last_error: None,
+            last_lines: VecDeque::new(),
         }
     }
 
     pub(crate) fn push(&mut self, note: Note) {
+        if let Note::Log { level: Level::Error, message, .. } = &note {
+            self.last_error = Some(message.chars().take(LAST_WORDS).collect());
+        }
         let (text, room) = match &note {
             Note::Log { message, fields, .. } => (message.len() + pairs(fields), &mut self.room),
             Note::SpanAttribute { key, value } => (key.len() + value.len(), &mut self.room),
@@ -78,17 +94,24 @@ impl Notes {
         let line = std::mem::take(pending);
         let message = String::from_utf8_lossy(&line).trim_end().to_owned();
         if !message.is_empty() {
+            if name == "stderr" {
+                self.last_lines.truncate(LAST_LINES - 1);
+                self.last_lines.push_front(message.chars().take(LAST_WORDS).collect());
+            }
             let fields = vec![("stream".to_owned(), name.to_owned())];
             self.push(Note::Log { level, message, fields });
         }
     }
 
-    /// Hands over all notes at the end of a call.
-    pub(crate) fn report(&mut self, report: &mut CallReport) {
+    /// Hands over all notes at the end of a call. Answers with the last error that the guest reported: logged as one, or
+    /// else on its standard error stream.
+    pub(crate) fn report(&mut self, report: &mut CallReport) -> Option<String> {
         self.end_line(Stream::Stdout);
         self.end_line(Stream::Stderr);
         report.notes = std::mem::take(&mut self.kept);
         report.notes_dropped = self.dropped;
+        let lines = self.last_lines.drain(..).rev().collect::<Vec<_>>().join(" ");
+        self.last_error.take().or_else(|| Some(lines).filter(|lines| !lines.is_empty()))
     }
 }
 
@@ -138,6 +161,23 @@ mod tests {
         notes.write(Stream::Stderr, b"\xff!\n\n");
         notes.write(Stream::Stdout, b"o");
         assert_eq!(reported(notes).0, ["Info one", "Warn \u{fffd}!", "Info two"]);
+    }
+
+    #[test]
+    fn the_last_error_is_the_last_line_logged_as_one_or_else_what_ends_the_standard_error_stream() {
+        let last = |mut notes: Notes| notes.report(&mut CallReport::default());
+        let log = |level, message: &str| Note::Log { level, message: message.to_owned(), fields: Vec::new() };
+        assert_eq!(last(Notes::new(1000)), None);
+        let mut notes = Notes::new(1000);
+        notes.write(Stream::Stderr, b"a\nb\nthread 'main' panicked at x:\nboom\nnote: see");
+        assert_eq!(last(notes).as_deref(), Some("thread 'main' panicked at x: boom note: see"));
+        // Also where the log is full.
+        let mut notes = Notes::new(0);
+        notes.write(Stream::Stderr, b"a warning\n");
+        for (level, message) in [(Level::Error, "first"), (Level::Error, "second"), (Level::Warn, "third")] {
+            notes.push(log(level, message));
+        }
+        assert_eq!(last(notes).as_deref(), Some("second"));
     }
 
     #[test]

@@ -9,6 +9,8 @@ use tracing::field::Empty;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use windlass_core::contract::{Answer, CallFailure, CallReport, Failure, Level, Note};
 use windlass_core::digest::Digest;
+use windlass_core::ids::ObjectKey;
+use windlass_core::outcome::bounded;
 use windlass_core::plan::Plan;
 use windlass_core::snapshot::Snapshot;
 
@@ -66,7 +68,12 @@ pub fn call_span(live: &Live, snapshot: &Digest) -> Span {
 }
 
 /// What came of a call, and what the guest said meanwhile.
-pub fn record_call(span: &Span, live: &Live, answer: &Result<Answer, CallFailure>, report: &CallReport) {
+pub fn record_call(
+    span: &Span,
+    (live, parent): (&Live, &ObjectKey),
+    answer: &Result<Answer, CallFailure>,
+    report: &CallReport,
+) {
     span.record("windlass.guest_time_us", int(report.guest_time_us))
         .record("windlass.memory_peak", int(report.memory_peak))
         .record("windlass.request_bytes", int(report.request_bytes))
@@ -76,11 +83,11 @@ pub fn record_call(span: &Span, live: &Live, answer: &Result<Answer, CallFailure
     span.record("windlass.outcome", outcome);
     if let Some(error) = error {
         span.record("error.type", error);
-        span.set_status(Status::error(error));
+        span.set_status(Status::error(description_of(answer)));
     }
     span.in_scope(|| {
         for note in &report.notes {
-            tell(span, live, note);
+            tell(span, live, parent, note);
         }
         if let Some(dropped) = live.conduct.unlogged(report.notes_dropped) {
             tracing::warn!(target: GUEST, plugin = %live.name, dropped, "the plugin said more than is kept");
@@ -104,7 +111,7 @@ fn outcome_of(answer: &Result<Answer, CallFailure>) -> (&'static str, Option<&'s
                 CallFailure::StackOverflow => "stack_overflow",
                 CallFailure::Trap { .. } => "trap",
                 CallFailure::UnknownImport { .. } => "unknown_import",
-                CallFailure::Exit => "exit",
+                CallFailure::Exit { .. } => "exit",
                 CallFailure::RequestTooLarge { .. } => "request_too_large",
                 CallFailure::ResponseTooLarge { .. } => "response_too_large",
                 CallFailure::Malformed { .. } => "malformed",
@@ -114,9 +121,21 @@ fn outcome_of(answer: &Result<Answer, CallFailure>) -> (&'static str, Option<&'s
     }
 }
 
-fn tell(span: &Span, live: &Live, note: &Note) {
+/// In words: of a panic, what the plugin itself said.
+fn description_of(answer: &Result<Answer, CallFailure>) -> String {
+    let text = match answer {
+        Ok(Ok(_)) => String::new(),
+        Ok(Err(Failure::Invalid(message) | Failure::Failed(message) | Failure::Retry { message, .. })) => {
+            message.clone()
+        }
+        Err(failure) => failure.to_string(),
+    };
+    bounded(one_line(&text).into_owned())
+}
+
+fn tell(span: &Span, live: &Live, parent: &ObjectKey, note: &Note) {
     match note {
-        Note::Log { level, message, fields } => log(live, *level, message, fields),
+        Note::Log { level, message, fields } => log(live, parent, *level, message, fields),
         Note::SpanAttribute { key, value } => span.set_attribute(key.clone(), value.clone()),
         Note::SpanEvent { name, attributes } => {
             let attributes: Vec<_> =
@@ -127,7 +146,7 @@ fn tell(span: &Span, live: &Live, note: &Note) {
     }
 }
 
-fn log(live: &Live, level: Level, message: &str, fields: &[(String, String)]) {
+fn log(live: &Live, parent: &ObjectKey, level: Level, message: &str, fields: &[(String, String)]) {
     let fields = fields.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
     let (message, fields) = (one_line(message), one_line(&fields));
     let fields = Some(&*fields).filter(|fields| !fields.is_empty());
@@ -136,7 +155,15 @@ fn log(live: &Live, level: Level, message: &str, fields: &[(String, String)]) {
         ($level:ident, $LEVEL:ident) => {
             // What nobody would see takes no room.
             if tracing::event_enabled!(target: GUEST, tracing::Level::$LEVEL) && live.conduct.may_log(length) {
-                tracing::$level!(target: GUEST, plugin = %live.name, fields, "{message}");
+                tracing::$level!(
+                    target: GUEST,
+                    plugin = %live.name,
+                    kind = &*live.parents.id.kind.kind,
+                    namespace = parent.namespace.as_deref(),
+                    name = &*parent.name,
+                    fields,
+                    "{message}"
+                );
             }
         };
     }

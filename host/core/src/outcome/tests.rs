@@ -34,7 +34,8 @@ fn every_failure_of_a_call_has_a_reason_and_backs_off() {
         CallFailure::StackOverflow,
         CallFailure::Trap { message: "unreachable".to_owned() },
         CallFailure::UnknownImport { name: "wasi:sockets/tcp".to_owned() },
-        CallFailure::Exit,
+        CallFailure::Exit { said: None },
+        CallFailure::Exit { said: Some("panic: no replicas".to_owned()) },
         CallFailure::RequestTooLarge { size: 9, limit: 8 },
         CallFailure::ResponseTooLarge { limit: 8 },
         CallFailure::Malformed { message: "invalid UTF-8".to_owned() },
@@ -49,6 +50,7 @@ fn every_failure_of_a_call_has_a_reason_and_backs_off() {
         Trapped (Backoff(0ns)): The plugin's call failed: trap: unreachable
         Trapped (Backoff(0ns)): The plugin's call failed: import wasi:sockets/tcp was called, which the host does not serve
         Trapped (Backoff(0ns)): The plugin's call failed: the plugin called exit
+        Trapped (Backoff(0ns)): The plugin's call failed: the plugin called exit: panic: no replicas
         LimitExceeded (Backoff(0ns)): The plugin's call failed: the request has 9 bytes, more than the limit of 8
         LimitExceeded (Backoff(0ns)): The plugin's call failed: the answer has more than the limit of 8 bytes
         MalformedAnswer (Backoff(0ns)): The plugin's call failed: malformed answer: invalid UTF-8

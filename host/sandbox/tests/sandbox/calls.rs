@@ -135,6 +135,19 @@ fn a_trap_says_what_and_where() {
 }
 
 #[test]
+fn a_guest_that_logs_an_error_and_traps_is_quoted() {
+    let guest = Guest {
+        imports: r#"(import "windlass:plugin/host@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#,
+        fields: r#"(data (i32.const 2048) "bo\0aom")"#,
+        reconcile: "(call $log (i32.const 4) (i32.const 2048) (i32.const 5) (i32.const 0) (i32.const 0)) unreachable",
+        ..Guest::default()
+    };
+    let failure = reconcile(&load(&guest.component()), &limits()).0.unwrap_err();
+    let message = r"bo\nom (wasm `unreachable` instruction executed".to_owned();
+    assert!(matches!(&failure, CallFailure::Trap { message: said } if said.starts_with(&message)), "{failure}");
+}
+
+#[test]
 fn a_division_by_zero_is_a_trap() {
     let failure = failure_of("(drop (i32.div_u (i32.const 1) (i32.const 0)))", &limits());
     assert!(
