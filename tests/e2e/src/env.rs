@@ -7,6 +7,7 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass_faults::Faults;
 use windlass_testbed::{Audit, AuditEvent, AuditEvents, AuditLevel, Cluster, Mark, Options};
 
 use crate::{Host, HostOptions, Namespace, SOON, condition, wait, windlass};
@@ -91,13 +92,55 @@ impl Env {
     /// Starts a host without waiting for anything.
     #[track_caller]
     pub fn spawn_host(&self, mut options: HostOptions) -> Host {
-        let kubeconfig = self.kubeconfig.get_or_init(|| {
-            self.cluster.service_account_kubeconfig(SYSTEM_NAMESPACE, "windlass").expect("the host's kubeconfig")
-        });
+        self.spawn_host_as(self.host_kubeconfig(), &mut options)
+    }
+
+    fn spawn_host_as(&self, kubeconfig: &Path, options: &mut HostOptions) -> Host {
         // Kept between hosts of one environment, as a volume of the Pod would be.
         options.cache_dir.get_or_insert_with(|| self.cluster.dir().join("windlass-cache"));
         let number = self.hosts.fetch_add(1, Ordering::Relaxed);
-        Host::spawn(kubeconfig, self.host_log(number), &options)
+        Host::spawn(kubeconfig, self.host_log(number), options)
+    }
+
+    #[track_caller]
+    fn host_kubeconfig(&self) -> &Path {
+        self.kubeconfig.get_or_init(|| {
+            self.cluster.service_account_kubeconfig(SYSTEM_NAMESPACE, "windlass").expect("the host's kubeconfig")
+        })
+    }
+
+    /// A proxy in front of the API server that injects faults: see tests/faults/README.md.
+    #[track_caller]
+    pub fn faults(&self, seed: u64) -> Faults {
+        let server = self.kubectl(&["config", "view", "--minify", "--output=jsonpath={.clusters[0].cluster.server}"]);
+        let ca = fs::read(self.cluster.dir().join("ca.crt")).expect("the cluster's CA");
+        Faults::start(&server, &ca, seed).expect("a proxy in front of the API server")
+    }
+
+    /// [`Env::start_host_with`], with a proxy between the host and the API server.
+    #[track_caller]
+    pub fn start_host_through(&self, faults: &Faults, options: HostOptions) -> Host {
+        let host = self.spawn_host_through(faults, options);
+        host.wait_ready();
+        host
+    }
+
+    /// [`Env::start_host_through`], without waiting for anything.
+    #[track_caller]
+    pub fn spawn_host_through(&self, faults: &Faults, mut options: HostOptions) -> Host {
+        let direct = fs::read_to_string(self.host_kubeconfig()).expect("the host's kubeconfig");
+        let is_kept = |line: &&str| {
+            !["server:", "certificate-authority-data:"].iter().any(|key| line.trim_start().starts_with(key))
+        };
+        let mut through: Vec<_> = direct.lines().filter(is_kept).map(str::to_owned).collect();
+        let at = through.iter().position(|line| line.trim() == "cluster:").expect("a cluster in the kubeconfig");
+        through.insert(at + 1, format!("    server: {}", faults.url()));
+        let name = faults.url().replace(|char: char| !char.is_ascii_alphanumeric(), "-");
+        let path = self.cluster.dir().join(format!("{name}.kubeconfig"));
+        // It holds a token: for its owner alone, as the one it is made from.
+        fs::copy(self.host_kubeconfig(), &path).expect("a file in the cluster's folder");
+        fs::write(&path, through.join("\n") + "\n").expect("a file in the cluster's folder");
+        self.spawn_host_as(&path, &mut options)
     }
 
     /// Runs `windlass` as the administrator and gives back what it prints.

@@ -1,0 +1,230 @@
+//! The proxy in front of a server that answers anything and remembers what it was asked.
+
+// A test fails by a panic, and so do the functions that only tests call.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used)]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use windlass_faults::{Fault, Faults, Match, Moment, Outcome, Rule, Verb};
+
+/// A server in the API server's place.
+struct Server {
+    faults: Faults,
+    asked: Arc<Mutex<Vec<String>>>,
+    /// What the one watch that a test opens delivers.
+    events: Sender<String>,
+}
+
+impl Server {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let faults = Faults::start(&format!("http://{}", listener.local_addr().unwrap()), b"", 1).unwrap();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (events, delivered) = channel();
+        let (seen, delivered) = (asked.clone(), Arc::new(Mutex::new(delivered)));
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (seen, delivered) = (seen.clone(), delivered.clone());
+                thread::spawn(move || answer(stream, &seen, &delivered));
+            }
+        });
+        Self { faults, asked, events }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    fn connect(&self, method: &str, path: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.faults.url().trim_start_matches("http://")).unwrap();
+        stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+        write!(stream, "{method} {path} HTTP/1.1\r\nHost: proxy\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+            .unwrap();
+        stream
+    }
+
+    /// The whole reply, empty where the connection was closed without one.
+    fn ask(&self, method: &str, path: &str) -> String {
+        let mut reply = String::new();
+        self.connect(method, path).read_to_string(&mut reply).unwrap();
+        reply
+    }
+
+    /// Has the watch of Pods deliver a version of an object.
+    fn event(&self, name: &str, version: u32) {
+        let metadata = format!(r#"{{"namespace":"n","name":"{name}","resourceVersion":"{version}"}}"#);
+        self.events.send(format!("{{\"type\":\"MODIFIED\",\"object\":{{\"metadata\":{metadata}}}}}\n")).unwrap();
+    }
+
+    fn watch(&self) -> Lines {
+        Lines(BufReader::new(self.connect("GET", "/api/v1/pods?watch=true")))
+    }
+}
+
+fn answer(stream: TcpStream, asked: &Mutex<Vec<String>>, events: &Mutex<Receiver<String>>) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut stream = stream;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 {
+            return;
+        }
+        let mut header = String::new();
+        while reader.read_line(&mut header).unwrap_or(0) > 2 {
+            header.clear();
+        }
+        asked.lock().unwrap().push(line.trim_end().trim_end_matches(" HTTP/1.1").to_owned());
+        if !line.contains("watch=true") {
+            let body = r#"{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"old"}}]}"#;
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+            continue;
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+        for event in events.lock().unwrap().iter() {
+            if write!(stream, "{:x}\r\n{event}\r\n", event.len()).is_err() {
+                return;
+            }
+        }
+        return;
+    }
+}
+
+/// What a watch delivers.
+struct Lines(BufReader<TcpStream>);
+
+impl Lines {
+    /// The versions of the next events, up to the end of the connection.
+    fn versions(&mut self, count: usize) -> Vec<String> {
+        let mut versions = Vec::new();
+        let mut line = String::new();
+        while versions.len() < count && self.0.read_line(&mut line).unwrap_or(0) > 0 {
+            let version = line.split_once("resourceVersion\":\"").and_then(|(_, rest)| rest.split_once('"'));
+            versions.extend(version.map(|(version, _)| version.to_owned()));
+            if line.contains("\"code\":410") {
+                versions.push("expired".to_owned());
+            }
+            line.clear();
+        }
+        versions
+    }
+}
+
+const POD: &str = "/api/v1/namespaces/n/pods/web";
+
+#[test]
+fn injected_errors_are_status_objects_and_reach_no_server() {
+    let server = Server::start();
+    server.faults.add(Rule::new(Match::verbs(&[Verb::Delete]), Fault::too_many_requests(7)).first(1));
+    let reply = server.ask("DELETE", POD);
+    assert!(reply.starts_with("HTTP/1.1 429") && reply.contains("retry-after: 7"), "{reply}");
+    assert!(reply.contains(r#""reason":"TooManyRequests""#) && reply.contains(r#""kind":"Status""#), "{reply}");
+    assert!(server.asked().is_empty());
+    assert!(server.ask("DELETE", POD).starts_with("HTTP/1.1 200"));
+    let outcomes: Vec<_> = server.faults.journal().iter().map(|passed| passed.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Injected(429), Outcome::Replied(200)]);
+}
+
+#[test]
+fn a_connection_is_closed_before_or_after_the_request_was_executed() {
+    let server = Server::start();
+    let before = server.faults.add(Rule::new(Match::writes(), Fault::CloseBefore));
+    assert_eq!(server.ask("DELETE", POD), "");
+    assert!(server.asked().is_empty());
+    server.faults.remove(before);
+    server.faults.add(Rule::new(Match::writes(), Fault::CloseAfter));
+    assert_eq!(server.ask("DELETE", POD), "");
+    assert_eq!(server.asked(), [format!("DELETE {POD}")]);
+    assert_eq!(server.faults.since(1)[0].outcome, Outcome::ReplyLost(200));
+}
+
+#[test]
+fn a_hook_is_called_once_at_its_request_and_withholds_the_reply() {
+    let server = Server::start();
+    for (moment, sent) in [(Moment::Before, 1), (Moment::After, 2)] {
+        let executed = server.asked();
+        let (called, calls) = channel();
+        let hook = server.faults.at_request(Match::writes(), 2, moment, move |call| called.send(call.clone()).unwrap());
+        assert!(server.ask("DELETE", POD).starts_with("HTTP/1.1 200"));
+        assert!(server.ask("GET", POD).starts_with("HTTP/1.1 200"));
+        assert_eq!(hook.hit(), None);
+        assert_eq!(server.ask("DELETE", POD), "");
+        assert_eq!(calls.recv().unwrap().name, "web");
+        assert_eq!(hook.hit().map(|call| call.verb), Some(Verb::Delete));
+        let deleted = server.asked()[executed.len()..].iter().filter(|line| line.starts_with("DELETE")).count();
+        assert_eq!(deleted, sent, "{moment:?}");
+        assert!(server.ask("DELETE", POD).starts_with("HTTP/1.1 200"));
+    }
+}
+
+#[test]
+fn a_silent_watch_keeps_what_it_reads_and_goes_on_when_the_rule_goes() {
+    let server = Server::start();
+    let mut watch = server.watch();
+    server.event("a", 1);
+    assert_eq!(watch.versions(1), ["1"]);
+    let silent = server.faults.add(Rule::new(Match::watches().resource("pods"), Fault::Silence));
+    server.event("a", 2);
+    server.event("b", 3);
+    watch.0.get_ref().set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    assert_eq!(watch.versions(1), Vec::<String>::new());
+    watch.0.get_ref().set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+    server.faults.remove(silent);
+    assert_eq!(watch.versions(2), ["2", "3"]);
+}
+
+#[test]
+fn watches_are_cut_and_expire() {
+    let server = Server::start();
+    let mut watch = server.watch();
+    server.event("a", 1);
+    assert_eq!(watch.versions(1), ["1"]);
+    server.faults.cut(Match::watches().resource("pods"));
+    assert_eq!(watch.versions(1), Vec::<String>::new());
+
+    let server = Server::start();
+    server.faults.add(Rule::new(Match::watches(), Fault::Expire).nth(2));
+    let mut watch = server.watch();
+    server.event("a", 1);
+    server.event("a", 2);
+    assert_eq!(watch.versions(9), ["1", "expired"]);
+    server.faults.add(Rule::new(Match::watches(), Fault::status(410)));
+    assert!(server.ask("GET", "/api/v1/pods?watch=true").starts_with("HTTP/1.1 410"));
+}
+
+#[test]
+fn events_are_doubled_and_the_last_swapped_one_is_not_lost() {
+    let server = Server::start();
+    server.faults.add(Rule::new(Match::watches(), Fault::Double).nth(1));
+    server.faults.add(Rule::new(Match::watches(), Fault::SwapObjects).nth(1));
+    let mut watch = server.watch();
+    for (name, version) in [("a", 1), ("a", 2), ("b", 3)] {
+        server.event(name, version);
+    }
+    assert_eq!(watch.versions(4), ["1", "1", "3", "2"]);
+    server.faults.add(Rule::new(Match::watches(), Fault::SwapObjects).nth(1));
+    server.event("a", 4);
+    assert_eq!(watch.versions(1), ["4"]);
+}
+
+#[test]
+fn older_reads_ask_the_server_for_that_version() {
+    let server = Server::start();
+    server.faults.add(Rule::new(Match::any(), Fault::ServeOlder(7)));
+    server.ask("GET", "/api/v1/pods?limit=5&resourceVersion=0");
+    server.ask("GET", "/api/v1/pods?limit=5&continue=abc");
+    let reply = server.ask("GET", POD);
+    assert!(reply.contains(r#""name":"old""#) && reply.contains(r#""kind":"Pod""#), "{reply}");
+    assert_eq!(
+        server.asked(),
+        [
+            "GET /api/v1/pods?limit=5&resourceVersion=7&resourceVersionMatch=Exact",
+            "GET /api/v1/pods?limit=5&continue=abc",
+            "GET /api/v1/namespaces/n/pods?resourceVersion=7&resourceVersionMatch=Exact&fieldSelector=metadata.name%3Dweb",
+        ]
+    );
+}
