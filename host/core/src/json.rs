@@ -144,6 +144,14 @@ impl Value {
         if let Self::String(text) = self { Some(text) } else { None }
     }
 
+    /// Whether it is a boolean, a number or a string.
+    pub fn is_scalar(&self) -> bool {
+        match self {
+            Self::Bool(_) | Self::Number(_) | Self::String(_) => true,
+            Self::Null | Self::Array(_) | Self::Object(_) => false,
+        }
+    }
+
     /// The value at a path of object keys.
     pub fn at(&self, path: &[&str]) -> Option<&Value> {
         path.iter().try_fold(self, |value, key| value.as_object()?.get(key))

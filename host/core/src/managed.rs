@@ -291,6 +291,12 @@ impl<'a> Nodes<'a> {
                 _ => true,
             }
     }
+
+    /// Whether another manager owns a scalar, or an atomic list or map, here. A map that several managers share does not
+    /// count: its other entries are theirs, and no apply of ours takes them away.
+    fn others_own_whole(&self) -> bool {
+        self.others.iter().any(|node| node.is_empty())
+    }
 }
 
 /// How the names of items are read.
@@ -375,6 +381,11 @@ impl Coverage<'_> {
         if nodes.own_whole(value, live) {
             return true;
         }
+        // The API server stores few empty values, so we own none of what a create wanted empty, and it is another
+        // manager that owns what stands there now. Only the live value says whether it is still empty.
+        if is_zero(value) && !value.is_scalar() && nodes.others_own_whole() {
+            return live.is_some_and(|live| is_as_empty(Some(value), live));
+        }
         match value {
             // The API server drops nulls and empty collections, so there may be nothing left to own.
             Value::Null => true,
@@ -427,6 +438,20 @@ fn is_zero(value: &Value) -> bool {
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
         Value::Object(map) => map.iter().all(|(_, value)| is_zero(value)),
+    }
+}
+
+/// Whether a live value adds nothing to a desired one that is empty: a scalar must be the same zero value, since `false`
+/// can differ from a field that is not set.
+fn is_as_empty(desired: Option<&Value>, live: &Value) -> bool {
+    match live {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => {
+            let desired = desired.and_then(Value::as_object);
+            map.iter().all(|(key, live)| is_as_empty(desired.and_then(|desired| desired.get(key)), live))
+        }
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => desired == Some(live),
     }
 }
 

@@ -223,3 +223,147 @@ fn a_list_of_thousands_is_covered_item_by_item() {
     let but_one = managed(&[("windlass", "Apply", &entry(&named[1..]))]);
     assert!(!but_one.cover(&map(&list("a")), &live, None), "somebody took the last one");
 }
+
+#[test]
+fn r07_a_value_that_another_manager_set_where_an_empty_one_is_desired_is_drift() {
+    // What a POST of this leaves in managedFields: the API server stored none of the empty values.
+    let posted = ("windlass", "Update", r#"{"f:spec":{"f:policyTypes":{}}}"#);
+    let covers = |desired: &str, live: &str, other: &str| {
+        let desired = map(&format!(r#"{{"spec":{{"policyTypes":["Egress"],{desired}}}}}"#));
+        let live = format!(r#"{{"spec":{{"policyTypes":["Egress"],{live}}}}}"#);
+        let other = format!(r#"{{"f:spec":{{{other}}}}}"#);
+        let entries = [posted, ("kubectl-patch", "Update", other.as_str())];
+        managed(&entries).cover(&desired, &Json::from(live.as_bytes()), None)
+    };
+    let selector = r#""podSelector":{"matchLabels":{"app":"none"}}"#;
+    for (desired, live, other) in [
+        (r#""egress":[]"#, r#""egress":[{}]"#, r#""f:egress":{}"#),
+        (r#""egress":null"#, r#""egress":[{}]"#, r#""f:egress":{}"#),
+        (r#""podSelector":{}"#, selector, r#""f:podSelector":{}"#),
+        (r#""podSelector":{"matchLabels":{}}"#, selector, r#""f:podSelector":{}"#),
+        (r#""podSelector":{"matchLabels":{},"strict":false}"#, selector, r#""f:podSelector":{}"#),
+        (r#""inner":{"egress":[]}"#, r#""inner":{"egress":[1]}"#, r#""f:inner":{"f:egress":{}}"#),
+        (r#""host":false"#, r#""host":true"#, r#""f:host":{}"#),
+        (r#""grace":0"#, r#""grace":9"#, r#""f:grace":{}"#),
+        (r#""path":"""#, r#""path":"/""#, r#""f:path":{}"#),
+        (r#""path":null"#, r#""path":"/""#, r#""f:path":{}"#),
+        (r#""ref":{}"#, r#""ref":{"optional":false}"#, r#""f:ref":{}"#),
+    ] {
+        assert!(!covers(desired, live, other), "{desired} is {live}");
+        assert!(covers(desired, r#""egress":[]"#, other), "{desired} is empty still");
+    }
+}
+
+#[test]
+fn r07_what_the_api_server_or_another_manager_adds_to_a_desired_empty_map_is_no_drift() {
+    let desired = map(r#"{"spec":{"strategy":{},"resources":{},"extra":null}}"#);
+    let live = br#"{"spec":{"strategy":{"type":"RollingUpdate"},"resources":{"limits":{"cpu":"1"}}}}"#;
+    let covers = |entries: &[(&str, &str, &str)]| managed(entries).cover(&desired, &Json::from(&live[..]), None);
+    let defaulted = ("windlass", "Update", r#"{"f:spec":{"f:strategy":{"f:type":{}}}}"#);
+    assert!(covers(&[defaulted]), "the API server filled it in");
+    let shared = ("tuner", "Update", r#"{"f:spec":{"f:resources":{"f:limits":{"f:cpu":{}}}}}"#);
+    assert!(covers(&[defaulted, shared]), "the map is shared, and its other entries are not ours");
+    // After an apply of ours, which takes an atomic one away and owns the empty map beside the other manager.
+    let applied = ("windlass", "Apply", r#"{"f:spec":{"f:strategy":{},"f:resources":{},"f:extra":{}}}"#);
+    assert!(covers(&[applied, shared, ("other", "Apply", r#"{"f:spec":{"f:resources":{}}}"#)]));
+}
+
+#[test]
+fn r07_the_live_object_is_not_read_where_managed_fields_decide() {
+    let desired = map(r#"{"spec":{"image":"a","egress":[],"selector":{},"note":null,"on":{"a":[],"b":{}}}}"#);
+    let ours = ("windlass", "Update", r#"{"f:spec":{"f:image":{}}}"#);
+    let other = ("kubectl-patch", "Update", r#"{"f:spec":{"f:selector":{"f:more":{}},"f:size":{}}}"#);
+    assert!(managed(&[ours, other]).cover(&desired, &Json::from(*b"no JSON"), None));
+}
+
+/// A desired value: scalars, atomic lists and maps, and maps that managers share, which are told apart by the first
+/// letter of their fields' names (`s`, `a`, `m`). The API server stores no empty value under a name that ends in `o`.
+fn desired_map(depth: u32) -> BoxedStrategy<serde_json::Value> {
+    use serde_json::json;
+    let scalar = prop_oneof![Just(json!("")), Just(json!("x")), Just(json!(0)), Just(json!(false)), Just(json!(3))];
+    let atomic = prop_oneof![
+        Just(json!([])),
+        Just(json!({})),
+        Just(json!(null)),
+        Just(json!(["x"])),
+        Just(json!({"x": []})),
+        Just(json!({"x": {"y": ""}, "z": 0})),
+        Just(json!([{"x": {}}])),
+    ];
+    let inner = if depth == 0 { Just(json!({})).boxed() } else { desired_map(depth - 1) };
+    let field = prop_oneof![
+        (prop_oneof![Just("s1"), Just("s1o"), Just("s2o")], scalar.boxed()),
+        (prop_oneof![Just("a1"), Just("a1o"), Just("a2o")], atomic.boxed()),
+        (prop_oneof![Just("m1"), Just("m1o"), Just("m2o")], inner),
+    ];
+    proptest::collection::vec(field, 0..5)
+        .prop_map(|fields| fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+        .boxed()
+}
+
+fn is_nothing(value: &serde_json::Value) -> bool {
+    is_zero(&json::parse(value.to_string().as_bytes(), 64).expect("JSON"))
+}
+
+/// What the API server stores of a map, and what of it a create owns.
+fn stored(desired: &serde_json::Value) -> (serde_json::Value, serde_json::Value) {
+    let (mut live, mut owned) = (serde_json::Map::new(), serde_json::Map::new());
+    for (name, value) in desired.as_object().expect("a map") {
+        let (value, fields) = match name.as_bytes()[0] {
+            b'm' => stored(value),
+            _ => (value.clone(), serde_json::json!({})),
+        };
+        if !(value.is_null() || name.ends_with('o') && is_nothing(&value)) {
+            live.insert(name.clone(), value);
+            owned.insert(format!("f:{name}"), fields);
+        }
+    }
+    (live.into(), owned.into())
+}
+
+/// The paths of the fields of a map that one manager alone can own.
+fn single_owner_paths(desired: &serde_json::Value, above: &[String]) -> Vec<Vec<String>> {
+    let fields = desired.as_object().into_iter().flatten();
+    fields
+        .flat_map(|(name, value)| {
+            let path = [above, std::slice::from_ref(name)].concat();
+            if name.starts_with('m') { single_owner_paths(value, &path) } else { vec![path] }
+        })
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn r07_an_edit_of_any_desired_field_by_another_manager_is_drift(
+        desired in desired_map(2),
+        at in any::<proptest::sample::Index>(),
+        edit in prop_oneof![Just("\"edited\""), Just("[{}]"), Just("{\"edited\":true}"), Just("{\"a\":{\"b\":[0]}}"), Just("7")],
+    ) {
+        let (mut live, mut owned) = stored(&desired);
+        let wish = map(&desired.to_string());
+        let covers = |live: &serde_json::Value, owned: &serde_json::Value, other: &serde_json::Value| {
+            let (owned, other) = (owned.to_string(), other.to_string());
+            managed(&[("windlass", "Update", &owned), ("kubectl-edit", "Update", &other)])
+                .cover(&wish, &Json::from(live.to_string().into_bytes().into_boxed_slice()), None)
+        };
+        prop_assert!(covers(&live, &owned, &serde_json::json!({})), "as it was created");
+        let paths = single_owner_paths(&desired, &[]);
+        prop_assume!(!paths.is_empty());
+        let path = at.get(&paths);
+        let mut other = serde_json::json!({});
+        let (mut in_live, mut in_owned, mut in_other) = (&mut live, &mut owned, &mut other);
+        for (depth, name) in path.iter().enumerate() {
+            let field = format!("f:{name}");
+            if depth + 1 == path.len() {
+                in_live[name] = serde_json::from_str(edit).expect("JSON");
+                in_owned.as_object_mut().expect("a map").remove(&field);
+                in_other[&field] = serde_json::json!({});
+                break;
+            }
+            in_live = in_live.as_object_mut().expect("a map").entry(name.clone()).or_insert_with(|| serde_json::json!({}));
+            in_owned = in_owned.as_object_mut().expect("a map").entry(field.clone()).or_insert_with(|| serde_json::json!({}));
+            in_other = in_other.as_object_mut().expect("a map").entry(field).or_insert_with(|| serde_json::json!({}));
+        }
+        prop_assert!(!covers(&live, &owned, &other), "{path:?} of {desired} is {edit}");
+    }
+}
