@@ -36,6 +36,13 @@ pub fn read(carried: &[u8]) -> Result<(Value, Resource), String> {
     if !is_dns_subdomain(&name) || !is_dns_label(plural) {
         return Err(format!("{name:?} is not a valid name of a definition (RFC 1123)"));
     }
+    // Kubernetes' own groups without a dot (`apps`, `batch`) name kinds that exist already: a rule with such a group is a
+    // right to those.
+    if !group.contains('.') {
+        return Err(format!(
+            "a component may not define kinds of the group {group:?}: it has no dot, as in example.com"
+        ));
+    }
     let resource = (group.to_owned(), plural.to_owned());
     Ok((carried, resource))
 }
