@@ -33,8 +33,10 @@ pub enum Withheld {
     /// The Plugin names others.
     #[error("is not granted by spec.children")]
     NotNamed,
-    /// It could widen the plugin's rights.
-    #[error("could widen the plugin's own rights, and is owned only if spec.children names it")]
+    /// It could widen the plugin's rights, or change how the cluster works for everybody.
+    #[error(
+        "could widen the plugin's own rights or concerns the whole cluster, and is owned only if spec.children names it"
+    )]
     MustBeNamed,
     /// No child of a namespaced parent is cluster-scoped.
     #[error("is cluster-scoped and cannot be the child of a namespaced parent")]
@@ -85,13 +87,38 @@ pub fn may_be_parent(kind: &Gvk) -> bool {
     &*kind.group != OWN_GROUP
 }
 
-/// Kinds by which a plugin could widen its own rights: only the Plugin resource itself can grant them, in so many words.
+/// Groups all of whose kinds must be named: they decide who may do what (RBAC, certificates), what the API server serves
+/// and accepts (APIServices, webhooks, admission policies, CRDs, flow control), or what all workloads share (storage, nodes'
+/// runtimes, priorities, leader elections).
+const CLUSTER_GROUPS: [&str; 15] = [
+    OWN_GROUP,
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "node.k8s.io",
+    "rbac.authorization.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
+
+/// Kinds by which a plugin could widen its own rights, or change how the cluster works for everybody: only the Plugin
+/// resource itself can grant them, in so many words.
 fn must_be_named(kind: &Gvk) -> bool {
-    matches!(
-        (&*kind.group, &*kind.kind),
-        ("rbac.authorization.k8s.io" | "admissionregistration.k8s.io" | "apiextensions.k8s.io" | OWN_GROUP, _)
-            | ("", "Namespace")
-    )
+    CLUSTER_GROUPS.contains(&&*kind.group)
+        || matches!(
+            (&*kind.group, &*kind.kind),
+            ("", "Namespace" | "Node" | "PersistentVolume")
+                | ("networking.k8s.io", "IngressClass" | "IPAddress" | "ServiceCIDR")
+                | ("resource.k8s.io", "DeviceClass" | "DeviceTaintRule" | "ResourceSlice")
+                | ("gateway.networking.k8s.io", "GatewayClass")
+        )
 }
 
 #[cfg(test)]
@@ -124,13 +151,34 @@ mod tests {
             "CustomResourceDefinition.v1.apiextensions.k8s.io",
             "Plugin.v1alpha1.windlass.dev",
             "Namespace.v1",
+            "Node.v1",
+            "PersistentVolume.v1",
+            "APIService.v1.apiregistration.k8s.io",
+            "CertificateSigningRequest.v1.certificates.k8s.io",
+            "ClusterTrustBundle.v1beta1.certificates.k8s.io",
+            "StorageClass.v1.storage.k8s.io",
+            "CSIDriver.v1.storage.k8s.io",
+            "VolumeAttachment.v1.storage.k8s.io",
+            "RuntimeClass.v1.node.k8s.io",
+            "PriorityClass.v1.scheduling.k8s.io",
+            "FlowSchema.v1.flowcontrol.apiserver.k8s.io",
+            "PriorityLevelConfiguration.v1.flowcontrol.apiserver.k8s.io",
+            "ValidatingAdmissionPolicy.v1.admissionregistration.k8s.io",
+            "MutatingAdmissionPolicyBinding.v1.admissionregistration.k8s.io",
+            "Lease.v1.coordination.k8s.io",
+            "TokenReview.v1.authentication.k8s.io",
+            "IngressClass.v1.networking.k8s.io",
+            "ServiceCIDR.v1.networking.k8s.io",
+            "DeviceClass.v1.resource.k8s.io",
         ] {
             let kind = kind(text);
             assert_eq!(Allowance::default().may_own(&kind), Err(Withheld::MustBeNamed), "{text}");
             assert_eq!(children(&["Pod.v1"]).may_own(&kind), Err(Withheld::MustBeNamed), "{text}");
             assert_eq!(children(&[text]).may_own(&kind), Ok(()), "{text}");
         }
-        assert_eq!(Allowance::default().may_own(&kind("Namespace.v1.example.org")), Ok(()), "another's");
+        for text in ["Namespace.v1.example.org", "NetworkPolicy.v1.networking.k8s.io", "PersistentVolumeClaim.v1"] {
+            assert_eq!(Allowance::default().may_own(&kind(text)), Ok(()), "{text} is of no concern to the cluster");
+        }
     }
 
     #[test]
