@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -51,7 +52,8 @@ pub enum CacheError {
 
 /// A compiled file that may be mapped.
 pub(crate) struct Compiled {
-    pub(crate) path: PathBuf,
+    /// Opened once: what was looked at is what is mapped, whatever takes its name meanwhile.
+    file: File,
     /// Size of the component that it was made from, in bytes.
     pub(crate) component_size: u64,
 }
@@ -69,6 +71,7 @@ impl Cache {
         created.map_err(|error| cache.failed("create", error))?;
         // Not following a link: whoever owns the link chooses the folder.
         let metadata = fs::symlink_metadata(&cache.folder).map_err(|error| cache.failed("look at", error))?;
+        cache.check_parents()?;
         if !metadata.is_dir() || !is_private(&metadata) {
             let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
             return Err(CacheError::NotPrivate { path: cache.folder, owner, mode });
@@ -81,6 +84,26 @@ impl Cache {
         Ok(cache)
     }
 
+    /// Whoever owns a folder above can put another one in this one's place.
+    fn check_parents(&self) -> Result<(), CacheError> {
+        let folder = fs::canonicalize(&self.folder).map_err(|error| self.failed("look at", error))?;
+        for parent in folder.ancestors().skip(1) {
+            let metadata = fs::metadata(parent).map_err(|error| self.failed("look at the folders above", error))?;
+            match danger(metadata.uid(), metadata.mode()) {
+                Danger::None => {}
+                Danger::Writable => tracing::warn!(
+                    folder = %parent.display(),
+                    "a folder above the cache is writable by others, who could put another one in its place; set its sticky bit"
+                ),
+                Danger::Foreign => {
+                    let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
+                    return Err(CacheError::NotPrivate { path: parent.to_owned(), owner, mode });
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn path(&self, digest: Digest) -> PathBuf {
         self.folder.join(format!("{}-{}.cwasm", digest.hex(), self.compatibility))
     }
@@ -89,7 +112,7 @@ impl Cache {
     pub(crate) fn find(&self, digest: Digest) -> Option<Compiled> {
         let path = self.path(digest);
         match verify(&path) {
-            Ok(Some(component_size)) => Some(Compiled { path, component_size }),
+            Ok(Some(compiled)) => Some(compiled),
             Ok(None) => {
                 tracing::warn!(path = %path.display(), "a compiled component was damaged or foreign: compiling again");
                 self.remove(digest);
@@ -121,17 +144,16 @@ impl Cache {
         compiled: NamedTempFile,
     ) -> Result<Compiled, CacheError> {
         let path = self.path(digest);
-        let keep = || -> io::Result<()> {
-            let sum = sum(File::open(compiled.path())?)?;
+        let keep = || -> io::Result<File> {
+            let sum = sum(&File::open(compiled.path())?)?;
             let mut sum_file = self.half_made()?;
             sum_file.write_all(format!("{} {component_size}", sum.hex()).as_bytes())?;
             // The sum comes first: between the two, a reader finds no file and waits for the compiler's lock.
             sum_file.persist(sum_path(&path))?;
-            compiled.persist(&path)?;
-            Ok(())
+            Ok(compiled.persist(&path)?)
         };
-        keep().map_err(|error| self.failed("write to", error))?;
-        Ok(Compiled { path, component_size })
+        let file = keep().map_err(|error| self.failed("write to", error))?;
+        Ok(Compiled { file, component_size })
     }
 
     /// Removes what was put here before `since`, but for the files of these components: those of others, of engines of
@@ -167,10 +189,12 @@ impl Cache {
 
     /// Maps the compiled file that [`Cache::find`] or [`Cache::keep`] gave.
     #[allow(unsafe_code)]
-    pub(crate) fn map(engine: &Engine, path: &Path) -> wasmtime::Result<Component> {
+    pub(crate) fn map(engine: &Engine, compiled: &Compiled) -> wasmtime::Result<Component> {
+        // The open file itself, and not what has its name by now.
+        let file = format!("/proc/self/fd/{}", compiled.file.as_raw_fd());
         // SAFETY: the file was written by the compiling child of this host into a folder that only this user may
         // write, its bytes have the sum that was taken then, and it is replaced by renaming, never changed in place.
-        unsafe { Component::deserialize_file(engine, path) }
+        unsafe { Component::deserialize_file(engine, file) }
     }
 }
 
@@ -182,9 +206,35 @@ fn is_private(metadata: &Metadata) -> bool {
     metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & WRITABLE_BY_OTHERS == 0
 }
 
-/// The size of the component that was compiled, if the file is what it was made as.
-fn verify(path: &Path) -> io::Result<Option<u64>> {
-    let metadata = fs::symlink_metadata(path)?;
+/// What a folder above the cache lets others do.
+#[derive(Debug, PartialEq, Eq)]
+enum Danger {
+    /// Nothing, or only to add what is theirs (the sticky bit).
+    None,
+    /// They may rename what is in it.
+    Writable,
+    /// It belongs to somebody else, who may do anything.
+    Foreign,
+}
+
+fn danger(owner: u32, mode: u32) -> Danger {
+    const STICKY: u32 = 0o1000;
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        Danger::Foreign
+    } else if mode & WRITABLE_BY_OTHERS != 0 && mode & STICKY == 0 {
+        Danger::Writable
+    } else {
+        Danger::None
+    }
+}
+
+/// The compiled file, if it is what it was made as.
+fn verify(path: &Path) -> io::Result<Option<Compiled>> {
+    if !fs::symlink_metadata(path)?.is_file() {
+        return Ok(None);
+    }
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
     if !metadata.is_file() || !is_private(&metadata) {
         return Ok(None);
     }
@@ -194,12 +244,13 @@ fn verify(path: &Path) -> io::Result<Option<u64>> {
     let Some((expected, component_size)) = expected.split_once(' ') else {
         return Ok(None);
     };
-    let is_whole = sum(File::open(path)?)?.hex() == expected;
-    Ok(component_size.parse().ok().filter(|_| is_whole))
+    let is_whole = sum(&file)?.hex() == expected;
+    let compiled = component_size.parse().ok().map(|component_size| Compiled { file, component_size });
+    Ok(compiled.filter(|_| is_whole))
 }
 
 /// Read piece by piece: a compiled Python component has tens of megabytes, which an idle host must not keep.
-fn sum(mut file: File) -> io::Result<Digest> {
+fn sum(mut file: &File) -> io::Result<Digest> {
     let mut hasher = Sha256::new();
     let mut piece = vec![0; 64 * 1024];
     loop {
@@ -208,5 +259,38 @@ fn sum(mut file: File) -> io::Result<Digest> {
             return Ok(Digest::from_bytes(hasher.finalize().into()));
         }
         hasher.update(piece.get(..read).unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_looked_at_is_what_is_mapped_whatever_takes_its_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cache = Cache::open(folder.path().join("cache"), "c".to_owned()).expect("private");
+        let digest = Digest::of(b"component");
+        let mut half_made = cache.begin().expect("a file");
+        half_made.write_all(b"compiled").expect("written");
+        cache.keep(digest, 9, half_made).expect("kept");
+        let found = cache.find(digest).expect("there");
+        let another = cache.folder.join("another");
+        fs::write(&another, b"foreign code").expect("written");
+        fs::rename(&another, cache.path(digest)).expect("in its place");
+        let mapped = fs::read(format!("/proc/self/fd/{}", found.file.as_raw_fd())).expect("open");
+        assert_eq!(mapped, b"compiled");
+        assert!(cache.find(digest).is_none(), "the other one was never made here");
+    }
+
+    #[test]
+    fn a_folder_above_the_cache_belongs_to_root_or_to_the_host() {
+        let own = rustix::process::geteuid().as_raw();
+        for owner in [0, own] {
+            assert_eq!(danger(owner, 0o40755), Danger::None);
+            assert_eq!(danger(owner, 0o41777), Danger::None, "as /tmp");
+            assert_eq!(danger(owner, 0o40777), Danger::Writable);
+        }
+        assert_eq!(danger(own + 1, 0o40700), Danger::Foreign);
     }
 }

@@ -185,13 +185,13 @@ impl Sandbox {
         let unusable = |error: wasmtime::Error| LoadFailure::Compiler { message: format!("{error:#}") };
         let unlinked = |error: wasmtime::Error| LoadFailure::Compile { message: format!("{error:#}") };
         let Inner { engines, pooled, on_demand, .. } = &*self.0;
-        let (later, path) = (OnceLock::new(), &compiled.path);
+        let later = OnceLock::new();
         // The pool refuses what does not fit its slots.
-        let (component, pre, unknown) = if let Ok(component) = Cache::map(&engines.pooled, path) {
+        let (component, pre, unknown) = if let Ok(component) = Cache::map(&engines.pooled, compiled) {
             let (pre, unknown) = link_to(pooled, &component).map_err(unlinked)?;
             (component, Some(pre), unknown)
         } else {
-            let component = Cache::map(&engines.on_demand, path).map_err(unusable)?;
+            let component = Cache::map(&engines.on_demand, compiled).map_err(unusable)?;
             let (pre, unknown) = link_to(on_demand, &component).map_err(unlinked)?;
             // Empty until now.
             let _ = later.set(Ok(pre));
@@ -205,7 +205,7 @@ impl Sandbox {
 
     fn link_on_demand(&self, digest: Digest) -> Result<Pre<State>, String> {
         let compiled = self.0.cache.find(digest).ok_or("its compiled file has gone from the cache")?;
-        let linked = Cache::map(&self.0.engines.on_demand, &compiled.path)
+        let linked = Cache::map(&self.0.engines.on_demand, &compiled)
             .and_then(|component| link_to(&self.0.on_demand, &component));
         linked.map(|(pre, _)| pre).map_err(|error| format!("{error:#}"))
     }
