@@ -44,6 +44,20 @@ impl ClusterArgs {
     /// # Errors
     /// If there is no usable configuration.
     pub async fn client(&self) -> anyhow::Result<Client> {
+        connect(self.config().await?, SILENCE).context("the client cannot be set up")
+    }
+
+    /// A client for the host, which does as itself what it does not do as a plugin's ServiceAccount.
+    ///
+    /// # Errors
+    /// If there is no usable configuration, or it impersonates somebody.
+    pub async fn client_of_host(&self) -> anyhow::Result<Client> {
+        let config = self.config().await?;
+        check_impersonation(&config)?;
+        connect(config, SILENCE).context("the client cannot be set up")
+    }
+
+    async fn config(&self) -> anyhow::Result<Config> {
         let config = match &self.kubeconfig {
             Some(file) => {
                 let kubeconfig = Kubeconfig::read_from(file)
@@ -56,8 +70,23 @@ impl ClusterArgs {
                 .await
                 .context("no cluster: set --kubeconfig or $KUBECONFIG, or run in a Pod with a ServiceAccount")?,
         };
-        connect(config, SILENCE).context("the client cannot be set up")
+        Ok(config)
     }
+}
+
+/// Whether a configuration leaves it to the host as whom it does something. What a kubeconfig impersonates would be sent
+/// with each request, so that its groups would add their rights to those of each plugin's ServiceAccount.
+fn check_impersonation(config: &Config) -> anyhow::Result<()> {
+    let user = config.auth_info.impersonate.as_deref();
+    let groups = config.auth_info.impersonate_groups.as_deref().unwrap_or_default();
+    if user.is_none() && groups.is_empty() {
+        return Ok(());
+    }
+    anyhow::bail!(
+        "the kubeconfig impersonates {} (`as`, `as-groups`): the host impersonates the plugins' ServiceAccounts itself, and \
+         those rights would be added to theirs. Remove both from the kubeconfig's user, and give that user the host's rights",
+        user.map(str::to_owned).into_iter().chain(groups.iter().cloned()).collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// How long a connection may be silent before it is given up. Longer than a quiet watch lasts (see `watch::stream`), of
@@ -138,6 +167,21 @@ mod tests {
     use axum::http::{HeaderMap, Request, StatusCode, header};
 
     use super::*;
+
+    #[test]
+    fn a_kubeconfig_that_impersonates_is_refused_for_the_host() {
+        let with = |user: Option<&str>, groups: &[&str]| {
+            let mut config = Config::new("https://10.1.2.3:6443".parse().expect("a URL"));
+            config.auth_info.impersonate = user.map(str::to_owned);
+            config.auth_info.impersonate_groups = Some(groups.iter().map(ToString::to_string).collect());
+            check_impersonation(&config).map_err(|error| error.to_string())
+        };
+        assert_eq!(with(None, &[]), Ok(()));
+        for (user, groups) in [(None, &["system:masters"][..]), (Some("root"), &[]), (Some("root"), &["a", "b"])] {
+            let refused = with(user, groups).expect_err("impersonates");
+            assert!(groups.iter().copied().chain(user).all(|named| refused.contains(named)), "{refused}");
+        }
+    }
 
     fn config(address: std::net::SocketAddr) -> Config {
         Config::new(format!("http://{address}").parse().expect("a URL"))

@@ -61,7 +61,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         .context("no runtime")?;
     runtime.block_on(async {
         let telemetry = Telemetry::start(&args.telemetry)?;
-        let client = args.cluster.client().await?;
+        let client = args.cluster.client_of_host().await?;
         let settings = Settings {
             cache_dir: args.cache_dir.clone().map_or_else(super::default_cache_dir, Ok)?,
             health_addr: args.health_addr,
