@@ -3,6 +3,10 @@
 use std::io::Read;
 use std::str::FromStr;
 
+/// The largest window of a zstd frame, as a power of two: 8 MiB, which RFC 8878 asks every decoder to support. A frame of a
+/// few bytes can ask for 128 MiB, which would come on top of the limit of what is unpacked.
+const ZSTD_WINDOW_LOG: u32 = 23;
+
 /// A way of packing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
@@ -53,8 +57,16 @@ impl Encoding {
             Self::Identity => packed,
             Self::Gzip => read(&mut flate2::read::MultiGzDecoder::new(packed.as_slice()))?,
             Self::Zstd => {
-                let decoder = zstd::stream::read::Decoder::new(packed.as_slice());
-                read(&mut decoder.map_err(|error| format!("the zstd data is broken: {error}"))?)?
+                let broken = |error| format!("the zstd data is broken: {error}");
+                let mut decoder = zstd::stream::read::Decoder::new(packed.as_slice()).map_err(broken)?;
+                decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(broken)?;
+                read(&mut decoder).map_err(|error| {
+                    if error.contains("requires too much memory") {
+                        format!("{error}: its window is larger than 8 MiB; pack it with `zstd -19` or less, without --ultra or --long")
+                    } else {
+                        error
+                    }
+                })?
             }
         };
         if bytes.len() as u64 > limit {
@@ -134,6 +146,21 @@ mod tests {
             let bomb = encoding.pack(&vec![0; 50_000_000]).expect("packs");
             assert!(bomb.len() < 100_000, "it is a bomb");
             assert!(encoding.unpack(bomb, 10_000).expect_err("too large").contains("larger than the limit"));
+        }
+    }
+
+    #[test]
+    fn a_zstd_frame_that_asks_for_a_larger_window_is_refused() {
+        let packed = |window: u32| {
+            let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 3).expect("an encoder");
+            encoder.window_log(window).expect("a window");
+            std::io::Write::write_all(&mut encoder, b"component").expect("packs");
+            encoder.finish().expect("packs")
+        };
+        assert_eq!(Encoding::Zstd.unpack(packed(23), 100), Ok(b"component".to_vec()));
+        for window in [24, 27] {
+            let refused = Encoding::Zstd.unpack(packed(window), 100).expect_err("a larger window");
+            assert!(refused.contains("larger than 8 MiB"), "{refused}");
         }
     }
 
