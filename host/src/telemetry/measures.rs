@@ -23,6 +23,9 @@ const ALL_SERIES: usize = 10_000;
 const LABELS: usize = 16;
 const VALUE: usize = 128;
 
+/// The label that names the plugin.
+const PLUGIN_LABEL: &str = "windlass.plugin";
+
 /// Set where something is to go out.
 static OUTLET: OnceLock<Outlet> = OnceLock::new();
 
@@ -47,12 +50,14 @@ pub(super) fn open(provider: &SdkMeterProvider) {
 pub fn reconciled(plugin: &PluginName, took: Duration) {
     let Some(outlet) = OUTLET.get() else { return };
     let took = took.as_secs_f64() * 1000.0;
-    outlet.reconcile_duration.record(took, &[KeyValue::new("windlass.plugin", plugin.to_string())]);
+    outlet.reconcile_duration.record(took, &[KeyValue::new(PLUGIN_LABEL, plugin.to_string())]);
 }
 
 /// The instruments of one plugin's logic.
 #[derive(Debug, Default)]
 pub struct Measures {
+    /// On each measurement: names of instruments alone may coincide, as `b_c` of the plugin `a` and `c` of `a-b` do.
+    plugin: Option<KeyValue>,
     declared: BTreeMap<String, Declared>,
     all: AtomicUsize,
     hasher: RandomState,
@@ -97,10 +102,12 @@ impl Measures {
                     Instrument::Histogram(histogram.build())
                 }
             };
-            let labels = metric.labels.iter().take(LABELS).cloned().collect();
+            let own = |label: &&String| *label != PLUGIN_LABEL;
+            let labels = metric.labels.iter().filter(own).take(LABELS).cloned().collect();
             (metric.name.clone(), Declared { labels, instrument, seen: Mutex::default() })
         });
-        Self { declared: declared.collect(), ..Self::default() }
+        let plugin = Some(KeyValue::new(PLUGIN_LABEL, plugin.to_string()));
+        Self { plugin, declared: declared.collect(), ..Self::default() }
     }
 
     /// Takes one measurement. What was not declared, what is no number, and what would be one series too many is dropped.
@@ -110,13 +117,11 @@ impl Measures {
             return;
         }
         // In the order in which they were declared, so that the same ones are the same series.
-        let labels: Vec<_> = declared
-            .iter()
-            .filter_map(|name| {
-                let (_, value) = labels.iter().find(|(label, _)| label == name)?;
-                Some(KeyValue::new(name.clone(), value.chars().take(VALUE).collect::<String>()))
-            })
-            .collect();
+        let labels = declared.iter().filter_map(|name| {
+            let (_, value) = labels.iter().find(|(label, _)| label == name)?;
+            Some(KeyValue::new(name.clone(), value.chars().take(VALUE).collect::<String>()))
+        });
+        let labels: Vec<_> = self.plugin.iter().cloned().chain(labels).collect();
         if !self.has_room(seen, &labels) {
             return;
         }
@@ -232,7 +237,27 @@ mod tests {
             measures.record("cores", 3.0, &labels(&[("name", "b"), ("namespace", "a")]));
             measures.record("cores", 1.5, &labels(&[("namespace", "a"), ("name", "b")]));
         });
-        assert_eq!(told, ["web_app_cores{name=b,namespace=a}=1.5", "web_app_seen_total{phase=Running}=3"]);
+        assert_eq!(
+            told,
+            [
+                "web_app_cores{name=b,namespace=a,windlass.plugin=web-app}=1.5",
+                "web_app_seen_total{phase=Running,windlass.plugin=web-app}=3"
+            ]
+        );
+    }
+
+    #[test]
+    fn plugins_whose_instruments_have_one_name_are_told_apart() {
+        let last = Last::default();
+        let provider = SdkMeterProvider::builder().with_periodic_exporter(last.clone()).build();
+        for (plugin, name) in [("a", "b_c"), ("a-b", "c")] {
+            let plugin = plugin.parse().expect("a name");
+            let declared = [metric(name, MetricType::Counter, &["windlass.plugin"])];
+            let measures = Measures::with(&provider.meter("test"), &plugin, &declared);
+            measures.record(name, 1.0, &labels(&[("windlass.plugin", "another")]));
+        }
+        provider.force_flush().expect("flushed");
+        assert_eq!(*last.0.lock(), ["a_b_c{windlass.plugin=a-b}=1", "a_b_c{windlass.plugin=a}=1"]);
     }
 
     #[test]
