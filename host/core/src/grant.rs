@@ -88,7 +88,7 @@ pub fn may_be_parent(kind: &Gvk) -> bool {
 }
 
 /// Groups all of whose kinds must be named: they decide who may do what (RBAC, certificates), what the API server serves
-/// and accepts (APIServices, webhooks, admission policies, CRDs, flow control), or what all workloads share (storage, nodes'
+/// and accepts (API services, webhooks, admission policies, CRDs, flow control), or what all workloads share (storage, nodes'
 /// runtimes, priorities, leader elections).
 const CLUSTER_GROUPS: [&str; 15] = [
     OWN_GROUP,

@@ -29,6 +29,7 @@ pub mod plan;
 pub mod quarantine;
 pub mod readiness;
 pub mod related;
+pub mod schema;
 pub mod selector;
 pub mod snapshot;
 pub mod stance;

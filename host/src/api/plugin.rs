@@ -55,6 +55,12 @@ pub struct PluginSpec {
     /// installed is used as it is and never changed.
     #[serde(default, rename = "installCRD")]
     pub install_crd: bool,
+    /// Digest of the one component whose CustomResourceDefinition may take less than the installed one: drop fields or
+    /// versions, or tighten bounds. Objects lose dropped fields at their next write. `sha256:` and 64 hexadecimal digits.
+    /// Default: such a definition is not installed, and the component that runs stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
+    pub allow_schema_narrowing: Option<String>,
     /// A ServiceAccount in the host's namespace, as which the plugin's children are written, and related objects are shown
     /// to it only if this one may read them. Default: `windlass-plugin-<name>`, which `windlass push --create-rbac` makes.
     #[serde(default, skip_serializing_if = "Option::is_none")]

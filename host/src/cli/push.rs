@@ -3,6 +3,7 @@
 
 mod objects;
 mod rights;
+mod safety;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -58,7 +59,7 @@ holds only 256 KiB.")]
 pub struct Args {
     #[command(flatten)]
     component: ComponentArgs,
-    /// Name of the Plugin and of its ConfigMap; default: what the component calls itself
+    /// Name of the Plugin and of its ConfigMap; default: what the component calls itself, if no Plugin has that name yet
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]
@@ -70,6 +71,8 @@ pub struct Args {
     /// the host's right to watch them, to be reviewed by a person
     #[arg(long)]
     create_rbac: bool,
+    #[command(flatten)]
+    overwrites: OverwriteArgs,
     /// Only print what would be written
     #[arg(long)]
     dry_run: bool,
@@ -82,6 +85,18 @@ pub struct Args {
     /// Format of what --dry-run prints
     #[arg(short, long, value_enum, default_value = "yaml")]
     output: Format,
+}
+
+/// What a push may overwrite.
+#[derive(Debug, clap::Args)]
+struct OverwriteArgs {
+    /// Overwrite a Plugin, ConfigMap or role of that name which `windlass push` did not write
+    #[arg(long)]
+    overwrite: bool,
+    /// Replace the installed CustomResourceDefinition although the component's takes less: objects lose dropped fields at
+    /// their next write
+    #[arg(long)]
+    allow_schema_narrowing: bool,
 }
 
 /// How the component is delivered.
@@ -169,6 +184,14 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         let existing = existing(args, &name).await?;
+        if let Some(plugin) = &existing {
+            safety::check_plugin(plugin, args.name.is_some(), args.overwrites.overwrite)?;
+        }
+        // What is only printed must not take a cluster where nothing else does.
+        if let (Parent::Custom(carried), true) = (&descriptor.parent, !args.dry_run || args.create_rbac) {
+            let client = args.component.cluster.client().await?;
+            safety::check_schema(&client, &name, carried, args.overwrites.allow_schema_narrowing).await?;
+        }
         let status = existing.as_ref().and_then(|plugin| plugin.status.clone()).unwrap_or_default();
         check_kind(&name, &status, &descriptor.parent)?;
         let existing = existing.as_ref().map(|plugin| &plugin.spec);
@@ -199,15 +222,24 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             Some(oci) => json!({"oci": oci}),
             None => json!({"configMap": {"namespace": args.namespace, "name": name.as_str()}}),
         };
-        let fields = PluginFields { name: name.as_str(), account: &account, source, verify };
+        objects.iter_mut().for_each(safety::mark);
+        let may_narrow = args.overwrites.allow_schema_narrowing.then_some(pushed.digest);
+        let fields = PluginFields { name: name.as_str(), account: &account, source, verify, may_narrow };
         objects.push(plugin_object(fields, &format!("{:.3}", jiff::Timestamp::now())));
         if args.dry_run {
             print_all(&objects, args.output)?;
             return Ok(ExitCode::SUCCESS);
         }
         let client = args.component.cluster.client().await?;
+        let mut targets = Vec::new();
         for object in &objects {
-            apply(&client, object).await?;
+            targets.push(target(&client, object).await?);
+        }
+        if !args.overwrites.overwrite {
+            safety::check_targets(&targets).await?;
+        }
+        for (api, object) in &targets {
+            apply(api, object).await?;
         }
         println!("pushed {} ({} bytes) as Plugin {name}", pushed.digest, bytes.len());
         if args.no_wait {
@@ -278,12 +310,14 @@ async fn existing(args: &Args, name: &PluginName) -> anyhow::Result<Option<Plugi
     api.get_opt(name.as_str()).await.map_err(plain).with_context(|| format!("Plugin {name}"))
 }
 
-async fn apply(client: &Client, object: &Value) -> anyhow::Result<()> {
+/// An object that is to be written, and where.
+type Target = (Api<DynamicObject>, DynamicObject);
+
+async fn target(client: &Client, object: &Value) -> anyhow::Result<Target> {
     let object: DynamicObject = serde_json::from_value(object.clone())?;
     let TypeMeta { api_version, kind } = object.types.clone().unwrap_or_default();
     let gvk: GroupVersionKind = TypeMeta { api_version, kind }.try_into()?;
-    let name = object.metadata.name.clone().unwrap_or_default();
-    let what = format!("{} {name}", gvk.kind);
+    let what = describe(&object);
     let (resource, _) = discovery::pinned_kind(client, &gvk)
         .await
         .map_err(plain)
@@ -292,12 +326,26 @@ async fn apply(client: &Client, object: &Value) -> anyhow::Result<()> {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
+    Ok((api, object))
+}
+
+/// How messages name an object.
+fn describe(object: &DynamicObject) -> String {
+    let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    match &object.metadata.namespace {
+        Some(namespace) => format!("{kind} {namespace}/{name}"),
+        None => format!("{kind} {name}"),
+    }
+}
+
+async fn apply(api: &Api<DynamicObject>, object: &DynamicObject) -> anyhow::Result<()> {
     // A field that an older definition does not know must not be lost in silence: it may be `verify`.
     let params = PatchParams::apply(FIELD_MANAGER).force().validation_strict();
-    api.patch_metadata(&name, &params, &Patch::Apply(&object))
+    api.patch_metadata(object.metadata.name.as_deref().unwrap_or_default(), &params, &Patch::Apply(object))
         .await
         .map_err(plain)
-        .with_context(|| format!("{what} was not written"))?;
+        .with_context(|| format!("{} was not written", describe(object)))?;
     Ok(())
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionSpec,
+};
 use kube::api::{Patch, PatchParams};
 use kube::core::{ApiResource, Version};
 use kube::runtime::conditions::is_crd_established;
@@ -13,11 +15,12 @@ use serde_json::{Value, json};
 use windlass_core::digest::Digest;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{ANNOTATION_APPLIED, FIELD_MANAGER, LABEL_PLUGIN, plugin_reason as reason};
+use windlass_core::schema::{self, Narrowing};
 use windlass_core::status::StatusShape;
 
 use super::load::{Problem, Step};
 use super::parent::ParentKind;
-use crate::api::conditions_schema;
+use crate::api::{PluginSpec, conditions_schema};
 use crate::definition::{self, text};
 use crate::live::Definition;
 
@@ -54,18 +57,18 @@ pub(super) async fn resolve(
     client: &Client,
     plugin: &PluginName,
     carried: &[u8],
-    install: bool,
+    install: Install,
 ) -> Result<ParentKind, Problem> {
     let definition = sanitize(carried, plugin).map_err(descriptor_problem)?;
     let name = text(&definition, "/metadata/name").to_owned();
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let found = api.get_opt(&name).await.map_err(|error| unavailable(&name, &error))?;
     let served = match found {
-        None if !install => {
+        None if install == Install::No => {
             let message = format!("CustomResourceDefinition {name} does not exist; install it, or set spec.installCRD");
             return Err(Problem::new(Step::Granted, reason::PARENT_KIND_MISSING, message));
         }
-        Some(found) if !(install && is_outdated(&found, plugin, &definition)) => {
+        Some(found) if install == Install::No || !is_outdated(&found, plugin, &definition) => {
             if is_crd_established().matches_object(Some(&found)) {
                 Some(found)
             } else {
@@ -76,6 +79,7 @@ pub(super) async fn resolve(
             match outdated {
                 Some(found) => {
                     let wanted = upgraded(&found, &definition).map_err(|why| rejected(&name, &why))?;
+                    install.review(&found, &wanted).map_err(|why| rejected(&name, &why))?;
                     apply(&api, &name, &wanted, true).await?;
                 }
                 // Not by force: somebody else may make it just now, and then it is theirs.
@@ -86,6 +90,70 @@ pub(super) async fn resolve(
     };
     let served = served.and_then(|served| serde_json::to_value(served).ok()).ok_or_else(|| not_established(&name))?;
     describe(&served, &definition)
+}
+
+/// What may be done about the definition that a component carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Install {
+    /// Nothing: the one that exists is used as it is.
+    No,
+    /// It is installed, unless this component's takes less than the one that exists.
+    UnlessNarrower(Digest),
+    /// It is installed.
+    Always,
+}
+
+impl Install {
+    /// What a Plugin says of the definition of this component.
+    pub(super) fn by(spec: &PluginSpec, component: Digest) -> Self {
+        if !spec.install_crd {
+            Self::No
+        } else if spec.allow_schema_narrowing.as_deref() == Some(&component.to_string()) {
+            Self::Always
+        } else {
+            Self::UnlessNarrower(component)
+        }
+    }
+
+    /// Whether one definition may take another one's place.
+    ///
+    /// # Errors
+    /// In words for a user: fields that objects would lose, and how to have it nevertheless.
+    fn review(self, found: &CustomResourceDefinition, wanted: &Value) -> Result<(), String> {
+        let Self::UnlessNarrower(component) = self else { return Ok(()) };
+        let narrowings = narrowed(found, wanted)?;
+        if narrowings.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "it takes less than the installed one, and objects would lose data or be refused at their next write: {}. If \
+             that is intended, push the component with --allow-schema-narrowing, or set spec.allowSchemaNarrowing to \
+             {component}",
+            schema::list(&narrowings)
+        ))
+    }
+}
+
+/// Where a definition takes less than the one that is there.
+fn narrowed(found: &CustomResourceDefinition, wanted: &Value) -> Result<Vec<Narrowing>, String> {
+    let spec = wanted.get("spec").cloned().unwrap_or_default();
+    // As the API server writes it: numbers that are equal must look the same.
+    let spec: CustomResourceDefinitionSpec =
+        serde_json::from_value(spec).map_err(|error| format!("it is not a valid definition: {error}"))?;
+    let json = |spec: &CustomResourceDefinitionSpec| {
+        serde_json::to_value(spec).map_err(|error| format!("it could not be compared: {error}"))
+    };
+    Ok(schema::narrowings(&json(&found.spec)?, &json(&spec)?))
+}
+
+/// Where the definition that a component carries takes less than the installed one, which the host would replace by it.
+/// What the host would not install for another reason, it says itself.
+pub fn narrowings(found: &CustomResourceDefinition, plugin: &PluginName, carried: &[u8]) -> Vec<Narrowing> {
+    let Ok(definition) = sanitize(carried, plugin) else { return Vec::new() };
+    if !is_outdated(found, plugin, &definition) {
+        return Vec::new();
+    }
+    upgraded(found, &definition).and_then(|wanted| narrowed(found, &wanted)).unwrap_or_default()
 }
 
 /// Whether a definition that exists is ours, and another one than the component carries now.
@@ -366,6 +434,14 @@ mod tests {
             crd["metadata"]["name"] = json!("../echoes.my-operator.dev");
         };
         assert!(sanitized(path).expect_err("path").contains("not a valid name"));
+        for builtin in ["apps", "batch", "policy", "autoscaling", "extensions"] {
+            let refused = sanitized(|crd| {
+                crd["spec"]["group"] = json!(builtin);
+                crd["metadata"]["name"] = json!(format!("echoes.{builtin}"));
+            })
+            .expect_err(builtin);
+            assert!(refused.contains("it has no dot"), "{refused}");
+        }
         let borrowed = |crd: &mut Value| {
             crd["spec"]["group"] = json!("dev");
             crd["spec"]["names"]["plural"] = json!("plugins.windlass");
@@ -484,6 +560,57 @@ mod tests {
         let mut unlabelled = ours;
         unlabelled.metadata.labels = None;
         assert!(!is_outdated(&unlabelled, &echo, &newer), "somebody else's");
+    }
+
+    #[test]
+    fn u01_a_definition_that_drops_a_field_is_installed_only_for_the_component_that_the_plugin_names() {
+        let with = |fields: &Value| {
+            let fields = fields.clone();
+            sanitized(|crd| {
+                crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] =
+                    json!({"spec": {"type": "object", "properties": fields}});
+            })
+            .expect("valid")
+        };
+        let two = with(&json!({"a": {"type": "string"}, "n": {"type": "integer", "multipleOf": 2, "minimum": 1}}));
+        let found: CustomResourceDefinition = serde_json::from_value(two.clone()).expect("a definition");
+        let one = upgraded(&found, &with(&json!({"a": {"type": "string"}}))).expect("no older version");
+        let digest = Digest::of(b"component");
+        let install = |named: Option<Digest>| {
+            let named = named.map(|digest| digest.to_string());
+            let spec = PluginSpec { install_crd: true, allow_schema_narrowing: named, ..spec_of_nothing() };
+            Install::by(&spec, digest).review(&found, &one)
+        };
+        for named in [None, Some(Digest::of(b"another"))] {
+            let refused = install(named).expect_err("narrower");
+            for words in ["v1 spec.n: the field is dropped", "--allow-schema-narrowing", &digest.to_string()] {
+                assert!(refused.contains(words), "{refused}");
+            }
+        }
+        assert_eq!(install(Some(digest)), Ok(()));
+        assert_eq!(Install::UnlessNarrower(digest).review(&found, &two), Ok(()), "the same");
+        let more = with(&json!({"a": {"type": "string"}, "n": {"type": "integer"}, "b": {"type": "string"}}));
+        assert_eq!(Install::UnlessNarrower(digest).review(&found, &more), Ok(()), "wider");
+        assert_eq!(Install::by(&spec_of_nothing(), digest), Install::No);
+    }
+
+    #[test]
+    fn u01_what_a_push_would_narrow_is_known_before_it() {
+        let plugin: PluginName = "echo".parse().expect("a name");
+        let field = |crd: &mut Value| {
+            crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] = json!({"spec": {"type": "string"}});
+        };
+        let found: CustomResourceDefinition =
+            serde_json::from_value(sanitized(field).expect("valid")).expect("a definition");
+        let said: Vec<_> = narrowings(&found, &plugin, &carried(|_| ())).iter().map(ToString::to_string).collect();
+        assert_eq!(said, ["v1 spec: the field is dropped"]);
+        assert_eq!(narrowings(&found, &plugin, &carried(field)), []);
+        let other = "other".parse().expect("a name");
+        assert_eq!(narrowings(&found, &other, &carried(|_| ())), [], "another Plugin's is never changed");
+    }
+
+    fn spec_of_nothing() -> PluginSpec {
+        serde_json::from_value(json!({"source": {}})).expect("a spec")
     }
 
     #[test]

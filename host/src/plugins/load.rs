@@ -16,6 +16,7 @@ use windlass_core::snapshot;
 use windlass_core::stance::finalizer_of;
 use windlass_sandbox::Component;
 
+use super::crd::Install;
 use super::kinds::Concern;
 use super::rights::Lacking;
 use super::settings::Settings;
@@ -224,7 +225,7 @@ pub(super) async fn prepare(
     if let Some(live) = live.as_ref().filter(|live| live.digest() != component.digest()) {
         foresight::check(plugins, plugin, descriptor, (live, &account), &mut waiting).await?;
     }
-    let parent = parent::resolve(plugins, name, descriptor, plugin.spec.install_crd).await?;
+    let parent = parent::resolve(plugins, name, descriptor, Install::by(&plugin.spec, component.digest())).await?;
     // Its definition may have been installed just now: whatever becomes of this logic, older logic must not go on.
     plugins.withdraw(name, &parent.kind);
     let granted = grants::resolve(&plugins.discovery, descriptor, plugin, parent.namespaced).await?;

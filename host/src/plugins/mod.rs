@@ -55,6 +55,7 @@ use self::lost::Lost;
 use self::refusal::Refusal;
 use self::settings::Settings;
 use self::status::Standing;
+pub use crd::narrowings as crd_narrowings;
 pub use kinds::Kinds;
 pub use load::{Problem, Step};
 pub use status::had_no_parents;

@@ -12,7 +12,7 @@ use windlass_core::names::plugin_reason as reason;
 use windlass_core::status::StatusShape;
 
 use super::Plugins;
-use super::crd;
+use super::crd::{self, Install};
 use super::discovery::{Discovery, is_missing};
 use super::load::{Problem, Step};
 use crate::live::Definition;
@@ -36,7 +36,7 @@ pub(super) async fn resolve(
     plugins: &Plugins,
     plugin: &PluginName,
     descriptor: &Descriptor,
-    install: bool,
+    install: Install,
 ) -> Result<ParentKind, Problem> {
     match &descriptor.parent {
         Parent::Custom(carried) => crd::resolve(&plugins.client, plugin, carried, install).await,

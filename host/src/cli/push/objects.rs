@@ -95,14 +95,18 @@ pub struct PluginFields<'a> {
     pub source: Value,
     /// Whose signatures it wants, if any.
     pub verify: Option<Value>,
+    /// The component whose definition may take less than the installed one.
+    pub may_narrow: Option<Digest>,
 }
 
 /// The Plugin. What a person set besides stays: it is applied.
 pub fn plugin_object(fields: PluginFields<'_>, now: &str) -> Value {
-    let PluginFields { name, account, source, verify } = fields;
+    let PluginFields { name, account, source, verify, may_narrow } = fields;
     let mut spec = json!({"source": source, "installCRD": true, "serviceAccountName": account});
-    if let (Some(spec), Some(verify)) = (spec.as_object_mut(), verify) {
-        spec.insert("verify".to_owned(), verify);
+    if let Some(spec) = spec.as_object_mut() {
+        spec.extend(verify.map(|verify| ("verify".to_owned(), verify)));
+        let digest = may_narrow.map(|digest| digest.to_string().into());
+        spec.extend(digest.map(|digest| ("allowSchemaNarrowing".to_owned(), digest)));
     }
     json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",

@@ -1,0 +1,316 @@
+//! Whether the objects that a CustomResourceDefinition's schema takes are taken by another one as they are.
+//!
+//! A schema that lacks a field makes the API server drop it from each object at the next write, and says nothing. A bound
+//! that is tighter makes the next write fail. Both are found here by comparing the schemas, whatever the objects are.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+/// How many findings a message names.
+const NAMED_MAX: usize = 8;
+
+/// How deep schemas are compared; the API server takes none that comes near.
+const DEPTH_MAX: usize = 100;
+
+type Schema = Map<String, Value>;
+
+/// One way in which a schema takes less than another one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Narrowing {
+    /// The field, as in `spec.ports[].name`; empty for the whole object.
+    pub field: String,
+    /// What happens to it.
+    pub what: String,
+}
+
+impl std::fmt::Display for Narrowing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let field = if self.field.is_empty() { "the object" } else { &self.field };
+        write!(f, "{field}: {}", self.what)
+    }
+}
+
+/// The findings as one text, the first of them by name.
+pub fn list(narrowings: &[Narrowing]) -> String {
+    let mut text = narrowings.iter().take(NAMED_MAX).map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let more = narrowings.len().saturating_sub(NAMED_MAX);
+    if more > 0 {
+        let _ = write!(text, "; and {more} more");
+    }
+    text
+}
+
+/// Where the definition `new` takes less than the definition `old`, which it replaces: in the versions that both have,
+/// in the version in which objects are stored, and by versions that go. Both are the `spec` of a
+/// CustomResourceDefinition.
+pub fn narrowings(old: &Value, new: &Value) -> Vec<Narrowing> {
+    let (before, after) = (versions(old), versions(new));
+    let named = |name: &str| after.iter().copied().find(|version| text(version, "name") == name);
+    let mut found = Vec::new();
+    for version in &before {
+        let name = text(version, "name");
+        let in_version = |narrowing: Narrowing| Narrowing { field: format!("{name} {}", narrowing.field), ..narrowing };
+        match named(name) {
+            Some(new) if is_true(version.get("served")) && !is_true(new.get("served")) => {
+                found.push(Narrowing { field: name.to_owned(), what: "the version is no longer served".to_owned() });
+                found.extend(between(version, new).into_iter().map(in_version));
+            }
+            Some(new) => found.extend(between(version, new).into_iter().map(in_version)),
+            None if is_true(version.get("served")) || is_true(version.get("storage")) => {
+                found.push(Narrowing { field: name.to_owned(), what: "the version is removed".to_owned() });
+            }
+            None => {}
+        }
+    }
+    if let (Some(old), Some(new)) = (stored_of(&before), stored_of(&after))
+        && text(old, "name") != text(new, "name")
+    {
+        // There is no conversion: an object that is stored as the old version is read as the new one.
+        let pair = format!("{} stored as {}", text(old, "name"), text(new, "name"));
+        let renamed = |narrowing: Narrowing| Narrowing { field: format!("{pair}, {}", narrowing.field), ..narrowing };
+        found.extend(between(old, new).into_iter().map(renamed));
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// Where the schema of one version takes less than that of another.
+fn between(old: &Value, new: &Value) -> Vec<Narrowing> {
+    let schema = |version: &Value| version.pointer("/schema/openAPIV3Schema").and_then(Value::as_object).cloned();
+    let (Some(old), Some(new)) = (schema(old), schema(new)) else { return Vec::new() };
+    let mut found = Comparison(Vec::new());
+    found.schemas(&Place { path: String::new(), depth: 0 }, &old, &new);
+    found.0
+}
+
+fn versions(spec: &Value) -> Vec<&Value> {
+    spec.get("versions").and_then(Value::as_array).into_iter().flatten().collect()
+}
+
+/// The version in which objects are stored.
+fn stored_of<'v>(versions: &[&'v Value]) -> Option<&'v Value> {
+    versions.iter().copied().find(|version| is_true(version.get("storage")))
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn is_true(value: Option<&Value>) -> bool {
+    value == Some(&Value::Bool(true))
+}
+
+/// A place in both schemas.
+struct Place {
+    path: String,
+    depth: usize,
+}
+
+impl Place {
+    fn field(&self, name: &str) -> Self {
+        let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
+        Self { path, depth: self.depth + 1 }
+    }
+
+    /// The values of a list (`[]`) or of a map (`[*]`).
+    fn values(&self, of: &str) -> Self {
+        Self { path: format!("{}{of}", self.path), depth: self.depth + 1 }
+    }
+}
+
+/// Bounds that are tighter when they are larger.
+const LOWER: [&str; 4] = ["minimum", "minLength", "minItems", "minProperties"];
+/// Bounds that are tighter when they are smaller.
+const UPPER: [&str; 4] = ["maximum", "maxLength", "maxItems", "maxProperties"];
+/// Switches that take less when they are on.
+const STRICT: [&str; 4] = ["exclusiveMinimum", "exclusiveMaximum", "uniqueItems", "x-kubernetes-embedded-resource"];
+/// Keywords that take less when they are there and are not the same as before.
+const FIXED: [&str; 6] = ["pattern", "multipleOf", "allOf", "anyOf", "oneOf", "not"];
+/// Keeps fields that the schema does not name.
+const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+/// Takes integers and strings.
+const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
+
+struct Comparison(Vec<Narrowing>);
+
+impl Comparison {
+    fn add(&mut self, place: &Place, what: impl Into<String>) {
+        self.0.push(Narrowing { field: place.path.clone(), what: what.into() });
+    }
+
+    fn schemas(&mut self, place: &Place, old: &Schema, new: &Schema) {
+        if place.depth > DEPTH_MAX {
+            if old != new {
+                self.add(place, "the schema is too deep to be compared");
+            }
+            return;
+        }
+        self.types(place, old, new);
+        self.values(place, old, new);
+        self.bounds(place, old, new);
+        self.rules(place, old, new);
+        self.fields(place, old, new);
+        if let Some(new) = new.get("items").and_then(Value::as_object) {
+            let anything = Schema::new();
+            let old = old.get("items").and_then(Value::as_object).unwrap_or(&anything);
+            self.schemas(&place.values("[]"), old, new);
+        }
+    }
+
+    fn types(&mut self, place: &Place, old: &Schema, new: &Schema) {
+        let type_of = |schema: &Schema| schema.get("type").and_then(Value::as_str).map(str::to_owned);
+        let is_int_or_string = |schema: &Schema| is_true(schema.get(INT_OR_STRING));
+        match (type_of(old), type_of(new)) {
+            (Some(old), Some(new)) if old == new || (old == "integer" && new == "number") => {}
+            (Some(old), Some(new)) => self.add(place, format!("the type {old} becomes {new}")),
+            (Some(old), None) if is_int_or_string(new) && old != "integer" && old != "string" => {
+                self.add(place, format!("the type {old} becomes an integer or a string"));
+            }
+            (None, Some(new)) if is_int_or_string(old) => {
+                self.add(place, format!("an integer or a string becomes {new}"));
+            }
+            (None, Some(new)) => self.add(place, format!("a value of any type becomes {new}")),
+            (None, None) if is_int_or_string(new) && !is_int_or_string(old) => {
+                self.add(place, "a value of any type becomes an integer or a string");
+            }
+            (Some(_) | None, None) => {}
+        }
+        if is_true(old.get("nullable")) && !is_true(new.get("nullable")) {
+            self.add(place, "null is no longer accepted");
+        }
+    }
+
+    fn values(&mut self, place: &Place, old: &Schema, new: &Schema) {
+        let Some(after) = new.get("enum").and_then(Value::as_array) else { return };
+        match old.get("enum").and_then(Value::as_array) {
+            Some(before) => {
+                for value in before.iter().filter(|value| !after.contains(value)) {
+                    self.add(place, format!("the value {value} is no longer accepted"));
+                }
+            }
+            None => self.add(place, "only listed values are accepted (enum)"),
+        }
+    }
+
+    fn bounds(&mut self, place: &Place, old: &Schema, new: &Schema) {
+        let number = |schema: &Schema, keyword: &str| schema.get(keyword).and_then(Value::as_f64);
+        for (keywords, is_tighter) in
+            [(LOWER, f64::gt as fn(&f64, &f64) -> bool), (UPPER, f64::lt as fn(&f64, &f64) -> bool)]
+        {
+            for keyword in keywords {
+                let Some(after) = number(new, keyword) else { continue };
+                // A count is never below zero.
+                let is_of_nothing = keyword != "minimum" && LOWER.contains(&keyword) && after <= 0.0;
+                let before = number(old, keyword);
+                if !is_of_nothing && before.is_none_or(|before| is_tighter(&after, &before)) {
+                    let before = old.get(keyword).map_or_else(|| "none".to_owned(), Value::to_string);
+                    let after = new.get(keyword).map(Value::to_string).unwrap_or_default();
+                    self.add(place, format!("{keyword} is tighter ({before} becomes {after})"));
+                }
+            }
+        }
+        for keyword in STRICT {
+            if is_true(new.get(keyword)) && !is_true(old.get(keyword)) {
+                self.add(place, format!("{keyword} is added"));
+            }
+        }
+        for keyword in FIXED {
+            if let Some(after) = new.get(keyword)
+                && old.get(keyword) != Some(after)
+            {
+                let how = if old.contains_key(keyword) { "changed" } else { "added" };
+                self.add(place, format!("{keyword} is {how}"));
+            }
+        }
+        let format_of = |schema: &Schema| schema.get("format").and_then(Value::as_str).map(str::to_owned);
+        if let Some(after) = format_of(new) {
+            let before = format_of(old);
+            let is_wider = matches!((before.as_deref(), &*after), (Some("int32"), "int64") | (Some("float"), "double"));
+            // What every integer and number of the API is, whether its schema says so or not.
+            let is_plain = before.is_none() && matches!(&*after, "int64" | "double");
+            if before.as_ref() != Some(&after) && !is_wider && !is_plain {
+                self.add(place, format!("the format {} becomes {after}", before.as_deref().unwrap_or("none")));
+            }
+        }
+    }
+
+    /// Rules over several values: CEL, and what makes items of a list unique.
+    fn rules(&mut self, place: &Place, old: &Schema, new: &Schema) {
+        let rules = |schema: &Schema| {
+            let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).cloned().unwrap_or_default();
+            rules.iter().map(|rule| text(rule, "rule").to_owned()).collect::<Vec<_>>()
+        };
+        let before = rules(old);
+        for rule in rules(new).into_iter().filter(|rule| !before.contains(rule)) {
+            self.add(place, format!("the rule {rule:?} is added"));
+        }
+        let list = |schema: &Schema, keyword: &str| schema.get(keyword).cloned();
+        let kind = new.get("x-kubernetes-list-type").and_then(Value::as_str);
+        let keyed = ["x-kubernetes-list-type", "x-kubernetes-list-map-keys"];
+        if matches!(kind, Some("map" | "set")) && keyed.iter().any(|keyword| list(old, keyword) != list(new, keyword)) {
+            self.add(place, "items must be unique in another way (x-kubernetes-list-type)");
+        }
+    }
+
+    fn fields(&mut self, place: &Place, old: &Schema, new: &Schema) {
+        let properties = |schema: &Schema| schema.get("properties").and_then(Value::as_object).cloned();
+        let (before, after) = (properties(old).unwrap_or_default(), properties(new).unwrap_or_default());
+        let keeps_unknown = is_true(new.get(PRESERVE));
+        let kept_unknown = is_true(old.get(PRESERVE));
+        let anything = Schema::new();
+        let rest_before = rest_of(old);
+        let rest_after = rest_of(new);
+        for (name, old) in &before {
+            let field = place.field(name);
+            let Some(old) = old.as_object() else { continue };
+            match (after.get(name).and_then(Value::as_object), &rest_after) {
+                (Some(new), _) | (None, Some(new)) => self.schemas(&field, old, new),
+                // The API server keeps these of every object, whatever the schema says.
+                (None, None) if place.path.is_empty() && matches!(&**name, "apiVersion" | "kind" | "metadata") => {}
+                (None, None) if keeps_unknown => {}
+                (None, None) => self.add(&field, "the field is dropped"),
+            }
+        }
+        for (name, new) in after.iter().filter(|(name, _)| !before.contains_key(*name)) {
+            // Objects may have it already, as whatever it is.
+            let old = rest_before.as_ref().or_else(|| kept_unknown.then_some(&anything));
+            if let (Some(old), Some(new)) = (old, new.as_object()) {
+                self.schemas(&place.field(name), old, new);
+            }
+        }
+        match (&rest_before, &rest_after) {
+            (Some(old), Some(new)) => self.schemas(&place.values("[*]"), old, new),
+            (Some(_), None) if !keeps_unknown => self.add(&place.values("[*]"), "other keys are dropped"),
+            (None, Some(new)) if kept_unknown => self.schemas(&place.values("[*]"), &anything, new),
+            (Some(_) | None, None) | (None, Some(_)) => {}
+        }
+        if kept_unknown && !keeps_unknown && rest_after.is_none() {
+            self.add(place, "fields that the schema does not name are dropped");
+        }
+        let required = |schema: &Schema| {
+            let names = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+            names.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let was_required = required(old);
+        for name in required(new).into_iter().filter(|name| !was_required.contains(name)) {
+            // The API server fills it in where it is missing.
+            if after.get(&name).and_then(|schema| schema.get("default")).is_none() {
+                self.add(&place.field(&name), "the field becomes required");
+            }
+        }
+    }
+}
+
+/// The schema of the keys that are not named, if there may be any.
+fn rest_of(schema: &Schema) -> Option<Schema> {
+    match schema.get("additionalProperties") {
+        Some(Value::Object(rest)) => Some(rest.clone()),
+        Some(Value::Bool(true)) => Some(Schema::new()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

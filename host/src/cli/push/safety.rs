@@ -1,0 +1,166 @@
+//! What a push must not overwrite: what somebody else wrote, and a definition that objects need as it is.
+
+use anyhow::{Context as _, bail};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use windlass_core::ids::PluginName;
+use windlass_core::names::ANNOTATION_PUSHED_AT;
+
+use super::super::connect::plain;
+use super::{FIELD_MANAGER, Target, describe};
+use crate::api::Plugin;
+use crate::definition::{self, text};
+use crate::plugins::crd_narrowings;
+
+/// Label of what a push writes; with [`FIELD_MANAGER`] as its value. It stays on what is printed and applied by others.
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+/// Marks an object as written by a push. A ServiceAccount may be one that a person chose for the plugin.
+pub fn mark(object: &mut Value) {
+    if text(object, "/kind") == "ServiceAccount" {
+        return;
+    }
+    let metadata = object.pointer_mut("/metadata").and_then(Value::as_object_mut);
+    let labels = metadata.map(|metadata| metadata.entry("labels").or_insert_with(|| json!({})));
+    if let Some(labels) = labels.and_then(Value::as_object_mut) {
+        labels.insert(MANAGED_BY.to_owned(), FIELD_MANAGER.into());
+    }
+}
+
+/// Whether a push wrote an object: by its label or annotation, or by the field manager, which older versions left alone.
+fn was_pushed(metadata: &ObjectMeta) -> bool {
+    let label = metadata.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY));
+    let is_annotated = metadata.annotations.as_ref().is_some_and(|marks| marks.contains_key(ANNOTATION_PUSHED_AT));
+    let managers = metadata.managed_fields.iter().flatten();
+    let is_managed = managers.filter_map(|entry| entry.manager.as_deref()).any(|manager| manager == FIELD_MANAGER);
+    label.is_some_and(|label| label == FIELD_MANAGER) || is_annotated || is_managed
+}
+
+/// Whether a Plugin that exists may be overwritten: its name was typed, so that no component chooses it, and a push wrote
+/// it.
+///
+/// # Errors
+/// What to do instead.
+pub fn check_plugin(plugin: &Plugin, is_named: bool, overwrites: bool) -> anyhow::Result<()> {
+    let name = plugin.metadata.name.as_deref().unwrap_or_default();
+    if !is_named {
+        bail!(
+            "Plugin {name} exists, and only the component says that it is the one to overwrite; nothing was written. To \
+             overwrite it, push again with --name {name}; to push the component as another Plugin, choose another name"
+        );
+    }
+    if !overwrites && !was_pushed(&plugin.metadata) {
+        bail!(
+            "Plugin {name} was not written by `windlass push`; nothing was written. Change its source where it is kept, or \
+             push again with --overwrite"
+        );
+    }
+    Ok(())
+}
+
+/// Whether everything that exists of what is to be written was written by a push.
+///
+/// # Errors
+/// Names what was not.
+pub async fn check_targets(targets: &[Target]) -> anyhow::Result<()> {
+    let mut others = Vec::new();
+    for (api, object) in targets {
+        let found = api.get_metadata_opt(object.metadata.name.as_deref().unwrap_or_default()).await;
+        let found = found.map_err(plain).with_context(|| format!("{} could not be read", describe(object)))?;
+        let is_account = object.types.as_ref().is_some_and(|types| types.kind == "ServiceAccount");
+        if found.is_some_and(|found| !is_account && !was_pushed(&found.metadata)) {
+            others.push(describe(object));
+        }
+    }
+    if others.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "{} exists and was not written by `windlass push`; nothing was written. Choose another name with --name, or push \
+         again with --overwrite",
+        others.join(", ")
+    )
+}
+
+/// Compares the definition that a component carries with the installed one, which the host would replace.
+///
+/// # Errors
+/// It takes less, and nobody allowed that.
+pub async fn check_schema(client: &Client, name: &PluginName, carried: &[u8], allowed: bool) -> anyhow::Result<()> {
+    let Ok((definition, _)) = definition::read(carried) else { return Ok(()) };
+    let crd = text(&definition, "/metadata/name");
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let found = match api.get_opt(crd).await {
+        Ok(found) => found,
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            eprintln!("note: CustomResourceDefinition {crd} was not compared with the component's: {}", status.message);
+            return Ok(());
+        }
+        Err(error) => return Err(plain(error)).with_context(|| format!("CustomResourceDefinition {crd}")),
+    };
+    let narrowings = found.map(|found| crd_narrowings(&found, name, carried)).unwrap_or_default();
+    let list: Vec<_> = std::iter::once(String::new()).chain(narrowings.iter().map(ToString::to_string)).collect();
+    let list = list.join("\n  ");
+    match (narrowings.is_empty(), allowed) {
+        (true, _) => Ok(()),
+        (false, true) => {
+            eprintln!("note: CustomResourceDefinition {crd} will take less than the installed one:{list}");
+            Ok(())
+        }
+        (false, false) => bail!(
+            "the component's CustomResourceDefinition {crd} takes less than the installed one, and objects would lose data or \
+             be refused at their next write; nothing was sent:{list}\nIf that is intended, push again with \
+             --allow-schema-narrowing"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plugin(metadata: Value) -> Plugin {
+        let mut metadata = metadata;
+        metadata["name"] = json!("echo");
+        serde_json::from_value(json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "metadata": metadata,
+            "spec": {"source": {"configMap": {"namespace": "windlass-system", "name": "echo"}}},
+        }))
+        .expect("a Plugin")
+    }
+
+    #[test]
+    fn s07_an_existing_plugin_is_overwritten_only_by_its_typed_name_and_if_a_push_wrote_it() {
+        let pushed = [
+            json!({"annotations": {ANNOTATION_PUSHED_AT: "2026-01-01T00:00:00Z"}}),
+            json!({"managedFields": [{"manager": "windlass-push", "operation": "Apply"}]}),
+        ];
+        for metadata in pushed {
+            let plugin = plugin(metadata);
+            assert!(check_plugin(&plugin, true, false).is_ok());
+            let refused = check_plugin(&plugin, false, true).expect_err("the component chose it").to_string();
+            assert!(refused.contains("--name echo") && refused.contains("nothing was written"), "{refused}");
+        }
+        let others = plugin(json!({"managedFields": [{"manager": "kubectl", "operation": "Apply"}]}));
+        let refused = check_plugin(&others, true, false).expect_err("somebody else's").to_string();
+        assert!(refused.contains("Plugin echo was not written by") && refused.contains("--overwrite"), "{refused}");
+        assert!(check_plugin(&others, true, true).is_ok());
+    }
+
+    #[test]
+    fn s07_what_a_push_writes_is_marked_and_known_again_and_a_foreign_config_map_is_not() {
+        let mut written = json!({"kind": "ConfigMap", "metadata": {"name": "echo", "labels": {"a": "b"}}});
+        mark(&mut written);
+        let metadata =
+            |object: &Value| serde_json::from_value::<ObjectMeta>(object["metadata"].clone()).expect("metadata");
+        assert!(was_pushed(&metadata(&written)));
+        assert_eq!(written["metadata"]["labels"]["a"], "b");
+        let foreign = json!({"metadata": {"name": "echo", "labels": {"app.kubernetes.io/managed-by": "Helm"}}});
+        assert!(!was_pushed(&metadata(&foreign)));
+        let mut account = json!({"kind": "ServiceAccount", "metadata": {"name": "shared"}});
+        mark(&mut account);
+        assert_eq!(account["metadata"], json!({"name": "shared"}), "a person may have chosen it");
+    }
+}
