@@ -216,8 +216,12 @@ fn conditions(generation: Option<i64>, wants_signatures: bool, unasked: usize, s
             let rejected = problem.candidate.map(|candidate| candidate.to_string());
             (Some((problem.reason, problem.message.clone())), rejected)
         }
-        (Ok(_), Ok(Err((reason, message)))) => (Some((*reason, message.clone())), None),
-        (Ok(findings), _) => (live.and_then(|live| obstacle(live, findings)), None),
+        (Ok(findings), granted) => {
+            let withheld = || granted.as_ref().ok()?.as_ref().err().cloned();
+            let rolled_back = || live.and(rolled_back(findings));
+            // What stops all of its work first, then what stops some of it.
+            (live.and_then(obstacle).or_else(withheld).or_else(rolled_back), None)
+        }
     };
     let Readiness { ready, available, reconciling, stalled } = readiness(Found {
         live: digest.as_deref(),
@@ -243,8 +247,8 @@ fn conditions(generation: Option<i64>, wants_signatures: bool, unasked: usize, s
     all
 }
 
-/// What keeps a component from working, although all steps on its way to being live succeeded.
-fn obstacle(live: &Live, findings: &Findings) -> Option<(&'static str, String)> {
+/// What keeps a live component from working.
+fn obstacle(live: &Live) -> Option<(&'static str, String)> {
     if !live.is_followed() {
         return Some((reason::API_ERROR, "a kind of the plugin cannot be watched".to_owned()));
     }
@@ -255,6 +259,11 @@ fn obstacle(live: &Live, findings: &Findings) -> Option<(&'static str, String)> 
         let message = format!("{} failed too often in a row and is asked only now and then", live.digest());
         return Some((reason::QUARANTINED, message));
     }
+    None
+}
+
+/// What is live is what was before, because a user went back to it.
+fn rolled_back(findings: &Findings) -> Option<(&'static str, String)> {
     match findings {
         Findings { rolled_back_from: Some(from), rolled_back: true, .. } => {
             let message = format!("rolled back from {from} by {ANNOTATION_ROLLBACK}; remove the annotation to go on");

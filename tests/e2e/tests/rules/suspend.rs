@@ -39,11 +39,7 @@ fn r16_a_suspended_plugin_writes_nothing_says_so_once_and_catches_up() {
     puppet.play(&children([config_map("a", "1")]));
     let mark = ns.env().mark();
     let suspended = alone.env.patch_plugin("puppet", &json!({ "suspend": true }));
-    let suspended = if condition(&suspended, "Ready").reason == "Suspended" {
-        suspended
-    } else {
-        alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason == "Suspended")
-    };
+    assert!(condition(&suspended, "Available").is_true(), "{suspended:#}");
     assert!(suspended["status"]["activeDigest"].is_string(), "it stays loaded: {suspended:#}");
     let calls = puppet.calls();
     puppet.apply(&children([config_map("a", "2"), config_map("b", "1")]));
@@ -68,6 +64,6 @@ fn r16_a_suspended_plugin_writes_nothing_says_so_once_and_catches_up() {
     puppet.wait_done();
     other.wait_done();
     wait_names(&ns, "configmaps", &["a", "b", "neighbour", "other"]);
-    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").is_true());
+    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Available").is_true());
     neighbour.kubectl("delete", &["--wait=true"]);
 }
