@@ -1,4 +1,4 @@
-//! Judging parents before they are stored.
+//! Judging parents before they are stored. The host does not serve this yet.
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -7,6 +7,11 @@ use crate::{Failure, Reconciler, failure::explained, json::bytes, raw, request::
 
 /// A plugin that also admits its parents, exported by [`export_admission!`](crate::export_admission) beside
 /// [`export!`](crate::export).
+///
+/// **The host does not serve admission yet**: it registers no webhook and never calls [`review`](Admission::review). What it
+/// does can be tested with [`testing`](crate::testing); in a cluster the CRD's schema and its CEL rules
+/// ([`CustomResource::rule`](crate::CustomResource::rule)) refuse and fill in, and [`Reconciler::reconcile`] must check the
+/// spec itself.
 ///
 /// A judgement is pure, like [`Reconciler::reconcile`]: it depends on its [`Review`] alone.
 pub trait Admission: Reconciler {

@@ -80,7 +80,7 @@
 //! - [`Response::retained_child`] keeps data beyond its parent's life, [`Response::taken_over_child`] takes fields from another
 //!   applier; `clock::steady` keeps a time in the status that moves only when something else does.
 //! - [`testing`] calls the plugin in a plain test, and `testing::golden` asks it a folder of questions.
-//! - [`Admission`] judges parents before they are stored.
+//! - [`Admission`] judges parents before they are stored. The host does not serve it yet: nothing calls it in a cluster.
 //!
 //! # Building
 //!
@@ -199,7 +199,8 @@ macro_rules! definition {
     };
 }
 
-/// Makes an [`Admission`] the judge of its parents, too, once in a crate and beside [`export!`].
+/// Makes an [`Admission`] the judge of its parents, too, once in a crate and beside [`export!`]. The host does not serve
+/// admission yet: the component exports it, and nothing calls it in a cluster.
 #[macro_export]
 macro_rules! export_admission {
     ($plugin:ty) => {
