@@ -2,7 +2,6 @@
 //! when only the Plugin's settings change.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -11,15 +10,14 @@ use parking_lot::Mutex;
 use windlass_core::bucket::{Bucket, Rate};
 use windlass_core::contract::CallFailure;
 use windlass_core::digest::Digest;
-use windlass_core::guard::{self, DeletionGuard, Held, HeldParents, Rollout, Stop};
-use windlass_core::ids::{ObjectKey, PluginName};
+use windlass_core::guard::{self, Cause, DeletionGuard, Fleet, Held, HeldParents, Leavers, Record, Rollout, Stop};
+use windlass_core::ids::ObjectKey;
 use windlass_core::object::Object;
 use windlass_core::plan::Plan;
 use windlass_core::quarantine::{Admission, Change, Outcome, Quarantine};
 use windlass_core::snapshot::Snapshot;
 
-use crate::strays::Strays;
-use crate::watch::Watch;
+use crate::live::Live;
 
 /// Bytes of log lines: what a person reads of a rollout over a thousand parents, and what a chatty plugin says for good.
 /// What is more would drown the host's log, which the threads of all plugins write to.
@@ -32,7 +30,7 @@ const LOG_OVERHEAD: usize = 128;
 pub struct Conduct {
     /// Tells it from all others of this process.
     pub id: u64,
-    rollout: Mutex<Rollout>,
+    fleet: Mutex<Fleet>,
     quarantine: Mutex<Quarantine>,
     log: Mutex<Bucket>,
     unasked: Unasked,
@@ -86,34 +84,29 @@ pub struct Consequences {
 }
 
 impl Conduct {
-    /// Of logic and config that go live over the parents and children in these caches, and over what is no parent of it
-    /// but has children of it. `was_held` is what [`hold`](Self::hold) said before, `owns_kind` whether the parents are the
-    /// plugin's alone.
-    pub fn begin<'a>(
-        plugin: &PluginName,
-        (component, config): (Digest, Option<&[u8]>),
-        guard: DeletionGuard,
-        (parents, strays): (&Watch, &Strays),
-        children: impl Iterator<Item = &'a Arc<Watch>>,
-        was_held: Option<&str>,
-        owns_kind: bool,
-    ) -> Self {
-        let mut logic = component.as_bytes().to_vec();
-        logic.extend_from_slice(config.unwrap_or_default());
+    /// Of what goes live over these parents and children. `before` is what was written down of the rollout before, and
+    /// `was_held` what its [`hold`](Self::hold) said.
+    pub fn begin(live: &Live, before: Option<&Record>, was_held: Option<&str>) -> Self {
         // Retained children have no controller: they are never deleted. Those of parents that are gone are the garbage
         // collector's, and would make the deletions a smaller part.
-        let mut uids = parents.store.pick(|parent| Some(parent.uid.clone()));
-        let (left, of_left): (Vec<_>, Vec<_>) = strays.all().into_iter().unzip();
+        let mut uids = live.parents.store.pick(|parent| Some(parent.uid.clone()));
+        let (left, of_left): (Vec<_>, Vec<_>) = live.strays.all().into_iter().unzip();
         uids.extend(of_left);
         // The parents of a custom kind have no other plugin: whatever they own was left to this one.
-        let is_ours = |child: &Object| owns_kind || child.plugin() == Some(plugin.as_str());
+        let owns_kind = live.owns_kind();
+        let is_ours = |child: &Object| owns_kind || child.plugin() == Some(live.name.as_str());
         // By parent: of a kind that a hundred plugins share, each has few of all the children.
-        let owned = children.map(|watch| watch.store.count_controlled(&uids, is_ours)).sum();
-        let shown = parents.store.keys();
+        let owned = live.children.values().map(|watch| watch.store.count_controlled(&uids, is_ours)).sum();
+        let shown = live.parents.store.keys();
         let unasked = Unasked::new(shown.iter().cloned());
         let all = shown.into_iter().chain(left);
-        let rollout = Rollout::begin(guard, Digest::of(&logic), all, owned, was_held);
-        Self { unasked, ..Self::of(rollout) }
+        let rollout = Rollout::begin(live.guard, live.decides_by(), all, owned, was_held);
+        Self { unasked, ..Self::of(rollout.after(before, Timestamp::now())) }
+    }
+
+    /// Of nothing that is live, to be replaced.
+    pub fn none() -> Self {
+        Self::of(Rollout::begin(DeletionGuard::default(), Digest::of(b""), [], 0, None))
     }
 
     fn of(rollout: Rollout) -> Self {
@@ -121,64 +114,72 @@ impl Conduct {
         let id = LAST.fetch_add(1, Ordering::Relaxed);
         let log = Mutex::new(Bucket::new(LOG, Timestamp::now()));
         let unasked = Unasked::default();
-        Self { id, rollout: Mutex::new(rollout), quarantine: Mutex::default(), log, unasked }
+        Self { id, fleet: Mutex::new(Fleet::new(rollout)), quarantine: Mutex::default(), log, unasked }
     }
 
     /// Takes deletions out of a parent's plan that must not be carried out now.
     pub fn judge(
         &self,
-        parents: &mut HeldParents,
-        guard: DeletionGuard,
+        (parents, guard): (&mut HeldParents, DeletionGuard),
         snapshot: &Snapshot,
-        is_asked: bool,
+        cause: impl FnOnce() -> Cause,
+        leavers: impl FnOnce() -> Leavers,
         plan: &mut Plan,
     ) -> (Option<Stop>, Consequences) {
-        self.with_rollout(|rollout| guard::judge(rollout, parents, guard, snapshot, is_asked, plan))
+        self.with_fleet(|fleet| guard::judge(fleet, (parents, guard), snapshot, cause, leavers, plan))
     }
 
     /// A parent's reconcile ended without a plan.
     pub fn unanswered(&self, parent: &ObjectKey) -> Consequences {
-        self.with_rollout(|rollout| rollout.unanswered(parent)).1
+        self.with_fleet(|fleet| fleet.unanswered(parent)).1
     }
 
     /// A parent is gone, or being deleted.
     pub fn forget(&self, parent: &ObjectKey) -> Consequences {
-        self.with_rollout(|rollout| rollout.forget(parent)).1
+        self.with_fleet(|fleet| fleet.forget(parent)).1
     }
 
     /// What the Plugin's annotation says of held deletions.
     pub fn allow(&self, annotation: Option<&str>) -> Consequences {
-        self.with_rollout(|rollout| rollout.allow(annotation)).1
+        self.with_fleet(|fleet| fleet.allow(annotation)).1
     }
 
     /// The Plugin's guard is another one now. All its parents are to be looked at again.
     pub fn adjust(&self, guard: DeletionGuard) {
-        self.with_rollout(|rollout| rollout.adjust(guard));
+        self.with_fleet(|fleet| fleet.adjust(guard));
     }
 
-    fn with_rollout<T>(&self, change: impl FnOnce(&mut Rollout) -> T) -> (T, Consequences) {
-        let mut rollout = self.rollout.lock();
-        // A person reads the name of what is held at the Plugin, so it follows every change of it.
-        let said = |rollout: &Rollout| (rollout.held().is_some(), rollout.hold().map(str::to_owned));
-        let before = said(&rollout);
-        let result = change(&mut rollout);
-        let plugin = before != said(&rollout);
-        (result, Consequences { parents: rollout.take_to_queue(), plugin })
+    fn with_fleet<T>(&self, change: impl FnOnce(&mut Fleet) -> T) -> (T, Consequences) {
+        let mut fleet = self.fleet.lock();
+        // A user reads the name of what is blocked at the Plugin, so it follows every change of it.
+        let said = |fleet: &Fleet| {
+            let rollout = fleet.rollout();
+            (fleet.held().map(|held| held.hash.clone()), fleet.hold().map(str::to_owned), rollout.is_complete())
+        };
+        let before = said(&fleet);
+        let result = change(&mut fleet);
+        let plugin = before != said(&fleet);
+        (result, Consequences { parents: fleet.take_to_queue(), plugin })
     }
 
     /// Deletions of many parents that are held.
     pub fn held_of_all(&self) -> Option<Held> {
-        self.rollout.lock().held().cloned()
+        self.fleet.lock().held().cloned()
     }
 
     /// The name of what is held of many parents, or was held before and is not decided about yet.
     pub fn hold(&self) -> Option<String> {
-        self.rollout.lock().hold().map(str::to_owned)
+        self.fleet.lock().hold().map(str::to_owned)
+    }
+
+    /// What to write down of its rollout.
+    pub fn record_of_rollout(&self) -> Record {
+        self.fleet.lock().rollout().record()
     }
 
     /// Parents that the deletions of all others wait for, and that no longer exist.
     pub fn awaited_in_vain(&self, exists: impl Fn(&ObjectKey) -> bool) -> Vec<ObjectKey> {
-        self.rollout.lock().untried().filter(|parent| !exists(parent)).cloned().collect()
+        self.fleet.lock().rollout().untried().filter(|parent| !exists(parent)).cloned().collect()
     }
 
     /// A parent was reconciled; answers whether it was the last one that the component had not been asked about.
@@ -227,6 +228,8 @@ impl Conduct {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use windlass_core::ids::{Gvk, Uid};
     use windlass_core::plan::{ChildId, Delete};
 
@@ -246,7 +249,12 @@ mod tests {
     fn wants(conduct: &Conduct, parent: &str, child: &str) -> Consequences {
         let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
         let prunes = [Delete { child: ChildId { kind, key: key(child) }, uid: Uid::from(child) }];
-        conduct.with_rollout(|rollout| rollout.evaluated(&key(parent), &prunes, false)).1
+        let unasked = (false, Cause::Unchanged);
+        conduct
+            .with_fleet(|fleet| {
+                fleet.evaluated(DeletionGuard::default(), &key(parent), &prunes, unasked, Leavers::default)
+            })
+            .1
     }
 
     #[test]

@@ -22,6 +22,11 @@ impl Homes {
         Self { selector, watch }
     }
 
+    /// The selector, as text.
+    pub fn selector(&self) -> String {
+        self.selector.to_string()
+    }
+
     /// Whether a parent is in one of them; nothing if its namespace is not known yet. What is in no namespace is
     /// everywhere.
     pub fn hold(&self, parent: &Object) -> Option<bool> {

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use windlass_core::contract::{Limits, Parent};
 use windlass_core::desired::Grants;
 use windlass_core::digest::Digest;
-use windlass_core::guard::{DeletionGuard, HeldParents};
+use windlass_core::guard::{DeletionGuard, HeldParents, Leavers};
 use windlass_core::ids::{GroupKind, Gvk, ObjectKey, PluginName, Uid};
 use windlass_core::object::Object;
 use windlass_core::status::StatusShape;
@@ -149,9 +149,26 @@ impl Live {
 
     /// Whether an object has children of the plugin's that are not on their way already.
     pub fn has_children(&self, parent: &Uid) -> bool {
+        self.children.values().any(|watch| self.count_children(watch, parent) > 0)
+    }
+
+    /// How many children of one kind an object has that are the plugin's and not on their way already.
+    fn count_children(&self, watch: &Watch, parent: &Uid) -> usize {
         let counts = |child: &Object| !child.deleting && child.plugin() == Some(self.name.as_str());
-        let parent = std::slice::from_ref(parent);
-        self.children.values().any(|watch| watch.store.count_controlled(parent, counts) > 0)
+        watch.store.count_controlled(std::slice::from_ref(parent), counts)
+    }
+
+    /// The objects of a namespace that have such children.
+    pub fn with_children_in(&self, namespace: Option<&str>) -> Leavers {
+        let mut leavers = Leavers::default();
+        for parent in self.parents.store.in_namespace(namespace).iter().filter(|parent| !parent.deleting) {
+            let owned: usize = self.children.values().map(|watch| self.count_children(watch, &parent.uid)).sum();
+            if owned > 0 {
+                leavers.parents.push(parent.key.clone());
+                leavers.owned += owned;
+            }
+        }
+        leavers
     }
 
     /// Whether the parent kind is the plugin's own. It may be another's (a built-in kind, say): then its status is left
@@ -178,6 +195,16 @@ impl Live {
                 .children
                 .iter()
                 .all(|(kind, watch)| other.children.get(kind).is_some_and(|other| Arc::ptr_eq(watch, other)))
+    }
+
+    /// Names what decides which children a parent has: the component, config, grants, limits, and whose parents it has. Two
+    /// processes find the same name.
+    pub fn decides_by(&self) -> Digest {
+        let mut text = self.logic.as_bytes().to_vec();
+        text.extend_from_slice(self.rules.as_bytes());
+        let homes = self.homes.as_ref().map(Homes::selector).unwrap_or_default();
+        text.extend_from_slice(format!("{homes}\n{:?}", self.parents.id.labels).as_bytes());
+        Digest::of(&text)
     }
 
     /// The watch of a child kind.

@@ -13,7 +13,7 @@ use windlass_core::breaker::Breaker;
 use windlass_core::contract::{Event, Phase, Response};
 use windlass_core::desired::{self, Desired, DesiredChild};
 use windlass_core::digest::Digest;
-use windlass_core::guard::{self, Stop};
+use windlass_core::guard::{self, Cause, Stop};
 use windlass_core::ids::{ObjectKey, PluginName};
 use windlass_core::json::Map;
 use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, ANNOTATION_SUSPEND, parent_reason as reason};
@@ -244,7 +244,7 @@ impl Reconciler {
             live.tally.record(&snapshot.parent.key, None);
             return Requeue::WhenChanged;
         }
-        let mut attempt = self.carry_out(live, snapshot, Phase::Sync, Desired::default()).await;
+        let mut attempt = self.carry_out(live, snapshot, (Phase::Sync, false), Desired::default()).await;
         if attempt.verdict.progress == Progress::Applied {
             attempt.verdict = Verdict::from(&Problem::Released(live.name.clone()));
         }
@@ -293,7 +293,7 @@ impl Reconciler {
     fn answered_as_before(&self, live: &Arc<Live>, snapshot: &Snapshot, names: Names, requeue: Requeue) -> Requeue {
         let key = &snapshot.parent.key;
         // Others may wait until this one was asked.
-        self.guard(live, snapshot, Phase::Sync, &mut Plan::default());
+        self.guard(live, snapshot, (Phase::Sync, true), &mut Plan::default());
         live.tally.record(key, None);
         live.memo.keep(key, names, requeue);
         tracing::Span::current().record("windlass.outcome", "unchanged");
@@ -322,13 +322,21 @@ impl Reconciler {
             Ok(desired) => finalizing(desired, snapshot, phase),
             Err(refusal) => return self.without_plan(live, snapshot, &Problem::Refused(refusal)),
         };
-        Attempt { events: answer.events, ..self.carry_out(live, snapshot, phase, desired).await }
+        // What must clean up while it lives on has left the selector or the namespaces.
+        let is_selected = phase == Phase::Sync || snapshot.parent.deleting;
+        Attempt { events: answer.events, ..self.carry_out(live, snapshot, (phase, is_selected), desired).await }
     }
 
     /// From what is desired to what of it came to be.
-    async fn carry_out(&self, live: &Arc<Live>, snapshot: &Snapshot, phase: Phase, desired: Desired) -> Attempt {
+    async fn carry_out(
+        &self,
+        live: &Arc<Live>,
+        snapshot: &Snapshot,
+        (phase, is_selected): (Phase, bool),
+        desired: Desired,
+    ) -> Attempt {
         let mut plan = telemetry::planned(|| planned(live, snapshot, &desired));
-        let held = self.guard(live, snapshot, phase, &mut plan);
+        let held = self.guard(live, snapshot, (phase, is_selected), &mut plan);
         // A person's word may let it go at any moment, also while this reconcile ends, and is in no snapshot.
         let is_final = held.is_none();
         let thrashing = self.breaker.lock().admit_plan(&snapshot.parent, &mut plan, Instant::now());
@@ -399,9 +407,23 @@ impl Reconciler {
     }
 
     /// Takes deletions out of a plan that nobody asked for (rule R9): too many of one parent, or of a whole plugin.
-    fn guard(&self, live: &Arc<Live>, snapshot: &Snapshot, phase: Phase, plan: &mut Plan) -> Option<Problem> {
-        let is_asked = guard::is_asked(snapshot, phase, live.shape, plan);
-        let (stop, consequences) = live.conduct.judge(&mut live.held.lock(), live.guard, snapshot, is_asked, plan);
+    fn guard(
+        &self,
+        live: &Arc<Live>,
+        snapshot: &Snapshot,
+        (phase, is_selected): (Phase, bool),
+        plan: &mut Plan,
+    ) -> Option<Problem> {
+        let parent = &snapshot.parent;
+        let cause = || match guard::cause(snapshot, phase, live.shape) {
+            cause if is_selected || cause == Cause::Deleted => cause,
+            _ if live.is_home(parent) => Cause::LeftSelector,
+            _ => Cause::LeftNamespaces,
+        };
+        let leavers = || live.with_children_in(parent.key.namespace.as_deref());
+        let mut held = live.held.lock();
+        let (stop, consequences) = live.conduct.judge((&mut held, live.guard), snapshot, cause, leavers, plan);
+        drop(held);
         self.follow(live, consequences);
         stop.map(|stop| match stop {
             Stop::PutOff => Problem::PutOff,

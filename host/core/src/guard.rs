@@ -1,24 +1,31 @@
-//! Deletions that nobody asked for are held until a person allows them (rule R9): of one parent by [`HeldParents`], of
-//! all parents of a plugin whose logic is new by [`Rollout`].
+//! Deletions that no user asked for are blocked until a user allows them (rule R9): of one parent by [`HeldParents`], of
+//! all parents of a plugin with a new component by [`Rollout`], of all parents in a namespace that left the Plugin by
+//! [`Fleet`].
 
+mod fleet;
 mod rollout;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
 
+use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use crate::conditions::{conditions_of, type_of};
 use crate::contract::Phase;
 use crate::digest::Digest;
 use crate::ids::{ObjectKey, PluginName, Uid};
-use crate::json::{Map, Value};
+use crate::json::{self, Map, Value};
 use crate::names::{self, parent_condition, parent_reason};
 use crate::object::Object;
-use crate::plan::{ChildId, Delete, Plan};
+use crate::parent::ParentRef;
+use crate::plan::{ChildId, Delete, Plan, Write};
 use crate::snapshot::Snapshot;
 use crate::status::{self, StatusShape};
 
-pub use rollout::{Rollout, Word};
+pub use fleet::{Fleet, Leavers};
+pub use rollout::{Record, Rollout, Word};
 
 /// How many deletions are too many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +42,7 @@ impl Default for DeletionGuard {
     }
 }
 
-/// Deletions that wait for a person.
+/// Deletions that wait for a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
     /// What [`names::ANNOTATION_ALLOW_DELETION`] must say to let them go on; names these deletions alone.
@@ -44,40 +51,132 @@ pub struct Held {
     pub prunes: usize,
     /// Of how many children.
     pub owned: usize,
-    /// Some of them, for the message; none when the deletions of many parents are held.
+    /// Some of them, for the message; none when the deletions of many parents are blocked.
     pub children: Vec<ChildId>,
+    /// What wants them.
+    pub because: Because,
+    /// The parent, as arguments of `kubectl annotate`; empty when the deletions of many parents are blocked.
+    pub target: String,
+    /// What the annotation says instead of the hash, if it is there.
+    pub mismatch: Option<Box<str>>,
 }
 
-/// So many children stand in a message.
-const SHOWN: usize = 5;
+/// What wants deletions that no user asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Because {
+    /// The plugin's inputs or its own behaviour changed; the parent did not.
+    Inputs,
+    /// The component, the config or the grants are new.
+    NewLogic,
+    /// The parent left the selector or the namespaces of the Plugin.
+    Left,
+}
 
-/// How a message about held deletions begins: with what to do, so that it stands when the rest is cut. By it a parent's
-/// status is recognised, so a message of a parent begins so for deletions of its own alone.
-const HOW: &str = "To go on, annotate this object with";
+impl Because {
+    const ALL: [Self; 3] = [Self::Inputs, Self::NewLogic, Self::Left];
 
-impl Held {
-    /// What the condition of a parent says while its deletions are held at its Plugin. It has no hash: that changes when
-    /// more is held, and only the Plugin's condition follows.
-    pub fn told_to_parents(plugin: &PluginName) -> String {
-        format!("Deletions that nobody asked for are held for all objects of Plugin {plugin}: see its conditions")
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Inputs => "although the spec did not change",
+            Self::NewLogic => "because of a new component, config or grant",
+            Self::Left => "because the parent left the selector or the namespaces of its Plugin",
+        }
     }
 }
 
-/// The condition's message, for the object that is to be annotated: it must begin the condition's own. What a parent says
-/// of deletions that are held at its Plugin must begin otherwise.
+/// So many seconds may the host's clock be behind the API server's.
+const CLOCK_SKEW: i64 = 5;
+/// Nesting of an object's metadata.
+const JSON_DEPTH: usize = 128;
+
+/// So many children stand in a message.
+const SHOWN: usize = 5;
+/// So much of a value that does not match stands in a message.
+const SHOWN_VALUE: usize = 64;
+
+/// How a message about blocked deletions begins. A parent's status is recognised by it, so a parent's message begins so
+/// for deletions of its own alone.
+const BLOCKED: &str = "Blocked: ";
+/// How it began in earlier versions.
+const BLOCKED_BEFORE: &str = "To go on, annotate this object with";
+
+impl Held {
+    /// What the condition of a parent says while its deletions are blocked at its Plugin. It has no hash: that changes when
+    /// more is blocked, and only the Plugin's condition follows.
+    pub fn told_to_parents(plugin: &PluginName) -> String {
+        format!(
+            "Plugin {plugin} is blocked from deleting children of its objects; its conditions say how to go on: kubectl \
+             describe plugin {plugin}"
+        )
+    }
+
+    /// What the condition of a Plugin says.
+    pub fn told_by(&self, plugin: &PluginName) -> String {
+        let mut text = self.began();
+        let target = format!("plugin {plugin}");
+        if self.because == Because::NewLogic {
+            let rollback = names::ANNOTATION_ROLLBACK;
+            let _ = write!(
+                text,
+                " To run the previous component again: kubectl annotate {target} {rollback}=true --overwrite."
+            );
+        }
+        self.end(&mut text, &target);
+        text
+    }
+
+    fn began(&self) -> String {
+        let Self { prunes, owned, because, .. } = self;
+        format!("{BLOCKED}{prunes} of {owned} children would be deleted {}.", because.as_str())
+    }
+
+    /// A message may be cut: what to do comes before the children's names.
+    fn end(&self, text: &mut String, target: &str) {
+        if let Some(value) = &self.mismatch {
+            let _ = write!(text, " The annotation's value {value:?} does not match these deletions.");
+        }
+        let (annotation, hash) = (names::ANNOTATION_ALLOW_DELETION, &self.hash);
+        let _ = write!(
+            text,
+            " To allow exactly these deletions: kubectl annotate {target} {annotation}={hash} --overwrite"
+        );
+    }
+}
+
+/// The condition's message of a parent.
 impl std::fmt::Display for Held {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { hash, prunes, owned, children } = self;
-        write!(f, "{HOW} {}={hash}: ", names::ANNOTATION_ALLOW_DELETION)?;
-        write!(f, "{prunes} of {owned} children would be deleted, and nobody asked for it")?;
+        let Self { prunes, children, target, .. } = self;
+        let mut text = self.began();
+        self.end(&mut text, target);
+        f.write_str(&text)?;
         for (at, child) in children.iter().enumerate() {
-            write!(f, "{}{child}", if at == 0 { ": " } else { ", " })?;
+            write!(f, "{}{child}", if at == 0 { "; children: " } else { ", " })?;
         }
         match prunes.saturating_sub(children.len()) {
             more if more > 0 && !children.is_empty() => write!(f, " and {more} more"),
             _ => Ok(()),
         }
     }
+}
+
+/// A parent, as arguments of `kubectl annotate`.
+fn target(parent: &ParentRef) -> String {
+    let mut target = parent.kind.kind.to_string();
+    if !parent.kind.group.is_empty() {
+        let _ = write!(target, ".{}", parent.kind.group);
+    }
+    let _ = write!(target, " {}", parent.key.name);
+    if let Some(namespace) = &parent.key.namespace {
+        let _ = write!(target, " -n {namespace}");
+    }
+    target
+}
+
+/// An annotation's value that does not name what is blocked.
+fn mismatch(said: Option<&str>, hash: &str) -> Option<Box<str>> {
+    said.filter(|said| !said.is_empty() && *said != hash)
+        .map(|said| said.chars().take(SHOWN_VALUE).collect::<String>().into())
 }
 
 impl DeletionGuard {
@@ -87,71 +186,108 @@ impl DeletionGuard {
         self.max_percent < 100
     }
 
-    fn is_too_many(self, prunes: usize, owned: usize) -> bool {
-        owned >= self.min_children && prunes.saturating_mul(100) > owned.saturating_mul(usize::from(self.max_percent))
+    /// Whether these deletions of so many children are too large a part of the `baseline`: those of them that were there
+    /// before anything was created.
+    fn is_too_many(self, prunes: usize, owned: usize, baseline: usize) -> bool {
+        owned >= self.min_children
+            && prunes.saturating_mul(100) > baseline.saturating_mul(usize::from(self.max_percent))
     }
 }
 
-/// The parents of one plugin whose deletions are held.
+/// The parents of one plugin whose deletions are blocked.
 ///
-/// What is held stays held until a user asks for it, nothing is to be deleted any more, or the guard may hold nothing at
-/// all. The creates of the same answer are carried out, so counting again would find the deletions to be a smaller part of
-/// more children: an answer that renames all of them would get its way at the second try. A parent's status says the same
-/// to the next process.
+/// What is blocked stays so until a user asks for it, nothing is to be deleted any more, or the guard may block nothing at
+/// all. The creates of the same response are carried out, so counting again would find the deletions to be a smaller part
+/// of more children: a response that renames all of them would get its way at the second try. A parent's status says the
+/// same to the next process.
 #[derive(Debug, Default)]
 pub struct HeldParents {
-    held: HashMap<ObjectKey, Uid>,
+    held: HashMap<ObjectKey, Blocked>,
     allowed: HashMap<ObjectKey, Allowed>,
 }
 
-/// Deletions that a person allowed, until none is left: some of them may fail, and the rest has another name.
+#[derive(Debug)]
+struct Blocked {
+    uid: Uid,
+    because: Because,
+}
+
+/// Deletions that a user allowed, until none is left: some of them may fail, and the rest has another name.
 #[derive(Debug)]
 struct Allowed {
-    /// What the annotation says of them.
-    hash: String,
+    /// What the parent's annotation says of them; nothing if they were allowed at the Plugin.
+    hash: Option<String>,
     children: HashSet<Uid>,
 }
 
 impl HeldParents {
-    /// Whether the parent's annotation allows these deletions: it names them, or named more of which these are left.
+    /// Whether a user allowed these deletions: the parent's annotation names them, or named more of which these are left;
+    /// or they are left of what was allowed at the Plugin.
     fn is_allowed(&mut self, snapshot: &Snapshot, prunes: &[Delete]) -> bool {
-        let Some(said) = snapshot.parent.marks.get(names::ANNOTATION_ALLOW_DELETION) else { return false };
+        let said = snapshot.parent.marks.get(names::ANNOTATION_ALLOW_DELETION);
         let parent = &snapshot.parent.key;
-        if hash_of(prunes).short() == said {
-            let children = prunes.iter().map(|delete| delete.uid.clone()).collect();
-            self.allowed.insert(parent.clone(), Allowed { hash: said.to_owned(), children });
+        if said.is_some_and(|said| hash_of(prunes).short() == said) {
+            self.allow(parent, said.map(str::to_owned), prunes);
             return true;
         }
-        self.allowed
-            .get(parent)
-            .is_some_and(|known| known.hash == said && prunes.iter().all(|left| known.children.contains(&left.uid)))
+        self.allowed.get(parent).is_some_and(|known| {
+            (known.hash.is_none() || known.hash.as_deref() == said)
+                && prunes.iter().all(|left| known.children.contains(&left.uid))
+        })
     }
 
-    /// Takes the prunes out of a plan if they are too many, or were, and [nobody asked](is_asked) for them. Creates and
-    /// updates stay.
-    fn hold(&mut self, guard: DeletionGuard, snapshot: &Snapshot, is_asked: bool, plan: &mut Plan) -> Option<Held> {
+    fn allow(&mut self, parent: &ObjectKey, hash: Option<String>, prunes: &[Delete]) {
+        let children = prunes.iter().map(|delete| delete.uid.clone()).collect();
+        self.allowed.insert(parent.clone(), Allowed { hash, children });
+    }
+
+    /// What blocks a parent already, as far as this process or the parent's status knows.
+    fn blocked(&self, parent: &Object) -> Option<Because> {
+        match self.held.get(&parent.key) {
+            Some(blocked) if blocked.uid == parent.uid => Some(blocked.because),
+            _ => said_held(parent),
+        }
+    }
+
+    /// Whether to block these deletions: they are too many, or were, and no user [asked](Cause) for them.
+    fn hold(
+        &mut self,
+        guard: DeletionGuard,
+        snapshot: &Snapshot,
+        (is_asked, because): (bool, Because),
+        created_since: Option<Timestamp>,
+        prunes: &[Delete],
+    ) -> Option<Held> {
         let parent = &snapshot.parent;
-        if plan.prunes.is_empty() {
+        if prunes.is_empty() {
             self.allowed.remove(&parent.key);
         }
-        if is_asked || plan.prunes.is_empty() {
+        if is_asked || prunes.is_empty() {
             self.held.remove(&parent.key);
             return None;
         }
-        let owned = snapshot.children.iter().filter(|child| !child.deleting && child.is_owned_by(&parent.uid)).count();
-        let was_held = self.held.get(&parent.key) == Some(&parent.uid) || says_held(parent);
-        let is_held = guard.is_too_many(plan.prunes.len(), owned) || was_held && guard.can_hold();
+        let children = snapshot.children.iter().filter(|child| !child.deleting && child.is_owned_by(&parent.uid));
+        let owned = children.clone().count();
+        let baseline = created_since.map_or(owned, |since| children.filter(|child| existed(child, since)).count());
+        let was_held = self.blocked(parent);
+        let is_held = guard.is_too_many(prunes.len(), owned, baseline) || was_held.is_some() && guard.can_hold();
         if !is_held {
             self.held.remove(&parent.key);
             return None;
         }
-        self.held.insert(parent.key.clone(), parent.uid.clone());
-        let prunes = std::mem::take(&mut plan.prunes);
+        // What a new component wants stays its own, also after it was asked for all other parents.
+        let because = was_held.filter(|was| *was == Because::NewLogic).unwrap_or(because);
+        self.held.insert(parent.key.clone(), Blocked { uid: parent.uid.clone(), because });
+        let hash = hash_of(prunes).short();
+        let mismatch = mismatch(parent.marks.get(names::ANNOTATION_ALLOW_DELETION), &hash);
         Some(Held {
-            hash: hash_of(&prunes).short(),
+            hash,
             prunes: prunes.len(),
             owned,
-            children: prunes.into_iter().take(SHOWN).map(|delete| delete.child).collect(),
+            children: prunes.iter().take(SHOWN).map(|delete| delete.child.clone()).collect(),
+            because,
+            target: target(&snapshot.parent_ref),
+            mismatch,
         })
     }
 
@@ -179,56 +315,35 @@ pub enum Stop {
     AtPlugin(Held),
 }
 
-/// The whole of rule R9 for one plan: takes its deletions out if they must not be carried out now.
-///
-/// Each parent is judged by itself in any case, also while its plugin's deletions are put off: the creates of the same
-/// answer are carried out meanwhile, and would make the deletions a smaller part.
-pub fn judge(
-    rollout: &mut Rollout,
-    parents: &mut HeldParents,
-    guard: DeletionGuard,
-    snapshot: &Snapshot,
-    is_asked: bool,
-    plan: &mut Plan,
-) -> Option<Stop> {
-    let is_asked = is_asked || parents.is_allowed(snapshot, &plan.prunes);
-    let word = rollout.evaluated(&snapshot.parent.key, &plan.prunes, is_asked);
-    let held = parents.hold(guard, snapshot, is_asked, plan);
-    match word {
-        Word::Delete => held.map(Stop::AtParent),
-        Word::PutOff => {
-            plan.prunes.clear();
-            Some(Stop::PutOff)
-        }
-        Word::Held(held) => {
-            plan.prunes.clear();
-            Some(Stop::AtPlugin(held))
-        }
-    }
+/// What became of a parent, as far as it tells whether a user asked for what a plan deletes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// It is being deleted: a user asked.
+    Deleted,
+    /// Its spec changed since it was reconciled last: a user asked, unless the component is new as well.
+    SpecChanged,
+    /// Nothing: no user asked.
+    Unchanged,
+    /// It left the label selector: no user asked.
+    LeftSelector,
+    /// Its namespace is none of the Plugin's any more, nor are its neighbours': no user asked.
+    LeftNamespaces,
 }
 
-/// Whether a parent's status says that deletions of its own are held.
-fn says_held(parent: &Object) -> bool {
-    let says = |condition: &Map, field: &str, test: fn(&str) -> bool| {
-        condition.get(field).and_then(Value::as_str).is_some_and(test)
-    };
-    conditions_of(&status::observed(parent)).any(|condition| {
-        type_of(condition) == Some(parent_condition::READY)
-            && says(condition, "reason", |reason| reason == parent_reason::DELETION_HELD)
-            && says(condition, "message", |message| message.starts_with(HOW))
-    })
-}
-
-/// Whether a user asked for what a plan deletes: by deleting the parent (not by taking it out of the selector), or by
-/// changing its spec. [`judge`] sees whether the annotation of the parent allows it.
+/// What became of the parent of a snapshot that is selected.
 ///
 /// The spec changed when the generation is past `status.observedGeneration`. A kind without one or the other cannot tell,
 /// and so nobody asked. Nor did anybody if the status has no `observedGeneration` yet: a parent that was never
 /// reconciled has no children to lose, and one whose status was wiped, or whose schema has only now got the field, must
-/// not lose them to that. The price: a parent that never came to an end well is held when its user scales it down.
-pub fn is_asked(snapshot: &Snapshot, phase: Phase, shape: StatusShape, plan: &Plan) -> bool {
-    let is_deleted = phase == Phase::Finalize && snapshot.parent.deleting;
-    is_deleted || plan.prunes.is_empty() || has_moved(&snapshot.parent, shape)
+/// not lose them to that. The price: a parent that never came to an end well is blocked when its user scales it down.
+pub fn cause(snapshot: &Snapshot, phase: Phase, shape: StatusShape) -> Cause {
+    if phase == Phase::Finalize && snapshot.parent.deleting {
+        Cause::Deleted
+    } else if has_moved(&snapshot.parent, shape) {
+        Cause::SpecChanged
+    } else {
+        Cause::Unchanged
+    }
 }
 
 fn has_moved(parent: &Object, shape: StatusShape) -> bool {
@@ -238,6 +353,97 @@ fn has_moved(parent: &Object, shape: StatusShape) -> bool {
         _ => None,
     };
     keeps && matches!((parent.generation, observed), (Some(now), Some(observed)) if now > observed)
+}
+
+/// The whole of rule R9 for one plan: takes its deletions out if they must not be carried out now. Creates and updates
+/// stay.
+///
+/// While a new component was not asked for all parents, a parent's changed spec is no excuse: both may have been shipped
+/// together, and a parent that failed since its last change looks the same. Children that it replaces count as deleted.
+///
+/// Each parent is judged by itself in any case, also while its plugin's deletions are put off: the creates of the same
+/// answer are carried out meanwhile, and would make the deletions a smaller part.
+///
+/// `leavers` tells who left together with a parent that [left the Plugin's namespaces](Cause::LeftNamespaces).
+pub fn judge(
+    fleet: &mut Fleet,
+    (parents, guard): (&mut HeldParents, DeletionGuard),
+    snapshot: &Snapshot,
+    cause: impl FnOnce() -> Cause,
+    leavers: impl FnOnce() -> Leavers,
+    plan: &mut Plan,
+) -> Option<Stop> {
+    let parent = &snapshot.parent.key;
+    let created_since = fleet.created_since(parent);
+    let is_by_logic =
+        fleet.doubts(parent) || parents.held.get(parent).is_some_and(|held| held.because == Because::NewLogic);
+    let deletions = deletions(plan, is_by_logic);
+    // Most plans delete nothing, and need no look at the status.
+    let cause = if deletions.is_empty() { Cause::Unchanged } else { cause() };
+    let by_user = match cause {
+        Cause::Deleted => true,
+        Cause::SpecChanged => !is_by_logic && parents.blocked(&snapshot.parent) != Some(Because::NewLogic),
+        Cause::Unchanged | Cause::LeftSelector | Cause::LeftNamespaces => false,
+    };
+    let is_asked = deletions.is_empty() || by_user || parents.is_allowed(snapshot, &deletions);
+    let word = fleet.evaluated(guard, parent, &deletions, (is_asked, cause), leavers);
+    if word == Word::Allowed {
+        parents.allow(parent, None, &deletions);
+    }
+    let because = match cause {
+        Cause::LeftSelector | Cause::LeftNamespaces => Because::Left,
+        Cause::Deleted | Cause::SpecChanged | Cause::Unchanged if is_by_logic => Because::NewLogic,
+        Cause::Deleted | Cause::SpecChanged | Cause::Unchanged => Because::Inputs,
+    };
+    let is_asked = is_asked || word == Word::Allowed;
+    let held = parents.hold(guard, snapshot, (is_asked, because), created_since, &deletions);
+    let stop = match word {
+        Word::Delete | Word::Allowed => held.map(Stop::AtParent),
+        Word::PutOff => Some(Stop::PutOff),
+        Word::Held(held) => Some(Stop::AtPlugin(held)),
+    };
+    if stop.is_some() {
+        plan.prunes.clear();
+        if is_by_logic {
+            plan.writes.retain(|write| !matches!(write, Write::Replace(_)));
+        }
+    }
+    stop
+}
+
+/// Whether a child is older than this, by the API server's clock; its clock and the host's may differ a little.
+fn existed(child: &Object, since: Timestamp) -> bool {
+    let meta = child.field("metadata").and_then(|raw| json::parse(raw.get().as_bytes(), JSON_DEPTH).ok());
+    let created = meta.as_ref().and_then(Value::as_object).and_then(|meta| meta.get("creationTimestamp")?.as_str());
+    let created = created.and_then(|text| text.parse::<Timestamp>().ok());
+    created.is_some_and(|created| created.as_second().saturating_add(CLOCK_SKEW) < since.as_second())
+}
+
+/// What a plan deletes; with what it deletes to make it anew.
+fn deletions(plan: &Plan, with_replaced: bool) -> Cow<'_, [Delete]> {
+    let replaced = plan.writes.iter().filter_map(|write| match write {
+        Write::Replace(delete) if with_replaced => Some(delete.clone()),
+        Write::Replace(_) | Write::Create(_) | Write::Apply { .. } => None,
+    });
+    let mut replaced = replaced.peekable();
+    if replaced.peek().is_none() {
+        return Cow::Borrowed(&plan.prunes);
+    }
+    plan.prunes.iter().cloned().chain(replaced).collect()
+}
+
+/// What blocks deletions of its own, as a parent's status says.
+fn said_held(parent: &Object) -> Option<Because> {
+    let text = |condition: &Map, field: &str| condition.get(field).and_then(Value::as_str).map(str::to_owned);
+    let status = status::observed(parent);
+    let ready = conditions_of(&status).find(|condition| type_of(condition) == Some(parent_condition::READY))?;
+    text(ready, "reason").filter(|reason| reason == parent_reason::DELETION_HELD)?;
+    let message = text(ready, "message")?;
+    if message.starts_with(BLOCKED_BEFORE) {
+        return Some(Because::Inputs);
+    }
+    let said = message.strip_prefix(BLOCKED)?;
+    Because::ALL.into_iter().find(|because| said.contains(because.as_str())).or(Some(Because::Inputs))
 }
 
 /// Names a set of deletions: over kind, namespace, name and uid of each, whatever their order.

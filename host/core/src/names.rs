@@ -118,7 +118,7 @@ pub mod plugin_reason {
     pub const NOT_GRANTED: &str = "NotGranted";
     /// There are children of kinds that the plugin may no longer own. They are left alone.
     pub const CHILDREN_LEFT: &str = "ChildrenLeft";
-    /// An older Plugin has the parent kind already.
+    /// Another Plugin has the parent kind already.
     pub const PARENT_KIND_TAKEN: &str = "ParentKindTaken";
     /// The component is for another kind than the parents that the Plugin has.
     pub const PARENT_KIND_CHANGED: &str = "ParentKindChanged";

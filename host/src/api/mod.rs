@@ -6,7 +6,8 @@ mod quantity;
 use kube::CustomResourceExt;
 
 pub use plugin::{
-    ConfigMapSource, OciSource, OnDelete, Place, Plugin, PluginSpec, PluginStatus, SecretRef, Verify, positive,
+    ConfigMapSource, OciSource, OnDelete, Place, Plugin, PluginRollout, PluginSpec, PluginStatus, SecretRef, Verify,
+    positive,
 };
 pub use quantity::ByteQuantity;
 

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_core::contract::Limits;
 use windlass_core::grant::{Allowance, Beyond};
+use windlass_core::guard::Record;
 use windlass_core::ids::Gvk;
 use windlass_core::lost::Had;
 
@@ -444,6 +445,10 @@ pub struct PluginStatus {
     /// The kind whose objects are reconciled, as in `Echo.v1.my-operator.dev`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_kind: Option<String>,
+    /// Since when the Plugin has that kind. A kind has one Plugin: of several that want it the one that has it longest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "date_time")]
+    pub parent_kind_since: Option<String>,
     /// The kinds that it may own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_kinds: Option<Vec<String>>,
@@ -471,6 +476,10 @@ pub struct PluginStatus {
     /// stays until they are allowed or wanted no longer, also while nothing is live and when other logic comes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_deletions: Option<String>,
+    /// How far the live component, config and grants are on their way to all parents. It is written before they go live, so
+    /// that a host that starts again knows what there was before them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<PluginRollout>,
     /// Conditions `Fetched`, `Verified`, `Compiled`, `Granted`, `Ready` and `Available`; `Reconciling` and `Stalled` while they are true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "conditions")]
@@ -484,6 +493,32 @@ impl PluginStatus {
         let mut had = Had::default();
         had.add(&kinds.filter_map(|kind| kind.parse::<Gvk>().ok()).collect::<Vec<_>>());
         had
+    }
+}
+
+/// A component, config and grants on their way to all parents.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginRollout {
+    /// Names the component, config, grants, limits and selectors.
+    pub hash: String,
+    /// Whether every parent was reconciled with them at least once and no deletion is blocked.
+    pub decided: bool,
+    /// How many children all parents had before; there while their deletions are undecided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub children: Option<i64>,
+    /// When it began; there while deletions are undecided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "date_time")]
+    pub since: Option<String>,
+}
+
+impl PluginRollout {
+    /// As the guard of deletions knows it.
+    pub fn record(&self) -> Record {
+        let children = self.children.and_then(|children| usize::try_from(children).ok());
+        let since = self.since.as_ref().and_then(|since| since.parse().ok());
+        Record { hash: self.hash.clone(), is_decided: self.decided, began: children.zip(since) }
     }
 }
 

@@ -10,7 +10,7 @@ use windlass_sandbox::Component;
 
 use super::load::{self, Problem, Step};
 use super::rights::{self, Lacking};
-use super::{Plugins, crd, farewell, grants};
+use super::{Plugins, crd, farewell, grants, status};
 use crate::api::Plugin;
 use crate::live::Live;
 use crate::queue::Trigger;
@@ -119,6 +119,7 @@ impl Plugins {
         if was_live == Some(prepared.digest().to_string().as_str()) {
             // It worked before this process began, and parents are waiting.
             self.see_to_end(object, plugin, prepared.finalizes).await?;
+            self.record_rollout(object, &prepared).await?;
             self.publish(object, prepared.clone())?;
             return rights::review(&self.ask, &prepared).await;
         }
@@ -127,8 +128,14 @@ impl Plugins {
             return Err(problem);
         }
         self.see_to_end(object, plugin, prepared.finalizes).await?;
+        self.record_rollout(object, &prepared).await?;
         self.publish(object, prepared)?;
         Ok(lacking)
+    }
+
+    async fn record_rollout(&self, object: &Object, prepared: &Live) -> Result<(), Problem> {
+        let record = prepared.conduct.record_of_rollout();
+        status::record_rollout(&self.client, &self.own.resource, object, &record).await
     }
 
     /// Whether the logic may have its parents: no older Plugin has them, and they are of the kind of those that this one

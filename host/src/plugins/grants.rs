@@ -1,6 +1,5 @@
 //! What a plugin may own and read: what it asks for, what its Plugin grants, what the cluster serves.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -19,6 +18,7 @@ use super::Plugins;
 use super::discovery::{Discovery, is_missing};
 use super::load::{Problem, Resources, Step};
 use crate::api::Plugin;
+use crate::live::Live;
 use crate::related::Reads;
 
 /// The grants, with the resources to watch and write.
@@ -91,7 +91,11 @@ fn missing(kind: &Gvk, wish: &str, error: &kube::Error) -> Problem {
     }
 }
 
-/// A custom kind has one Plugin: the older one wins. Answers with the younger ones that have to go.
+/// A custom kind has one Plugin: the one that has it keeps it, and of several that had it the one that has it longest.
+/// Answers with the others that have to go.
+///
+/// A Plugin that has another kind, or none, joins at the end, however old it is: a component chooses its parent kind, and
+/// must not take another Plugin's. What a Plugin has stands in its status, so every start of the host finds the same order.
 ///
 /// Asked while the registry is held for writing, so that of two Plugins that load at once only one goes live.
 pub(super) fn claim(
@@ -100,50 +104,108 @@ pub(super) fn claim(
     object: &Object,
     parent: &Gvk,
 ) -> Result<Vec<PluginName>, Problem> {
-    let mut younger = Vec::new();
+    let holds = |name: &PluginName, object: &Object| {
+        let live = plugins.registry.get(name);
+        let is_live = |live: &Arc<Live>| live.owns_kind() && live.parents.id.kind.group_kind() == parent.group_kind();
+        match live {
+            // What it had before the host started counts for nothing if it is live with another kind.
+            Some(live) => is_live(&live).then(|| (held_since(object, parent), true)),
+            None => held_since(object, parent).map(|since| (Some(since), false)),
+        }
+    };
+    let own = holds(name, object).map(|(since, _)| Rank::of(since, object));
+    let mut others = Vec::new();
     for key in plugins.own.store.keys() {
         let (Ok(other), Some(rival)) = (key.name.parse::<PluginName>(), plugins.own.store.get(&key)) else { continue };
-        let live = plugins.registry.get(&other);
-        let holds = live
-            .as_ref()
-            .is_some_and(|live| live.owns_kind() && live.parents.id.kind.group_kind() == parent.group_kind());
-        // One that held the kind before the host started still does, though it may load later than this one.
-        let held = live.is_none() && held_before(&rival, parent);
-        if other == *name || rival.deleting || !(holds || held) {
+        let Some((since, is_live)) = holds(&other, &rival).filter(|_| other != *name && !rival.deleting) else {
             continue;
-        }
-        if age(&rival) <= age(object) {
-            let message = format!("Plugin {other}, which is older, reconciles {parent} already; delete one of them");
+        };
+        if own.as_ref().is_none_or(|own| Rank::of(since, &rival) < *own) {
+            let message = format!(
+                "Plugin {other} reconciles {parent} already; delete it, or give it a component of another kind, first"
+            );
             return Err(Problem::new(Step::Granted, reason::PARENT_KIND_TAKEN, message));
         }
-        if holds {
-            younger.push(other);
+        if is_live {
+            others.push(other);
         }
     }
-    Ok(younger)
+    Ok(others)
 }
 
-/// Whether a Plugin's status says that the kind was its own. Each Plugin that loads asks this of all others.
-fn held_before(rival: &Object, parent: &Gvk) -> bool {
+/// Who of several Plugins that have a kind keeps it: the smallest.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    /// Whether it is too new to stand in the status.
+    is_new: bool,
+    since: String,
+    created: String,
+    name: Arc<str>,
+}
+
+impl Rank {
+    fn of(since: Option<String>, plugin: &Object) -> Self {
+        let created = created(plugin);
+        Self { is_new: since.is_none(), since: since.unwrap_or_default(), created, name: plugin.key.name.clone() }
+    }
+}
+
+/// Since when a Plugin has the kind as its own, as its status says; since its creation, if the status has no time.
+fn held_since(plugin: &Object, parent: &Gvk) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Status<'a> {
-        #[serde(borrow)]
-        parent_kind: Option<Cow<'a, str>>,
+    struct Status {
+        parent_kind: Option<String>,
+        parent_kind_since: Option<String>,
         #[serde(default)]
         decorates: bool,
     }
-    let status = rival.field("status");
-    let status = status.as_ref().and_then(|status| serde_json::from_str::<Status<'_>>(status.get()).ok());
-    status
-        .is_some_and(|status| !status.decorates && status.parent_kind.is_some_and(|kind| *kind == *parent.to_string()))
+    let status = plugin.field("status")?;
+    let status = serde_json::from_str::<Status>(status.get()).ok().filter(|status| !status.decorates)?;
+    let kind = status.parent_kind?.parse::<Gvk>().ok()?;
+    (kind.group_kind() == parent.group_kind()).then(|| status.parent_kind_since.unwrap_or_else(|| created(plugin)))
 }
 
-/// Creation time, then name: an order that every start of the host finds again.
-fn age(object: &Object) -> (String, Arc<str>) {
-    let created = object
+/// When a Plugin was created, as the API server writes it: such texts are in the order of their times.
+pub(super) fn created(plugin: &Object) -> String {
+    let created = plugin
         .field("metadata")
         .and_then(|meta| serde_json::from_str::<serde_json::Value>(meta.get()).ok())
         .and_then(|meta| Some(meta.get("creationTimestamp")?.as_str()?.to_owned()));
-    (created.unwrap_or_default(), object.key.name.clone())
+    created.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn plugin(name: &str, created: &str, status: &Value) -> Object {
+        let plugin = json!({
+            "metadata": {"name": name, "uid": name, "resourceVersion": "1", "creationTimestamp": created},
+            "status": status,
+        });
+        Object::from_api(&Arc::new(Plugins::kind()), &plugin.to_string()).expect("a Plugin")
+    }
+
+    fn rank(plugin: &Object) -> Option<Rank> {
+        let kind = "Echo.v2.my-operator.dev".parse().expect("a kind");
+        held_since(plugin, &kind).map(|since| Rank::of(Some(since), plugin))
+    }
+
+    #[test]
+    fn plugin_that_serves_a_kind_keeps_it_however_old_another_one_is() {
+        let echo = "Echo.v1.my-operator.dev";
+        let serves = |since: &str| json!({"parentKind": echo, "parentKindSince": since});
+        let young = plugin("young", "2026-03-01T00:00:00Z", &serves("2026-03-01T00:00:01Z"));
+        let old = |status: &Value| plugin("old", "2026-01-01T00:00:00Z", status);
+        assert_eq!(rank(&old(&json!({"parentKind": "Other.v1.my-operator.dev"}))), None, "it has another kind");
+        assert_eq!(rank(&old(&json!({}))), None, "it has none");
+        assert_eq!(rank(&old(&json!({"parentKind": echo, "decorates": true}))), None, "it is not its own");
+        assert!(rank(&young) < rank(&old(&serves("2026-04-01T00:00:00Z"))), "whoever changed to it comes last");
+        assert!(rank(&old(&json!({"parentKind": echo}))) < rank(&young), "from before the time was written");
+        let unwritten = Rank::of(None, &old(&json!({})));
+        assert!(rank(&young).is_some_and(|rank| rank < unwritten));
+    }
 }

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use kube::core::{ApiResource, GroupVersionKind};
-use windlass_core::contract::{LoadFailure, Parent};
+use windlass_core::contract::LoadFailure;
 use windlass_core::digest::Digest;
+use windlass_core::guard::Record;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{LABEL_PLUGIN, plugin_reason as reason};
 use windlass_core::outcome::{Requeue, bounded};
@@ -21,7 +22,7 @@ use super::kinds::Concern;
 use super::rights::Lacking;
 use super::settings::Settings;
 use super::{Plugins, RESYNC, foresight, grants, parent};
-use crate::api::{Place, Plugin};
+use crate::api::{Place, Plugin, PluginRollout};
 use crate::caps::Capped;
 use crate::conduct::Conduct;
 use crate::delivery::DeliveryError;
@@ -255,14 +256,6 @@ pub(super) async fn prepare(
     }
     let strays = Arc::new(Strays::new(name, &parents.id, parent.namespaced));
     strays.search(&parents.store, children.iter());
-    let owns_kind = matches!(descriptor.parent, Parent::Custom(_));
-    let conduct = if let Some(live) = &live {
-        live.conduct.clone()
-    } else {
-        let logic = (component.digest(), config.as_deref());
-        let parents = (&*parents, &*strays);
-        Arc::new(Conduct::begin(name, logic, settings.guard, parents, children.iter(), was_held(plugin), owns_kind))
-    };
     let logic = {
         let surface = component.surface();
         snapshot::logic(&surface.contract, &surface.digest, config.as_deref(), &granted.grants.kinds())
@@ -295,17 +288,21 @@ pub(super) async fn prepare(
         guard: settings.guard,
         held: plugins.held_parents(name),
         memo: plugins.memo(name),
-        conduct,
+        conduct: live.as_ref().map_or_else(|| Arc::new(Conduct::none()), |live| live.conduct.clone()),
         measures: Arc::new(Measures::of(name, &descriptor.metrics)),
         component,
     };
     // What was learnt of what is live says nothing of other logic, or of other kinds.
-    if let Some(live) = live.filter(|live| !live.decides_like(&prepared)) {
-        let was_held = live.conduct.hold();
-        let Live { config, guard, parents, strays, children, .. } = &prepared;
-        let (logic, parents) = ((prepared.digest(), config.as_deref()), (&**parents, &**strays));
-        prepared.conduct =
-            Arc::new(Conduct::begin(name, logic, *guard, parents, children.values(), was_held.as_deref(), owns_kind));
+    let conduct = match &live {
+        Some(live) if live.decides_like(&prepared) => None,
+        Some(live) => {
+            let (before, was_held) = (live.conduct.record_of_rollout(), live.conduct.hold());
+            Some(Conduct::begin(&prepared, Some(&before), was_held.as_deref()))
+        }
+        None => Some(Conduct::begin(&prepared, rollout_before(plugin).as_ref(), was_held(plugin))),
+    };
+    if let Some(conduct) = conduct {
+        prepared.conduct = Arc::new(conduct);
     }
     Ok((prepared, capped))
 }
@@ -345,6 +342,11 @@ pub(super) fn concern_of(live: &Live) -> Concern {
 /// What an earlier process said of held deletions, or logic that is live no longer.
 pub(super) fn was_held(plugin: &Plugin) -> Option<&str> {
     plugin.status.as_ref()?.held_deletions.as_deref()
+}
+
+/// What an earlier process wrote down of its rollout.
+fn rollout_before(plugin: &Plugin) -> Option<Record> {
+    plugin.status.as_ref()?.rollout.as_ref().map(PluginRollout::record)
 }
 
 fn load_reason(failure: &LoadFailure) -> &'static str {

@@ -42,6 +42,8 @@ struct Missing {
     place: Place,
     /// The verbs without which nothing can be done for any parent.
     vital: &'static [&'static str],
+    /// Whether what is not known counts as missing.
+    is_doubted: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,8 +61,12 @@ enum Place {
 impl Missing {
     /// Whether no child of the kind could be written, or no parent shown.
     fn is_vital(&self) -> bool {
-        matches!(self.place, Place::Cluster | Place::Everywhere)
-            && self.verbs.iter().any(|verb| self.vital.contains(verb))
+        let is_missing = match self.place {
+            Place::Cluster | Place::Everywhere => true,
+            Place::ClusterWide => self.is_doubted,
+            Place::In(_) => false,
+        };
+        is_missing && self.verbs.iter().any(|verb| self.vital.contains(verb))
     }
 }
 
@@ -119,7 +125,8 @@ pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Pr
     let parents = (live.definition == Definition::Others).then(|| {
         let resource = Arc::new(live.parents.resource.clone());
         let kind = Kind::new(live.parents.id.kind.clone(), resource, live.strays.parents_are_namespaced());
-        Kind { verbs: &[PARENT_VERB], vital: &[PARENT_VERB], ..kind }
+        // A component that carries somebody else's definition must show that it may have such parents before it has any.
+        Kind { verbs: &[PARENT_VERB], vital: &[PARENT_VERB], is_doubted: live.owns_kind(), ..kind }
     });
     review.all(parents.into_iter().chain(kinds).chain(reads).collect()).await
 }
@@ -157,6 +164,7 @@ struct Kind {
     namespaced: bool,
     verbs: &'static [&'static str],
     vital: &'static [&'static str],
+    is_doubted: bool,
     /// Namespaces in which it is needed beside the parents'.
     beside: Vec<Arc<str>>,
 }
@@ -170,7 +178,7 @@ impl Kind {
 
     /// Of which nothing must be allowed yet.
     fn new(gvk: Arc<Gvk>, resource: Arc<ApiResource>, namespaced: bool) -> Self {
-        Self { gvk, resource, namespaced, verbs: &[], vital: &[], beside: Vec::new() }
+        Self { gvk, resource, namespaced, verbs: &[], vital: &[], is_doubted: false, beside: Vec::new() }
     }
 }
 
@@ -213,7 +221,7 @@ impl Review<'_> {
             let place = Place::In(lacking.iter().map(|(home, _)| Arc::clone(home)).collect());
             (verbs(&|verb| lacking.iter().any(|(_, verbs)| verbs.contains(&verb))), place)
         };
-        let missing = Missing { kind: kind.gvk, verbs, place, vital: kind.vital };
+        let missing = Missing { kind: kind.gvk, verbs, place, vital: kind.vital, is_doubted: kind.is_doubted };
         Ok(Some(missing).filter(|missing| !missing.verbs.is_empty()))
     }
 
@@ -314,6 +322,15 @@ mod tests {
     async fn without_parents_nobody_knows_where_rights_are_needed() {
         let of_all = "get, create, patch, delete Pod.v1 cluster-wide".to_owned();
         assert_eq!(said(&[], |_, _| false).await, Some((of_all, false)));
+    }
+
+    #[tokio::test]
+    async fn unknown_right_to_parents_of_somebody_elses_kind_counts_as_missing() {
+        let parents = |is_doubted| Kind { verbs: &[PARENT_VERB], vital: &[PARENT_VERB], is_doubted, ..pods() };
+        let told = "list Pod.v1 cluster-wide".to_owned();
+        assert_eq!(said_of(parents(true), &[], |_, _| false).await, Some((told.clone(), true)));
+        assert_eq!(said_of(parents(false), &[], |_, _| false).await, Some((told, false)));
+        assert_eq!(said_of(parents(true), &[], |_, _| true).await, None);
     }
 
     #[tokio::test]

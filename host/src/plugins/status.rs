@@ -3,6 +3,7 @@
 use kube::Client;
 use kube::core::ApiResource;
 use windlass_core::conditions::{condition, stamp};
+use windlass_core::guard::Record;
 use windlass_core::ids::Gvk;
 use windlass_core::json::{Map, Value};
 use windlass_core::names::{
@@ -13,6 +14,8 @@ use windlass_core::outcome::bounded;
 use windlass_core::readiness::{Found, Obstacle, Readiness, readiness};
 use windlass_core::status::observed;
 
+use super::estate::plain;
+use super::grants;
 use super::load::{Findings, Problem, Step};
 use super::lost::Lost;
 use super::parse;
@@ -43,6 +46,37 @@ pub(super) async fn write(
     }
 }
 
+/// Writes down the rollout of what is about to go live, if the status does not say it already: a process that is killed
+/// right after must not take its children for those that were there.
+pub(super) async fn record_rollout(
+    client: &Client,
+    resource: &ApiResource,
+    object: &Object,
+    record: &Record,
+) -> Result<(), Problem> {
+    let mut next = observed(object);
+    let rollout = rollout(record);
+    if record.is_decided || next.get("rollout") == Some(&rollout) {
+        return Ok(());
+    }
+    next.insert("rollout", rollout);
+    let unwritten = |why: &str| {
+        let message = format!("status.rollout could not be written, so the component does not go live yet: {why}");
+        Problem::new(Step::Granted, reason::API_ERROR, message)
+    };
+    let request = status_request(resource, object, next).map_err(|problem| unwritten(&format!("{problem:?}")))?;
+    send(client, request).await.map(drop).map_err(|error| unwritten(&plain(&error)))
+}
+
+fn rollout(record: &Record) -> Value {
+    let mut rollout = Map::from([("decided", record.is_decided.into()), ("hash", Value::from(record.hash.as_str()))]);
+    if let Some((children, since)) = record.began {
+        rollout.insert("children", whole(children as u64));
+        rollout.insert("since", format!("{since:.0}").as_str());
+    }
+    Value::Object(rollout)
+}
+
 /// How things stand with a Plugin.
 #[derive(Clone, Copy)]
 pub(super) struct Standing<'a> {
@@ -64,8 +98,17 @@ fn count(status: &Map, field: &str) -> Option<u64> {
 }
 
 /// What the status says of live logic.
-const OF_LIVE_LOGIC: [&str; 8] =
-    ["activeDigest", "digest12", "version", "parentKind", "childKinds", "formerChildKinds", "decorates", "parents"];
+const OF_LIVE_LOGIC: [&str; 9] = [
+    "activeDigest",
+    "digest12",
+    "version",
+    "parentKind",
+    "parentKindSince",
+    "childKinds",
+    "formerChildKinds",
+    "decorates",
+    "parents",
+];
 
 fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums>, now: jiff::Timestamp) -> Map {
     let Standing { live, lost, result } = standing;
@@ -84,6 +127,7 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
         next.insert("digest12", live.digest().short());
         next.insert("version", live.version.as_str());
         next.insert("parentKind", live.parents.id.kind.to_string());
+        next.insert("parentKindSince", held_since(object, before, &live.parents.id.kind, now));
         let names = |kinds: &[&Gvk]| kinds.iter().map(|kind| Value::from(kind.to_string())).collect::<Vec<_>>();
         next.insert("childKinds", names(&live.grants.kinds()));
         let former = lost.kinds(&live.grants);
@@ -130,6 +174,13 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
     if let Some(held) = held {
         next.insert("heldDeletions", held);
     }
+    let rollout = match live {
+        Some(live) => Some(rollout(&live.conduct.record_of_rollout())),
+        None => before.get("rollout").cloned(),
+    };
+    if let Some(rollout) = rollout {
+        next.insert("rollout", rollout);
+    }
     if let Some(previous) = previous {
         next.insert("previousDigest", previous);
     }
@@ -149,6 +200,16 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
     let conditions = conditions(object.generation, wants_signatures, unasked, standing);
     next.insert("conditions", stamp(conditions, before, now));
     next
+}
+
+/// Since when the Plugin has its parent kind: the order in which Plugins keep a kind that several of them want.
+fn held_since(object: &Object, before: &Map, kind: &Gvk, now: jiff::Timestamp) -> Value {
+    let was = before.get("parentKind").and_then(Value::as_str).and_then(|kind| kind.parse::<Gvk>().ok());
+    if was.is_none_or(|was| was.group_kind() != kind.group_kind()) {
+        return format!("{now:.0}").as_str().into();
+    }
+    // One that has the kind from before this was written down has it since it exists, as far as anybody knows.
+    before.get("parentKindSince").cloned().unwrap_or_else(|| grants::created(object).as_str().into())
 }
 
 /// What a person went back from, as long as the wish stands: also while it cannot be granted once more.
@@ -253,7 +314,7 @@ fn obstacle(live: &Live) -> Option<(&'static str, String)> {
         return Some((reason::API_ERROR, "a kind of the plugin cannot be watched".to_owned()));
     }
     if let Some(held) = live.conduct.held_of_all() {
-        return Some((reason::DELETION_HELD, held.to_string()));
+        return Some((reason::DELETION_HELD, held.told_by(&live.name)));
     }
     if live.conduct.is_quarantined() {
         let message = format!("{} failed too often in a row and is asked only now and then", live.digest());
@@ -418,6 +479,25 @@ mod tests {
         for (field, value) in before.as_object().expect("an object").iter() {
             assert_eq!(last.get(field), Some(value), "{field}");
         }
+    }
+
+    #[test]
+    fn time_since_which_a_plugin_has_its_kind_begins_anew_with_another_kind() {
+        let kind = std::sync::Arc::new(super::super::Plugins::kind());
+        let object = r#"{"metadata":{"name":"echo","uid":"1","resourceVersion":"1","creationTimestamp":"2026-01-01T00:00:00Z"}}"#;
+        let object = Object::from_api(&kind, object).expect("a Plugin");
+        let since = |before: &str, kind: &str| {
+            let before = json::parse(before.as_bytes(), 8).expect("JSON");
+            let kind: Gvk = kind.parse().expect("a kind");
+            let now = jiff::Timestamp::UNIX_EPOCH;
+            held_since(&object, before.as_object().expect("an object"), &kind, now).as_str().map(str::to_owned)
+        };
+        let now = Some("1970-01-01T00:00:00Z".to_owned());
+        let known = r#"{"parentKind":"Echo.v1.g","parentKindSince":"2026-02-01T00:00:00Z"}"#;
+        assert_eq!(since("{}", "Echo.v1.g"), now);
+        assert_eq!(since(known, "Other.v1.g"), now);
+        assert_eq!(since(known, "Echo.v2.g"), Some("2026-02-01T00:00:00Z".to_owned()), "another version");
+        assert_eq!(since(r#"{"parentKind":"Echo.v1.g"}"#, "Echo.v1.g"), Some("2026-01-01T00:00:00Z".to_owned()));
     }
 
     #[test]

@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 
+use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::{DeletionGuard, Held, hash_of};
+use super::{Because, DeletionGuard, Held, hash_of, mismatch};
 use crate::digest::Digest;
 use crate::ids::ObjectKey;
 use crate::plan::Delete;
@@ -20,7 +21,16 @@ use crate::plan::Delete;
 pub struct Rollout {
     guard: DeletionGuard,
     logic: Digest,
+    /// Whether the logic is another than the one that the parents' statuses speak of.
+    is_new: bool,
+    because: Because,
     owned: usize,
+    /// As many or fewer: without what was created since an earlier rollout began that was never decided.
+    baseline: usize,
+    /// When the first rollout began of those that were not decided, this one included.
+    since: Timestamp,
+    /// Whether there was one before this.
+    is_resumed: bool,
     /// The name of what was held already: then whatever still waits is held.
     was_held: Option<Box<str>>,
     /// Parents that are not through, and those whose wishes count. Who wants no deletions is in here no longer.
@@ -43,7 +53,28 @@ pub struct Rollout {
 enum Parent {
     Untried,
     Unanswered,
-    Wants { prunes: usize, hash: Digest, is_released: bool },
+    Wants { prunes: usize, hash: Digest, released: Option<By> },
+}
+
+/// What is written down of a rollout before it begins, so that whatever follows on it, another process or other logic,
+/// does not take the children that it creates for children that were there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Names the logic.
+    pub hash: String,
+    /// Whether all parents were asked and nothing is blocked.
+    pub is_decided: bool,
+    /// How many children there were when it began, and when that was; as long as that matters.
+    pub began: Option<(usize, Timestamp)>,
+}
+
+/// Why deletions were let go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// They are few.
+    Limit,
+    /// A user allowed them.
+    User,
 }
 
 #[derive(Debug)]
@@ -57,6 +88,8 @@ enum Decision {
 pub enum Word {
     /// They may go, as far as the parent's own guard lets them.
     Delete,
+    /// A user allowed these very ones at the Plugin: they may go.
+    Allowed,
     /// Not before all parents were evaluated. The parent is queued again then.
     PutOff,
     /// Not before a person allows it at the Plugin. The parent is queued again then.
@@ -78,14 +111,19 @@ impl Rollout {
     ) -> Self {
         let was_held = was_held.filter(|_| guard.can_hold());
         // What cannot be held need not wait.
-        let can_be_held = was_held.is_some() || guard.is_too_many(owned, owned);
+        let can_be_held = was_held.is_some() || guard.is_too_many(owned, owned, owned);
         let parents: HashMap<_, _> =
             parents.into_iter().filter(|_| can_be_held).map(|parent| (parent, Parent::Untried)).collect();
         let untried = parents.len();
         let mut rollout = Self {
             guard,
             logic,
+            is_new: true,
+            because: Because::NewLogic,
             owned,
+            baseline: owned,
+            since: Timestamp::MAX,
+            is_resumed: false,
             was_held: was_held.map(Into::into),
             parents,
             untried,
@@ -100,11 +138,68 @@ impl Rollout {
         rollout
     }
 
-    /// A parent's plan is made. `is_asked` is what [`super::is_asked`] says of it; the prunes are all that it wants, also
-    /// those that the parent's own guard holds.
+    /// It begins now, and this is what was written down last, by another process or for other logic.
+    ///
+    /// If that is of the same logic and was decided, the generations in the parents' statuses speak of this logic. If it was
+    /// not decided, what was created since counts for nothing.
+    #[must_use]
+    pub fn after(mut self, before: Option<&Record>, now: Timestamp) -> Self {
+        self.since = now;
+        match before {
+            Some(Record { hash, is_decided: true, .. }) if *hash == self.logic.short() => {
+                (self.is_new, self.because) = (false, Because::Inputs);
+            }
+            Some(Record { is_decided: false, began: Some((children, since)), .. }) => {
+                self.baseline = self.owned.min(*children);
+                self.since = now.min(*since);
+                self.is_resumed = true;
+            }
+            Some(_) | None => {}
+        }
+        self
+    }
+
+    /// What to write down of it.
+    pub fn record(&self) -> Record {
+        let is_decided = !self.is_new || self.is_complete();
+        let matters = !is_decided && (self.untried > 0 || self.held().is_some());
+        Record { hash: self.logic.short(), is_decided, began: matters.then_some((self.baseline, self.since)) }
+    }
+
+    /// Since when children may have been created by logic whose deletions were not decided: they make none a smaller part.
+    pub(super) fn created_since(&self, parent: &ObjectKey) -> Option<Timestamp> {
+        (self.is_resumed && self.doubts(parent)).then_some(self.since)
+    }
+
+    /// All of these parents left the Plugin.
+    #[must_use]
+    pub(super) fn of_leavers(self) -> Self {
+        Self { is_new: false, because: Because::Left, ..self }
+    }
+
+    /// Whether what a parent deletes may be due to new logic, whatever its user did: the logic is new, and it is not
+    /// decided yet what becomes of this parent's deletions.
+    pub fn doubts(&self, parent: &ObjectKey) -> bool {
+        self.is_new
+            && match self.parents.get(parent) {
+                Some(Parent::Untried | Parent::Unanswered | Parent::Wants { released: None, .. }) => true,
+                Some(Parent::Wants { released: Some(_), .. }) | None => false,
+            }
+    }
+
+    /// A parent's plan is made. `is_asked`: a user asked for its deletions, or it has none. The prunes are all that it
+    /// wants, also those that the parent's own guard blocks.
     pub fn evaluated(&mut self, parent: &ObjectKey, prunes: &[Delete], is_asked: bool) -> Word {
         let known = self.parents.get(parent);
-        if self.is_complete() || matches!(known, Some(Parent::Wants { is_released: true, .. })) {
+        if let Some(Parent::Wants { hash, released: Some(by), .. }) = known {
+            let is_allowed = *by == By::User && !is_asked && *hash == hash_of(prunes);
+            if self.is_complete() {
+                // It was the last to be said of it.
+                self.parents.remove(parent);
+            }
+            return if is_allowed { Word::Allowed } else { Word::Delete };
+        }
+        if self.is_complete() {
             return Word::Delete;
         }
         if prunes.is_empty() || is_asked {
@@ -116,7 +211,7 @@ impl Rollout {
         let has_grown = !matches!(known, Some(Parent::Wants { hash, .. }) if *hash == wish);
         self.take(parent);
         self.waiting += prunes.len();
-        let wants = Parent::Wants { prunes: prunes.len(), hash: wish, is_released: false };
+        let wants = Parent::Wants { prunes: prunes.len(), hash: wish, released: None };
         self.parents.insert(parent.clone(), wants);
         self.decide(has_grown);
         // It is told at once.
@@ -124,7 +219,10 @@ impl Rollout {
         match &self.decision {
             None => Word::PutOff,
             Some(Decision::Held(held)) => Word::Held(held.clone()),
-            Some(Decision::Released) => Word::Delete,
+            Some(Decision::Released) => match self.parents.get(parent) {
+                Some(Parent::Wants { released: Some(By::User), .. }) => self.evaluated(parent, prunes, is_asked),
+                _ => Word::Delete,
+            },
         }
     }
 
@@ -143,9 +241,12 @@ impl Rollout {
 
     /// A parent is gone, or being deleted.
     pub fn forget(&mut self, parent: &ObjectKey) {
-        if !matches!(self.parents.get(parent), Some(Parent::Wants { is_released: true, .. })) {
+        let is_released = matches!(self.parents.get(parent), Some(Parent::Wants { released: Some(_), .. }));
+        if !is_released {
             self.take(parent);
             self.decide(false);
+        } else if self.is_complete() {
+            self.parents.remove(parent);
         }
     }
 
@@ -153,6 +254,9 @@ impl Rollout {
     pub fn allow(&mut self, annotation: Option<&str>) {
         self.allowed = annotation.map(Into::into);
         self.decide(false);
+        if let Some(Decision::Held(held)) = &mut self.decision {
+            held.mismatch = mismatch(annotation, &held.hash);
+        }
     }
 
     /// The Plugin's guard is another one now. What it cannot hold goes on.
@@ -191,9 +295,20 @@ impl Rollout {
         self.parents.iter().filter(|(_, parent)| matches!(parent, Parent::Untried)).map(|(key, _)| key)
     }
 
+    /// Has all of them queued.
+    pub(super) fn queue_untried(&mut self) {
+        let untried: Vec<_> = self.untried().cloned().collect();
+        self.to_queue.extend(untried);
+    }
+
     /// Whether every parent has answered and nothing is held: nothing is left to be decided.
     pub fn is_complete(&self) -> bool {
         self.untried == 0 && self.unanswered == 0 && matches!(self.decision, Some(Decision::Released))
+    }
+
+    /// Whether it is complete, and all parents whose deletions a user allowed were told.
+    pub(super) fn is_worked_off(&self) -> bool {
+        self.is_complete() && self.parents.is_empty()
     }
 
     /// Takes a parent out, whatever is known of it.
@@ -212,9 +327,10 @@ impl Rollout {
         if self.untried > 0 {
             return;
         }
-        let is_too_many = self.was_held.is_some() || self.guard.is_too_many(self.released + self.waiting, self.owned);
+        let is_too_many =
+            self.was_held.is_some() || self.guard.is_too_many(self.released + self.waiting, self.owned, self.baseline);
         if self.waiting == 0 || !is_too_many {
-            return self.release();
+            return self.release(By::Limit);
         }
         match &mut self.decision {
             // The name of what is held stays while it only shrinks, as parents go: a person is about to type it.
@@ -223,37 +339,47 @@ impl Rollout {
                 if self.held().is_none() {
                     self.queue_waiting();
                 }
-                let held = Held { hash: self.hash(), prunes: self.waiting, owned: self.owned, children: Vec::new() };
-                self.decision = Some(Decision::Held(held));
+                let hash = self.hash();
+                let mismatch = mismatch(self.allowed.as_deref(), &hash);
+                self.decision = Some(Decision::Held(Held {
+                    hash,
+                    prunes: self.waiting,
+                    owned: self.owned,
+                    children: Vec::new(),
+                    because: self.because,
+                    target: String::new(),
+                    mismatch,
+                }));
             }
         }
         if self.held().is_some_and(|held| self.allowed.as_deref() == Some(&held.hash)) {
             // Somebody asked for these now: what parents that have not answered yet may want is counted without them.
             let released = self.released;
-            self.release();
+            self.release(By::User);
             (self.released, self.was_held) = (released, None);
         }
     }
 
-    fn release(&mut self) {
+    fn release(&mut self, by: By) {
         if self.waiting > 0 {
             self.queue_waiting();
             for parent in self.parents.values_mut() {
-                if let Parent::Wants { is_released, .. } = parent {
-                    *is_released = true;
+                if let Parent::Wants { released: released @ None, .. } = parent {
+                    *released = Some(by);
                 }
             }
             self.released += std::mem::take(&mut self.waiting);
         }
         self.decision = Some(Decision::Released);
         if self.is_complete() {
-            self.parents = HashMap::new();
+            // What a user allowed covers the guard of each parent, which is told when it comes next.
+            self.parents.retain(|_, parent| matches!(parent, Parent::Wants { released: Some(By::User), .. }));
+            self.parents.shrink_to_fit();
         }
     }
 
     fn queue_waiting(&mut self) {
-        let waiting =
-            self.parents.iter().filter(|(_, parent)| matches!(parent, Parent::Wants { is_released: false, .. }));
+        let waiting = self.parents.iter().filter(|(_, parent)| matches!(parent, Parent::Wants { released: None, .. }));
         self.to_queue.extend(waiting.map(|(key, _)| key.clone()));
     }
 
@@ -263,7 +389,7 @@ impl Rollout {
             .parents
             .iter()
             .filter_map(|(key, parent)| match parent {
-                Parent::Wants { hash, is_released: false, .. } => Some((key, hash)),
+                Parent::Wants { hash, released: None, .. } => Some((key, hash)),
                 _ => None,
             })
             .collect();

@@ -38,12 +38,23 @@ fn hold(snapshot: &Snapshot, plan: &mut Plan) -> Option<Held> {
 
 /// As a reconcile does it under logic that is not new.
 fn hold_in(parents: &mut HeldParents, guard: DeletionGuard, snapshot: &Snapshot, plan: &mut Plan) -> Option<Held> {
-    let is_asked = is_asked(snapshot, Phase::Sync, SHAPE, plan);
-    match judge(&mut rollout(&[]), parents, guard, snapshot, is_asked, plan) {
+    match judged(&mut Fleet::new(rollout(&[])), parents, guard, snapshot, plan) {
         Some(Stop::AtParent(held)) => Some(held),
         Some(stop) => panic!("{stop:?}"),
         None => None,
     }
+}
+
+/// Of a parent that is selected, under a Plugin that selects namespaces no longer or never.
+fn judged(
+    fleet: &mut Fleet,
+    parents: &mut HeldParents,
+    guard: DeletionGuard,
+    snapshot: &Snapshot,
+    plan: &mut Plan,
+) -> Option<Stop> {
+    let cause = || cause(snapshot, Phase::Sync, SHAPE);
+    judge(fleet, (parents, guard), snapshot, cause, Leavers::default, plan)
 }
 
 #[test]
@@ -52,7 +63,7 @@ fn r09_more_than_the_allowed_part_of_the_children_is_held() {
     assert_eq!((none, prunes), (None, 5), "a half is not more than 50 %");
     let (some, prunes) = held(10, 4);
     assert_eq!(prunes, 0);
-    expect_test::expect!["To go on, annotate this object with windlass.dev/allow-deletion=c27db0e670d5: 6 of 10 children would be deleted, and nobody asked for it: Pod default/p9, Pod default/p8, Pod default/p7, Pod default/p6, Pod default/p5 and 1 more"]
+    expect_test::expect!["Blocked: 6 of 10 children would be deleted although the spec did not change. To allow exactly these deletions: kubectl annotate Echo.my-operator.dev hello -n default windlass.dev/allow-deletion=c27db0e670d5 --overwrite; children: Pod default/p9, Pod default/p8, Pod default/p7, Pod default/p6, Pod default/p5 and 1 more"]
     .assert_eq(&some.expect("held").to_string());
 }
 
@@ -151,7 +162,7 @@ fn r09_what_is_held_leaves_creates_and_updates_in_the_plan() {
 fn r09_a_scale_down_by_the_user_is_not_held() {
     let asked = |status: Json, shape: StatusShape| {
         let snapshot = snapshot(10, &status, "");
-        is_asked(&snapshot, Phase::Sync, shape, &plan(&snapshot, &Desired::default()))
+        cause(&snapshot, Phase::Sync, shape) == Cause::SpecChanged
     };
     assert!(asked(json!({"observedGeneration": 2}), SHAPE), "the spec changed since");
     assert!(!asked(json!({"observedGeneration": 3}), SHAPE));
@@ -167,17 +178,17 @@ fn r09_a_kind_without_generation_never_asks() {
     let mut parent: Json = serde_json::from_slice(&snapshot.parent.json.bytes()).expect("JSON");
     parent["metadata"].as_object_mut().expect("metadata").remove("generation");
     snapshot.parent = object(&parent);
-    assert!(!is_asked(&snapshot, Phase::Sync, SHAPE, &plan(&snapshot, &Desired::default())));
+    assert_eq!(cause(&snapshot, Phase::Sync, SHAPE), Cause::Unchanged);
 }
 
 #[test]
 fn r09_nothing_is_held_when_the_parent_is_being_deleted_but_when_it_has_left_the_selector() {
     let mut snapshot = snapshot(10, &json!({"observedGeneration": 3}), "");
-    assert!(!is_asked(&snapshot, Phase::Finalize, SHAPE, &plan(&snapshot, &Desired::default())), "it lives on");
+    assert_eq!(cause(&snapshot, Phase::Finalize, SHAPE), Cause::Unchanged, "it lives on");
     let mut parent: Json = serde_json::from_slice(&snapshot.parent.json.bytes()).expect("JSON");
     parent["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     snapshot.parent = object(&parent);
-    assert!(is_asked(&snapshot, Phase::Finalize, SHAPE, &plan(&snapshot, &Desired::default())));
+    assert_eq!(cause(&snapshot, Phase::Finalize, SHAPE), Cause::Deleted);
 }
 
 #[test]
@@ -354,7 +365,7 @@ fn r09_the_plugins_annotation_releases_the_very_deletions_that_it_names() {
     again.allow(Some(&hash));
     evaluated(&mut again, "a", 3);
     evaluated(&mut again, "c", 1);
-    assert_eq!(evaluated(&mut again, "b", 3), Word::Delete);
+    assert_eq!(evaluated(&mut again, "b", 3), Word::Allowed);
 }
 
 #[test]
@@ -433,32 +444,265 @@ fn r09_what_a_person_allowed_makes_no_later_deletion_too_many() {
 fn r09_creates_that_go_on_while_deletions_are_put_off_do_not_free_them_later() {
     let unmoved = json!({"observedGeneration": 3});
     let parents = ["hello", "other"].map(key);
-    let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, 100, None);
+    let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, 100, None);
+    let mut fleet = Fleet::new(rollout);
     let mut held = HeldParents::default();
-    let mut judged = |rollout: &mut Rollout, pods: usize| {
+    let mut stop = |fleet: &mut Fleet, pods: usize| {
         let snapshot = snapshot(pods, &unmoved, "");
         let mut plan = plan(&snapshot, &wanted(&[4, 5, 6, 7, 8, 9, 10, 11]));
-        let is_asked = is_asked(&snapshot, Phase::Sync, SHAPE, &plan);
-        let stop = judge(rollout, &mut held, DeletionGuard::default(), &snapshot, is_asked, &mut plan);
+        let stop = judged(fleet, &mut held, DeletionGuard::default(), &snapshot, &mut plan);
         assert!(plan.prunes.is_empty());
         stop
     };
-    assert_eq!(judged(&mut rollout, 4), Some(Stop::PutOff));
-    rollout.forget(&key("other"));
-    let stop = judged(&mut rollout, 12);
+    assert_eq!(stop(&mut fleet, 4), Some(Stop::PutOff));
+    fleet.forget(&key("other"));
+    let stop = stop(&mut fleet, 12);
     assert!(matches!(&stop, Some(Stop::AtParent(held)) if held.prunes == 4), "{stop:?}");
 }
 
 #[test]
 fn r09_what_is_held_for_the_whole_plugin_leaves_the_plan() {
     let unmoved = json!({"observedGeneration": 3});
-    let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [key("hello")], 3, Some("before"));
+    let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [key("hello")], 3, Some("before"));
     let snapshot = snapshot(3, &unmoved, "");
     let mut plan = plan(&snapshot, &Desired::default());
-    let judged =
-        judge(&mut rollout, &mut HeldParents::default(), DeletionGuard::default(), &snapshot, false, &mut plan);
+    let guard = DeletionGuard::default();
+    let judged = judged(&mut Fleet::new(rollout), &mut HeldParents::default(), guard, &snapshot, &mut plan);
     assert!(matches!(&judged, Some(Stop::AtPlugin(held)) if held.prunes == 3), "{judged:?}");
     assert!(plan.is_empty());
+}
+
+/// One parent of a fleet under a new component, with so many Pods of its own.
+fn fleet_parent(name: &str, pods: usize, status: &Json, annotation: &str) -> Snapshot {
+    let uid = format!("uid-of-{name}");
+    let mut parent: Json = serde_json::from_slice(&parent_with(status).json.bytes()).expect("JSON");
+    parent["metadata"]["name"] = json!(name);
+    parent["metadata"]["uid"] = json!(uid);
+    parent["metadata"]["annotations"] = json!({"windlass.dev/allow-deletion": annotation});
+    let parent = object(&parent);
+    let children = wanted(&(0..pods).collect::<Vec<_>>()).children.into_iter().map(|child| {
+        let mut live: Json = created(&child);
+        live["metadata"]["name"] = json!(format!("{name}-{}", child.key.name));
+        live["metadata"]["uid"] = json!(format!("uid-of-{name}-{}", child.key.name));
+        live["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
+        live["metadata"]["labels"]["windlass.dev/parent-uid"] = json!(uid);
+        live["metadata"]["ownerReferences"][0]["uid"] = json!(uid);
+        object(&live)
+    });
+    Snapshot::new(ParentRef::of(&parent_ref().plugin, &parent), parent, children.collect::<Vec<_>>(), None, |_| false)
+}
+
+/// A plan that deletes the first so many children.
+fn dropping(snapshot: &Snapshot, count: usize) -> Plan {
+    Plan { prunes: snapshot.children.iter().take(count).map(|child| Delete::of(child)).collect(), ..Plan::default() }
+}
+
+fn fleet_of(parents: &[&str], owned: usize) -> Fleet {
+    let parents = parents.iter().map(|name| key(name));
+    Fleet::new(Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, owned, None))
+}
+
+/// A parent whose spec changed since it was reconciled last, by its user or because its last reconcile failed.
+const MOVED: &str = r#"{"observedGeneration": 2}"#;
+const UNMOVED: &str = r#"{"observedGeneration": 3}"#;
+
+fn status(text: &str) -> Json {
+    serde_json::from_str(text).expect("JSON")
+}
+
+#[test]
+fn r09_new_component_counts_parents_whose_spec_changed_or_that_fail() {
+    let mut fleet = fleet_of(&["a", "b"], 12);
+    let mut parents = HeldParents::default();
+    let guard = DeletionGuard::default();
+    let mut stops = Vec::new();
+    for (name, said) in [("a", MOVED), ("b", UNMOVED), ("a", MOVED)] {
+        let snapshot = fleet_parent(name, 6, &status(said), "");
+        let mut plan = dropping(&snapshot, 6);
+        stops.push(judged(&mut fleet, &mut parents, guard, &snapshot, &mut plan));
+        assert!(plan.is_empty(), "{name} deletes");
+    }
+    assert_eq!(stops[0], Some(Stop::PutOff));
+    for stop in &stops[1..] {
+        assert!(matches!(stop, Some(Stop::AtPlugin(held)) if (held.prunes, held.owned) == (12, 12)), "{stop:?}");
+    }
+}
+
+#[test]
+fn r09_scale_down_by_user_is_not_held_once_the_new_component_was_asked_about_that_parent() {
+    let mut fleet = fleet_of(&["a", "b"], 12);
+    let (mut parents, guard) = (HeldParents::default(), DeletionGuard::default());
+    let at_rest = fleet_parent("a", 6, &status(UNMOVED), "");
+    assert_eq!(judged(&mut fleet, &mut parents, guard, &at_rest, &mut dropping(&at_rest, 0)), None);
+    let scaled_down = fleet_parent("a", 6, &status(MOVED), "");
+    assert_eq!(judged(&mut fleet, &mut parents, guard, &scaled_down, &mut dropping(&scaled_down, 5)), None);
+}
+
+#[test]
+fn r09_parent_that_loses_most_children_to_a_new_component_is_held_also_after_its_spec_changes() {
+    let mut fleet = fleet_of(&["a", "b"], 106);
+    let (mut parents, guard) = (HeldParents::default(), DeletionGuard::default());
+    let snapshot = fleet_parent("a", 6, &status(MOVED), "");
+    let mut judge = |fleet: &mut Fleet| judged(fleet, &mut parents, guard, &snapshot, &mut dropping(&snapshot, 6));
+    assert_eq!(judge(&mut fleet), Some(Stop::PutOff));
+    fleet.forget(&key("b"));
+    for _ in 0..2 {
+        let stop = judge(&mut fleet);
+        assert!(matches!(&stop, Some(Stop::AtParent(held)) if held.because == Because::NewLogic), "{stop:?}");
+    }
+    // Another process reads it in the status.
+    let Some(Stop::AtParent(held)) = judge(&mut fleet) else { panic!("not held") };
+    let mut said = status(MOVED);
+    said["conditions"] = json!([{"type": "Ready", "reason": "DeletionHeld", "message": held.to_string()}]);
+    let snapshot = fleet_parent("a", 6, &said, "");
+    let known = Rollout::begin(guard, Digest::of(b"logic"), [], 106, None);
+    let record = known.record();
+    let mut fleet = Fleet::new(known.after(Some(&record), Timestamp::UNIX_EPOCH));
+    let mut plan = dropping(&snapshot, 6);
+    let stop = judged(&mut fleet, &mut HeldParents::default(), guard, &snapshot, &mut plan);
+    assert!(matches!(&stop, Some(Stop::AtParent(_))) && plan.is_empty(), "{stop:?}");
+}
+
+#[test]
+fn r09_replacements_by_a_new_component_count_as_deletions_and_those_by_a_user_do_not() {
+    let guard = DeletionGuard::default();
+    let replacing = |snapshot: &Snapshot| Plan {
+        writes: snapshot.children.iter().map(|child| Write::Replace(Delete::of(child))).collect(),
+        ..Plan::default()
+    };
+    let snapshot = fleet_parent("a", 6, &status(MOVED), "");
+    let mut fleet = fleet_of(&["a"], 6);
+    let mut plan = replacing(&snapshot);
+    let stop = judged(&mut fleet, &mut HeldParents::default(), guard, &snapshot, &mut plan);
+    assert!(matches!(&stop, Some(Stop::AtPlugin(held)) if held.prunes == 6), "{stop:?}");
+    assert!(plan.is_empty());
+    let mut plan = replacing(&snapshot);
+    let mut known = fleet_of(&[], 6);
+    assert_eq!(judged(&mut known, &mut HeldParents::default(), guard, &snapshot, &mut plan), None);
+    assert_eq!(plan.writes.len(), 6);
+}
+
+#[test]
+fn r09_leaving_the_selector_is_not_asking_for_deletion_whatever_the_spec() {
+    let guard = DeletionGuard::default();
+    for said in [MOVED, UNMOVED, "{}"] {
+        let snapshot = fleet_parent("a", 6, &status(said), "");
+        let mut plan = dropping(&snapshot, 6);
+        let parents = (&mut HeldParents::default(), guard);
+        let stop =
+            judge(&mut fleet_of(&[], 6), parents, &snapshot, || Cause::LeftSelector, Leavers::default, &mut plan);
+        assert!(matches!(&stop, Some(Stop::AtParent(held)) if held.because == Because::Left), "{stop:?}");
+        assert!(plan.is_empty(), "{said}");
+    }
+}
+
+#[test]
+fn r09_namespace_that_leaves_is_held_as_a_whole_and_released_by_one_annotation() {
+    let names = ["a", "b", "c"];
+    // A fleet of thousands, of whom these are few.
+    let mut fleet = fleet_of(&[], 10_000);
+    let mut parents = HeldParents::default();
+    let guard = DeletionGuard::default();
+    let leavers = || Leavers { parents: names.map(key).to_vec(), owned: 6 };
+    // Each has too few children for a guard of its own.
+    let mut leave = |fleet: &mut Fleet, name: &str, cause: Cause| {
+        let snapshot = fleet_parent(name, 2, &status(MOVED), "");
+        let mut plan = dropping(&snapshot, if cause == Cause::LeftNamespaces { 2 } else { 0 });
+        let stop = judge(fleet, (&mut parents, guard), &snapshot, || cause, leavers, &mut plan);
+        (stop, plan.prunes.len())
+    };
+    assert_eq!(leave(&mut fleet, "a", Cause::LeftNamespaces), (Some(Stop::PutOff), 0));
+    assert_eq!(fleet.take_to_queue().len(), 2, "the others are looked at, whoever was before");
+    assert_eq!(leave(&mut fleet, "b", Cause::LeftNamespaces), (Some(Stop::PutOff), 0));
+    let (stop, prunes) = leave(&mut fleet, "c", Cause::LeftNamespaces);
+    assert!(matches!(&stop, Some(Stop::AtPlugin(held)) if held.prunes == 6), "{stop:?}");
+    assert_eq!(prunes, 0);
+    let hash = fleet.held().expect("held").hash.clone();
+    fleet.allow(Some("another"));
+    let said = fleet.held().expect("held").told_by(&parent_ref().plugin);
+    assert!(said.contains(r#"value "another" does not match"#) && !said.contains("rollback"), "{said}");
+    fleet.allow(Some(&hash));
+    assert_eq!(fleet.held(), None);
+    for name in names {
+        assert_eq!(leave(&mut fleet, name, Cause::LeftNamespaces), (None, 2), "{name}");
+        assert_eq!(leave(&mut fleet, name, Cause::LeftNamespaces), (None, 2), "what is left of it");
+    }
+    // It leaves once more, and comes back before anything was allowed.
+    fleet.allow(None);
+    for name in names {
+        leave(&mut fleet, name, Cause::Unchanged);
+        leave(&mut fleet, name, Cause::LeftNamespaces);
+    }
+    assert!(fleet.held().is_some());
+    for name in names {
+        leave(&mut fleet, name, Cause::Unchanged);
+    }
+    assert_eq!(fleet.held(), None);
+}
+
+#[test]
+fn r09_release_at_the_plugin_covers_the_guard_of_each_parent_and_nothing_else() {
+    let mut fleet = fleet_of(&["a", "b"], 12);
+    let (mut parents, guard) = (HeldParents::default(), DeletionGuard::default());
+    let mut judge = |fleet: &mut Fleet, name: &str, pods: usize, drops: usize| {
+        let snapshot = fleet_parent(name, pods, &status(UNMOVED), "");
+        let mut plan = dropping(&snapshot, drops);
+        judged(fleet, &mut parents, guard, &snapshot, &mut plan)
+    };
+    judge(&mut fleet, "a", 6, 5);
+    judge(&mut fleet, "b", 6, 5);
+    let hash = fleet.held().expect("held").hash.clone();
+    fleet.allow(Some(&hash));
+    assert_eq!(judge(&mut fleet, "a", 6, 5), None, "5 of 6, and one annotation for all");
+    assert_eq!(judge(&mut fleet, "a", 6, 5), None, "some of them failed");
+    let more = judge(&mut fleet, "b", 6, 6);
+    assert!(matches!(more, Some(Stop::AtParent(_))), "it wants more than was allowed: {more:?}");
+}
+
+#[test]
+fn r09_children_created_while_a_rollout_is_undecided_do_not_count_after_a_restart_or_a_second_push() {
+    let guard = DeletionGuard::default();
+    let parents = ["a", "b"].map(key);
+    let begun: Timestamp = "2026-01-01T00:01:00Z".parse().expect("a time");
+    let first = Rollout::begin(guard, Digest::of(b"first"), parents.clone(), 12, None).after(None, begun);
+    let record = first.record();
+    assert_eq!((record.is_decided, record.began), (false, Some((12, begun))));
+    let later: Timestamp = "2026-01-01T00:09:00Z".parse().expect("a time");
+    for logic in ["first", "second"] {
+        // Each response renames all children: as many were created as are to be deleted.
+        let mut again =
+            Rollout::begin(guard, Digest::of(logic.as_bytes()), parents.clone(), 24, None).after(Some(&record), later);
+        assert_eq!(again.record().began, Some((12, begun)), "the beginning stays");
+        again.evaluated(&key("a"), &prunes_of("a", 6), false);
+        let word = again.evaluated(&key("b"), &prunes_of("b", 6), false);
+        assert!(matches!(word, Word::Held(_)), "12 of the 12 that there were: {word:?}");
+    }
+    // The same of each parent by itself, whose fleet is large.
+    let mut fleet = Fleet::new(
+        Rollout::begin(guard, Digest::of(b"first"), parents, 2400, None)
+            .after(Some(&Record { began: Some((1200, begun)), ..record }), later),
+    );
+    fleet.forget(&key("b"));
+    let mut snapshot = fleet_parent("a", 6, &status(UNMOVED), "");
+    for at in 0..6 {
+        let mut live: Json = serde_json::from_slice(&snapshot.children[at].json.bytes()).expect("JSON");
+        live["metadata"]["creationTimestamp"] = json!("2026-01-01T00:02:00Z");
+        live["metadata"]["name"] = json!(format!("new-{at}"));
+        snapshot.children.push(object(&live));
+    }
+    let stop = judged(&mut fleet, &mut HeldParents::default(), guard, &snapshot, &mut dropping(&snapshot, 6));
+    assert!(matches!(&stop, Some(Stop::AtParent(held)) if held.prunes == 6), "{stop:?}");
+}
+
+#[test]
+fn r09_rollout_that_only_waits_for_a_failing_parent_writes_down_no_beginning() {
+    let guard = DeletionGuard::default();
+    let mut rollout = Rollout::begin(guard, Digest::of(b"logic"), ["a", "b"].map(key), 12, None);
+    rollout.unanswered(&key("a"));
+    evaluated(&mut rollout, "b", 0);
+    assert_eq!((rollout.record().is_decided, rollout.record().began), (false, None));
+    evaluated(&mut rollout, "a", 0);
+    assert!(rollout.record().is_decided);
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -532,5 +776,78 @@ proptest! {
             prop_assert!(deleted.values().sum::<usize>() * 2 <= 18);
             prop_assert!(!untried.is_empty() || put_off.is_empty(), "{:?} wait for ever", put_off);
         }
+    }
+}
+
+/// What befalls one parent of a fleet.
+#[derive(Debug, Clone, Copy)]
+struct Event {
+    parent: usize,
+    /// How many children its plan deletes, and replaces.
+    drops: usize,
+    replaces: usize,
+    /// Whether its spec changed since it was reconciled last.
+    is_moved: bool,
+    has_left: bool,
+    fails: bool,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = (
+        0_usize..5,
+        0_usize..7,
+        0_usize..7,
+        any::<bool>(),
+        proptest::bool::weighted(0.2),
+        proptest::bool::weighted(0.2),
+    );
+    let event = event.prop_map(|(parent, drops, replaces, is_moved, has_left, fails)| Event {
+        parent,
+        drops,
+        replaces: replaces.min(6 - drops),
+        is_moved,
+        has_left,
+        fails,
+    });
+    proptest::collection::vec(event, 1..40)
+}
+
+proptest! {
+    /// Five parents with six children each, in any state, under a component that wants anything: while it was not asked
+    /// about all of them, nothing is deleted; then no more than the guard allows, until a user allows more.
+    #[test]
+    fn r09_whatever_state_parents_are_in_a_new_component_deletes_no_more_than_the_guard_allows(events in events()) {
+        let guard = DeletionGuard::default();
+        let names = ["a", "b", "c", "d", "e"];
+        let mut fleet = fleet_of(&names, 30);
+        let mut parents = HeldParents::default();
+        let mut untried: HashSet<usize> = (0..5).collect();
+        let mut gone: HashMap<usize, HashSet<Uid>> = HashMap::new();
+        for event in events {
+            let Event { parent, drops, replaces, is_moved, has_left, fails } = event;
+            let name = names[parent];
+            untried.remove(&parent);
+            if fails {
+                fleet.unanswered(&key(name));
+                continue;
+            }
+            let was_in_doubt = fleet.doubts(&key(name));
+            let snapshot = fleet_parent(name, 6, &status(if is_moved { MOVED } else { UNMOVED }), "");
+            let mut plan = dropping(&snapshot, drops);
+            let replaced = snapshot.children.iter().skip(drops).take(replaces);
+            plan.writes = replaced.map(|child| Write::Replace(Delete::of(child))).collect();
+            let cause = || if has_left { Cause::LeftSelector } else { cause(&snapshot, Phase::Sync, SHAPE) };
+            judge(&mut fleet, (&mut parents, guard), &snapshot, cause, Leavers::default, &mut plan);
+            fleet.take_to_queue();
+            let deleted = deletions(&plan, true).into_owned();
+            prop_assert!(!has_left || plan.prunes.len() <= 3, "leaving is no wish");
+            if was_in_doubt {
+                prop_assert!(deleted.is_empty() || untried.is_empty(), "before all were asked");
+                prop_assert!(deleted.len() <= 3, "{} of 6 of one parent", deleted.len());
+                gone.entry(parent).or_default().extend(deleted.into_iter().map(|delete| delete.uid));
+            }
+        }
+        let gone: usize = gone.values().map(HashSet::len).sum();
+        prop_assert!(gone * 2 <= 30, "{} of 30", gone);
     }
 }

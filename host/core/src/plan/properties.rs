@@ -9,7 +9,7 @@ use super::*;
 use crate::contract::{Limits, Phase, Response};
 use crate::digest::Digest;
 use crate::fixtures::{created, object, parent_ref, parent_with, snapshot, validate, validate_with};
-use crate::guard::{DeletionGuard, HeldParents, Rollout, Stop, is_asked, judge};
+use crate::guard::{DeletionGuard, Fleet, HeldParents, Leavers, Rollout, Stop, cause, judge};
 use crate::status::StatusShape;
 
 mod fuzz;
@@ -173,13 +173,14 @@ proptest! {
         let mut live = live_of(&before, &[]);
         let mut annotation = String::new();
         let (mut parents, mut was_held) = (HeldParents::default(), false);
-        let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [], 0, None);
+        let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [], 0, None);
+        let mut fleet = Fleet::new(rollout);
         for _ in 0..60 {
             let snapshot = unmoved(&live, &annotation);
             let mut planned = plan(&snapshot, &desired);
-            let is_asked = is_asked(&snapshot, Phase::Sync, SHAPE, &planned);
-            let guard = DeletionGuard::default();
-            if let Some(stop) = judge(&mut rollout, &mut parents, guard, &snapshot, is_asked, &mut planned) {
+            let cause = || cause(&snapshot, Phase::Sync, SHAPE);
+            let parents = (&mut parents, DeletionGuard::default());
+            if let Some(stop) = judge(&mut fleet, parents, &snapshot, cause, Leavers::default, &mut planned) {
                 let Stop::AtParent(held) = stop else { panic!("{stop:?}") };
                 prop_assert!((was_held || held.prunes * 2 > held.owned) && planned.prunes.is_empty());
                 was_held = true;

@@ -103,8 +103,20 @@ fn r09_new_logic_that_wants_nothing_deletes_nothing_and_says_so() {
     let event = wait_event(&ns, &puppet, |event| event["reason"] == "DeletionHeld");
     assert!(text(&event, "/message").contains("Plugin puppet"), "{event:#}");
 
-    // A user may still say what he wants: then it is his own.
-    puppet.apply(&children([]));
+    // A changed spec is no release: the component would delete them for any spec.
+    puppet.apply(&children(config_maps(7, "2")));
+    allow_plugin(&alone, "0123456789ab");
+    let held = alone.env.wait_plugin("puppet", |plugin| {
+        let message = condition(plugin, "Ready").message;
+        message.contains(r#"value "0123456789ab" does not match"#) && message.contains("windlass.dev/rollback=true")
+    });
+    assert_eq!(names(&ns, "configmaps").len(), 6);
+    // The message is a command.
+    let message = condition(&held, "Ready").message;
+    let (_, command) = message.split_once("exactly these deletions: kubectl ").expect("a command");
+    let command = command.split_inclusive("--overwrite").next().expect("a command");
+    alone.env.kubectl(&command.split_whitespace().collect::<Vec<_>>());
+    // Also of this parent, which has a guard of its own.
     wait_names(&ns, "configmaps", &[]);
     puppet.wait_done();
     alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason != "DeletionHeld");

@@ -131,7 +131,7 @@ fn r14_a_decorated_object_that_leaves_the_selector_is_finalized_and_its_children
         let told = events.iter().filter(|event| text(event, "/involvedObject/name") == ns.name());
         told.map(|event| text(event, "/message")).find_map(|message| {
             let (_, rest) = message.split_once("windlass.dev/allow-deletion=")?;
-            rest.split_once(':').map(|(hash, _)| hash.to_owned())
+            rest.split_once(' ').map(|(hash, _)| hash.to_owned())
         })
     });
     assert!(env.get("namespaces", "", ns.name()).is_some_and(|namespace| is_held(&namespace)));
