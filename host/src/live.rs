@@ -177,6 +177,12 @@ impl Live {
         matches!(self.component.descriptor().parent, Parent::Custom(_))
     }
 
+    /// Whether the children of another plugin are this one's by now: a custom kind has one plugin, which is the heir of those
+    /// that are gone.
+    pub fn inherits(&self, plugin: &str) -> bool {
+        self.owns_kind() && self.peers.is_gone(plugin)
+    }
+
     /// Whether every parent would be reconciled as by another one: logic, kinds, grants, config, limits and rights
     /// are the same.
     pub fn decides_like(&self, other: &Self) -> bool {

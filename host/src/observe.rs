@@ -21,7 +21,5 @@ pub fn around(live: &Live, parent: Arc<Object>) -> Snapshot {
     for watch in live.children.values() {
         watch.store.for_each_of(&parent_ref, |child| children.push(child.clone()));
     }
-    // A custom kind has one plugin: it is the heir of those that are gone.
-    let inherits = |plugin: &str| live.owns_kind() && live.peers.is_gone(plugin);
-    Snapshot::new(parent_ref, parent, children, live.config.as_ref().map(Arc::clone), inherits)
+    Snapshot::new(parent_ref, parent, children, live.config.as_ref().map(Arc::clone), |plugin| live.inherits(plugin))
 }

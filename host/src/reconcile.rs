@@ -18,7 +18,7 @@ use windlass_core::ids::{ObjectKey, PluginName};
 use windlass_core::json::Map;
 use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, ANNOTATION_SUSPEND, parent_reason as reason};
 use windlass_core::object::Object;
-use windlass_core::outcome::{Problem, Progress, Requeue, SuspendedBy, Verdict, WriteProblem};
+use windlass_core::outcome::{BACKOFF, LOOK_AGAIN, Problem, Progress, Requeue, SuspendedBy, Verdict, WriteProblem};
 use windlass_core::plan::{ChildId, Plan, Write, plan};
 use windlass_core::related::{Next, ReadProblem, Rounds};
 use windlass_core::snapshot::Snapshot;
@@ -26,13 +26,13 @@ use windlass_core::stance::{Stance, may_write_children, stance};
 use windlass_core::status;
 use windlass_sandbox::registry::Registry;
 
-use crate::apply::{Applied, Applier};
+use crate::apply::{Applied, Applier, Failed};
 use crate::call::{Answered, Caller};
 use crate::conduct::Consequences;
 use crate::live::{Live, ParentKey};
 use crate::memo::Names;
 use crate::observe::{around, observe};
-use crate::pending::OwnWrites;
+use crate::pending::{OwnWrites, Subject, Wait};
 use crate::plugins::PluginQueue;
 use crate::queue::{Job, Queue, Run, Trigger, Turn};
 use crate::related::Related;
@@ -142,9 +142,8 @@ impl Reconciler {
 
     async fn steps(&self, live: &Arc<Live>, job: &Job<PluginName, ParentKey>, turn: &Turn<'_>) -> Requeue {
         let span = tracing::Span::current();
-        if let Some(wait) = self.own_writes.wait(live, &job.key) {
-            span.record("windlass.outcome", "waiting_for_own_writes");
-            return Requeue::Pause(wait);
+        if let Some(requeue) = self.own_writes_first(live, &job.key).await {
+            return requeue;
         }
         if !live.is_followed() {
             // The caches show the past, and the Plugin says why; on recovery, parents that fail are asked again.
@@ -180,6 +179,85 @@ impl Reconciler {
                 Requeue::WhenChanged
             }
             Stance::Release => self.release(live, &snapshot).await,
+        }
+    }
+
+    /// When to come back, while the caches do not show all that was written for a parent (rule R3).
+    async fn own_writes_first(&self, live: &Arc<Live>, key: &ObjectKey) -> Option<Requeue> {
+        let span = tracing::Span::current();
+        let mut wait = self.own_writes.wait(&live.name, &**live, key);
+        if let Wait::ForAnswers(subjects) = wait {
+            for subject in subjects {
+                match self.applier.look_up(live, key, &subject).await {
+                    Ok(fact) => self.own_writes.looked_up(&live.name, key, &subject, fact),
+                    Err(problem) => {
+                        span.record("windlass.outcome", "unknown_write");
+                        return Some(self.not_looked_up(live, key, subject, problem).await);
+                    }
+                }
+            }
+            wait = self.own_writes.wait(&live.name, &**live, key);
+        }
+        match wait {
+            Wait::Over => None,
+            Wait::ForWatch(wait) => {
+                span.record("windlass.outcome", "waiting_for_own_writes");
+                Some(Requeue::Pause(wait))
+            }
+            // Of another run: there is none for the same parent.
+            Wait::ForAnswers(_) => Some(Requeue::Backoff(Duration::ZERO)),
+            Wait::Long { told: true, .. } => {
+                span.record("windlass.outcome", "waiting_for_own_writes");
+                Some(Requeue::Pause(LOOK_AGAIN))
+            }
+            Wait::Long { kinds, .. } => {
+                let said = self.say(live, key, &Problem::CacheBehind(kinds)).await;
+                if said.is_some() {
+                    self.own_writes.told(&live.name, key);
+                }
+                Some(said.unwrap_or(Requeue::Pause(LOOK_AGAIN)))
+            }
+        }
+    }
+
+    /// Whether a write was carried out is not known, and the API server does not say it.
+    async fn not_looked_up(&self, live: &Arc<Live>, key: &ObjectKey, of: Subject, problem: WriteProblem) -> Requeue {
+        let subject = match of {
+            Subject::Parent => ChildId { kind: live.parents.id.kind.clone(), key: key.clone() },
+            Subject::Child(child) => child,
+        };
+        // A refusal stays until a person changes something; anything else passes, and would keep the parent from being
+        // read as well.
+        let is_refused = matches!(problem, WriteProblem::Rejected { .. });
+        let problem = Problem::Writes(vec![(subject, problem)]);
+        let said = if is_refused { self.say(live, key, &problem).await } else { None };
+        said.unwrap_or_else(|| {
+            let verdict = Verdict::from(&problem);
+            let message = verdict.message.as_str();
+            tracing::warn!(plugin = %live.name, object = %key, message, "reconcile failed");
+            live.tally.record(key, Some((verdict.reason, message)));
+            verdict.requeue
+        })
+    }
+
+    /// Says on a parent why nothing is decided for it, on what the API server has of it: its own cache may be behind, and
+    /// with what that shows, the plugin's part of the status would go back. Nothing if it could not be said.
+    async fn say(&self, live: &Arc<Live>, key: &ObjectKey, problem: &Problem) -> Option<Requeue> {
+        let parent = live.parents.read(key).await.ok()??;
+        live.memo.forget(key);
+        let snapshot = around(live, Arc::new(parent));
+        match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended, true) {
+            // A person's way out counts before anything else.
+            Stance::RemoveFinalizer => Some(self.set_finalizer(live, &snapshot, false, &[]).await),
+            Stance::Leave | Stance::Suspended | Stance::Release => None,
+            Stance::Ask(phase) => {
+                let attempt = self.without_plan(live, &snapshot, problem);
+                Some(self.finish(live, &snapshot, (phase, false), attempt).await.0)
+            }
+            Stance::AddFinalizer => {
+                let attempt = self.without_plan(live, &snapshot, problem);
+                Some(self.finish(live, &snapshot, (Phase::Sync, false), attempt).await.0)
+            }
         }
     }
 
@@ -344,7 +422,7 @@ impl Reconciler {
         let applied = if plan.is_empty() {
             Applied::default()
         } else {
-            self.applier.apply(live, plan).instrument(tracing::debug_span!(target: TRACE, "apply")).await
+            self.applier.apply(live, snapshot, plan).instrument(tracing::debug_span!(target: TRACE, "apply")).await
         };
         // The first of these that is so; what is graver comes first.
         let problem = if !applied.problems.is_empty() {
@@ -465,35 +543,25 @@ impl Reconciler {
                 "reconcile failed"
             );
         }
-        let reported = if silent {
-            Ok(Reported::default())
-        } else {
-            self.report(live, snapshot, part.as_ref(), &mut verdict).await
-        };
-        let status = reported.as_ref().ok();
+        let reported =
+            if silent { Reported::default() } else { self.report(live, snapshot, part.as_ref(), &mut verdict).await };
         self.reporter.tell(
             live,
             snapshot,
             Happened {
                 changes: &applied.changes,
-                verdict: status.and_then(|status| status.instead.as_ref()).unwrap_or(&verdict),
-                status_differs: status.is_none_or(|status| status.written.is_some()),
+                verdict: reported.instead.as_ref().unwrap_or(&verdict),
+                status_differs: reported.written.is_some() || reported.failed.is_some(),
                 silent,
                 events: &events,
                 sweep,
             },
         );
         let mut written = applied.written;
-        let requeue = match reported {
-            Ok(status) => {
-                written.extend(status.written);
-                status.again.map_or(verdict.requeue, Requeue::After)
-            }
-            Err(problem) => {
-                let failed = Verdict::from(&Problem::Writes(vec![(id_of_parent(snapshot), problem)]));
-                tracing::warn!(object = %snapshot.parent_ref, message = failed.message, "status was not written");
-                failed.requeue
-            }
+        written.extend(reported.written);
+        let requeue = match reported.failed {
+            None => reported.again.map_or(verdict.requeue, Requeue::After),
+            Some(problem) => status_not_written(snapshot, problem),
         };
         let wrote = !written.is_empty();
         self.own_writes.add(&live.name, &snapshot.parent.key, written);
@@ -504,23 +572,19 @@ impl Reconciler {
         (requeue, wrote)
     }
 
-    async fn report(
-        &self,
-        live: &Live,
-        snapshot: &Snapshot,
-        part: Option<&Map>,
-        verdict: &mut Verdict,
-    ) -> Result<Reported, WriteProblem> {
+    async fn report(&self, live: &Live, snapshot: &Snapshot, part: Option<&Map>, verdict: &mut Verdict) -> Reported {
         let span = tracing::debug_span!(target: TRACE, "report", windlass.status_written = Empty);
         let mut reported =
             self.reporter.report(live, snapshot, part, verdict, &self.breaker).instrument(span.clone()).await;
-        if let (Some(_), Err(WriteProblem::Rejected { message, .. })) = (part, &reported) {
+        if let (Some(_), Some(WriteProblem::Rejected { code, message })) = (part, &reported.failed)
+            && *code != 404
+        {
             // What the plugin says of itself does not fit the kind: the host's part must not be lost with it.
             *verdict = Verdict::from(&Problem::StatusRejected(message.clone()));
             reported =
                 self.reporter.report(live, snapshot, None, verdict, &self.breaker).instrument(span.clone()).await;
         }
-        span.record("windlass.status_written", reported.as_ref().is_ok_and(|reported| reported.written.is_some()));
+        span.record("windlass.status_written", reported.failed.is_none() && reported.written.is_some());
         reported
     }
 
@@ -542,12 +606,18 @@ impl Reconciler {
                     let skipped = parent.marks.is_true(ANNOTATION_SKIP_FINALIZE);
                     self.reporter.tell_finalized(live, snapshot, last_words, skipped);
                 }
-                // Nothing written: the parent has changed or is gone, and the cache will show it.
+                // Nothing written: the parent is gone, and the cache will show it.
                 let again = if written.is_some() { Duration::ZERO } else { CACHE_LAG };
                 self.own_writes.add(&live.name, &parent.key, written.into_iter().collect());
                 Requeue::Pause(again)
             }
-            Err(problem) => self.finalizer_not_set(live, snapshot, &Problem::Writes(vec![problem])).await,
+            // The parent has changed, as its event will show: nothing to tell anybody.
+            Err(Failed { problem: WriteProblem::Outdated, .. }) => BACKOFF,
+            Err(Failed { problem, awaited }) => {
+                self.own_writes.add(&live.name, &parent.key, awaited.map(|awaited| *awaited).into_iter().collect());
+                let problem = Problem::Writes(vec![(id_of_parent(snapshot), problem)]);
+                self.finalizer_not_set(live, snapshot, &problem).await
+            }
         }
     }
 
@@ -605,6 +675,17 @@ fn is_observed(snapshot: &Snapshot) -> bool {
 /// Whether a parent is not as its plugin wants it, and nobody asked for that.
 fn is_failing(progress: Progress) -> bool {
     matches!(progress, Progress::Reconciling | Progress::Stalled)
+}
+
+/// When to try a status again that was not written: always, since nothing else may ever happen to the parent.
+fn status_not_written(snapshot: &Snapshot, problem: WriteProblem) -> Requeue {
+    if matches!(problem, WriteProblem::Rejected { code: 404, .. }) {
+        // It is gone, as its event will show.
+        return BACKOFF;
+    }
+    let failed = Verdict::from(&Problem::Writes(vec![(id_of_parent(snapshot), problem)]));
+    tracing::warn!(object = %snapshot.parent_ref, message = failed.message, "status was not written");
+    failed.requeue
 }
 
 fn id_of_parent(snapshot: &Snapshot) -> ChildId {

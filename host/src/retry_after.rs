@@ -17,7 +17,7 @@ where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
-    let asks_to_wait = matches!(answer.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+    let asks_to_wait = answer.status() == StatusCode::TOO_MANY_REQUESTS || answer.status().is_server_error();
     let Some(seconds) = seconds(answer.headers()).filter(|_| asks_to_wait) else {
         return Ok(answer.map(Either::Left));
     };
@@ -92,7 +92,7 @@ mod tests {
     #[tokio::test]
     async fn r13_the_wait_that_flow_control_asks_for_in_the_header_is_kept() {
         let text = "Too many requests, please try again later.";
-        for code in [429, 503] {
+        for code in [429, 500, 502, 503, 504] {
             assert_eq!(problem(code, Some("7"), text).await, unavailable(text, Some(7)));
         }
         assert_eq!(problem(429, Some("7"), "").await, unavailable("", Some(7)));
@@ -112,7 +112,6 @@ mod tests {
     async fn r13_other_answers_pass_untouched() {
         assert_eq!(problem(429, None, "later").await, unavailable("later", None));
         assert_eq!(problem(429, Some("Fri, 31 Dec 1999 23:59:59 GMT"), "later").await, unavailable("later", None));
-        assert_eq!(problem(500, Some("7"), "broken").await, unavailable("broken", None));
         let refused = WriteProblem::Rejected { code: 403, message: "no".to_owned() };
         assert_eq!(problem(403, Some("7"), "no").await, refused);
     }

@@ -183,6 +183,8 @@ pub mod parent_reason {
     pub const STATUS_REJECTED: &str = "StatusRejected";
     /// The API server could not be asked, or asked to come back later.
     pub const API_ERROR: &str = "APIError";
+    /// The host's watches have not shown its own last writes, so no child is written.
+    pub const CACHE_BEHIND: &str = "CacheBehind";
     /// Children are still being deleted, and take the place of new ones.
     pub const CHILDREN_TERMINATING: &str = "ChildrenTerminating";
     /// Changed children must be ready before the next ones change (`rolling`).

@@ -24,6 +24,8 @@ pub enum Problem {
     Reads(ReadProblem),
     /// Writes that did not succeed, with the children they were for.
     Writes(Vec<(ChildId, WriteProblem)>),
+    /// The watches of these kinds have not shown the host's own last writes for long, so nothing is decided (rule R3).
+    CacheBehind(Vec<String>),
     /// Wanted children that are still being deleted.
     Terminating(Vec<ChildId>),
     /// Children that wait until others are ready (`rolling`).
@@ -67,6 +69,9 @@ pub enum WriteProblem {
         /// What the API server said of the fields and their managers.
         conflicts: Vec<String>,
     },
+    /// The object exists and is marked as this parent's child, but the cache did not show it: nothing of it was written
+    /// (rule R3).
+    CacheBehind,
     /// The object changed or went between the plan and the write: the next event brings the new state.
     Outdated,
     /// The API server refuses this object as it is.
@@ -83,6 +88,17 @@ pub enum WriteProblem {
         /// How long it wants to be left alone.
         retry_after: Option<Duration>,
     },
+}
+
+impl WriteProblem {
+    /// Whether other children can be written all the same. The rest is about the API server, or the host's view of it:
+    /// whatever is sent after it meets the same, and takes as long.
+    pub fn is_childs_own(&self) -> bool {
+        match self {
+            Self::Taken | Self::FieldConflict { .. } | Self::Outdated | Self::Rejected { .. } => true,
+            Self::CacheBehind | Self::Unavailable { .. } => false,
+        }
+    }
 }
 
 /// When a parent is looked at again, if nothing happens before.
@@ -165,7 +181,15 @@ impl Verdict {
 /// In the message of what passes within a second, and is nothing to tell anybody.
 pub const TRYING_AGAIN: &str = "trying again";
 
-const BACKOFF: Requeue = Requeue::Backoff(Duration::ZERO);
+/// After the key's backoff.
+pub const BACKOFF: Requeue = Requeue::Backoff(Duration::ZERO);
+
+/// How long a parent waits for its own writes before its conditions say so (rule R3). A watch lags by milliseconds; one
+/// that lags longer is being restarted.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often a parent that waits for its own writes looks for them, if no event comes first.
+pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 impl From<&Problem> for Verdict {
     fn from(problem: &Problem) -> Self {
@@ -182,6 +206,17 @@ impl From<&Problem> for Verdict {
             }
             Problem::Reads(problem) => (problem.reason(), problem.to_string(), BACKOFF),
             Problem::Writes(writes) => of_writes(writes),
+            Problem::CacheBehind(kinds) => (
+                reason::CACHE_BEHIND,
+                format!(
+                    "No child is written, because the host's watch of {} has not shown the host's own last writes for \
+                     more than {} s. The host goes on as soon as the watch shows them. If this stays so, look for errors \
+                     of the API server and in the host's log, and restart the host",
+                    kinds.join(", "),
+                    PATIENCE.as_secs()
+                ),
+                Requeue::Pause(LOOK_AGAIN),
+            ),
             Problem::StatusRejected(message) => (
                 reason::STATUS_REJECTED,
                 format!("All children were applied, but the API server refused the plugin's status: {message}"),
@@ -269,7 +304,7 @@ fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Reque
         0 => String::new(),
         more => format!(" (and {more} more with problems)"),
     };
-    match problem {
+    let (reason, message, requeue) = match problem {
         WriteProblem::Taken => (
             reason::CONFLICT,
             format!(
@@ -302,16 +337,42 @@ fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Reque
             };
             (reason::CHILD_REJECTED, format!("The API server refused {child} ({code}): {message}{hint}{more}"), BACKOFF)
         }
-        WriteProblem::Unavailable { message, retry_after } => (
-            reason::API_ERROR,
-            format!("{child} could not be written: {message}{more}"),
-            Requeue::Backoff(retry_after.unwrap_or_default()),
+        WriteProblem::Unavailable { message, .. } => {
+            (reason::API_ERROR, format!("{child} could not be written: {message}{more}"), BACKOFF)
+        }
+        WriteProblem::CacheBehind => (
+            reason::CACHE_BEHIND,
+            format!(
+                "{child} exists and is marked as a child of this object, but the host's watch of {} has not shown it yet; \
+                 it was left as it is until the watch does{more}",
+                child.kind.kind
+            ),
+            Requeue::Pause(LOOK_AGAIN),
         ),
         WriteProblem::Outdated => {
-            // The event of that change is on its way.
-            let soon = Requeue::After(Duration::from_secs(1));
-            (reason::API_ERROR, format!("{child} changed while it was written; {TRYING_AGAIN}{more}"), soon)
+            (reason::API_ERROR, format!("{child} changed while it was written; {TRYING_AGAIN}{more}"), BACKOFF)
         }
+    };
+    (reason, message, as_asked(requeue, writes))
+}
+
+/// Longest wait that the API server, or a proxy before it, may ask for: objects must not stay wrong for an hour because of
+/// one answer.
+const RETRY_AFTER_MAX: Duration = Duration::from_mins(5);
+
+/// Not before the API server wants to be asked again, whichever of the problems is named.
+fn as_asked(requeue: Requeue, writes: &[(ChildId, WriteProblem)]) -> Requeue {
+    let asked = writes.iter().filter_map(|(_, problem)| match problem {
+        WriteProblem::Unavailable { retry_after, .. } => *retry_after,
+        WriteProblem::Taken
+        | WriteProblem::FieldConflict { .. }
+        | WriteProblem::CacheBehind
+        | WriteProblem::Outdated
+        | WriteProblem::Rejected { .. } => None,
+    });
+    match asked.max() {
+        Some(asked) => Requeue::Backoff(asked.min(RETRY_AFTER_MAX)),
+        None => requeue,
     }
 }
 
@@ -319,9 +380,10 @@ fn gravity(problem: &WriteProblem) -> u8 {
     match problem {
         WriteProblem::Outdated => 0,
         WriteProblem::Unavailable { .. } => 1,
-        WriteProblem::Rejected { .. } => 2,
-        WriteProblem::FieldConflict { .. } => 3,
-        WriteProblem::Taken => 4,
+        WriteProblem::CacheBehind => 2,
+        WriteProblem::Rejected { .. } => 3,
+        WriteProblem::FieldConflict { .. } => 4,
+        WriteProblem::Taken => 5,
     }
 }
 

@@ -44,6 +44,16 @@ impl ParentRef {
         format!("{}/{}.{}/{}", self.plugin, group_kind.kind, group_kind.group, self.key)
     }
 
+    /// Whether a retained child's annotation names this parent (see [`retained_for`](Self::retained_for)).
+    pub fn is_named_by(&self, mark: &str) -> bool {
+        let mut rest = Some(mark);
+        let mut expect = |text: &str| rest = rest.and_then(|rest| rest.strip_prefix(text));
+        let namespace = self.key.namespace.as_deref().map(|namespace| [namespace, "/"]);
+        let head = [self.plugin.as_str(), "/", &*self.kind.kind, ".", &*self.kind.group, "/"];
+        head.into_iter().chain(namespace.into_iter().flatten()).chain([&*self.key.name]).for_each(&mut expect);
+        rest == Some("")
+    }
+
     /// The key under which an index holds what is retained for it.
     pub fn retained_key(&self) -> OwnerKey {
         OwnerKey::Retained(self.retained_for().into())
@@ -58,5 +68,28 @@ impl ParentRef {
 impl std::fmt::Display for ParentRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.kind.kind, self.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retained_child_names_one_parent_and_no_other() {
+        let parent = |namespace: Option<&str>, name: &str| ParentRef {
+            plugin: "echo".parse().expect("a name"),
+            kind: Arc::new(Gvk::from_api_version("my-operator.dev/v1", "Echo")),
+            key: ObjectKey::new(namespace, name),
+            uid: Uid::from("u"),
+        };
+        let parents =
+            [parent(Some("n"), "web"), parent(None, "web"), parent(Some("n"), "we"), parent(Some("m"), "web")];
+        for (at, one) in parents.iter().enumerate() {
+            for (other_at, other) in parents.iter().enumerate() {
+                assert_eq!(one.is_named_by(&other.retained_for()), at == other_at, "{one} {other}");
+            }
+            assert!(!one.is_named_by("") && !one.is_named_by(&format!("{}b", one.retained_for())));
+        }
     }
 }

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 
 use crate::contract::UpdateStrategy;
 use crate::desired::{APPLIED_VERSION, Desired, DesiredChild};
-use crate::ids::{GroupKind, Gvk, ObjectKey, PluginName, Uid};
+use crate::ids::{GroupKind, Gvk, ObjectKey, Uid};
 use crate::json::{self, Map, Value};
 use crate::managed::Posted;
 use crate::names;
@@ -229,18 +229,6 @@ fn holds(live: &Object, body: &Map) -> bool {
     live.holds(&Value::Object(body))
 }
 
-/// What to do about an object that holds a wanted child's name and that no cache shows as this plugin's: if this parent
-/// controls it, it has only lost our labels, and an apply brings them back. If nobody controls it, it becomes a child of
-/// a plugin that `adopts`. Anything else, another plugin's above all, is not ours (rule R5).
-pub fn reclaim(found: &Object, child: &Arc<DesiredChild>, plugin: &PluginName, adopts: bool) -> Option<Write> {
-    let is_ours = match &found.controller {
-        Some(controller) => child.owner.as_ref() == Some(controller),
-        None => adopts,
-    };
-    let is_anothers = found.plugin().is_some_and(|label| label != plugin.as_str());
-    (is_ours && !is_anothers && !found.deleting).then(|| apply(found, child))
-}
-
 fn apply(live: &Object, child: &Arc<DesiredChild>) -> Write {
     let posted = live.managed.posted(&child.body, live.controller.as_ref());
     let target = Target { uid: live.uid.clone(), resource_version: live.resource_version, posted };
@@ -253,9 +241,10 @@ fn replace(live: &Object, child: &Arc<DesiredChild>) -> Write {
     if live.controller.is_some() { Write::Replace(Delete::of(live)) } else { apply(live, child) }
 }
 
-/// Whether what is wanted is what was wanted: then somebody edited the child.
+/// Whether what is wanted is what was wanted: then somebody edited the child. So did who took the mark of it away; or it was
+/// adopted and nothing was applied to it yet. Neither is a reason to delete it.
 fn is_drift(live: &Object, child: &DesiredChild) -> bool {
-    live.marks.get(names::ANNOTATION_APPLIED) == Some(child.applied.as_str())
+    live.marks.get(names::ANNOTATION_APPLIED).is_none_or(|applied| applied == child.applied)
 }
 
 /// What to do about an edit: an apply undoes it, whatever the strategy, since nothing need restart for it.

@@ -1,6 +1,5 @@
 //! What a plugin is shown: a parent, its children and what it requires as the caches hold them, in canonical order.
 
-use std::cell::LazyCell;
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
@@ -57,18 +56,8 @@ impl Snapshot {
         config: Option<Arc<[u8]>>,
         inherits: impl Fn(&str) -> bool,
     ) -> Self {
-        let plugin = &parent_ref.plugin;
-        let retained_for = LazyCell::new(|| parent_ref.retained_for());
-        let mut children: Vec<_> = candidates
-            .into_iter()
-            // A namespaced parent's children live where it does; whatever says otherwise in another namespace is forged.
-            .filter(|child| parent.key.namespace.is_none() || child.key.namespace == parent.key.namespace)
-            // A parent of a built-in kind may have several plugins.
-            .filter(|child| child.plugin().is_none_or(|label| label == plugin.as_str() || inherits(label)))
-            .filter(|child| {
-                child.is_owned_by(&parent.uid) || (child.controller.is_none() && child.is_retained_for(&retained_for))
-            })
-            .collect();
+        let mut children: Vec<_> =
+            candidates.into_iter().filter(|child| child.is_child_of(&parent_ref, &inherits)).collect();
         children.sort_by(|a, b| canonical(a, b));
         Self { parent_ref, parent, children, related: Vec::new(), config }
     }

@@ -11,7 +11,7 @@ use windlass_core::ids::Gvk;
 use windlass_core::outcome::WriteProblem;
 use windlass_core::plan::Delete;
 
-use crate::pending::Written;
+use crate::pending::{Subject, Written};
 
 /// The metadata of what was written; a `Status` after a delete has none.
 #[derive(Debug, Deserialize)]
@@ -131,13 +131,24 @@ pub(super) fn not_found(error: &kube::Error) -> bool {
 }
 
 /// The HTTP status of an answer; 0 when none came.
-pub(super) fn status_code(verb: &str, result: &Result<Ack, kube::Error>) -> u16 {
+pub fn status_code(verb: &str, result: &Result<Ack, kube::Error>) -> u16 {
     match result {
         // The client keeps the answer's body alone; this is what the API server says with it.
         Ok(_) if verb == "create" => 201,
         Ok(_) => 200,
         Err(error) => status_of(error).map_or(0, |status| status.code),
     }
+}
+
+/// Whether the answer to a write leaves open if it was carried out: none came, or one of who may not know. The API server
+/// answers 429 to what it did not begin.
+fn leaves_open(error: &kube::Error) -> bool {
+    status_of(error).is_none_or(|status| status.code >= 500)
+}
+
+/// What must be looked up after a write that failed, if anything.
+pub fn unknown(error: &kube::Error, subject: Subject) -> Option<Written> {
+    leaves_open(error).then_some(Written::Unknown(subject))
 }
 
 /// What an error means for the object that was to be written.

@@ -3,25 +3,30 @@
 mod answer;
 mod request;
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt;
 use http::Request;
 use kube::Client;
 use tracing::Instrument;
+use windlass_core::claim::{Claim, claim, marks};
 use windlass_core::desired::DesiredChild;
 use windlass_core::events::Changes;
+use windlass_core::ids::ObjectKey;
 use windlass_core::managed::Posted;
 use windlass_core::object::Object;
 use windlass_core::order::install_rank;
 use windlass_core::outcome::WriteProblem;
-use windlass_core::plan::{ChildId, Delete, Plan, Target, Write, reclaim};
+use windlass_core::plan::{ChildId, Delete, Plan, Target, Write};
+use windlass_core::snapshot::Snapshot;
 use windlass_core::stance::finalizers_with;
 
 use crate::live::Live;
-use crate::pending::Written;
+use crate::pending::{Subject, Written};
 use crate::rights::signer;
-pub use answer::{in_time, problem_of, send};
+pub use answer::{Ack, in_time, problem_of, send, status_code, unknown};
 use request::Force;
 pub use request::{Built, delete_as as delete_request, finalizers as finalizers_request, status as status_request};
 
@@ -32,7 +37,7 @@ const PARALLEL_WRITES: usize = 8;
 /// Proof of what was sent: status may only speak of this.
 #[derive(Debug, Default)]
 pub struct Applied {
-    /// What the API server acknowledged.
+    /// What the caches must show before the next decision.
     pub written: Vec<Written>,
     /// The same in words for people: what was done to which children.
     pub changes: Changes,
@@ -48,12 +53,14 @@ enum Deed {
     /// Put back after an edit by hand.
     Restored,
     TakenOver,
+    /// It lost the host's marks, and has them again.
+    Marked,
     /// Nobody's until now.
     Adopted,
     /// Deleted, to be made anew.
     Replaced,
     Deleted,
-    /// Nothing: it was gone already.
+    /// Nothing: it was gone already, or is left as it is.
     Nothing,
 }
 
@@ -61,24 +68,55 @@ enum Deed {
 struct Done {
     deed: Deed,
     child: ChildId,
-    written: Written,
+    written: Option<Written>,
 }
+
+/// A write that did not succeed.
+#[derive(Debug)]
+pub struct Failed {
+    /// Why.
+    pub problem: WriteProblem,
+    /// What the cache must show, or what must be looked up, before the next decision.
+    pub awaited: Option<Box<Written>>,
+}
+
+impl Failed {
+    /// What an error of the API server, or none of its answers, means for the object that was to be written.
+    fn of(error: &kube::Error, subject: Subject) -> Self {
+        Self { problem: problem_of(error), awaited: unknown(error, subject).map(Box::new) }
+    }
+}
+
+impl From<WriteProblem> for Failed {
+    /// Surely nothing was written.
+    fn from(problem: WriteProblem) -> Self {
+        Self { problem, awaited: None }
+    }
+}
+
+/// What a write of one child did, or why it did not.
+type Outcome = Result<(Deed, Option<Written>), Failed>;
 
 impl Applied {
     fn add(&mut self, done: Done) {
         let Done { deed, child, written } = done;
-        self.written.push(written);
+        self.written.extend(written);
         let changes = &mut self.changes;
         match deed {
             Deed::Created => changes.created.push(child),
             Deed::Updated => changes.updated.push(child),
-            Deed::Restored => changes.restored.push(child),
+            Deed::Restored | Deed::Marked => changes.restored.push(child),
             Deed::TakenOver => changes.taken_over.push(child),
             Deed::Adopted => changes.adopted.push(child),
             Deed::Replaced => changes.replaced.push(child),
             Deed::Deleted => changes.deleted.push(child),
             Deed::Nothing => {}
         }
+    }
+
+    fn fail(&mut self, child: ChildId, failed: Failed) {
+        self.written.extend(failed.awaited.map(|awaited| *awaited));
+        self.problems.push((child, failed.problem));
     }
 }
 
@@ -95,7 +133,7 @@ impl Applier {
     }
 
     /// Carries out a plan: writes in install order, independent ones at once; deletes when all of them succeeded.
-    pub async fn apply(&self, live: &Live, mut plan: Plan) -> Applied {
+    pub async fn apply(&self, live: &Live, snapshot: &Snapshot, mut plan: Plan) -> Applied {
         let mut applied = Applied::default();
         let prunes = plan.take_due_prunes();
         let mut writes = plan.writes.into_iter().peekable();
@@ -105,14 +143,14 @@ impl Applier {
             while let Some(write) = writes.next_if(|write| rank_of(write) == rank) {
                 wave.push(write);
             }
-            self.wave(&mut applied, wave.into_iter().map(|write| self.write(live, write))).await;
+            send_wave(&mut applied, wave.into_iter().map(|write| self.write(live, snapshot, write))).await;
             if !applied.problems.is_empty() {
                 // What comes later in the order leans on what failed.
                 return applied;
             }
         }
         for wave in prunes {
-            self.wave(&mut applied, wave.into_iter().map(|delete| self.delete(live, delete, Deed::Deleted))).await;
+            send_wave(&mut applied, wave.into_iter().map(|delete| self.delete(live, delete, Deed::Deleted))).await;
             if !applied.problems.is_empty() {
                 // What comes later was leaned on by what still stands.
                 return applied;
@@ -121,84 +159,112 @@ impl Applier {
         applied
     }
 
-    /// Sets or removes a parent's finalizer. None written: the parent is gone or has changed, and its event follows.
+    /// Sets or removes a parent's finalizer. None written: the parent is gone, and its event follows.
     ///
     /// # Errors
-    /// The API server's refusal.
-    pub async fn set_finalizer(
-        &self,
-        live: &Live,
-        parent: &Object,
-        wanted: bool,
-    ) -> Result<Option<Written>, (ChildId, WriteProblem)> {
+    /// The API server's refusal; [`WriteProblem::Outdated`] if the parent has changed.
+    pub async fn set_finalizer(&self, live: &Live, parent: &Object, wanted: bool) -> Result<Option<Written>, Failed> {
         let id = ChildId { kind: parent.kind.clone(), key: parent.key.clone() };
         let finalizers = finalizers_with(parent, &live.name, wanted);
-        let request = match request::finalizers(&live.parents.resource, parent, &finalizers) {
-            Ok(request) => request,
-            Err(problem) => return Err((id, problem)),
-        };
+        let request = request::finalizers(&live.parents.resource, parent, &finalizers)?;
         match self.send(live, "patch", &id, request).await {
             Ok(ack) => Ok(Some(ack.parent())),
             Err(error) if answer::not_found(&error) => Ok(None),
-            Err(error) => match problem_of(&error) {
-                WriteProblem::Outdated => Ok(None),
-                problem => Err((id, problem)),
-            },
+            Err(error) => Err(Failed::of(&error, Subject::Parent)),
         }
     }
 
-    async fn wave<F>(&self, applied: &mut Applied, writes: impl Iterator<Item = F>)
-    where
-        F: Future<Output = Result<Done, (ChildId, WriteProblem)>>,
-    {
-        let mut results = futures::stream::iter(writes).buffer_unordered(PARALLEL_WRITES);
-        while let Some(result) = results.next().await {
-            match result {
-                Ok(done) => applied.add(done),
-                Err(problem) => applied.problems.push(problem),
+    /// Looks up an object after a write of it that may have been carried out: what its cache must show now.
+    ///
+    /// # Errors
+    /// If the API server does not say.
+    pub async fn look_up(
+        &self,
+        live: &Live,
+        parent: &ObjectKey,
+        of: &Subject,
+    ) -> Result<Option<Written>, WriteProblem> {
+        match of {
+            Subject::Parent => {
+                let found = live.parents.read(parent).await.map_err(|error| problem_of(&error))?;
+                Ok(found.map(|found| Written::Parent { resource_version: found.resource_version }))
             }
+            Subject::Child(child) => Ok(match self.metadata(live, child).await? {
+                // No watch shows an object without the label.
+                Some(found) if found.plugin().is_none() => None,
+                Some(found) => {
+                    Some(Written::Child { kind: child.kind.clone(), resource_version: found.resource_version })
+                }
+                None => {
+                    let cached = live.child_watch(&child.kind).and_then(|watch| watch.store.get(&child.key));
+                    cached.map(|cached| Written::Gone { child: child.clone(), uid: cached.uid.clone() })
+                }
+            }),
         }
     }
 
-    async fn write(&self, live: &Live, write: Write) -> Result<Done, (ChildId, WriteProblem)> {
+    /// The metadata of what has a child's name.
+    async fn metadata(&self, live: &Live, child: &ChildId) -> Result<Option<Object>, WriteProblem> {
+        let request = request::get(live, child)?;
+        match in_time(self.client.request_text(request)).await {
+            Ok(text) => Object::from_api(&child.kind, &text).map(Some).map_err(|error| WriteProblem::Unavailable {
+                message: format!("its metadata cannot be read: {error}"),
+                retry_after: None,
+            }),
+            Err(error) if answer::not_found(&error) => Ok(None),
+            Err(error) => Err(problem_of(&error)),
+        }
+    }
+
+    async fn write(&self, live: &Live, snapshot: &Snapshot, write: Write) -> Result<Done, (ChildId, Failed)> {
         match write {
-            Write::Create(child) => named(&child, self.create(live, &child).await),
+            Write::Create(child) => named(&child, self.create(live, snapshot, &child).await),
             Write::Apply { child, target } => named(&child, self.change(live, &child, &target).await),
             Write::Replace(delete) => self.delete(live, delete, Deed::Replaced).await,
         }
     }
 
-    async fn create(&self, live: &Live, child: &Arc<DesiredChild>) -> Result<(Deed, Written), WriteProblem> {
+    async fn create(&self, live: &Live, snapshot: &Snapshot, child: &Arc<DesiredChild>) -> Outcome {
         let request = request::create(live, child)?;
         match self.send(live, "create", &id(child), request).await {
-            Ok(ack) => Ok((Deed::Created, ack.child(&child.kind))),
-            Err(error) if answer::already_exists(&error) => self.reclaim(live, child).await,
-            Err(error) => Err(problem_of(&error)),
+            Ok(ack) => Ok((Deed::Created, Some(ack.child(&child.kind)))),
+            Err(error) if answer::already_exists(&error) => self.reclaim(live, snapshot, child).await,
+            Err(error) => Err(Failed::of(&error, Subject::Child(id(child)))),
         }
     }
 
-    /// The name is taken by something that no cache shows: ours without our labels, or somebody else's.
-    async fn reclaim(&self, live: &Live, child: &Arc<DesiredChild>) -> Result<(Deed, Written), WriteProblem> {
-        let request = request::get(live, child)?;
-        let text = in_time(self.client.request_text(request)).await.map_err(|error| problem_of(&error))?;
-        let found = Object::from_api(&child.kind, &text).ok();
-        let reclaimed =
-            |found: Object| Some((reclaim(&found, child, &live.name, live.adopts)?, found.controller.is_some()));
-        match found.and_then(reclaimed) {
-            Some((Write::Apply { child, target }, had_owner)) => {
-                let (deed, written) = self.change(live, &child, &target).await?;
-                Ok((if had_owner { deed } else { Deed::Adopted }, written))
+    /// The name is taken by something that the cache did not show when this was decided. So nothing of its content is
+    /// written; at most it is marked, and the next decision sees it.
+    async fn reclaim(&self, live: &Live, snapshot: &Snapshot, child: &Arc<DesiredChild>) -> Outcome {
+        let Some(found) = self.metadata(live, &id(child)).await? else { return Err(WriteProblem::Outdated.into()) };
+        let seen = || Written::Child { kind: child.kind.clone(), resource_version: found.resource_version };
+        match claim(&found, snapshot, live.adopts, |plugin| live.inherits(plugin)) {
+            Claim::Unseen => Err(Failed { problem: WriteProblem::CacheBehind, awaited: Some(Box::new(seen())) }),
+            Claim::Restore => self.mark(live, child, &found, Deed::Marked).await,
+            Claim::Adopt => {
+                // The garbage collector would take it along with a parent that is gone.
+                let parent = live.parents.read(&snapshot.parent.key).await.map_err(|error| problem_of(&error))?;
+                let lives = |parent: Object| parent.uid == snapshot.parent.uid && !parent.deleting;
+                if !parent.is_some_and(lives) {
+                    return Err(WriteProblem::Outdated.into());
+                }
+                self.mark(live, child, &found, Deed::Adopted).await
             }
-            _ => Err(WriteProblem::Taken),
+            Claim::Orphaned => Ok((Deed::Nothing, None)),
+            Claim::Foreign => Err(WriteProblem::Taken.into()),
         }
     }
 
-    async fn change(
-        &self,
-        live: &Live,
-        child: &DesiredChild,
-        target: &Target,
-    ) -> Result<(Deed, Written), WriteProblem> {
+    async fn mark(&self, live: &Live, child: &DesiredChild, found: &Object, deed: Deed) -> Outcome {
+        let request = request::mark(live, child, &marks(found, child, deed == Deed::Adopted))?;
+        match self.send(live, "patch", &id(child), request).await {
+            Ok(ack) => Ok((deed, Some(ack.child(&child.kind)))),
+            Err(error) => Err(Failed::of(&error, Subject::Child(id(child)))),
+        }
+    }
+
+    async fn change(&self, live: &Live, child: &DesiredChild, target: &Target) -> Outcome {
+        let failed = |error: &kube::Error| Failed::of(error, Subject::Child(id(child)));
         let force = match target.posted {
             // Whose fields it takes is known: our own.
             Some(Posted::Within) => Force::Of { resource_version: target.resource_version },
@@ -206,7 +272,7 @@ impl Applier {
                 let request = request::migrate(live, child, target.resource_version, entry, exit)?;
                 self.send(live, "patch", &id(child), request).await.map_err(|error| {
                     // Somebody else's write moved our entry.
-                    if answer::does_not_fit(&error) { WriteProblem::Outdated } else { problem_of(&error) }
+                    if answer::does_not_fit(&error) { WriteProblem::Outdated.into() } else { failed(&error) }
                 })?;
                 Force::No
             }
@@ -214,7 +280,7 @@ impl Applier {
         };
         let apply = async |force, deed| {
             let sent = self.send(live, "apply", &id(child), request::apply(live, child, &target.uid, force)?).await;
-            Ok(sent.map(|ack| (deed, ack.child(&child.kind))))
+            Ok::<_, WriteProblem>(sent.map(|ack| (deed, Some(ack.child(&child.kind)))))
         };
         let mut first = apply(force, Deed::Updated).await?;
         if first.as_ref().is_err_and(|error| matches!(force, Force::Of { .. }) && is_outdated(error)) {
@@ -230,25 +296,28 @@ impl Applier {
             // Somebody edited by hand what is the plugin's: put it back.
             Some(conflict) if conflict.only_drift => Deed::Restored,
             Some(_) if child.take_over => Deed::TakenOver,
-            Some(conflict) => return Err(WriteProblem::FieldConflict { conflicts: conflict.causes }),
-            None => return Err(problem_of(&error)),
+            Some(conflict) => return Err(WriteProblem::FieldConflict { conflicts: conflict.causes }.into()),
+            None => return Err(failed(&error)),
         };
-        apply(Force::Yes, deed).await?.map_err(|error| problem_of(&error))
+        apply(Force::Yes, deed).await?.map_err(|error| failed(&error))
     }
 
-    async fn delete(&self, live: &Live, delete: Delete, deed: Deed) -> Result<Done, (ChildId, WriteProblem)> {
+    async fn delete(&self, live: &Live, delete: Delete, deed: Deed) -> Result<Done, (ChildId, Failed)> {
         let child = delete.child.clone();
         let request = match request::delete(live, &delete) {
             Ok(request) => request,
-            Err(problem) => return Err((child, problem)),
+            Err(problem) => return Err((child, problem.into())),
         };
         match self.send(live, "delete", &child, request).await {
-            Ok(ack) => Ok(Done { deed, child, written: ack.deleted(delete) }),
+            Ok(ack) => Ok(Done { deed, child, written: Some(ack.deleted(delete)) }),
             Err(error) if answer::not_found(&error) => {
                 let written = Written::Gone { child: delete.child, uid: delete.uid };
-                Ok(Done { deed: Deed::Nothing, child, written })
+                Ok(Done { deed: Deed::Nothing, child, written: Some(written) })
             }
-            Err(error) => Err((child, problem_of(&error))),
+            Err(error) => {
+                let failed = Failed::of(&error, Subject::Child(child.clone()));
+                Err((child, failed))
+            }
         }
     }
 
@@ -258,7 +327,7 @@ impl Applier {
         verb: &'static str,
         child: &ChildId,
         request: Request<Vec<u8>>,
-    ) -> Result<answer::Ack, kube::Error> {
+    ) -> Result<Ack, kube::Error> {
         let span = tracing::debug_span!(
             target: crate::telemetry::TRACE,
             "write",
@@ -270,7 +339,7 @@ impl Applier {
         );
         let impersonated_user = signer(&request).map(str::to_owned);
         let result = send(&self.client, request).instrument(span.clone()).await;
-        let code = answer::status_code(verb, &result);
+        let code = status_code(verb, &result);
         span.record("http.response.status_code", i64::from(code));
         // The audit line: one for each write that was tried.
         tracing::info!(
@@ -287,6 +356,26 @@ impl Applier {
     }
 }
 
+/// Sends writes that are independent of each other. After one that failed for no reason of its child's own none is begun: a
+/// thousand behind an API server that is overloaded, or a webhook that does not answer, would keep a worker for hours.
+async fn send_wave<F>(applied: &mut Applied, mut writes: impl Iterator<Item = F>)
+where
+    F: Future<Output = Result<Done, (ChildId, Failed)>>,
+{
+    let stopped = AtomicBool::new(false);
+    let writes = std::iter::from_fn(|| if stopped.load(Ordering::Relaxed) { None } else { writes.next() });
+    let mut results = pin!(futures::stream::iter(writes).buffer_unordered(PARALLEL_WRITES));
+    while let Some(result) = results.next().await {
+        match result {
+            Ok(done) => applied.add(done),
+            Err((child, failed)) => {
+                stopped.fetch_or(!failed.problem.is_childs_own(), Ordering::Relaxed);
+                applied.fail(child, failed);
+            }
+        }
+    }
+}
+
 /// Whether an apply by force came too late for its version.
 fn is_outdated(error: &kube::Error) -> bool {
     matches!(problem_of(error), WriteProblem::Outdated)
@@ -297,10 +386,10 @@ fn id(child: &DesiredChild) -> ChildId {
 }
 
 /// The end of a write with the child that it was for.
-fn named(child: &DesiredChild, result: Result<(Deed, Written), WriteProblem>) -> Result<Done, (ChildId, WriteProblem)> {
-    match result {
+fn named(child: &DesiredChild, outcome: Outcome) -> Result<Done, (ChildId, Failed)> {
+    match outcome {
         Ok((deed, written)) => Ok(Done { deed, child: id(child), written }),
-        Err(problem) => Err((id(child), problem)),
+        Err(failed) => Err((id(child), failed)),
     }
 }
 
@@ -310,4 +399,47 @@ fn rank_of(write: &Write) -> u8 {
         Write::Replace(delete) => &delete.child.kind,
     };
     install_rank(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use windlass_core::ids::Gvk;
+
+    use super::*;
+
+    /// Sends a wave of a hundred writes whose third fails so, and counts how many are begun.
+    async fn begun(problem: WriteProblem) -> (usize, Applied) {
+        let begun = Cell::new(0);
+        let write = |at: usize| {
+            let (begun, problem) = (&begun, problem.clone());
+            async move {
+                begun.set(begun.get() + 1);
+                tokio::task::yield_now().await;
+                let key = ObjectKey::new(Some("n"), &format!("a{at}"));
+                let child = ChildId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), key };
+                let done = Done { deed: Deed::Created, child: child.clone(), written: None };
+                if at == 3 { Err((child, problem.into())) } else { Ok(done) }
+            }
+        };
+        let mut applied = Applied::default();
+        send_wave(&mut applied, (0..100).map(write)).await;
+        (begun.get(), applied)
+    }
+
+    #[tokio::test]
+    async fn r13_a_wave_stops_at_the_first_failure_that_is_not_the_childs_own() {
+        let unavailable = WriteProblem::Unavailable { message: "timeout".to_owned(), retry_after: None };
+        for problem in [unavailable, WriteProblem::CacheBehind] {
+            let (begun, applied) = begun(problem.clone()).await;
+            assert!(begun < 3 * PARALLEL_WRITES, "{problem:?}: {begun}");
+            assert_eq!(applied.problems.len(), 1);
+            assert_eq!(applied.changes.created.len(), begun - 1, "what was begun came to its end");
+        }
+        let rejected = WriteProblem::Rejected { code: 422, message: "no".to_owned() };
+        for problem in [rejected, WriteProblem::Taken, WriteProblem::Outdated] {
+            assert_eq!(begun(problem.clone()).await.0, 100, "{problem:?}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use windlass_core::managed::Exit;
 use windlass_core::names::{FIELD_MANAGER, FINALIZER_MANAGER};
 use windlass_core::object::Object;
 use windlass_core::outcome::WriteProblem;
-use windlass_core::plan::Delete;
+use windlass_core::plan::{ChildId, Delete};
 
 use crate::live::Live;
 use crate::rights::Account;
@@ -39,9 +39,19 @@ pub(super) fn create(live: &Live, child: &DesiredChild) -> Built {
 }
 
 /// GET of what holds a child's name: its metadata.
-pub(super) fn get(live: &Live, child: &DesiredChild) -> Built {
+pub(super) fn get(live: &Live, child: &ChildId) -> Built {
     let request = to_kind(live, &child.kind, &child.key)?.get_metadata(&child.key.name, &GetParams::default());
     request.map(|request| signed(&live.account, request)).map_err(unbuilt)
+}
+
+/// Merge of what makes an existing object a child ([`claim::marks`](windlass_core::claim::marks)).
+pub(super) fn mark(live: &Live, child: &DesiredChild, marks: &Map) -> Built {
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    let mut request = to_kind(live, &child.kind, &child.key)?
+        .patch(&child.key.name, &params, &Patch::Merge(serde_json::Value::Null))
+        .map_err(unbuilt)?;
+    *request.body_mut() = text(marks).into_bytes();
+    Ok(as_plugin(live, request))
 }
 
 /// Whether an apply takes fields from other managers.

@@ -16,9 +16,9 @@ use windlass_core::plan::ChildId;
 use windlass_core::snapshot::Snapshot;
 use windlass_core::status;
 
-use crate::apply::{problem_of, send, status_request};
+use crate::apply::{Ack, problem_of, send, status_code, status_request, unknown};
 use crate::live::Live;
-use crate::pending::Written;
+use crate::pending::{Subject, Written};
 pub use events::Recorder;
 
 /// Writes the status of parents, and has events written.
@@ -31,8 +31,10 @@ pub struct Reporter {
 /// What became of a status.
 #[derive(Debug, Default)]
 pub struct Reported {
-    /// The write, if one was needed and made.
+    /// The write, if one was needed and made, or may have been made.
     pub written: Option<Written>,
+    /// Why a write that was needed was not made.
+    pub failed: Option<WriteProblem>,
     /// When to look again, because it was written too often (rule R18).
     pub again: Option<Duration>,
     /// What it says of that, instead of the verdict.
@@ -92,9 +94,6 @@ impl Reporter {
     }
 
     /// Brings the parent's status to what the verdict says, if the breaker lets it.
-    ///
-    /// # Errors
-    /// The API server's refusal. A parent that is gone meanwhile is none.
     pub async fn report(
         &self,
         live: &Live,
@@ -102,11 +101,11 @@ impl Reporter {
         part: Option<&Map>,
         verdict: &Verdict,
         breaker: &Mutex<Breaker>,
-    ) -> Result<Reported, WriteProblem> {
+    ) -> Reported {
         let parent = &snapshot.parent;
         let at = |verdict: &Verdict, now| status::next(parent, part, verdict, live.shape, now);
         let next = |verdict: &Verdict| at(verdict, Timestamp::now());
-        let Some(changed) = next(verdict) else { return Ok(Reported::default()) };
+        let Some(changed) = next(verdict) else { return Reported::default() };
         let thrashing = || {
             let itself = ChildId { kind: parent.kind.clone(), key: parent.key.clone() };
             Verdict::from(&Problem::Thrashing(vec![(itself, PACE)]))
@@ -125,27 +124,53 @@ impl Reporter {
             }
             StatusPass::Wait(wait) => (None, Some(wait), None),
         };
-        let Some(status) = status else { return Ok(Reported { written: None, again, instead }) };
-        let request = status_request(&live.parents.resource, parent, status)?;
+        let reported = Reported { written: None, failed: None, again, instead };
+        let Some(status) = status else { return reported };
+        let request = match status_request(&live.parents.resource, parent, status) {
+            Ok(request) => request,
+            Err(problem) => return Reported { failed: Some(problem), ..reported },
+        };
         let answer = send(&self.client, request).await;
-        let code = if answer.is_ok() { 200 } else { 0 };
         tracing::info!(
             target: crate::telemetry::AUDIT,
             plugin = %live.name,
             digest = %live.digest().short(),
             verb = "apply",
             object = %format_args!("{}/status", snapshot.parent_ref),
-            code,
+            code = status_code("apply", &answer),
             reason = verdict.reason,
             "write"
         );
-        match answer {
-            Ok(ack) => Ok(Reported { written: Some(ack.parent()), again, instead }),
-            Err(error) => match problem_of(&error) {
-                // Gone, or another one of the same name: its own event follows.
-                WriteProblem::Rejected { code: 404, .. } | WriteProblem::Outdated => Ok(Reported::default()),
-                problem => Err(problem),
-            },
+        let (written, failed) = outcome(answer);
+        Reported { written, failed, ..reported }
+    }
+}
+
+/// What must be seen before the next decision, and why the status is not what it should be: whatever the failure is, it
+/// must be tried again.
+fn outcome(answer: Result<Ack, kube::Error>) -> (Option<Written>, Option<WriteProblem>) {
+    match answer {
+        Ok(ack) => (Some(ack.parent()), None),
+        Err(error) => (unknown(&error, Subject::Parent), Some(problem_of(&error))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r12_a_status_that_was_not_written_is_known_to_be_missing_whatever_the_api_server_said() {
+        for code in [400, 403, 404, 409, 422, 429, 500, 503, 504] {
+            let status = kube::core::Status { code, ..kube::core::Status::default() };
+            let (written, failed) = outcome(Err(kube::Error::Api(Box::new(status))));
+            assert!(failed.is_some(), "{code}");
+            assert_eq!(written, (code >= 500).then_some(Written::Unknown(Subject::Parent)), "{code}");
         }
+        let (written, failed) = outcome(Err(kube::Error::Service("the connection was cut".into())));
+        assert_eq!(written, Some(Written::Unknown(Subject::Parent)), "it may have been carried out");
+        assert!(failed.is_some());
+        let ack = serde_json::from_str(r#"{"metadata":{"resourceVersion":"7"}}"#).expect("metadata");
+        assert_eq!(outcome(Ok(ack)), (Some(Written::Parent { resource_version: 7 }), None));
     }
 }

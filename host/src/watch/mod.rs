@@ -24,8 +24,7 @@ use windlass_core::selector::{Labels, Selector};
 
 use crate::apply::in_time;
 use raw::Raw;
-use store::Index;
-pub use store::{Change, Store};
+pub use store::{Change, Index, Store};
 pub use stream::{lasting, settings};
 
 /// What to watch.

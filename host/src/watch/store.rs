@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::time::Instant;
 
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
@@ -49,10 +50,12 @@ struct Inner {
     owners: HashMap<OwnerKey, SmallVec<[Arc<Object>; 2]>>,
     /// How many objects are found by a retained child's key.
     retained: usize,
-    /// The newest resourceVersion that the watch delivered: writes up to it are in the cache.
+    /// The newest resourceVersion that the watch delivered since its last list: writes up to it are in the cache.
     seen: u64,
-    /// Objects of a list that is not complete yet.
-    listing: Option<HashSet<ByKey>>,
+    /// When the last list began that is complete: writes before are in the cache.
+    listed: Option<Instant>,
+    /// Objects of a list that is not complete yet, and when it began.
+    listing: Option<(HashSet<ByKey>, Instant)>,
     namespaces: Interner<str>,
     managed: Interner<ManagedFields>,
 }
@@ -105,6 +108,7 @@ impl Store {
             owners: HashMap::new(),
             retained: 0,
             seen: 0,
+            listed: None,
             listing: None,
             namespaces: Interner::default(),
             managed: Interner::default(),
@@ -164,33 +168,37 @@ impl Store {
             .count()
     }
 
-    /// Whether a write that the API server answered with this resourceVersion is in the cache (or was, and is
-    /// outdated). Versions are comparable within a kind (KEP-5504).
-    pub fn has_seen(&self, resource_version: u64) -> bool {
-        self.inner.read().seen >= resource_version
+    /// Whether a write that the API server answered with this resourceVersion at this moment is in the cache (or was, and
+    /// is outdated). Versions are comparable within a kind (KEP-5504), but not over a list: a restored backup takes them
+    /// back. A list is consistent ([`settings`](super::settings)), so one that began after the answer holds what came of it.
+    pub fn has_seen(&self, resource_version: u64, answered: Instant) -> bool {
+        let inner = self.inner.read();
+        inner.seen >= resource_version || inner.listed.is_some_and(|began| began > answered)
     }
 
     /// A new list begins: what it does not hold will be gone when it ends.
-    pub(super) fn list_begins(&self) {
-        self.inner.write().listing = Some(HashSet::new());
+    pub fn list_begins(&self) {
+        self.inner.write().listing = Some((HashSet::new(), Instant::now()));
     }
 
     /// An object of the list that is under way.
-    pub(super) fn listed(&self, object: Object) {
+    pub fn listed(&self, object: Object) {
         // The one that is there already, if it is the same: a list must not double the memory.
         let known = self.get(&object.key).filter(|known| is_same(known, &object));
         let fresh = if known.is_none() { Some(self.packed(object)) } else { None };
         let mut inner = self.inner.write();
         let Some(object) = known.or_else(|| fresh.map(|object| inner.share(object))) else { return };
-        if let Some(listing) = &mut inner.listing {
+        if let Some((listing, _)) = &mut inner.listing {
             listing.replace(ByKey(object));
         }
     }
 
     /// The list is complete; answers with all that it changed.
-    pub(super) fn list_ends(&self) -> Vec<Change> {
+    pub fn list_ends(&self) -> Vec<Change> {
         let mut inner = self.inner.write();
-        let listed = inner.listing.take().unwrap_or_default();
+        let Some((listed, began)) = inner.listing.take() else { return Vec::new() };
+        inner.listed = Some(began);
+        inner.seen = 0;
         let gone: Vec<_> = inner.objects.difference(&listed).map(|object| object.0.key.clone()).collect();
         let mut changes: Vec<_> = gone.iter().filter_map(|key| inner.remove(key)).collect();
         for ByKey(object) in listed {
@@ -203,7 +211,7 @@ impl Store {
     }
 
     /// An object was added or changed.
-    pub(super) fn applied(&self, object: Object) -> Change {
+    pub fn applied(&self, object: Object) -> Change {
         let object = self.packed(object);
         let mut inner = self.inner.write();
         inner.seen = inner.seen.max(object.resource_version);
@@ -217,7 +225,7 @@ impl Store {
     }
 
     /// An object is gone.
-    pub(super) fn deleted(&self, object: &Object) -> Option<Change> {
+    pub fn deleted(&self, object: &Object) -> Option<Change> {
         let mut inner = self.inner.write();
         inner.seen = inner.seen.max(object.resource_version);
         inner.remove(&object.key)
@@ -314,7 +322,8 @@ mod tests {
         assert_eq!((names(&store, "p"), names(&store, "q")), (vec!["n/b".to_owned()], vec!["n/a".to_owned()]));
         store.deleted(&object("b", "2", 8, "p"));
         assert!(names(&store, "p").is_empty() && store.get(&ObjectKey::new(Some("n"), "b")).is_none());
-        assert!(store.has_seen(8) && !store.has_seen(9));
+        let now = Instant::now();
+        assert!(store.has_seen(8, now) && !store.has_seen(9, now));
     }
 
     #[test]

@@ -77,7 +77,7 @@ fn r04_a_child_that_lost_the_hosts_own_labels_by_hand_gets_them_back() {
     ns.wait_settled("web");
     let writes = writes_to(&ns, "web-0", mark);
     let patches: Vec<_> = writes.iter().map(|write| (write.verb.as_str(), write.query("force"))).collect();
-    assert_eq!(patches, [("patch", None), ("patch", None)], "of a Pod others own fields too: nothing goes by force");
+    assert_eq!(patches, [("patch", None)], "the marks alone: the cache did not show what else the Pod holds");
 }
 
 #[test]

@@ -84,9 +84,9 @@ fn the_gravest_write_speaks_for_all_and_says_what_to_do() {
     expect![[r#"
         Conflict (Backoff(0ns)): Pod default/p1 exists already and is not a child of this object; it was left alone. Delete or rename it (and 1 more with problems)
         FieldConflict (Backoff(0ns)): Nothing of Pod default/p0 was written, because others own fields of it: .spec.image (conflict with "helm"). Annotate the child with windlass.dev/take-over=true in the plugin's answer to take them over
-        ChildRejected (Backoff(0ns)): The API server refused Pod default/p1 (422): spec.x: Invalid value (and 2 more with problems)
+        ChildRejected (Backoff(5s)): The API server refused Pod default/p1 (422): spec.x: Invalid value (and 2 more with problems)
         APIError (Backoff(5s)): Pod default/p0 could not be written: too many requests
-        APIError (After(1s)): Pod default/p0 changed while it was written; trying again
+        APIError (Backoff(0ns)): Pod default/p0 changed while it was written; trying again
     "#]]
     .assert_eq(&say(&[
         writes(&[rejected.clone(), WriteProblem::Taken]),
@@ -94,6 +94,40 @@ fn the_gravest_write_speaks_for_all_and_says_what_to_do() {
         writes(&[busy.clone(), rejected, WriteProblem::Outdated]),
         writes(&[busy]),
         writes(&[WriteProblem::Outdated]),
+    ]));
+}
+
+#[test]
+fn r13_the_wait_that_the_api_server_asks_for_counts_whatever_else_failed_and_is_minutes_at_most() {
+    let busy = |seconds| WriteProblem::Unavailable {
+        message: "too many requests".to_owned(),
+        retry_after: Some(Duration::from_secs(seconds)),
+    };
+    let rejected = WriteProblem::Rejected { code: 422, message: "spec.x: Invalid value".to_owned() };
+    for (problems, wait) in [
+        (vec![busy(7)], 7),
+        (vec![busy(7), busy(9), rejected], 9),
+        (vec![WriteProblem::Taken, busy(7)], 7),
+        (vec![WriteProblem::CacheBehind, busy(7)], 7),
+        (vec![busy(31_536_000)], 300),
+    ] {
+        assert_eq!(
+            Verdict::from(&writes(&problems)).requeue,
+            Requeue::Backoff(Duration::from_secs(wait)),
+            "{problems:?}"
+        );
+    }
+}
+
+#[test]
+fn r03_a_cache_that_is_behind_is_named_with_its_kinds_and_looked_at_again_without_a_backoff() {
+    expect![[r"
+        CacheBehind (Pause(5s)): Pod default/p0 exists and is marked as a child of this object, but the host's watch of Pod has not shown it yet; it was left as it is until the watch does
+        CacheBehind (Pause(5s)): No child is written, because the host's watch of Pod, Secret has not shown the host's own last writes for more than 30 s. The host goes on as soon as the watch shows them. If this stays so, look for errors of the API server and in the host's log, and restart the host
+    "]]
+    .assert_eq(&say(&[
+        writes(&[WriteProblem::CacheBehind]),
+        Problem::CacheBehind(vec!["Pod".to_owned(), "Secret".to_owned()]),
     ]));
 }
 

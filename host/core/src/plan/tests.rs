@@ -89,29 +89,18 @@ fn r04_what_another_namespace_holds_is_never_a_child() {
 }
 
 #[test]
-fn r05_only_what_this_parent_controls_is_reclaimed() {
-    let (desired, mut live) = settled(&["a"]);
-    live[0]["metadata"].as_object_mut().expect("metadata").remove("labels");
-    let reclaimed = |live: &serde_json::Value, adopts| {
-        reclaim(&crate::fixtures::object(live), &desired.children[0], &parent_ref().plugin, adopts)
-    };
-    let is_applied = |live: &serde_json::Value, adopts| matches!(reclaimed(live, adopts), Some(Write::Apply { .. }));
-    for adopts in [false, true] {
-        assert!(is_applied(&live[0], adopts), "it lost its labels");
-        let mut half = live[0].clone();
-        half["metadata"]["labels"] = json!({"windlass.dev/plugin": parent_ref().plugin.as_str()});
-        assert!(is_applied(&half, adopts), "it lost one of them");
+fn r05_a_child_without_the_mark_of_what_was_applied_is_changed_in_place_and_never_deleted() {
+    let rolling = UpdateStrategy::Rolling { recreate: true, conditions: Arc::new([]) };
+    for (update, writes) in
+        [(UpdateStrategy::Apply, 1), (UpdateStrategy::Recreate, 1), (rolling, 1), (UpdateStrategy::OnDelete, 0)]
+    {
+        let desired = validate_with(&[pod("a")], &update).expect("valid");
+        let mut live = created(&desired.children[0]);
+        // As it is right after its adoption.
+        live["metadata"]["annotations"] = json!({});
+        live["spec"]["containers"][0]["image"] = json!("other");
+        assert_eq!(plan(&snapshot(&[live]), &desired).counts(), (0, writes, 0), "{update:?}");
     }
-    let mut others = live[0].clone();
-    others["metadata"]["labels"] = json!({"windlass.dev/plugin": "another"});
-    assert_eq!(reclaimed(&others, true), None, "another plugin's child of the same parent");
-    live[0]["metadata"]["ownerReferences"][0]["uid"] = json!("another-parent");
-    assert_eq!(reclaimed(&live[0], true), None, "somebody else controls it");
-    live[0]["metadata"].as_object_mut().expect("metadata").remove("ownerReferences");
-    assert_eq!(reclaimed(&live[0], false), None);
-    assert!(is_applied(&live[0], true), "nobody's, and the Plugin says adopt");
-    live[0]["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    assert_eq!(reclaimed(&live[0], true), None, "it is about to go");
 }
 
 #[test]

@@ -1,0 +1,182 @@
+//! A create whose name is taken → what the object of that name is to the parent (rules R3 and R5).
+//!
+//! The cache did not show that object, so the plugin decided without it: nothing of its content may be written. A password
+//! that the plugin generated, because it saw none, must never replace the one that exists. At most the marks are written;
+//! the cache shows the object then, and the next decision is made on what it holds.
+
+use crate::desired::DesiredChild;
+use crate::json::{self, Map, Value};
+use crate::names;
+use crate::object::Object;
+use crate::snapshot::Snapshot;
+
+/// What an object that no cache shows is to the parent that wants its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// It is marked as a child of this parent, or of the parent that had this name before: the cache is behind.
+    Unseen,
+    /// It is a child that lost marks: they are put back.
+    Restore,
+    /// Nobody controls it, and the Plugin adopts: it gets the marks and the ownerReference.
+    Adopt,
+    /// It was a child, and the deletion of its parent released it (`--cascade=orphan`): it is left as it is.
+    Orphaned,
+    /// It is not this parent's.
+    Foreign,
+}
+
+/// Says what the object that holds the name of a wanted child is to the parent. `adopts` is the Plugin's `spec.adopt`;
+/// `inherits` says whether the children of another plugin are this plugin's by now.
+pub fn claim(found: &Object, snapshot: &Snapshot, adopts: bool, inherits: impl Fn(&str) -> bool) -> Claim {
+    let Snapshot { parent_ref, parent, .. } = snapshot;
+    // Without this label no watch shows it.
+    let is_watched = found.plugin().is_some();
+    if is_watched && (found.is_child_of(parent_ref, &inherits) || found.is_left_by_predecessor_of(parent_ref)) {
+        return Claim::Unseen;
+    }
+    if found.plugin().is_some_and(|label| label != parent_ref.plugin.as_str() && !inherits(label)) {
+        return Claim::Foreign;
+    }
+    match &found.controller {
+        Some(controller) if *controller == parent.uid => Claim::Restore,
+        None if found.is_retained_for(parent_ref) => Claim::Restore,
+        None if parent.deleting && found.labelled.as_ref() == Some(&parent.uid) => Claim::Orphaned,
+        // The garbage collector would take it along with its parent.
+        None if adopts && !found.deleting && !parent.deleting => Claim::Adopt,
+        Some(_) | None => Claim::Foreign,
+    }
+}
+
+/// The metadata that makes an existing object a child, and nothing else of it: the host's labels and annotations, and for
+/// one that is adopted the ownerReference beside those that it has. For the very version that was judged.
+pub fn marks(found: &Object, child: &DesiredChild, adopted: bool) -> Map {
+    let wanted = |field: &str| child.body.get("metadata").and_then(|meta| meta.at(&[field]));
+    let mut meta = Map::from([
+        ("uid", Value::from(found.uid.to_string())),
+        ("resourceVersion", Value::from(found.resource_version.to_string())),
+    ]);
+    for field in ["labels", "annotations"] {
+        let mut own = wanted(field).and_then(Value::as_object).cloned().unwrap_or_default();
+        // What was applied is not known.
+        own.retain(|key, _| key.starts_with(names::ANNOTATION_PREFIX) && key != names::ANNOTATION_APPLIED);
+        meta.insert(field, own);
+    }
+    if adopted && let Some(reference) = wanted("ownerReferences").and_then(Value::as_array) {
+        let found = json::parse(&found.json.bytes(), usize::from(u8::MAX)).ok();
+        let others = found.as_ref().and_then(|found| found.at(&["metadata", "ownerReferences"])?.as_array());
+        meta.insert("ownerReferences", [others.unwrap_or_default(), reference].concat());
+    }
+    Map::from([("metadata", meta.into())])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixtures::{PARENT_UID, created, object, pod, snapshot, validate};
+
+    /// A child as our POST left it, changed.
+    fn found(change: impl Fn(&mut serde_json::Value)) -> serde_json::Value {
+        let desired = validate(&[pod("a")]).expect("valid");
+        let mut found = created(&desired.children[0]);
+        change(&mut found["metadata"]);
+        found
+    }
+
+    fn judged(found: &serde_json::Value, adopts: bool) -> Claim {
+        claim(&object(found), &snapshot(&[]), adopts, |_| false)
+    }
+
+    const RETAINED: &str = "echo/Echo.my-operator.dev/default/hello";
+
+    #[test]
+    fn r03_an_object_with_all_marks_of_a_child_is_proof_of_a_cache_that_is_behind() {
+        for adopts in [false, true] {
+            assert_eq!(judged(&found(|_| {}), adopts), Claim::Unseen);
+            let terminating = found(|meta| meta["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+            assert_eq!(judged(&terminating, adopts), Claim::Unseen);
+            let retained = found(|meta| {
+                meta["ownerReferences"] = json!([]);
+                meta["annotations"]["windlass.dev/retained-for"] = json!(RETAINED);
+            });
+            assert_eq!(judged(&retained, adopts), Claim::Unseen, "and no conflict");
+            let predecessors = found(|meta| {
+                meta["ownerReferences"][0]["uid"] = json!("earlier");
+                meta["labels"]["windlass.dev/parent-uid"] = json!("earlier");
+            });
+            assert_eq!(judged(&predecessors, adopts), Claim::Unseen, "the garbage collector is about to take it");
+        }
+    }
+
+    #[test]
+    fn r05_a_child_that_lost_marks_gets_them_back_whether_the_plugin_adopts_or_not() {
+        for adopts in [false, true] {
+            assert_eq!(judged(&found(|meta| meta["labels"] = json!({})), adopts), Claim::Restore);
+            let half = found(|meta| meta["labels"] = json!({"windlass.dev/plugin": "echo"}));
+            assert_eq!(judged(&half, adopts), Claim::Restore);
+            let other_half = found(|meta| meta["labels"] = json!({"windlass.dev/parent-uid": PARENT_UID}));
+            assert_eq!(judged(&other_half, adopts), Claim::Restore);
+            let retained = found(|meta| {
+                *meta = json!({"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7",
+                    "annotations": {"windlass.dev/retained-for": RETAINED}});
+            });
+            assert_eq!(judged(&retained, adopts), Claim::Restore);
+        }
+    }
+
+    #[test]
+    fn r05_the_objects_of_others_are_nobodys_to_take_and_those_of_nobody_only_where_the_plugin_adopts() {
+        let controlled = found(|meta| meta["ownerReferences"][0]["uid"] = json!("another-parent"));
+        let another_plugins = found(|meta| meta["labels"]["windlass.dev/plugin"] = json!("another"));
+        for adopts in [false, true] {
+            assert_eq!(judged(&another_plugins, adopts), Claim::Foreign);
+        }
+        let mut another_parents = controlled;
+        another_parents["metadata"]["ownerReferences"][0]["name"] = json!("another");
+        assert_eq!(judged(&another_parents, true), Claim::Foreign);
+        let nobodys = found(|meta| {
+            *meta = json!({"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7"});
+        });
+        assert_eq!((judged(&nobodys, false), judged(&nobodys, true)), (Claim::Foreign, Claim::Adopt));
+        let mut terminating = nobodys;
+        terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert_eq!(judged(&terminating, true), Claim::Foreign);
+    }
+
+    #[test]
+    fn r15_what_the_deletion_of_its_parent_released_is_not_adopted_again() {
+        let orphan = found(|meta| meta["ownerReferences"] = json!([]));
+        assert_eq!((judged(&orphan, false), judged(&orphan, true)), (Claim::Foreign, Claim::Adopt));
+        let mut snapshot = snapshot(&[]);
+        snapshot.parent = std::sync::Arc::new(Object { deleting: true, ..Object::clone(&snapshot.parent) });
+        for adopts in [false, true] {
+            assert_eq!(claim(&object(&orphan), &snapshot, adopts, |_| false), Claim::Orphaned);
+            let nobodys = found(|meta| {
+                *meta = json!({"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7"});
+            });
+            assert_eq!(claim(&object(&nobodys), &snapshot, adopts, |_| false), Claim::Foreign);
+        }
+    }
+
+    #[test]
+    fn r03_marks_are_all_that_is_written_to_an_object_that_the_cache_did_not_show() {
+        let child = validate(&[pod("a")]).expect("valid").children[0].clone();
+        let nobodys = object(&found(|meta| {
+            *meta = json!({"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7",
+                "ownerReferences": [{"uid": "another", "kind": "ConfigMap", "name": "c", "apiVersion": "v1"}]});
+        }));
+        let written = |adopted| {
+            let text = Value::Object(marks(&nobodys, &child, adopted)).to_string();
+            serde_json::from_str::<serde_json::Value>(&text).expect("JSON")
+        };
+        let labels = json!({"windlass.dev/plugin": "echo", "windlass.dev/parent-uid": PARENT_UID});
+        let meta = json!({"uid": "u", "resourceVersion": "7", "labels": labels, "annotations": {}});
+        assert_eq!(written(false), json!({ "metadata": meta }));
+        let adopted = written(true);
+        let owners = adopted["metadata"]["ownerReferences"].as_array().expect("a list");
+        let uids: Vec<_> = owners.iter().map(|owner| owner["uid"].as_str().unwrap_or_default()).collect();
+        assert_eq!(uids, ["another", PARENT_UID], "what it has stays");
+        assert!(adopted["spec"].is_null());
+    }
+}
