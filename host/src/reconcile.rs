@@ -21,6 +21,7 @@ use windlass_core::object::Object;
 use windlass_core::outcome::{BACKOFF, LOOK_AGAIN, Problem, Progress, Requeue, SuspendedBy, Verdict, WriteProblem};
 use windlass_core::plan::{ChildId, Plan, Write, plan};
 use windlass_core::related::{Next, ReadProblem, Rounds};
+use windlass_core::reserved::HostNamespace;
 use windlass_core::snapshot::Snapshot;
 use windlass_core::stance::{Stance, may_write_children, stance};
 use windlass_core::status;
@@ -162,6 +163,9 @@ impl Reconciler {
         if snapshot.parent.deleting {
             live.memo.forget(&job.key);
             self.follow(live, live.conduct.forget(&job.key));
+        }
+        if let Some(home) = live.account.home_of(&snapshot.parent).filter(|_| !snapshot.parent.deleting) {
+            return self.in_host_namespace(live, &snapshot, home).await;
         }
         let Some(selected) = live.selects(&snapshot.parent) else {
             span.record("windlass.outcome", "waiting_for_namespace");
@@ -630,6 +634,14 @@ impl Reconciler {
 
     /// Says on the parent that nothing is written because of it. A whole suspended Plugin says so itself, and once: only
     /// a parent whose deletion waits for it is told.
+    /// A plugin that saw what is in the host's namespace, or had children there, could act as the host.
+    async fn in_host_namespace(&self, live: &Arc<Live>, snapshot: &Snapshot, home: HostNamespace) -> Requeue {
+        // Objects of a kind that exists without the plugin lie there for reasons of their own: nothing is said of them.
+        let silent = !live.owns_kind();
+        let attempt = Attempt { silent, ..self.without_plan(live, snapshot, &Problem::HostNamespace(home)) };
+        self.finish(live, snapshot, (Phase::Sync, false), attempt).await.0
+    }
+
     async fn suspended(&self, live: &Live, snapshot: &Snapshot) -> Requeue {
         let by =
             if snapshot.parent.marks.is_true(ANNOTATION_SUSPEND) { SuspendedBy::Parent } else { SuspendedBy::Plugin };

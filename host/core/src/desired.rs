@@ -16,6 +16,7 @@ use crate::json::{self, Malformed, Map, Value};
 use crate::names;
 use crate::order::install_rank;
 use crate::parent::ParentRef;
+use crate::reserved::{HostNamespace, SYSTEM_NAMESPACES, TOKEN_SECRET};
 
 /// Head of the annotation of what was applied: says how the hash behind it was made.
 pub const APPLIED_VERSION: &str = "1:";
@@ -29,7 +30,10 @@ const VALUES: usize = 8;
 
 /// What a plugin may want, resolved against what the cluster serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Grants(Vec<Grant>);
+pub struct Grants {
+    kinds: Vec<Grant>,
+    host_namespace: HostNamespace,
+}
 
 /// How one granted kind may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,28 +44,34 @@ pub struct Grant {
     pub namespaced: bool,
     /// How its children are updated.
     pub update: UpdateStrategy,
+    /// The namespaces in which a cluster-scoped parent may have such children; if none are named, all but those of the
+    /// control plane.
+    pub namespaces: Option<Box<[Arc<str>]>>,
+    /// Whether such children may be Secrets that the control plane fills with the token of a ServiceAccount.
+    pub tokens: bool,
 }
 
 impl Grants {
-    /// From granted kinds. Of a kind that stands twice the last one counts.
-    pub fn new(grants: impl IntoIterator<Item = Grant>) -> Self {
+    /// From granted kinds, and the host's namespace, which is closed to all of them. Of a kind that stands twice the last one
+    /// counts.
+    pub fn new(host_namespace: HostNamespace, grants: impl IntoIterator<Item = Grant>) -> Self {
         let by_kind: BTreeMap<_, _> = grants.into_iter().map(|grant| (grant.kind.clone(), grant)).collect();
-        Self(by_kind.into_values().collect())
+        Self { kinds: by_kind.into_values().collect(), host_namespace }
     }
 
     /// The granted kinds, sorted.
     pub fn kinds(&self) -> Vec<&Gvk> {
-        self.0.iter().map(|grant| &*grant.kind).collect()
+        self.kinds.iter().map(|grant| &*grant.kind).collect()
     }
 
     /// The grants, sorted by kind.
     pub fn iter(&self) -> impl Iterator<Item = &Grant> {
-        self.0.iter()
+        self.kinds.iter()
     }
 
     /// The grant of a kind as objects name it. There are a handful at most.
     fn of(&self, api_version: &str, kind: &str) -> Option<&Grant> {
-        self.0.iter().find(|grant| grant.kind.is(api_version, kind))
+        self.kinds.iter().find(|grant| grant.kind.is(api_version, kind))
     }
 }
 
@@ -147,6 +157,15 @@ pub enum Refusal {
         child: String,
         /// What is wrong with its namespace.
         problem: String,
+    },
+    /// A Secret that the control plane would fill with the token of a ServiceAccount.
+    #[error(
+        "{child} is of type {TOKEN_SECRET}: the control plane would fill it with the token of a ServiceAccount. The plugin may \
+         have such children only if the Plugin's entry for Secret in spec.children has serviceAccountTokens: true"
+    )]
+    TokenNotGranted {
+        /// The child.
+        child: String,
     },
     /// Something in a child that is the host's or the API server's to set.
     #[error("{child} sets {field}, which is not a plugin's to set")]
@@ -262,6 +281,13 @@ fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grant
     };
     let key = ObjectKey { namespace: placed(grant, parent, name, namespace)?, name: name.into() };
     let child = describe(&grant.kind, &key);
+    if let Some(namespace) = key.namespace.as_deref().filter(|namespace| grants.host_namespace.is(namespace)) {
+        let problem = format!("namespace {namespace} is the host's own, in which no plugin may have children");
+        return Err(Refusal::Scope { child, problem });
+    }
+    if grant.kind.is("v1", "Secret") && text("type") == Some(TOKEN_SECRET) && !grant.tokens {
+        return Err(Refusal::TokenNotGranted { child });
+    }
     let options = strip_options(&mut meta, &child)?;
     complete_metadata(&mut meta, &key, parent, options.retain);
     // The status of a child is its own controller's; typed builders leave an empty one in.
@@ -288,7 +314,17 @@ fn placed(grant: &Grant, parent: &ParentRef, name: &str, namespace: Option<&str>
         (true, Some(home), Some(wanted)) => {
             Err(scope(format!("namespace {wanted} is not its parent's, which is {home}")))
         }
-        (true, None, Some(wanted)) => Ok(Some(wanted.into())),
+        (true, None, Some(wanted)) => match &grant.namespaces {
+            Some(named) if named.iter().any(|name| **name == *wanted) => Ok(Some(wanted.into())),
+            Some(_) => {
+                Err(scope(format!("namespace {wanted} is none of those that spec.children names for this kind")))
+            }
+            None if SYSTEM_NAMESPACES.contains(&wanted) => Err(scope(format!(
+                "namespace {wanted} belongs to the control plane; name it in the namespaces of this kind in the Plugin's \
+                 spec.children if the plugin may have children there"
+            ))),
+            None => Ok(Some(wanted.into())),
+        },
         (true, None, None) => {
             Err(scope("no namespace, and its parent is cluster-scoped, so it must name one".to_owned()))
         }

@@ -10,6 +10,7 @@ use crate::ids::Gvk;
 use crate::json::Value as CoreValue;
 use crate::object::Object;
 use crate::parent::ParentRef;
+use crate::reserved::HostNamespace;
 use crate::snapshot::Snapshot;
 
 pub const PARENT_UID: &str = "uid-of-parent";
@@ -56,13 +57,19 @@ pub fn grants_with(update: &UpdateStrategy) -> Grants {
         kind: Arc::new(Gvk::from_api_version(api_version, kind)),
         namespaced,
         update: update.clone(),
+        namespaces: None,
+        tokens: false,
     };
-    Grants::new([
-        grant("v1", "Pod", true),
-        grant("v1", "ConfigMap", true),
-        grant("v1", "Service", true),
-        grant("v1", "PersistentVolume", false),
-    ])
+    let host = HostNamespace::new("windlass-system");
+    Grants::new(
+        host,
+        [
+            grant("v1", "Pod", true),
+            grant("v1", "ConfigMap", true),
+            grant("v1", "Service", true),
+            grant("v1", "PersistentVolume", false),
+        ],
+    )
 }
 
 pub fn pod(name: &str) -> Value {

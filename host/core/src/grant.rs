@@ -13,9 +13,20 @@ const OWN_GROUP: &str = "windlass.dev";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allowance {
     /// All that the plugin may own; left out, what it asks for.
-    pub children: Option<Vec<Gvk>>,
+    pub children: Option<Vec<Owned>>,
     /// What it may read beyond its parent's namespace.
     pub related: Vec<Beyond>,
+}
+
+/// A kind of children, and what of it may be owned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owned {
+    /// The kind.
+    pub kind: Gvk,
+    /// The namespaces in which a cluster-scoped parent may have them, if they are named.
+    pub namespaces: Option<Box<[Arc<str>]>>,
+    /// Whether they may be Secrets with tokens of ServiceAccounts.
+    pub tokens: bool,
 }
 
 /// A kind that is read outside of the parent's namespace, too.
@@ -53,11 +64,16 @@ impl Allowance {
     /// Why it may not.
     pub fn may_own(&self, kind: &Gvk) -> Result<(), Withheld> {
         match &self.children {
-            Some(kinds) if kinds.contains(kind) => Ok(()),
+            Some(_) if self.owned(kind).is_some() => Ok(()),
             _ if must_be_named(kind) => Err(Withheld::MustBeNamed),
             Some(_) => Err(Withheld::NotNamed),
             None => Ok(()),
         }
+    }
+
+    /// What the Plugin says of a kind of children, if it names it.
+    pub fn owned(&self, kind: &Gvk) -> Option<&Owned> {
+        self.children.iter().flatten().find(|owned| owned.kind == *kind)
     }
 
     /// Where a kind that the plugin asks for may be read.
@@ -130,7 +146,8 @@ mod tests {
     }
 
     fn children(kinds: &[&str]) -> Allowance {
-        Allowance { children: Some(kinds.iter().map(|text| kind(text)).collect()), ..Allowance::default() }
+        let owned = |text: &&str| Owned { kind: kind(text), namespaces: None, tokens: false };
+        Allowance { children: Some(kinds.iter().map(owned).collect()), ..Allowance::default() }
     }
 
     #[test]

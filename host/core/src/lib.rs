@@ -30,6 +30,7 @@ pub mod plan;
 pub mod quarantine;
 pub mod readiness;
 pub mod related;
+pub mod reserved;
 pub mod schema;
 pub mod selector;
 pub mod snapshot;

@@ -151,6 +151,8 @@ pub mod plugin_reason {
 pub mod parent_reason {
     /// The object is no longer a parent of the plugin, by its labels or its namespace's.
     pub const NOT_SELECTED: &str = "NotSelected";
+    /// The object is in the host's own namespace, in which no plugin has parents.
+    pub const HOST_NAMESPACE: &str = "HostNamespace";
     /// All is applied.
     pub const SUCCEEDED: &str = "Succeeded";
     /// The plugin calls the spec wrong; it is not asked again before the parent changes.

@@ -10,6 +10,7 @@ use crate::ids::PluginName;
 use crate::names::parent_reason as reason;
 use crate::plan::ChildId;
 use crate::related::ReadProblem;
+use crate::reserved::HostNamespace;
 
 /// Why a reconcile did not bring its parent to what is desired.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub enum Problem {
     Quarantined(Duration),
     /// Nothing is to be written: by the parent's annotation, or by the Plugin (rule R16).
     Suspended(SuspendedBy),
+    /// It lives in the host's own namespace, in which no plugin has parents.
+    HostNamespace(HostNamespace),
     /// It is no longer a parent of the plugin; what was made for it is gone.
     Released(PluginName),
     /// The plugin was asked to clean up and has not finished; it wants to be asked again after so long (rule R14).
@@ -251,6 +254,14 @@ impl From<&Problem> for Verdict {
                 Requeue::Pause(*wait),
             ),
             Problem::Suspended(by) => (reason::SUSPENDED, suspended(*by), Requeue::WhenChanged),
+            Problem::HostNamespace(namespace) => (
+                reason::HOST_NAMESPACE,
+                format!(
+                    "Namespace {namespace} is Windlass' own, and no plugin reconciles objects there; create the object in \
+                     another namespace"
+                ),
+                Requeue::WhenChanged,
+            ),
             Problem::Released(plugin) => (
                 reason::NOT_SELECTED,
                 format!(

@@ -12,6 +12,7 @@ use crate::contract::{Requirement, Selection};
 use crate::ids::{Gvk, ObjectKey, is_dns_label, is_object_name};
 use crate::names::parent_reason as reason;
 use crate::object::Object;
+use crate::reserved::HostNamespace;
 use crate::selector::{Labels, SELECTOR_MAX, Selector};
 
 /// How often a plugin is called for one reconcile at most, while its requirements still change.
@@ -22,7 +23,10 @@ const ID_MAX: usize = 63;
 
 /// What a plugin may read, resolved against what the cluster serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ReadGrants(HashMap<Gvk, ReadGrant>);
+pub struct ReadGrants {
+    kinds: HashMap<Gvk, ReadGrant>,
+    host_namespace: HostNamespace,
+}
 
 /// How one related kind may be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +110,18 @@ pub enum Refusal {
         id: String,
         /// The kind.
         kind: Gvk,
+    },
+    /// The host's own namespace.
+    #[error(
+        "the requirement {id:?} is of {kind} in namespace {namespace}, which is the host's own: no plugin may read there"
+    )]
+    HostNamespace {
+        /// The requirement.
+        id: String,
+        /// The kind.
+        kind: Gvk,
+        /// The namespace.
+        namespace: String,
     },
     /// A namespace that was not granted.
     #[error(
@@ -206,9 +222,10 @@ impl ReadProblem {
     /// Reason for the conditions; one of [`crate::names::parent_reason`].
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Refused(Refusal::KindNotGranted { .. } | Refusal::NamespaceNotGranted { .. }) | Self::Denied(_) => {
-                reason::READ_FORBIDDEN
-            }
+            Self::Refused(
+                Refusal::KindNotGranted { .. } | Refusal::NamespaceNotGranted { .. } | Refusal::HostNamespace { .. },
+            )
+            | Self::Denied(_) => reason::READ_FORBIDDEN,
             Self::Refused(
                 Refusal::TooMany { .. } | Refusal::Id { .. } | Refusal::Duplicate { .. } | Refusal::Malformed { .. },
             ) => reason::REFUSED_ANSWER,
@@ -220,33 +237,33 @@ impl ReadProblem {
 }
 
 impl ReadGrants {
-    /// From granted kinds.
-    pub fn new(grants: impl IntoIterator<Item = ReadGrant>) -> Self {
-        Self(grants.into_iter().map(|grant| (Gvk::clone(&grant.kind), grant)).collect())
+    /// From granted kinds, and the host's namespace, which is closed to all of them.
+    pub fn new(host_namespace: HostNamespace, grants: impl IntoIterator<Item = ReadGrant>) -> Self {
+        Self { kinds: grants.into_iter().map(|grant| (Gvk::clone(&grant.kind), grant)).collect(), host_namespace }
     }
 
     /// The grants, sorted by kind.
     pub fn iter(&self) -> impl Iterator<Item = &ReadGrant> {
-        let mut grants: Vec<_> = self.0.values().collect();
+        let mut grants: Vec<_> = self.kinds.values().collect();
         grants.sort_by(|one, other| one.kind.cmp(&other.kind));
         grants.into_iter()
     }
 
     /// Whether this kind may be read at all.
     pub fn holds(&self, kind: &Gvk) -> bool {
-        self.0.contains_key(kind)
+        self.kinds.contains_key(kind)
     }
 
     /// Whether nothing may be read.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.kinds.is_empty()
     }
 
     /// Whether a parent of that key may still need this: grants change while a list of needs is kept.
     pub fn permit(&self, need: &Need, parent: &ObjectKey) -> bool {
-        self.0.get(&need.kind).is_some_and(|grant| {
+        self.kinds.get(&need.kind).is_some_and(|grant| {
             let namespace = need.namespace.as_deref();
-            grant.place(&need.id, parent, namespace).is_ok_and(|placed| placed == need.namespace)
+            self.place(grant, &need.id, parent, namespace).is_ok_and(|placed| placed == need.namespace)
         })
     }
 
@@ -273,15 +290,34 @@ impl ReadGrants {
                 return Err(Refusal::Duplicate { id: id.clone() });
             }
             let grant =
-                self.0.get(kind).ok_or_else(|| Refusal::KindNotGranted { id: id.clone(), kind: kind.clone() })?;
+                self.kinds.get(kind).ok_or_else(|| Refusal::KindNotGranted { id: id.clone(), kind: kind.clone() })?;
             Ok(Need {
                 id: id.as_str().into(),
                 kind: grant.kind.clone(),
-                namespace: grant.place(id, parent, namespace.as_deref().filter(|namespace| !namespace.is_empty()))?,
+                namespace: self.place(grant, id, parent, namespace.as_deref().filter(|name| !name.is_empty()))?,
                 select: Select::of(select).map_err(|problem| grant.malformed(id, problem))?,
             })
         });
         resolved.collect()
+    }
+
+    /// The namespace to read in, or why it may not be read.
+    fn place(
+        &self,
+        grant: &ReadGrant,
+        id: &str,
+        parent: &ObjectKey,
+        wanted: Option<&str>,
+    ) -> Result<Option<Arc<str>>, Refusal> {
+        let namespace = grant.place(id, parent, wanted)?;
+        match namespace.as_deref().filter(|namespace| self.host_namespace.is(namespace)) {
+            Some(namespace) => Err(Refusal::HostNamespace {
+                id: id.to_owned(),
+                kind: Gvk::clone(&grant.kind),
+                namespace: namespace.to_owned(),
+            }),
+            None => Ok(namespace),
+        }
     }
 }
 

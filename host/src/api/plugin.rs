@@ -9,7 +9,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_core::contract::Limits;
-use windlass_core::grant::{Allowance, Beyond};
+use windlass_core::grant::{Allowance, Beyond, Owned};
 use windlass_core::guard::Record;
 use windlass_core::ids::Gvk;
 use windlass_core::lost::Had;
@@ -70,7 +70,7 @@ pub struct PluginSpec {
     /// The kinds that the plugin may own. Default: what the component asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
-    pub children: Option<Vec<KindRef>>,
+    pub children: Option<Vec<ChildRef>>,
     /// What the plugin may read beyond the namespace of its parent, of the kinds that the component asks for: other
     /// namespaces, and cluster-scoped kinds, which must be named here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -272,6 +272,25 @@ pub struct KindRef {
     pub kind: String,
 }
 
+/// A kind that a plugin may own, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChildRef {
+    /// The kind.
+    #[serde(flatten)]
+    pub kind: KindRef,
+    /// Namespaces in which a cluster-scoped parent may have children of this kind. Default: all but kube-system, kube-public
+    /// and kube-node-lease, which must be named here, and the host's own, in which no plugin may have children. A namespaced
+    /// parent has its children in its own namespace, whatever is named here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256), inner(length(min = 1, max = 63)))]
+    pub namespaces: Option<Vec<String>>,
+    /// For kind Secret: allow children of type `kubernetes.io/service-account-token`. The control plane fills such a Secret
+    /// with the token of a ServiceAccount of its namespace, so the plugin can act as each of them. Default: false.
+    #[serde(default)]
+    pub service_account_tokens: bool,
+}
+
 /// A kind that a plugin may read, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -288,13 +307,17 @@ pub struct RelatedRef {
 impl PluginSpec {
     /// What it grants of the kinds that the component asks for.
     pub fn allowance(&self) -> Allowance {
-        let beyond = |named: &RelatedRef| {
-            let namespaces = named.namespaces.as_ref();
-            let namespaces = namespaces.map(|names| names.iter().map(|name| Arc::from(name.as_str())).collect());
-            Beyond { kind: named.kind.gvk(), namespaces }
+        let shared = |names: &Option<Vec<String>>| {
+            names.as_ref().map(|names| names.iter().map(|name| Arc::from(name.as_str())).collect())
         };
+        let owned = |named: &ChildRef| Owned {
+            kind: named.kind.gvk(),
+            namespaces: shared(&named.namespaces),
+            tokens: named.service_account_tokens,
+        };
+        let beyond = |named: &RelatedRef| Beyond { kind: named.kind.gvk(), namespaces: shared(&named.namespaces) };
         Allowance {
-            children: self.children.as_ref().map(|kinds| kinds.iter().map(KindRef::gvk).collect()),
+            children: self.children.as_ref().map(|kinds| kinds.iter().map(owned).collect()),
             related: self.related.iter().flatten().map(beyond).collect(),
         }
     }

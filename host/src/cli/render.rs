@@ -13,6 +13,7 @@ use windlass_core::json::Value as CoreValue;
 use windlass_core::object::Object;
 use windlass_core::parent::ParentRef;
 use windlass_core::related::{Needs, Next, ReadGrant, ReadGrants, ReadProblem, Rounds};
+use windlass_core::reserved::HostNamespace;
 use windlass_core::snapshot::{Served, Snapshot};
 use windlass_sandbox::{Ambient, Component, run_here};
 
@@ -180,7 +181,7 @@ fn read_grants(component: &Component, namespaced: bool, related: &[Arc<Object>],
             namespaces: Some(named.into_iter().map(|name| Arc::from(name.as_str())).collect()),
         }
     });
-    ReadGrants::new(grants)
+    ReadGrants::new(HostNamespace::default(), grants)
 }
 
 fn requirement(requirement: &Requirement) -> Value {
@@ -218,11 +219,15 @@ fn parent_kind(parent: &Parent) -> anyhow::Result<(Arc<Gvk>, bool)> {
 
 /// Without a cluster there is no discovery: children are taken to live where their parent does.
 fn grants(component: &Component, namespaced: bool) -> Grants {
-    Grants::new(component.descriptor().children.iter().map(|rule| Grant {
+    let grants = component.descriptor().children.iter().map(|rule| Grant {
         kind: Arc::new(rule.kind.clone()),
         namespaced,
         update: rule.update.clone(),
-    }))
+        namespaces: None,
+        tokens: false,
+    });
+    // Which namespace a host is in is not known here.
+    Grants::new(HostNamespace::default(), grants)
 }
 
 /// The parent, with what the API server would have added where it is missing.

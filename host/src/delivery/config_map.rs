@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use windlass_core::digest::Digest;
 use windlass_core::ids::is_dns_subdomain;
+use windlass_core::names::{ANNOTATION_APPLIED, ANNOTATION_RETAINED_FOR, LABEL_PARENT_UID, LABEL_PLUGIN};
 
 use super::{Delivered, DeliveryError, Encoding, MAX_COMPONENT_BYTES};
 use crate::api::ConfigMapSource;
@@ -151,12 +152,32 @@ fn single(source: &ConfigMapSource, map: ConfigMap) -> Result<Packed, DeliveryEr
 
 async fn get(api: &Api<ConfigMap>, source: &ConfigMapSource, name: &str) -> Result<Option<ConfigMap>, DeliveryError> {
     let full_name = format!("{}/{name}", source.namespace);
-    api.get_opt(name).await.map_err(|error| match error {
+    let found = api.get_opt(name).await.map_err(|error| match error {
         kube::Error::Api(status) if matches!(status.code, 401 | 403) => {
-            DeliveryError::Forbidden { name: full_name, message: status.message }
+            DeliveryError::Forbidden { name: full_name.clone(), message: status.message }
         }
-        error => DeliveryError::Unavailable { name: full_name, message: error.to_string() },
-    })
+        error => DeliveryError::Unavailable { name: full_name.clone(), message: error.to_string() },
+    })?;
+    match found.as_ref().and_then(plugin_of) {
+        Some(plugin) => Err(DeliveryError::Invalid {
+            name: full_name,
+            problem: format!(
+                "it is marked as a child of plugin {plugin}, and what a plugin makes is not loaded as a component; push the \
+                 component to a ConfigMap of its own"
+            ),
+        }),
+        None => Ok(found),
+    }
+}
+
+/// The plugin whose child a ConfigMap is, by any of the host's marks: a plugin must not choose the component of another one,
+/// or its own next one.
+fn plugin_of(map: &ConfigMap) -> Option<String> {
+    let meta = &map.metadata;
+    let label = |name: &str| meta.labels.as_ref().and_then(|labels| labels.get(name));
+    let annotation = |name: &str| meta.annotations.as_ref().and_then(|annotations| annotations.get(name));
+    let marks = [label(LABEL_PLUGIN), annotation(ANNOTATION_RETAINED_FOR), label(LABEL_PARENT_UID)];
+    marks.into_iter().flatten().next().or_else(|| annotation(ANNOTATION_APPLIED)).cloned()
 }
 
 #[cfg(test)]
@@ -174,6 +195,28 @@ mod tests {
 
     fn head(data: BTreeMap<String, String>) -> Result<Option<Head>, DeliveryError> {
         Head::of(&source(), &ConfigMap { data: Some(data), ..ConfigMap::default() })
+    }
+
+    #[test]
+    fn a_config_map_that_a_plugin_made_is_told_from_one_that_was_pushed() {
+        let made = |labels: &[(&str, &str)], annotations: &[(&str, &str)]| {
+            let map = |entries: &[(&str, &str)]| {
+                Some(entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
+            };
+            let mut found = ConfigMap::default();
+            (found.metadata.labels, found.metadata.annotations) = (map(labels), map(annotations));
+            plugin_of(&found)
+        };
+        assert_eq!(made(&[("windlass.dev/plugin", "guard")], &[]).as_deref(), Some("guard"));
+        for (labels, annotations) in [
+            (&[("windlass.dev/parent-uid", "u")][..], &[][..]),
+            (&[], &[("windlass.dev/retained-for", "guard/Namespace./n")]),
+            (&[], &[("windlass.dev/applied", "1:0")]),
+        ] {
+            assert!(made(labels, annotations).is_some(), "{labels:?} {annotations:?}");
+        }
+        assert_eq!(made(&[("app", "echo")], &[("windlass.dev/pushed-at", "now")]), None);
+        assert_eq!(plugin_of(&ConfigMap::default()), None);
     }
 
     fn encoding() -> impl Strategy<Value = Encoding> {

@@ -40,8 +40,9 @@ pub(super) async fn check(
         related: descriptor.related.iter().filter(|kind| is_anothers(kind)).cloned().collect(),
         ..descriptor.clone()
     };
-    let granted = grants::resolve(&plugins.discovery, &others, plugin, crd::is_namespaced(carried)).await?;
-    grants::resolve_reads(&plugins.discovery, &others, plugin).await?;
+    let granted =
+        grants::resolve(&plugins.discovery, &others, plugin, crd::is_namespaced(carried), &account.home()).await?;
+    grants::resolve_reads(&plugins.discovery, &others, plugin, &account.home()).await?;
     let watches: Vec<Arc<Watch>> = granted
         .resources
         .iter()

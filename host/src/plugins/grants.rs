@@ -13,6 +13,7 @@ use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::plugin_reason as reason;
 use windlass_core::object::Object;
 use windlass_core::related::ReadGrants;
+use windlass_core::reserved::HostNamespace;
 
 use super::Plugins;
 use super::discovery::{Discovery, is_missing};
@@ -39,6 +40,7 @@ pub(super) async fn resolve(
     descriptor: &Descriptor,
     plugin: &Plugin,
     parent_namespaced: bool,
+    host_namespace: &HostNamespace,
 ) -> Result<Granted, Problem> {
     let allowance = plugin.spec.allowance();
     let mut grants = Vec::new();
@@ -50,10 +52,17 @@ pub(super) async fn resolve(
         if let Err(why) = grant::fits(parent_namespaced, namespaced) {
             return Err(Problem::lasting(Step::Granted, reason::NOT_GRANTED, format!("{kind} {why}")));
         }
-        grants.push(Grant { kind: kind.clone(), namespaced, update: rule.update.clone() });
+        let owned = allowance.owned(&kind);
+        grants.push(Grant {
+            kind: kind.clone(),
+            namespaced,
+            update: rule.update.clone(),
+            namespaces: owned.and_then(|owned| owned.namespaces.clone()),
+            tokens: owned.is_some_and(|owned| owned.tokens),
+        });
         resources.push((kind, resource));
     }
-    Ok(Granted { grants: Grants::new(grants), resources })
+    Ok(Granted { grants: Grants::new(host_namespace.clone(), grants), resources })
 }
 
 /// Looks the kinds up that a plugin asks to read, and settles where it may read them.
@@ -61,6 +70,7 @@ pub(super) async fn resolve_reads(
     discovery: &Discovery,
     descriptor: &Descriptor,
     plugin: &Plugin,
+    host_namespace: &HostNamespace,
 ) -> Result<Reads, Problem> {
     if descriptor.related.is_empty() {
         return Ok(Reads::default());
@@ -75,7 +85,7 @@ pub(super) async fn resolve_reads(
             grants.push(grant);
         }
     }
-    Ok(Reads { grants: ReadGrants::new(grants), resources })
+    Ok(Reads { grants: ReadGrants::new(host_namespace.clone(), grants), resources })
 }
 
 async fn look_up(discovery: &Discovery, kind: &Gvk, wish: &str) -> Result<(ApiResource, ApiCapabilities), Problem> {

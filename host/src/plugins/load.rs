@@ -229,8 +229,9 @@ pub(super) async fn prepare(
     let parent = parent::resolve(plugins, name, descriptor, Install::by(&plugin.spec, component.digest())).await?;
     // Its definition may have been installed just now: whatever becomes of this logic, older logic must not go on.
     plugins.withdraw(name, &parent.kind);
-    let granted = grants::resolve(&plugins.discovery, descriptor, plugin, parent.namespaced).await?;
-    let reads = grants::resolve_reads(&plugins.discovery, descriptor, plugin).await?;
+    let home = account.home();
+    let granted = grants::resolve(&plugins.discovery, descriptor, plugin, parent.namespaced, &home).await?;
+    let reads = grants::resolve_reads(&plugins.discovery, descriptor, plugin, &home).await?;
     // Logic that no longer finalizes takes it off what has left the selector, too.
     let may_be_set = descriptor.finalizes
         || live.as_ref().is_some_and(|live| live.finalizes || live.parents.id.finalizer.is_some())

@@ -6,6 +6,8 @@ use futures::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Request};
 use tokio::sync::OnceCell;
 use windlass_core::ids::{PluginName, is_dns_subdomain};
+use windlass_core::object::Object;
+use windlass_core::reserved::HostNamespace;
 
 use super::rbac;
 
@@ -28,6 +30,16 @@ impl Account {
         let user = format!("system:serviceaccount:{namespace}:{name}");
         let header = HeaderValue::from_str(&user).ok().filter(|_| is_dns_subdomain(name))?;
         Some(Self { namespace: namespace.into(), user: user.into(), header })
+    }
+
+    /// The namespace that it is in: the host's own.
+    pub fn home(&self) -> HostNamespace {
+        HostNamespace::new(&self.namespace)
+    }
+
+    /// The host's namespace, if an object lives there.
+    pub fn home_of(&self, object: &Object) -> Option<HostNamespace> {
+        (object.key.namespace.as_ref() == Some(&self.namespace)).then(|| self.home())
     }
 
     /// How the API server names it.

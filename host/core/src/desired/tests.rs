@@ -195,3 +195,66 @@ fn a_cluster_scoped_parent_names_the_namespace_of_each_child() {
     let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "a"}});
     assert_eq!(check(volume).expect("valid").children[0].key.to_string(), "a");
 }
+
+/// A plugin that owns Secrets, and a parent that is in a namespace or in none.
+fn secret_for(namespace: Option<&str>, change: impl Fn(&mut Grant), child: &Value) -> Result<Desired, Refusal> {
+    let mut grant = Grant {
+        kind: Arc::new(Gvk::from_api_version("v1", "Secret")),
+        namespaced: true,
+        update: UpdateStrategy::Apply,
+        namespaces: None,
+        tokens: false,
+    };
+    change(&mut grant);
+    let parent = ParentRef { key: ObjectKey::new(namespace, "hello"), ..parent_ref() };
+    let grants = Grants::new(HostNamespace::new("windlass-system"), [grant]);
+    super::validate(&answer(std::slice::from_ref(child)), &parent, &grants, &Limits::default())
+}
+
+fn secret(namespace: Option<&str>, kind: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "type": kind, "metadata": {"name": "a", "namespace": namespace}})
+}
+
+#[test]
+fn no_child_is_placed_in_the_hosts_namespace_whatever_is_granted() {
+    let named = |grant: &mut Grant| grant.namespaces = Some(["windlass-system".into(), "shop".into()].into());
+    for (parent, namespace) in [
+        (None, Some("windlass-system")),
+        (Some("windlass-system"), Some("windlass-system")),
+        (Some("windlass-system"), None),
+    ] {
+        let refusal = secret_for(parent, named, &secret(namespace, "Opaque")).expect_err("refused").to_string();
+        assert!(refusal.contains("namespace windlass-system is the host's own"), "{refusal}");
+    }
+    assert!(secret_for(None, named, &secret(Some("shop"), "Opaque")).is_ok());
+}
+
+#[test]
+fn a_cluster_scoped_parent_has_children_in_a_namespace_of_the_control_plane_only_if_the_plugin_names_it() {
+    let any = |_: &mut Grant| {};
+    for namespace in SYSTEM_NAMESPACES {
+        let refusal = secret_for(None, any, &secret(Some(namespace), "Opaque")).expect_err("refused").to_string();
+        assert!(refusal.contains("spec.children") && refusal.contains(namespace), "{refusal}");
+        let named = |grant: &mut Grant| grant.namespaces = Some([namespace.into()].into());
+        assert!(secret_for(None, named, &secret(Some(namespace), "Opaque")).is_ok());
+        assert!(
+            secret_for(None, named, &secret(Some("shop"), "Opaque")).is_err(),
+            "those that are named, and no others"
+        );
+        assert!(
+            secret_for(Some(namespace), any, &secret(None, "Opaque")).is_ok(),
+            "beside a parent that a user put there"
+        );
+    }
+}
+
+#[test]
+fn a_secret_that_would_hold_a_service_accounts_token_is_refused_unless_the_plugin_grants_it() {
+    for parent in [None, Some("shop")] {
+        let token = secret(Some("shop"), "kubernetes.io/service-account-token");
+        let refusal = secret_for(parent, |_| {}, &token).expect_err("refused").to_string();
+        assert!(refusal.contains("serviceAccountTokens: true"), "{refusal}");
+        assert!(secret_for(parent, |grant| grant.tokens = true, &token).is_ok());
+        assert!(secret_for(parent, |_| {}, &secret(Some("shop"), "kubernetes.io/tls")).is_ok());
+    }
+}

@@ -15,12 +15,19 @@ fn grant(api_version: &str, name: &str, namespaced: bool, beside: Option<&[&str]
     }
 }
 
+fn host() -> HostNamespace {
+    HostNamespace::new("windlass-system")
+}
+
 fn grants() -> ReadGrants {
-    ReadGrants::new([
-        grant("v1", "Secret", true, Some(&["shared"])),
-        grant("v1", "ConfigMap", true, None),
-        grant("v1", "Node", false, None),
-    ])
+    ReadGrants::new(
+        host(),
+        [
+            grant("v1", "Secret", true, Some(&["shared"])),
+            grant("v1", "ConfigMap", true, None),
+            grant("v1", "Node", false, None),
+        ],
+    )
 }
 
 fn requirement(id: &str, name: &str, namespace: Option<&str>, select: Selection) -> Requirement {
@@ -77,6 +84,24 @@ fn related_another_namespace_must_be_granted_for_the_kind() {
         assert!(matches!(&refusal, Refusal::NamespaceNotGranted { namespace: said, .. } if said == namespace));
         assert_eq!(ReadProblem::from(refusal).reason(), "ReadForbidden");
     }
+}
+
+#[test]
+fn related_nothing_is_read_in_the_hosts_namespace_whatever_is_granted() {
+    let grants = ReadGrants::new(host(), [grant("v1", "Secret", true, Some(&["windlass-system", "shared"]))]);
+    let place = |parent: &ObjectKey, namespace: Option<&str>| {
+        grants.resolve(&[requirement("a", "Secret", namespace, named("x"))], parent, 64)
+    };
+    let inside = ObjectKey::new(Some("windlass-system"), "web");
+    for (parent, namespace) in [(home(), "windlass-system"), (cluster(), "windlass-system"), (inside.clone(), "")] {
+        let refusal = place(&parent, Some(namespace)).expect_err("refused");
+        assert!(matches!(refusal, Refusal::HostNamespace { .. }), "{refusal}");
+        assert_eq!(ReadProblem::from(refusal).reason(), "ReadForbidden");
+    }
+    let [need] = &place(&home(), Some("shared")).expect("granted")[..] else { panic!("one need") };
+    let kept = Need { namespace: Some("windlass-system".into()), ..need.clone() };
+    assert!(grants.permit(need, &home()) && !grants.permit(&kept, &home()), "nor what was kept from before");
+    assert!(place(&inside, None).is_err(), "a parent there reads nothing there either");
 }
 
 #[test]
@@ -141,7 +166,7 @@ fn related_a_grant_that_shrank_no_longer_permits_what_was_kept() {
     .expect("granted");
     let permitted = |grants: &ReadGrants| needs.iter().map(|need| grants.permit(need, &home())).collect::<Vec<_>>();
     assert_eq!(permitted(&grants()), [true, true, true]);
-    assert_eq!(permitted(&ReadGrants::new([grant("v1", "Secret", true, None)])), [true, false, false]);
+    assert_eq!(permitted(&ReadGrants::new(host(), [grant("v1", "Secret", true, None)])), [true, false, false]);
     assert_eq!(permitted(&ReadGrants::default()), [false, false, false]);
 }
 

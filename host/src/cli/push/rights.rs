@@ -21,6 +21,8 @@ pub struct Rights {
     withheld: Vec<(&'static str, Gvk, Withheld)>,
     /// Kinds that it may read.
     read: Vec<Gvk>,
+    /// Kinds by which it can act as others.
+    powers: Vec<Power>,
 }
 
 impl Rights {
@@ -34,6 +36,7 @@ impl Rights {
         if self.withheld.iter().any(|(.., why)| *why != Withheld::OutOfScope) {
             notes.push(format!("note: to give it such a right, name the kind in Plugin {name} and push again"));
         }
+        notes.extend(self.powers.iter().map(|power| format!("note: {}", power.meaning())));
         if !self.read.is_empty() {
             let read: Vec<_> = self.read.iter().map(ToString::to_string).collect();
             notes.push(format!(
@@ -43,6 +46,39 @@ impl Rights {
             ));
         }
         notes
+    }
+}
+
+/// A right that is more than its kind's name says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Power {
+    Secrets,
+    Pods,
+}
+
+impl Power {
+    /// What the children of a kind can be used for beside what they are for.
+    fn of(kind: &Gvk) -> Option<Self> {
+        match (&*kind.group, &*kind.kind) {
+            ("", "Secret") => Some(Self::Secrets),
+            ("", "Pod" | "PodTemplate" | "ReplicationController")
+            | ("apps", "DaemonSet" | "Deployment" | "ReplicaSet" | "StatefulSet")
+            | ("batch", "CronJob" | "Job") => Some(Self::Pods),
+            _ => None,
+        }
+    }
+
+    fn meaning(self) -> &'static str {
+        match self {
+            Self::Secrets => {
+                "the plugin's ServiceAccount may create Secrets in all namespaces, so whoever acts as it can have a token made \
+                 for any ServiceAccount there. Windlass refuses such children unless spec.children says serviceAccountTokens"
+            }
+            Self::Pods => {
+                "the plugin may create Pods, which can run as any ServiceAccount of their namespace and read every Secret in it; \
+                 Windlass refuses them in its own namespace, and outside its parents' namespaces for namespaced parents"
+            }
+        }
     }
 }
 
@@ -100,8 +136,11 @@ pub async fn of(
             Err(error) => bail!("{kind} could not be looked up: {}", plain(error)),
         }
     }
+    let mut powers: Vec<_> = granted.iter().filter_map(|kind| Power::of(kind)).collect();
+    powers.sort_by_key(|power| *power as u8);
+    powers.dedup();
     let prunes = spec.is_some_and(|spec| spec.on_delete == OnDelete::Prune);
-    Ok(Rights { kinds: Kinds { parent, children, related, former, prunes }, withheld, read })
+    Ok(Rights { kinds: Kinds { parent, children, related, former, prunes }, withheld, read, powers })
 }
 
 /// How the API server names a kind, and whether its objects live in namespaces.
@@ -126,7 +165,7 @@ mod tests {
             let parent = (String::new(), "pods".to_owned());
             let (children, related, former) = (Vec::new(), Vec::new(), Vec::new());
             let kinds = Kinds { parent, children, related, former, prunes: false };
-            Rights { kinds, withheld, read }.notes(&"echo".parse().expect("a name"))
+            Rights { kinds, withheld, read, powers: Vec::new() }.notes(&"echo".parse().expect("a name"))
         };
         assert_eq!(notes(Vec::new(), Vec::new()), [""; 0]);
         let said = notes(vec![("own", kind("Namespace.v1"), Withheld::MustBeNamed)], vec![kind("Secret.v1")]);
