@@ -155,13 +155,12 @@ fn successor(live: &Live, child: &Object) -> Option<ObjectKey> {
     keys.into_iter().find(|key| kind == live.parents.id.kind.group_kind() && live.parents.store.get(key).is_some())
 }
 
-/// A new object, a new generation and a person's word to the host (an annotation of ours, a deletion) run now; anything
-/// else waits for a backoff.
+/// A new object, a new generation, changed labels or annotations and a deletion run now; anything else waits for a backoff.
 fn urgency(change: &Change) -> Trigger {
     match (&change.before, &change.after) {
         (Some(before), Some(after))
-            if (&before.uid, before.generation, before.deleting, &before.marks)
-                == (&after.uid, after.generation, after.deleting, &after.marks) =>
+            if (&before.uid, before.generation, before.deleting, &before.marks, before.others_marks)
+                == (&after.uid, after.generation, after.deleting, &after.marks, after.others_marks) =>
         {
             Trigger::Event
         }
@@ -205,16 +204,18 @@ mod tests {
     }
 
     #[test]
-    fn r13_a_persons_word_runs_now_and_anything_else_waits_for_a_backoff() {
+    fn r13_a_change_of_spec_labels_or_annotations_runs_now_and_anything_else_waits_for_a_backoff() {
         let plain = r#""labels":{"team":"a"}"#;
         for fresh in [
             r#""annotations":{"windlass.dev/suspend":"true"}"#,
             r#""deletionTimestamp":"2026-01-01T00:00:00Z""#,
             r#""generation":2"#,
+            r#""labels":{"team":"b"}"#,
+            r#""labels":{"team":"a"},"annotations":{"note":"x"}"#,
         ] {
             assert_eq!(urgency(&changed(plain, fresh)), Trigger::Fresh, "{fresh}");
         }
-        assert_eq!(urgency(&changed(plain, r#""labels":{"team":"b"}"#)), Trigger::Event);
+        assert_eq!(urgency(&changed(plain, r#""labels":{"team":"a"},"finalizers":["a/b"]"#)), Trigger::Event);
         assert_eq!(urgency(&Change { before: None, after: Some(object(plain)) }), Trigger::Fresh);
     }
 

@@ -4,6 +4,7 @@
 //! wants) and `apiVersion` and `kind` put in where a list omitted them.
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
@@ -41,6 +42,8 @@ pub struct Object {
     pub marks: Marks,
     /// Uid of the parent that the label names.
     pub labelled: Option<Uid>,
+    /// Stands for all other labels and annotations: equal in this process when they are.
+    pub others_marks: u64,
     /// Which fields the host owns.
     pub managed: Arc<ManagedFields>,
     /// SHA-256 of `json`.
@@ -164,8 +167,8 @@ struct OwnerReference<'a> {
     name: Cow<'a, str>,
 }
 
-/// Entries of a string map under the host's prefix; the rest is skipped without being kept.
-struct OwnMarks<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+/// Entries of a string map under the host's prefix, and a hash of the rest, which is not kept.
+struct OwnMarks<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>, u64);
 
 impl<'de: 'a, 'a> Deserialize<'de> for OwnMarks<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -178,16 +181,16 @@ impl<'de: 'a, 'a> Deserialize<'de> for OwnMarks<'a> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut marks = Vec::new();
+                let (mut marks, mut others) = (Vec::new(), DefaultHasher::new());
                 while let Some(BorrowedStr(key)) = map.next_key()? {
                     if key.starts_with(names::ANNOTATION_PREFIX) {
                         let BorrowedStr(value) = map.next_value()?;
                         marks.push((key, value));
                     } else {
-                        map.next_value::<IgnoredAny>()?;
+                        (key, map.next_value::<&RawValue>()?.get()).hash(&mut others);
                     }
                 }
-                Ok(OwnMarks(marks))
+                Ok(OwnMarks(marks, others.finish()))
             }
         }
         deserializer.deserialize_map(Reader)
@@ -228,6 +231,11 @@ impl Object {
             deleting: meta.deletion_timestamp.is_some(),
             finalizers: meta.finalizers.iter().flatten().map(|name| Box::from(&*name.0)).collect(),
             controller: controller.map(Uid::from),
+            others_marks: {
+                let hash = |marks: &Option<OwnMarks<'_>>| marks.as_ref().map_or(0, |marks| marks.1);
+                // Of two different maps: what moves from one to the other is a change.
+                hash(&meta.labels).rotate_left(1) ^ hash(&meta.annotations)
+            },
             labelled: labelled.map(|(_, uid)| Uid::from(&**uid)),
             marks: Marks::collect(
                 marks().filter(|(key, _)| key != names::LABEL_PARENT_UID).map(|(key, value)| (&**key, &**value)),
@@ -418,6 +426,30 @@ mod tests {
             r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7"}}"#
         );
         assert_eq!((object.key.to_string().as_str(), object.resource_version), ("n/a", 7));
+    }
+
+    #[test]
+    fn r13_every_change_of_labels_or_annotations_shows_and_nothing_else_does() {
+        let with = |labels: &str, annotations: &str, rest: &str| {
+            read(&format!(
+                r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"7","labels":{labels},"annotations":{annotations}}}{rest}}}"#
+            ))
+            .others_marks
+        };
+        let plain = with(r#"{"a":"b"}"#, "{}", "");
+        assert_eq!(with(r#"{"a":"b"}"#, "{}", r#","status":{"x":1}"#), plain);
+        assert_eq!(with(r#"{"a":"b","windlass.dev/plugin":"p"}"#, "{}", ""), plain, "these are marks");
+        for (labels, annotations) in [
+            (r#"{"a":"c"}"#, "{}"),
+            ("{}", "{}"),
+            ("null", "null"),
+            (r#"{"a":"b","c":"d"}"#, "{}"),
+            ("{}", r#"{"a":"b"}"#),
+            (r#"{"a":"b"}"#, r#"{"a":"b"}"#),
+            (r#"{"ab":""}"#, "{}"),
+        ] {
+            assert_ne!(with(labels, annotations, ""), plain, "{labels} {annotations}");
+        }
     }
 
     #[test]
