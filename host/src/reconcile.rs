@@ -23,7 +23,7 @@ use windlass_core::plan::{ChildId, Plan, Write, plan};
 use windlass_core::related::{Next, ReadProblem, Rounds};
 use windlass_core::reserved::HostNamespace;
 use windlass_core::snapshot::Snapshot;
-use windlass_core::stance::{Stance, may_write_children, stance};
+use windlass_core::stance::{Stance, keeps_children, may_write_children, stance};
 use windlass_core::status;
 use windlass_sandbox::registry::Registry;
 
@@ -670,6 +670,9 @@ fn planned(live: &Live, snapshot: &Snapshot, desired: &Desired) -> Plan {
     plan.put_off_creates(|child| is_held_by_predecessor(live, snapshot, child));
     if !may_write_children(&snapshot.parent) {
         plan.writes.clear();
+    }
+    if keeps_children(&snapshot.parent) {
+        plan.keep_children();
     }
     if snapshot.parent.deleting && desired.finalized {
         // The parent goes right after, and with it what it owns.

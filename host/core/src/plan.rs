@@ -132,6 +132,12 @@ impl Plan {
         self.writes.is_empty() && self.prunes.is_empty()
     }
 
+    /// Leaves out all deletes, for when the children outlive their parent.
+    pub fn keep_children(&mut self) {
+        self.prunes.clear();
+        self.writes.retain(|write| !matches!(write, Write::Replace(_)));
+    }
+
     /// Leaves out the writes of children that their parent controls, for when it is about to go.
     pub fn keep_retained_writes(&mut self) {
         self.writes.retain(|write| match write {

@@ -8,6 +8,10 @@ use crate::object::Object;
 /// The finalizer that the API server sets for a deletion that waits for the dependents (foreground deletion).
 const FOREGROUND: &str = "foregroundDeletion";
 
+/// The finalizer that the API server sets for a deletion that leaves the dependents behind (`--cascade=orphan`). The garbage
+/// collector takes it off when it has released them.
+const ORPHAN: &str = "orphan";
+
 /// What to do with a parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stance {
@@ -60,6 +64,11 @@ pub fn stance(parent: &Object, plugin: &PluginName, finalizes: bool, suspended: 
 /// waits for them to go.
 pub fn may_write_children(parent: &Object) -> bool {
     !(parent.deleting && parent.finalizers.iter().any(|name| **name == *FOREGROUND))
+}
+
+/// Whether the user who deletes the parent keeps its children: then none may be deleted because of it (rule R15).
+pub fn keeps_children(parent: &Object) -> bool {
+    parent.deleting && parent.finalizers.iter().any(|name| **name == *ORPHAN)
 }
 
 /// The finalizers that a parent should have: with or without the plugin's, and whatever others there are.
@@ -150,6 +159,15 @@ mod tests {
     fn r14_children_are_not_made_while_the_api_server_waits_for_them_to_go() {
         assert!(!may_write_children(&deleted(&[OURS, "foregroundDeletion"], &json!({}))));
         assert!(may_write_children(&deleted(&[OURS], &json!({}))));
+    }
+
+    #[test]
+    fn r15_a_deletion_that_orphans_is_finalized_and_keeps_the_children() {
+        let orphaning = deleted(&[OURS, "orphan"], &json!({}));
+        assert_eq!(decide(&orphaning, true, false), Stance::Ask(Phase::Finalize));
+        assert!(keeps_children(&orphaning) && may_write_children(&orphaning));
+        assert!(!keeps_children(&deleted(&[OURS, "foregroundDeletion"], &json!({}))));
+        assert!(!keeps_children(&parent(&json!({"finalizers": ["orphan"]}))), "it is not being deleted");
     }
 
     #[test]

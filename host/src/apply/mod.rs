@@ -150,7 +150,8 @@ impl Applier {
             }
         }
         for wave in prunes {
-            send_wave(&mut applied, wave.into_iter().map(|delete| self.delete(live, delete, Deed::Deleted))).await;
+            send_wave(&mut applied, wave.into_iter().map(|delete| self.delete(live, snapshot, delete, Deed::Deleted)))
+                .await;
             if !applied.problems.is_empty() {
                 // What comes later was leaned on by what still stands.
                 return applied;
@@ -220,7 +221,7 @@ impl Applier {
         match write {
             Write::Create(child) => named(&child, self.create(live, snapshot, &child).await),
             Write::Apply { child, target } => named(&child, self.change(live, &child, &target).await),
-            Write::Replace(delete) => self.delete(live, delete, Deed::Replaced).await,
+            Write::Replace(delete) => self.delete(live, snapshot, delete, Deed::Replaced).await,
         }
     }
 
@@ -302,9 +303,15 @@ impl Applier {
         apply(Force::Yes, deed).await?.map_err(|error| failed(&error))
     }
 
-    async fn delete(&self, live: &Live, delete: Delete, deed: Deed) -> Result<Done, (ChildId, Failed)> {
+    async fn delete(
+        &self,
+        live: &Live,
+        snapshot: &Snapshot,
+        delete: Delete,
+        deed: Deed,
+    ) -> Result<Done, (ChildId, Failed)> {
         let child = delete.child.clone();
-        let request = match request::delete(live, &delete) {
+        let request = match request::delete(live, &delete, version_to_delete(snapshot, &delete)) {
             Ok(request) => request,
             Err(problem) => return Err((child, problem.into())),
         };
@@ -374,6 +381,13 @@ where
             }
         }
     }
+}
+
+/// The only version of a child that may be deleted, if it matters: while its parent is being deleted, the garbage collector
+/// may have released the child a moment ago (`--cascade=orphan`), and its finalizer that said so may be gone already.
+fn version_to_delete(snapshot: &Snapshot, delete: &Delete) -> Option<u64> {
+    let child = snapshot.children.iter().filter(|_| snapshot.parent.deleting).find(|child| child.uid == delete.uid);
+    child.map(|child| child.resource_version)
 }
 
 /// Whether an apply by force came too late for its version.

@@ -103,10 +103,10 @@ pub(super) fn migrate(live: &Live, child: &DesiredChild, version: u64, entry: us
     Ok(as_plugin(live, request))
 }
 
-/// DELETE of the very object with this uid; its dependents follow in the background.
-pub(super) fn delete(live: &Live, delete: &Delete) -> Built {
+/// DELETE of the very object with this uid, and of this version if one is given; its dependents follow in the background.
+pub(super) fn delete(live: &Live, delete: &Delete, version: Option<u64>) -> Built {
     let watch = watch_of(live, &delete.child.kind)?;
-    delete_as(&watch.resource, &live.account, delete)
+    delete_version(&watch.resource, &live.account, delete, version)
 }
 
 /// The same as this account, for who has no live logic.
@@ -114,8 +114,13 @@ pub(super) fn delete(live: &Live, delete: &Delete) -> Built {
 /// # Errors
 /// A name that makes no URL.
 pub fn delete_as(resource: &ApiResource, account: &Account, delete: &Delete) -> Built {
+    delete_version(resource, account, delete, None)
+}
+
+fn delete_version(resource: &ApiResource, account: &Account, delete: &Delete, version: Option<u64>) -> Built {
+    let resource_version = version.map(|version| version.to_string());
     let params = DeleteParams {
-        preconditions: Some(Preconditions { uid: Some(delete.uid.to_string()), resource_version: None }),
+        preconditions: Some(Preconditions { uid: Some(delete.uid.to_string()), resource_version }),
         propagation_policy: Some(PropagationPolicy::Background),
         ..DeleteParams::default()
     };

@@ -57,6 +57,18 @@ fn r06_a_field_that_somebody_else_took_is_applied_again() {
 }
 
 #[test]
+fn r15_nothing_is_deleted_of_children_that_outlive_their_parent() {
+    let (_, live) = settled(&["a", "b"]);
+    let mut changed = pod("b");
+    changed["spec"]["containers"][0]["image"] = json!("nginx:2");
+    let desired = validate_with(&[changed], &UpdateStrategy::Recreate).expect("valid");
+    let mut plan = plan(&snapshot(&live), &desired);
+    assert_eq!(plan.counts(), (0, 0, 2), "one is dropped, one is recreated");
+    plan.keep_children();
+    assert!(plan.is_empty() && plan.take_due_prunes().is_empty());
+}
+
+#[test]
 fn r08_a_child_that_is_no_longer_wanted_is_pruned_by_its_uid() {
     let (_, live) = settled(&["a", "b", "c"]);
     let (desired, _) = settled(&["b"]);
