@@ -224,6 +224,11 @@ impl Live {
 pub struct Peers(pub Arc<Watch>);
 
 impl Peers {
+    /// The Plugin of that name.
+    pub fn plugin(&self, name: &PluginName) -> Option<Arc<Object>> {
+        self.0.store.get(&ObjectKey::new(None, name.as_str()))
+    }
+
     /// Whether there is surely no Plugin of that name.
     pub fn is_gone(&self, plugin: &str) -> bool {
         self.0.is_synced() && self.0.store.get(&ObjectKey::new(None, plugin)).is_none()

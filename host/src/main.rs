@@ -25,6 +25,7 @@ mod seeds;
 mod serve;
 mod strays;
 mod telemetry;
+mod terminating;
 mod triggers;
 mod watch;
 

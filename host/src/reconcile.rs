@@ -13,12 +13,15 @@ use windlass_core::breaker::Breaker;
 use windlass_core::contract::{Event, Phase, Response};
 use windlass_core::desired::{self, Desired, DesiredChild};
 use windlass_core::digest::Digest;
+use windlass_core::events::FinalizerEnd;
 use windlass_core::guard::{self, Cause, Stop};
 use windlass_core::ids::{ObjectKey, PluginName};
 use windlass_core::json::Map;
 use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, ANNOTATION_SUSPEND, parent_reason as reason};
 use windlass_core::object::Object;
-use windlass_core::outcome::{BACKOFF, LOOK_AGAIN, Problem, Progress, Requeue, SuspendedBy, Verdict, WriteProblem};
+use windlass_core::outcome::{
+    BACKOFF, LOOK_AGAIN, NAMESPACE_PATIENCE, Problem, Progress, Requeue, SuspendedBy, Verdict, WriteProblem,
+};
 use windlass_core::plan::{ChildId, Plan, Write, plan};
 use windlass_core::related::{Next, ReadProblem, Rounds};
 use windlass_core::reserved::HostNamespace;
@@ -40,6 +43,7 @@ use crate::related::Related;
 use crate::report::{Happened, Reported, Reporter};
 use crate::strays::GOOD_FOR;
 use crate::telemetry::{self, TRACE};
+use crate::terminating::{self, Terminating};
 
 /// A cache that is behind is asked again after this long, if no event comes first.
 const CACHE_LAG: Duration = Duration::from_secs(1);
@@ -48,6 +52,7 @@ const CACHE_LAG: Duration = Duration::from_secs(1);
 pub struct Reconciler {
     registry: Registry<Live>,
     own_writes: OwnWrites,
+    terminating: Terminating,
     breaker: Mutex<Breaker>,
     related: Related,
     caller: Caller,
@@ -137,8 +142,8 @@ impl Reconciler {
         applier: Applier,
         reporter: Reporter,
     ) -> Self {
-        let (own_writes, breaker) = (OwnWrites::default(), Mutex::default());
-        Self { registry, own_writes, breaker, related, caller, parents, plugins, applier, reporter }
+        let (own_writes, terminating, breaker) = (OwnWrites::default(), Terminating::default(), Mutex::default());
+        Self { registry, own_writes, terminating, breaker, related, caller, parents, plugins, applier, reporter }
     }
 
     async fn steps(&self, live: &Arc<Live>, job: &Job<PluginName, ParentKey>, turn: &Turn<'_>) -> Requeue {
@@ -173,8 +178,8 @@ impl Reconciler {
         };
         match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended, selected) {
             Stance::Ask(phase) => self.ask(live, snapshot, phase, job.trigger == Trigger::Sweep, turn).await,
-            Stance::AddFinalizer => self.set_finalizer(live, &snapshot, true, &[]).await,
-            Stance::RemoveFinalizer => self.set_finalizer(live, &snapshot, false, &[]).await,
+            Stance::AddFinalizer => self.set_finalizer(live, &snapshot, None).await,
+            Stance::RemoveFinalizer => self.skip_finalizer(live, &snapshot).await,
             Stance::Suspended => self.suspended(live, &snapshot).await,
             Stance::Leave => {
                 span.record("windlass.outcome", "deleting");
@@ -252,7 +257,7 @@ impl Reconciler {
         let snapshot = around(live, Arc::new(parent));
         match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended, true) {
             // A person's way out counts before anything else.
-            Stance::RemoveFinalizer => Some(self.set_finalizer(live, &snapshot, false, &[]).await),
+            Stance::RemoveFinalizer => Some(self.skip_finalizer(live, &snapshot).await),
             Stance::Leave | Stance::Suspended | Stance::Release => None,
             Stance::Ask(phase) => {
                 let attempt = self.without_plan(live, &snapshot, problem);
@@ -276,7 +281,7 @@ impl Reconciler {
                 span.record("windlass.parent.uid", tracing::field::display(&snapshot.parent.uid));
                 let requeue = match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended, false) {
                     Stance::Release => self.release(live, &snapshot).await,
-                    Stance::RemoveFinalizer => self.set_finalizer(live, &snapshot, false, &[]).await,
+                    Stance::RemoveFinalizer => self.skip_finalizer(live, &snapshot).await,
                     // It is suspended; or the watch is about to show it, as it shows all that must be finalized.
                     _ => Requeue::WhenChanged,
                 };
@@ -288,6 +293,7 @@ impl Reconciler {
             }
             Ok(None) => {
                 self.own_writes.forget(&live.name, key);
+                self.terminating.forget(&live.name, key);
                 live.held.lock().forget(key);
                 self.follow(live, live.conduct.forget(key));
                 live.tally.record(key, None);
@@ -342,6 +348,8 @@ impl Reconciler {
         sweep: bool,
         turn: &Turn<'_>,
     ) -> Requeue {
+        snapshot.namespace_terminating =
+            phase == Phase::Finalize && self.terminating.is_known(&live.name, &snapshot.parent);
         let (rounds, related) = self.related.begin(live, &snapshot.parent_ref).await;
         snapshot.related = related;
         let first = snapshot.hash(&live.logic, phase);
@@ -361,9 +369,22 @@ impl Reconciler {
             return self.answered_as_before(live, &snapshot, names, requeue);
         }
         let attempt = self.attempt(live, &snapshot, phase, answered.response).await;
-        if attempt.finalized && attempt.verdict.progress == Progress::Applied {
+        let is_refused = phase == Phase::Finalize
+            && snapshot.parent.deleting
+            && terminating::refuses(&snapshot.parent, &attempt.applied.problems);
+        let refused_for = is_refused.then(|| self.terminating.refused(&live.name, &snapshot.parent, Instant::now()));
+        let end = match refused_for {
+            _ if attempt.finalized && attempt.verdict.progress == Progress::Applied => Some(FinalizerEnd::CleanedUp),
+            // What it retains cannot be kept where everything goes.
+            Some(_) if attempt.finalized => Some(FinalizerEnd::CleanedUp),
+            Some(time) if time >= NAMESPACE_PATIENCE => {
+                Some(FinalizerEnd::NamespaceTerminating(snapshot.parent_ref.to_string()))
+            }
+            Some(_) | None => None,
+        };
+        if let Some(end) = end {
             self.own_writes.add(&live.name, key, attempt.applied.written);
-            return self.set_finalizer(live, &snapshot, false, &attempt.events).await;
+            return self.remove_finalizer(live, &snapshot, &attempt.events, &end).await;
         }
         let is_final = attempt.is_final;
         let (requeue, wrote) = self.finish(live, &snapshot, (phase, sweep), attempt).await;
@@ -592,8 +613,33 @@ impl Reconciler {
         reported
     }
 
-    /// The finalizer is a write of its own: what follows from it begins with its event.
-    async fn set_finalizer(&self, live: &Live, snapshot: &Snapshot, wanted: bool, last_words: &[Event]) -> Requeue {
+    /// Takes the finalizer off, because the plugin does not finalize (any more) or a person asked for that.
+    async fn skip_finalizer(&self, live: &Live, snapshot: &Snapshot) -> Requeue {
+        let is_asked = snapshot.parent.marks.is_true(ANNOTATION_SKIP_FINALIZE);
+        let end = if is_asked { FinalizerEnd::Skipped } else { FinalizerEnd::CleanedUp };
+        self.remove_finalizer(live, snapshot, &[], &end).await
+    }
+
+    /// Takes the finalizer off, and has told why.
+    async fn remove_finalizer(
+        &self,
+        live: &Live,
+        snapshot: &Snapshot,
+        last_words: &[Event],
+        end: &FinalizerEnd,
+    ) -> Requeue {
+        self.set_finalizer(live, snapshot, Some((last_words, end))).await
+    }
+
+    /// The finalizer is a write of its own: what follows from it begins with its event. It is set, or removed for a reason,
+    /// after the plugin's last events.
+    async fn set_finalizer(
+        &self,
+        live: &Live,
+        snapshot: &Snapshot,
+        removed: Option<(&[Event], &FinalizerEnd)>,
+    ) -> Requeue {
+        let wanted = removed.is_none();
         let outcome = if wanted { "finalizer_added" } else { "finalizer_removed" };
         tracing::Span::current().record("windlass.outcome", outcome);
         let parent = &snapshot.parent;
@@ -606,9 +652,11 @@ impl Reconciler {
         let set = self.applier.set_finalizer(live, parent, wanted);
         match set.instrument(tracing::debug_span!(target: TRACE, "apply")).await {
             Ok(written) => {
-                if written.is_some() && parent.deleting && !wanted {
-                    let skipped = parent.marks.is_true(ANNOTATION_SKIP_FINALIZE);
-                    self.reporter.tell_finalized(live, snapshot, last_words, skipped);
+                if let (Some(_), true, Some((last_words, end))) = (&written, parent.deleting, removed) {
+                    if let FinalizerEnd::NamespaceTerminating(parent) = end {
+                        tracing::warn!(plugin = %live.name, %parent, "finalizer removed: the namespace is being deleted");
+                    }
+                    self.reporter.tell_finalized(live, snapshot, last_words, end);
                 }
                 // Nothing written: the parent is gone, and the cache will show it.
                 let again = if written.is_some() { Duration::ZERO } else { CACHE_LAG };

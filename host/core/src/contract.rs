@@ -138,6 +138,8 @@ pub struct Request {
     pub related: Vec<Related>,
     /// The Plugin's `spec.config`.
     pub config: Option<Arc<[u8]>>,
+    /// Whether the parent is cleaned up in a namespace that is being deleted, where no child can be created any more.
+    pub namespace_terminating: bool,
 }
 
 /// Objects served for one [`Requirement`].

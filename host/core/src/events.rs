@@ -13,7 +13,7 @@ use crate::json::{Map, Value};
 use crate::names::{event_action as action, event_reason, parent_condition, parent_reason};
 use crate::object::Object;
 use crate::order::install_rank;
-use crate::outcome::{Problem, Progress, SuspendedBy, TRYING_AGAIN, Verdict};
+use crate::outcome::{NAMESPACE_PATIENCE, Problem, Progress, SuspendedBy, TRYING_AGAIN, Verdict};
 use crate::plan::ChildId;
 use crate::snapshot::Snapshot;
 use crate::{conditions, status};
@@ -59,14 +59,25 @@ impl Note {
         Self { source, event_type, reason, action, message: cut(message), related: None }
     }
 
-    /// The last event on a parent that had a finalizer; `skipped` when a person asked for it to go without the plugin's
-    /// word (rule R14).
-    pub fn finalized(skipped: bool) -> Self {
-        let note = if skipped {
-            let message = "The finalizer was removed without the plugin's word; what it would have cleaned up stays";
-            Self::new(EventType::Warning, event_reason::FINALIZER_SKIPPED.into(), message)
-        } else {
-            Self::new(EventType::Normal, event_reason::FINALIZED.into(), "The plugin has cleaned up")
+    /// The last event on a parent that had a finalizer (rule R14).
+    pub fn finalized(why: &FinalizerEnd) -> Self {
+        let note = match why {
+            FinalizerEnd::CleanedUp => {
+                Self::new(EventType::Normal, event_reason::FINALIZED.into(), "The plugin has cleaned up")
+            }
+            FinalizerEnd::Skipped => {
+                let message =
+                    "The finalizer was removed without the plugin's word; what it would have cleaned up stays";
+                Self::new(EventType::Warning, event_reason::FINALIZER_SKIPPED.into(), message)
+            }
+            FinalizerEnd::NamespaceTerminating(parent) => {
+                let message = format!(
+                    "The finalizer of {parent} was removed before the plugin had cleaned up: its namespace is being \
+                     deleted, and no child could be created in it for {} s",
+                    NAMESPACE_PATIENCE.as_secs()
+                );
+                Self::new(EventType::Warning, event_reason::FINALIZER_ABANDONED.into(), &message)
+            }
         };
         Self { action: action::FINALIZE, ..note }
     }
@@ -77,6 +88,17 @@ impl Note {
             if is_reason(&event.reason) { event.reason.clone().into() } else { event_reason::PLUGIN_EVENT.into() };
         Self { source: Source::Plugin, ..Self::new(event.event_type, reason, &event.message) }
     }
+}
+
+/// Why the finalizer of a parent goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FinalizerEnd {
+    /// The plugin has cleaned up.
+    CleanedUp,
+    /// A person asked for it to go without the plugin's word.
+    Skipped,
+    /// The plugin wants children that cannot be created any more in the namespace of this parent.
+    NamespaceTerminating(String),
 }
 
 /// What was done to children in one reconcile.

@@ -199,6 +199,8 @@ pub mod parent_reason {
     pub const QUARANTINED: &str = "Quarantined";
     /// The parent or its Plugin is suspended: nothing is written.
     pub const SUSPENDED: &str = "Suspended";
+    /// A child cannot be created, because its namespace is being deleted.
+    pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
     /// The parent is being deleted, and the plugin has not finished cleaning up.
     pub const FINALIZING: &str = "Finalizing";
     /// The plugin asks to read what it was not granted, or what its ServiceAccount may not read.
@@ -235,6 +237,8 @@ pub mod event_reason {
     pub const FINALIZED: &str = "Finalized";
     /// The finalizer was removed without the plugin's word, as a person asked.
     pub const FINALIZER_SKIPPED: &str = "FinalizerSkipped";
+    /// The finalizer was removed before the plugin had cleaned up, because the parent's namespace is being deleted.
+    pub const FINALIZER_ABANDONED: &str = "FinalizerAbandoned";
     /// The plugin gave an event whose reason is no CamelCase word.
     pub const PLUGIN_EVENT: &str = "PluginEvent";
 }

@@ -75,6 +75,8 @@ pub enum WriteProblem {
     /// The object exists and is marked as this parent's child, but the cache did not show it: nothing of it was written
     /// (rule R3).
     CacheBehind,
+    /// The child cannot be created: its namespace is being deleted.
+    NamespaceTerminating,
     /// The object changed or went between the plan and the write: the next event brings the new state.
     Outdated,
     /// The API server refuses this object as it is.
@@ -98,7 +100,11 @@ impl WriteProblem {
     /// whatever is sent after it meets the same, and takes as long.
     pub fn is_childs_own(&self) -> bool {
         match self {
-            Self::Taken | Self::FieldConflict { .. } | Self::Outdated | Self::Rejected { .. } => true,
+            Self::Taken
+            | Self::FieldConflict { .. }
+            | Self::NamespaceTerminating
+            | Self::Outdated
+            | Self::Rejected { .. } => true,
             Self::CacheBehind | Self::Unavailable { .. } => false,
         }
     }
@@ -162,6 +168,10 @@ impl Verdict {
 
 /// When a plugin that cleans up is asked again, if it doesn't say.
 const FINALIZE_AGAIN: Duration = Duration::from_secs(10);
+
+/// How long a plugin may go on to ask for children in a namespace that is being deleted, before its finalizer is removed all
+/// the same: no child can be created there any more, and the finalizer would keep the namespace for ever.
+pub const NAMESPACE_PATIENCE: Duration = Duration::from_secs(30);
 
 const WAY_OUT: &str = "To delete the object without it, annotate the object with windlass.dev/skip-finalize=true";
 
@@ -360,6 +370,11 @@ fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Reque
             ),
             Requeue::Pause(LOOK_AGAIN),
         ),
+        WriteProblem::NamespaceTerminating => (
+            reason::NAMESPACE_TERMINATING,
+            format!("{child} cannot be created, because its namespace is being deleted{more}"),
+            BACKOFF,
+        ),
         WriteProblem::Outdated => {
             (reason::API_ERROR, format!("{child} changed while it was written; {TRYING_AGAIN}{more}"), BACKOFF)
         }
@@ -378,6 +393,7 @@ fn as_asked(requeue: Requeue, writes: &[(ChildId, WriteProblem)]) -> Requeue {
         WriteProblem::Taken
         | WriteProblem::FieldConflict { .. }
         | WriteProblem::CacheBehind
+        | WriteProblem::NamespaceTerminating
         | WriteProblem::Outdated
         | WriteProblem::Rejected { .. } => None,
     });
@@ -392,9 +408,10 @@ fn gravity(problem: &WriteProblem) -> u8 {
         WriteProblem::Outdated => 0,
         WriteProblem::Unavailable { .. } => 1,
         WriteProblem::CacheBehind => 2,
-        WriteProblem::Rejected { .. } => 3,
-        WriteProblem::FieldConflict { .. } => 4,
-        WriteProblem::Taken => 5,
+        WriteProblem::NamespaceTerminating => 3,
+        WriteProblem::Rejected { .. } => 4,
+        WriteProblem::FieldConflict { .. } => 5,
+        WriteProblem::Taken => 6,
     }
 }
 

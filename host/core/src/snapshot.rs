@@ -25,6 +25,8 @@ pub struct Snapshot {
     pub related: Vec<Served>,
     /// The Plugin's `spec.config`.
     pub config: Option<Arc<[u8]>>,
+    /// Whether the parent is cleaned up in a namespace that is being deleted, where no child can be created any more.
+    pub namespace_terminating: bool,
 }
 
 /// What was found for one requirement.
@@ -59,7 +61,7 @@ impl Snapshot {
         let mut children: Vec<_> =
             candidates.into_iter().filter(|child| child.is_child_of(&parent_ref, &inherits)).collect();
         children.sort_by(|a, b| canonical(a, b));
-        Self { parent_ref, parent, children, related: Vec::new(), config }
+        Self { parent_ref, parent, children, related: Vec::new(), config, namespace_terminating: false }
     }
 
     /// Bytes of the objects in what the plugin is asked, the names beside them aside. Unpacks nothing.
@@ -78,6 +80,7 @@ impl Snapshot {
             children: self.children.iter().map(|child| child.observed()).collect(),
             related: self.related.iter().map(Served::related).collect(),
             config: self.config.clone(),
+            namespace_terminating: self.namespace_terminating,
         }
     }
 
@@ -93,6 +96,9 @@ impl Snapshot {
             for object in &served.objects {
                 hash.add(object.content.as_bytes());
             }
+        }
+        if self.namespace_terminating {
+            hash.add(b"namespace-terminating");
         }
         hash.digest()
     }
@@ -240,6 +246,14 @@ mod tests {
         let calls =
             logics.iter().flat_map(|logic| [Phase::Sync, Phase::Finalize].map(|phase| with(vec![]).hash(logic, phase)));
         assert_eq!(calls.collect::<std::collections::HashSet<_>>().len(), 2 * logics.len());
+    }
+
+    #[test]
+    fn r14_a_plugin_is_asked_again_once_its_namespace_is_known_to_terminate() {
+        let known = Snapshot { namespace_terminating: true, ..snapshot(&[]) };
+        let hash = |snapshot: &Snapshot| snapshot.hash(&Digest::of(b"logic"), Phase::Finalize);
+        assert_ne!(hash(&known), hash(&snapshot(&[])));
+        assert!(known.request(Phase::Finalize).namespace_terminating);
     }
 
     #[test]

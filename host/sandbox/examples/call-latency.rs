@@ -23,8 +23,14 @@ fn main() {
     drop(sandbox.load(&bytes).unwrap());
     println!("loaded from the cache in {:?}, pooled: {}", begun.elapsed(), component.is_pooled());
     let parent = br#"{"apiVersion":"demo.windlass.dev/v1","kind":"Echo","metadata":{"name":"a","namespace":"default","uid":"u"},"spec":{"image":"nginx","replicas":3}}"#;
-    let request =
-        Request { phase: Phase::Sync, parent: parent[..].into(), children: vec![], related: vec![], config: None };
+    let request = Request {
+        phase: Phase::Sync,
+        parent: parent[..].into(),
+        children: vec![],
+        related: vec![],
+        config: None,
+        namespace_terminating: false,
+    };
     let limits = Limits::default();
     let mut times: Vec<_> = (0..calls)
         .map(|_| {

@@ -158,6 +158,7 @@ pub fn problem_of(error: &kube::Error) -> WriteProblem {
     };
     match status.code {
         409 => WriteProblem::Outdated,
+        403 if is_namespace_terminating(status) => WriteProblem::NamespaceTerminating,
         // An apply with a field that the schema does not have: a plain error of the API server, and no passing one.
         500 if status.message.contains("field not declared in schema") => {
             WriteProblem::Rejected { code: status.code, message: status.message.clone() }
@@ -176,6 +177,14 @@ pub fn problem_of(error: &kube::Error) -> WriteProblem {
         },
         code => WriteProblem::Rejected { code, message: status.message.clone() },
     }
+}
+
+/// Whether the API server's admission refused an object because its namespace is being deleted (apiserver,
+/// plugin/namespace/lifecycle). Old ones do not give the cause.
+fn is_namespace_terminating(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+        || status.message.contains("because it is being terminated")
 }
 
 fn status_of(error: &kube::Error) -> Option<&Status> {
@@ -199,6 +208,18 @@ mod tests {
         assert!(matches!(refused, WriteProblem::Rejected { code: 500, .. }), "{refused:?}");
         let passing = problem_of(&error(500, "etcdserver: leader changed"));
         assert!(matches!(passing, WriteProblem::Unavailable { .. }), "{passing:?}");
+    }
+
+    #[test]
+    fn r14_a_namespace_that_is_being_deleted_is_told_from_a_lack_of_rights() {
+        let message = r#"jobs.batch "clean" is forbidden: unable to create new content in namespace a because it is being terminated"#;
+        assert_eq!(problem_of(&error(403, message)), WriteProblem::NamespaceTerminating);
+        let status = r#"{"code": 403, "message": "no", "details": {"causes": [
+            {"reason": "NamespaceTerminating", "message": "namespace a is being terminated", "field": "metadata.namespace"}]}}"#;
+        let status: Status = serde_json::from_str(status).expect("a status");
+        assert_eq!(problem_of(&kube::Error::Api(Box::new(status))), WriteProblem::NamespaceTerminating);
+        let lacking = problem_of(&error(403, r#"jobs.batch is forbidden: User "x" cannot create resource "jobs""#));
+        assert!(matches!(lacking, WriteProblem::Rejected { code: 403, .. }), "{lacking:?}");
     }
 
     #[test]

@@ -9,9 +9,10 @@ use kube::Client;
 use parking_lot::Mutex;
 use windlass_core::breaker::{Breaker, PACE, StatusPass};
 use windlass_core::contract::Event;
-use windlass_core::events::{Before, Changes, Note, Occasion, note};
+use windlass_core::events::{Before, Changes, FinalizerEnd, Note, Occasion, note};
 use windlass_core::json::Map;
 use windlass_core::outcome::{Problem, Verdict, WriteProblem};
+use windlass_core::parent::ParentRef;
 use windlass_core::plan::ChildId;
 use windlass_core::snapshot::Snapshot;
 use windlass_core::status;
@@ -86,11 +87,19 @@ impl Reporter {
         self.recorder.record(&live.name, &snapshot.parent_ref, notes, occasion);
     }
 
-    /// Has told that the parent's finalizer is gone, after what the plugin said last; `skipped` if a person asked for it to
-    /// go without the plugin's word.
-    pub fn tell_finalized(&self, live: &Live, snapshot: &Snapshot, last_words: &[Event], skipped: bool) {
-        let notes = last_words.iter().map(Note::of_plugin).chain([Note::finalized(skipped)]).collect();
-        self.recorder.record(&live.name, &snapshot.parent_ref, notes, Occasion::Changed);
+    /// Has told that the parent's finalizer is gone, and why, after what the plugin said last.
+    pub fn tell_finalized(&self, live: &Live, snapshot: &Snapshot, last_words: &[Event], why: &FinalizerEnd) {
+        let notes = last_words.iter().map(Note::of_plugin).chain([Note::finalized(why)]).collect();
+        let of_plugin = match why {
+            // No event can be created in that namespace.
+            FinalizerEnd::NamespaceTerminating(_) => live.peers.plugin(&live.name),
+            FinalizerEnd::CleanedUp | FinalizerEnd::Skipped => None,
+        };
+        let about = match of_plugin {
+            Some(plugin) => ParentRef::of(&live.name, &plugin),
+            None => snapshot.parent_ref.clone(),
+        };
+        self.recorder.record(&live.name, &about, notes, Occasion::Changed);
     }
 
     /// Brings the parent's status to what the verdict says, if the breaker lets it.

@@ -96,6 +96,12 @@ impl<R: Reconciler> Request<R> {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
+    /// Whether the parent is cleaned up in a namespace that is being deleted. No child can be created there any more, and
+    /// the host removes the finalizer after 30 seconds: a plugin that wants a Job to clean up must do without.
+    pub fn is_namespace_terminating(&self) -> bool {
+        self.raw.extensions.iter().any(|(name, _)| name == "namespace-terminating")
+    }
+
     /// The parent's uid.
     pub fn uid(&self) -> &str {
         &self.metadata.uid

@@ -252,7 +252,7 @@ fn r20_a_failure_speaks_first_and_what_was_done_beside_it_follows() {
 
 #[test]
 fn r20_the_end_of_a_finalizer_is_told() {
-    let (done, skipped) = (Note::finalized(false), Note::finalized(true));
+    let (done, skipped) = (Note::finalized(&FinalizerEnd::CleanedUp), Note::finalized(&FinalizerEnd::Skipped));
     assert_eq!((done.event_type, &*done.reason, done.action), (EventType::Normal, "Finalized", "Finalize"));
     assert_eq!((skipped.event_type, &*skipped.reason), (EventType::Warning, "FinalizerSkipped"));
 }

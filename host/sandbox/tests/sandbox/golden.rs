@@ -150,6 +150,7 @@ fn request(request: &raw::Request) -> Request {
         children: request.children.iter().map(observed).collect(),
         related: request.related.iter().map(related).collect(),
         config: request.config.as_deref().map(Into::into),
+        namespace_terminating: request.extensions.iter().any(|(name, _)| name == "namespace-terminating"),
     }
 }
 

@@ -54,7 +54,14 @@ fn load(bytes: &[u8]) -> Arc<Component> {
 }
 
 fn request(parent: &[u8]) -> Request {
-    Request { phase: Phase::Sync, parent: parent.into(), children: Vec::new(), related: Vec::new(), config: None }
+    Request {
+        phase: Phase::Sync,
+        parent: parent.into(),
+        children: Vec::new(),
+        related: Vec::new(),
+        config: None,
+        namespace_terminating: false,
+    }
 }
 
 /// Generous for slow machines; what must end by itself ends long before.

@@ -13,6 +13,9 @@ pub(super) fn api_versions(request: &core::Request) -> Vec<Cow<'_, str>> {
     request.children.iter().chain(related).map(|object| api_version(&object.kind)).collect()
 }
 
+/// The extension of a request in a namespace that is being deleted.
+const NAMESPACE_TERMINATING: [(&str, &[u8]); 1] = [("namespace-terminating", b"true")];
+
 fn api_version(kind: &Gvk) -> Cow<'_, str> {
     if kind.group.is_empty() { (&*kind.version).into() } else { kind.api_version().into() }
 }
@@ -53,7 +56,7 @@ impl<'a> Lists<'a> {
             children: &self.children,
             related,
             config: request.config.as_deref(),
-            extensions: &[],
+            extensions: if request.namespace_terminating { &NAMESPACE_TERMINATING } else { &[] },
         }
     }
 }
