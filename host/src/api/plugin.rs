@@ -636,6 +636,27 @@ mod tests {
     }
 
     #[test]
+    fn every_plugin_among_the_samples_is_a_whole_manifest() {
+        let samples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/samples");
+        let mut plugins = 0;
+        for entry in std::fs::read_dir(samples).expect("the samples") {
+            let path = entry.expect("an entry").path();
+            let text = std::fs::read_to_string(&path).expect("a sample");
+            let documents: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
+            for document in documents {
+                let name = document.pointer("/metadata/name").and_then(Value::as_str);
+                assert!(name.is_some() && document["apiVersion"].is_string(), "{}", path.display());
+                if document["kind"] == "Plugin" {
+                    let plugin: Plugin = serde_json::from_value(document).expect("a whole Plugin");
+                    assert!(plugin.spec.source.place().is_ok(), "{}", path.display());
+                    plugins += 1;
+                }
+            }
+        }
+        assert!(plugins > 0, "there is one with its configuration");
+    }
+
+    #[test]
     fn limits_that_are_not_given_are_those_of_the_contract() {
         assert_eq!(resolve(json!({})), Ok(Limits::default()));
     }

@@ -3,38 +3,140 @@
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use windlass_core::contract::{Descriptor, Parent};
-use windlass_sandbox::Component;
+use windlass_core::contract::{Descriptor, Parent, Surface, UpdateStrategy};
 
 use super::component::ComponentArgs;
-use super::output::{Format, print};
+use super::output::print;
+use crate::telemetry::one_line;
 
 /// Flags of `windlass inspect`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   windlass inspect echo.wasm
-  windlass inspect configmap/windlass-system/echo -o json")]
+  windlass inspect configmap/windlass-system/echo -o json | jq -r .digest")]
 pub struct Args {
     #[command(flatten)]
     component: ComponentArgs,
     /// Format of the output
-    #[arg(short, long, value_enum, default_value = "yaml")]
+    #[arg(short, long, value_enum, default_value = "text")]
     output: Format,
+}
+
+/// How it is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people; scripts had better read JSON
+    Text,
+    /// YAML
+    Yaml,
+    /// JSON
+    Json,
 }
 
 /// Prints it.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    print(&describe(&*args.component.load()?), args.output)?;
+    let component = args.component.load()?;
+    let (surface, descriptor) = (component.surface(), component.descriptor());
+    match args.output {
+        Format::Text => std::io::Write::write_all(&mut std::io::stdout(), text(surface, descriptor).as_bytes())?,
+        Format::Yaml => print(&describe(surface, descriptor), super::output::Format::Yaml)?,
+        Format::Json => print(&describe(surface, descriptor), super::output::Format::Json)?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-fn describe(component: &Component) -> Value {
-    let surface = component.surface();
+/// What there is to know, a line each: a title and what it is.
+fn text(surface: &Surface, descriptor: &Descriptor) -> String {
+    let mut lines = vec![
+        ("Name", format!("{} {}", descriptor.name, descriptor.version)),
+        ("Description", descriptor.description.clone()),
+        ("Digest", surface.digest.to_string()),
+        ("Size", format!("{} bytes", surface.size)),
+        ("Contract", format!("windlass:plugin@{}", surface.contract)),
+        ("Parent", parent(&descriptor.parent)),
+    ];
+    let list = |title: &'static str, items: Vec<String>| {
+        let none = items.is_empty().then(|| (title, "none".to_owned()));
+        let items: Vec<_> =
+            items.into_iter().enumerate().map(|(at, item)| (if at == 0 { title } else { "" }, item)).collect();
+        none.into_iter().chain(items)
+    };
+    let children = descriptor.children.iter().map(|rule| format!("{}, {}", rule.kind, update(&rule.update)));
+    lines.extend(list("Children", children.collect()));
+    lines.extend(list("Reads", descriptor.related.iter().map(ToString::to_string).collect()));
+    let finalizes = if descriptor.finalizes { "yes: parents get a finalizer" } else { "no" };
+    lines.push(("Finalizes", finalizes.to_owned()));
+    let resync = descriptor.resync.map(std::time::Duration::from_millis);
+    lines.push(("Resync", resync.map_or_else(|| "as the Plugin says".to_owned(), |resync| format!("{resync:?}"))));
+    lines.extend(list("Metrics", descriptor.metrics.iter().map(|metric| metric.name.clone()).collect()));
+    lines.extend(list("Imports", surface.imports.clone()));
+    if !surface.unknown_imports.is_empty() {
+        lines.extend(list(
+            "Unsupported",
+            surface.unknown_imports.iter().map(|name| format!("{name}: calling it traps")).collect(),
+        ));
+    }
+    lines.extend(list("Exports", surface.exports.clone()));
+    if surface.exports.iter().any(|export| ["/admission@", "/converter@"].iter().any(|name| export.contains(name))) {
+        lines.push((
+            "Note",
+            "the host does not call admission or conversion yet: only the reconciler is used".to_owned(),
+        ));
+    }
+    // Components choose some of it, and must not write lines of their own.
+    let line = |(title, what): (&str, String)| format!("{title:<13}{}", one_line(&what)).trim_end().to_owned() + "\n";
+    lines.into_iter().map(line).collect()
+}
+
+fn parent(parent: &Parent) -> String {
+    match parent {
+        Parent::Custom(definition) => {
+            let definition: Value = serde_json::from_slice(definition).unwrap_or_default();
+            let at = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            let scope = if at("/spec/scope") == "Namespaced" { "namespaced" } else { "cluster-scoped" };
+            let (name, kind) = (at("/metadata/name"), at("/spec/names/kind"));
+            format!("{kind} ({scope}), whose CRD {name} the component carries")
+        }
+        Parent::Existing { kind, selector: Some(selector) } => format!("{kind}, selected by {selector}"),
+        Parent::Existing { kind, selector: None } => kind.to_string(),
+    }
+}
+
+fn update(strategy: &UpdateStrategy) -> String {
+    match strategy {
+        UpdateStrategy::Apply => "applied in place".to_owned(),
+        UpdateStrategy::Recreate => "deleted and recreated on a change".to_owned(),
+        UpdateStrategy::OnDelete => "left as it is until somebody deletes it".to_owned(),
+        UpdateStrategy::Rolling { recreate, conditions } => {
+            let how = if *recreate { "recreated" } else { "applied in place" };
+            let until = if conditions.is_empty() {
+                String::new()
+            } else {
+                format!(", each after the one before is {}", conditions.join(" and "))
+            };
+            format!("{how} one by one{until}")
+        }
+    }
+}
+
+/// An update strategy, as JSON names it.
+fn update_name(strategy: &UpdateStrategy) -> Value {
+    match strategy {
+        UpdateStrategy::Apply => json!("apply"),
+        UpdateStrategy::Recreate => json!("recreate"),
+        UpdateStrategy::OnDelete => json!("on-delete"),
+        UpdateStrategy::Rolling { recreate, conditions } => {
+            json!({"rolling": {"recreate": recreate, "conditions": conditions.to_vec()}})
+        }
+    }
+}
+
+fn describe(surface: &Surface, descriptor: &Descriptor) -> Value {
     json!({
         "digest": surface.digest.to_string(),
         "size": surface.size,
         "contract": surface.contract,
-        "descriptor": descriptor(component.descriptor()),
+        "descriptor": self::descriptor(descriptor),
         "imports": surface.imports,
         "unknownImports": surface.unknown_imports,
         "exports": surface.exports,
@@ -52,7 +154,7 @@ fn descriptor(descriptor: &Descriptor) -> Value {
     let children: Vec<_> = descriptor
         .children
         .iter()
-        .map(|rule| json!({"kind": rule.kind.to_string(), "update": format!("{:?}", rule.update)}))
+        .map(|rule| json!({"kind": rule.kind.to_string(), "update": update_name(&rule.update)}))
         .collect();
     json!({
         "name": descriptor.name,
@@ -65,4 +167,67 @@ fn descriptor(descriptor: &Descriptor) -> Value {
         "resyncMs": descriptor.resync,
         "metrics": descriptor.metrics.iter().map(|metric| metric.name.clone()).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use windlass_core::contract::{ChildRule, Metric};
+    use windlass_core::digest::Digest;
+    use windlass_core::ids::Gvk;
+
+    use super::*;
+
+    #[test]
+    fn a_component_is_described_in_plain_words() {
+        let rule = |kind: &str, update| ChildRule { kind: Gvk::from_api_version("v1", kind), update };
+        let rolling = UpdateStrategy::Rolling { recreate: true, conditions: ["Ready".to_owned()].into() };
+        let definition = json!({
+            "metadata": {"name": "echoes.my-operator.dev"},
+            "spec": {"scope": "Namespaced", "names": {"kind": "Echo"}},
+        });
+        let descriptor = Descriptor {
+            name: "echo".to_owned(),
+            version: "0.1.0".to_owned(),
+            description: "Pods that\nare asked for".to_owned(),
+            parent: Parent::Custom(definition.to_string().into_bytes()),
+            children: vec![rule("Pod", rolling), rule("Secret", UpdateStrategy::OnDelete)],
+            related: Vec::new(),
+            finalizes: true,
+            resync: Some(90_000),
+            config_schema: None,
+            metrics: Vec::<Metric>::new(),
+        };
+        let surface = Surface {
+            digest: Digest::of(b"echo"),
+            contract: "0.1.0".to_owned(),
+            imports: vec!["windlass:plugin/host@0.1.0".to_owned(), "wasi:sockets/tcp@0.2.0".to_owned()],
+            exports: vec!["windlass:plugin/reconciler@0.1.0".to_owned(), "windlass:plugin/admission@0.1.0".to_owned()],
+            unknown_imports: vec!["wasi:sockets/tcp@0.2.0".to_owned()],
+            size: 123_456,
+        };
+        expect![[r"
+            Name         echo 0.1.0
+            Description  Pods that\nare asked for
+            Digest       sha256:092c79e8f80e559e404bcf660c48f3522b67aba9ff1484b0367e1a4ddef7431d
+            Size         123456 bytes
+            Contract     windlass:plugin@0.1.0
+            Parent       Echo (namespaced), whose CRD echoes.my-operator.dev the component carries
+            Children     Pod.v1, recreated one by one, each after the one before is Ready
+                         Secret.v1, left as it is until somebody deletes it
+            Reads        none
+            Finalizes    yes: parents get a finalizer
+            Resync       90s
+            Metrics      none
+            Imports      windlass:plugin/host@0.1.0
+                         wasi:sockets/tcp@0.2.0
+            Unsupported  wasi:sockets/tcp@0.2.0: calling it traps
+            Exports      windlass:plugin/reconciler@0.1.0
+                         windlass:plugin/admission@0.1.0
+            Note         the host does not call admission or conversion yet: only the reconciler is used
+        "]]
+        .assert_eq(&text(&surface, &descriptor));
+        let machine = describe(&surface, &descriptor).to_string();
+        assert!(machine.contains(r#""update":"on-delete""#) && !machine.contains("OnDelete"), "{machine}");
+    }
 }

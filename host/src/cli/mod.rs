@@ -7,11 +7,13 @@ mod generate;
 mod inspect;
 mod output;
 mod push;
+mod remove;
 mod render;
 mod run;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 
@@ -37,6 +39,8 @@ enum Command {
     Render(render::Args),
     /// Put a component into a ConfigMap and run it as a Plugin
     Push(push::Args),
+    /// Delete a Plugin and what `windlass push` wrote for it
+    Remove(remove::Args),
     /// Print generated manifests (`cargo xtask codegen` calls this)
     #[command(hide = true)]
     Generate(generate::Args),
@@ -49,6 +53,23 @@ enum Command {
 const ANSWER_IS_NO: u8 = 1;
 /// Exit code: it could not be done. (2, wrong usage, is clap's.)
 const NOT_DONE: u8 = 3;
+/// Exit code: it did not happen in time.
+const TIMED_OUT: u8 = 4;
+/// Exit code: a setting of the Plugin holds it back.
+const HELD_BACK: u8 = 5;
+/// Exit code: the parent breaks the schema of its CRD.
+const INVALID_PARENT: u8 = 6;
+
+/// A duration as kubectl takes it (`120s`, `1m30s`), or seconds.
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    if !text.starts_with(|c: char| c.is_ascii_digit()) || text.ends_with(|c: char| c.is_ascii_digit()) {
+        return Err("write it as in 120s, 5m or 1m30s".to_owned());
+    }
+    text.parse::<kube::core::Duration>().map(Duration::from).map_err(|error| error.to_string())
+}
 
 /// Parses the command line, runs the command and says how it went.
 pub fn main() -> ExitCode {
@@ -58,6 +79,7 @@ pub fn main() -> ExitCode {
         Command::Inspect(args) => inspect::main(&args),
         Command::Render(args) => render::main(&args),
         Command::Push(args) => push::main(&args),
+        Command::Remove(args) => remove::main(&args),
         Command::Generate(args) => generate::main(&args),
         Command::Compile => return windlass_sandbox::compile::child_main(),
     };
@@ -80,4 +102,19 @@ fn default_cache_dir() -> anyhow::Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
     Ok(base.context("no folder for compiled components: set --cache-dir")?.join("windlass/components"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_written_as_for_kubectl_or_in_seconds() {
+        for (text, seconds) in [("60", 60), ("120s", 120), ("5m", 300), ("1m30s", 90), ("0", 0)] {
+            assert_eq!(parse_timeout(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "soon", "-1s", "-5", "1.5"] {
+            assert!(parse_timeout(text).is_err(), "{text}");
+        }
+    }
 }

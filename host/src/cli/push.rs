@@ -2,6 +2,7 @@
 //! its rights.
 
 mod objects;
+mod progress;
 mod rights;
 mod safety;
 
@@ -12,23 +13,22 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::core::{DynamicObject, GroupVersionKind, TypeMeta};
-use kube::runtime::wait::await_condition;
 use kube::{Api, Client, discovery};
 use serde_json::{Value, json};
 use windlass_core::contract::Parent;
-use windlass_core::digest::Digest;
 use windlass_core::grant::may_be_parent;
 use windlass_core::ids::{Gvk, PluginName};
-use windlass_core::names::{plugin_condition as names, plugin_reason as reason};
 use windlass_sandbox::Component;
 
-use self::objects::{PART_OF_LABEL, PluginFields, Pushed, plugin_object, split};
+pub(super) use self::objects::PART_OF_LABEL;
+use self::objects::{PluginFields, Pushed, labelled, own_by, plugin_object, split};
+use self::progress::{Progress, Push};
 use super::component::{ComponentArgs, credentials_of_user};
 use super::connect::plain;
 use super::output::{Format, print_all};
+use super::{ANSWER_IS_NO, HELD_BACK, TIMED_OUT, parse_timeout};
 use crate::api::{OciSource, Plugin, PluginSpec, PluginStatus, SecretRef};
 use crate::definition;
 use crate::delivery::Trust;
@@ -36,7 +36,7 @@ use crate::delivery::oci::{self, Http, NewArtifact, Reference, Registry, Version
 use crate::rights::rbac;
 
 /// Field manager of what a person pushes: apart from the host's.
-const FIELD_MANAGER: &str = "windlass-push";
+pub(super) const FIELD_MANAGER: &str = "windlass-push";
 
 /// Flags of `windlass push`.
 #[derive(Debug, clap::Args)]
@@ -55,7 +55,15 @@ Signed, in a ConfigMap:
   windlass push echo.wasm --signature echo.sigstore.json --public-key cosign.pub
 
 What is written is applied server-side: client-side `kubectl apply` would copy the component into an annotation, which
-holds only 256 KiB.")]
+holds only 256 KiB. The ConfigMaps belong to the Plugin and go with it; `windlass remove` takes away the rest.
+
+Exit codes:
+  0  the component is live, works, and was asked about every parent (with --no-wait: it was written)
+  1  the host rejected the component, or will not go on with it by itself
+  2  wrong usage
+  3  something could not be done; the message says what
+  4  it was not Ready in time; the message says what is missing
+  5  a setting of the Plugin holds the component back: rolled back, pinned to another digest, or suspended")]
 pub struct Args {
     #[command(flatten)]
     component: ComponentArgs,
@@ -76,12 +84,12 @@ pub struct Args {
     /// Only print what would be written
     #[arg(long)]
     dry_run: bool,
-    /// Do not wait until the host has made it live
+    /// Do not wait until the Plugin is Ready with the component
     #[arg(long)]
     no_wait: bool,
-    /// How long to wait, in seconds
-    #[arg(long, default_value_t = 120)]
-    timeout: u64,
+    /// How long to wait, as in 120s or 5m; a number alone counts seconds
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_timeout)]
+    timeout: Duration,
     /// Format of what --dry-run prints
     #[arg(short, long, value_enum, default_value = "yaml")]
     output: Format,
@@ -162,7 +170,7 @@ impl DeliveryArgs {
     }
 }
 
-/// Writes it, and waits until it is live.
+/// Writes it, and waits until it is Ready.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let bytes = args.component.bytes()?;
     let component = args.component.load_of(&bytes)?;
@@ -194,6 +202,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         }
         let status = existing.as_ref().and_then(|plugin| plugin.status.clone()).unwrap_or_default();
         check_kind(&name, &status, &descriptor.parent)?;
+        let existing_uid = existing.as_ref().and_then(|plugin| plugin.metadata.uid.clone());
         let existing = existing.as_ref().map(|plugin| &plugin.spec);
         // Before anything is written: keys that are none.
         let verify = args.delivery.verify(existing)?;
@@ -212,11 +221,12 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
                 eprintln!("{note}");
             }
             let (kinds, set_finalizers) = (rights.kinds, status.set_finalizers == Some(true));
-            objects.push(rbac::plugin_role(name.as_str(), descriptor, &kinds, set_finalizers));
-            objects.extend(rbac::account_objects(name.as_str(), &account, &args.namespace, &kinds));
+            let mut permissions = vec![rbac::plugin_role(name.as_str(), descriptor, &kinds, set_finalizers)];
+            permissions.extend(rbac::account_objects(name.as_str(), &account, &args.namespace, &kinds));
             if let Some(secret) = oci.as_ref().and_then(|oci| oci.pull_secret.as_ref()) {
-                objects.extend(rbac::source_objects(name.as_str(), &args.namespace, &secret.name));
+                permissions.extend(rbac::source_objects(name.as_str(), &args.namespace, &secret.name));
             }
+            objects.extend(permissions.into_iter().map(|permission| labelled(permission, name.as_str())));
         }
         let source = match oci {
             Some(oci) => json!({"oci": oci}),
@@ -225,31 +235,89 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         objects.iter_mut().for_each(safety::mark);
         let may_narrow = args.overwrites.allow_schema_narrowing.then_some(pushed.digest);
         let fields = PluginFields { name: name.as_str(), account: &account, source, verify, may_narrow };
-        objects.push(plugin_object(fields, &format!("{:.3}", jiff::Timestamp::now())));
+        let at = format!("{:.3}", jiff::Timestamp::now());
+        let plugin = plugin_object(fields, &at);
         if args.dry_run {
+            objects.push(plugin);
             print_all(&objects, args.output)?;
             return Ok(ExitCode::SUCCESS);
         }
         let client = args.component.cluster.client().await?;
-        let mut targets = Vec::new();
-        for object in &objects {
-            targets.push(target(&client, object).await?);
-        }
-        if !args.overwrites.overwrite {
-            safety::check_targets(&targets).await?;
-        }
-        for (api, object) in &targets {
-            apply(api, object).await?;
-        }
+        write(&client, &plugin, existing_uid, objects, args.overwrites.overwrite).await?;
         println!("pushed {} ({} bytes) as Plugin {name}", pushed.digest, bytes.len());
         if args.no_wait {
             return Ok(ExitCode::SUCCESS);
         }
-        wait(&client, &name, &pushed.digest, Duration::from_secs(args.timeout)).await?;
-        println!("Plugin {name}: {} is live", pushed.digest);
-        remove_old_parts(&client, args, &name, &pushed).await?;
-        Ok(ExitCode::SUCCESS)
+        let digest = pushed.digest.to_string();
+        let code = follow(&client, Push { name: &name, digest: &digest, at: &at }, args.timeout).await?;
+        if code == ExitCode::SUCCESS {
+            remove_old_parts(&client, args, &name, &pushed).await?;
+        }
+        Ok(code)
     })
+}
+
+/// Writes everything, the Plugin last: then the host finds all of it. A Plugin that the API server refuses leaves nothing
+/// behind; a new one is written before the others as well, since they are to go with it.
+async fn write(
+    client: &Client,
+    plugin: &Value,
+    existing_uid: Option<String>,
+    objects: Vec<Value>,
+    overwrites: bool,
+) -> anyhow::Result<()> {
+    let pushed = target(client, plugin).await?;
+    if !overwrites {
+        let mut others = Vec::new();
+        for object in &objects {
+            others.push(target(client, object).await?);
+        }
+        safety::check_targets(&others).await?;
+    }
+    let uid = if let Some(uid) = existing_uid {
+        apply(&pushed, true).await?;
+        uid
+    } else {
+        let mut first = pushed.clone();
+        // It comes with the second write, which has the host look at once.
+        first.1.metadata.annotations = None;
+        apply(&first, false).await?
+    };
+    for object in objects {
+        apply(&target(client, &own_by(object, plugin, &uid)).await?, false).await?;
+    }
+    apply(&pushed, false).await?;
+    Ok(())
+}
+
+/// Waits until the push is decided; says how, and answers with the exit code.
+async fn follow(client: &Client, push: Push<'_>, timeout: Duration) -> anyhow::Result<ExitCode> {
+    let Push { name, digest, .. } = push;
+    match progress::wait(client, push, timeout).await? {
+        Progress::Ready => {
+            println!("Plugin {name}: Ready with {digest}");
+            if let Some(note) = progress::failing(client, name).await? {
+                eprintln!("{note}");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Progress::Rejected(message) => {
+            eprintln!("error: Plugin {name} is not Ready with {digest}: {message}");
+            Ok(ExitCode::from(ANSWER_IS_NO))
+        }
+        Progress::HeldBack(message) => {
+            eprintln!("error: {message}");
+            Ok(ExitCode::from(HELD_BACK))
+        }
+        Progress::Gone => bail!("Plugin {name} was deleted"),
+        Progress::Waiting(missing) => {
+            eprintln!("error: Plugin {name} was not Ready with {digest} within {} s:", timeout.as_secs());
+            for line in missing {
+                eprintln!("  {line}");
+            }
+            Ok(ExitCode::from(TIMED_OUT))
+        }
+    }
 }
 
 /// Puts the component into the registry.
@@ -339,63 +407,16 @@ fn describe(object: &DynamicObject) -> String {
     }
 }
 
-async fn apply(api: &Api<DynamicObject>, object: &DynamicObject) -> anyhow::Result<()> {
+/// Applies an object, or only asks whether it could be; answers with its uid.
+async fn apply((api, object): &Target, dry_run: bool) -> anyhow::Result<String> {
     // A field that an older definition does not know must not be lost in silence: it may be `verify`.
-    let params = PatchParams::apply(FIELD_MANAGER).force().validation_strict();
-    api.patch_metadata(object.metadata.name.as_deref().unwrap_or_default(), &params, &Patch::Apply(object))
+    let params = PatchParams { dry_run, ..PatchParams::apply(FIELD_MANAGER).force().validation_strict() };
+    let written = api
+        .patch_metadata(object.metadata.name.as_deref().unwrap_or_default(), &params, &Patch::Apply(object))
         .await
         .map_err(plain)
         .with_context(|| format!("{} was not written", describe(object)))?;
-    Ok(())
-}
-
-/// Waits until the Plugin's live logic is this one, or the Plugin says why not.
-async fn wait(client: &Client, name: &PluginName, digest: &Digest, timeout: Duration) -> anyhow::Result<()> {
-    let wanted = digest.to_string();
-    let api: Api<Plugin> = Api::all(client.clone());
-    let settled = |plugin: Option<&Plugin>| {
-        plugin.and_then(|plugin| plugin.status.as_ref()).is_some_and(|status| {
-            let is_live = status.active_digest.as_deref() == Some(&wanted) && is_ready(status);
-            let is_refused = status.candidate_digest.as_deref() == Some(&wanted);
-            is_live || (is_refused && problem_of(status).is_some_and(|problem| !may_pass(&problem.reason)))
-        })
-    };
-    let waiting = await_condition(api, name.as_str(), settled);
-    let Ok(plugin) = tokio::time::timeout(timeout, waiting).await else {
-        let status = Api::<Plugin>::all(client.clone()).get(name.as_str()).await.map_err(plain)?.status;
-        let said = status.as_ref().and_then(problem_of).map(|problem| problem.message.clone());
-        bail!(
-            "Plugin {name} did not become live within {} s: {}",
-            timeout.as_secs(),
-            said.as_deref().unwrap_or("the host has said nothing; is it running?")
-        )
-    };
-    let plugin = plugin.context("the Plugin could not be watched")?;
-    let status = plugin.and_then(|plugin| plugin.status).unwrap_or_default();
-    if status.active_digest.as_deref() == Some(&wanted) {
-        return Ok(());
-    }
-    let said = problem_of(&status).map_or("see its conditions", |problem| &problem.message);
-    bail!("Plugin {name} refused {wanted}: {said}")
-}
-
-/// Whether what the status names is live now, and not only what was.
-fn is_ready(status: &PluginStatus) -> bool {
-    let conditions = status.conditions.as_deref().unwrap_or_default();
-    conditions.iter().any(|condition| condition.type_ == names::READY && condition.status == "True")
-}
-
-/// The step that failed.
-fn problem_of(status: &PluginStatus) -> Option<&Condition> {
-    let steps = [names::FETCHED, names::VERIFIED, names::COMPILED, names::GRANTED];
-    let conditions = status.conditions.as_deref().unwrap_or_default();
-    conditions.iter().find(|condition| condition.status == "False" && steps.contains(&condition.type_.as_str()))
-}
-
-/// Whether a step may succeed by itself a little later: rights take a moment to reach the API server's caches, and the
-/// head of a chunked set is seen before its last part.
-fn may_pass(problem: &str) -> bool {
-    matches!(problem, reason::FORBIDDEN | reason::API_ERROR | reason::CHILD_KIND_MISSING | reason::PARTS_INCOMPLETE)
+    Ok(written.metadata.uid.unwrap_or_default())
 }
 
 /// Parts of logic that is no longer live: the head names others now.

@@ -1,15 +1,21 @@
 //! `windlass render`: what a component answers for one parent. Needs no cluster; the very code that the host runs.
 
+mod schema;
+
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
-use windlass_core::contract::{EventType, Failure, Limits, Parent, Phase, Requirement, Response, Selection};
+use windlass_core::contract::{
+    CallReport, EventType, Failure, Limits, Note, Parent, Phase, Requirement, Response, Selection,
+};
 use windlass_core::desired::{self, Grant, Grants};
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::json::Value as CoreValue;
+use windlass_core::names::parent_condition;
 use windlass_core::object::Object;
 use windlass_core::parent::ParentRef;
 use windlass_core::related::{Needs, Next, ReadGrant, ReadGrants, ReadProblem, Rounds};
@@ -17,9 +23,10 @@ use windlass_core::reserved::HostNamespace;
 use windlass_core::snapshot::{Served, Snapshot};
 use windlass_sandbox::{Ambient, Component, run_here};
 
-use super::ANSWER_IS_NO;
 use super::component::ComponentArgs;
 use super::output::{Format, print};
+use super::{ANSWER_IS_NO, INVALID_PARENT};
+use crate::telemetry::one_line;
 
 /// Flags of `windlass render`.
 #[derive(Debug, clap::Args)]
@@ -29,23 +36,34 @@ use super::output::{Format, print};
   windlass render echo.wasm -f echo.yaml --children pods.yaml
   kubectl get secrets,nodes -A -o yaml | windlass render echo.wasm -f echo.yaml --related -
 
-Exit code 1: the plugin answered with a failure, or its answer was refused.")]
+The parent gets the defaults of the CRD that the component carries, and must fit its schema; CEL rules are not evaluated.
+The status is printed as the CRD keeps it. What the plugin logs goes to standard error.
+
+Exit codes:
+  0  the children that should exist were printed
+  1  the plugin answered with a failure, or its answer was refused
+  2  wrong usage
+  3  something could not be done; the message says what
+  6  the parent does not fit the schema of the component's CRD")]
 pub struct Args {
     #[command(flatten)]
     component: ComponentArgs,
-    /// The parent: a YAML or JSON file, - for standard input
+    /// The parent: a YAML or JSON file, - for standard input. Other objects in it count as related ones
     #[arg(short = 'f', long = "filename", value_name = "PARENT")]
     parent: PathBuf,
-    /// Children that exist: a file of YAML documents or a JSON list
+    /// Children that exist: a file of YAML documents, a List, or a JSON array
     #[arg(long, value_name = "FILE")]
     children: Option<PathBuf>,
-    /// Objects that the plugin may require: a file of YAML documents or a JSON list. A kind whose objects name no namespace
+    /// Objects that the plugin may require: a file of YAML documents, a List, or a JSON array. A kind whose objects name no namespace
     /// is taken to be cluster-scoped
     #[arg(long, value_name = "FILE")]
     related: Option<PathBuf>,
     /// The Plugin's spec.config: a YAML or JSON file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Hand the parent to the plugin as it is, also where the CRD's schema would refuse it
+    #[arg(long)]
+    no_validate: bool,
     /// Ask what should still exist while the parent is deleted
     #[arg(long)]
     finalize: bool,
@@ -60,17 +78,46 @@ pub struct Args {
 /// Prints desired children, status, events and requeue time.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let component = args.component.load()?;
-    let rendered = render(args, &component)?;
+    let descriptor = component.descriptor();
+    let definition = match &descriptor.parent {
+        Parent::Custom(definition) => {
+            Some(serde_json::from_slice::<Value>(definition).context("the carried CRD is not valid JSON")?)
+        }
+        Parent::Existing { .. } => None,
+    };
+    let schema = definition.as_ref().and_then(schema::of_definition);
+    let (mut given, beside) = parent_of(documents(&args.parent)?, &parent_kind(&descriptor.parent)?.0, &args.parent)?;
+    if let Some(schema) = schema.filter(|_| !args.no_validate) {
+        schema::fill_in(schema, &mut given);
+        let problems = schema::problems(schema, &given);
+        if !problems.is_empty() {
+            let (kind, _) = parent_kind(&descriptor.parent)?;
+            // Of another kind it is no use to hear what is wrong with it.
+            check_kind(&given, &kind, &args.parent)?;
+            eprintln!("error: {} does not fit the schema of the component's CRD:", args.parent.display());
+            for problem in problems {
+                eprintln!("  {}", one_line(&problem));
+            }
+            return Ok(ExitCode::from(INVALID_PARENT));
+        }
+        if schema::has_rules(schema) {
+            eprintln!("note: the CRD has CEL rules, which are not evaluated here");
+        }
+    }
+    let mut rendered = render(args, &component, given, beside)?;
+    if let Some(status) = rendered.get_mut("status").filter(|status| !status.is_null()) {
+        keep_status(schema, definition.is_some(), status);
+    }
     let failed = rendered.get("failure").is_some();
     print(&rendered, args.output)?;
     Ok(if failed { ExitCode::from(ANSWER_IS_NO) } else { ExitCode::SUCCESS })
 }
 
-fn render(args: &Args, component: &Component) -> anyhow::Result<Value> {
+fn render(args: &Args, component: &Component, given: Value, beside: Vec<Value>) -> anyhow::Result<Value> {
     let descriptor = component.descriptor();
     let (kind, namespaced) = parent_kind(&descriptor.parent)?;
     let plugin: PluginName = descriptor.name.parse()?;
-    let parent = parent(&args.parent, &kind, namespaced)?;
+    let parent = parent(given, &args.parent, &kind, namespaced)?;
     let parent_ref = ParentRef::of(&plugin, &parent);
     let children = match &args.children {
         Some(file) => documents(file)?.into_iter().map(|child| existing_child(child, &parent_ref)).collect(),
@@ -80,10 +127,12 @@ fn render(args: &Args, component: &Component) -> anyhow::Result<Value> {
         Some(file) => Some(one_document(file)?.to_string().into_bytes().into()),
         None => None,
     };
-    let related = match &args.related {
-        Some(file) => documents(file)?.into_iter().enumerate().map(|(at, object)| related_object(at, object)).collect(),
-        None => Ok(Vec::new()),
-    }?;
+    let mut related = beside;
+    if let Some(file) = &args.related {
+        related.extend(documents(file)?);
+    }
+    let related = related.into_iter().enumerate().map(|(at, object)| related_object(at, object));
+    let related = related.collect::<anyhow::Result<Vec<_>>>()?;
     let snapshot = Snapshot::new(parent_ref.clone(), Arc::new(parent), children, config, |_| false);
     let phase = if args.finalize { Phase::Finalize } else { Phase::Sync };
     let limits = Limits::default();
@@ -92,7 +141,7 @@ fn render(args: &Args, component: &Component) -> anyhow::Result<Value> {
         Ok(response) => response,
         Err((kind, message)) => return failure(kind, message),
     };
-    let desired = match desired::validate(&response, &parent_ref, &grants(component, namespaced), &limits) {
+    let desired = match desired::validate(&response, &parent_ref, &grants(component, namespaced, &response), &limits) {
         Ok(desired) => desired,
         Err(refusal) => return failure("refused", refusal.to_string()),
     };
@@ -144,7 +193,8 @@ fn settle(
         });
         snapshot.related = served.collect();
         // The same seed each time, so that the same input prints the same output.
-        let (answer, _) = run_here(component.reconcile(&snapshot.request(phase), limits, Ambient::now([0; 32])));
+        let (answer, report) = run_here(component.reconcile(&snapshot.request(phase), limits, Ambient::now([0; 32])));
+        print_logs(&report);
         let response = match answer {
             Err(failed) => return Err(("call", failed.to_string())),
             Ok(Err(Failure::Invalid(message))) => return Err(("invalid", message)),
@@ -200,7 +250,7 @@ fn requirement(requirement: &Requirement) -> Value {
 fn parent_kind(parent: &Parent) -> anyhow::Result<(Arc<Gvk>, bool)> {
     match parent {
         Parent::Custom(definition) => {
-            let definition: Value = serde_json::from_slice(definition).context("the carried CRD is no JSON")?;
+            let definition: Value = serde_json::from_slice(definition).context("the carried CRD is not valid JSON")?;
             let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
             let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
             let storage = versions
@@ -213,15 +263,41 @@ fn parent_kind(parent: &Parent) -> anyhow::Result<(Arc<Gvk>, bool)> {
             let kind = Gvk::from_api_version(&api_version, text("/spec/names/kind"));
             Ok((Arc::new(kind), text("/spec/scope") == "Namespaced"))
         }
-        Parent::Existing { kind, .. } => Ok((Arc::new(kind.clone()), kind.kind != "Namespace".into())),
+        Parent::Existing { kind, .. } => {
+            let is_cluster_scoped = CLUSTER_SCOPED.contains(&(&*kind.group, &*kind.kind));
+            Ok((Arc::new(kind.clone()), !is_cluster_scoped))
+        }
     }
 }
 
-/// Without a cluster there is no discovery: children are taken to live where their parent does.
-fn grants(component: &Component, namespaced: bool) -> Grants {
+/// Built-in kinds whose objects live in no namespace, and which have plugins: without a cluster there is no discovery.
+const CLUSTER_SCOPED: [(&str, &str); 8] = [
+    ("", "Namespace"),
+    ("", "Node"),
+    ("", "PersistentVolume"),
+    ("storage.k8s.io", "StorageClass"),
+    ("networking.k8s.io", "IngressClass"),
+    ("scheduling.k8s.io", "PriorityClass"),
+    ("node.k8s.io", "RuntimeClass"),
+    ("certificates.k8s.io", "CertificateSigningRequest"),
+];
+
+/// Without a cluster there is no discovery: children of a namespaced parent live where it does, and of a cluster-scoped
+/// one the children themselves say whether their kind has namespaces.
+fn grants(component: &Component, namespaced: bool, response: &Response) -> Grants {
+    let placed: HashSet<Gvk> = response
+        .children
+        .iter()
+        .filter_map(|child| serde_json::from_slice::<Value>(child).ok())
+        .filter(|child| child.pointer("/metadata/namespace").is_some_and(Value::is_string))
+        .map(|child| {
+            let text = |field: &str| child.get(field).and_then(Value::as_str).unwrap_or_default();
+            Gvk::from_api_version(text("apiVersion"), text("kind"))
+        })
+        .collect();
     let grants = component.descriptor().children.iter().map(|rule| Grant {
         kind: Arc::new(rule.kind.clone()),
-        namespaced,
+        namespaced: namespaced || placed.contains(&rule.kind),
         update: rule.update.clone(),
         namespaces: None,
         tokens: false,
@@ -231,14 +307,73 @@ fn grants(component: &Component, namespaced: bool) -> Grants {
 }
 
 /// The parent, with what the API server would have added where it is missing.
-fn parent(file: &Path, kind: &Arc<Gvk>, namespaced: bool) -> anyhow::Result<Object> {
-    let mut parent = one_document(file)?;
+fn parent(mut parent: Value, file: &Path, kind: &Arc<Gvk>, namespaced: bool) -> anyhow::Result<Object> {
+    check_kind(&parent, kind, file)?;
+    complete(&mut parent, "00000000-0000-0000-0000-000000000000", if namespaced { Some("default") } else { None });
+    Object::from_api(kind, &parent.to_string()).with_context(|| format!("{} is no parent", file.display()))
+}
+
+fn check_kind(parent: &Value, kind: &Gvk, file: &Path) -> anyhow::Result<()> {
     let found = |field: &str| parent.get(field).and_then(Value::as_str).unwrap_or_default();
     if (found("apiVersion"), found("kind")) != (&kind.api_version(), &kind.kind) {
         bail!("{} is no {kind}: it says apiVersion {}, kind {}", file.display(), found("apiVersion"), found("kind"));
     }
-    complete(&mut parent, "00000000-0000-0000-0000-000000000000", if namespaced { Some("default") } else { None });
-    Object::from_api(kind, &parent.to_string()).with_context(|| format!("{} is no parent", file.display()))
+    Ok(())
+}
+
+/// The plugin's part of the status as the cluster would keep it: fields that the CRD does not know are pruned, and the
+/// host's own are dropped. Of a kind that the component's CRD does not define, the host writes no status.
+fn keep_status(schema: Option<&Value>, is_own_kind: bool, status: &mut Value) {
+    if !is_own_kind {
+        eprintln!("note: the plugin's status is dropped: the kind is not the plugin's own");
+        *status = Value::Null;
+        return;
+    }
+    if let Some(status) = status.as_object_mut() {
+        status.remove("observedGeneration");
+        if let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) {
+            let is_hosts = |kind: &str| [parent_condition::RECONCILING, parent_condition::STALLED].contains(&kind);
+            conditions.retain(|one| !one.get("type").and_then(Value::as_str).is_some_and(is_hosts));
+        }
+    }
+    let Some(schema) = schema else { return };
+    let Some(schema) = schema.pointer("/properties/status") else {
+        if schema.get("x-kubernetes-preserve-unknown-fields") != Some(&Value::Bool(true)) {
+            eprintln!("note: the plugin's status is dropped: the component's CRD has none");
+            *status = Value::Null;
+        }
+        return;
+    };
+    let before = status.clone();
+    schema::prune(schema, status);
+    if *status != before {
+        eprintln!("note: the component's CRD drops fields of the plugin's status; it is printed without them");
+    }
+    // The host completes conditions, so that they fit.
+    let mut judged = status.clone();
+    if let Some(judged) = judged.as_object_mut() {
+        judged.remove("conditions");
+    }
+    for problem in schema::problems_at(schema, &judged, "status") {
+        eprintln!("note: the API server would refuse the plugin's status: {}", one_line(&problem));
+    }
+}
+
+/// What the plugin logged, on standard error: a line each.
+fn print_logs(report: &CallReport) {
+    for note in &report.notes {
+        if let Note::Log { level, message, fields } = note {
+            let mut line = message.clone();
+            for (name, value) in fields {
+                line.extend([" ", name, "=", value]);
+            }
+            let level = format!("{level:?}").to_lowercase();
+            eprintln!("plugin {level}: {}", one_line(&line));
+        }
+    }
+    if report.notes_dropped > 0 {
+        eprintln!("note: the plugin said more than is kept ({} more)", report.notes_dropped);
+    }
 }
 
 /// A child as if this parent owned it already.
@@ -298,13 +433,36 @@ fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
     };
     let documents: Vec<Value> =
         serde_saphyr::from_multiple(&text).with_context(|| format!("{} is no YAML", file.display()))?;
-    let items = documents.into_iter().filter(|document| !document.is_null()).flat_map(|document| {
-        match document.get("items").and_then(Value::as_array) {
+    Ok(documents.into_iter().filter(|document| !document.is_null()).flat_map(items).collect())
+}
+
+/// The parent among the objects of a file, and the others.
+fn parent_of(mut all: Vec<Value>, kind: &Gvk, file: &Path) -> anyhow::Result<(Value, Vec<Value>)> {
+    let is_parent = |object: &Value| {
+        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+        (text("apiVersion"), text("kind")) == (&kind.api_version(), &kind.kind)
+    };
+    match all.iter().filter(|object| is_parent(object)).count() {
+        // Alone it is told what it is instead.
+        0 if all.len() == 1 => Ok((all.remove(0), Vec::new())),
+        1 => {
+            let (mut parents, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_parent);
+            Ok((parents.remove(0), others))
+        }
+        _ if all.is_empty() => bail!("{} is empty", file.display()),
+        found => bail!("{} holds {found} objects of {kind}; render takes one", file.display()),
+    }
+}
+
+/// What a document holds: the items of a `List`, the elements of a bare array, or itself.
+fn items(document: Value) -> Vec<Value> {
+    match document {
+        Value::Array(items) => items,
+        document => match document.get("items").and_then(Value::as_array) {
             Some(items) => items.clone(),
             None => vec![document],
-        }
-    });
-    Ok(items.collect())
+        },
+    }
 }
 
 /// A Secret without its values.
@@ -318,4 +476,61 @@ fn masked(mut body: Value) -> Value {
         }
     }
     body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_holds_documents_a_list_or_a_bare_array() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("objects");
+        for text in [
+            r#"[{"kind": "A"}, {"kind": "B"}]"#,
+            r#"{"kind": "List", "items": [{"kind": "A"}, {"kind": "B"}]}"#,
+            "kind: A\n---\nkind: B\n---\n",
+            "- kind: A\n- kind: B\n",
+        ] {
+            std::fs::write(&file, text).expect("written");
+            assert_eq!(documents(&file).expect("documents"), [json!({"kind": "A"}), json!({"kind": "B"})], "{text}");
+        }
+    }
+
+    #[test]
+    fn the_parent_is_found_among_the_objects_of_its_file() {
+        let kind = Gvk::from_api_version("g.dev/v1", "Echo");
+        let (echo, secret) =
+            (json!({"apiVersion": "g.dev/v1", "kind": "Echo"}), json!({"apiVersion": "v1", "kind": "Secret"}));
+        let of = |all: &[&Value]| parent_of(all.iter().copied().cloned().collect(), &kind, Path::new("f"));
+        assert_eq!(of(&[&secret, &echo]).expect("one"), (echo.clone(), vec![secret.clone()]));
+        assert_eq!(of(&[&secret]).expect("what it is, is told later").0, secret);
+        for wrong in [vec![], vec![&echo, &echo], vec![&secret, &secret]] {
+            assert!(of(&wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn a_status_is_printed_as_the_cluster_would_keep_it() {
+        let schema = json!({"type": "object", "properties": {"status": {"type": "object", "properties": {
+            "ready": {"type": "integer"},
+            "conditions": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+        }}}});
+        let kept = |schema: Option<&Value>, is_own_kind| {
+            let mut status = json!({
+                "ready": 1, "typo": 2, "observedGeneration": 7,
+                "conditions": [{"type": "Stalled", "status": "True"}, {"type": "Ready", "status": "True"}],
+            });
+            keep_status(schema, is_own_kind, &mut status);
+            status
+        };
+        let wanted = json!({"ready": 1, "conditions": [{"type": "Ready", "status": "True"}]});
+        assert_eq!(kept(Some(&schema), true), wanted);
+        assert_eq!(
+            kept(Some(&json!({"type": "object", "properties": {}})), true),
+            Value::Null,
+            "a CRD without a status"
+        );
+        assert_eq!(kept(None, false), Value::Null, "a kind of somebody else's");
+    }
 }

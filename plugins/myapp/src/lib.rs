@@ -26,7 +26,7 @@ pub struct MyApp;
 fn kind() -> CustomResource {
     CustomResource::namespaced::<MyApp>("example.com", "v1", "MyApp")
         .short_name("ma")
-        .column("Ready", "string", ".status.phase")
+        .column("Phase", "string", ".status.phase")
         .column("Replicas", "integer", ".status.replicas")
         // The Service has the same name, and the Pods have it as a label.
         .rule(

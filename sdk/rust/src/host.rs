@@ -16,6 +16,9 @@ pub fn measure(metric: &str, value: f64, labels: &[(&str, &str)]) {
 }
 
 /// Lines in the host's log, with the plugin and the parent. At most 64 KiB in one call.
+///
+/// When a call panics, the last error is quoted in the parent's condition and events, which more people read than a log:
+/// neither it nor a panic's message may hold the value of a Secret.
 pub mod log {
     use super::{pairs, sink};
     pub use crate::raw::windlass::plugin::host::Level;

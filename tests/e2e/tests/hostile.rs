@@ -65,7 +65,7 @@ const GUESTS: &[(&str, Outcome)] = &[
     ("name-over-limit", Fails("MalformedAnswer", "not a valid name")),
     ("name-thief", Rejected("Conflict", "somebody-elses", "configmaps")),
     ("own-child", Rejected("Conflict", "own-child", "ownchilds")),
-    ("panic", Fails("Trapped", "unreachable")),
+    ("panic", Fails("Trapped", "no such luck")),
     ("path-as-name", Fails("MalformedAnswer", "../../../kube-system")),
     ("requirement-bomb", Fails("RefusedAnswer", "1000 requirements")),
     ("restless", Thrashes("restless-child")),

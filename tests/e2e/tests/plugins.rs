@@ -295,3 +295,76 @@ fn every_write_of_a_child_is_done_as_the_plugins_account_and_the_hosts_own_is_re
     let writes = env.host_writes(mark).resource("pods");
     assert!(writes.iter().all(|write| write.impersonated.as_deref() == Some(ACCOUNT_USER)), "{writes:#?}");
 }
+
+#[test]
+fn push_waits_for_ready_names_what_holds_it_back_and_remove_takes_away_what_push_wrote() {
+    let env = Env::start();
+    let host = env.start_host();
+    let push = |component: &str, more: &[&str]| {
+        let component = guest(component).to_string_lossy().into_owned();
+        env.try_windlass(&[&["push", &component, "--name", "echo", "--create-rbac"], more].concat())
+    };
+    assert!(push("echo", &[]).expect("Ready").contains("Plugin echo: Ready with sha256:"));
+    let plugin = env.get("plugins.windlass.dev", "", "echo").expect("the Plugin");
+    assert!(condition(&plugin, "Ready").is_true(), "{plugin:#}");
+    assert_eq!(plugin["status"]["reconciledDigest"], plugin["status"]["activeDigest"], "{plugin:#}");
+    let map = env.get("configmaps", SYSTEM_NAMESPACE, "echo").expect("the ConfigMap");
+    assert_eq!(map["metadata"]["ownerReferences"][0]["uid"], plugin["metadata"]["uid"], "it goes with the Plugin");
+    let ns = env.namespace("pushed");
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+
+    // A Plugin that the API server refuses leaves no ConfigMap.
+    let long = "x".repeat(60);
+    let refused = env.try_windlass(&["push", &guest("echo").to_string_lossy(), "--name", &long]).expect_err("too long");
+    assert!(refused.starts_with("exit status: 3"), "{refused}");
+    assert!(env.get("configmaps", SYSTEM_NAMESPACE, &long).is_none());
+
+    push("echo-v2", &["--timeout", "2m"]).expect("Ready");
+    let annotate = |word: &str| env.kubectl(&["annotate", "plugins.windlass.dev", "echo", word]);
+    annotate("windlass.dev/rollback=true");
+    env.wait_plugin("echo", |plugin| condition(plugin, "Ready").is_false("RolledBack"));
+    let held_back = push("echo-v2", &[]).expect_err("rolled back");
+    assert!(held_back.starts_with("exit status: 5"), "{held_back}");
+    assert!(held_back.contains("windlass.dev/rollback; remove it to go on: kubectl annotate"), "{held_back}");
+    annotate("windlass.dev/rollback-");
+    push("echo-v2", &[]).expect("Ready once more");
+
+    env.apply_as(
+        "kubectl",
+        &json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "metadata": {"name": "others"},
+            "spec": {"source": {"configMap": {"namespace": SYSTEM_NAMESPACE, "name": "none"}}},
+        })
+        .to_string(),
+    );
+    let refused = env.try_windlass(&["remove", "others"]).expect_err("not push's");
+    assert!(refused.contains("was not written by `windlass push`"), "{refused}");
+    let listed = env.windlass(&["remove", "echo", "--dry-run"]);
+    for what in ["Plugin echo", "ConfigMap windlass-system/echo", "ClusterRole windlass-plugin-echo-account"] {
+        assert!(listed.contains(&format!("would delete {what}")), "{what}: {listed}");
+    }
+    assert!(env.get("plugins.windlass.dev", "", "echo").is_some(), "a dry run");
+
+    env.windlass(&["remove", "echo", "--delete-children"]);
+    assert!(env.get("plugins.windlass.dev", "", "echo").is_none());
+    windlass_e2e::wait("the children to go", windlass_e2e::SOON, || ns.pod_names().is_empty().then_some(()));
+    assert!(ns.get("echoes", "web").is_some(), "parents stay");
+    let left = |resource: &str, namespace: &str| {
+        let all = env.list(resource, namespace);
+        let names = all.iter().map(|object| text(object, "/metadata/name"));
+        names.filter(|name| name.contains("plugin-echo") || name == "echo").collect::<Vec<_>>()
+    };
+    for resource in ["configmaps", "serviceaccounts", "roles", "rolebindings"] {
+        assert_eq!(left(resource, SYSTEM_NAMESPACE), [""; 0], "{resource}");
+    }
+    for resource in ["clusterroles", "clusterrolebindings"] {
+        assert_eq!(left(resource, ""), [""; 0], "{resource}");
+    }
+    let nothing = env.try_windlass(&["remove", "echo"]).expect_err("nothing is left");
+    assert!(nothing.contains("there is no Plugin echo"), "{nothing}");
+
+    host.terminate();
+    let late = push("echo", &["--timeout", "1s"]).expect_err("no host");
+    assert!(late.starts_with("exit status: 4") && late.contains("has not acted on this push"), "{late}");
+}

@@ -31,8 +31,14 @@ fn file(folder: &tempfile::TempDir, parent: &Value) -> String {
 }
 
 fn render(component: &str, parent: &Value) -> (i32, Value) {
+    render_with(component, parent, &[])
+}
+
+fn render_with(component: &str, parent: &Value, more: &[&str]) -> (i32, Value) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (code, printed, said) = run(&["render", &path(component), "-f", &file(&folder, parent), "-o", "json"]);
+    let (path, parent) = (path(component), file(&folder, parent));
+    let args = ["render", &path, "-f", &parent, "-o", "json"];
+    let (code, printed, said) = run(&[&args[..], more].concat());
     (code, serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}{said}")))
 }
 
@@ -106,7 +112,7 @@ fn render_prints_the_children_that_the_cluster_got() {
 
 #[test]
 fn render_ends_with_1_when_the_plugin_calls_the_spec_wrong() {
-    let (code, rendered) = render("echo", &echo(1001, "nginx:1"));
+    let (code, rendered) = render_with("echo", &echo(1001, "nginx:1"), &["--no-validate"]);
     assert_eq!((code, &rendered["failure"]["kind"]), (1, &json!("invalid")), "{rendered:#}");
     assert!(text(&rendered, "/failure/message").contains("replicas"), "{rendered:#}");
 }
@@ -116,6 +122,7 @@ fn render_ends_with_1_when_the_call_fails_or_the_answer_is_refused() {
     let hostile = |kind: &str| json!({"apiVersion": "hostile.example/v1", "kind": kind, "metadata": {"name": "a", "namespace": "b"}, "spec": {}});
     for (component, kind, failure, words) in [
         ("hostile/trap", "Trap", "call", "unreachable"),
+        ("hostile/panic", "Panic", "call", "no such luck"),
         ("hostile/endless-loop", "EndlessLoop", "call", "1000 ms"),
         ("hostile/foreign-kind", "ForeignKind", "refused", "Secret"),
         ("hostile/garbage-json", "GarbageJson", "refused", "JSON"),
@@ -147,6 +154,65 @@ fn render_ends_with_3_when_it_cannot_ask_and_with_2_when_it_is_asked_wrong() {
 }
 
 #[test]
+fn render_prints_on_standard_error_what_the_plugin_logs() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let parent = json!({
+        "apiVersion": "hostile.example/v1", "kind": "Panic", "metadata": {"name": "a", "namespace": "b"}, "spec": {},
+    });
+    let (code, printed, said) = run(&["render", &path("hostile/panic"), "-f", &file(&folder, &parent), "-o", "json"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("plugin error: ") && said.contains("no such luck"), "{said}");
+    serde_json::from_str::<Value>(&printed).expect("nothing but JSON on standard output");
+}
+
+#[test]
+fn render_ends_with_6_when_the_parent_does_not_fit_the_components_crd() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (mut parent, field, value, words) in [
+        (echo(1001, "nginx:1"), "replicas", json!(1001), "spec.replicas: 1001 is more than the maximum 1000"),
+        (echo(1, "nginx:1"), "repliicas", json!(3), "spec.repliicas: unknown field"),
+        (echo(1, "nginx:1"), "image", json!(7), "spec.image: must be of type string"),
+    ] {
+        parent["spec"][field] = value;
+        let (code, printed, said) = run(&["render", &path("echo"), "-f", &file(&folder, &parent)]);
+        assert_eq!((code, &*printed), (6, ""), "{said}");
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
+#[test]
+fn render_takes_every_sample_of_the_repository() {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/samples");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let plugin = std::fs::read_to_string(samples.join("namespaceguard-plugin.yaml")).expect("a sample");
+    // The sizes, without reading YAML: what follows on `config:`, two columns to the left of where it stands.
+    let (_, config) = plugin.split_once("  config:\n").expect("spec.config");
+    let config: Vec<_> = config.lines().map(|line| line.strip_prefix("    ").unwrap_or(line)).collect();
+    let sizes = folder.path().join("config.yaml");
+    std::fs::write(&sizes, config.join("\n")).expect("a temporary file");
+    let sizes = sizes.to_string_lossy().into_owned();
+    for (component, sample, more) in [
+        ("echo", "echo", vec![]),
+        ("echo", "echo-full", vec![]),
+        ("myapp", "myapp", vec![]),
+        ("myapp", "myapp-full", vec![]),
+        ("mysqlcluster", "mysqlcluster", vec![]),
+        ("mysqlcluster", "mysqlcluster-full", vec![]),
+        ("application", "application", vec![]),
+        ("application", "application-full", vec![]),
+        ("namespaceguard", "namespaceguard", vec!["--config", &*sizes]),
+    ] {
+        let sample = samples.join(sample).with_extension("yaml");
+        let (component, sample) = (path(component), sample.to_string_lossy().into_owned());
+        let args = ["render", &component, "-f", &sample, "-o", "json"];
+        let (code, printed, said) = run(&[&args[..], &more].concat());
+        assert_eq!(code, 0, "{sample}: {said}{printed}");
+        let rendered: Value = serde_json::from_str(&printed).expect("JSON");
+        assert_ne!(rendered["children"], json!([]), "{sample}: {said}");
+    }
+}
+
+#[test]
 fn inspect_says_what_a_component_is() {
     let (code, printed, said) = run(&["inspect", &path("echo"), "-o", "json"]);
     assert_eq!(code, 0, "{said}");
@@ -160,7 +226,7 @@ fn inspect_says_what_a_component_is() {
         json!({
             "name": "echo", "version": "0.1.0", "description": "Runs as many Pods of an image as asked for",
             "parent": {"customResourceDefinition": "echoes.my-operator.dev"},
-            "children": [{"kind": "Pod.v1", "update": "Apply"}],
+            "children": [{"kind": "Pod.v1", "update": "apply"}],
             "related": [], "finalizes": false, "resyncMs": 300_000, "metrics": [],
         })
     );

@@ -151,9 +151,9 @@ fn a_reconcile_that_creates_children_is_one_trace_by_grpc() {
               windlass.response_bytes=<bytes>
               windlass.snapshot=<hash>
               windlass.version="0.1.0"
-              * counting Pods level="INFO" plugin="echo" target="windlass::guest"
+              * counting Pods kind="Echo" level="INFO" name="web" namespace="spans-0" plugin="echo" target="windlass::guest"
               * pods_counted pods="2"
-              * enough counted level="WARN" plugin="echo" target="windlass::guest"
+              * enough counted kind="Echo" level="WARN" name="web" namespace="spans-0" plugin="echo" target="windlass::guest"
           - plan
               windlass.creates=2
               windlass.deletes=0
@@ -225,7 +225,7 @@ fn a_call_that_traps_is_a_child_of_its_reconcile_and_has_failed() {
             windlass.trigger="fresh"
           - observe
               windlass.children=0
-          - plugin.call error: trap
+          - plugin.call error: trap: panicked at hostile/panic.rs:11:9:\nno such luck (wasm `unreachable` instruction executed)
               error.type="trap"
               windlass.contract="0.1.0"
               windlass.deadline_ms=1000
@@ -239,7 +239,7 @@ fn a_call_that_traps_is_a_child_of_its_reconcile_and_has_failed() {
               windlass.response_bytes=<bytes>
               windlass.snapshot=<hash>
               windlass.version="0.1.0"
-              * panicked at hostile/panic.rs:11:9:\nno such luck level="ERROR" plugin="panic" target="windlass::guest"
+              * panicked at hostile/panic.rs:11:9:\nno such luck kind="Panic" level="ERROR" name="bad" namespace="default" plugin="panic" target="windlass::guest"
           - report
               windlass.status_written=true
     "#]],
@@ -259,7 +259,7 @@ fn a_call_that_traps_is_a_child_of_its_reconcile_and_has_failed() {
             windlass.trigger="fresh"
           - observe
               windlass.children=0
-          - plugin.call error: deadline
+          - plugin.call error: no answer within 1000 ms
               error.type="deadline"
               windlass.contract="0.1.0"
               windlass.deadline_ms=1000

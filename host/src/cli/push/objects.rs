@@ -11,7 +11,7 @@ use crate::delivery::{Encoding, KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, P
 /// Bytes in one ConfigMap: it holds 1 MiB in all, keys included.
 const CHUNK: usize = 1_000_000;
 
-/// Label on parts: the plugin whose component they are of.
+/// Label on the parts of a component, and on permissions: the Plugin that they are for.
 pub const PART_OF_LABEL: &str = "windlass.dev/part-of";
 
 /// A component as it is pushed.
@@ -116,9 +116,58 @@ pub fn plugin_object(fields: PluginFields<'_>, now: &str) -> Value {
     })
 }
 
+/// A permission that is labelled with its Plugin, by which `windlass remove` knows it: of a ServiceAccount nothing else says
+/// who wrote it, for it has no fields. (The label on ConfigMaps is that of parts.)
+pub fn labelled(mut permission: Value, name: &str) -> Value {
+    if let Some(meta) = permission.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+        let labels = meta.entry("labels").or_insert_with(|| json!({}));
+        if let Some(labels) = labels.as_object_mut() {
+            labels.insert(PART_OF_LABEL.to_owned(), name.into());
+        }
+    }
+    permission
+}
+
+/// A ConfigMap that goes with its Plugin: the garbage collector deletes it, whoever deletes the Plugin. The permissions do
+/// not: the host needs them until it has finished with a deleted Plugin.
+pub fn own_by(mut object: Value, plugin: &Value, uid: &str) -> Value {
+    let is_config_map = object.get("kind").and_then(Value::as_str) == Some("ConfigMap");
+    let text = |pointer: &str| plugin.pointer(pointer).cloned().unwrap_or_default();
+    let owner = json!([{
+        "apiVersion": text("/apiVersion"), "kind": text("/kind"), "name": text("/metadata/name"), "uid": uid,
+    }]);
+    if let Some(meta) = object.pointer_mut("/metadata").and_then(Value::as_object_mut).filter(|_| is_config_map) {
+        meta.insert("ownerReferences".to_owned(), owner);
+    }
+    object
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_permission_is_labelled_with_its_plugin_beside_the_labels_that_it_has() {
+        let role = json!({"kind": "ClusterRole", "metadata": {"name": "r", "labels": {"a": "b"}}});
+        let labels = labelled(role, "echo")["metadata"]["labels"].clone();
+        assert_eq!(labels, json!({"a": "b", PART_OF_LABEL: "echo"}));
+        let account = labelled(json!({"kind": "ServiceAccount", "metadata": {"name": "s"}}), "echo");
+        assert_eq!(account["metadata"]["labels"], json!({PART_OF_LABEL: "echo"}));
+    }
+
+    #[test]
+    fn every_config_map_of_a_component_belongs_to_its_plugin_and_no_permission_does() {
+        let fields = PluginFields { name: "echo", account: "writer", source: json!({}), verify: None, may_narrow: None };
+        let plugin = plugin_object(fields, "now");
+        let pushed = split("echo", "ns", &noise(2_500_000), None).expect("splits");
+        let owner = json!([{"apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "name": "echo", "uid": "7"}]);
+        assert_eq!(pushed.objects.len(), 4, "three parts and their head");
+        for object in pushed.objects {
+            assert_eq!(own_by(object, &plugin, "7")["metadata"]["ownerReferences"], owner);
+        }
+        let role = json!({"kind": "ClusterRole", "metadata": {"name": "windlass-plugin-echo"}});
+        assert_eq!(own_by(role.clone(), &plugin, "7"), role);
+    }
 
     fn noise(length: usize) -> Vec<u8> {
         let mut state = 1_u64;

@@ -1,0 +1,282 @@
+//! `windlass push` waits: what of the Plugin's status answers it, and what is still missing.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures::StreamExt as _;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::runtime::watcher::watch_object;
+use kube::{Api, Client};
+use windlass_core::ids::PluginName;
+use windlass_core::names::{ANNOTATION_ROLLBACK, plugin_condition as condition, plugin_reason as reason};
+
+use super::super::connect::plain;
+use crate::api::{Plugin, PluginStatus};
+
+/// How a push stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// The component is live, works, and was asked about every parent.
+    Ready,
+    /// Not yet; what is missing, a line each.
+    Waiting(Vec<String>),
+    /// The host will not go on by itself, and says why.
+    Rejected(String),
+    /// A setting of the Plugin keeps the component from working; how to end that.
+    HeldBack(String),
+    /// The Plugin was deleted meanwhile.
+    Gone,
+}
+
+/// What was pushed.
+#[derive(Debug, Clone, Copy)]
+pub struct Push<'a> {
+    /// Name of the Plugin.
+    pub name: &'a PluginName,
+    /// Digest of the component.
+    pub digest: &'a str,
+    /// Value of the annotation `windlass.dev/pushed-at`: what the host says before it has seen this is about something else.
+    pub at: &'a str,
+}
+
+impl Push<'_> {
+    /// Judges a Plugin as it is now.
+    pub fn judge(self, plugin: &Plugin) -> Progress {
+        let Self { name, digest, at } = self;
+        let status = plugin.status.clone().unwrap_or_default();
+        if let Some(message) = self.held_back(plugin, &status) {
+            return Progress::HeldBack(message);
+        }
+        let is_live = status.active_digest.as_deref() == Some(digest);
+        // Both are RFC 3339 with as many digits; a later push is somebody else's, and the host saw this one before it.
+        if status.last_handled_push.as_deref().is_none_or(|handled| handled < at) {
+            return Progress::Waiting(vec![format!(
+                "the host has not acted on this push of Plugin {name} yet; if this lasts, see whether it runs (`windlass run`, or \
+                 its Pod) and how its log ends"
+            )]);
+        }
+        let is_ready = is_true(&status, condition::READY);
+        if is_live && is_ready && plugin.spec.suspend {
+            return Progress::HeldBack(format!(
+                "{digest} is live, but spec.suspend keeps Plugin {name} from reconciling. To go on: kubectl patch \
+                 plugins.windlass.dev {name} --type=merge -p '{{\"spec\":{{\"suspend\":false}}}}'"
+            ));
+        }
+        if is_live && is_ready && status.reconciled_digest.as_deref() == Some(digest) {
+            return Progress::Ready;
+        }
+        let is_candidate = status.candidate_digest.as_deref() == Some(digest);
+        if let Some(stalled) = find(&status, condition::STALLED).filter(|_| is_live || is_candidate) {
+            return Progress::Rejected(format!("{} ({})", stalled.message, stalled.reason));
+        }
+        Progress::Waiting(missing(&status, digest))
+    }
+
+    /// What a user set that keeps this component from being live, whatever the host does.
+    fn held_back(self, plugin: &Plugin, status: &PluginStatus) -> Option<String> {
+        let Self { name, digest, .. } = self;
+        let annotations = plugin.metadata.annotations.as_ref();
+        let rolls_back = annotations.and_then(|all| all.get(ANNOTATION_ROLLBACK)).is_some_and(|value| value == "true");
+        if rolls_back && status.rolled_back_from.as_deref() == Some(digest) {
+            return Some(format!(
+                "Plugin {name} was rolled back from {digest} by {ANNOTATION_ROLLBACK}; remove it to go on: kubectl annotate \
+                 plugins.windlass.dev {name} {ANNOTATION_ROLLBACK}-"
+            ));
+        }
+        let pinned = plugin.spec.digest.as_deref().filter(|pinned| *pinned != digest)?;
+        Some(format!(
+            "spec.digest pins Plugin {name} to {pinned}. To have {digest}: kubectl patch plugins.windlass.dev {name} \
+             --type=merge -p '{{\"spec\":{{\"digest\":\"{digest}\"}}}}'"
+        ))
+    }
+}
+
+/// What is not as it should be, a line each.
+fn missing(status: &PluginStatus, digest: &str) -> Vec<String> {
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    let is_kstatus = |kind: &str| [condition::RECONCILING, condition::STALLED].contains(&kind);
+    let not_true = conditions.iter().filter(|one| !is_kstatus(&one.type_) && one.status != "True");
+    // What a step failed by is said once more of the Plugin as a whole.
+    let mut lines: Vec<String> = Vec::new();
+    let mut said: Vec<&str> = Vec::new();
+    for one in not_true.filter(|one| one.reason != reason::BLOCKED) {
+        if !said.contains(&one.reason.as_str()) {
+            lines.push(format!("{}={} ({}): {}", one.type_, one.status, one.reason, one.message));
+            said.push(&one.reason);
+        }
+    }
+    if lines.is_empty() {
+        lines.extend(find(status, condition::RECONCILING).map(|one| one.message.clone()));
+    }
+    let (active, candidate) = (status.active_digest.as_deref(), status.candidate_digest.as_deref());
+    if active != Some(digest) && candidate != Some(digest) {
+        let live = active.map_or_else(|| "no component".to_owned(), ToOwned::to_owned);
+        lines.push(format!("the host runs {live} and has not loaded {digest} yet"));
+    }
+    lines
+}
+
+fn find<'a>(status: &'a PluginStatus, kind: &str) -> Option<&'a Condition> {
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    conditions.iter().find(|condition| condition.type_ == kind && condition.status == "True")
+}
+
+fn is_true(status: &PluginStatus, kind: &str) -> bool {
+    find(status, kind).is_some()
+}
+
+/// Watches the Plugin until the push is decided, or the time is over; then what was missing at last is the answer. Each
+/// change of what is missing is told on standard error.
+pub async fn wait(client: &Client, push: Push<'_>, timeout: Duration) -> anyhow::Result<Progress> {
+    let mut last = Progress::Waiting(Vec::new());
+    let watching = async {
+        let mut plugins = std::pin::pin!(watch_object(Api::<Plugin>::all(client.clone()), push.name.as_str()));
+        while let Some(plugin) = plugins.next().await {
+            let plugin = plugin.context("the Plugin could not be watched")?;
+            let now = plugin.map_or(Progress::Gone, |plugin| push.judge(&plugin));
+            let Progress::Waiting(missing) = &now else {
+                last = now;
+                return Ok(());
+            };
+            if now != last {
+                for line in missing {
+                    eprintln!("waiting: {line}");
+                }
+                last = now;
+            }
+        }
+        anyhow::bail!("the watch of Plugin {} ended", push.name)
+    };
+    match tokio::time::timeout(timeout, watching).await {
+        Ok(result) => result.map(|()| last),
+        Err(_) => Ok(last),
+    }
+}
+
+/// How many parents fail, as far as the host has counted: no part of being Ready, but worth a line.
+pub async fn failing(client: &Client, name: &PluginName) -> anyhow::Result<Option<String>> {
+    let plugin = Api::<Plugin>::all(client.clone()).get_opt(name.as_str()).await.map_err(plain)?;
+    let status = plugin.and_then(|plugin| plugin.status).unwrap_or_default();
+    let failing = status.failing.filter(|failing| *failing > 0);
+    Ok(failing.map(|failing| {
+        let parents = status.parents.unwrap_or(failing);
+        let last = status.last_failure.map(|last| format!("; the last: {}: {}", last.object, last.message));
+        format!("note: {failing} of {parents} parents fail{}", last.unwrap_or_default())
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const NEW: &str = "sha256:ab12";
+    const OLD: &str = "sha256:9f00";
+    const AT: &str = "2026-11-23T05:00:00.500Z";
+
+    fn judge(annotations: &Value, spec: Value, status: &Value) -> Progress {
+        let mut plugin = json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",
+            "metadata": {"name": "echo", "annotations": annotations},
+            "spec": {"source": {"configMap": {"namespace": "n", "name": "echo"}}},
+            "status": status,
+        });
+        let Value::Object(more) = spec else { panic!("{spec}") };
+        plugin["spec"].as_object_mut().expect("an object").extend(more);
+        let name = "echo".parse().expect("a name");
+        Push { name: &name, digest: NEW, at: AT }.judge(&serde_json::from_value(plugin).expect("a Plugin"))
+    }
+
+    fn conditions(all: &[(&str, &str, &str, &str)]) -> Value {
+        let one = |(kind, status, reason, message): &(&str, &str, &str, &str)| {
+            json!({
+                "type": kind, "status": status, "reason": reason, "message": message,
+                "lastTransitionTime": "2026-11-23T05:00:00Z",
+            })
+        };
+        all.iter().map(one).collect()
+    }
+
+    fn of(status: &Value) -> Progress {
+        judge(&json!({}), json!({}), status)
+    }
+
+    fn live(conditions: &Value) -> Value {
+        json!({
+            "lastHandledPush": AT, "activeDigest": NEW, "reconciledDigest": NEW, "conditions": conditions,
+        })
+    }
+
+    #[test]
+    fn a_push_is_done_when_its_component_is_ready_and_was_asked_about_every_parent() {
+        let ready = conditions(&[("Ready", "True", "Succeeded", "")]);
+        assert_eq!(of(&live(&ready)), Progress::Ready);
+        for (field, value) in
+            [("activeDigest", OLD), ("reconciledDigest", OLD), ("lastHandledPush", "2026-11-23T04:59:59.999Z")]
+        {
+            let mut status = live(&ready);
+            status[field] = value.into();
+            assert!(matches!(of(&status), Progress::Waiting(_)), "{field}");
+        }
+        // Deletions that are blocked two seconds after it went live.
+        let blocked = conditions(&[
+            ("Ready", "False", "DeletionHeld", "annotate it"),
+            ("Stalled", "True", "DeletionHeld", "annotate it"),
+        ]);
+        assert_eq!(of(&live(&blocked)), Progress::Rejected("annotate it (DeletionHeld)".to_owned()));
+    }
+
+    #[test]
+    fn what_an_earlier_push_met_is_not_taken_for_this_one() {
+        let stalled = conditions(&[("Stalled", "True", "NotAComponent", "no wasm")]);
+        let mut status =
+            json!({"candidateDigest": NEW, "conditions": stalled, "lastHandledPush": "2026-11-23T04:00:00.000Z"});
+        let Progress::Waiting(missing) = of(&status) else { panic!("{status}") };
+        assert!(
+            missing[0].contains("has not acted on this push") && missing[0].contains("windlass run"),
+            "{missing:?}"
+        );
+        status["lastHandledPush"] = AT.into();
+        assert_eq!(of(&status), Progress::Rejected("no wasm (NotAComponent)".to_owned()));
+        status["candidateDigest"] = OLD.into();
+        assert!(matches!(of(&status), Progress::Waiting(_)), "the host has not seen the new source yet");
+    }
+
+    #[test]
+    fn what_is_missing_is_said_once_with_its_message() {
+        let waiting = conditions(&[
+            ("Fetched", "True", "Succeeded", ""),
+            ("Granted", "False", "Forbidden", "may not create Pod.v1"),
+            ("Ready", "False", "Forbidden", "may not create Pod.v1. Still running"),
+            ("Reconciling", "True", "Forbidden", "may not create Pod.v1"),
+        ]);
+        let said = of(&json!({"lastHandledPush": AT, "candidateDigest": NEW, "conditions": waiting}));
+        assert_eq!(said, Progress::Waiting(vec!["Granted=False (Forbidden): may not create Pod.v1".to_owned()]));
+        let asked = conditions(&[
+            ("Ready", "True", "Succeeded", ""),
+            ("Reconciling", "True", "Progressing", "3 parents were not reconciled"),
+        ]);
+        let mut status = live(&asked);
+        status["reconciledDigest"] = OLD.into();
+        assert_eq!(of(&status), Progress::Waiting(vec!["3 parents were not reconciled".to_owned()]));
+    }
+
+    #[test]
+    fn a_setting_that_holds_the_component_back_is_named_with_the_command_that_ends_it() {
+        let ready = conditions(&[("Ready", "True", "Suspended", "")]);
+        let rolled_back = json!({"activeDigest": OLD, "rolledBackFrom": NEW});
+        let rollback = json!({"windlass.dev/rollback": "true"});
+        for (annotations, spec, status, words) in [
+            (rollback.clone(), json!({}), rolled_back, "windlass.dev/rollback; remove it to go on: kubectl annotate"),
+            (json!({}), json!({"digest": OLD}), json!({}), "spec.digest pins Plugin echo to sha256:9f00"),
+            (json!({}), json!({"suspend": true}), live(&ready), "spec.suspend keeps Plugin echo from reconciling"),
+        ] {
+            let Progress::HeldBack(said) = judge(&annotations, spec, &status) else { panic!("{words}") };
+            assert!(said.contains(words) && said.contains("kubectl"), "{said}");
+        }
+        // Something newer than what was gone back from goes live as ever.
+        let other = json!({"activeDigest": OLD, "rolledBackFrom": OLD});
+        assert!(matches!(judge(&rollback, json!({}), &other), Progress::Waiting(_)));
+    }
+}

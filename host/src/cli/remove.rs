@@ -1,0 +1,358 @@
+//! `windlass remove`: the opposite of push. Deletes a Plugin, waits until the host has finished with it, and takes away
+//! what push wrote for it and nobody else did.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
+use kube::runtime::watcher::watch_object;
+use kube::{Api, Client};
+use serde_json::json;
+use windlass_core::ids::PluginName;
+use windlass_core::names::{HOST_FINALIZER, plugin_condition};
+
+use super::connect::{ClusterArgs, plain};
+use super::push::{FIELD_MANAGER, PART_OF_LABEL};
+use super::{TIMED_OUT, parse_timeout};
+use crate::api::{OnDelete, Plugin};
+use crate::rights::rbac;
+
+/// Flags of `windlass remove`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  windlass remove echo --dry-run
+  windlass remove echo
+  windlass remove echo --delete-children
+
+The parents, and the CRD that the component brought along, are never deleted. Children stay as they are, with their
+parents, unless --delete-children or the Plugin's spec.onDelete says otherwise. An object that push did not write, or that
+others have written as well, is left and named.
+
+Exit codes:
+  0  the Plugin and what push wrote for it are gone (with --dry-run: nothing was changed)
+  2  wrong usage
+  3  something could not be done; the message says what
+  4  the host had not finished with the Plugin in time; the message says what it waits for")]
+pub struct Args {
+    /// Name of the Plugin
+    #[arg(value_name = "NAME")]
+    name: PluginName,
+    /// Also delete the plugin's children (spec.onDelete: Prune)
+    #[arg(long)]
+    delete_children: bool,
+    /// Only print what would be deleted, and what would be left
+    #[arg(long)]
+    dry_run: bool,
+    /// Namespace of what push wrote: the host's
+    #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
+    namespace: String,
+    /// How long to wait for the host, as in 120s or 5m; a number alone counts seconds
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_timeout)]
+    timeout: Duration,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Removes it.
+pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    super::block_on(async {
+        let client = args.cluster.client().await?;
+        let api = Api::<Plugin>::all(client.clone());
+        let name = args.name.as_str();
+        let plugin = api.get_opt(name).await.map_err(plain).with_context(|| format!("Plugin {name}"))?;
+        if let Some(plugin) = &plugin {
+            check_pushed(name, &plugin.metadata)?;
+        }
+        // Before anything is deleted: with the Plugin, its ConfigMaps go by themselves.
+        let leftovers = leftovers(&client, args, plugin.as_ref()).await?;
+        if plugin.is_none() && leftovers.is_empty() {
+            bail!("there is no Plugin {name}, and nothing that `windlass push` wrote for it");
+        }
+        if let Some(plugin) = &plugin {
+            say_children(args, plugin);
+        }
+        if args.dry_run {
+            if plugin.is_some() {
+                println!("would delete Plugin {name}");
+            }
+            for leftover in &leftovers {
+                match &leftover.kept {
+                    None => println!("would delete {}", leftover.what()),
+                    Some(why) => println!("would leave {}: {why}", leftover.what()),
+                }
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        if let Some(plugin) = plugin {
+            let Ok(ended) = tokio::time::timeout(args.timeout, end(&api, args, &plugin)).await else {
+                eprintln!(
+                    "error: Plugin {name} was not gone within {} s, and nothing else was deleted. Run the same command \
+                     again to go on",
+                    args.timeout.as_secs()
+                );
+                return Ok(ExitCode::from(TIMED_OUT));
+            };
+            ended?;
+            println!("deleted Plugin {name}");
+        }
+        let mut failed = Vec::new();
+        for leftover in leftovers {
+            let what = leftover.what();
+            match leftover.delete(&client).await {
+                Ok(Outcome::Deleted) => println!("deleted {what}"),
+                Ok(Outcome::Gone) => {}
+                Ok(Outcome::Left(why)) => println!("left {what}: {why}"),
+                Err(error) => failed.push(format!("{what}: {error:#}")),
+            }
+        }
+        if !failed.is_empty() {
+            bail!("some objects were not deleted; run the same command again: {}", failed.join("; "));
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Who writes a Plugin by other means also knows how to delete it.
+fn check_pushed(name: &str, meta: &ObjectMeta) -> anyhow::Result<()> {
+    if meta.managed_fields.iter().flatten().any(is_pushs) {
+        return Ok(());
+    }
+    bail!(
+        "Plugin {name} was not written by `windlass push`; nothing was deleted. Delete it as it was made, or with: kubectl \
+         delete plugins.windlass.dev {name}"
+    )
+}
+
+fn is_pushs(entry: &ManagedFieldsEntry) -> bool {
+    entry.manager.as_deref() == Some(FIELD_MANAGER)
+}
+
+fn say_children(args: &Args, plugin: &Plugin) {
+    let status = plugin.status.clone().unwrap_or_default();
+    let children = status.child_kinds.unwrap_or_default().join(", ");
+    let parents = status.parent_kind.unwrap_or_default();
+    if args.delete_children || plugin.spec.on_delete == OnDelete::Prune {
+        eprintln!("note: the plugin's children ({children}) are deleted; their parents ({parents}) and the CRD stay");
+    } else {
+        eprintln!(
+            "note: the plugin's children ({children}) stay as they are, with their parents ({parents}) and the CRD; \
+             --delete-children deletes them"
+        );
+    }
+}
+
+/// Deletes the Plugin and waits until it is gone: the host takes its finalizers off the parents, and deletes the children
+/// if it is to.
+async fn end(api: &Api<Plugin>, args: &Args, plugin: &Plugin) -> anyhow::Result<()> {
+    let name = args.name.as_str();
+    let is_deleting = plugin.metadata.deletion_timestamp.is_some();
+    if args.delete_children && !is_deleting {
+        let patch = Patch::Merge(json!({"spec": {"onDelete": "Prune"}}));
+        api.patch(name, &PatchParams::default(), &patch)
+            .await
+            .map_err(plain)
+            .context("spec.onDelete was not written")?;
+        // Without it the Plugin would be gone before the host hears of its end.
+        follow(api, name, |plugin| match plugin {
+            Some(plugin) if has_host_finalizer(plugin) => Ok(None),
+            Some(_) => Ok(Some(format!(
+                "the host has not taken notice of spec.onDelete yet ({HOST_FINALIZER} is missing); is it running?"
+            ))),
+            None => bail!("Plugin {name} was deleted by somebody else; its children may be there still"),
+        })
+        .await?;
+    }
+    let only_this = DeleteParams {
+        preconditions: Some(Preconditions { uid: plugin.metadata.uid.clone(), resource_version: None }),
+        ..DeleteParams::default()
+    };
+    match api.delete(name, &only_this).await {
+        Ok(_) => {}
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+        Err(error) => return Err(plain(error)).with_context(|| format!("Plugin {name} was not deleted")),
+    }
+    let uid = plugin.metadata.uid.as_deref();
+    follow(api, name, |now| Ok(now.filter(|now| now.metadata.uid.as_deref() == uid).map(why_not_gone))).await
+}
+
+fn has_host_finalizer(plugin: &Plugin) -> bool {
+    plugin.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == HOST_FINALIZER)
+}
+
+/// What keeps a Plugin that is being deleted.
+fn why_not_gone(plugin: &Plugin) -> String {
+    let conditions = plugin.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let terminating = conditions
+        .iter()
+        .find(|one| one.type_ == plugin_condition::READY && one.reason == "Terminating")
+        .map(|one| one.message.clone());
+    terminating.unwrap_or_else(|| {
+        let finalizers = plugin.metadata.finalizers.clone().unwrap_or_default().join(", ");
+        format!("the Plugin is being deleted; its finalizers are: {finalizers}")
+    })
+}
+
+/// Watches the Plugin until nothing is missing any more; tells each change of what is.
+async fn follow(
+    api: &Api<Plugin>,
+    name: &str,
+    missing: impl Fn(Option<&Plugin>) -> anyhow::Result<Option<String>>,
+) -> anyhow::Result<()> {
+    let mut last = None;
+    let mut plugins = std::pin::pin!(watch_object(api.clone(), name));
+    while let Some(plugin) = plugins.next().await {
+        let plugin = plugin.context("the Plugin could not be watched")?;
+        let Some(line) = missing(plugin.as_ref())? else { return Ok(()) };
+        if last.as_ref() != Some(&line) {
+            eprintln!("waiting: {line}");
+            last = Some(line);
+        }
+    }
+    bail!("the watch of Plugin {name} ended")
+}
+
+/// An object that push writes beside the Plugin.
+struct Leftover {
+    resource: ApiResource,
+    meta: ObjectMeta,
+    /// Why it stays, if it does.
+    kept: Option<String>,
+}
+
+/// What became of one.
+enum Outcome {
+    Deleted,
+    Gone,
+    Left(String),
+}
+
+impl Leftover {
+    fn what(&self) -> String {
+        let name = self.meta.name.as_deref().unwrap_or_default();
+        match &self.meta.namespace {
+            Some(namespace) => format!("{} {namespace}/{name}", self.resource.kind),
+            None => format!("{} {name}", self.resource.kind),
+        }
+    }
+
+    async fn delete(self, client: &Client) -> anyhow::Result<Outcome> {
+        if let Some(why) = self.kept {
+            return Ok(Outcome::Left(why));
+        }
+        let preconditions = Preconditions { uid: self.meta.uid, resource_version: None };
+        let this = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        let api = api(client, &self.resource, self.meta.namespace.as_deref());
+        match api.delete(&self.meta.name.unwrap_or_default(), &this).await {
+            Ok(_) => Ok(Outcome::Deleted),
+            // The garbage collector was here first; or it is another object by now.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Outcome::Gone),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Outcome::Left("it was made anew".to_owned())),
+            Err(error) => Err(plain(error)),
+        }
+    }
+}
+
+fn api(client: &Client, resource: &ApiResource, namespace: Option<&str>) -> Api<DynamicObject> {
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
+        None => Api::all_with(client.clone(), resource),
+    }
+}
+
+/// What push may have written for this Plugin and is there.
+async fn leftovers(client: &Client, args: &Args, plugin: Option<&Plugin>) -> anyhow::Result<Vec<Leftover>> {
+    let name = args.name.as_str();
+    let resource = |group: &str, kind: &str, plural: &str| {
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural)
+    };
+    let rbac_group = "rbac.authorization.k8s.io";
+    let own_account = rbac::plugin_account(name);
+    let [host_role, account_role, source_role] =
+        ["", "-account", "-source"].map(|suffix| format!("windlass-plugin-{name}{suffix}"));
+    let source = plugin.and_then(|plugin| plugin.spec.source.config_map.clone());
+    let (map_namespace, map_name) =
+        source.map_or_else(|| (args.namespace.clone(), name.to_owned()), |source| (source.namespace, source.name));
+    let maps = resource("", "ConfigMap", "configmaps");
+    let parts = Api::<ConfigMap>::namespaced(client.clone(), &map_namespace)
+        .list_metadata(&ListParams::default().labels(&format!("{PART_OF_LABEL}={name}")))
+        .await
+        .map_err(plain)
+        .with_context(|| format!("the ConfigMaps of namespace {map_namespace} could not be listed"))?;
+    let parts = parts.items.into_iter().filter_map(|part| part.metadata.name);
+    let in_namespace = Some(args.namespace.as_str());
+    let mut wanted = vec![(maps.clone(), Some(map_namespace.as_str()), map_name)];
+    wanted.extend(parts.map(|part| (maps.clone(), Some(map_namespace.as_str()), part)));
+    // Bindings before the roles, and the ServiceAccount last: at no time a right without its reason.
+    wanted.extend([
+        (resource(rbac_group, "ClusterRoleBinding", "clusterrolebindings"), None, account_role.clone()),
+        (resource(rbac_group, "ClusterRole", "clusterroles"), None, account_role),
+        (resource(rbac_group, "ClusterRole", "clusterroles"), None, host_role),
+        (resource(rbac_group, "RoleBinding", "rolebindings"), in_namespace, source_role.clone()),
+        (resource(rbac_group, "Role", "roles"), in_namespace, source_role),
+        (resource("", "ServiceAccount", "serviceaccounts"), in_namespace, own_account),
+    ]);
+    let mut found = Vec::new();
+    for (resource, namespace, name) in wanted {
+        let meta = match api(client, &resource, namespace).get_metadata_opt(&name).await {
+            Ok(object) => object.map(|object| object.metadata),
+            Err(error) => {
+                return Err(plain(error)).with_context(|| format!("{} {name} could not be read", resource.kind));
+            }
+        };
+        if let Some(meta) = meta {
+            found.push(Leftover { kept: reason_to_keep(&meta), resource, meta });
+        }
+    }
+    Ok(found)
+}
+
+/// Why an object is not push's to delete: it has no fields that push wrote, or others wrote some as well.
+fn reason_to_keep(meta: &ObjectMeta) -> Option<String> {
+    let entries = || meta.managed_fields.iter().flatten();
+    if !entries().any(is_pushs) {
+        return Some("it was not written by `windlass push`".to_owned());
+    }
+    let mut others: Vec<_> =
+        entries().filter(|entry| !is_pushs(entry)).filter_map(|entry| entry.manager.as_deref()).collect();
+    others.sort_unstable();
+    others.dedup();
+    (!others.is_empty()).then(|| format!("it was also written by {}; delete it by hand", others.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta(managers: &[&str]) -> ObjectMeta {
+        let entry = |manager: &&str| ManagedFieldsEntry {
+            manager: Some((*manager).to_owned()),
+            operation: Some("Apply".to_owned()),
+            ..ManagedFieldsEntry::default()
+        };
+        ObjectMeta { managed_fields: Some(managers.iter().map(entry).collect()), ..ObjectMeta::default() }
+    }
+
+    #[test]
+    fn only_what_push_alone_wrote_is_deleted_and_the_rest_is_left_with_its_reason() {
+        assert_eq!(reason_to_keep(&meta(&["windlass-push"])), None);
+        assert_eq!(reason_to_keep(&meta(&[])).as_deref(), Some("it was not written by `windlass push`"));
+        assert_eq!(reason_to_keep(&meta(&["kubectl"])).as_deref(), Some("it was not written by `windlass push`"));
+        let both = reason_to_keep(&meta(&["kubectl-edit", "windlass-push", "kubectl-edit"]));
+        assert_eq!(both.as_deref(), Some("it was also written by kubectl-edit; delete it by hand"));
+    }
+
+    #[test]
+    fn a_plugin_that_push_did_not_write_is_refused_with_the_command_that_deletes_it() {
+        assert!(check_pushed("echo", &meta(&["windlass-push", "windlass"])).is_ok(), "the host writes its status");
+        let refused = check_pushed("echo", &meta(&["kubectl"])).expect_err("somebody else's").to_string();
+        assert!(
+            refused.contains("Plugin echo") && refused.contains("kubectl delete plugins.windlass.dev echo"),
+            "{refused}"
+        );
+    }
+}
