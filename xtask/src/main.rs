@@ -4,6 +4,7 @@ mod bench;
 mod cluster;
 mod codegen;
 mod demo;
+mod faults;
 mod guests;
 mod run;
 mod test;
@@ -30,6 +31,8 @@ enum Command {
     Codegen(codegen::Args),
     /// Measure Windlass beside its limits and its peers
     Bench(bench::Args),
+    /// Disturb the operators' lives: kill the host before and after each of its writes
+    Faults(faults::Args),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Cluster(command) => cluster::main(&command),
         Command::Codegen(args) => codegen::main(&args),
         Command::Bench(args) => bench::main(&args),
+        Command::Faults(args) => faults::main(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
