@@ -31,7 +31,7 @@ enum Command {
     Codegen(codegen::Args),
     /// Measure Windlass beside its limits and its peers
     Bench(bench::Args),
-    /// Disturb the operators' lives: kill the host before and after each of its writes
+    /// Disturb the operators' lives: kill the host at every write, inject every fault
     Faults(faults::Args),
 }
 

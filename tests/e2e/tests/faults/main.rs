@@ -1,5 +1,5 @@
-//! The lives of the operators, disturbed: the host is killed at a write. However a life was disturbed, it must end as an
-//! undisturbed one does.
+//! The lives of the operators, disturbed: the host is killed at a write, or what lies between it and the API server
+//! fails. However a life was disturbed, it must end as an undisturbed one does.
 //!
 //! `cargo xtask faults` runs the whole set; without it, a sample is drawn by `WINDLASS_FAULT_SEED`.
 
@@ -8,6 +8,7 @@
 
 mod children;
 mod life;
+mod matrix;
 mod restart;
 mod stage;
 
@@ -18,7 +19,7 @@ fn is_whole() -> bool {
     env::var("WINDLASS_FAULTS").is_ok_and(|value| value == "all")
 }
 
-/// Whether a life was asked for by name; all are, where none is named.
+/// Whether a life or a fault was asked for by name; all are, where none is named.
 fn is_asked_for(name: &str) -> bool {
     let Ok(names) = env::var("WINDLASS_FAULTS_ONLY") else { return true };
     names.split(',').map(str::trim).any(|asked| asked.is_empty() || name.contains(asked))
