@@ -225,11 +225,11 @@ impl ReadProblem {
             Self::Refused(
                 Refusal::KindNotGranted { .. } | Refusal::NamespaceNotGranted { .. } | Refusal::HostNamespace { .. },
             )
-            | Self::Denied(_) => reason::READ_FORBIDDEN,
+            | Self::Denied(_)
+            | Self::NotWatched { code: 401 | 403, .. } => reason::READ_FORBIDDEN,
             Self::Refused(
                 Refusal::TooMany { .. } | Refusal::Id { .. } | Refusal::Duplicate { .. } | Refusal::Malformed { .. },
             ) => reason::REFUSED_ANSWER,
-            Self::NotWatched { code: 401 | 403, .. } => reason::READ_FORBIDDEN,
             Self::NotWatched { .. } | Self::NotFilled { .. } | Self::NotReviewed { .. } => reason::API_ERROR,
             Self::Unsettled => reason::REQUIREMENTS_UNSETTLED,
         }

@@ -157,7 +157,8 @@ mod tests {
 
     #[test]
     fn every_config_map_of_a_component_belongs_to_its_plugin_and_no_permission_does() {
-        let fields = PluginFields { name: "echo", account: "writer", source: json!({}), verify: None, may_narrow: None };
+        let fields =
+            PluginFields { name: "echo", account: "writer", source: json!({}), verify: None, may_narrow: None };
         let plugin = plugin_object(fields, "now");
         let pushed = split("echo", "ns", &noise(2_500_000), None).expect("splits");
         let owner = json!([{"apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "name": "echo", "uid": "7"}]);
