@@ -63,7 +63,7 @@ pub const LIVES: [Life; 6] = [
         resource: "mysqlclusters.database.example.com",
         spec: |step| {
             let version = if step < Step::Change { "8.4" } else { "8.4.3" };
-            json!({ "version": version, "replicas": replicas(step), "storageSize": "1Gi" })
+            json!({ "version": version, "replicas": replicas(step), "storageSize": "1Gi", "deleteData": true })
         },
     },
     Life {

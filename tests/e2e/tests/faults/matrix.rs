@@ -52,6 +52,9 @@ fn scenarios() -> Vec<Scenario> {
     }
     let parents = ["echoes", "myapps", "mysqlclusters", "applications", "namespaces", "finalizingpuppets"];
     add("silent parents", parents.map(|kind| Rule::new(watches().resource(kind), Fault::Silence)).into());
+    // A plugin that sees the volumes would not generate a password anew.
+    let data = ["secrets", "persistentvolumeclaims"];
+    add("silent passwords and volumes", data.map(|kind| Rule::new(watches().resource(kind), Fault::Silence)).into());
     add("silent all", vec![Rule::new(watches(), Fault::Silence)]);
     add("events doubled", vec![Rule::new(watches(), Fault::Double)]);
     add("events reordered", vec![Rule::new(watches(), Fault::SwapObjects)]);
