@@ -226,7 +226,10 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             if let Some(secret) = oci.as_ref().and_then(|oci| oci.pull_secret.as_ref()) {
                 permissions.extend(rbac::source_objects(name.as_str(), &args.namespace, &secret.name));
             }
-            objects.extend(permissions.into_iter().map(|permission| labelled(permission, name.as_str())));
+            // One that a user chose for several plugins is not this one's.
+            let is_own = account == rbac::plugin_account(name.as_str());
+            let label = |permission| if is_own { labelled(permission, name.as_str()) } else { permission };
+            objects.extend(permissions.into_iter().map(label));
         }
         let source = match oci {
             Some(oci) => json!({"oci": oci}),
