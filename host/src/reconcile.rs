@@ -680,8 +680,6 @@ impl Reconciler {
         self.finish(live, snapshot, (phase, false), attempt).await.0
     }
 
-    /// Says on the parent that nothing is written because of it. A whole suspended Plugin says so itself, and once: only
-    /// a parent whose deletion waits for it is told.
     /// A plugin that saw what is in the host's namespace, or had children there, could act as the host.
     async fn in_host_namespace(&self, live: &Arc<Live>, snapshot: &Snapshot, home: HostNamespace) -> Requeue {
         // Objects of a kind that exists without the plugin lie there for reasons of their own: nothing is said of them.
@@ -690,6 +688,8 @@ impl Reconciler {
         self.finish(live, snapshot, (Phase::Sync, false), attempt).await.0
     }
 
+    /// Says on the parent that nothing is written because of it. A whole suspended Plugin says so itself, and once: only
+    /// a parent whose deletion waits for it is told.
     async fn suspended(&self, live: &Live, snapshot: &Snapshot) -> Requeue {
         let by =
             if snapshot.parent.marks.is_true(ANNOTATION_SUSPEND) { SuspendedBy::Parent } else { SuspendedBy::Plugin };
