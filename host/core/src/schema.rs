@@ -286,7 +286,9 @@ impl Comparison {
             (None, Some(new)) if kept_unknown => self.schemas(&place.values("[*]"), &anything, new),
             (Some(_) | None, None) | (None, Some(_)) => {}
         }
-        if kept_unknown && !keeps_unknown && rest_after.is_none() {
+        // Of what is no object any more, the change of the type says it.
+        let is_object = new.get("type").and_then(Value::as_str) == Some("object");
+        if kept_unknown && !keeps_unknown && rest_after.is_none() && is_object {
             self.add(place, "fields that the schema does not name are dropped");
         }
         let required = |schema: &Schema| {
