@@ -21,6 +21,16 @@ fn a_namespace_is_guarded_while_it_asks_for_it() {
     assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
     assert_eq!(policy["spec"].get("egress"), None, "nothing leaves it");
 
+    // Opened by hand, and closed again: a create owns no empty field, an apply does.
+    for _ in 0..2 {
+        let open = json!({ "spec": { "podSelector": { "matchLabels": { "app": "none" } }, "egress": [{}] } });
+        asks.kubectl(&["patch", "networkpolicy", "default-deny", "--type=merge", "-p", &open.to_string()]);
+        wait_for(asks, "networkpolicies", "default-deny", |policy| {
+            policy["spec"]["podSelector"] == json!({})
+                && policy["spec"].get("egress").is_none_or(|all| *all == json!([]))
+        });
+    }
+
     // The sizes are the Plugin's, and whoever sets them is not who pushed it.
     env.apply_as("sizes", &sample("namespaceguard-plugin"));
     wait_for(asks, "resourcequotas", "guard", |quota| {
