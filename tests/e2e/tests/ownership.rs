@@ -3,8 +3,9 @@
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
-use serde_json::Value;
-use windlass_e2e::{AuditEvents, Mark, Namespace, condition, shared, text};
+use serde_json::{Value, json};
+use windlass_e2e::{AuditEvents, Env, HostOptions, Mark, Namespace, condition, guest, shared, text};
+use windlass_faults::{Fault, Match, Rule, Verb};
 
 /// An image that a host in these tests never sets.
 const FOREIGN_IMAGE: &str = "foreign:1";
@@ -183,4 +184,47 @@ fn r06_a_field_that_another_applier_took_is_left_to_it_and_named() {
         (image(&ns.pod("web-0")), image(&ns.pod("web-1"))),
         (FOREIGN_IMAGE.to_owned(), FOREIGN_IMAGE.to_owned())
     );
+}
+
+#[test]
+fn r03_a_silent_watch_and_a_lost_reply_lead_to_no_second_write_of_a_generated_value() {
+    let env = Env::start();
+    let faults = env.faults(windlass_faults::seed());
+    let _host = env.start_host_through(&faults, HostOptions::default());
+    env.push(&guest("puppets/puppet"), "puppet", &[]);
+    env.wait_live("puppet", &guest("puppets/puppet"));
+    let ns = env.namespace("silent");
+    // What a plugin generates while it is not shown its Secret.
+    let secret = |value: &str| {
+        let secret =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "${name}"}, "data": {"value": value}});
+        json!({ "children": [secret] })
+    };
+    let stored = |name: &str| text(&ns.get("secrets", name).expect("a Secret"), "/data/value");
+    let asked = |name: &str, since| {
+        let asked = env.host_requests(since).attempted_writes().namespace(ns.name()).resource("secrets").name(name);
+        asked.iter().map(|write| write.verb.clone()).collect::<Vec<_>>()
+    };
+
+    let mark = env.mark();
+    faults.add(
+        Rule::new(Match::verbs(&[Verb::Create]).resource("secrets").namespace(ns.name()), Fault::CloseAfter).first(1),
+    );
+    let lost = ns.puppet("lost");
+    lost.play(&secret("Zmlyc3Q="));
+    assert_eq!(asked("lost", mark), ["create"], "it was looked up, and the watch showed it");
+
+    let mark = env.mark();
+    let silent = faults.add(Rule::new(Match::watches().resource("secrets"), Fault::Silence));
+    let web = ns.puppet("web");
+    web.apply(&secret("Zmlyc3Q="));
+    env.wait("the Secret", windlass_e2e::SOON, || ns.get("secrets", "web"));
+    web.apply(&secret("c2Vjb25k"));
+    let behind = web.wait_reason("CacheBehind");
+    assert!(behind.message.contains("Secret"), "{behind:?}");
+    web.kubectl("annotate", &["again=1"]);
+    assert_eq!((stored("web"), asked("web", mark)), ("Zmlyc3Q=".to_owned(), vec!["create".to_owned()]));
+    faults.remove(silent);
+    env.wait_object("secrets", ns.name(), "web", |secret| text(secret, "/data/value") == "c2Vjb25k");
+    web.wait_done();
 }

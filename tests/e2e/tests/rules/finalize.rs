@@ -138,3 +138,36 @@ fn r14_a_finalizer_of_somebody_elses_is_left_alone() {
     wait_gone(&puppet);
     wait_names(&ns, "configmaps", &[]);
 }
+
+#[test]
+fn r15_a_deletion_that_orphans_calls_finalize_and_keeps_the_children() {
+    let (ns, puppet) = finalizing("finalize-orphan");
+    puppet.play(&json!({
+        "children": [config_map("a", "1"), config_map("b", "1")],
+        "finalize": { "finalizedWhen": "childrenGone" },
+    }));
+    let mark = ns.env().mark();
+    puppet.kubectl("delete", &["--cascade=orphan", "--wait=true", "--timeout=180s"]);
+    assert!(!ns.env().host_log_lines(&format!("puppet called: finalize {}/web ", ns.name())).is_empty());
+    assert_eq!(asked(&ns, mark, "configmaps").to_vec(), []);
+    assert_eq!(names(&ns, "configmaps"), ["a", "b"]);
+    assert!(ns.get("configmaps", "a").expect("it is there")["metadata"]["ownerReferences"].is_null());
+}
+
+#[test]
+fn r14_a_namespace_goes_although_the_plugin_wants_a_job_in_it_and_an_event_says_so() {
+    let (ns, puppet) = finalizing("finalize-namespace");
+    puppet.play(&json!({
+        "children": [config_map("a", "1")],
+        "finalize": { "children": [config_map("a", "1"), job("clean")], "finalizedWhen": "jobComplete" },
+    }));
+    ns.env().kubectl(&["delete", "namespace", ns.name(), "--wait=true", "--timeout=180s"]);
+    // On the Plugin: none can be created in a namespace that is being deleted.
+    wait("the event", SOON, || {
+        let told = |event: &Value| {
+            let message = windlass_e2e::text(event, "/message");
+            event["reason"] == "FinalizerAbandoned" && message.contains(&format!("{}/web", ns.name()))
+        };
+        ns.env().list("events", "default").iter().any(told).then_some(())
+    });
+}
