@@ -16,7 +16,7 @@ const LASTS: Duration = Duration::from_secs(15);
 /// In a sample.
 const LASTS_IN_SAMPLE: Duration = Duration::from_secs(4);
 /// Faults that a sample takes.
-const SAMPLE: usize = 2;
+const SAMPLE: usize = 1;
 
 /// A fault by its name.
 struct Scenario {
