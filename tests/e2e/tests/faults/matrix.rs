@@ -11,7 +11,7 @@ use crate::life::{Course, LIVES, Run, STEPS, Step};
 use crate::stage::{Stage, stage};
 use crate::{is_asked_for, is_whole};
 
-/// How long a fault lasts in each step: longer than the host waits for the cache to show its own writes.
+/// How long a fault lasts in each step: long enough for several tries of the host.
 const LASTS: Duration = Duration::from_secs(15);
 /// In a sample.
 const LASTS_IN_SAMPLE: Duration = Duration::from_secs(4);
