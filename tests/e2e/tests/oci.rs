@@ -326,8 +326,8 @@ fn a_registry_is_reached_over_tls_through_a_proxy_and_the_api_server_past_it() {
             .map(|(name, value)| (name.to_owned(), value))
     };
     let component = guest("echo");
-    let push =
-        ["push", &component.to_string_lossy(), "--oci", "registry.test/team/echo:1", "--create-rbac", "--no-wait"];
+    let file = component.to_string_lossy();
+    let push = ["push", &file, "--name", "echo", "--oci", "registry.test/team/echo:1", "--create-rbac", "--no-wait"];
 
     let refused = env.try_windlass_with(&push, &variables(false, "127.0.0.1")).expect_err("an unknown certificate");
     assert!(refused.contains("registry.test/team/echo:1") && refused.contains("certificate"), "{refused}");
