@@ -73,6 +73,11 @@ fn damaged(name: &str) -> Option<Vec<u8>> {
 /// Delivers bytes as they are: `windlass push` would refuse most of these.
 fn deliver(env: &Env, name: &str) {
     let bytes = damaged(name).unwrap_or_else(|| fs::read(guest(&format!("unloadable/{name}"))).expect("a guest"));
+    let mut spec = json!({"source": {"configMap": {"namespace": SYSTEM_NAMESPACE, "name": name}}, "installCRD": true});
+    if name == "cluster-child" {
+        // A kind of this reach is withheld from a Plugin that does not name it, and its scope does not matter then.
+        spec["children"] = json!([{"apiVersion": "v1", "kind": "PersistentVolume"}]);
+    }
     let objects = [
         json!({
             "apiVersion": "v1", "kind": "ConfigMap",
@@ -82,7 +87,7 @@ fn deliver(env: &Env, name: &str) {
         json!({
             "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",
             "metadata": {"name": name},
-            "spec": {"source": {"configMap": {"namespace": SYSTEM_NAMESPACE, "name": name}}, "installCRD": true},
+            "spec": spec,
         }),
     ];
     env.apply(&json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string());
