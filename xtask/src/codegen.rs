@@ -18,9 +18,10 @@ pub struct Args {
 }
 
 /// The files that `windlass` prints, and with which arguments.
-const PRINTED: [(&str, &[&str]); 3] = [
+const PRINTED: [(&str, &[&str]); 4] = [
     ("manifests/crds.yaml", &["crd"]),
     ("manifests/kustomize/rbac.yaml", &["generate", "rbac"]),
+    ("manifests/kustomize/admission-policies.yaml", &["generate", "admission-policies"]),
     ("docs/cli.md", &["generate", "cli-reference"]),
 ];
 

@@ -5,13 +5,15 @@ use std::process::ExitCode;
 use clap::CommandFactory as _;
 
 use super::output::{Format, print_all};
-use crate::rights::rbac;
+use crate::rights::{policies, rbac};
 
 /// What to generate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum What {
     /// The host's ServiceAccount and roles
     Rbac,
+    /// The admission policies that back the host's own checks up
+    AdmissionPolicies,
     /// The reference of the command line, as Markdown
     CliReference,
 }
@@ -31,6 +33,7 @@ pub struct Args {
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     match args.what {
         What::Rbac => print_all(&rbac::host_objects(&args.namespace), Format::Yaml)?,
+        What::AdmissionPolicies => print_all(&policies::objects(&args.namespace), Format::Yaml)?,
         What::CliReference => print!("{}", cli_reference()),
     }
     Ok(ExitCode::SUCCESS)

@@ -19,7 +19,11 @@ pub const HOST: &str = "windlass";
 pub fn host_objects(namespace: &str) -> Vec<Value> {
     let subject = json!([{"kind": "ServiceAccount", "name": HOST, "namespace": namespace}]);
     vec![
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+        json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            // A Pod here can take the host's place. The host's own fits the strictest of the Pod Security Standards.
+            "metadata": {"name": namespace, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+        }),
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": HOST, "namespace": namespace}}),
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",

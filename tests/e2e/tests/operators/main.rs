@@ -14,6 +14,7 @@ mod manifests;
 mod myapp;
 mod mysqlcluster;
 mod namespaceguard;
+mod policies;
 mod together;
 mod transitions;
 
@@ -126,10 +127,11 @@ fn stage() -> &'static Stage {
     })
 }
 
-/// A host on this control plane that runs all five.
+/// A host on this control plane that runs all five, with the admission policies in force.
 #[track_caller]
 fn start(env: &Env) -> Host {
     env.apply(STORAGE);
+    env.apply(&env.windlass(&["generate", "admission-policies"]));
     let host = env.start_host();
     for plugin in PLUGINS {
         env.push(&guest(plugin), plugin, &[]);

@@ -1,0 +1,119 @@
+//! The admission policies: what they refuse, to whom, and what they let pass. Every other test here runs under them, too.
+
+use serde_json::{Value, json};
+use windlass_e2e::{Namespace, SOON, SYSTEM_NAMESPACE, account, text, wait};
+
+use crate::{APPLICATION, stage};
+
+/// A ServiceAccount that may do in this namespace what its users usually may.
+fn tenant(ns: &Namespace) -> String {
+    ns.kubectl(&["create", "serviceaccount", "tenant"]);
+    let user = format!("{}:tenant", ns.name());
+    ns.kubectl(&["create", "rolebinding", "tenant", "--clusterrole=edit", &format!("--serviceaccount={user}")]);
+    format!("system:serviceaccount:{user}")
+}
+
+/// Sends a manifest as somebody, with further arguments of kubectl; the error is what the API server says.
+fn send(ns: &Namespace, user: &str, args: &[&str], manifest: &Value) -> Result<String, String> {
+    let args = [&["create", "-n", ns.name(), "--as", user, "-f", "-"], args].concat();
+    ns.env().cluster().kubectl_with_input(&args, &manifest.to_string()).map_err(|error| format!("{error:#}"))
+}
+
+fn config_map(name: &str, metadata: &Value) -> Value {
+    let mut map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata.clone() });
+    map["metadata"]["name"] = json!(name);
+    map
+}
+
+#[test]
+fn s02_a_tenant_cannot_set_the_marks_of_children_or_use_the_hosts_field_managers() {
+    let env = &stage().env;
+    let ns = &env.namespace("forged-marks");
+    let tenant = &tenant(ns);
+    let marks = [
+        ("labels", "windlass.dev/plugin"),
+        ("labels", "windlass.dev/parent-uid"),
+        ("annotations", "windlass.dev/applied"),
+        ("annotations", "windlass.dev/retained-for"),
+    ];
+    // The API server needs a moment to have a policy in force.
+    wait("the policy", SOON, || {
+        let forged = config_map("first", &json!({ "labels": { "windlass.dev/plugin": "echo" } }));
+        send(ns, tenant, &["--dry-run=server"], &forged).is_err().then_some(())
+    });
+    for (field, key) in marks {
+        let mut marked = config_map("forged", &json!({}));
+        marked["metadata"][field][key] = json!("echo");
+        let said = send(ns, tenant, &[], &marked).expect_err(key);
+        assert!(said.contains("windlass-marks") && said.contains(key), "{said}");
+        let template = json!({ "metadata": { "labels": { "app": "forged" } }, "spec": { "containers": [{ "name": "a", "image": "a" }] } });
+        let mut job = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "forged" } });
+        job["spec"] = json!({ "selector": { "matchLabels": { "app": "forged" } }, "template": template });
+        job["spec"]["template"]["metadata"][field][key] = json!("echo");
+        let said = send(ns, tenant, &[], &job).expect_err(key);
+        assert!(said.contains("template may not hold"), "{said}");
+    }
+    for manager in ["windlass", "windlass-finalizer"] {
+        let said =
+            send(ns, tenant, &["--field-manager", manager], &config_map("forged", &json!({}))).expect_err(manager);
+        assert!(said.contains("--field-manager"), "{said}");
+    }
+    let others = json!({ "labels": { "team": "blue" }, "annotations": { "windlass.dev/suspend": "true" } });
+    send(ns, tenant, &[], &config_map("own", &others)).expect("what marks nothing is let pass");
+}
+
+#[test]
+fn s02_a_tenant_may_change_a_child_as_long_as_its_marks_stay_and_controllers_may_copy_them() {
+    let env = &stage().env;
+    let ns = &env.namespace("kept-marks");
+    let tenant = &tenant(ns);
+    APPLICATION.settle(ns, "shop", &json!({ "image": "nginx:1.27", "port": 8080, "replicas": 1 }));
+    let patch = |patch: Value| {
+        let patch = patch.to_string();
+        env.try_kubectl(&["patch", "service", "shop", "-n", ns.name(), "--as", tenant, "--type=merge", "-p", &patch])
+    };
+    patch(json!({ "metadata": { "labels": { "team": "blue" } } })).expect("a label of one's own");
+    let said = patch(json!({ "metadata": { "labels": { "windlass.dev/plugin": "echo" } } })).expect_err("another mark");
+    assert!(said.contains("windlass-marks"), "{said}");
+    // A Service's labels are copied to its EndpointSlices, a Deployment's annotations to its ReplicaSets.
+    env.wait("a ReplicaSet and an EndpointSlice", SOON, || {
+        let has_copy =
+            |resource, pointer| env.list(resource, ns.name()).iter().any(|copy| !text(copy, pointer).is_empty());
+        let copied = has_copy("replicasets", "/metadata/annotations/windlass.dev~1applied")
+            && has_copy("endpointslices", "/metadata/labels/windlass.dev~1plugin");
+        copied.then_some(())
+    });
+}
+
+#[test]
+fn s01_the_account_of_a_plugin_writes_nothing_in_the_hosts_namespace_whatever_it_may() {
+    let env = &stage().env;
+    let ns = &env.namespace("host-guarded");
+    // As wide as a careless administrator could make it.
+    let (user, other) = (account("echo"), account("myapp"));
+    let name = |user: &str| user.rsplit(':').next().unwrap_or_default().to_owned();
+    let of_its_account = format!("--serviceaccount={SYSTEM_NAMESPACE}:{}", name(&user));
+    env.kubectl(&[
+        "create",
+        "rolebinding",
+        "careless",
+        "-n",
+        SYSTEM_NAMESPACE,
+        "--clusterrole=cluster-admin",
+        &of_its_account,
+    ]);
+    let at_home = |verb: &[&str]| env.try_kubectl(&[verb, &["-n", SYSTEM_NAMESPACE, "--as", &user]].concat());
+    wait("the policy", SOON, || at_home(&["create", "configmap", "loot", "--dry-run=server"]).is_err().then_some(()));
+    for verb in [
+        ["create", "serviceaccount", "loot"].as_slice(),
+        &["create", "token", "windlass"],
+        &["label", "serviceaccount", "windlass", "loot=yes"],
+        &["delete", "serviceaccount", &name(&other)],
+    ] {
+        let said = at_home(verb).expect_err("refused");
+        assert!(said.contains("windlass-host-namespace"), "{verb:?}: {said}");
+    }
+    env.kubectl(&["delete", "rolebinding", "careless", "-n", SYSTEM_NAMESPACE]);
+    env.kubectl(&["create", "rolebinding", "careless", "-n", ns.name(), "--clusterrole=edit", &of_its_account]);
+    env.try_kubectl(&["create", "configmap", "fine", "-n", ns.name(), "--as", &user]).expect("elsewhere it may");
+}
