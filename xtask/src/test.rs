@@ -1,7 +1,23 @@
 //! `cargo xtask test`: all set-up, then every test.
 
+use std::collections::VecDeque;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use anyhow::{Context as _, bail};
+
 use crate::guests;
 use crate::run::{cargo, root, run};
+
+/// End-to-end test binaries that run at the same time. Each waits for the API server half of its time, so two of them keep
+/// two cores busy.
+const AT_ONCE: usize = 2;
+
+/// The end-to-end test binaries that take longest. They start first, so that none of them runs alone at the end.
+const LONGEST: [&str; 4] = ["operators", "rules", "faults", "rest"];
 
 /// Flags.
 #[derive(Debug, clap::Args)]
@@ -26,6 +42,109 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         .args(filter)
         .current_dir(&root)
         .env("CARGO_TARGET_DIR", root.join("target/plugins-native")))?;
-    // Builds the `windlass` that the end-to-end tests start, too: a package with integration tests gets its binary.
-    run(cargo().args(["test", "--workspace", "--no-fail-fast"]).args(filter).current_dir(&root))
+
+    let binaries = Binary::build_all()?;
+    let (mut end_to_end, rest): (Vec<_>, Vec<_>) = binaries.into_iter().partition(Binary::is_end_to_end);
+    end_to_end.sort_by_key(|binary| LONGEST.iter().position(|long| *long == binary.name).unwrap_or(LONGEST.len()));
+    let mut failed = Vec::new();
+    for binary in rest {
+        // These use all cores by themselves.
+        println!("     Running {}", binary.name);
+        if !binary.command(filter).status().with_context(|| binary.path.display().to_string())?.success() {
+            failed.push(binary.name);
+        }
+    }
+    if !cargo().args(["test", "--workspace", "--doc"]).args(filter).current_dir(&root).status()?.success() {
+        failed.push("documentation tests".to_owned());
+    }
+    failed.extend(run_side_by_side(end_to_end, filter)?);
+    if !failed.is_empty() {
+        bail!("these test binaries failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+/// Runs test binaries, [`AT_ONCE`] at a time, and prints what each of them printed once it has ended. Returns the names of
+/// those that failed.
+fn run_side_by_side(binaries: Vec<Binary>, filter: &[String]) -> anyhow::Result<Vec<String>> {
+    let waiting = Mutex::new(VecDeque::from(binaries));
+    let next = || waiting.lock().ok()?.pop_front();
+    let work = || -> anyhow::Result<Vec<String>> {
+        let mut failed = Vec::new();
+        while let Some(binary) = next() {
+            println!("     Started {}", binary.name);
+            let began = Instant::now();
+            // The output of one test binary stays together.
+            let ended = binary.command(filter).stdin(Stdio::null()).output().with_context(|| binary.name.clone())?;
+            let mut out = std::io::stdout().lock();
+            writeln!(out, "\n     Running {} ({} s)", binary.name, began.elapsed().as_secs())?;
+            out.write_all(&ended.stderr)?;
+            out.write_all(&ended.stdout)?;
+            if !ended.status.success() {
+                failed.push(binary.name);
+            }
+        }
+        Ok(failed)
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+        let mut failed = Vec::new();
+        for worker in workers {
+            match worker.join() {
+                Ok(names) => failed.extend(names?),
+                Err(_) => bail!("a thread that runs test binaries panicked"),
+            }
+        }
+        Ok(failed)
+    })
+}
+
+/// A built test binary.
+struct Binary {
+    /// The name of its target: `rules`, `windlass-core`.
+    name: String,
+    path: PathBuf,
+    /// The folder of its package, in which cargo would run it.
+    package: PathBuf,
+}
+
+impl Binary {
+    /// Builds all test binaries of the workspace, and with them the `windlass` that the end-to-end tests start: a package
+    /// with integration tests gets its binary.
+    fn build_all() -> anyhow::Result<Vec<Self>> {
+        let built = cargo()
+            .args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"])
+            .current_dir(root()?)
+            .stderr(Stdio::inherit())
+            .output()?;
+        if !built.status.success() {
+            bail!("the tests do not build");
+        }
+        let messages = serde_json::Deserializer::from_slice(&built.stdout).into_iter::<serde_json::Value>();
+        messages
+            .filter_map(|message| message.map(|message| Self::of(&message)).transpose())
+            .map(|binary| Ok(binary?))
+            .collect()
+    }
+
+    /// The test binary that a message of cargo is about.
+    fn of(message: &serde_json::Value) -> Option<Self> {
+        let text = |pointer| message.pointer(pointer)?.as_str();
+        if !message.pointer("/profile/test")?.as_bool()? {
+            return None;
+        }
+        let package = PathBuf::from(text("/manifest_path")?).parent()?.to_owned();
+        Some(Self { name: text("/target/name")?.to_owned(), path: text("/executable")?.into(), package })
+    }
+
+    fn is_end_to_end(&self) -> bool {
+        self.package.ends_with("tests/e2e")
+    }
+
+    /// The binary as cargo would run it.
+    fn command(&self, filter: &[String]) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(filter).current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package);
+        command
+    }
 }
