@@ -6,6 +6,7 @@ mod codegen;
 mod demo;
 mod faults;
 mod guests;
+mod image;
 mod run;
 mod test;
 mod venv;
@@ -33,6 +34,8 @@ enum Command {
     Bench(bench::Args),
     /// Disturb the operators' lives: kill the host at every write, inject every fault
     Faults(faults::Args),
+    /// Build the image of the host, and try it as its Deployment runs it
+    Image(image::Args),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Codegen(args) => codegen::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Faults(args) => faults::main(&args),
+        Command::Image(args) => image::main(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,235 @@
+//! The host as its Deployment runs it: the image, the arguments, the user, the read-only root and the memory limit of
+//! manifests/deployment, started by runc in the place of a kubelet.
+//!
+//! `cargo xtask image --try` builds the image and runs this; it takes root, buildah and runc.
+
+// A test fails by a panic, and so do the functions that only tests call.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use windlass_e2e::{Env, SYSTEM_NAMESPACE, condition, guest, wait};
+
+/// Compiling takes seconds, and more of them where memory runs out.
+const LONG: Duration = Duration::from_mins(5);
+
+/// The unpacked image.
+const ROOTFS: &str = "WINDLASS_TEST_ROOTFS";
+
+/// The Pod template of the Deployment, as the API server completes it.
+fn template(env: &Env) -> Value {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/deployment");
+    let args = ["apply", "--server-side", "--dry-run=server", "-o", "json", "-k", &folder.to_string_lossy()];
+    let deployment: Value = serde_json::from_str(&env.kubectl(&args)).expect("the Deployment");
+    assert_eq!(deployment["spec"]["strategy"]["type"], "Recreate", "two hosts would write against each other");
+    deployment["spec"]["template"].clone()
+}
+
+/// A quantity of memory in bytes.
+fn bytes(quantity: &str) -> i64 {
+    let (number, factor) = match (quantity.strip_suffix("Mi"), quantity.strip_suffix("Gi")) {
+        (Some(number), _) => (number, 1 << 20),
+        (_, Some(number)) => (number, 1 << 30),
+        _ => (quantity, 1),
+    };
+    number.parse::<i64>().expect("a quantity") * factor
+}
+
+/// A folder that a kubelet would mount.
+fn folder(at: PathBuf, mode: u32, group: u32) -> PathBuf {
+    fs::create_dir_all(&at).expect("a folder");
+    chown(&at, Some(0), Some(group)).expect("its group");
+    fs::set_permissions(&at, Permissions::from_mode(mode)).expect("its mode");
+    at
+}
+
+/// The running container. Dropping it ends it.
+struct Container {
+    id: String,
+    runc: Child,
+    log: PathBuf,
+}
+
+impl Container {
+    /// Starts the Pod's one container, with what a kubelet gives to it.
+    fn start(env: &Env, template: &Value) -> Self {
+        let dir = env.cluster().dir().join("pod");
+        let container = &template["spec"]["containers"][0];
+        let security = &template["spec"]["securityContext"];
+        let user = security["runAsUser"].as_u64().expect("a user");
+        let group = u32::try_from(security["fsGroup"].as_u64().expect("a group")).expect("a group");
+
+        // The ServiceAccount's token, as the projected volume holds it.
+        let account = folder(dir.join("account"), 0o755, group);
+        let token = env.kubectl(&["create", "token", "windlass", "-n", SYSTEM_NAMESPACE, "--duration=1h"]);
+        let ca = fs::read(env.cluster().dir().join("ca.crt")).expect("the cluster's CA");
+        for (name, content) in
+            [("token", token.trim().as_bytes()), ("ca.crt", &ca), ("namespace", SYSTEM_NAMESPACE.as_bytes())]
+        {
+            fs::write(account.join(name), content).expect("a file of the ServiceAccount");
+        }
+        let mount = |to: &str, from: &Path, access: &str| json!({ "destination": to, "source": from, "type": "bind", "options": ["rbind", "nosuid", "nodev", access] });
+        let mut mounts = vec![
+            json!({ "destination": "/proc", "type": "proc", "source": "proc" }),
+            mount("/dev", Path::new("/dev"), "ro"),
+            mount("/etc/resolv.conf", Path::new("/etc/resolv.conf"), "ro"),
+            mount("/var/run/secrets/kubernetes.io/serviceaccount", &account, "ro"),
+        ];
+        for volume in container["volumeMounts"].as_array().into_iter().flatten() {
+            let (name, path) =
+                (volume["name"].as_str().expect("a name"), volume["mountPath"].as_str().expect("a path"));
+            // As an emptyDir is made.
+            mounts.push(mount(path, &folder(dir.join(name), 0o2777, group), "rw"));
+        }
+
+        let server = env.kubectl(&["config", "view", "--minify", "--output=jsonpath={.clusters[0].cluster.server}"]);
+        let (host, port) = server.trim_start_matches("https://").rsplit_once(':').expect("an address");
+        let mut variables = vec![
+            format!("KUBERNETES_SERVICE_HOST={host}"),
+            format!("KUBERNETES_SERVICE_PORT={port}"),
+            // The network is this machine's: the system chooses the port.
+            "WINDLASS_HEALTH_ADDR=127.0.0.1:0".to_owned(),
+        ];
+        for variable in container["env"].as_array().into_iter().flatten() {
+            let name = variable["name"].as_str().expect("a name");
+            let value = match variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
+                None => variable["value"].as_str().expect("a value"),
+                Some("metadata.namespace") => SYSTEM_NAMESPACE,
+                Some(other) => panic!("{name} is {other}"),
+            };
+            variables.push(format!("{name}={value}"));
+        }
+        let limit = bytes(container["resources"]["limits"]["memory"].as_str().expect("a memory limit"));
+        let args = container["args"].as_array().expect("arguments").iter().filter_map(Value::as_str);
+        let args: Vec<_> = std::iter::once("/usr/local/bin/windlass").chain(args).collect();
+        assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
+        let id = format!("windlass-test-{}", std::process::id());
+        let config = json!({
+            "ociVersion": "1.0.2",
+            "process": {
+                "user": { "uid": user, "gid": security["runAsGroup"], "additionalGids": [group] },
+                "args": args, "env": variables, "cwd": "/",
+                "noNewPrivileges": container["securityContext"]["allowPrivilegeEscalation"] == false,
+            },
+            "root": { "path": std::env::var(ROOTFS).expect(ROOTFS), "readonly": container["securityContext"]["readOnlyRootFilesystem"] },
+            "mounts": mounts,
+            "linux": {
+                "cgroupsPath": format!("/{id}"),
+                "resources": { "memory": { "limit": limit, "swap": limit } },
+                "namespaces": [{ "type": "pid" }, { "type": "mount" }, { "type": "ipc" }, { "type": "uts" }],
+            },
+        });
+        fs::write(dir.join("config.json"), config.to_string()).expect("a bundle");
+        let log = dir.join("log");
+        let file = File::create(&log).expect("a log");
+        let runc = Command::new("runc")
+            .args(["run", "--bundle", &dir.to_string_lossy(), &id])
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().expect("a second handle"))
+            .stderr(file)
+            .spawn()
+            .expect("runc starts");
+        Self { id, runc, log }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn is_running(&mut self) -> bool {
+        self.runc.try_wait().expect("runc is asked").is_none()
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        let _ = Command::new("runc").args(["delete", "--force", &self.id]).status();
+        let _ = self.runc.wait();
+    }
+}
+
+/// Echo, and beside it a function whose compilation takes more than a gigabyte: a million nested choices.
+fn bomb() -> Vec<u8> {
+    fn leb(mut number: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        loop {
+            let low = u8::try_from(number & 0x7f).expect("seven bits");
+            number >>= 7;
+            if number == 0 {
+                bytes.push(low);
+                return bytes;
+            }
+            bytes.push(low | 0x80);
+        }
+    }
+    let section = |id: u8, body: &[u8]| [&[id][..], &leb(body.len()), body].concat();
+    // local.get 0, then over and over: if (result i32) local.get 0 else local.get 0 end.
+    let choices = [0x04, 0x7f, 0x20, 0x00, 0x05, 0x20, 0x00, 0x0b].repeat(900_000);
+    let body = [&[0x00, 0x20, 0x00][..], &choices, &[0x0b]].concat();
+    let module = [
+        &b"\0asm\x01\0\0\0"[..],
+        &section(1, &[1, 0x60, 1, 0x7f, 1, 0x7f]),
+        &section(3, &[1, 0]),
+        &section(10, &[&[1][..], &leb(body.len()), &body].concat()),
+    ]
+    .concat();
+    // A module that nothing instantiates is part of the component all the same.
+    [fs::read(guest("echo")).expect("a component"), section(1, &module)].concat()
+}
+
+#[test]
+#[ignore = "takes root, buildah and runc: cargo xtask image --try"]
+fn s03_a_component_whose_compilation_takes_all_memory_leaves_the_host_in_its_container_running() {
+    let env = Env::start();
+    env.apply(&env.windlass(&["generate", "admission-policies"]));
+    let template = template(&env);
+    let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "fits" }, "spec": template["spec"] });
+    let args = ["create", "--dry-run=server", "-n", SYSTEM_NAMESPACE, "-f", "-"];
+    env.cluster()
+        .kubectl_with_input(&args, &pod.to_string())
+        .expect("the restricted Pod Security Standard lets it pass");
+
+    let mut host = Container::start(&env, &template);
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait("Echo to be live", LONG, || {
+        assert!(host.is_running(), "{}", host.log());
+        let plugin = env.get("plugins", "", "echo")?;
+        condition(&plugin, "Available").is_true().then_some(())
+    });
+    let ns = env.namespace("contained");
+    ns.echo("web", 1, "nginx:1");
+    ns.wait_settled("web");
+
+    let packed = zstd::stream::encode_all(&*bomb(), 0).expect("packs");
+    let objects = [
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": "bomb", "namespace": SYSTEM_NAMESPACE },
+            "binaryData": { "plugin.wasm.zst": STANDARD.encode(packed) },
+        }),
+        json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",
+            "metadata": { "name": "bomb" },
+            "spec": { "source": { "configMap": { "namespace": SYSTEM_NAMESPACE, "name": "bomb" } } },
+        }),
+    ];
+    env.apply(&json!({ "apiVersion": "v1", "kind": "List", "items": objects }).to_string());
+    let said = env.wait("the Plugin to say that it cannot be compiled", LONG, || {
+        assert!(host.is_running(), "the host was killed: {}", host.log());
+        let plugin = env.get("plugins", "", "bomb")?;
+        let compiled = condition(&plugin, "Compiled");
+        (compiled.status == "False").then_some(compiled)
+    });
+    eprintln!("{}: {}", said.reason, said.message);
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+    assert!(host.is_running(), "{}", host.log());
+    wait("Pods", LONG, || (ns.pods().len() == 2).then_some(()));
+}

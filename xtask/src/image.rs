@@ -1,0 +1,143 @@
+//! `cargo xtask image`: the host's image, and a try of it as its Deployment runs it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, bail};
+use windlass_testbed::tools;
+
+use crate::guests;
+use crate::run::{cargo, output, root, run, windlass};
+
+/// Flags.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Takes root and Debian's packages buildah, debootstrap and runc, and installs what of them is missing.
+
+Examples:
+  cargo xtask image                the image of a release, into buildah's own storage
+  cargo xtask image --dev --try    a quick build, run by runc against a control plane with the Deployment's memory limit"
+)]
+pub struct Args {
+    /// Name and tag of the image
+    #[arg(long, default_value = "windlass:0.1.0")]
+    tag: String,
+    /// Put the binary of a quick build into the image, instead of the release
+    #[arg(long)]
+    dev: bool,
+    /// Run the image as manifests/deployment says, and have it meet a component that takes all memory
+    #[arg(long = "try")]
+    is_tried: bool,
+}
+
+/// What the Dockerfile starts from. Where it cannot be pulled, it is made of Debian's packages.
+const BASE: &str = "debian:bookworm-slim";
+/// The same release, as debootstrap names it.
+const RELEASE: &str = "bookworm";
+
+/// Builds, and tries if that is asked for.
+///
+/// # Errors
+/// If something does not build, or the host does not hold.
+pub fn main(args: &Args) -> anyhow::Result<()> {
+    let root = root()?;
+    install(&["buildah", "debootstrap", "runc"])?;
+    let binary = if args.dev {
+        windlass()?
+    } else {
+        run(cargo().args(["build", "--release", "--locked", "--bin", "windlass"]).current_dir(&root))?;
+        root.join("target/release/windlass")
+    };
+    let work = root.join("target/image");
+    // Alone: buildah copies the whole folder.
+    let context = work.join("context");
+    fs::create_dir_all(&context)?;
+    fs::copy(&binary, context.join("windlass")).with_context(|| binary.display().to_string())?;
+    let buildah = Buildah { storage: work.join("storage") };
+    buildah.make_base(&work)?;
+    let file = root.join("Dockerfile");
+    let build = ["build", "--isolation", "chroot", "--pull-never", "--tag", &args.tag, "--file"];
+    run(buildah.command().args(build).arg(&file).arg(&context))?;
+    tools::stderr(&format!("image {} is in {}", args.tag, buildah.storage.display()));
+    if args.is_tried { try_out(&root, &buildah, &args.tag) } else { Ok(()) }
+}
+
+/// Runs the ignored test that starts the image.
+fn try_out(root: &Path, buildah: &Buildah, tag: &str) -> anyhow::Result<()> {
+    guests::build(guests::Options::default())?;
+    tools::control_plane(&tools::stderr)?;
+    // For the end-to-end tests, which call it as a command, too.
+    windlass()?;
+    let container = output(buildah.command().args(["from", "--pull-never", tag]))?;
+    let rootfs = output(buildah.command().args(["mount", container.trim()]))?;
+    let tried = run(cargo()
+        .args(["test", "--workspace", "--test", "container", "--", "--ignored", "--nocapture"])
+        .env("WINDLASS_TEST_ROOTFS", rootfs.trim())
+        .current_dir(root));
+    run(buildah.command().args(["rm", container.trim()]))?;
+    tried
+}
+
+/// buildah with a storage of its own.
+struct Buildah {
+    storage: PathBuf,
+}
+
+impl Buildah {
+    fn command(&self) -> Command {
+        let mut buildah = Command::new("buildah");
+        // Works everywhere, also inside a container.
+        buildah.args(["--storage-driver", "vfs", "--root"]).arg(&self.storage);
+        buildah.arg("--runroot").arg(self.storage.with_file_name("run"));
+        buildah
+    }
+
+    /// Makes sure that the base image is there.
+    fn make_base(&self, work: &Path) -> anyhow::Result<()> {
+        let is_there = || {
+            let known = self.command().args(["inspect", "--type", "image", BASE]).output();
+            known.is_ok_and(|known| known.status.success())
+        };
+        if is_there() {
+            return Ok(());
+        }
+        if self.command().args(["pull", "--quiet", BASE]).output()?.status.success() {
+            return Ok(());
+        }
+        tools::stderr(&format!("{BASE} cannot be pulled: making it of Debian's packages, some 2 minutes"));
+        let tree = work.join("debian");
+        if tree.exists() {
+            fs::remove_dir_all(&tree)?;
+        }
+        run(Command::new("debootstrap")
+            .args(["--variant=minbase", RELEASE])
+            .arg(&tree)
+            .stdout(std::process::Stdio::null()))?;
+        let container = output(self.command().args(["from", "scratch"]))?;
+        let container = container.trim();
+        run(self.command().args(["copy", "--quiet", container]).arg(&tree).arg("/"))?;
+        run(self.command().args(["commit", "--quiet", "--rm", container, BASE]))?;
+        fs::remove_dir_all(&tree)?;
+        Ok(())
+    }
+}
+
+/// Installs Debian's packages, each of which has a program of its name, where one is missing.
+fn install(packages: &[&str]) -> anyhow::Result<()> {
+    let is_missing = |package: &&&str| {
+        let found = Command::new(package).arg("--version").output();
+        !found.is_ok_and(|found| found.status.success())
+    };
+    let missing: Vec<_> = packages.iter().filter(is_missing).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if !Path::new("/etc/debian_version").exists() {
+        bail!("not there: {missing:?}; install them with the package manager of this machine");
+    }
+    tools::stderr(&format!("installing Debian's {missing:?}"));
+    let mut apt = Command::new("apt-get");
+    apt.args(["install", "--quiet", "--yes", "--no-install-recommends"]).args(missing);
+    run(apt.env("DEBIAN_FRONTEND", "noninteractive"))
+}
