@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use kube::Client;
@@ -31,8 +31,9 @@ use crate::report::{Recorder, Reporter};
 use crate::rights::{Accounts, review};
 use crate::seeds::Seeds;
 use crate::serve::{Readiness, serve};
+use crate::telemetry;
 use crate::triggers::Triggers;
-use crate::watch::{Watch, Watches};
+use crate::watch::{AllProgress, Watch, Watches};
 
 /// How many Plugins are brought up at once: compiling is bounded elsewhere, the rest waits for the API server.
 const PLUGIN_WORKERS: usize = 4;
@@ -71,7 +72,10 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     let options = Options { describe: settings.caps.describe(&options.describe), ..options };
     let sandbox = Sandbox::new(options)
         .with_context(|| format!("the sandbox cannot use --cache-dir {}", settings.cache_dir.display()))?;
-    let readiness = Readiness::default();
+    let progress = AllProgress::default();
+    let ages = progress.clone();
+    telemetry::observe_watches(move || ages.ages(Instant::now()));
+    let readiness = Readiness::new(progress.clone());
     let serving = tokio::spawn(serve(settings.health_addr, readiness.clone(), stop.clone()));
 
     let publisher = Publisher::<Live>::new();
@@ -84,11 +88,17 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     let triggers =
         Triggers::new(registry.clone(), index.clone(), interests.clone(), (parents.clone(), plugin_queue.clone()));
     let kinds = Kinds::new(plugin_queue.clone());
-    let of_watches = kinds.clone();
+    let (of_watches, required, to_look_at) = (kinds.clone(), interests.clone(), plugin_queue.clone());
     let watches = Arc::new(Watches::new(
         client.clone(),
         Arc::new(move |watch, change| triggers.on_change(watch, change)),
-        Arc::new(move |watch| of_watches.health_changed(watch)),
+        Arc::new(move |watch| {
+            of_watches.health_changed(watch);
+            if watch.labels.is_none() {
+                required.plugins_of(&watch.kind).iter().for_each(|plugin| to_look_at.add(&(), plugin, Trigger::Fresh));
+            }
+        }),
+        progress.clone(),
     ));
     let own = watch_plugins(&watches);
     let ask = review::by_api_server(client.clone());
@@ -102,6 +112,7 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
             plain_http: settings.plain_http,
             require_signatures: settings.require_signatures,
             plugins: settings.plugins,
+            progress: progress.clone(),
         },
         Arc::new(move |plugin: &PluginName| source_queue.add(&(), plugin, Trigger::Fresh)),
     );
@@ -111,6 +122,7 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
         own.clone(),
         Supplies { sandbox, watches: watches.clone(), sources, accounts, ask: ask.clone(), caps: settings.caps },
         Outlets {
+            progress,
             publisher,
             index,
             kinds,
@@ -119,7 +131,7 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
             interests: interests.clone(),
         },
     ));
-    let related = Related::new(registry.clone(), watches, interests, ask);
+    let related = Related::new(registry.clone(), watches.clone(), interests, ask);
     let (recorder, event_writer) = Recorder::start(client.clone());
     let reconciler = Reconciler::new(
         registry,
@@ -136,6 +148,8 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
     work_on(&tasks, PLUGIN_WORKERS, &plugin_queue, bring_up, &stop);
     work_on(&tasks, settings.workers, &parents, reconciler, &stop);
     tasks.spawn(tidy_now_and_then(plugins.clone(), stop.clone()));
+    let stopped = stop.clone();
+    tasks.spawn(async move { stopped.run_until_cancelled(watches.look_for_stalls()).await });
     tasks.spawn(wait_until_ready(own, plugins, readiness.clone(), stop.clone()));
     tasks.close();
 

@@ -27,6 +27,7 @@ pub mod outcome;
 pub mod packed;
 pub mod parent;
 pub mod plan;
+pub mod progress;
 pub mod quarantine;
 pub mod readiness;
 pub mod related;

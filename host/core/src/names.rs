@@ -55,6 +55,8 @@ pub mod plugin_condition {
     pub const COMPILED: &str = "Compiled";
     /// All kinds that the plugin needs exist and may be used by it.
     pub const GRANTED: &str = "Granted";
+    /// The host's caches of all kinds that the plugin uses are filled and follow the API server.
+    pub const SYNCED: &str = "Synced";
     /// The component that the spec asks for is live and works.
     pub const READY: &str = "Ready";
     /// Some component is live, and parents are reconciled by it.
@@ -130,6 +132,8 @@ pub mod plugin_reason {
     pub const BLOCKED: &str = "Blocked";
     /// The API server could not be asked.
     pub const API_ERROR: &str = "APIError";
+    /// The host's watch of a kind makes no progress, so its cache may be out of date.
+    pub const WATCH_STALLED: &str = "WatchStalled";
     /// The Plugin is suspended: none of its parents is reconciled. `Ready` keeps its status, and while it is True, this is its
     /// reason.
     pub const SUSPENDED: &str = "Suspended";

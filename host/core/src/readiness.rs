@@ -116,6 +116,7 @@ pub fn may_pass(reason: &str) -> bool {
     [
         reason::PROGRESSING,
         reason::API_ERROR,
+        reason::WATCH_STALLED,
         reason::FORBIDDEN,
         reason::SOURCE_NOT_FOUND,
         reason::SOURCE_FORBIDDEN,
@@ -159,7 +160,13 @@ mod tests {
 
     #[test]
     fn what_may_pass_by_itself_is_reconciling_and_not_stalled() {
-        for passing in [reason::API_ERROR, reason::FORBIDDEN, reason::SOURCE_NOT_FOUND, reason::PARTS_INCOMPLETE] {
+        for passing in [
+            reason::API_ERROR,
+            reason::WATCH_STALLED,
+            reason::FORBIDDEN,
+            reason::SOURCE_NOT_FOUND,
+            reason::PARTS_INCOMPLETE,
+        ] {
             let said = readiness(found(None, Some(obstacle(passing, Some(NEW)))));
             assert!(!said.ready.is_true && !said.available.is_true && said.stalled.is_none(), "{said:?}");
             assert_eq!(said.reconciling.expect("reconciling").reason, passing);

@@ -200,6 +200,14 @@ pub enum ReadProblem {
         /// How long it has been tried.
         waited: Duration,
     },
+    /// The watch of the kind makes no progress, so its cache may be out of date.
+    #[error("the host's watch of {kind}, which the plugin requires, has stalled: {message}")]
+    Stalled {
+        /// The kind.
+        kind: Gvk,
+        /// Since when, and why.
+        message: String,
+    },
     /// The API server could not be asked about a right.
     #[error("whether {user} may read {kind} could not be reviewed: {message}")]
     NotReviewed {
@@ -230,7 +238,9 @@ impl ReadProblem {
             Self::Refused(
                 Refusal::TooMany { .. } | Refusal::Id { .. } | Refusal::Duplicate { .. } | Refusal::Malformed { .. },
             ) => reason::REFUSED_ANSWER,
-            Self::NotWatched { .. } | Self::NotFilled { .. } | Self::NotReviewed { .. } => reason::API_ERROR,
+            Self::NotWatched { .. } | Self::NotFilled { .. } | Self::Stalled { .. } | Self::NotReviewed { .. } => {
+                reason::API_ERROR
+            }
             Self::Unsettled => reason::REQUIREMENTS_UNSETTLED,
         }
     }

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use windlass_core::digest::Digest;
-use windlass_core::ids::PluginName;
+use windlass_core::ids::{Gvk, PluginName};
 
 use super::DeliveryError;
 use super::folder::Folder;
@@ -27,7 +27,7 @@ use super::remotes::{Look, Lookup, Places, Remotes, Wanted};
 use super::secrets::Secrets;
 use super::trust::{Trust, Vouchers};
 use crate::api::{ConfigMapSource, Place, Verify};
-use crate::watch::settings;
+use crate::watch::{AllProgress, WatchProgress, settings};
 
 /// Called with each Plugin whose source may have changed; must not block.
 pub type Changed = Arc<dyn Fn(&PluginName) + Send + Sync>;
@@ -45,6 +45,7 @@ const VOUCHERS: &str = "signed.json";
 /// are wanted, and never kept.
 pub struct Sources {
     client: Client,
+    progress: AllProgress,
     changed: Changed,
     state: Arc<Mutex<State>>,
     receipts: Arc<Receipts>,
@@ -68,6 +69,8 @@ pub struct Needs<'a> {
     pub require_signatures: bool,
     /// A folder of components that come before all sources.
     pub plugins: Option<PathBuf>,
+    /// Where the watches of sources say that they make progress.
+    pub progress: AllProgress,
 }
 
 /// A state of a source's ConfigMaps: the head and all that may be parts of it.
@@ -117,7 +120,7 @@ impl Sources {
     /// # Errors
     /// If the folder of components cannot be read.
     pub fn new(client: Client, needs: Needs<'_>, changed: Changed) -> io::Result<Self> {
-        let Needs { cache_dir, namespace, plain_http, require_signatures, plugins } = needs;
+        let Needs { cache_dir, namespace, plain_http, require_signatures, plugins, progress } = needs;
         let secrets = Secrets::new(client.clone(), namespace);
         let vouchers = Vouchers::open(cache_dir.join(VOUCHERS));
         let lookup = Lookup {
@@ -130,6 +133,7 @@ impl Sources {
         };
         Ok(Self {
             client,
+            progress,
             state: Arc::default(),
             receipts: Arc::new(Receipts::open(cache_dir.join(RECEIPTS))),
             remotes: Remotes::new(lookup, changed.clone()),
@@ -165,9 +169,15 @@ impl Sources {
         }
         state.of_plugin.insert(plugin.clone(), source.clone());
         if !state.namespaces.contains_key(&source.namespace) {
-            let api: Api<PartialObjectMeta<ConfigMap>> = Api::namespaced(self.client.clone(), &source.namespace);
+            let progress = self.progress.track(&Gvk::from_api_version("v1", "ConfigMap"));
+            let client = progress.of_client(self.client.clone());
+            let api: Api<PartialObjectMeta<ConfigMap>> = Api::namespaced(client, &source.namespace);
             let (namespace, of_all, changed) = (source.namespace.clone(), self.state.clone(), self.changed.clone());
-            let task = tokio::spawn(follow(api, namespace, of_all, changed)).abort_handle();
+            let followed = Followed { namespace, state: of_all, changed, progress };
+            let task = tokio::spawn(async move {
+                followed.progress.supervise(|| followed.clone().follow(api.clone())).await;
+            });
+            let task = task.abort_handle();
             state.namespaces.insert(source.namespace.clone(), Namespace::new(task));
         }
         state.end_unused();
@@ -362,24 +372,43 @@ fn is_of(name: &str, head: &str) -> bool {
     name.strip_prefix(head).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-async fn follow(api: Api<PartialObjectMeta<ConfigMap>>, namespace: String, state: Arc<Mutex<State>>, changed: Changed) {
-    loop {
-        let mut events = std::pin::pin!(watcher(api.clone(), settings(None)));
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(event) => {
-                    let concerned = state.lock().on_event(&namespace, event);
-                    concerned.iter().for_each(&*changed);
-                }
-                Err(error) => {
-                    tracing::debug!(namespace, %error, "the watch of ConfigMaps was interrupted");
-                    break;
+/// A namespace with sources, as the task sees it that follows its ConfigMaps.
+#[derive(Clone)]
+struct Followed {
+    namespace: String,
+    state: Arc<Mutex<State>>,
+    changed: Changed,
+    progress: Arc<WatchProgress>,
+}
+
+impl Followed {
+    async fn follow(self, api: Api<PartialObjectMeta<ConfigMap>>) {
+        let Self { namespace, state, changed, progress } = self;
+        // Of a task that panicked, which this one replaces.
+        state.lock().on_interruption(&namespace);
+        loop {
+            let mut events = std::pin::pin!(watcher(api.clone(), settings(None)));
+            while let Some(event) = events.next().await {
+                match event {
+                    Ok(event) => {
+                        let is_listed = matches!(event, Event::InitDone);
+                        let concerned = state.lock().on_event(&namespace, event);
+                        concerned.iter().for_each(&*changed);
+                        if is_listed {
+                            progress.listed();
+                        }
+                    }
+                    Err(error) => {
+                        tracing::debug!(namespace, %error, "the watch of ConfigMaps was interrupted");
+                        progress.interrupted(&error);
+                        break;
+                    }
                 }
             }
+            state.lock().on_interruption(&namespace);
+            // With a new list: a watch that goes on says nothing until something changes, and no version would be known.
+            tokio::time::sleep(REST).await;
         }
-        state.lock().on_interruption(&namespace);
-        // With a new list: a watch that goes on says nothing until something changes, and no version would be known.
-        tokio::time::sleep(REST).await;
     }
 }
 

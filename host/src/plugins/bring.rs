@@ -95,7 +95,10 @@ impl Plugins {
             let concern = load::concern_of(&prepared);
             let lacking = self.bring_live(object, plugin, prepared.clone()).await?;
             self.kinds.follow(name, concern);
-            Ok(load::Findings::of(&prepared, plugin, capped, lacking))
+            Ok(load::Findings {
+                stalled: self.stalled_related(name),
+                ..load::Findings::of(&prepared, plugin, capped, lacking)
+            })
         };
         let findings = bring.await.map_err(|problem: Problem| problem.of(digest))?;
         let mut known = self.known.lock();
@@ -183,13 +186,30 @@ impl Plugins {
         Ok(())
     }
 
+    /// The kinds that the Plugin's parents require and whose watches have stalled, as a user is told of them.
+    fn stalled_related(&self, name: &PluginName) -> Option<String> {
+        let stalled = self.watches.stalled();
+        let required = stalled
+            .iter()
+            .filter(|(watch, _)| watch.labels.is_none() && self.interests.plugins_of(&watch.kind).contains(name));
+        let mut told: Vec<_> = required.map(|(watch, stalled)| load::told_of(&watch.kind, stalled)).collect();
+        told.sort();
+        let told = told.join(". ");
+        (!told.is_empty())
+            .then(|| format!("{told}. Until it makes progress, parents that require the kind are not reconciled"))
+    }
+
     /// Has the failing parents reconciled if something stood in this Plugin's way until now: they may fail because of
     /// that alone, and would wait for their backoffs.
     fn retry_failing(&self, live: &Live, is_lacking: bool) {
         let known = self.known.lock();
         let look = known.get(&live.name).and_then(|known| known.look.as_ref());
-        // Rights that it lacks still are nothing new.
-        if look.is_some_and(|look| look.findings.lacking.is_none() || is_lacking) {
+        let is_stalled = self.stalled_related(&live.name).is_some();
+        // Rights that it lacks still, and watches that make no progress still, are nothing new.
+        let is_as_before = |findings: &load::Findings| {
+            (findings.lacking.is_none() || is_lacking) && (findings.stalled.is_none() || is_stalled)
+        };
+        if look.is_some_and(|look| is_as_before(&look.findings)) {
             return;
         }
         drop(known);

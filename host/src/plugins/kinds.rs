@@ -13,11 +13,11 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{Event, watcher};
 use kube::{Api, Client};
 use parking_lot::Mutex;
-use windlass_core::ids::PluginName;
+use windlass_core::ids::{Gvk, PluginName};
 
 use super::PluginQueue;
 use crate::queue::Trigger;
-use crate::watch::{WatchId, lasting, settings};
+use crate::watch::{AllProgress, WatchId, WatchProgress, lasting, settings};
 
 /// Which kinds a Plugin rests on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,15 +68,33 @@ impl Kinds {
     }
 
     /// Follows the definitions for as long as the host runs.
-    pub(super) async fn watch_definitions(self, client: Client) {
+    pub(super) async fn watch_definitions(self, client: Client, all: AllProgress) {
+        let kind = Gvk::from_api_version("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+        let progress = all.track(&kind);
         // Whole definitions are up to a megabyte each, and a cluster has hundreds.
-        let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(client);
+        let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(progress.of_client(client));
+        progress.supervise(|| self.clone().follow_definitions(api.clone(), progress.clone())).await;
+    }
+
+    async fn follow_definitions(
+        self,
+        api: Api<PartialObjectMeta<CustomResourceDefinition>>,
+        progress: Arc<WatchProgress>,
+    ) {
         let start = || watcher(api.clone(), settings(None));
         let mut events = std::pin::pin!(lasting(start).default_backoff());
         while let Some(event) = events.next().await {
             let concerned = match event {
-                Ok(event) => self.0.state.lock().on_event(event_of(event)),
+                Ok(event) => {
+                    let is_listed = matches!(event, Event::InitDone);
+                    let concerned = self.0.state.lock().on_event(event_of(event));
+                    if is_listed {
+                        progress.listed();
+                    }
+                    concerned
+                }
                 Err(error) => {
+                    progress.interrupted(&error);
                     // Plugins still find their kinds when they are looked at; only nobody tells them.
                     tracing::debug!(%error, "the watch of CustomResourceDefinitions was interrupted");
                     continue;
@@ -210,8 +228,6 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::ids::Gvk;
-
     use super::*;
 
     const ECHOES: &str = "echoes.my-operator.dev";

@@ -31,7 +31,7 @@ use crate::live::{Live, Peers, calls_of_one};
 use crate::rights::AccountError;
 use crate::strays::Strays;
 use crate::telemetry::{Measures, one_line};
-use crate::watch::{Health, Watch, WatchId};
+use crate::watch::{Health, Stalled, Watch, WatchId};
 
 /// How long a look at a Plugin waits for the caches of its kinds. A larger cache is heard of when it is filled.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
@@ -47,6 +47,8 @@ pub enum Step {
     Compiled,
     /// The kinds exist and may be used.
     Granted,
+    /// The host's caches of the kinds follow the API server.
+    Synced,
 }
 
 /// Why a step failed.
@@ -128,6 +130,8 @@ pub struct Findings {
     pub not_readable: Vec<String>,
     /// What its ServiceAccount may not do with its children.
     pub lacking: Option<Lacking>,
+    /// Which of the kinds that its parents require have a watch that has stalled.
+    pub stalled: Option<String>,
     /// What a person went back from.
     pub rolled_back_from: Option<Digest>,
     /// Whether nothing newer has come since.
@@ -150,6 +154,7 @@ impl Findings {
             not_granted: grants::withheld(descriptor, plugin).iter().map(ToString::to_string).collect(),
             not_readable: not_readable.map(ToString::to_string).collect(),
             lacking,
+            stalled: None,
             capped,
             rolled_back_from: None,
             rolled_back: false,
@@ -364,7 +369,25 @@ fn load_reason(failure: &LoadFailure) -> &'static str {
 
 /// Waits for a cache: before it is filled, existing children would look as if they were missing.
 pub(super) async fn synced(watch: &Watch, is_parent: bool) -> Result<(), Problem> {
-    watch.synced(SYNC_TIMEOUT).await.map_err(|health| unsynced(&watch.id, &health, is_parent))
+    let synced = watch.synced(SYNC_TIMEOUT).await;
+    match (synced, watch.stalled()) {
+        (Ok(()) | Err(Health::Starting | Health::Synced), Some(stalled)) => {
+            let message = format!("{}. {WHILE_STALLED}", told_of(&watch.id.kind, &stalled));
+            Err(Problem::new(Step::Synced, reason::WATCH_STALLED, message))
+        }
+        (Ok(()), None) => Ok(()),
+        (Err(health), _) => Err(unsynced(&watch.id, &health, is_parent)),
+    }
+}
+
+/// What a user does about a kind of the plugin's own that is not followed.
+const WHILE_STALLED: &str = "Until it makes progress, no parent of this Plugin is reconciled: what the host knows of the \
+                             kind may be out of date. Check the API server and the network between it and the host; for a \
+                             custom kind also its conversion webhook";
+
+/// What is wrong with the watch of a kind.
+pub(super) fn told_of(kind: &Gvk, stalled: &Stalled) -> String {
+    format!("the host's watch of {kind} has stalled: {stalled}")
 }
 
 fn unsynced(watch: &WatchId, health: &Health, is_parent: bool) -> Problem {
@@ -391,7 +414,8 @@ fn unsynced(watch: &WatchId, health: &Health, is_parent: bool) -> Problem {
             format!("the cache of {kind} was not filled within {} s; it goes on", SYNC_TIMEOUT.as_secs()),
         ),
     };
-    Problem::new(Step::Granted, reason, message)
+    let step = if matches!(health, Health::Refused { .. }) { Step::Granted } else { Step::Synced };
+    Problem::new(step, reason, message)
 }
 
 /// Kinds of a plugin and how the API server names them.
@@ -427,6 +451,13 @@ mod tests {
             let wanted = Requeue::Backoff(Duration::from_secs(rest));
             assert_eq!(requeue(failure.clone(), took), wanted, "{failure}");
         }
+    }
+
+    #[test]
+    fn cache_that_is_not_filled_in_time_is_not_a_lack_of_permissions() {
+        let watch = WatchId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), labels: None, finalizer: None };
+        let problem = unsynced(&watch, &Health::Starting, false);
+        assert_eq!((problem.step, problem.reason), (Step::Synced, reason::API_ERROR));
     }
 
     #[test]

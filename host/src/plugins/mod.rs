@@ -45,7 +45,7 @@ use crate::queue::{Job, Queue, Trigger};
 use crate::related::Interests;
 use crate::rights::Accounts;
 use crate::rights::review::Ask;
-use crate::watch::{Watch, Watches};
+use crate::watch::{AllProgress, Watch, Watches};
 
 use self::courtesy::Courtesy;
 use self::discovery::Discovery;
@@ -95,6 +95,8 @@ pub struct Plugins {
 
 /// Where a Plugin's reconcile puts its results.
 pub struct Outlets {
+    /// Where the watch of the definitions says that it makes progress.
+    pub progress: AllProgress,
     /// The live logic.
     pub publisher: Publisher<Live>,
     /// The same by what its parents are.
@@ -156,8 +158,8 @@ impl Plugins {
     /// With the watch of the Plugins and everything that loading one takes.
     pub fn new(client: Client, own: Arc<Watch>, supplies: Supplies, outlets: Outlets) -> Self {
         let Supplies { sandbox, watches, sources, accounts, ask, caps } = supplies;
-        let Outlets { publisher, index, kinds, queue, parents, interests } = outlets;
-        tokio::spawn(kinds.clone().watch_definitions(client.clone()));
+        let Outlets { progress, publisher, index, kinds, queue, parents, interests } = outlets;
+        tokio::spawn(kinds.clone().watch_definitions(client.clone(), progress));
         Self {
             discovery: Discovery::new(client.clone()),
             client,

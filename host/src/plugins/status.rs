@@ -250,6 +250,7 @@ fn conditions(generation: Option<i64>, wants_signatures: bool, unasked: usize, s
         (Step::Verified, condition_type::VERIFIED),
         (Step::Compiled, condition_type::COMPILED),
         (Step::Granted, condition_type::GRANTED),
+        (Step::Synced, condition_type::SYNCED),
     ];
     let is_refused = result.as_ref().is_err_and(|problem| problem.step == Step::Verified);
     let granted = result.as_ref().map(|findings| granted(findings, lost));
@@ -263,6 +264,9 @@ fn conditions(generation: Option<i64>, wants_signatures: bool, unasked: usize, s
             (Ok(Findings { file: Some(file), .. }), _) if step == Step::Fetched => {
                 let message = format!("From {} and not from spec.source, by --plugins of the host", file.display());
                 say(kind, "True", reason::SUCCEEDED, &message)
+            }
+            (Ok(Findings { stalled: Some(stalled), .. }), _) if step == Step::Synced => {
+                say(kind, "False", reason::WATCH_STALLED, stalled)
             }
             (Ok(findings), _) if step == Step::Compiled => say(kind, "True", reason::SUCCEEDED, &unserved(findings)),
             (Ok(_), _) => say(kind, "True", reason::SUCCEEDED, ""),
@@ -280,8 +284,9 @@ fn conditions(generation: Option<i64>, wants_signatures: bool, unasked: usize, s
         (Ok(findings), granted) => {
             let withheld = || granted.as_ref().ok()?.as_ref().err().cloned();
             let rolled_back = || live.and(rolled_back(findings));
+            let stalled = || findings.stalled.clone().map(|message| (reason::WATCH_STALLED, message));
             // What stops all of its work first, then what stops some of it.
-            (live.and_then(obstacle).or_else(withheld).or_else(rolled_back), None)
+            (live.and_then(obstacle).or_else(stalled).or_else(withheld).or_else(rolled_back), None)
         }
     };
     let Readiness { ready, available, reconciling, stalled } = readiness(Found {
@@ -443,6 +448,7 @@ mod tests {
                 not_readable: Vec::new(),
                 unserved: Vec::new(),
                 lacking: None,
+                stalled: None,
                 rolled_back_from: None,
                 rolled_back: false,
                 file: None,
@@ -461,6 +467,23 @@ mod tests {
         assert_eq!(said(&much, true), ("True".to_owned(), capped.to_owned()));
         assert!(said(&much, false).1.ends_with(&format!(", so they are not written. {capped}")));
         assert_eq!(said(&Limits::default(), true), ("True".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn watch_that_stalled_is_a_condition_of_its_own_and_the_plugin_is_not_ready() {
+        let stalled = "the host's watch of Pod.v1 has stalled: no progress since 2026-11-23T08:00:00Z: 503";
+        let result = Err(Problem::new(Step::Synced, reason::WATCH_STALLED, stalled));
+        let standing = Standing { live: None, lost: &Lost::default(), result: &result };
+        let all = conditions(Some(1), false, 0, standing);
+        let said = |kind: &str| {
+            let one = all.iter().find(|one| one.get("type").and_then(Value::as_str) == Some(kind)).expect(kind);
+            ["status", "reason", "message"].map(|field| one.get(field).and_then(Value::as_str).unwrap_or_default())
+        };
+        assert_eq!(said("Granted"), ["True", "Succeeded", ""]);
+        assert_eq!(said("Synced"), ["False", "WatchStalled", stalled]);
+        assert_eq!(said("Ready"), ["False", "WatchStalled", stalled]);
+        assert_eq!(said("Available")[0], "False");
+        assert_eq!(said("Reconciling")[1], "WatchStalled", "it goes on by itself");
     }
 
     #[test]

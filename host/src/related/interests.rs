@@ -164,6 +164,15 @@ impl<W> Interests<W> {
         }
     }
 
+    /// The plugins with a parent that requires objects of a kind.
+    pub fn plugins_of(&self, kind: &Gvk) -> HashSet<PluginName> {
+        let state = self.0.read();
+        let Some(of_kind) = state.kinds.get(kind) else { return HashSet::new() };
+        let by_labels = of_kind.by_labels.values().flat_map(HashMap::values);
+        let concerned = of_kind.by_name.values().chain(by_labels).flatten();
+        concerned.map(|interest| interest.0.plugin.clone()).collect()
+    }
+
     /// The parents that a change of an object of this kind concerns.
     pub fn concerned(&self, kind: &Gvk, change: &Change) -> Vec<Arc<Interest>> {
         let state = self.0.read();
@@ -390,6 +399,22 @@ mod tests {
         assert_eq!(setup.concerned(Some(&web), Some(&db)), ["echo all", "echo db", "echo web", "echo web2"]);
         assert_eq!(setup.concerned(Some(&db), None), ["echo all", "echo db"]);
         assert_eq!(setup.concerned(None, Some(&object("Secret", "shared", "x", "{}"))), ["echo elsewhere"]);
+    }
+
+    #[test]
+    fn related_plugins_that_require_a_kind_are_found_by_it() {
+        let setup = Setup::default();
+        setup.follow("a", "web", &[named("ConfigMap", "shop", "settings")]);
+        setup.follow("b", "web", &[labelled("ConfigMap", "shop", "app=web"), named("Secret", "shop", "key")]);
+        let of = |name: &str| {
+            let mut plugins: Vec<_> = setup.interests.plugins_of(&kind(name)).iter().map(ToString::to_string).collect();
+            plugins.sort();
+            plugins
+        };
+        assert_eq!(
+            (of("ConfigMap"), of("Secret"), of("Pod")),
+            (vec!["a".to_owned(), "b".to_owned()], vec!["b".to_owned()], vec![])
+        );
     }
 
     #[test]

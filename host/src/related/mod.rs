@@ -219,7 +219,11 @@ async fn filled(need: &Need, followed: &Followed) -> Result<(), ReadProblem> {
     followed.watch.synced(FILLED_WITHIN.saturating_sub(waited)).await.map_err(|health| match health {
         Health::Refused { code, message } => ReadProblem::NotWatched { kind: kind(), code, message },
         Health::Starting | Health::Synced => ReadProblem::NotFilled { kind: kind(), waited: waited.max(FILLED_WITHIN) },
-    })
+    })?;
+    match followed.watch.stalled() {
+        Some(stalled) => Err(ReadProblem::Stalled { kind: kind(), message: stalled.to_string() }),
+        None => Ok(()),
+    }
 }
 
 /// What the cache holds of it.

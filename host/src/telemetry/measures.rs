@@ -25,6 +25,8 @@ const VALUE: usize = 128;
 
 /// The label that names the plugin.
 const PLUGIN_LABEL: &str = "windlass.plugin";
+/// The label that names a kind.
+const KIND_LABEL: &str = "windlass.kind";
 
 /// Set where something is to go out.
 static OUTLET: OnceLock<Outlet> = OnceLock::new();
@@ -32,6 +34,7 @@ static OUTLET: OnceLock<Outlet> = OnceLock::new();
 struct Outlet {
     meter: Meter,
     reconcile_duration: Histogram<f64>,
+    watch_restarts: Counter<u64>,
 }
 
 /// From now on measurements go to this provider.
@@ -42,8 +45,12 @@ pub(super) fn open(provider: &SdkMeterProvider) {
         .with_unit("ms")
         .with_description("Time from the beginning of a reconcile to its end, calls and writes included")
         .build();
+    let watch_restarts = meter
+        .u64_counter("windlass_watch_restarts_total")
+        .with_description("Watch tasks of the host that panicked and were started again")
+        .build();
     // Telemetry starts once in a process.
-    let _ = OUTLET.set(Outlet { meter, reconcile_duration });
+    let _ = OUTLET.set(Outlet { meter, reconcile_duration, watch_restarts });
 }
 
 /// Measures one reconcile of a plugin's parents.
@@ -51,6 +58,33 @@ pub fn reconciled(plugin: &PluginName, took: Duration) {
     let Some(outlet) = OUTLET.get() else { return };
     let took = took.as_secs_f64() * 1000.0;
     outlet.reconcile_duration.record(took, &[KeyValue::new(PLUGIN_LABEL, plugin.to_string())]);
+}
+
+/// Counts a watch's task that panicked and is started again.
+pub fn watch_restarted(kind: &str) {
+    if let Some(outlet) = OUTLET.get() {
+        outlet.watch_restarts.add(1, &[KeyValue::new(KIND_LABEL, kind.to_owned())]);
+    }
+}
+
+/// Measures the time since each kind's watch made progress, as `ages` says.
+pub fn observe_watches(ages: impl Fn() -> BTreeMap<String, Duration> + Send + Sync + 'static) {
+    if let Some(Outlet { meter, .. }) = OUTLET.get() {
+        observe_ages(meter, ages);
+    }
+}
+
+fn observe_ages(meter: &Meter, ages: impl Fn() -> BTreeMap<String, Duration> + Send + Sync + 'static) {
+    let gauge = meter.f64_observable_gauge("windlass_watch_progress_age_seconds").with_unit("s").with_description(
+        "Time since a watch of the kind last delivered an event or a bookmark, or ended without an error",
+    );
+    let observed = gauge.with_callback(move |observer| {
+        for (kind, age) in ages() {
+            observer.observe(age.as_secs_f64(), &[KeyValue::new(KIND_LABEL, kind)]);
+        }
+    });
+    // The meter keeps it.
+    let _ = observed.build();
 }
 
 /// The instruments of one plugin's logic.
@@ -242,6 +276,22 @@ mod tests {
             [
                 "web_app_cores{name=b,namespace=a,windlass.plugin=web-app}=1.5",
                 "web_app_seen_total{phase=Running,windlass.plugin=web-app}=3"
+            ]
+        );
+    }
+
+    #[test]
+    fn time_since_progress_goes_out_for_each_watched_kind() {
+        let last = Last::default();
+        let provider = SdkMeterProvider::builder().with_periodic_exporter(last.clone()).build();
+        let ages = [("Pod.v1", 61), ("Secret.v1", 0)].map(|(kind, age)| (kind.to_owned(), Duration::from_secs(age)));
+        observe_ages(&provider.meter("test"), move || BTreeMap::from(ages.clone()));
+        provider.force_flush().expect("flushed");
+        assert_eq!(
+            *last.0.lock(),
+            [
+                "windlass_watch_progress_age_seconds{windlass.kind=Pod.v1}=61",
+                "windlass_watch_progress_age_seconds{windlass.kind=Secret.v1}=0"
             ]
         );
     }

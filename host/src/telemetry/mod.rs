@@ -20,7 +20,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 pub use call::{call_span, observed, one_line, planned, record_call};
-pub use measures::{Measures, reconciled};
+pub use measures::{Measures, observe_watches, reconciled, watch_restarted};
 
 /// Target of the spans of reconciles.
 pub const TRACE: &str = "windlass::trace";

@@ -1,5 +1,6 @@
 //! Shared watches: one cache per kind and selector, for as long as somebody holds it.
 
+mod progress;
 mod raw;
 mod store;
 mod stream;
@@ -8,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt};
 use kube::core::ApiResource;
@@ -23,6 +24,7 @@ use windlass_core::object::Object;
 use windlass_core::selector::{Labels, Selector};
 
 use crate::apply::in_time;
+pub use progress::{AllProgress, Stalled, WatchProgress};
 use raw::Raw;
 pub use store::{Change, Index, Store};
 pub use stream::{lasting, settings};
@@ -81,8 +83,8 @@ pub enum Health {
 /// different selectors tell each of their own: who listens must know whose change it is.
 pub type Listener = Arc<dyn Fn(&WatchId, &Change) + Send + Sync>;
 
-/// Called when a watch begins or ceases to be refused, or fills its cache after somebody gave up waiting for it; must
-/// not block.
+/// Called when a watch begins or ceases to be refused or to stall, or fills its cache after somebody gave up waiting for
+/// it; must not block.
 pub type HealthListener = Arc<dyn Fn(&WatchId) + Send + Sync>;
 
 /// All watches of the host.
@@ -90,6 +92,7 @@ pub struct Watches {
     client: Client,
     listener: Listener,
     health_changed: HealthListener,
+    progress: AllProgress,
     running: Mutex<HashMap<WatchId, Weak<Watch>>>,
 }
 
@@ -104,6 +107,7 @@ pub struct Watch {
     client: Client,
     filter: Option<Filter>,
     health: watch::Receiver<Health>,
+    progress: Arc<WatchProgress>,
     /// Somebody waited for the first list in vain, and wants to hear how it ends.
     given_up: Arc<AtomicBool>,
     task: tokio::task::AbortHandle,
@@ -116,9 +120,34 @@ impl Drop for Watch {
 }
 
 impl Watches {
-    /// Watches that tell `listener` of every change, and `health_changed` when one is refused or no longer so.
-    pub fn new(client: Client, listener: Listener, health_changed: HealthListener) -> Self {
-        Self { client, listener, health_changed, running: Mutex::default() }
+    /// Watches that tell `listener` of every change, and `health_changed` when one is refused or stalls, or no longer so.
+    pub fn new(client: Client, listener: Listener, health_changed: HealthListener, progress: AllProgress) -> Self {
+        Self { client, listener, health_changed, progress, running: Mutex::default() }
+    }
+
+    /// Looks for watches that have stalled or make progress again, as long as it is polled.
+    pub async fn look_for_stalls(&self) {
+        let mut ticks = tokio::time::interval(LOOK_FOR_STALLS);
+        loop {
+            ticks.tick().await;
+            let now = Instant::now();
+            for watch in self.running() {
+                if watch.progress.check(now) {
+                    (self.health_changed)(&watch.id);
+                }
+            }
+            // Those that are not shared.
+            self.progress.check(now);
+        }
+    }
+
+    /// The watches that have stalled.
+    pub fn stalled(&self) -> Vec<(WatchId, Stalled)> {
+        self.running().iter().filter_map(|watch| Some((watch.id.clone(), watch.stalled()?))).collect()
+    }
+
+    fn running(&self) -> Vec<Arc<Watch>> {
+        self.running.lock().values().filter_map(Weak::upgrade).collect()
     }
 
     /// The watch of that kind and selector: the running one, or a new one.
@@ -152,16 +181,20 @@ impl Watches {
         let (report, health) = watch::channel(Health::Starting);
         let given_up = Arc::new(AtomicBool::new(false));
         let filter = Filter::of(&id);
+        let progress = self.progress.track(&id.kind);
         let follower = Follower {
             id: id.clone(),
             filter: filter.clone(),
             store: store.clone(),
             listener: self.listener.clone(),
             health: report,
+            progress: progress.clone(),
             given_up: given_up.clone(),
             health_changed: self.health_changed.clone(),
         };
-        let task = tokio::spawn(follower.follow(Api::all_with(self.client.clone(), resource))).abort_handle();
+        let api = Api::all_with(progress.of_client(self.client.clone()), resource);
+        let (follower, supervisor) = (Arc::new(follower), progress.clone());
+        let task = tokio::spawn(async move { supervisor.supervise(|| follower.clone().follow(api.clone())).await });
         let watch = Arc::new(Watch {
             id: id.clone(),
             resource: resource.clone(),
@@ -169,8 +202,9 @@ impl Watches {
             client: self.client.clone(),
             filter,
             health,
+            progress,
             given_up,
-            task,
+            task: task.abort_handle(),
         });
         running.insert(id, Arc::downgrade(&watch));
         watch
@@ -198,14 +232,19 @@ impl Watch {
         decode(&self.id.kind, &raw).map(Some).ok_or_else(unreadable)
     }
 
-    /// Whether the API server lets the host follow the kind.
+    /// Whether the host follows the kind: the API server lets it, and the watch makes progress.
     pub fn is_followed(&self) -> bool {
-        !matches!(*self.health.borrow(), Health::Refused { .. })
+        !self.progress.is_stalled() && !matches!(*self.health.borrow(), Health::Refused { .. })
     }
 
     /// Whether the cache is filled, and followed.
     pub fn is_synced(&self) -> bool {
-        *self.health.borrow() == Health::Synced
+        !self.progress.is_stalled() && *self.health.borrow() == Health::Synced
+    }
+
+    /// What is wrong with the watch, if it makes no progress.
+    pub fn stalled(&self) -> Option<Stalled> {
+        self.progress.stalled()
     }
 
     /// Waits until the cache is filled.
@@ -226,6 +265,9 @@ impl Watch {
     }
 }
 
+/// Time between looks for watches that have stalled. What waits for one of them waits so much longer.
+const LOOK_FOR_STALLS: Duration = Duration::from_secs(1);
+
 /// How long a refused watch rests before it tries again. Rights and definitions change by a person's hand.
 const REST: Duration = Duration::from_secs(5);
 
@@ -242,12 +284,13 @@ struct Follower {
     store: Arc<Store>,
     listener: Listener,
     health: watch::Sender<Health>,
+    progress: Arc<WatchProgress>,
     given_up: Arc<AtomicBool>,
     health_changed: HealthListener,
 }
 
 impl Follower {
-    async fn follow(self, api: Api<Raw>) {
+    async fn follow(self: Arc<Self>, api: Api<Raw>) {
         let labels = if self.filter.is_some() { None } else { self.id.labels.clone() };
         loop {
             let start = || watcher::watcher(api.clone(), settings(labels.clone()));
@@ -279,9 +322,11 @@ impl Follower {
                 Some(Ok(event @ Event::InitApply(_))) => waiting.push_back(event),
                 Some(Ok(event)) => self.on_event(event),
                 Some(Err(error)) => {
-                    if let Some(refused) = refusal(&self.id.kind, &error) {
+                    self.progress.interrupted(&error);
+                    if let Some(refused) = refusal(&error) {
                         return self.set_health(refused);
                     }
+                    tracing::debug!(kind = %self.id.kind, %error, "the watch was interrupted");
                 }
                 None => return,
             }
@@ -313,6 +358,7 @@ impl Follower {
                 for change in changes {
                     listener(id, &change);
                 }
+                self.progress.listed();
                 self.set_health(Health::Synced);
             }
             Event::Apply(raw) => {
@@ -361,7 +407,7 @@ fn decode(kind: &Arc<Gvk>, raw: &Raw) -> Option<Object> {
 
 /// What a person has to change before the watch can go on, if the error says that. Others pass: watches end all the
 /// time, and the watcher takes them up again.
-fn refusal(kind: &Gvk, error: &watcher::Error) -> Option<Health> {
+fn refusal(error: &watcher::Error) -> Option<Health> {
     let source = match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
@@ -373,10 +419,7 @@ fn refusal(kind: &Gvk, error: &watcher::Error) -> Option<Health> {
         Some(kube::Error::Api(status)) if matches!(status.code, 400 | 401 | 403 | 404 | 405) => {
             Some(Health::Refused { code: status.code, message: status.message.clone() })
         }
-        _ => {
-            tracing::debug!(%kind, %error, "the watch was interrupted");
-            None
-        }
+        _ => None,
     }
 }
 
@@ -410,6 +453,7 @@ mod tests {
                 changes.lock().push(format!("{}[{}] {}", id.kind, id.labels.as_deref().unwrap_or(""), object.key));
             }),
             health: report,
+            progress: AllProgress::default().track(&Gvk::from_api_version("v1", "Pod")),
             given_up: Arc::default(),
             health_changed: Arc::new(move |id| healths.lock().push(format!("health of {}", id.kind))),
         };
@@ -524,10 +568,10 @@ mod tests {
         let said = |code| {
             let status = kube::core::Status { code, ..kube::core::Status::default() };
             let error = watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)));
-            refusal(&Gvk::from_api_version("v1", "Pod"), &error).is_some()
+            refusal(&error).is_some()
         };
         assert!([400, 401, 403, 404, 405].into_iter().all(said));
         assert!(![410, 429, 500, 503, 504].into_iter().any(said));
-        assert!(refusal(&Gvk::from_api_version("v1", "Pod"), &watcher::Error::NoResourceVersion).is_none());
+        assert!(refusal(&watcher::Error::NoResourceVersion).is_none());
     }
 }

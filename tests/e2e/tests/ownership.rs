@@ -228,3 +228,30 @@ fn r03_a_silent_watch_and_a_lost_reply_lead_to_no_second_write_of_a_generated_va
     env.wait_object("secrets", ns.name(), "web", |secret| text(secret, "/data/value") == "c2Vjb25k");
     web.wait_done();
 }
+
+#[test]
+fn plugin_and_readyz_say_that_the_watch_of_a_kind_makes_no_progress_until_it_does() {
+    let env = Env::start();
+    let faults = env.faults(windlass_faults::seed());
+    let host = env.start_host_through(&faults, HostOptions::default());
+    env.push(&guest("puppets/puppet"), "puppet", &[]);
+    env.wait_live("puppet", &guest("puppets/puppet"));
+    env.wait_plugin("puppet", |plugin| condition(plugin, "Synced").is_true());
+
+    let watches = || Match::watches().resource("secrets");
+    let failing = faults.add(Rule::new(watches(), Fault::status(503)));
+    faults.cut(watches());
+    let plugin = env.wait_plugin("puppet", |plugin| condition(plugin, "Synced").is_false("WatchStalled"));
+    let message = condition(&plugin, "Synced").message;
+    assert!(message.contains("Secret.v1") && message.contains("no progress since 20"), "{message}");
+    for kind in ["Ready", "Available"] {
+        assert!(condition(&plugin, kind).is_false("WatchStalled"), "{plugin:#}");
+    }
+    assert_eq!(host.http_status("/readyz"), Some(503));
+
+    faults.remove(failing);
+    env.wait_plugin("puppet", |plugin| {
+        condition(plugin, "Synced").is_true() && condition(plugin, "Available").is_true()
+    });
+    env.wait("/readyz", windlass_e2e::SOON, || (host.http_status("/readyz") == Some(200)).then_some(()));
+}

@@ -1,0 +1,194 @@
+//! Whether a watch makes progress: while it makes none, its cache shows the past and nobody would notice.
+
+use std::time::{Duration, Instant};
+
+/// A watch that fails for so long has stalled. The API server of one node restarts in less, and a watch that was merely cut
+/// begins again at once.
+pub const FAILING_LIMIT: Duration = Duration::from_secs(20);
+
+/// A watch that delivers nothing for so long has stalled, although no request fails.
+///
+/// The API server sends a bookmark about once a minute, and ends a watch after the 90 to 120 s that the host asks for. A
+/// connection that a load balancer dropped is noticed after 125 s at most, and the bookmark of the next watch comes up to
+/// 60 s later: 185 s can pass while nothing is wrong. The rest is margin for a slow API server.
+pub const SILENCE_LIMIT: Duration = Duration::from_mins(4);
+
+/// Time until a watch's task that panicked is started again; doubled with each panic in a row.
+const RESTART_MIN: Duration = Duration::from_secs(1);
+const RESTART_MAX: Duration = Duration::from_mins(5);
+
+/// How a watch does.
+#[derive(Debug)]
+pub struct Progress {
+    /// The last event, bookmark or clean end of a list or a watch; at first, the beginning.
+    last: Instant,
+    state: State,
+    /// Panics since a list was last handled in full.
+    panics: u32,
+}
+
+#[derive(Debug)]
+enum State {
+    /// No request failed since the last one that the API server accepted.
+    Running,
+    Failing(Failure),
+    /// The API server refuses the watch until a user changes something, which is said elsewhere.
+    Refused,
+}
+
+#[derive(Debug)]
+struct Failure {
+    since: Instant,
+    message: String,
+}
+
+/// What is wrong with a watch that has stalled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stall {
+    /// Time since the last progress.
+    pub age: Duration,
+    /// The first failure since, if there was one; else the watch is silent.
+    pub failure: Option<String>,
+}
+
+impl Progress {
+    /// Of a watch that begins.
+    pub fn new(now: Instant) -> Self {
+        Self { last: now, state: State::Running, panics: 0 }
+    }
+
+    /// An event or a bookmark came, or a list or a watch ended without an error.
+    pub fn advanced(&mut self, now: Instant) {
+        self.last = now;
+    }
+
+    /// The API server accepted a list or a watch. Alone this is no progress: a proxy may accept it and deliver nothing.
+    pub fn accepted(&mut self, now: Instant) {
+        if matches!(self.state, State::Refused) {
+            self.last = now;
+        }
+        // What panics is not mended by the API server.
+        if self.panics == 0 {
+            self.state = State::Running;
+        }
+    }
+
+    /// A whole list was handled.
+    pub fn listed(&mut self, now: Instant) {
+        *self = Self::new(now);
+    }
+
+    /// A request failed, or an event says so.
+    pub fn failed(&mut self, now: Instant, message: &str) {
+        if !matches!(self.state, State::Failing(_)) {
+            self.state = State::Failing(Failure { since: now, message: message.to_owned() });
+        }
+    }
+
+    /// The watch's task panicked; answers with how long to wait before it is started again.
+    pub fn panicked(&mut self, now: Instant) -> Duration {
+        self.failed(now, "the watch's task panicked; the host's log says where");
+        let wait = RESTART_MIN.saturating_mul(2_u32.saturating_pow(self.panics)).min(RESTART_MAX);
+        self.panics = self.panics.saturating_add(1);
+        wait
+    }
+
+    /// The API server refuses the watch.
+    pub fn refused(&mut self) {
+        self.state = State::Refused;
+    }
+
+    /// Time since the last progress.
+    pub fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.last)
+    }
+
+    /// What is wrong, if the watch has stalled.
+    pub fn stall(&self, now: Instant) -> Option<Stall> {
+        let age = self.age(now);
+        let failure = match &self.state {
+            State::Refused => return None,
+            State::Failing(failure) => Some(failure),
+            State::Running => None,
+        };
+        let is_failing = failure.is_some_and(|failure| now.saturating_duration_since(failure.since) >= FAILING_LIMIT);
+        let failure = failure.map(|failure| failure.message.clone());
+        (is_failing || age >= SILENCE_LIMIT).then_some(Stall { age, failure })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn watch_that_fails_again_and_again_has_stalled_after_twenty_seconds() {
+        let began = Instant::now();
+        let mut progress = Progress::new(began);
+        progress.failed(began + secs(5), "503: try later");
+        progress.failed(began + secs(24), "429: too many requests");
+        assert_eq!(progress.stall(began + secs(24)), None);
+        let stall = Stall { age: secs(25), failure: Some("503: try later".to_owned()) };
+        assert_eq!(progress.stall(began + secs(25)), Some(stall), "the message of the first failure is steady");
+        progress.accepted(began + secs(26));
+        assert_eq!(progress.stall(began + secs(26)), None);
+    }
+
+    #[test]
+    fn watch_that_is_accepted_and_delivers_nothing_has_stalled_after_four_minutes() {
+        let began = Instant::now();
+        let mut progress = Progress::new(began);
+        for at in 0..4 {
+            // A dead connection is replaced again and again.
+            progress.failed(began + secs(60 * at), "connection reset");
+            progress.accepted(began + secs(60 * at));
+            assert_eq!(progress.stall(began + secs(60 * at)), None);
+        }
+        assert_eq!(progress.stall(began + SILENCE_LIMIT), Some(Stall { age: SILENCE_LIMIT, failure: None }));
+        progress.advanced(began + SILENCE_LIMIT);
+        assert_eq!(progress.stall(began + SILENCE_LIMIT), None);
+        assert_eq!(progress.age(began + SILENCE_LIMIT + secs(1)), secs(1));
+    }
+
+    #[test]
+    fn quiet_watch_with_a_bookmark_a_minute_never_stalls() {
+        let began = Instant::now();
+        let mut progress = Progress::new(began);
+        for minute in 1..600 {
+            progress.advanced(began + secs(60 * minute));
+            assert_eq!(progress.stall(began + secs(60 * minute + 59)), None);
+        }
+    }
+
+    #[test]
+    fn refused_watch_has_not_stalled_before_it_fails_or_is_silent_once_more() {
+        let began = Instant::now();
+        let mut progress = Progress::new(began);
+        progress.refused();
+        assert_eq!(progress.stall(began + secs(3600)), None, "the Plugin says what is refused");
+        assert_eq!(progress.age(began + secs(3600)), secs(3600));
+        progress.accepted(began + secs(3600));
+        assert_eq!(progress.stall(began + secs(3600)), None, "the time of the refusal does not count");
+        progress.failed(began + secs(3600), "503");
+        assert!(progress.stall(began + secs(3620)).is_some());
+    }
+
+    #[test]
+    fn task_that_panics_is_restarted_ever_more_seldom_and_has_stalled_until_it_handles_a_list() {
+        let began = Instant::now();
+        let mut progress = Progress::new(began);
+        let waits: Vec<_> = (0..11).map(|_| progress.panicked(began).as_secs()).collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+        // Each start is accepted by the API server, and part of the list arrives.
+        progress.accepted(began);
+        progress.advanced(began + secs(25));
+        assert!(progress.stall(began + secs(25)).is_some_and(|stall| stall.failure.is_some()));
+        progress.listed(began + secs(30));
+        assert_eq!(progress.stall(began + secs(60)), None);
+        assert_eq!(progress.panicked(began), secs(1), "from the beginning");
+    }
+}
