@@ -67,7 +67,7 @@ impl Caller {
         let _of_plugin = live.call_slots.acquire().await.map_err(stopping)?;
         let _of_host = self.slots.acquire().await.map_err(stopping)?;
         // Asked as late as possible: what waited for a slot may have heard of the failures meanwhile.
-        let admission = live.conduct.admit();
+        let admission = live.conduct.admit(&snapshot.parent);
         if let Admission::Denied(wait) = admission {
             return Err(Problem::Quarantined(wait));
         }
@@ -98,7 +98,7 @@ impl Caller {
             tokio::task::yield_now().await;
         }
         telemetry::record_call(&span, (live, &snapshot.parent.key), &answer, &report);
-        if let Some(change) = live.conduct.record(admission, &answer) {
+        if let Some(change) = live.conduct.record(&snapshot.parent, admission, &answer) {
             (self.quarantine_changed)(live, change);
         }
         let answer: Answer = answer.map_err(Problem::Call)?;

@@ -197,14 +197,15 @@ impl Conduct {
         self.unasked.count.load(Ordering::Relaxed)
     }
 
-    /// Whether a call may be made now.
-    pub fn admit(&self) -> Admission {
-        self.quarantine.lock().admit(Instant::now())
+    /// Whether a call may be made for a parent now.
+    pub fn admit(&self, parent: &Object) -> Admission {
+        self.quarantine.lock().admit(&parent.key, parent.generation, Instant::now())
     }
 
     /// How an admitted call ended.
-    pub fn record<T>(&self, admission: Admission, call: &Result<T, CallFailure>) -> Option<Change> {
-        self.quarantine.lock().record(admission, Outcome::of(call), Instant::now(), fastrand::f64())
+    pub fn record<T>(&self, parent: &Object, admission: Admission, call: &Result<T, CallFailure>) -> Option<Change> {
+        let parent = (&parent.key, parent.generation);
+        self.quarantine.lock().record(parent, admission, Outcome::of(call), Instant::now(), fastrand::f64())
     }
 
     /// Whether a line of so many bytes may go to the log; counts what may not.
@@ -220,7 +221,13 @@ impl Conduct {
         log.take_dropped(Timestamp::now())
     }
 
-    /// Whether the logic breaks so often that it is asked only now and then.
+    /// A parent is gone, and not only being deleted.
+    pub fn gone(&self, parent: &ObjectKey) -> Consequences {
+        self.quarantine.lock().forget(parent);
+        self.forget(parent)
+    }
+
+    /// Whether the component breaks so often, for parents of several namespaces, that it is called only now and then.
     pub fn is_quarantined(&self) -> bool {
         self.quarantine.lock().is_active()
     }
@@ -277,6 +284,22 @@ mod tests {
         assert!(!conduct.asked_in_vain(|parent| *parent != key("gone")));
         assert!(conduct.asked(&key("b")) && conduct.unasked() == 0);
         assert!(!conduct.asked(&key("b")) && !conduct.asked_in_vain(|_| false), "told already");
+    }
+
+    #[test]
+    fn r19_parent_that_is_only_being_deleted_keeps_its_failures() {
+        let conduct = conduct(&["bad"], None);
+        let kind = Arc::new(Gvk::from_api_version("v1", "Echo"));
+        let bad = r#"{"metadata":{"name":"bad","namespace":"n","uid":"1","resourceVersion":"1","generation":1}}"#;
+        let bad = Object::from_api(&kind, bad).expect("an object");
+        for _ in 0..5 {
+            assert_eq!(conduct.admit(&bad), Admission::Call);
+            conduct.record(&bad, Admission::Call, &Err::<(), _>(CallFailure::StackOverflow));
+        }
+        conduct.forget(&bad.key);
+        assert!(matches!(conduct.admit(&bad), Admission::Denied(_)));
+        conduct.gone(&bad.key);
+        assert_eq!(conduct.admit(&bad), Admission::Call, "a new one of its name");
     }
 
     #[test]

@@ -295,7 +295,7 @@ impl Reconciler {
                 self.own_writes.forget(&live.name, key);
                 self.terminating.forget(&live.name, key);
                 live.held.lock().forget(key);
-                self.follow(live, live.conduct.forget(key));
+                self.follow(live, live.conduct.gone(key));
                 live.tally.record(key, None);
                 span.record("windlass.outcome", "gone");
                 Requeue::Gone

@@ -259,7 +259,9 @@ fn quarantine_listener(parents: Queue<PluginName, ParentKey>, plugins: PluginQue
     Box::new(move |live, change| {
         let (plugin, digest) = (&live.name, live.digest());
         match change {
-            Change::Entered => tracing::warn!(%plugin, %digest, "in quarantine: it failed too often in a row"),
+            Change::Entered => {
+                tracing::warn!(%plugin, %digest, "component in quarantine: its calls failed too often in a row, for several parents")
+            }
             Change::Cleared => {
                 tracing::info!(%plugin, %digest, "out of quarantine");
                 for parent in live.parents.store.keys() {

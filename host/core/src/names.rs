@@ -137,7 +137,7 @@ pub mod plugin_reason {
     /// The Plugin is suspended: none of its parents is reconciled. `Ready` keeps its status, and while it is True, this is its
     /// reason.
     pub const SUSPENDED: &str = "Suspended";
-    /// The logic failed too often in a row and is asked only now and then.
+    /// Calls of the component failed too often in a row, for several parents: it is called only now and then.
     pub const QUARANTINED: &str = "Quarantined";
     /// New logic wants to delete so many children that nothing is deleted until a person allows it.
     pub const DELETION_HELD: &str = "DeletionHeld";
@@ -199,7 +199,7 @@ pub mod parent_reason {
     pub const DELETION_HELD: &str = "DeletionHeld";
     /// An object was written too often; it is written once a minute until it is quiet.
     pub const THRASHING: &str = "Thrashing";
-    /// The plugin failed too often in a row and is asked only now and then.
+    /// Calls of the plugin failed too often in a row, for this parent or several ones: it is called only now and then.
     pub const QUARANTINED: &str = "Quarantined";
     /// The parent or its Plugin is suspended: nothing is written.
     pub const SUSPENDED: &str = "Suspended";

@@ -260,7 +260,9 @@ impl From<&Problem> for Verdict {
             Problem::Thrashing(objects) => of_thrashing(objects),
             Problem::Quarantined(wait) => (
                 reason::QUARANTINED,
-                "The plugin failed too often in a row and is asked only now and then; see its Plugin".to_owned(),
+                "The plugin is called only now and then, because its calls failed too often in a row: for this object, for \
+                 several in its namespace, or in several namespaces; the last failure is in the events of those objects"
+                    .to_owned(),
                 Requeue::Pause(*wait),
             ),
             Problem::Suspended(by) => (reason::SUSPENDED, suspended(*by), Requeue::WhenChanged),

@@ -1,27 +1,166 @@
-//! Logic that traps or times out every time is asked only now and then (rule R19): each such call costs the host as much
-//! time as it may cost at all.
+//! A component that traps or times out is called only now and then (rule R19): each such call costs the host as much time
+//! as it may cost at all.
+//!
+//! Failures count per parent, since a tenant chooses what its parents say: one parent that fails waits alone, the failing
+//! parents of one namespace wait for each other, and the whole component is slowed down only when several parents fail in
+//! a row, in several namespaces where there are several. A parent whose calls do not fail waits for seconds at most.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::contract::CallFailure;
+use crate::ids::ObjectKey;
 
 /// So many failures in a row lead into quarantine.
 const FAILURES: u32 = 5;
+/// Of at least so many parents, unless it is the parent's own quarantine.
+const PARENTS: usize = 3;
 /// Time to the first probe; each failed one doubles it.
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_mins(5);
+/// The longest that a parent waits whose own calls did not fail, or whose spec changed since.
+const HEALTHY_MAX: Duration = Duration::from_secs(5);
 /// A probe that has not reported by then never will: its reconcile was given up. Longer than a call waits and runs.
 const PROBE_PATIENCE: Duration = Duration::from_mins(1);
+/// So many parents are remembered whose last call failed, and as many whose last call did not. Others are taken for new.
+const PARENTS_MAX: usize = 1 << 16;
 
 /// How the calls of one live digest went lately. A new digest begins with a new one.
 #[derive(Debug, Default)]
 pub struct Quarantine {
+    /// Parents whose last call failed.
+    failing: HashMap<ObjectKey, Failing>,
+    /// Parents whose last call did not.
+    succeeded: HashSet<ObjectKey>,
+    /// Namespaces whose last call failed.
+    namespaces: HashMap<Arc<str>, Scope>,
+    /// All parents together.
+    all: Scope,
+    seen: Seen,
+}
+
+#[derive(Debug)]
+struct Failing {
     /// In a row.
     failures: u32,
-    /// When the next probe may run; set while in quarantine.
-    next_probe: Option<Instant>,
-    /// When the probe began that has not reported yet.
-    probing: Option<Instant>,
+    /// When the last one was, and of which generation.
+    last: Instant,
+    generation: Option<i64>,
+    /// When the next call may be.
+    next: Option<Instant>,
+}
+
+impl Failing {
+    fn wait(&self, generation: Option<i64>, now: Instant) -> Duration {
+        let Some(next) = self.next else { return Duration::ZERO };
+        // The user may have mended it; who changes it each second must not have a call each second.
+        let is_changed = generation != self.generation;
+        let until = if is_changed { next.min(self.last + HEALTHY_MAX) } else { next };
+        until.saturating_duration_since(now)
+    }
+}
+
+/// In how many namespaces parents were called.
+#[derive(Debug, Default)]
+struct Seen {
+    one: Option<Arc<str>>,
+    several: bool,
+}
+
+/// What is known of a parent's calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Record {
+    /// The last one succeeded.
+    Succeeded,
+    /// There was none.
+    New,
+    /// The last one failed.
+    Failing,
+}
+
+/// Parents that wait for each other.
+#[derive(Debug, Default)]
+struct Scope {
+    /// In a row.
+    failures: u32,
+    /// Whose they were; no more than matter.
+    parents: HashSet<ObjectKey>,
+    /// Set while in quarantine.
+    probes: Option<Probes>,
+}
+
+/// Who has succeeded probes first, and does not wait for parents that nothing is known of: a tenant makes any number of
+/// those.
+#[derive(Debug)]
+struct Probes {
+    failed: u32,
+    /// When the next one may run.
+    failing: Instant,
+    new: Instant,
+    succeeded: Instant,
+    /// When the one began that has not reported yet: of parents that succeeded, and of all others.
+    running_succeeded: Option<Instant>,
+    running: Option<Instant>,
+}
+
+impl Probes {
+    fn new(failed: u32, now: Instant, chance: f64) -> Self {
+        let wait = backoff(failed, chance);
+        Self {
+            failed,
+            failing: now + wait,
+            new: now + wait.min(HEALTHY_MAX),
+            succeeded: now + backoff(0, chance),
+            running_succeeded: None,
+            running: None,
+        }
+    }
+
+    fn wait(&self, record: Record, now: Instant) -> Duration {
+        let (due, running, patience) = match record {
+            Record::Succeeded => (self.succeeded, self.running_succeeded, HEALTHY_MAX),
+            Record::New => (self.new, self.running, HEALTHY_MAX),
+            Record::Failing => (self.failing, self.running, PROBE_PATIENCE),
+        };
+        running.map_or(due, |since| since + patience).saturating_duration_since(now)
+    }
+
+    fn running_of(&mut self, record: Record) -> &mut Option<Instant> {
+        match record {
+            Record::Succeeded => &mut self.running_succeeded,
+            Record::New | Record::Failing => &mut self.running,
+        }
+    }
+}
+
+impl Scope {
+    /// Answers whether this led into quarantine.
+    fn broke(&mut self, parent: &ObjectKey, (is_probe, may_enter): (bool, bool), now: Instant, chance: f64) -> bool {
+        if let Some(probes) = &mut self.probes {
+            // A call from before says nothing new: the probes decide now.
+            if is_probe {
+                *probes = Probes::new(probes.failed.saturating_add(1), now, chance);
+            }
+            return false;
+        }
+        self.failures = self.failures.saturating_add(1);
+        // Of each namespace one must have room.
+        let is_new_place = self.parents.iter().all(|known| known.namespace != parent.namespace);
+        if self.parents.len() < PARENTS || is_new_place && self.parents.len() <= PARENTS {
+            self.parents.insert(parent.clone());
+        }
+        let enters = self.failures >= FAILURES && self.parents.len() >= PARENTS && may_enter;
+        if enters {
+            self.probes = Some(Probes::new(0, now, chance));
+        }
+        enters
+    }
+
+    /// Whether the failures in a row, and one more of this parent, are of several namespaces.
+    fn is_in_several_namespaces_with(&self, parent: &ObjectKey) -> bool {
+        self.parents.iter().any(|known| known.namespace != parent.namespace)
+    }
 }
 
 /// Whether a call may be made.
@@ -29,7 +168,7 @@ pub struct Quarantine {
 pub enum Admission {
     /// Yes, like any other.
     Call,
-    /// Yes, and it decides how quarantine goes on. While it runs nobody else is admitted.
+    /// Yes, and it decides how quarantine goes on. While it runs no other parent of that quarantine is admitted.
     Probe,
     /// Not before this time is over.
     Denied(Duration),
@@ -77,49 +216,131 @@ impl Outcome {
 }
 
 impl Quarantine {
-    /// Whether a call may be made now. Whoever is admitted [records](Self::record) how it ended.
-    pub fn admit(&mut self, now: Instant) -> Admission {
-        let Some(next_probe) = self.next_probe else { return Admission::Call };
-        let patience_ends = self.probing.map(|since| since + PROBE_PATIENCE);
-        let wait = patience_ends.unwrap_or(next_probe).saturating_duration_since(now);
-        if wait.is_zero() {
-            self.probing = Some(now);
-            Admission::Probe
-        } else {
-            Admission::Denied(wait)
+    /// Whether a call may be made for a parent of this generation now. Whoever is admitted [records](Self::record) how it
+    /// ended.
+    pub fn admit(&mut self, parent: &ObjectKey, generation: Option<i64>, now: Instant) -> Admission {
+        let own = self.failing.get(parent).map(|failing| failing.wait(generation, now));
+        let record = self.record_of(parent);
+        let probes =
+            || [&self.all].into_iter().chain(self.namespace_of(parent)).filter_map(|scope| scope.probes.as_ref());
+        let wait = probes().map(|probes| probes.wait(record, now)).chain(own).max().unwrap_or_default();
+        if !wait.is_zero() {
+            return Admission::Denied(wait);
         }
+        if probes().next().is_none() {
+            return Admission::Call;
+        }
+        self.for_each_probes(parent, |probes| *probes.running_of(record) = Some(now));
+        Admission::Probe
     }
 
     /// Takes note of how an admitted call ended. `chance` (0 to 1) moves the time of the next probe.
-    pub fn record(&mut self, admission: Admission, outcome: Outcome, now: Instant, chance: f64) -> Option<Change> {
+    pub fn record(
+        &mut self,
+        (parent, generation): (&ObjectKey, Option<i64>),
+        admission: Admission,
+        outcome: Outcome,
+        now: Instant,
+        chance: f64,
+    ) -> Option<Change> {
         let is_probe = admission == Admission::Probe;
-        if is_probe {
-            self.probing = None;
-        }
         match outcome {
-            Outcome::NotRun => None,
+            Outcome::NotRun => {
+                let record = self.record_of(parent);
+                if is_probe {
+                    self.for_each_probes(parent, |probes| *probes.running_of(record) = None);
+                }
+                None
+            }
             Outcome::Returned => {
+                self.called(parent);
+                self.succeeded(parent);
                 let was_in = self.is_active();
-                *self = Self::default();
+                self.all = Scope::default();
                 was_in.then_some(Change::Cleared)
             }
-            // A call from before: the probes decide now.
-            Outcome::Broke if self.is_active() && !is_probe => None,
             Outcome::Broke => {
-                let was_in = self.is_active();
-                self.failures = self.failures.saturating_add(1);
-                if self.failures < FAILURES {
-                    return None;
+                self.called(parent);
+                self.failed((parent, generation), now, chance);
+                if let Some(namespace) = &parent.namespace {
+                    let scope = self.namespaces.entry(namespace.clone()).or_default();
+                    scope.broke(parent, (is_probe, true), now, chance);
                 }
-                self.next_probe = Some(now + backoff(self.failures - FAILURES, chance));
-                (!was_in).then_some(Change::Entered)
+                // Where one namespace is all there is, it is as good as the whole.
+                let may_enter = !self.seen.several || self.all.is_in_several_namespaces_with(parent);
+                self.all.broke(parent, (is_probe, may_enter), now, chance).then_some(Change::Entered)
             }
         }
     }
 
-    /// Whether the digest is in quarantine.
+    fn record_of(&self, parent: &ObjectKey) -> Record {
+        if self.failing.contains_key(parent) {
+            Record::Failing
+        } else if self.succeeded.contains(parent) {
+            Record::Succeeded
+        } else {
+            Record::New
+        }
+    }
+
+    fn namespace_of(&self, parent: &ObjectKey) -> Option<&Scope> {
+        self.namespaces.get(parent.namespace.as_ref()?)
+    }
+
+    fn for_each_probes(&mut self, parent: &ObjectKey, mut act: impl FnMut(&mut Probes)) {
+        let place = parent.namespace.as_ref().and_then(|namespace| self.namespaces.get_mut(namespace));
+        for probes in [&mut self.all].into_iter().chain(place).filter_map(|scope| scope.probes.as_mut()) {
+            act(probes);
+        }
+    }
+
+    fn succeeded(&mut self, parent: &ObjectKey) {
+        self.failing.remove(parent);
+        if let Some(namespace) = &parent.namespace {
+            self.namespaces.remove(namespace);
+        }
+        // Most are known.
+        if !self.succeeded.contains(parent) && self.succeeded.len() < PARENTS_MAX {
+            self.succeeded.insert(parent.clone());
+        }
+    }
+
+    fn failed(&mut self, (parent, generation): (&ObjectKey, Option<i64>), now: Instant, chance: f64) {
+        self.succeeded.remove(parent);
+        if self.failing.len() >= PARENTS_MAX && !self.failing.contains_key(parent) {
+            return;
+        }
+        let first = Failing { failures: 0, last: now, generation, next: None };
+        let own = self.failing.entry(parent.clone()).or_insert(first);
+        let failures = own.failures.saturating_add(1);
+        let next = failures.checked_sub(FAILURES).map(|failed| now + backoff(failed, chance));
+        *own = Failing { failures, last: now, generation, next };
+    }
+
+    fn called(&mut self, parent: &ObjectKey) {
+        let Seen { one, several } = &mut self.seen;
+        match (one.as_ref(), &parent.namespace) {
+            (Some(one), Some(namespace)) => *several |= one != namespace,
+            (None, Some(namespace)) => *one = Some(namespace.clone()),
+            (_, None) => {}
+        }
+    }
+
+    /// A parent is gone. One that is only being deleted is not: it may be called to clean up.
+    pub fn forget(&mut self, parent: &ObjectKey) {
+        self.succeeded.remove(parent);
+        if self.failing.remove(parent).is_none() || self.failing.keys().any(|other| other.namespace == parent.namespace)
+        {
+            return;
+        }
+        if let Some(namespace) = &parent.namespace {
+            self.namespaces.remove(namespace);
+        }
+    }
+
+    /// Whether the whole digest is in quarantine.
     pub fn is_active(&self) -> bool {
-        self.next_probe.is_some()
+        self.all.probes.is_some()
     }
 }
 
@@ -137,71 +358,174 @@ mod tests {
 
     const MIDDLE: f64 = 0.5;
 
-    fn broken(quarantine: &mut Quarantine, now: Instant) -> Option<Change> {
-        let admission = quarantine.admit(now);
-        quarantine.record(admission, Outcome::Broke, now, MIDDLE)
-    }
-
-    fn entered(now: Instant) -> Quarantine {
-        let mut quarantine = Quarantine::default();
-        assert_eq!([(); 4].map(|()| broken(&mut quarantine, now)), [None; 4]);
-        assert_eq!(broken(&mut quarantine, now), Some(Change::Entered));
-        quarantine
+    fn key(namespace: &str, name: &str) -> ObjectKey {
+        ObjectKey::new(Some(namespace), name)
     }
 
     const fn secs(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
     }
 
-    #[test]
-    fn r19_five_failures_in_a_row_lead_into_quarantine() {
-        let now = Instant::now();
-        let mut quarantine = entered(now);
-        assert_eq!(quarantine.admit(now), Admission::Denied(secs(1)));
-        assert_eq!(quarantine.admit(now + Duration::from_millis(400)), Admission::Denied(Duration::from_millis(600)));
+    fn call(quarantine: &mut Quarantine, parent: &ObjectKey, outcome: Outcome, now: Instant) -> Option<Change> {
+        let admission = quarantine.admit(parent, Some(1), now);
+        assert!(!matches!(admission, Admission::Denied(_)), "{parent}: {admission:?}");
+        quarantine.record((parent, Some(1)), admission, outcome, now, MIDDLE)
+    }
+
+    /// A component that failed for five parents in two namespaces.
+    fn entered(now: Instant) -> Quarantine {
+        let mut quarantine = Quarantine::default();
+        for at in 0..4 {
+            assert_eq!(call(&mut quarantine, &key("a", &format!("p{at}")), Outcome::Broke, now), None);
+        }
+        assert_eq!(call(&mut quarantine, &key("b", "p4"), Outcome::Broke, now), Some(Change::Entered));
+        quarantine
     }
 
     #[test]
-    fn r19_an_answer_in_between_starts_the_count_anew() {
+    fn r19_five_failures_in_a_row_of_several_parents_lead_into_quarantine() {
+        let now = Instant::now();
+        let mut quarantine = entered(now);
+        assert!(quarantine.is_active());
+        let (failed, healthy) = (key("a", "p0"), key("c", "new"));
+        assert_eq!(quarantine.admit(&failed, Some(1), now), Admission::Denied(secs(1)));
+        assert_eq!(
+            quarantine.admit(&healthy, Some(1), now + Duration::from_millis(400)),
+            Admission::Denied(Duration::from_millis(600))
+        );
+        assert_eq!(quarantine.admit(&healthy, Some(1), now + secs(1)), Admission::Probe);
+        assert_eq!(quarantine.admit(&failed, Some(1), now + secs(11)), Admission::Denied(secs(50)), "one at a time");
+        assert_eq!(
+            quarantine.admit(&key("d", "another"), Some(1), now + secs(3)),
+            Admission::Denied(secs(3)),
+            "not for a minute"
+        );
+        assert_eq!(quarantine.admit(&failed, Some(1), now + secs(61)), Admission::Probe, "the other was lost");
+    }
+
+    #[test]
+    fn r19_parent_that_succeeded_last_probes_before_any_number_of_new_ones() {
+        let mut now = Instant::now();
+        let mut quarantine = Quarantine::default();
+        let good = key("good", "web");
+        assert_eq!(call(&mut quarantine, &good, Outcome::Returned, now), None);
+        let mut change = None;
+        for at in 0..5 {
+            change = change.or(call(&mut quarantine, &key(["a", "b"][at % 2], &format!("p{at}")), Outcome::Broke, now));
+        }
+        assert_eq!(change, Some(Change::Entered));
+        // New parents that trap come again and again, and one of them never reports.
+        for at in 0..20 {
+            now += secs(5);
+            call(&mut quarantine, &key("c", &format!("new-{at}")), Outcome::Broke, now);
+        }
+        assert_eq!(quarantine.admit(&key("d", "hangs"), Some(1), now + secs(5)), Admission::Probe);
+        assert_eq!(quarantine.admit(&good, Some(2), now), Admission::Denied(secs(1)));
+        assert_eq!(quarantine.admit(&good, Some(2), now + secs(6)), Admission::Probe, "it waits for none of them");
+        let changed = quarantine.record((&good, Some(2)), Admission::Probe, Outcome::Returned, now + secs(6), MIDDLE);
+        assert_eq!(changed, Some(Change::Cleared));
+    }
+
+    #[test]
+    fn r19_parent_whose_spec_changed_after_failures_waits_for_seconds() {
+        let mut now = Instant::now();
+        let mut quarantine = Quarantine::default();
+        let bad = key("a", "bad");
+        for _ in 0..12 {
+            call(&mut quarantine, &bad, Outcome::Broke, now);
+            let Admission::Denied(wait) = quarantine.admit(&bad, Some(1), now) else { continue };
+            now += wait;
+        }
+        call(&mut quarantine, &bad, Outcome::Broke, now);
+        assert_eq!(quarantine.admit(&bad, Some(1), now), Admission::Denied(secs(256)));
+        assert_eq!(quarantine.admit(&bad, Some(2), now), Admission::Denied(secs(5)));
+        assert_eq!(quarantine.admit(&bad, Some(2), now + secs(5)), Admission::Call);
+    }
+
+    #[test]
+    fn r19_one_parent_that_fails_again_and_again_waits_alone() {
+        let mut now = Instant::now();
+        let mut quarantine = Quarantine::default();
+        let bad = key("a", "bad");
+        let mut waits = Vec::new();
+        for _ in 0..16 {
+            assert_eq!(call(&mut quarantine, &bad, Outcome::Broke, now), None);
+            assert_eq!(quarantine.admit(&key("a", "good"), Some(1), now), Admission::Call, "its neighbour");
+            if let Admission::Denied(wait) = quarantine.admit(&bad, Some(1), now) {
+                waits.push(wait.as_secs());
+                now += wait;
+            }
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
+        assert_eq!(call(&mut quarantine, &bad, Outcome::Returned, now), None);
+        assert_eq!(quarantine.admit(&bad, Some(1), now), Admission::Call, "from the beginning");
+    }
+
+    #[test]
+    fn r19_sixty_failing_parents_of_one_namespace_stop_no_other_namespace() {
         let now = Instant::now();
         let mut quarantine = Quarantine::default();
-        for _ in 0..3 {
-            for _ in 0..4 {
-                assert_eq!(broken(&mut quarantine, now), None);
+        let good = key("good", "web");
+        call(&mut quarantine, &good, Outcome::Returned, now);
+        let mut called = 0;
+        for at in 0..60 {
+            let bad = key("bad", &format!("p{at}"));
+            let admission = quarantine.admit(&bad, Some(1), now);
+            if !matches!(admission, Admission::Denied(_)) {
+                called += 1;
+                assert_eq!(quarantine.record((&bad, Some(1)), admission, Outcome::Broke, now, MIDDLE), None);
             }
-            assert_eq!(quarantine.record(Admission::Call, Outcome::Returned, now, MIDDLE), None);
+            assert_eq!(quarantine.admit(&good, Some(1), now), Admission::Call);
         }
-        assert_eq!(quarantine.admit(now), Admission::Call);
+        assert_eq!(called, 5, "they wait for each other");
+        assert!(!quarantine.is_active());
+        // A good one among them waits for seconds, and lets the others try as well.
+        let neighbour = key("bad", "neighbour");
+        assert_eq!(quarantine.admit(&neighbour, Some(1), now), Admission::Denied(secs(1)));
+        call(&mut quarantine, &neighbour, Outcome::Returned, now + secs(1));
+        assert_eq!(quarantine.admit(&key("bad", "p59"), Some(1), now + secs(1)), Admission::Call);
+    }
+
+    #[test]
+    fn r19_a_success_in_between_starts_the_count_again() {
+        let now = Instant::now();
+        let mut quarantine = Quarantine::default();
+        for round in 0..3 {
+            for at in 0..4 {
+                let parent = key(["a", "b"][at % 2], &format!("p{round}-{at}"));
+                // Their namespaces have a count of their own.
+                let parent = key(&format!("{}-{round}", parent.namespace.as_deref().unwrap_or_default()), &parent.name);
+                assert_eq!(call(&mut quarantine, &parent, Outcome::Broke, now), None);
+            }
+            assert_eq!(call(&mut quarantine, &key("c", "good"), Outcome::Returned, now), None);
+        }
+        assert!(!quarantine.is_active());
     }
 
     #[test]
     fn r19_a_call_that_never_ran_neither_counts_nor_clears() {
         let now = Instant::now();
-        let mut quarantine = Quarantine::default();
-        for _ in 0..4 {
-            broken(&mut quarantine, now);
-            quarantine.record(Admission::Call, Outcome::NotRun, now, MIDDLE);
-        }
-        assert_eq!(broken(&mut quarantine, now), Some(Change::Entered));
-        let later = now + secs(1);
-        assert_eq!(quarantine.admit(later), Admission::Probe);
-        assert_eq!(quarantine.record(Admission::Probe, Outcome::NotRun, later, MIDDLE), None);
-        assert_eq!(quarantine.admit(later), Admission::Probe, "somebody else's turn");
+        let mut quarantine = entered(now);
+        let (later, parent) = (now + secs(1), key("c", "new"));
+        assert_eq!(quarantine.admit(&parent, Some(1), later), Admission::Probe);
+        assert_eq!(quarantine.record((&parent, Some(1)), Admission::Probe, Outcome::NotRun, later, MIDDLE), None);
+        assert_eq!(quarantine.admit(&parent, Some(1), later), Admission::Probe, "the next one's turn");
     }
 
     #[test]
-    fn r19_one_probe_a_backoff_that_doubles_to_five_minutes() {
+    fn r19_backoff_of_failing_parents_doubles_to_five_minutes_and_that_of_others_to_seconds() {
         let mut now = Instant::now();
         let mut quarantine = entered(now);
         let mut waits = Vec::new();
-        for _ in 0..11 {
-            let Admission::Denied(wait) = quarantine.admit(now) else { panic!("admitted") };
+        for at in 0..5 {
+            let parent = key("c", &format!("new-{at}"));
+            let Admission::Denied(wait) = quarantine.admit(&parent, Some(1), now) else { panic!("admitted") };
             waits.push(wait.as_secs());
             now += wait;
-            assert_eq!(quarantine.admit(now), Admission::Probe);
-            assert_eq!(quarantine.record(Admission::Probe, Outcome::Broke, now, MIDDLE), None);
+            assert_eq!(call(&mut quarantine, &parent, Outcome::Broke, now), None);
         }
-        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+        assert_eq!(waits, [1, 2, 4, 5, 5]);
+        assert_eq!(quarantine.admit(&key("a", "p0"), Some(1), now), Admission::Denied(secs(32)));
     }
 
     #[test]
@@ -213,23 +537,16 @@ mod tests {
     }
 
     #[test]
-    fn r19_while_a_probe_runs_nobody_else_is_admitted_but_a_lost_one_locks_nothing() {
-        let now = Instant::now();
-        let mut quarantine = entered(now);
-        let probed = now + secs(1);
-        assert_eq!(quarantine.admit(probed), Admission::Probe);
-        assert_eq!(quarantine.admit(probed + secs(10)), Admission::Denied(secs(50)));
-        assert_eq!(quarantine.admit(probed + secs(60)), Admission::Probe);
-    }
-
-    #[test]
-    fn r19_a_success_clears_it_whoever_had_it() {
+    fn r19_a_success_clears_the_quarantine_whichever_parent_had_it() {
         let now = Instant::now();
         for admission in [Admission::Probe, Admission::Call] {
             let mut quarantine = entered(now);
-            assert_eq!(quarantine.record(admission, Outcome::Returned, now, MIDDLE), Some(Change::Cleared));
-            assert_eq!(quarantine.admit(now), Admission::Call);
-            assert_eq!([(); 4].map(|()| broken(&mut quarantine, now)), [None; 4], "from the beginning");
+            let parent = key("c", "good");
+            assert_eq!(
+                quarantine.record((&parent, Some(1)), admission, Outcome::Returned, now, MIDDLE),
+                Some(Change::Cleared)
+            );
+            assert_eq!(quarantine.admit(&parent, Some(1), now), Admission::Call);
         }
     }
 
@@ -237,10 +554,24 @@ mod tests {
     fn r19_calls_from_before_the_quarantine_do_not_prolong_it() {
         let now = Instant::now();
         let mut quarantine = entered(now);
-        for _ in 0..8 {
-            assert_eq!(quarantine.record(Admission::Call, Outcome::Broke, now, MIDDLE), None);
+        for at in 0..8 {
+            let parent = key("c", &format!("p{at}"));
+            assert_eq!(quarantine.record((&parent, Some(1)), Admission::Call, Outcome::Broke, now, MIDDLE), None);
         }
-        assert_eq!(quarantine.admit(now), Admission::Denied(secs(1)));
+        assert_eq!(quarantine.admit(&key("d", "new"), Some(1), now), Admission::Denied(secs(1)));
+    }
+
+    #[test]
+    fn r19_parents_that_are_gone_are_forgotten() {
+        let now = Instant::now();
+        let mut quarantine = Quarantine::default();
+        for at in 0..5 {
+            call(&mut quarantine, &key("a", &format!("p{at}")), Outcome::Broke, now);
+        }
+        for at in 0..5 {
+            quarantine.forget(&key("a", &format!("p{at}")));
+        }
+        assert!(quarantine.failing.is_empty() && quarantine.namespaces.is_empty());
     }
 
     #[test]
@@ -267,31 +598,75 @@ mod tests {
     }
 
     proptest! {
+        /// A component that fails for every parent is called five times, and then at most once in four fifths of a backoff.
         #[test]
-        fn r19_broken_logic_is_called_once_a_backoff_however_many_ask(
-            pauses in proptest::collection::vec(0_u64..3000, 1..400), chance in 0.0..1.0_f64
+        fn r19_broken_component_is_called_seldom_however_many_parents_ask(
+            asks in proptest::collection::vec((0_u64..500, 0_usize..3, 0_usize..200), 1..400), chance in 0.0..1.0_f64
         ) {
             let mut quarantine = Quarantine::default();
             let start = Instant::now();
-            let mut now = start;
-            let mut calls: u32 = 0;
-            for pause in pauses {
+            let (mut now, mut entered, mut calls) = (start, None, 0_u32);
+            for (pause, namespace, name) in asks {
                 now += Duration::from_millis(pause);
-                let admission = quarantine.admit(now);
+                let parent = key(["a", "b", "c"][namespace], &name.to_string());
+                let admission = quarantine.admit(&parent, Some(1), now);
                 if !matches!(admission, Admission::Denied(_)) {
-                    calls += 1;
-                    quarantine.record(admission, Outcome::Broke, now, chance);
+                    let change = quarantine.record((&parent, Some(1)), admission, Outcome::Broke, now, chance);
+                    calls += u32::from(entered.is_some());
+                    entered = entered.or(change.map(|_| now));
                 }
             }
-            let mut probes = 0;
-            let mut earliest = backoff(0, 0.0);
-            while earliest <= now - start {
-                probes += 1;
-                earliest += backoff(probes, 0.0);
+            if let Some(entered) = entered {
+                let (mut most, mut earliest) = (0, backoff(0, 0.0));
+                while earliest <= now - entered {
+                    most += 1;
+                    earliest += backoff(most, 0.0).min(HEALTHY_MAX);
+                }
+                prop_assert!(calls <= most, "{} calls, {} probes", calls, most);
             }
-            prop_assert!(calls <= FAILURES + probes, "{} calls, {} probes", calls, probes);
-            if calls >= FAILURES {
-                prop_assert_eq!(quarantine.admit(now + backoff(u32::MAX, 1.0)), Admission::Probe);
+        }
+
+        /// Whatever the parents of one namespace do, those of others are called at once while they do well.
+        #[test]
+        fn r19_no_namespace_stops_another_one(
+            asks in proptest::collection::vec((0_u64..3000, 0_usize..60, any::<bool>()), 1..300), chance in 0.0..1.0_f64
+        ) {
+            let mut quarantine = Quarantine::default();
+            let mut now = Instant::now();
+            let good = key("good", "web");
+            quarantine.record((&good, Some(1)), Admission::Call, Outcome::Returned, now, chance);
+            for (pause, name, breaks) in asks {
+                now += Duration::from_millis(pause);
+                let bad = key("bad", &name.to_string());
+                let admission = quarantine.admit(&bad, Some(1), now);
+                if !matches!(admission, Admission::Denied(_)) {
+                    let outcome = if breaks { Outcome::Broke } else { Outcome::Returned };
+                    quarantine.record((&bad, Some(1)), admission, outcome, now, chance);
+                }
+                prop_assert_eq!(quarantine.admit(&good, Some(1), now), Admission::Call);
+            }
+        }
+
+        /// A parent whose last call did not fail waits for seconds, whatever happened to all others.
+        #[test]
+        fn r19_parent_that_never_failed_waits_no_longer_than_seconds(
+            asks in proptest::collection::vec((0_u64..3000, 0_usize..3, 0_usize..20), 1..300), chance in 0.0..1.0_f64
+        ) {
+            let mut quarantine = Quarantine::default();
+            let mut now = Instant::now();
+            for (pause, namespace, name) in asks {
+                now += Duration::from_millis(pause);
+                let parent = key(["a", "b", "c"][namespace], &name.to_string());
+                let admission = quarantine.admit(&parent, Some(1), now);
+                if !matches!(admission, Admission::Denied(_)) {
+                    quarantine.record((&parent, Some(1)), admission, Outcome::Broke, now, chance);
+                }
+                for place in ["a", "d"] {
+                    let new = key(place, "never-called");
+                    let later = now + HEALTHY_MAX;
+                    prop_assert!(!matches!(quarantine.admit(&new, Some(1), later), Admission::Denied(_)));
+                    quarantine.record((&new, Some(1)), Admission::Probe, Outcome::NotRun, later, chance);
+                }
             }
         }
     }

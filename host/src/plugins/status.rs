@@ -322,7 +322,11 @@ fn obstacle(live: &Live) -> Option<(&'static str, String)> {
         return Some((reason::DELETION_HELD, held.told_by(&live.name)));
     }
     if live.conduct.is_quarantined() {
-        let message = format!("{} failed too often in a row and is asked only now and then", live.digest());
+        let message = format!(
+            "calls of {} failed too often in a row, for several parents: it is called only now and then. The conditions of \
+             the failing parents name the failures",
+            live.digest()
+        );
         return Some((reason::QUARANTINED, message));
     }
     None

@@ -1,4 +1,4 @@
-//! Logic that does nothing but trap (R19).
+//! Components that do nothing but trap, and parents that make them trap (R19).
 
 use serde_json::{Value, json};
 use windlass_e2e::{SOON, condition, wait};
@@ -14,8 +14,9 @@ fn is_quarantined(plugin: &Value) -> bool {
 #[test]
 fn r19_after_five_traps_in_a_row_logic_is_asked_only_now_and_then_until_it_is_mended() {
     let alone = alone();
-    let ns = alone.env.namespace("quarantine");
-    let puppets: Vec<_> = (0..PARENTS).map(|at| ns.puppet(&format!("web-{at}"))).collect();
+    let places = ["quarantine-a", "quarantine-b"].map(|name| alone.env.namespace(name));
+    let puppets: Vec<_> =
+        (0..PARENTS).zip(places.iter().cycle()).map(|(at, ns)| ns.puppet(&format!("web-{at}"))).collect();
     for puppet in &puppets {
         puppet.apply(&json!({ "fail": "trap" }));
     }
@@ -25,7 +26,9 @@ fn r19_after_five_traps_in_a_row_logic_is_asked_only_now_and_then_until_it_is_me
     let before = calls();
     assert!(before >= 5, "five in a row: {before}");
     // All parents have a reason to be called now.
-    ns.kubectl(&["annotate", "puppets", "--all", "touched=yes"]);
+    for ns in &places {
+        ns.kubectl(&["annotate", "puppets", "--all", "touched=yes"]);
+    }
     for puppet in &puppets {
         puppet.wait(|puppet| ["Quarantined", "Trapped"].contains(&&*condition(puppet, "Ready").reason));
     }
@@ -42,20 +45,27 @@ fn r19_after_five_traps_in_a_row_logic_is_asked_only_now_and_then_until_it_is_me
 }
 
 #[test]
-fn r19_one_parent_that_traps_beside_good_ones_is_no_quarantine() {
+fn r19_parent_that_traps_again_and_again_is_called_seldom_and_others_at_once() {
     let alone = alone();
-    let ns = alone.env.namespace("one-bad");
+    let (ns, others) = (alone.env.namespace("one-bad"), alone.env.namespace("others"));
     let bad = ns.puppet("bad");
     bad.apply(&json!({ "fail": "trap" }));
-    bad.wait_reason("Trapped");
-    for at in 0..6 {
-        ns.puppet(&format!("good-{at}")).play(&json!({}));
-        bad.kubectl("annotate", &["--overwrite", &format!("touched=a{at}")]);
-    }
-    wait("the bad one to be tried again", SOON, || {
-        let trapped = alone.env.host_log_lines("reconcile failed").iter().any(|line| line.contains("Trapped"));
-        trapped.then_some(())
+    let mut touched = 0;
+    wait("the sixth trap", SOON, || {
+        touched += 1;
+        bad.kubectl("annotate", &["--overwrite", &format!("touched=a{touched}")]);
+        (bad.calls() >= 6).then_some(())
     });
+    let before = bad.calls();
+    let plugin = alone.env.get("plugins.windlass.dev", "", "puppet").expect("the Plugin");
+    assert!(!is_quarantined(&plugin), "{plugin:#}");
+    // Beside it and in another namespace, now and without a probe.
+    for (at, ns) in [&ns, &others].into_iter().enumerate() {
+        ns.puppet(&format!("good-{at}")).play(&json!({}));
+        bad.kubectl("annotate", &["--overwrite", &format!("touched=b{at}")]);
+    }
+    bad.wait_reason("Quarantined");
+    assert!(bad.calls() - before < 4, "it is called now and then: {} calls", bad.calls() - before);
     let plugin = alone.env.get("plugins.windlass.dev", "", "puppet").expect("the Plugin");
     assert!(!is_quarantined(&plugin), "{plugin:#}");
 }
