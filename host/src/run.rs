@@ -259,9 +259,7 @@ fn quarantine_listener(parents: Queue<PluginName, ParentKey>, plugins: PluginQue
     Box::new(move |live, change| {
         let (plugin, digest) = (&live.name, live.digest());
         match change {
-            Change::Entered => {
-                tracing::warn!(%plugin, %digest, "component in quarantine: its calls failed too often in a row, for several parents")
-            }
+            Change::Entered => tracing::warn!(%plugin, %digest, "component in quarantine: its calls failed too often"),
             Change::Cleared => {
                 tracing::info!(%plugin, %digest, "out of quarantine");
                 for parent in live.parents.store.keys() {

@@ -4,6 +4,7 @@
 
 mod fleet;
 mod rollout;
+mod waiting;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

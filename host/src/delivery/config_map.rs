@@ -8,6 +8,7 @@ use windlass_core::names::{ANNOTATION_APPLIED, ANNOTATION_RETAINED_FOR, LABEL_PA
 
 use super::{Delivered, DeliveryError, Encoding, MAX_COMPONENT_BYTES};
 use crate::api::ConfigMapSource;
+use crate::apply::in_time;
 
 /// Key of a component in a ConfigMap's `binaryData`; packed ones add `.zst` or `.gz`.
 pub const PLUGIN_KEY: &str = "plugin.wasm";
@@ -152,7 +153,7 @@ fn single(source: &ConfigMapSource, map: ConfigMap) -> Result<Packed, DeliveryEr
 
 async fn get(api: &Api<ConfigMap>, source: &ConfigMapSource, name: &str) -> Result<Option<ConfigMap>, DeliveryError> {
     let full_name = format!("{}/{name}", source.namespace);
-    let found = api.get_opt(name).await.map_err(|error| match error {
+    let found = in_time(api.get_opt(name)).await.map_err(|error| match error {
         kube::Error::Api(status) if matches!(status.code, 401 | 403) => {
             DeliveryError::Forbidden { name: full_name.clone(), message: status.message }
         }

@@ -7,6 +7,7 @@ use super::DeliveryError;
 use super::oci::{Credentials, DOCKER_CONFIG_KEY, Reference, of_docker_config};
 use super::trust::Trust;
 use crate::api::{SecretRef, Verify};
+use crate::apply::in_time;
 
 /// The Secrets of a namespace.
 #[derive(Clone)]
@@ -57,7 +58,7 @@ impl Secrets {
     }
 
     async fn get(&self, name: &str, key: &str) -> Result<Vec<u8>, String> {
-        let secret = self.0.get_opt(name).await.map_err(|error| match error {
+        let secret = in_time(self.0.get_opt(name)).await.map_err(|error| match error {
             kube::Error::Api(status) if matches!(status.code, 401 | 403) => format!(
                 "the host may not read Secret {name}: {}. Allow it by a Role in the host's namespace (docs/rights.md)",
                 status.message

@@ -21,6 +21,7 @@ use windlass_core::status::StatusShape;
 use super::load::{Problem, Step};
 use super::parent::ParentKind;
 use crate::api::{PluginSpec, conditions_schema};
+use crate::apply::in_time;
 use crate::definition::{self, text};
 use crate::live::Definition;
 
@@ -62,7 +63,7 @@ pub(super) async fn resolve(
     let definition = sanitize(carried, plugin).map_err(descriptor_problem)?;
     let name = text(&definition, "/metadata/name").to_owned();
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let found = api.get_opt(&name).await.map_err(|error| unavailable(&name, &error))?;
+    let found = in_time(api.get_opt(&name)).await.map_err(|error| unavailable(&name, &error))?;
     let served = match found {
         None if install == Install::No => {
             let message = format!("CustomResourceDefinition {name} does not exist; install it, or set spec.installCRD");
@@ -272,7 +273,7 @@ async fn apply(
 ) -> Result<(), Problem> {
     tracing::info!(name, "installing the CustomResourceDefinition");
     let params = PatchParams { force, ..PatchParams::apply(FIELD_MANAGER) };
-    match api.patch_metadata(name, &params, &Patch::Apply(definition)).await {
+    match in_time(api.patch_metadata(name, &params, &Patch::Apply(definition))).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if matches!(status.code, 400 | 422) => {
             Err(rejected(name, &format!("the API server refuses it: {}", status.message)))
@@ -393,6 +394,7 @@ mod fuzz;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plugins::discovery::silent_api_server;
 
     fn carried(change: impl FnOnce(&mut Value)) -> Vec<u8> {
         let mut crd = json!({
@@ -625,5 +627,19 @@ mod tests {
             {"properties": {"conditions": {}}}}}}});
         assert_eq!(shape_of(&version), StatusShape { subresource: true, observed_generation: false, conditions: true });
         assert!(!shape_of(&json!({})).subresource);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn api_server_that_does_not_answer_holds_no_plugin_worker() {
+        let (client, plugin) = (silent_api_server(), "echo".parse().expect("a name"));
+        let carried = carried(|_| ());
+        let resolved = resolve(&client, &plugin, &carried, Install::Always);
+        let ended = tokio::time::timeout(Duration::from_mins(5), resolved).await.expect("it ends");
+        let Err(problem) = ended else { panic!("without an answer") };
+        assert_eq!(problem.reason, reason::API_ERROR, "{}", problem.message);
+        let api: Api<CustomResourceDefinition> = Api::all(client);
+        let definition = json!({});
+        let applied = apply(&api, "echoes.my-operator.dev", &definition, false);
+        assert!(tokio::time::timeout(Duration::from_mins(5), applied).await.expect("it ends").is_err());
     }
 }

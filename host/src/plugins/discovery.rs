@@ -9,6 +9,8 @@ use kube::discovery::{ApiCapabilities, pinned_kind};
 use parking_lot::Mutex;
 use windlass_core::ids::Gvk;
 
+use crate::apply::in_time;
+
 /// How long kinds that no definition can be of are taken to be what they were: another API server would have to start.
 const FRESH: Duration = Duration::from_mins(1);
 
@@ -39,7 +41,8 @@ impl Discovery {
         if let Some(found) = self.remembered(kind) {
             return Ok(found);
         }
-        let found = pinned_kind(&self.client, &GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind)).await?;
+        let wanted = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+        let found = in_time(pinned_kind(&self.client, &wanted)).await?;
         // A custom kind's group has a dot, by the API server's own rule.
         if !kind.group.contains('.') {
             self.own.lock().insert(kind.clone(), (Instant::now(), found.clone()));
@@ -54,7 +57,7 @@ impl Discovery {
             Err(error) if !is_missing(&error) => return Err(error),
             Err(_) => {}
         }
-        let group = match kube::discovery::group(&self.client, &kind.group).await {
+        let group = match in_time(kube::discovery::group(&self.client, &kind.group)).await {
             Ok(group) => group,
             Err(error) if is_missing(&error) => return Ok(None),
             Err(error) => return Err(error),
@@ -65,5 +68,29 @@ impl Discovery {
     fn remembered(&self, kind: &Gvk) -> Option<Found> {
         let own = self.own.lock();
         own.get(kind).filter(|(asked, _)| asked.elapsed() < FRESH).map(|(_, found)| found.clone())
+    }
+}
+
+/// An API server that takes every request and answers none.
+#[cfg(test)]
+pub(super) fn silent_api_server() -> Client {
+    let service = tower::service_fn(|_: http::Request<kube::client::Body>| {
+        std::future::pending::<Result<http::Response<kube::client::Body>, kube::Error>>()
+    });
+    Client::new(service, "default")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn discovery_that_is_not_answered_ends_and_is_not_taken_for_a_missing_kind() {
+        let discovery = Discovery::new(silent_api_server());
+        for kind in ["v1", "my-operator.dev/v1"].map(|version| Gvk::from_api_version(version, "Echo")) {
+            let found = tokio::time::timeout(Duration::from_mins(5), discovery.find_any_version(&kind)).await;
+            let Err(error) = found.expect("it ends") else { panic!("without an answer") };
+            assert!(!is_missing(&error), "{error}");
+        }
     }
 }

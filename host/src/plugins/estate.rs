@@ -10,6 +10,7 @@ use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::Object;
 
 use super::discovery::Discovery;
+use crate::apply::in_time;
 
 /// Objects in one page of a list.
 const PAGE: u32 = 500;
@@ -82,7 +83,7 @@ impl Estate<'_> {
     async fn page(&self, kind: &Arc<Gvk>, resource: &ApiResource, params: &ListParams) -> Result<Page, String> {
         let unlisted = |error: &dyn std::fmt::Display| format!("{kind} could not be listed: {error}");
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
-        let page = api.list_metadata(params).await.map_err(|error| unlisted(&plain(&error)))?;
+        let page = in_time(api.list_metadata(params)).await.map_err(|error| unlisted(&plain(&error)))?;
         let mut objects = Vec::with_capacity(page.items.len());
         for item in &page.items {
             let text = serde_json::to_string(item).map_err(|error| unlisted(&error))?;

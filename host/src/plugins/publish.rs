@@ -11,8 +11,15 @@ use super::{Plugins, grants};
 use crate::live::Live;
 use crate::queue::Trigger;
 
-/// New logic reaches the parents of a Plugin within this time, spread evenly.
-const SPREAD: Duration = Duration::from_secs(2);
+/// The longest time over which all parents of a Plugin are reconciled because of the Plugin, spread evenly.
+const SPREAD_MAX: Duration = Duration::from_mins(1);
+/// So long for each of them: a thousand a second is what the API server and the other plugins do not notice.
+const SPREAD_OF_ONE: Duration = Duration::from_millis(1);
+
+/// Time over which so many parents are reconciled.
+fn spread(parents: usize) -> Duration {
+    u32::try_from(parents).map_or(SPREAD_MAX, |parents| SPREAD_OF_ONE.saturating_mul(parents).min(SPREAD_MAX))
+}
 
 impl Plugins {
     /// Makes it live and has every parent reconciled by it.
@@ -55,7 +62,7 @@ impl Plugins {
     pub(super) fn enqueue_parents(&self, live: &Live, trigger: Trigger) -> usize {
         let parents = live.parents.store.keys();
         let count = parents.len();
-        let spread = SPREAD.min(Duration::from_millis(count as u64));
+        let spread = spread(count);
         let strays = live.strays.all().into_iter().map(|(parent, _)| parent);
         for parent in parents.into_iter().chain(strays) {
             self.parents.add_within(&live.name, &parent, trigger, spread);
@@ -121,5 +128,16 @@ impl Plugins {
         for (name, _) in known.iter().filter(|(_, known)| known.look.is_none()) {
             self.queue.add(&(), name, Trigger::Fresh);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_over_which_parents_are_reconciled_grows_with_the_fleet_and_is_bounded() {
+        let times = [1, 1000, 10_000, 60_000, 1_000_000].map(|parents| spread(parents).as_millis());
+        assert_eq!(times, [1, 1000, 10_000, 60_000, 60_000]);
     }
 }

@@ -24,6 +24,9 @@ pub struct Change {
     pub after: Option<Arc<Object>>,
 }
 
+/// So many objects are put in place while nothing can read.
+const AT_ONCE: usize = 256;
+
 /// Objects of one kind, with the indexes that reconciling needs.
 #[derive(Debug)]
 pub struct Store {
@@ -195,18 +198,39 @@ impl Store {
 
     /// The list is complete; answers with all that it changed.
     pub fn list_ends(&self) -> Vec<Change> {
-        let mut inner = self.inner.write();
-        let Some((listed, began)) = inner.listing.take() else { return Vec::new() };
-        inner.listed = Some(began);
-        inner.seen = 0;
-        let gone: Vec<_> = inner.objects.difference(&listed).map(|object| object.0.key.clone()).collect();
-        let mut changes: Vec<_> = gone.iter().filter_map(|key| inner.remove(key)).collect();
-        for ByKey(object) in listed {
-            inner.seen = inner.seen.max(object.resource_version);
-            if !inner.objects.get(&object.key).is_some_and(|known| is_same(&known.0, &object)) {
-                changes.push(inner.insert(object));
-            }
+        self.replace(|| ())
+    }
+
+    /// What changed is found while others read, and put in place a part at a time, with `between` in between: a list of
+    /// a hundred thousand objects must not keep every reconcile of the kind waiting. Only the watch's task writes, so nothing
+    /// else changes meanwhile; who reads sees the changes one after the other, as if they came as events.
+    fn replace(&self, between: impl Fn()) -> Vec<Change> {
+        let Some((listed, began)) = self.inner.write().listing.take() else { return Vec::new() };
+        let (gone, fresh, seen) = {
+            let inner = self.inner.read();
+            let gone: Vec<_> = inner.objects.difference(&listed).map(|object| object.0.key.clone()).collect();
+            let seen = listed.iter().map(|object| object.0.resource_version).max().unwrap_or_default();
+            let is_known =
+                |object: &ByKey| inner.objects.get(&object.0.key).is_some_and(|known| is_same(&known.0, &object.0));
+            let fresh: Vec<_> = listed.into_iter().filter(|object| !is_known(object)).collect();
+            (gone, fresh, seen)
+        };
+        let mut changes = Vec::with_capacity(gone.len() + fresh.len());
+        for gone in gone.chunks(AT_ONCE) {
+            let mut inner = self.inner.write();
+            changes.extend(gone.iter().filter_map(|key| inner.remove(key)));
+            drop(inner);
+            between();
         }
+        for fresh in fresh.chunks(AT_ONCE) {
+            let mut inner = self.inner.write();
+            changes.extend(fresh.iter().map(|ByKey(object)| inner.insert(object.clone())));
+            drop(inner);
+            between();
+        }
+        // Own writes before the list are in the cache from here on, and not before.
+        let mut inner = self.inner.write();
+        (inner.listed, inner.seen) = (Some(began), seen);
         changes
     }
 
@@ -383,7 +407,25 @@ mod tests {
     }
 
     #[test]
-    fn a_new_list_replaces_the_cache_at_once_and_tells_only_what_changed() {
+    fn long_list_is_put_in_place_while_others_read() {
+        let store = Store::new(Index::Owner);
+        let last = 4 * AT_ONCE;
+        (0..=AT_ONCE).for_each(|at| drop(store.applied(object(&format!("old-{at}"), &format!("o{at}"), 1, "p"))));
+        store.list_begins();
+        (0..last).for_each(|at| store.listed(object(&format!("new-{at}"), &format!("n{at}"), 7, "p")));
+        let (now, reads) = (Instant::now(), std::cell::Cell::new(0));
+        let changes = store.replace(|| {
+            assert!(store.inner.try_read().is_some(), "the lock is free");
+            assert!(!store.has_seen(7, now), "the list is not in the cache yet");
+            reads.set(reads.get() + 1);
+        });
+        assert_eq!((changes.len(), reads.get()), (last + AT_ONCE + 1, 6));
+        assert!(store.has_seen(7, now));
+        assert_eq!(store.size(), last);
+    }
+
+    #[test]
+    fn a_new_list_replaces_the_cache_and_tells_only_what_changed() {
         let store = Store::new(Index::Owner);
         store.applied(object("same", "1", 1, "p"));
         store.applied(object("gone", "2", 2, "p"));

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use sha2::{Digest as _, Sha256};
 
+use super::waiting::Waiting;
 use super::{Because, DeletionGuard, Held, hash_of, mismatch};
 use crate::digest::Digest;
 use crate::ids::ObjectKey;
@@ -41,8 +41,9 @@ pub struct Rollout {
     unanswered: usize,
     /// Deletions that nobody asked for and that were let go.
     released: usize,
-    /// Those that were not, yet.
+    /// Those that were not, yet: how many they are, and what names them.
     waiting: usize,
+    waits: Waiting,
     allowed: Option<Box<str>>,
     decision: Option<Decision>,
     /// Parents to be queued again, to do or to say what was decided.
@@ -130,6 +131,7 @@ impl Rollout {
             unanswered: 0,
             released: 0,
             waiting: 0,
+            waits: Waiting::default(),
             allowed: None,
             decision: None,
             to_queue: Vec::new(),
@@ -211,6 +213,7 @@ impl Rollout {
         let has_grown = !matches!(known, Some(Parent::Wants { hash, .. }) if *hash == wish);
         self.take(parent);
         self.waiting += prunes.len();
+        self.waits.insert(parent, wish);
         let wants = Parent::Wants { prunes: prunes.len(), hash: wish, released: None };
         self.parents.insert(parent.clone(), wants);
         self.decide(has_grown);
@@ -316,7 +319,10 @@ impl Rollout {
         match self.parents.remove(parent) {
             Some(Parent::Untried) => self.untried -= 1,
             Some(Parent::Unanswered) => self.unanswered -= 1,
-            Some(Parent::Wants { prunes, .. }) => self.waiting -= prunes,
+            Some(Parent::Wants { prunes, .. }) => {
+                self.waiting -= prunes;
+                self.waits.remove(parent);
+            }
             None => {}
         }
     }
@@ -339,7 +345,7 @@ impl Rollout {
                 if self.held().is_none() {
                     self.queue_waiting();
                 }
-                let hash = self.hash();
+                let hash = self.waits.name(self.logic);
                 let mismatch = mismatch(self.allowed.as_deref(), &hash);
                 self.decision = Some(Decision::Held(Held {
                     hash,
@@ -369,6 +375,7 @@ impl Rollout {
                 }
             }
             self.released += std::mem::take(&mut self.waiting);
+            self.waits.clear();
         }
         self.decision = Some(Decision::Released);
         if self.is_complete() {
@@ -381,25 +388,5 @@ impl Rollout {
     fn queue_waiting(&mut self) {
         let waiting = self.parents.iter().filter(|(_, parent)| matches!(parent, Parent::Wants { released: None, .. }));
         self.to_queue.extend(waiting.map(|(key, _)| key.clone()));
-    }
-
-    /// Names the logic and all deletions that it waits with.
-    fn hash(&self) -> String {
-        let mut waiting: Vec<_> = self
-            .parents
-            .iter()
-            .filter_map(|(key, parent)| match parent {
-                Parent::Wants { hash, released: None, .. } => Some((key, hash)),
-                _ => None,
-            })
-            .collect();
-        waiting.sort_by_key(|(key, _)| *key);
-        let mut hash = Sha256::new();
-        hash.update(self.logic.as_bytes());
-        for (key, wish) in waiting {
-            hash.update(format!("{key}\n"));
-            hash.update(wish.as_bytes());
-        }
-        Digest::from_bytes(hash.finalize().into()).short()
     }
 }

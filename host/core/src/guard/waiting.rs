@@ -1,0 +1,143 @@
+//! The deletions that wait in a rollout, and the name of all of them together.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::digest::Digest;
+use crate::ids::ObjectKey;
+
+/// Parts of which each has a hash of its own: in a fleet of ten thousand parents, another wish of one of them costs the
+/// hash of forty.
+const PARTS: usize = 256;
+
+/// What parents want to delete and may not yet.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    /// None while nothing waits.
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Part {
+    wishes: BTreeMap<ObjectKey, Digest>,
+    /// Of the wishes, unless they changed since.
+    hash: Option<Digest>,
+}
+
+impl Waiting {
+    /// A parent wants these deletions, in place of others.
+    pub(super) fn insert(&mut self, parent: &ObjectKey, wish: Digest) {
+        if self.parts.is_empty() {
+            self.parts = vec![Part::default(); PARTS];
+        }
+        if let Some(part) = self.parts.get_mut(part_of(parent)) {
+            part.hash = None;
+            part.wishes.insert(parent.clone(), wish);
+        }
+    }
+
+    /// A parent wants none.
+    pub(super) fn remove(&mut self, parent: &ObjectKey) {
+        if self.parts.is_empty() {
+            return;
+        }
+        if let Some(part) = self.parts.get_mut(part_of(parent)).filter(|part| part.wishes.contains_key(parent)) {
+            part.hash = None;
+            part.wishes.remove(parent);
+        }
+    }
+
+    /// None waits any more.
+    pub(super) fn clear(&mut self) {
+        self.parts = Vec::new();
+    }
+
+    /// Names the logic and all deletions that it waits with. Two processes find the same name.
+    pub(super) fn name(&mut self, logic: Digest) -> String {
+        let mut hash = Sha256::new();
+        hash.update(logic.as_bytes());
+        for (at, part) in self.parts.iter_mut().enumerate().filter(|(_, part)| !part.wishes.is_empty()) {
+            let Part { wishes, hash: known } = part;
+            hash.update(at.to_be_bytes());
+            hash.update(known.get_or_insert_with(|| hash_of(wishes)).as_bytes());
+        }
+        Digest::from_bytes(hash.finalize().into()).short()
+    }
+
+    /// How many wishes the next name hashes.
+    #[cfg(test)]
+    fn to_hash(&self) -> usize {
+        self.parts.iter().filter(|part| part.hash.is_none()).map(|part| part.wishes.len()).sum()
+    }
+}
+
+fn hash_of(wishes: &BTreeMap<ObjectKey, Digest>) -> Digest {
+    let mut hash = Sha256::new();
+    for (key, wish) in wishes {
+        hash.update(format!("{key}\n"));
+        hash.update(wish.as_bytes());
+    }
+    Digest::from_bytes(hash.finalize().into())
+}
+
+fn part_of(parent: &ObjectKey) -> usize {
+    Digest::of(parent.to_string().as_bytes()).as_bytes().first().map_or(0, |first| usize::from(*first))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(at: u32) -> ObjectKey {
+        ObjectKey::new(Some("n"), &format!("p{at}"))
+    }
+
+    fn wish(of: u32) -> Digest {
+        Digest::of(&of.to_be_bytes())
+    }
+
+    #[test]
+    fn r09_another_wish_in_a_large_fleet_costs_the_hash_of_few() {
+        let logic = Digest::of(b"logic");
+        let mut waiting = Waiting::default();
+        (0..10_000).for_each(|at| waiting.insert(&key(at), wish(at)));
+        assert_eq!(waiting.to_hash(), 10_000);
+        let before = waiting.name(logic);
+        assert_eq!((waiting.to_hash(), waiting.name(logic)), (0, before.clone()));
+        waiting.insert(&key(7), wish(8));
+        assert!((1..200).contains(&waiting.to_hash()), "{}", waiting.to_hash());
+        assert_ne!(waiting.name(logic), before);
+        waiting.insert(&key(7), wish(7));
+        assert_eq!(waiting.name(logic), before);
+        assert_ne!(waiting.name(Digest::of(b"other logic")), before);
+    }
+
+    proptest! {
+        /// The name depends on what waits, and not on how that came to be.
+        #[test]
+        fn r09_name_of_deletions_depends_on_nothing_but_them(
+            changes in proptest::collection::vec((0_u32..20, proptest::option::of(0_u32..3), any::<bool>()), 0..60)
+        ) {
+            let logic = Digest::of(b"logic");
+            let (mut waiting, mut model) = (Waiting::default(), BTreeMap::new());
+            for (parent, wanted, is_named) in changes {
+                if let Some(wanted) = wanted {
+                    waiting.insert(&key(parent), wish(wanted));
+                    model.insert(parent, wanted);
+                } else {
+                    waiting.remove(&key(parent));
+                    model.remove(&parent);
+                }
+                if is_named {
+                    waiting.name(logic);
+                }
+            }
+            let mut fresh = Waiting::default();
+            model.iter().rev().for_each(|(parent, wanted)| fresh.insert(&key(*parent), wish(*wanted)));
+            prop_assert_eq!(waiting.name(logic), fresh.name(logic));
+        }
+    }
+}
