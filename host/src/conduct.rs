@@ -2,7 +2,7 @@
 //! when only the Plugin's settings change.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -34,6 +34,8 @@ pub struct Conduct {
     quarantine: Mutex<Quarantine>,
     log: Mutex<Bucket>,
     unasked: Unasked,
+    /// Whether the component gave a status that nobody writes.
+    gave_unwritten_status: AtomicBool,
 }
 
 /// The parents that the component was not asked about since it went live.
@@ -114,7 +116,9 @@ impl Conduct {
         let id = LAST.fetch_add(1, Ordering::Relaxed);
         let log = Mutex::new(Bucket::new(LOG, Timestamp::now()));
         let unasked = Unasked::default();
-        Self { id, fleet: Mutex::new(Fleet::new(rollout)), quarantine: Mutex::default(), log, unasked }
+        let gave_unwritten_status = AtomicBool::new(false);
+        let fleet = Mutex::new(Fleet::new(rollout));
+        Self { id, fleet, quarantine: Mutex::default(), log, unasked, gave_unwritten_status }
     }
 
     /// Takes deletions out of a parent's plan that must not be carried out now.
@@ -195,6 +199,17 @@ impl Conduct {
     /// How many parents the component was not asked about since it went live.
     pub fn unasked(&self) -> usize {
         self.unasked.count.load(Ordering::Relaxed)
+    }
+
+    /// The component gave a status that nobody writes; answers whether it is the first one.
+    pub fn note_unwritten_status(&self) -> bool {
+        // Read first: it is set once, and every reconcile of such a component comes here.
+        !self.gave_unwritten_status.load(Ordering::Relaxed) && !self.gave_unwritten_status.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether the component gave a status that nobody writes.
+    pub fn gave_unwritten_status(&self) -> bool {
+        self.gave_unwritten_status.load(Ordering::Relaxed)
     }
 
     /// Whether a call may be made for a parent now.

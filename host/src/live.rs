@@ -41,8 +41,10 @@ pub struct Live {
     pub parents: Arc<Watch>,
     /// Whose the definition of that kind is.
     pub definition: Definition,
-    /// Which of the host's status fields the parent kind keeps; none of a kind that is somebody else's.
+    /// Which of the host's status fields the parent kind keeps; none of a kind whose status nobody writes for the plugin.
     pub shape: StatusShape,
+    /// As whom its parents' status is written.
+    pub status_writer: StatusWriter,
     /// What that watch does not show any more, and has children still.
     pub strays: Arc<Strays>,
     /// The watches of the child kinds.
@@ -98,6 +100,19 @@ pub enum Definition {
     Own,
     /// It is built in, or somebody else's, whatever the component says: a right is needed to see its objects.
     Others,
+}
+
+/// As whom the status of parents is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusWriter {
+    /// As the host: the kind is the Plugin's own.
+    Host,
+    /// As the Plugin's ServiceAccount, which may patch the status of a kind that is not the Plugin's own.
+    Account,
+    /// By nobody: the kind is not the Plugin's own, and its ServiceAccount may not patch the status.
+    Denied,
+    /// By nobody: the kind is built in or exists without the plugin, or has no status.
+    Nobody,
 }
 
 /// How many calls run at once in all: as many as there are cores, since each keeps one busy. On a single core two share it,
@@ -191,6 +206,7 @@ impl Live {
             && self.limits == other.limits
             && self.shape == other.shape
             && self.definition == other.definition
+            && self.status_writer == other.status_writer
             && self.grants == other.grants
             && self.reads == other.reads
             && self.account == other.account
@@ -201,6 +217,11 @@ impl Live {
                 .children
                 .iter()
                 .all(|(kind, watch)| other.children.get(kind).is_some_and(|other| Arc::ptr_eq(watch, other)))
+    }
+
+    /// The account as which the status of its parents is written; none for the host itself.
+    pub fn status_account(&self) -> Option<&Account> {
+        (self.status_writer != StatusWriter::Host).then_some(&self.account)
     }
 
     /// Names what decides which children a parent has: the component, config, grants, limits, and whose parents it has. Two

@@ -33,7 +33,7 @@ use windlass_sandbox::registry::Registry;
 use crate::apply::{Applied, Applier, Failed};
 use crate::call::{Answered, Caller};
 use crate::conduct::Consequences;
-use crate::live::{Live, ParentKey};
+use crate::live::{Live, ParentKey, StatusWriter};
 use crate::memo::Names;
 use crate::observe::{around, observe};
 use crate::pending::{OwnWrites, Subject, Wait};
@@ -178,7 +178,7 @@ impl Reconciler {
         };
         match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended, selected) {
             Stance::Ask(phase) => self.ask(live, snapshot, phase, job.trigger == Trigger::Sweep, turn).await,
-            Stance::AddFinalizer => self.set_finalizer(live, &snapshot, None).await,
+            Stance::AddFinalizer => self.add_finalizer(live, &snapshot).await,
             Stance::RemoveFinalizer => self.skip_finalizer(live, &snapshot).await,
             Stance::Suspended => self.suspended(live, &snapshot).await,
             Stance::Leave => {
@@ -611,8 +611,14 @@ impl Reconciler {
         }
         span.record("windlass.status_written", reported.failed.is_none() && reported.written.is_some());
         reported
+        if part.is_some() && live.status_writer == StatusWriter::Nobody && live.conduct.note_unwritten_status() {
+            // The Plugin says it.
+            self.plugins.add(&(), &live.name, Trigger::Resync);
+        }
     }
 
+        let refused = reported.failed.as_ref().filter(|problem| is_refused_status(live, problem)).cloned();
+        let refused = refused.map(|problem| Verdict::from(&Problem::Writes(vec![(id_of_parent(snapshot), problem)])));
     /// Takes the finalizer off, because the plugin does not finalize (any more) or a person asked for that.
     async fn skip_finalizer(&self, live: &Live, snapshot: &Snapshot) -> Requeue {
         let is_asked = snapshot.parent.marks.is_true(ANNOTATION_SKIP_FINALIZE);
@@ -620,6 +626,7 @@ impl Reconciler {
         self.remove_finalizer(live, snapshot, &[], &end).await
     }
 
+            let verdict = refused.as_ref().filter(|_| !is_failing(verdict.progress)).unwrap_or(&verdict);
     /// Takes the finalizer off, and has told why.
     async fn remove_finalizer(
         &self,
@@ -642,6 +649,17 @@ impl Reconciler {
         let wanted = removed.is_none();
         let outcome = if wanted { "finalizer_added" } else { "finalizer_removed" };
         tracing::Span::current().record("windlass.outcome", outcome);
+    /// Sets the finalizer, if the plugin may have one on this parent.
+    async fn add_finalizer(&self, live: &Live, snapshot: &Snapshot) -> Requeue {
+        match self.related.review_finalizer(live, &snapshot.parent_ref).await {
+            Ok(()) => self.set_finalizer(live, snapshot, None).await,
+            Err(problem) => {
+                let problem = Problem::Writes(vec![(id_of_parent(snapshot), problem)]);
+                self.finalizer_not_set(live, snapshot, &problem).await
+            }
+        }
+    }
+
         let parent = &snapshot.parent;
         let admitted = self.breaker.lock().admit(parent, &parent.kind, &parent.key, Instant::now());
         if let Err(wait) = admitted {
@@ -771,3 +789,9 @@ fn being_deleted(plan: &Plan) -> Vec<ChildId> {
     });
     plan.terminating.iter().cloned().chain(replaced).collect()
 }
+/// Whether a status of a kind that is not the plugin's own is refused: its parent cannot say so itself.
+fn is_refused_status(live: &Live, problem: &WriteProblem) -> bool {
+    live.status_writer == StatusWriter::Account
+        && matches!(problem, WriteProblem::FieldConflict { .. } | WriteProblem::Rejected { code: 400..=403 | 422, .. })
+}
+

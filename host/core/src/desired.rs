@@ -11,6 +11,7 @@ use hashbrown::HashSet;
 
 use crate::contract::{Limits, Response, UpdateStrategy};
 use crate::digest::Digest;
+use crate::grant::Withheld;
 use crate::ids::{Gvk, ObjectKey, Uid, is_dns_subdomain};
 use crate::json::{self, Malformed, Map, Value};
 use crate::names;
@@ -32,6 +33,7 @@ const VALUES: usize = 8;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grants {
     kinds: Vec<Grant>,
+    withheld: Vec<(Gvk, Withheld)>,
     host_namespace: HostNamespace,
 }
 
@@ -56,7 +58,22 @@ impl Grants {
     /// counts.
     pub fn new(host_namespace: HostNamespace, grants: impl IntoIterator<Item = Grant>) -> Self {
         let by_kind: BTreeMap<_, _> = grants.into_iter().map(|grant| (grant.kind.clone(), grant)).collect();
-        Self { kinds: by_kind.into_values().collect(), host_namespace }
+        Self { kinds: by_kind.into_values().collect(), withheld: Vec::new(), host_namespace }
+    }
+
+    /// The same, with the kinds that the descriptor declares and the Plugin does not grant.
+    #[must_use]
+    pub fn without(self, withheld: Vec<(Gvk, Withheld)>) -> Self {
+        Self { withheld, ..self }
+    }
+
+    /// Why children of a kind that is not granted are refused.
+    fn refusal(&self, name: &str, api_version: &str, kind: &str) -> Refusal {
+        let (name, kind) = (name.to_owned(), Gvk::from_api_version(api_version, kind));
+        match self.withheld.iter().find(|(withheld, _)| *withheld == kind) {
+            Some((_, why)) => Refusal::KindNotGranted { name, kind, why: *why },
+            None => Refusal::KindNotDeclared { name, kind },
+        }
     }
 
     /// The granted kinds, sorted.
@@ -142,9 +159,22 @@ pub enum Refusal {
         /// The limit.
         limit: usize,
     },
-    /// A child of a kind that was not granted.
-    #[error("child {name:?} is of kind {kind}, which this plugin was not granted")]
+    /// A child of a kind that the component declares and the Plugin does not grant.
+    #[error("child {name:?} is of kind {kind}, which {why}")]
     KindNotGranted {
+        /// The child's name.
+        name: String,
+        /// Its kind.
+        kind: Gvk,
+        /// What the Plugin says of it.
+        why: Withheld,
+    },
+    /// A child of a kind that the component does not declare.
+    #[error(
+        "child {name:?} is of kind {kind}, which the component's descriptor does not declare: its author must add it to the \
+         descriptor's `children`"
+    )]
+    KindNotDeclared {
         /// The child's name.
         name: String,
         /// Its kind.
@@ -269,10 +299,7 @@ fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grant
     if !is_dns_subdomain(name) {
         return Err(not_an_object(&format!("metadata.name {name:?} is not a valid name (RFC 1123)")));
     }
-    let grant = grants.of(api_version, kind).ok_or_else(|| Refusal::KindNotGranted {
-        name: name.to_owned(),
-        kind: Gvk::from_api_version(api_version, kind),
-    })?;
+    let grant = grants.of(api_version, kind).ok_or_else(|| grants.refusal(name, api_version, kind))?;
     let namespace = match meta.get("namespace") {
         None | Some(Value::Null) => None,
         Some(Value::String(namespace)) if namespace.is_empty() => None,

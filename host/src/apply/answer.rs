@@ -79,7 +79,7 @@ pub async fn in_time<T>(request: impl Future<Output = Result<T, kube::Error>>) -
 }
 
 /// Who owns fields that an apply wanted.
-pub(super) struct FieldOwners {
+pub struct FieldOwners {
     /// What the API server said of each field.
     pub causes: Vec<String>,
     /// Whether all of them were edited in place, by nobody who applies and not through a subresource.
@@ -89,7 +89,7 @@ pub(super) struct FieldOwners {
 }
 
 /// The fields and their owners, if an error is an apply's conflict.
-pub(super) fn conflict_of(error: &kube::Error) -> Option<FieldOwners> {
+pub fn conflict_of(error: &kube::Error) -> Option<FieldOwners> {
     let causes = &status_of(error).filter(|status| status.code == 409)?.details.as_ref()?.causes;
     let conflicts: Vec<_> = causes.iter().filter(|cause| cause.reason == "FieldManagerConflict").collect();
     if conflicts.is_empty() {

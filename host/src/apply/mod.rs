@@ -26,7 +26,7 @@ use windlass_core::stance::finalizers_with;
 use crate::live::Live;
 use crate::pending::{Subject, Written};
 use crate::rights::signer;
-pub use answer::{Ack, in_time, problem_of, send, status_code, unknown};
+pub use answer::{Ack, conflict_of, in_time, problem_of, send, status_code, unknown};
 use request::Force;
 pub use request::{Built, delete_as as delete_request, finalizers as finalizers_request, status as status_request};
 
@@ -292,7 +292,7 @@ impl Applier {
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
-        let deed = match answer::conflict_of(&error) {
+        let deed = match conflict_of(&error) {
             Some(conflict) if conflict.only_ours => Deed::Updated,
             // Somebody edited by hand what is the plugin's: put it back.
             Some(conflict) if conflict.only_drift => Deed::Restored,

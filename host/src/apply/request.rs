@@ -149,11 +149,12 @@ pub fn finalizers(resource: &ApiResource, object: &Object, finalizers: &[String]
         .map_err(unbuilt)
 }
 
-/// Server-side apply of a whole status. By force: the status is the controller's alone.
+/// Server-side apply of a whole status. By force, as the status is the controller's alone; but as an account, which has the
+/// status of a kind of others, without force: fields of other managers stay theirs.
 ///
 /// # Errors
 /// A name that makes no URL.
-pub fn status(resource: &ApiResource, object: &Object, status: Map) -> Built {
+pub fn status(resource: &ApiResource, object: &Object, status: Map, account: Option<&Account>) -> Built {
     let mut meta = Map::from([("name", Value::from(&*object.key.name)), ("uid", Value::from(object.uid.to_string()))]);
     if let Some(namespace) = &object.key.namespace {
         meta.insert("namespace", &**namespace);
@@ -169,11 +170,14 @@ pub fn status(resource: &ApiResource, object: &Object, status: Map) -> Built {
         .patch_subresource(
             "status",
             &object.key.name,
-            &PatchParams::apply(FIELD_MANAGER).force(),
+            &PatchParams { force: account.is_none(), ..PatchParams::apply(FIELD_MANAGER) },
             &Patch::Apply(serde_json::Value::Null),
         )
         .map_err(unbuilt)?;
     *request.body_mut() = text(&body).into_bytes();
+    if let Some(account) = account {
+        account.sign(&mut request);
+    }
     Ok(metadata_only(request))
 }
 

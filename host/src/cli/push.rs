@@ -216,7 +216,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         let account = account.unwrap_or_else(|| rbac::plugin_account(name.as_str()));
         if args.create_rbac {
             let client = args.component.cluster.client().await?;
-            let rights = rights::of(&client, descriptor, existing, &status).await?;
+            let rights = rights::of(&client, &name, descriptor, existing, &status).await?;
             for note in rights.notes(&name) {
                 eprintln!("{note}");
             }

@@ -62,7 +62,12 @@ pub(super) async fn resolve(
         });
         resources.push((kind, resource));
     }
-    Ok(Granted { grants: Grants::new(host_namespace.clone(), grants), resources })
+    let withheld = descriptor.children.iter().filter_map(|rule| {
+        let why = allowance.may_own(&rule.kind).err()?;
+        Some((rule.kind.clone(), why))
+    });
+    let grants = Grants::new(host_namespace.clone(), grants).without(withheld.collect());
+    Ok(Granted { grants, resources })
 }
 
 /// Looks the kinds up that a plugin asks to read, and settles where it may read them.

@@ -12,23 +12,26 @@ use windlass_core::digest::Digest;
 use windlass_core::guard::Record;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{LABEL_PLUGIN, plugin_reason as reason};
+use windlass_core::object::Object;
 use windlass_core::outcome::{Requeue, bounded};
 use windlass_core::snapshot;
 use windlass_core::stance::finalizer_of;
+use windlass_core::status::StatusShape;
 use windlass_sandbox::Component;
 
 use super::crd::Install;
 use super::kinds::Concern;
+use super::parent::{NOT_OURS, ParentKind};
 use super::rights::Lacking;
 use super::settings::Settings;
-use super::{Plugins, RESYNC, foresight, grants, parent};
+use super::{Plugins, RESYNC, foresight, grants, parent, rights};
 use crate::api::{Place, Plugin, PluginRollout};
 use crate::caps::Capped;
 use crate::conduct::Conduct;
 use crate::delivery::DeliveryError;
 use crate::homes::Homes;
-use crate::live::{Live, Peers, calls_of_one};
-use crate::rights::AccountError;
+use crate::live::{Definition, Live, Peers, StatusWriter, calls_of_one};
+use crate::rights::{Account, AccountError};
 use crate::strays::Strays;
 use crate::telemetry::{Measures, one_line};
 use crate::watch::{Health, Stalled, Watch, WatchId};
@@ -160,7 +163,9 @@ impl Findings {
             rolled_back: false,
             file: None,
             unserved: live.component.surface().unknown_imports.clone(),
-            conditions_kept: !live.owns_kind() || live.shape.conditions && live.shape.observed_generation,
+            conditions_kept: live.status_writer == StatusWriter::Denied
+                || !live.owns_kind()
+                || live.shape.conditions && live.shape.observed_generation,
         }
     }
 }
@@ -260,6 +265,7 @@ pub(super) async fn prepare(
     for result in join_all(leased.iter().map(|watch| synced(watch, Arc::ptr_eq(watch, &parents)))).await {
         result?;
     }
+    let (status_writer, shape) = status_writer(plugins, &account, &parent, (&parents, homes.as_ref())).await?;
     let strays = Arc::new(Strays::new(name, &parents.id, parent.namespaced));
     strays.search(&parents.store, children.iter());
     let logic = {
@@ -270,11 +276,12 @@ pub(super) async fn prepare(
     let mut prepared = Live {
         name: name.clone(),
         logic,
-        rules: snapshot::rules(&granted.grants, &limits, parent.shape),
+        rules: snapshot::rules(&granted.grants, &limits, shape),
         version: descriptor.version.clone(),
         parents,
         strays,
-        shape: parent.shape,
+        shape,
+        status_writer,
         definition: parent.definition,
         children: children.into_iter().map(|watch| (watch.id.kind.group_kind(), watch)).collect(),
         grants: granted.grants,
@@ -311,6 +318,30 @@ pub(super) async fn prepare(
         prepared.conduct = Arc::new(conduct);
     }
     Ok((prepared, capped))
+}
+
+/// As whom the status of parents is written, and which of the host's fields it has then.
+async fn status_writer(
+    plugins: &Plugins,
+    account: &Account,
+    parent: &ParentKind,
+    (parents, homes): (&Watch, Option<&Homes>),
+) -> Result<(StatusWriter, StatusShape), Problem> {
+    if !parent.shape.subresource {
+        return Ok((StatusWriter::Nobody, parent.shape));
+    }
+    if parent.definition == Definition::Own {
+        return Ok((StatusWriter::Host, parent.shape));
+    }
+    let is_home = |parent: &Object| homes.is_none_or(|homes| homes.hold(parent) == Some(true));
+    let home = |parent: &Object| parent.key.namespace.clone().filter(|_| is_home(parent));
+    let homes = || parents.store.pick(home).into_iter().collect();
+    let kind = (&parent.kind, &parent.resource, parent.namespaced);
+    Ok(if rights::may_write_status(&plugins.ask, account, &homes, kind).await? {
+        (StatusWriter::Account, parent.shape)
+    } else {
+        (StatusWriter::Denied, NOT_OURS)
+    })
 }
 
 /// `spec.config`, as it is handed to the plugin.

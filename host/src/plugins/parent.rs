@@ -28,8 +28,9 @@ pub(super) struct ParentKind {
     pub selector: Option<String>,
 }
 
-/// The status of a kind that is not the plugin's: none of it is the host's to write.
-const NOT_OURS: StatusShape = StatusShape { subresource: false, observed_generation: false, conditions: false };
+/// Of a status that nobody writes for the plugin.
+pub(super) const NOT_OURS: StatusShape =
+    StatusShape { subresource: false, observed_generation: false, conditions: false };
 
 /// Finds the parent kind, installing its definition first if it is the plugin's own and the Plugin says so.
 pub(super) async fn resolve(

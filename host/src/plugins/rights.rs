@@ -14,9 +14,9 @@ use windlass_core::object::Object;
 
 use super::grants::Granted;
 use super::load::{Problem, Step};
-use crate::live::{Definition, Live};
+use crate::live::{Definition, Live, StatusWriter};
 use crate::rights::Account;
-use crate::rights::rbac::{CHILD_VERBS, PARENT_VERB, READ_VERBS};
+use crate::rights::rbac::{CHILD_VERBS, FINALIZER_VERB, FINALIZERS, PARENT_VERB, READ_VERBS, STATUS, STATUS_VERB};
 use crate::rights::review::{Ask, Question};
 
 /// Namespaces that are asked about where a right is not granted in all of them.
@@ -38,6 +38,7 @@ pub(super) struct Lacking {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Missing {
     kind: Arc<Gvk>,
+    subresource: Option<&'static str>,
     verbs: Vec<&'static str>,
     place: Place,
     /// The verbs without which nothing can be done for any parent.
@@ -73,6 +74,9 @@ impl Missing {
 impl std::fmt::Display for Missing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.verbs.join(", "), self.kind)?;
+        if let Some(subresource) = self.subresource {
+            write!(f, "/{subresource}")?;
+        }
         match &self.place {
             Place::ClusterWide | Place::Cluster => write!(f, " cluster-wide"),
             Place::Everywhere => write!(f, " in any namespace of its parents"),
@@ -89,7 +93,14 @@ impl std::fmt::Display for Lacking {
             "{} may not {}. Grant it with a Role or ClusterRole, as `windlass push --create-rbac` writes it",
             self.user,
             list.join("; ")
-        )
+        )?;
+        if self.of.iter().any(|missing| missing.subresource == Some(STATUS)) {
+            // `windlass push` does not write this one.
+            f.write_str(
+                ". The status of parents is not written without it: their CustomResourceDefinition was not installed by this Plugin",
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -122,13 +133,39 @@ pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Pr
         let beside = grant.namespaces.iter().flatten().cloned().collect();
         Some(Kind { verbs: &READ_VERBS, beside, ..Kind::new(grant.kind.clone(), resource, grant.namespaced) })
     });
+    let namespaced = live.strays.parents_are_namespaced();
+    let parent_kind = || Kind::new(live.parents.id.kind.clone(), Arc::new(live.parents.resource.clone()), namespaced);
     let parents = (live.definition == Definition::Others).then(|| {
-        let resource = Arc::new(live.parents.resource.clone());
-        let kind = Kind::new(live.parents.id.kind.clone(), resource, live.strays.parents_are_namespaced());
         // A component that carries somebody else's definition must show that it may have such parents before it has any.
-        Kind { verbs: &[PARENT_VERB], vital: &[PARENT_VERB], is_doubted: live.owns_kind(), ..kind }
+        Kind { verbs: &[PARENT_VERB], vital: &[PARENT_VERB], is_doubted: live.owns_kind(), ..parent_kind() }
     });
-    review.all(parents.into_iter().chain(kinds).chain(reads).collect()).await
+    let status = matches!(live.status_writer, StatusWriter::Account | StatusWriter::Denied)
+        .then(|| Kind::of_status(live.parents.id.kind.clone(), &live.parents.resource, namespaced));
+    let finalizers = (live.definition == Definition::Others && live.finalizes).then(|| Kind {
+        verbs: &[FINALIZER_VERB],
+        vital: &[FINALIZER_VERB],
+        subresource: Some(FINALIZERS),
+        is_doubted: live.owns_kind(),
+        ..parent_kind()
+    });
+    let all = parents.into_iter().chain(finalizers).chain(status).chain(kinds).chain(reads);
+    review.all(all.collect()).await
+}
+
+/// Whether the ServiceAccount may patch the status of parents whose kind is not the plugin's own: in all namespaces, or in
+/// some of those that have parents. In the others the API server refuses it.
+///
+/// # Errors
+/// If the API server does not answer.
+pub(super) async fn may_write_status(
+    ask: &Ask,
+    account: &Account,
+    homes: &(dyn Fn() -> BTreeSet<Arc<str>> + Sync),
+    (kind, resource, namespaced): (&Arc<Gvk>, &ApiResource, bool),
+) -> Result<bool, Problem> {
+    let lacking = Review { ask, account, homes }.all(vec![Kind::of_status(kind.clone(), resource, namespaced)]).await?;
+    let is_partial = |lacking: Lacking| lacking.of.iter().all(|missing| matches!(missing.place, Place::In(_)));
+    Ok(lacking.is_none_or(is_partial))
 }
 
 /// The same about the children of logic that is not built yet.
@@ -161,6 +198,7 @@ struct Review<'a> {
 struct Kind {
     gvk: Arc<Gvk>,
     resource: Arc<ApiResource>,
+    subresource: Option<&'static str>,
     namespaced: bool,
     verbs: &'static [&'static str],
     vital: &'static [&'static str],
@@ -176,9 +214,24 @@ impl Kind {
         Self { verbs: &CHILD_VERBS, vital: &VITAL_CHILD_VERBS, ..kind }
     }
 
+    /// Of parents, whose status is to be written.
+    fn of_status(gvk: Arc<Gvk>, resource: &ApiResource, namespaced: bool) -> Self {
+        let kind = Self::new(gvk, Arc::new(resource.clone()), namespaced);
+        Self { verbs: &[STATUS_VERB], subresource: Some(STATUS), ..kind }
+    }
+
     /// Of which nothing must be allowed yet.
     fn new(gvk: Arc<Gvk>, resource: Arc<ApiResource>, namespaced: bool) -> Self {
-        Self { gvk, resource, namespaced, verbs: &[], vital: &[], is_doubted: false, beside: Vec::new() }
+        Self {
+            gvk,
+            resource,
+            subresource: None,
+            namespaced,
+            verbs: &[],
+            vital: &[],
+            is_doubted: false,
+            beside: Vec::new(),
+        }
     }
 }
 
@@ -221,7 +274,14 @@ impl Review<'_> {
             let place = Place::In(lacking.iter().map(|(home, _)| Arc::clone(home)).collect());
             (verbs(&|verb| lacking.iter().any(|(_, verbs)| verbs.contains(&verb))), place)
         };
-        let missing = Missing { kind: kind.gvk, verbs, place, vital: kind.vital, is_doubted: kind.is_doubted };
+        let missing = Missing {
+            kind: kind.gvk,
+            subresource: kind.subresource,
+            verbs,
+            place,
+            vital: kind.vital,
+            is_doubted: kind.is_doubted,
+        };
         Ok(Some(missing).filter(|missing| !missing.verbs.is_empty()))
     }
 
@@ -231,6 +291,7 @@ impl Review<'_> {
             account: self.account.clone(),
             verb,
             resource: kind.resource.clone(),
+            subresource: kind.subresource,
             namespace: namespace.clone(),
             name: None,
         });

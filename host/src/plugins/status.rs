@@ -37,7 +37,7 @@ pub(super) async fn write(
     if next == before {
         return Ok(());
     }
-    let request = status_request(resource, object, next).map_err(|problem| anyhow::anyhow!("{problem:?}"))?;
+    let request = status_request(resource, object, next, None).map_err(|problem| anyhow::anyhow!("{problem:?}"))?;
     match send(client, request).await {
         Ok(_) => Ok(()),
         // Gone, or another one of the same name: its own event follows.
@@ -64,7 +64,7 @@ pub(super) async fn record_rollout(
         let message = format!("status.rollout could not be written, so the component does not go live yet: {why}");
         Problem::new(Step::Granted, reason::API_ERROR, message)
     };
-    let request = status_request(resource, object, next).map_err(|problem| unwritten(&format!("{problem:?}")))?;
+    let request = status_request(resource, object, next, None).map_err(|problem| unwritten(&format!("{problem:?}")))?;
     send(client, request).await.map(drop).map_err(|error| unwritten(&plain(&error)))
 }
 
@@ -253,7 +253,7 @@ fn conditions(generation: Option<i64>, wants_signatures: bool, unasked: usize, s
         (Step::Synced, condition_type::SYNCED),
     ];
     let is_refused = result.as_ref().is_err_and(|problem| problem.step == Step::Verified);
-    let granted = result.as_ref().map(|findings| granted(findings, lost));
+    let granted = result.as_ref().map(|findings| granted(findings, live, lost));
     let mut all: Vec<Map> = steps
         .into_iter()
         // Of signatures that nobody wants nothing is said.
@@ -351,7 +351,7 @@ fn unserved(findings: &Findings) -> String {
 }
 
 /// What there is to say of what is granted, or the reason and message of what is not.
-fn granted(findings: &Findings, lost: &Lost) -> Result<String, (&'static str, String)> {
+fn granted(findings: &Findings, live: Option<&Live>, lost: &Lost) -> Result<String, (&'static str, String)> {
     let left = lost.said();
     let withheld = |reason: &'static str, message: String| {
         let messages: Vec<_> = std::iter::once(message).chain(left.clone()).collect();
@@ -385,11 +385,24 @@ fn granted(findings: &Findings, lost: &Lost) -> Result<String, (&'static str, St
                 .to_owned(),
         );
     }
+    if let Some(live) = live.filter(|live| live.conduct.gave_unwritten_status()) {
+        messages.push(unwritten_status(&live.parents.id.kind, live.owns_kind()));
+    }
     if !findings.capped.is_empty() {
         let capped: Vec<_> = findings.capped.iter().map(ToString::to_string).collect();
         messages.push(format!("The host caps spec.limits: {}", capped.join(", ")));
     }
     Ok(messages.join(". "))
+}
+
+/// What becomes of a status that the component gives, and nobody writes.
+fn unwritten_status(kind: &Gvk, owns_kind: bool) -> String {
+    let why = if owns_kind {
+        "its CustomResourceDefinition has no status subresource"
+    } else {
+        "the kind is not the plugin's own"
+    };
+    format!("The component gives a status to {kind}, which is not written: {why}")
 }
 
 #[cfg(test)]

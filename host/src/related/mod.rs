@@ -11,6 +11,7 @@ use futures::StreamExt;
 use kube::core::ApiResource;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::object::Object;
+use windlass_core::outcome::WriteProblem;
 use windlass_core::parent::ParentRef;
 use windlass_core::related::{Denied, Need, Needs, ReadGrants, ReadProblem, Refusal, Rounds, Select};
 use windlass_core::snapshot::Served;
@@ -19,8 +20,8 @@ use windlass_sandbox::registry::Registry;
 use crate::live::{Definition, Live, ParentKey};
 use crate::watch::{Health, Watch, Watches};
 
-use crate::rights::rbac::PARENT_VERB;
-use crate::rights::review::{Ask, Question, Reviews};
+use crate::rights::rbac::{FINALIZER_VERB, FINALIZERS, PARENT_VERB};
+use crate::rights::review::{Ask, Question, Reviews, Verdict};
 use interests::Followed;
 pub use interests::Interests;
 
@@ -109,30 +110,70 @@ impl Related {
         if live.definition == Definition::Own {
             return Ok(());
         }
-        let resource = Arc::new(live.parents.resource.clone());
-        let question = |namespace| Question {
-            account: live.account.clone(),
-            verb: PARENT_VERB,
-            resource: resource.clone(),
-            namespace,
-            name: None,
-        };
-        let (now, user, kind) =
-            (Instant::now(), || live.account.user().to_owned(), || Gvk::clone(&live.parents.id.kind));
-        let unasked = |message| ReadProblem::NotReviewed { user: user(), kind: kind(), message };
-        let anywhere = self.reviews.verdict(question(None), now).await.map_err(unasked)?;
-        let namespace = parent.key.namespace.clone();
-        let verdict = match &namespace {
-            Some(_) if !anywhere.allowed => {
-                self.reviews.verdict(question(namespace.clone()), now).await.map_err(unasked)?
-            }
-            _ => anywhere,
-        };
+        let verdict = self.of_parent(live, parent, PARENT_VERB, None).await;
+        let (user, kind) = (live.account.user().to_owned(), Gvk::clone(&live.parents.id.kind));
+        let verdict =
+            verdict.map_err(|message| ReadProblem::NotReviewed { user: user.clone(), kind: kind.clone(), message })?;
         if verdict.allowed {
             return Ok(());
         }
-        let denied = Denied { user: user(), verb: PARENT_VERB, kind: kind(), namespace, name: None, why: verdict.why };
+        let namespace = parent.key.namespace.clone();
+        let denied = Denied { user, verb: PARENT_VERB, kind, namespace, name: None, why: verdict.why };
         Err(ReadProblem::Denied(Box::new(denied)))
+    }
+
+    /// Whether the plugin's finalizer may be set on a parent whose definition the Plugin did not bring along. The host could
+    /// set it by the permissions that it has for other Plugins, and would keep objects of others from being deleted.
+    ///
+    /// # Errors
+    /// The Plugin's ServiceAccount may not, or that cannot be found out.
+    pub async fn review_finalizer(&self, live: &Live, parent: &ParentRef) -> Result<(), WriteProblem> {
+        if live.definition == Definition::Own {
+            return Ok(());
+        }
+        let verdict = self.of_parent(live, parent, FINALIZER_VERB, Some(FINALIZERS)).await;
+        let (user, kind) = (live.account.user(), &live.parents.id.kind);
+        match verdict {
+            Ok(verdict) if verdict.allowed => Ok(()),
+            Ok(_) => Err(WriteProblem::Rejected {
+                code: 403,
+                message: format!(
+                    "{user} may not {FINALIZER_VERB} {kind}/{FINALIZERS}, so the plugin's finalizer is not set: the kind is not \
+                     the plugin's own. Grant it with a Role or ClusterRole, as `windlass push --create-rbac` writes it"
+                ),
+            }),
+            Err(message) => Err(WriteProblem::Unavailable {
+                message: format!(
+                    "whether {user} may {FINALIZER_VERB} {kind}/{FINALIZERS} could not be reviewed: {message}"
+                ),
+                retry_after: None,
+            }),
+        }
+    }
+
+    /// What the API server says of the ServiceAccount and a parent: in all namespaces, or else in the parent's own.
+    async fn of_parent(
+        &self,
+        live: &Live,
+        parent: &ParentRef,
+        verb: &'static str,
+        subresource: Option<&'static str>,
+    ) -> Result<Verdict, String> {
+        let resource = Arc::new(live.parents.resource.clone());
+        let question = |namespace| Question {
+            account: live.account.clone(),
+            verb,
+            resource: resource.clone(),
+            subresource,
+            namespace,
+            name: None,
+        };
+        let now = Instant::now();
+        let anywhere = self.reviews.verdict(question(None), now).await?;
+        match &parent.key.namespace {
+            Some(namespace) if !anywhere.allowed => self.reviews.verdict(question(Some(namespace.clone())), now).await,
+            _ => Ok(anywhere),
+        }
     }
 
     /// The answer for a parent that was served these needs is final.
@@ -182,6 +223,7 @@ impl Related {
             account: live.account.clone(),
             verb,
             resource: resource_of(live, need)?.clone(),
+            subresource: None,
             namespace: need.namespace.clone(),
             name: name.clone(),
         };

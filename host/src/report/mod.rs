@@ -17,9 +17,10 @@ use windlass_core::plan::ChildId;
 use windlass_core::snapshot::Snapshot;
 use windlass_core::status;
 
-use crate::apply::{Ack, problem_of, send, status_code, status_request, unknown};
+use crate::apply::{Ack, conflict_of, problem_of, send, status_code, status_request, unknown};
 use crate::live::Live;
 use crate::pending::{Subject, Written};
+use crate::rights::signer;
 pub use events::Recorder;
 
 /// Writes the status of parents, and has events written.
@@ -135,15 +136,17 @@ impl Reporter {
         };
         let reported = Reported { written: None, failed: None, again, instead };
         let Some(status) = status else { return reported };
-        let request = match status_request(&live.parents.resource, parent, status) {
+        let request = match status_request(&live.parents.resource, parent, status, live.status_account()) {
             Ok(request) => request,
             Err(problem) => return Reported { failed: Some(problem), ..reported },
         };
+        let impersonated_user = signer(&request).map(str::to_owned);
         let answer = send(&self.client, request).await;
         tracing::info!(
             target: crate::telemetry::AUDIT,
             plugin = %live.name,
             digest = %live.digest().short(),
+            impersonated_user,
             verb = "apply",
             object = %format_args!("{}/status", snapshot.parent_ref),
             code = status_code("apply", &answer),
@@ -160,7 +163,11 @@ impl Reporter {
 fn outcome(answer: Result<Ack, kube::Error>) -> (Option<Written>, Option<WriteProblem>) {
     match answer {
         Ok(ack) => (Some(ack.parent()), None),
-        Err(error) => (unknown(&error, Subject::Parent), Some(problem_of(&error))),
+        Err(error) => {
+            // Only what is applied without force meets one.
+            let conflict = conflict_of(&error).map(|of| WriteProblem::FieldConflict { conflicts: of.causes });
+            (unknown(&error, Subject::Parent), Some(conflict.unwrap_or_else(|| problem_of(&error))))
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! grants it `*/*/*`.
 
 use serde_json::{Value, json};
-use windlass_core::contract::{Descriptor, Parent};
+use windlass_core::contract::Descriptor;
 
 use crate::definition;
 pub use crate::definition::Resource;
@@ -98,6 +98,19 @@ pub struct Kinds {
     pub former: Vec<Resource>,
     /// Whether what it leaves of that goes with its Plugin.
     pub prunes: bool,
+    /// Who writes the status of its parents.
+    pub status: StatusWriter,
+}
+
+/// Who may write the status of the parents of a plugin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusWriter {
+    /// The host: the Plugin installs the kind's CustomResourceDefinition, so there are no such objects but for it.
+    Host,
+    /// The Plugin's ServiceAccount: another Plugin installed the CustomResourceDefinition, whose heir this one may become.
+    Account,
+    /// Nobody: the kind is built in, or has another owner.
+    Nobody,
 }
 
 /// What the host needs for one plugin: to watch its parents, its children and what it may require, to write the status
@@ -111,7 +124,7 @@ pub fn plugin_role(name: &str, descriptor: &Descriptor, kinds: &Kinds, set_final
         verbs.push("patch");
     }
     let mut rules = vec![rule(group, &[plural], &verbs)];
-    if matches!(descriptor.parent, Parent::Custom(_)) {
+    if kinds.status == StatusWriter::Host {
         rules.push(rule(group, &[&format!("{plural}/status")], &["patch"]));
     }
     // The logic before watches what is former until it is live no longer; then what is left of it is looked for.
@@ -135,15 +148,19 @@ pub fn plugin_account(name: &str) -> String {
 pub fn account_objects(name: &str, account: &str, namespace: &str, kinds: &Kinds) -> Vec<Value> {
     let role = format!("windlass-plugin-{name}-account");
     let (group, plural) = &kinds.parent;
-    // An owner reference with blockOwnerDeletion takes this where OwnerReferencesPermissionEnforcement is on.
-    let owner = rule(group, &[&format!("{plural}/finalizers")], &["update"]);
+    // An owner reference with blockOwnerDeletion takes this where OwnerReferencesPermissionEnforcement is on; and so does the
+    // plugin's finalizer, unless the Plugin brought the definition along.
+    let owner = rule(group, &[&format!("{plural}/{FINALIZERS}")], &[FINALIZER_VERB]);
     let children = kinds.children.iter().map(|(group, plural)| rule(group, &[plural], &CHILD_VERBS));
     let related = kinds.related.iter().map(|(group, plural)| rule(group, &[plural], &READ_VERBS));
     let former =
         kinds.former.iter().filter(|_| kinds.prunes).map(|(group, plural)| rule(group, &[plural], &["delete"]));
     // Asked about unless the Plugin brought the definition along: somebody else may install it before.
     let parents = rule(group, &[plural], &["get", PARENT_VERB]);
-    let rules: Vec<_> = [owner, parents].into_iter().chain(children).chain(related).chain(former).collect();
+    let status =
+        (kinds.status == StatusWriter::Account).then(|| rule(group, &[&format!("{plural}/{STATUS}")], &[STATUS_VERB]));
+    let rules: Vec<_> =
+        [owner, parents].into_iter().chain(status).chain(children).chain(related).chain(former).collect();
     vec![
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}}),
         json!({
@@ -190,12 +207,24 @@ pub const READ_VERBS: [&str; 2] = ["get", "list"];
 /// What a plugin's ServiceAccount must be allowed to do with parents whose kind is not the plugin's own, to be shown them.
 pub const PARENT_VERB: &str = "list";
 
+/// The part of parents that the plugin's finalizer and owner references with `blockOwnerDeletion` concern.
+pub const FINALIZERS: &str = "finalizers";
+/// What a plugin's ServiceAccount must be allowed to do with it, for the plugin's finalizer on parents whose kind is not the
+/// plugin's own.
+pub const FINALIZER_VERB: &str = "update";
+
+/// The status of parents.
+pub const STATUS: &str = "status";
+/// What a plugin's ServiceAccount must be allowed to do with it, where the kind is not the plugin's own.
+pub const STATUS_VERB: &str = "patch";
+
 fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
 }
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::contract::Parent;
     use windlass_core::ids::Gvk;
 
     use super::*;
@@ -206,7 +235,14 @@ mod tests {
 
     fn kinds(parent: Resource) -> Kinds {
         let [pods, services] = ["pods", "services"].map(|plural| (String::new(), plural.to_owned()));
-        Kinds { parent, children: vec![pods], related: vec![secrets()], former: vec![services], prunes: false }
+        Kinds {
+            parent,
+            children: vec![pods],
+            related: vec![secrets()],
+            former: vec![services],
+            prunes: false,
+            status: StatusWriter::Host,
+        }
     }
 
     fn own() -> Parent {
@@ -243,7 +279,11 @@ mod tests {
             config_schema: None,
             metrics: Vec::new(),
         };
-        plugin_role("echo", &descriptor, &kinds(resource), did)
+        let status = match &descriptor.parent {
+            Parent::Custom(_) => StatusWriter::Host,
+            Parent::Existing { .. } => StatusWriter::Nobody,
+        };
+        plugin_role("echo", &descriptor, &Kinds { status, ..kinds(resource) }, did)
     }
 
     /// Each rule as groups, resources and verbs.
@@ -306,6 +346,17 @@ mod tests {
         assert_eq!(role.pointer("/metadata/labels"), None, "not the host's");
         assert_eq!(binding["subjects"][0]["name"], "writer");
         assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
+    }
+
+    #[test]
+    fn status_of_a_kind_that_another_plugin_installed_is_written_by_the_account_and_of_others_by_nobody() {
+        let echoes = || kinds(("my-operator.dev".to_owned(), "echoes".to_owned()));
+        let of_account = |status| {
+            let objects = account_objects("echo", "writer", "windlass-system", &Kinds { status, ..echoes() });
+            rules(&objects[1]).contains(&"my-operator.dev echoes/status patch".to_owned())
+        };
+        assert!(of_account(StatusWriter::Account));
+        assert!(!of_account(StatusWriter::Host) && !of_account(StatusWriter::Nobody));
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub struct Question {
     pub verb: &'static str,
     /// What kind of objects.
     pub resource: Arc<ApiResource>,
+    /// Which part of them, as in RBAC: `status`, say; none for the objects themselves.
+    pub subresource: Option<&'static str>,
     /// In which namespace; none for all of them, or if the kind is cluster-scoped.
     pub namespace: Option<Arc<str>>,
     /// Which object; none for all of them.
@@ -82,7 +84,7 @@ pub fn own_user(client: Client) -> AskOwn {
 }
 
 fn review(question: &Question) -> SubjectAccessReview {
-    let Question { account, verb, resource, namespace, name } = question;
+    let Question { account, verb, resource, subresource, namespace, name } = question;
     SubjectAccessReview {
         spec: SubjectAccessReviewSpec {
             user: Some(account.user().to_owned()),
@@ -91,6 +93,7 @@ fn review(question: &Question) -> SubjectAccessReview {
                 group: Some(resource.group.clone()),
                 version: Some(resource.version.clone()),
                 resource: Some(resource.plural.clone()),
+                subresource: subresource.map(str::to_owned),
                 namespace: namespace.as_deref().map(str::to_owned),
                 name: name.as_deref().map(str::to_owned),
                 verb: Some((*verb).to_owned()),
@@ -185,6 +188,7 @@ mod tests {
             account: account("reader"),
             verb: "get",
             resource: Arc::new(ApiResource::from_gvk_with_plural(&secret, "secrets")),
+            subresource: None,
             namespace: Some("shop".into()),
             name: Some(name.into()),
         }
@@ -234,6 +238,7 @@ mod tests {
         assert_eq!(asked.load(Ordering::SeqCst), 1);
         let others = [
             Question { verb: "list", ..question("db") },
+            Question { subresource: Some("status"), ..question("db") },
             Question { namespace: Some("other".into()), ..question("db") },
             Question { account: account("other"), ..question("db") },
             question("mq"),
@@ -241,7 +246,7 @@ mod tests {
         for other in others {
             reviews.verdict(other, now).await.expect("an answer");
         }
-        assert_eq!(asked.load(Ordering::SeqCst), 5);
+        assert_eq!(asked.load(Ordering::SeqCst), 6);
     }
 
     #[tokio::test]
@@ -271,7 +276,10 @@ mod tests {
 
     #[test]
     fn a_review_asks_as_the_service_account_with_its_groups() {
-        let review = serde_json::to_value(review(&question("db"))).expect("JSON");
+        let json = |question| serde_json::to_value(review(&question)).expect("JSON");
+        let of_status = json(Question { subresource: Some("status"), ..question("db") });
+        assert_eq!(of_status["spec"]["resourceAttributes"]["subresource"], "status");
+        let review = json(question("db"));
         assert_eq!(
             review["spec"],
             serde_json::json!({

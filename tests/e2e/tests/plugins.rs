@@ -4,7 +4,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 use serde_json::{Value, json};
-use windlass_e2e::{Env, HOST_USER, SYSTEM_NAMESPACE, condition, guest, text};
+use windlass_e2e::{AuditEvent, Env, HOST_USER, SYSTEM_NAMESPACE, condition, guest, text};
 
 /// What `windlass push --create-rbac` would write.
 fn all_pushed(env: &Env) -> Vec<Value> {
@@ -24,6 +24,23 @@ fn pushed(env: &Env, kind: &str, name: &str) -> Value {
 const ACCOUNT_ROLE: &str = "windlass-plugin-echo-account";
 /// That ServiceAccount, as the API server names it.
 const ACCOUNT_USER: &str = "system:serviceaccount:windlass-system:windlass-plugin-echo";
+
+/// Lets the plugin's ServiceAccount write the status of Echoes, which `windlass push` leaves to the administrator.
+fn allow_status(env: &Env) {
+    let metadata = json!({"name": "echo-status"});
+    let rules = json!([{"apiGroups": ["my-operator.dev"], "resources": ["echoes/status"], "verbs": ["patch"]}]);
+    let objects = [
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules}),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "echo-status"},
+            "subjects": [{"kind": "ServiceAccount", "name": "windlass-plugin-echo", "namespace": SYSTEM_NAMESPACE}],
+        }),
+    ];
+    for object in objects {
+        env.apply(&object.to_string());
+    }
+}
 
 #[test]
 fn a_plugin_says_what_it_lacks_and_comes_up_step_by_step() {
@@ -66,7 +83,26 @@ fn a_plugin_says_what_it_lacks_and_comes_up_step_by_step() {
     for object in all_pushed(&env).iter().filter(|object| object["kind"] != "Plugin" && object["kind"] != "ConfigMap") {
         env.apply(&object.to_string());
     }
+    // Nor is the status of such objects the host's to write.
+    let denied = format!("{ACCOUNT_USER} may not patch Echo.v1.my-operator.dev/status cluster-wide");
+    env.wait_plugin("echo", |plugin| {
+        let granted = condition(plugin, "Granted");
+        granted.is_false("Forbidden") && granted.message.contains(&denied)
+    });
+    let ns = env.namespace("comes-up");
+    ns.echo("early", 1, "nginx:1");
+    env.wait("the Pod of early", windlass_e2e::SOON, || ns.get("pods", "early-0"));
+    let mark = env.mark();
+    allow_status(&env);
     env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_true());
+    ns.wait_settled("early");
+    let statuses = env.audit().since(mark).expect("a readable audit log").resource("echoes").attempted_writes();
+    let statuses: Vec<_> = statuses.iter().filter(|write| write.subresource == "status").cloned().collect();
+    assert!(!statuses.is_empty() && statuses.iter().all(|write| write.impersonated.as_deref() == Some(ACCOUNT_USER)));
+    assert!(statuses.iter().all(|write| write.query("force") != Some("true")), "{statuses:#?}");
+    let before = env.audit().entries().expect("a readable audit log").resource("echoes").attempted_writes();
+    let by_host = |write: &&AuditEvent| write.subresource == "status" && write.impersonated.is_none();
+    assert_eq!(before.iter().filter(by_host).count(), 0, "{before:#?}");
     // Columns of two words are parted by two blanks and more.
     let table = env.kubectl(&["get", "plugins.windlass.dev", "-o", "wide"]);
     let rows: Vec<Vec<_>> =
@@ -87,7 +123,6 @@ fn a_plugin_says_what_it_lacks_and_comes_up_step_by_step() {
     assert_eq!(rows[0], columns, "{table}");
     assert_eq!(rows[1][..3], ["echo", "True", "Succeeded"], "{table}");
     assert_eq!(rows[1][8], "echo", "the source's name: {table}");
-    let ns = env.namespace("comes-up");
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
 }
@@ -174,6 +209,8 @@ fn a_spec_that_the_plugin_calls_invalid_is_stalled_until_it_changes() {
     env.wait_live("echo", &guest("echo"));
     assert_eq!(env.host_requests(mark).attempted_writes().resource("customresourcedefinitions").to_vec(), []);
 
+    allow_status(&env);
+    env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_true());
     let ns = env.namespace("invalid");
     ns.echo("web", 1, "nginx:1");
     ns.wait_settled("web");

@@ -70,16 +70,32 @@ fn r10_children_come_in_install_order_and_within_a_kind_in_the_answers() {
 }
 
 #[test]
+fn u10_child_of_a_kind_that_is_not_granted_says_whether_the_component_or_the_plugin_is_to_change() {
+    let secret = Gvk::from_api_version("v1", "Secret");
+    let refused = |grants: &Grants| {
+        let child = with(|pod| pod["kind"] = json!("Secret")).to_string().into_bytes();
+        let response = Response { children: vec![child], ..Response::default() };
+        super::validate(&response, &parent_ref(), grants, &Limits::default()).expect_err("refused").to_string()
+    };
+    let undeclared = grants_with(&UpdateStrategy::Apply);
+    assert!(refused(&undeclared).contains("the component's descriptor does not declare"), "{}", refused(&undeclared));
+    let withheld = undeclared.without(vec![(secret, Withheld::NotNamed)]);
+    assert_eq!(refused(&withheld), "child \"a\" is of kind Secret.v1, which is not granted by spec.children");
+}
+
+#[test]
 fn an_answer_that_wants_what_is_not_its_to_want_is_refused_whole() {
     let metadata = |field: &str, value: Value| with(|pod| pod["metadata"][field] = value);
     for (child, expected) in [
         (
             with(|pod| pod["kind"] = json!("Secret")),
-            "child \"a\" is of kind Secret.v1, which this plugin was not granted",
+            "child \"a\" is of kind Secret.v1, which the component's descriptor does not declare: its author must add it to the \
+             descriptor's `children`",
         ),
         (
             with(|pod| pod["apiVersion"] = json!("v2")),
-            "child \"a\" is of kind Pod.v2, which this plugin was not granted",
+            "child \"a\" is of kind Pod.v2, which the component's descriptor does not declare: its author must add it to the \
+             descriptor's `children`",
         ),
         (
             with(|pod| pod["apiVersion"] = json!("/v1")),

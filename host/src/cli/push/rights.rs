@@ -2,16 +2,18 @@
 //! none, and that is said.
 
 use anyhow::{Context as _, bail};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::GroupVersionKind;
 use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
-use kube::{Client, Error};
+use kube::{Api, Client, Error};
 use windlass_core::contract::{Descriptor, Parent};
 use windlass_core::grant::{Withheld, fits};
 use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::names::LABEL_PLUGIN;
 
 use super::super::connect::plain;
 use crate::api::{OnDelete, PluginSpec, PluginStatus};
-use crate::rights::rbac::{Kinds, Resource, own_parent};
+use crate::rights::rbac::{Kinds, Resource, StatusWriter, own_parent};
 
 /// The rights of one plugin.
 pub struct Rights {
@@ -23,6 +25,8 @@ pub struct Rights {
     read: Vec<Gvk>,
     /// Kinds by which it can act as others.
     powers: Vec<Power>,
+    /// The definition of its parents, if another owner has their status.
+    status_of_others: Option<String>,
 }
 
 impl Rights {
@@ -36,6 +40,12 @@ impl Rights {
         if self.withheld.iter().any(|(.., why)| *why != Withheld::OutOfScope) {
             notes.push(format!("note: to give it such a right, name the kind in Plugin {name} and push again"));
         }
+        notes.extend(self.status_of_others.iter().map(|definition| {
+            format!(
+                "note: no permission to write the status of {definition}, because no Plugin installed this \
+                 CustomResourceDefinition. docs/rights.md says how to grant it"
+            )
+        }));
         notes.extend(self.powers.iter().map(|power| format!("note: {}", power.meaning())));
         if !self.read.is_empty() {
             let read: Vec<_> = self.read.iter().map(ToString::to_string).collect();
@@ -88,6 +98,7 @@ impl Power {
 /// A kind that is granted and not served, or an API server that does not answer.
 pub async fn of(
     client: &Client,
+    name: &PluginName,
     descriptor: &Descriptor,
     spec: Option<&PluginSpec>,
     status: &PluginStatus,
@@ -140,7 +151,37 @@ pub async fn of(
     powers.sort_by_key(|power| *power as u8);
     powers.dedup();
     let prunes = spec.is_some_and(|spec| spec.on_delete == OnDelete::Prune);
-    Ok(Rights { kinds: Kinds { parent, children, related, former, prunes }, withheld, read, powers })
+    let status = match &descriptor.parent {
+        Parent::Custom(_) => status_writer(client, name, &parent).await?,
+        Parent::Existing { .. } => StatusWriter::Nobody,
+    };
+    let is_of_others = matches!(descriptor.parent, Parent::Custom(_)) && status == StatusWriter::Nobody;
+    let status_of_others = is_of_others.then(|| format!("{}.{}", parent.1, parent.0));
+    let kinds = Kinds { parent, children, related, former, prunes, status };
+    Ok(Rights { kinds, status_of_others, withheld, read, powers })
+}
+
+/// Who may write the status of the objects of a kind whose definition the component carries. One that the Plugin did not
+/// install may be of another operator, whose status a component must not come to write by carrying a copy of it.
+async fn status_writer(client: &Client, name: &PluginName, (group, plural): &Resource) -> anyhow::Result<StatusWriter> {
+    let definition = format!("{plural}.{group}");
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let found = definitions.get_metadata_opt(&definition).await.map_err(plain);
+    let Some(found) = found.with_context(|| format!("CustomResourceDefinition {definition}"))? else {
+        return Ok(StatusWriter::Host);
+    };
+    let labels = found.metadata.labels.unwrap_or_default();
+    Ok(writer_of(name, labels.get(LABEL_PLUGIN).map(String::as_str)))
+}
+
+/// The same by the Plugin that installed the definition, if one did. While it lives, another Plugin does not get its kind; once
+/// it is gone, the other one is its heir.
+fn writer_of(name: &PluginName, installer: Option<&str>) -> StatusWriter {
+    match installer {
+        Some(installer) if installer == name.as_str() => StatusWriter::Host,
+        Some(_) => StatusWriter::Account,
+        None => StatusWriter::Nobody,
+    }
 }
 
 /// How the API server names a kind, and whether its objects live in namespaces.
@@ -159,13 +200,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn s05_status_of_a_kind_that_the_plugin_did_not_install_is_not_the_hosts_to_write() {
+        let echo = "echo".parse().expect("a name");
+        for (installer, writer) in
+            [(Some("echo"), StatusWriter::Host), (Some("renamed"), StatusWriter::Account), (None, StatusWriter::Nobody)]
+        {
+            assert_eq!(writer_of(&echo, installer), writer, "{installer:?}");
+        }
+    }
+
+    #[test]
     fn what_gets_no_right_is_named_with_why_and_how_to_grant_it() {
         let kind = |text: &str| text.parse::<Gvk>().expect("a kind");
         let notes = |withheld, read| {
             let parent = (String::new(), "pods".to_owned());
             let (children, related, former) = (Vec::new(), Vec::new(), Vec::new());
-            let kinds = Kinds { parent, children, related, former, prunes: false };
-            Rights { kinds, withheld, read, powers: Vec::new() }.notes(&"echo".parse().expect("a name"))
+            let status = StatusWriter::Nobody;
+            let kinds = Kinds { parent, children, related, former, prunes: false, status };
+            Rights { kinds, status_of_others: None, withheld, read, powers: Vec::new() }
+                .notes(&"echo".parse().expect("a name"))
         };
         assert_eq!(notes(Vec::new(), Vec::new()), [""; 0]);
         let said = notes(vec![("own", kind("Namespace.v1"), Withheld::MustBeNamed)], vec![kind("Secret.v1")]);
