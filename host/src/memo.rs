@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use windlass_core::digest::Digest;
 use windlass_core::ids::ObjectKey;
@@ -14,7 +14,11 @@ use windlass_core::outcome::Requeue;
 
 /// Snapshots and answers of which it is known that nothing follows from them.
 #[derive(Debug, Default)]
-pub struct Memo(Mutex<HashMap<ObjectKey, Settled>>);
+pub struct Memo {
+    settled: Mutex<HashMap<ObjectKey, Settled>>,
+    /// The parents whose children's values were compared since the host started.
+    compared: Mutex<HashSet<ObjectKey>>,
+}
 
 /// What nothing followed from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,6 +35,8 @@ struct Settled {
     call: Option<(u64, Short)>,
     answer: Option<Short>,
     asked: Option<Duration>,
+    /// Whether the values of these very objects were compared with what is desired.
+    is_compared: bool,
 }
 
 /// The first half of a digest: enough to tell apart what one parent ever comes to.
@@ -41,40 +47,66 @@ fn short(digest: Digest) -> Short {
 }
 
 impl Memo {
-    /// When to come back, if this snapshot is the one that needed nothing under this conduct.
-    pub fn settled(&self, parent: &ObjectKey, conduct: u64, snapshot: Digest) -> Option<Requeue> {
-        self.find(parent, |settled| settled.call == Some((conduct, short(snapshot))))
+    /// When to come back, if this snapshot is the one that needed nothing under this conduct. `compares`: also the values of
+    /// its objects must have been compared.
+    pub fn settled(&self, parent: &ObjectKey, conduct: u64, snapshot: Digest, compares: bool) -> Option<Requeue> {
+        self.find(parent, compares, |settled| settled.call == Some((conduct, short(snapshot))))
     }
 
     /// When to come back, if this answer about these objects is the one that needed nothing.
-    pub fn answered(&self, parent: &ObjectKey, answer: Digest) -> Option<Requeue> {
-        self.find(parent, |settled| settled.answer == Some(short(answer)))
+    pub fn answered(&self, parent: &ObjectKey, answer: Digest, compares: bool) -> Option<Requeue> {
+        self.find(parent, compares, |settled| settled.answer == Some(short(answer)))
     }
 
-    fn find(&self, parent: &ObjectKey, is_same: impl Fn(&Settled) -> bool) -> Option<Requeue> {
-        self.0.lock().get(parent).filter(|settled| is_same(settled)).map(|settled| Requeue::Settled(settled.asked))
+    fn find(&self, parent: &ObjectKey, compares: bool, is_same: impl Fn(&Settled) -> bool) -> Option<Requeue> {
+        let settled = self.settled.lock();
+        let found = settled.get(parent).filter(|settled| is_same(settled) && (settled.is_compared || !compares));
+        found.map(|settled| Requeue::Settled(settled.asked))
+    }
+
+    /// Whether the values of its children were never compared since the host started.
+    pub fn is_uncompared(&self, parent: &ObjectKey) -> bool {
+        !self.compared.lock().contains(parent)
+    }
+
+    /// The values of its children were compared.
+    pub fn note_compared(&self, parent: &ObjectKey) {
+        self.compared.lock().insert(parent.clone());
     }
 
     /// Nothing was written, and the parent is settled. Forgets it if it is not.
-    pub fn keep(&self, parent: &ObjectKey, names: Names, requeue: Requeue) {
-        let mut memo = self.0.lock();
+    pub fn keep(&self, parent: &ObjectKey, names: Names, requeue: Requeue, is_compared: bool) {
+        let mut memo = self.settled.lock();
         match requeue {
             Requeue::Settled(asked) if names != Names::default() => {
                 let call = names.call.map(|(conduct, snapshot)| (conduct, short(snapshot)));
-                memo.insert(parent.clone(), Settled { call, answer: names.answer.map(short), asked });
+                memo.insert(parent.clone(), Settled { call, answer: names.answer.map(short), asked, is_compared });
             }
             _ => drop(memo.remove(parent)),
         }
     }
 
-    /// The parent is gone, or not settled any more.
+    /// The same answer about the same objects was given by another call.
+    pub fn keep_answered(&self, parent: &ObjectKey, names: Names, requeue: Requeue) {
+        let is_compared = self.settled.lock().get(parent).is_some_and(|settled| settled.is_compared);
+        self.keep(parent, names, requeue, is_compared);
+    }
+
+    /// The parent is not settled any more.
     pub fn forget(&self, parent: &ObjectKey) {
-        self.0.lock().remove(parent);
+        self.settled.lock().remove(parent);
+    }
+
+    /// The parent is gone.
+    pub fn forget_gone(&self, parent: &ObjectKey) {
+        self.forget(parent);
+        self.compared.lock().remove(parent);
     }
 
     /// Forgets the parents that do not exist.
     pub fn forget_unless(&self, exists: impl Fn(&ObjectKey) -> bool) {
-        self.0.lock().retain(|parent, _| exists(parent));
+        self.settled.lock().retain(|parent, _| exists(parent));
+        self.compared.lock().retain(|parent| exists(parent));
     }
 }
 
@@ -95,36 +127,65 @@ mod tests {
         let memo = Memo::default();
         let (web, other) = (key("web"), key("other"));
         let (old, new) = (Digest::of(b"old"), Digest::of(b"new"));
-        assert_eq!(memo.settled(&web, 1, old), None);
+        assert_eq!(memo.settled(&web, 1, old, false), None);
         let soon = Requeue::Settled(Some(Duration::from_secs(5)));
-        memo.keep(&web, call(b"old"), soon);
-        assert_eq!(memo.settled(&web, 1, old), Some(soon));
-        assert_eq!((memo.settled(&web, 1, new), memo.settled(&other, 1, old)), (None, None));
-        memo.keep(&web, call(b"new"), Requeue::Settled(None));
-        assert_eq!((memo.settled(&web, 1, old), memo.settled(&web, 1, new)), (None, Some(Requeue::Settled(None))));
-        assert_eq!(memo.settled(&web, 2, new), None, "others may wait until it was asked under new conduct");
+        memo.keep(&web, call(b"old"), soon, false);
+        assert_eq!(memo.settled(&web, 1, old, false), Some(soon));
+        assert_eq!((memo.settled(&web, 1, new, false), memo.settled(&other, 1, old, false)), (None, None));
+        memo.keep(&web, call(b"new"), Requeue::Settled(None), false);
+        assert_eq!(
+            (memo.settled(&web, 1, old, false), memo.settled(&web, 1, new, false)),
+            (None, Some(Requeue::Settled(None)))
+        );
+        assert_eq!(memo.settled(&web, 2, new, false), None, "others may wait until it was asked under new conduct");
         memo.forget(&web);
-        assert_eq!(memo.settled(&web, 1, new), None);
+        assert_eq!(memo.settled(&web, 1, new, false), None);
+    }
+
+    #[test]
+    fn s06_a_resync_finds_only_what_was_compared_and_compares_nothing_twice() {
+        let memo = Memo::default();
+        let (web, call, answer) = (key("web"), Digest::of(b"call"), Digest::of(b"answer"));
+        let names = Names { call: Some((1, call)), answer: Some(answer) };
+        let settled = Requeue::Settled(None);
+        assert!(memo.is_uncompared(&web), "a start compares");
+        memo.keep(&web, names, settled, false);
+        assert_eq!((memo.settled(&web, 1, call, false), memo.settled(&web, 1, call, true)), (Some(settled), None));
+        assert_eq!((memo.answered(&web, answer, false), memo.answered(&web, answer, true)), (Some(settled), None));
+        memo.note_compared(&web);
+        memo.keep(&web, names, settled, true);
+        assert!(!memo.is_uncompared(&web));
+        assert_eq!(memo.settled(&web, 1, call, true), Some(settled));
+        let again = Digest::of(b"again");
+        memo.keep_answered(&web, Names { call: Some((1, again)), ..names }, settled);
+        assert_eq!(memo.settled(&web, 1, again, true), Some(settled), "the same objects");
+        memo.forget(&web);
+        assert!(!memo.is_uncompared(&web), "an event is no start");
+        memo.forget_gone(&web);
+        assert!(memo.is_uncompared(&web));
     }
 
     #[test]
     fn r17_an_answer_that_needed_nothing_needs_nothing_again_whatever_was_called() {
         let memo = Memo::default();
         let (web, answer) = (key("web"), Digest::of(b"answer"));
-        memo.keep(&web, Names { call: None, answer: Some(answer) }, Requeue::Settled(None));
-        assert_eq!(memo.answered(&web, answer), Some(Requeue::Settled(None)), "an impure call's too");
-        assert_eq!((memo.answered(&web, Digest::of(b"other")), memo.settled(&web, 1, answer)), (None, None));
+        memo.keep(&web, Names { call: None, answer: Some(answer) }, Requeue::Settled(None), false);
+        assert_eq!(memo.answered(&web, answer, false), Some(Requeue::Settled(None)), "an impure call's too");
+        assert_eq!(
+            (memo.answered(&web, Digest::of(b"other"), false), memo.settled(&web, 1, answer, false)),
+            (None, None)
+        );
     }
 
     #[test]
     fn r17_nothing_is_known_of_a_parent_that_is_not_settled_or_does_not_exist() {
         let memo = Memo::default();
-        let of = |name: &str| memo.settled(&key(name), 1, Digest::of(b"call")).is_some();
+        let of = |name: &str| memo.settled(&key(name), 1, Digest::of(b"call"), false).is_some();
         for name in ["failed", "nameless", "gone", "there"] {
-            memo.keep(&key(name), call(b"call"), Requeue::Settled(None));
+            memo.keep(&key(name), call(b"call"), Requeue::Settled(None), false);
         }
-        memo.keep(&key("failed"), call(b"call"), Requeue::Backoff(Duration::ZERO));
-        memo.keep(&key("nameless"), Names::default(), Requeue::Settled(None));
+        memo.keep(&key("failed"), call(b"call"), Requeue::Backoff(Duration::ZERO), false);
+        memo.keep(&key("nameless"), Names::default(), Requeue::Settled(None), false);
         memo.forget_unless(|parent| *parent != key("gone"));
         assert_eq!(["failed", "nameless", "gone", "there"].map(of), [false, false, false, true]);
     }

@@ -22,7 +22,7 @@ use windlass_core::object::Object;
 use windlass_core::outcome::{
     BACKOFF, LOOK_AGAIN, NAMESPACE_PATIENCE, Problem, Progress, Requeue, SuspendedBy, Verdict, WriteProblem,
 };
-use windlass_core::plan::{ChildId, Plan, Write, plan};
+use windlass_core::plan::{self, ChildId, Plan, Write};
 use windlass_core::related::{Next, ReadProblem, Rounds};
 use windlass_core::reserved::HostNamespace;
 use windlass_core::snapshot::Snapshot;
@@ -61,6 +61,15 @@ pub struct Reconciler {
     plugins: PluginQueue,
     applier: Applier,
     reporter: Reporter,
+}
+
+/// How what is desired is carried out.
+#[derive(Clone, Copy)]
+struct How {
+    phase: Phase,
+    is_selected: bool,
+    /// Whether the values of children are compared that nobody changed by their managed fields.
+    compares: bool,
 }
 
 /// How far one reconcile came.
@@ -177,7 +186,7 @@ impl Reconciler {
             return Requeue::Pause(CACHE_LAG);
         };
         match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended, selected) {
-            Stance::Ask(phase) => self.ask(live, snapshot, phase, job.trigger == Trigger::Sweep, turn).await,
+            Stance::Ask(phase) => self.ask(live, snapshot, phase, job.trigger, turn).await,
             Stance::AddFinalizer => self.add_finalizer(live, &snapshot).await,
             Stance::RemoveFinalizer => self.skip_finalizer(live, &snapshot).await,
             Stance::Suspended => self.suspended(live, &snapshot).await,
@@ -294,6 +303,7 @@ impl Reconciler {
             Ok(None) => {
                 self.own_writes.forget(&live.name, key);
                 self.terminating.forget(&live.name, key);
+                live.memo.forget_gone(key);
                 live.held.lock().forget(key);
                 self.follow(live, live.conduct.gone(key));
                 live.tally.record(key, None);
@@ -332,7 +342,8 @@ impl Reconciler {
             live.tally.record(&snapshot.parent.key, None);
             return Requeue::WhenChanged;
         }
-        let mut attempt = self.carry_out(live, snapshot, (Phase::Sync, false), Desired::default()).await;
+        let how = How { phase: Phase::Sync, is_selected: false, compares: false };
+        let mut attempt = self.carry_out(live, snapshot, how, Desired::default()).await;
         if attempt.verdict.progress == Progress::Applied {
             attempt.verdict = Verdict::from(&Problem::Released(live.name.clone()));
         }
@@ -345,15 +356,17 @@ impl Reconciler {
         live: &Arc<Live>,
         mut snapshot: Snapshot,
         phase: Phase,
-        sweep: bool,
+        trigger: Trigger,
         turn: &Turn<'_>,
     ) -> Requeue {
+        let sweep = trigger == Trigger::Sweep;
+        let is_resync = matches!(trigger, Trigger::Resync | Trigger::Sweep) && phase == Phase::Sync;
         snapshot.namespace_terminating =
             phase == Phase::Finalize && self.terminating.is_known(&live.name, &snapshot.parent);
         let (rounds, related) = self.related.begin(live, &snapshot.parent_ref).await;
         snapshot.related = related;
         let first = snapshot.hash(&live.logic, phase);
-        if let Some(requeue) = live.memo.settled(&snapshot.parent.key, live.conduct.id, first) {
+        if let Some(requeue) = live.memo.settled(&snapshot.parent.key, live.conduct.id, first, is_resync) {
             tracing::Span::current().record("windlass.outcome", "unchanged");
             return requeue;
         }
@@ -362,13 +375,15 @@ impl Reconciler {
             Err(problem) => return self.unanswered(live, &snapshot, phase, sweep, &problem).await,
         };
         let key = &snapshot.parent.key;
+        // Who owns which field says what changed; a change under the host's own name shows in the values alone.
+        let compares = phase == Phase::Sync && (is_resync || live.memo.is_uncompared(key));
         let answer = answered.response.events.is_empty() && phase == Phase::Sync;
         let answer = answer.then(|| snapshot.hash_answer(&live.rules, phase, &answered.response));
         let names = Names { call: answered.pure.then_some((live.conduct.id, call)), answer };
-        if let Some(requeue) = answer.and_then(|answer| live.memo.answered(key, answer)) {
+        if let Some(requeue) = answer.and_then(|answer| live.memo.answered(key, answer, compares)) {
             return self.answered_as_before(live, &snapshot, names, requeue);
         }
-        let attempt = self.attempt(live, &snapshot, phase, answered.response).await;
+        let attempt = self.attempt(live, &snapshot, (phase, compares), answered.response).await;
         let is_refused = phase == Phase::Finalize
             && snapshot.parent.deleting
             && terminating::refuses(&snapshot.parent, &attempt.applied.problems);
@@ -386,9 +401,12 @@ impl Reconciler {
             self.own_writes.add(&live.name, key, attempt.applied.written);
             return self.remove_finalizer(live, &snapshot, &attempt.events, &end).await;
         }
-        let is_final = attempt.is_final;
+        let (is_final, is_applied) = (attempt.is_final, attempt.verdict.progress == Progress::Applied);
         let (requeue, wrote) = self.finish(live, &snapshot, (phase, sweep), attempt).await;
-        live.memo.keep(key, if is_final && !wrote { names } else { Names::default() }, requeue);
+        if compares && is_applied {
+            live.memo.note_compared(key);
+        }
+        live.memo.keep(key, if is_final && !wrote { names } else { Names::default() }, requeue, compares);
         requeue
     }
 
@@ -398,7 +416,7 @@ impl Reconciler {
         // Others may wait until this one was asked.
         self.guard(live, snapshot, (Phase::Sync, true), &mut Plan::default());
         live.tally.record(key, None);
-        live.memo.keep(key, names, requeue);
+        live.memo.keep_answered(key, names, requeue);
         tracing::Span::current().record("windlass.outcome", "unchanged");
         requeue
     }
@@ -420,14 +438,21 @@ impl Reconciler {
     }
 
     /// Everything up to the status: what the plugin answered, and what of it came to be.
-    async fn attempt(&self, live: &Arc<Live>, snapshot: &Snapshot, phase: Phase, answer: Response) -> Attempt {
+    async fn attempt(
+        &self,
+        live: &Arc<Live>,
+        snapshot: &Snapshot,
+        (phase, compares): (Phase, bool),
+        answer: Response,
+    ) -> Attempt {
         let desired = match desired::validate(&answer, &snapshot.parent_ref, &live.grants, &live.limits) {
             Ok(desired) => finalizing(desired, snapshot, phase),
             Err(refusal) => return self.without_plan(live, snapshot, &Problem::Refused(refusal)),
         };
         // What must clean up while it lives on has left the selector or the namespaces.
         let is_selected = phase == Phase::Sync || snapshot.parent.deleting;
-        Attempt { events: answer.events, ..self.carry_out(live, snapshot, (phase, is_selected), desired).await }
+        let how = How { phase, is_selected, compares };
+        Attempt { events: answer.events, ..self.carry_out(live, snapshot, how, desired).await }
     }
 
     /// From what is desired to what of it came to be.
@@ -435,10 +460,14 @@ impl Reconciler {
         &self,
         live: &Arc<Live>,
         snapshot: &Snapshot,
-        (phase, is_selected): (Phase, bool),
+        How { phase, is_selected, compares }: How,
         desired: Desired,
     ) -> Attempt {
-        let mut plan = telemetry::planned(|| planned(live, snapshot, &desired));
+        let differing = |live: &Object, child: &DesiredChild| {
+            let differing = if compares { plan::differing(live, child) } else { None };
+            differing.filter(|values| !self.applier.is_insisted_on(live, child, *values))
+        };
+        let mut plan = telemetry::planned(|| planned(live, snapshot, &desired, differing));
         let held = self.guard(live, snapshot, (phase, is_selected), &mut plan);
         // A person's word may let it go at any moment, also while this reconcile ends, and is in no snapshot.
         let is_final = held.is_none();
@@ -582,8 +611,14 @@ impl Reconciler {
                 sweep,
             },
         );
+        if part.is_some() && live.status_writer == StatusWriter::Nobody && live.conduct.note_unwritten_status() {
+            // The Plugin says it.
+            self.plugins.add(&(), &live.name, Trigger::Resync);
+        }
         let mut written = applied.written;
         written.extend(reported.written);
+        let refused = reported.failed.as_ref().filter(|problem| is_refused_status(live, problem)).cloned();
+        let refused = refused.map(|problem| Verdict::from(&Problem::Writes(vec![(id_of_parent(snapshot), problem)])));
         let requeue = match reported.failed {
             None => reported.again.map_or(verdict.requeue, Requeue::After),
             Some(problem) => status_not_written(snapshot, problem),
@@ -591,6 +626,7 @@ impl Reconciler {
         let wrote = !written.is_empty();
         self.own_writes.add(&live.name, &snapshot.parent.key, written);
         if !silent {
+            let verdict = refused.as_ref().filter(|_| !is_failing(verdict.progress)).unwrap_or(&verdict);
             let failure = is_failing(verdict.progress).then_some((verdict.reason, verdict.message.as_str()));
             live.tally.record(&snapshot.parent.key, failure);
         }
@@ -611,14 +647,19 @@ impl Reconciler {
         }
         span.record("windlass.status_written", reported.failed.is_none() && reported.written.is_some());
         reported
-        if part.is_some() && live.status_writer == StatusWriter::Nobody && live.conduct.note_unwritten_status() {
-            // The Plugin says it.
-            self.plugins.add(&(), &live.name, Trigger::Resync);
+    }
+
+    /// Sets the finalizer, if the plugin may have one on this parent.
+    async fn add_finalizer(&self, live: &Live, snapshot: &Snapshot) -> Requeue {
+        match self.related.review_finalizer(live, &snapshot.parent_ref).await {
+            Ok(()) => self.set_finalizer(live, snapshot, None).await,
+            Err(problem) => {
+                let problem = Problem::Writes(vec![(id_of_parent(snapshot), problem)]);
+                self.finalizer_not_set(live, snapshot, &problem).await
+            }
         }
     }
 
-        let refused = reported.failed.as_ref().filter(|problem| is_refused_status(live, problem)).cloned();
-        let refused = refused.map(|problem| Verdict::from(&Problem::Writes(vec![(id_of_parent(snapshot), problem)])));
     /// Takes the finalizer off, because the plugin does not finalize (any more) or a person asked for that.
     async fn skip_finalizer(&self, live: &Live, snapshot: &Snapshot) -> Requeue {
         let is_asked = snapshot.parent.marks.is_true(ANNOTATION_SKIP_FINALIZE);
@@ -626,7 +667,6 @@ impl Reconciler {
         self.remove_finalizer(live, snapshot, &[], &end).await
     }
 
-            let verdict = refused.as_ref().filter(|_| !is_failing(verdict.progress)).unwrap_or(&verdict);
     /// Takes the finalizer off, and has told why.
     async fn remove_finalizer(
         &self,
@@ -649,17 +689,6 @@ impl Reconciler {
         let wanted = removed.is_none();
         let outcome = if wanted { "finalizer_added" } else { "finalizer_removed" };
         tracing::Span::current().record("windlass.outcome", outcome);
-    /// Sets the finalizer, if the plugin may have one on this parent.
-    async fn add_finalizer(&self, live: &Live, snapshot: &Snapshot) -> Requeue {
-        match self.related.review_finalizer(live, &snapshot.parent_ref).await {
-            Ok(()) => self.set_finalizer(live, snapshot, None).await,
-            Err(problem) => {
-                let problem = Problem::Writes(vec![(id_of_parent(snapshot), problem)]);
-                self.finalizer_not_set(live, snapshot, &problem).await
-            }
-        }
-    }
-
         let parent = &snapshot.parent;
         let admitted = self.breaker.lock().admit(parent, &parent.kind, &parent.key, Instant::now());
         if let Err(wait) = admitted {
@@ -731,8 +760,13 @@ fn finalizing(mut desired: Desired, snapshot: &Snapshot, phase: Phase) -> Desire
 }
 
 /// The writes that lead from a snapshot to what is desired, as far as they may be made now.
-fn planned(live: &Live, snapshot: &Snapshot, desired: &Desired) -> Plan {
-    let mut plan = plan(snapshot, desired);
+fn planned(
+    live: &Live,
+    snapshot: &Snapshot,
+    desired: &Desired,
+    differing: impl Fn(&Object, &DesiredChild) -> Option<Digest>,
+) -> Plan {
+    let mut plan = plan::plan_comparing(snapshot, desired, differing);
     plan.put_off_creates(|child| is_held_by_predecessor(live, snapshot, child));
     if !may_write_children(&snapshot.parent) {
         plan.writes.clear();
@@ -756,6 +790,12 @@ fn is_observed(snapshot: &Snapshot) -> bool {
 /// Whether a parent is not as its plugin wants it, and nobody asked for that.
 fn is_failing(progress: Progress) -> bool {
     matches!(progress, Progress::Reconciling | Progress::Stalled)
+}
+
+/// Whether a status of a kind that is not the plugin's own is refused: its parent cannot say so itself.
+fn is_refused_status(live: &Live, problem: &WriteProblem) -> bool {
+    live.status_writer == StatusWriter::Account
+        && matches!(problem, WriteProblem::FieldConflict { .. } | WriteProblem::Rejected { code: 400..=403 | 422, .. })
 }
 
 /// When to try a status again that was not written: always, since nothing else may ever happen to the parent.
@@ -789,9 +829,3 @@ fn being_deleted(plan: &Plan) -> Vec<ChildId> {
     });
     plan.terminating.iter().cloned().chain(replaced).collect()
 }
-/// Whether a status of a kind that is not the plugin's own is refused: its parent cannot say so itself.
-fn is_refused_status(live: &Live, problem: &WriteProblem) -> bool {
-    live.status_writer == StatusWriter::Account
-        && matches!(problem, WriteProblem::FieldConflict { .. } | WriteProblem::Rejected { code: 400..=403 | 422, .. })
-}
-

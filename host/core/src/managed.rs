@@ -6,6 +6,7 @@
 //! them (rule R7).
 
 mod finder;
+mod values;
 
 use std::borrow::Cow;
 use std::hash::Hash;
@@ -300,6 +301,7 @@ impl<'a> Nodes<'a> {
 }
 
 /// How the names of items are read.
+#[derive(Clone, Copy)]
 struct Names<'a> {
     /// What [`CONTROLLER`] stands for.
     controller: &'a str,

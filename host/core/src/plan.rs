@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 
 use crate::contract::UpdateStrategy;
 use crate::desired::{APPLIED_VERSION, Desired, DesiredChild};
+use crate::digest::Digest;
 use crate::ids::{GroupKind, Gvk, ObjectKey, Uid};
 use crate::json::{self, Map, Value};
 use crate::managed::Posted;
@@ -55,6 +56,8 @@ pub struct Target {
     pub resource_version: u64,
     /// What is to be done about the entry that our POST left in managedFields, if it stands there.
     pub posted: Option<Posted>,
+    /// Names the values that are live, if they alone are why it is changed: by its managed fields nobody changed it.
+    pub differing: Option<Digest>,
 }
 
 /// A delete with the identity as its precondition.
@@ -172,6 +175,16 @@ impl Plan {
 
 /// Plans what leads from what is to what is wanted.
 pub fn plan(snapshot: &Snapshot, desired: &Desired) -> Plan {
+    plan_comparing(snapshot, desired, |_, _| None)
+}
+
+/// The same, where `differing` is asked about each child that nobody changed by its managed fields: it answers with the name
+/// of the live values if they are to be changed nevertheless (see [`differing`]).
+pub fn plan_comparing(
+    snapshot: &Snapshot,
+    desired: &Desired,
+    differing: impl Fn(&Object, &DesiredChild) -> Option<Digest>,
+) -> Plan {
     let mut existing: HashMap<(GroupKind, &ObjectKey), &Arc<Object>> =
         snapshot.children.iter().map(|child| ((child.kind.group_kind(), &child.key), child)).collect();
     let mut plan = Plan::default();
@@ -186,10 +199,16 @@ pub fn plan(snapshot: &Snapshot, desired: &Desired) -> Plan {
                 rolling.in_progress(child);
                 plan.terminating.push(id(live));
             }
-            Some(live) if is_settled(live, child) => rolling.settled(live, child),
+            Some(live) if is_settled(live, child) => match differing(live, child) {
+                None => rolling.settled(live, child),
+                Some(values) => {
+                    rolling.in_progress(child);
+                    plan.writes.extend(put_back(live, child, Some(values)));
+                }
+            },
             Some(live) if is_drift(live, child) => {
                 rolling.in_progress(child);
-                plan.writes.extend(put_back(live, child));
+                plan.writes.extend(put_back(live, child, None));
             }
             Some(live) if rolling.change(live, child, plan.writes.len()) => {}
             Some(live) => plan.writes.extend(update(live, child)),
@@ -235,16 +254,31 @@ fn holds(live: &Object, body: &Map) -> bool {
     live.holds(&Value::Object(body))
 }
 
-fn apply(live: &Object, child: &Arc<DesiredChild>) -> Write {
+/// Names the values of a live child if they are not what is desired, whoever its managed fields say changed them. Its status
+/// is its own controller's.
+pub fn differing(live: &Object, child: &DesiredChild) -> Option<Digest> {
+    let Ok(Value::Object(mut values)) = json::parse(&live.json.bytes(), usize::from(u8::MAX)) else { return None };
+    if !live.managed.differs(&child.body, &values, live.controller.as_ref()) {
+        return None;
+    }
+    values.remove("status");
+    if let Some(meta) = values.object_mut("metadata") {
+        meta.remove("resourceVersion");
+        meta.remove("generation");
+    }
+    Some(Digest::of(Value::Object(values).to_string().as_bytes()))
+}
+
+fn apply(live: &Object, child: &Arc<DesiredChild>, differing: Option<Digest>) -> Write {
     let posted = live.managed.posted(&child.body, live.controller.as_ref());
-    let target = Target { uid: live.uid.clone(), resource_version: live.resource_version, posted };
+    let target = Target { uid: live.uid.clone(), resource_version: live.resource_version, posted, differing };
     Write::Apply { child: child.clone(), target }
 }
 
 /// A delete, for the child to be made anew. What outlives its parent is never deleted: it is changed in place, and what
 /// cannot be changed the API server refuses.
 fn replace(live: &Object, child: &Arc<DesiredChild>) -> Write {
-    if live.controller.is_some() { Write::Replace(Delete::of(live)) } else { apply(live, child) }
+    if live.controller.is_some() { Write::Replace(Delete::of(live)) } else { apply(live, child, None) }
 }
 
 /// Whether what is wanted is what was wanted: then somebody edited the child. So did who took the mark of it away; or it was
@@ -254,10 +288,12 @@ fn is_drift(live: &Object, child: &DesiredChild) -> bool {
 }
 
 /// What to do about an edit: an apply undoes it, whatever the strategy, since nothing need restart for it.
-fn put_back(live: &Object, child: &Arc<DesiredChild>) -> Option<Write> {
+fn put_back(live: &Object, child: &Arc<DesiredChild>, differing: Option<Digest>) -> Option<Write> {
     match child.update {
         UpdateStrategy::OnDelete => None,
-        UpdateStrategy::Apply | UpdateStrategy::Recreate | UpdateStrategy::Rolling { .. } => Some(apply(live, child)),
+        UpdateStrategy::Apply | UpdateStrategy::Recreate | UpdateStrategy::Rolling { .. } => {
+            Some(apply(live, child, differing))
+        }
     }
 }
 
@@ -266,7 +302,7 @@ fn update(live: &Object, child: &Arc<DesiredChild>) -> Option<Write> {
     match child.update {
         UpdateStrategy::OnDelete | UpdateStrategy::Rolling { .. } => None,
         UpdateStrategy::Recreate => Some(replace(live, child)),
-        UpdateStrategy::Apply => Some(apply(live, child)),
+        UpdateStrategy::Apply => Some(apply(live, child, None)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! plan → creates, server-side applies and deletes → what was written. Decides nothing.
 
 mod answer;
+mod insisted;
 mod request;
 
 use std::pin::pin;
@@ -13,6 +14,7 @@ use kube::Client;
 use tracing::Instrument;
 use windlass_core::claim::{Claim, claim, marks};
 use windlass_core::desired::DesiredChild;
+use windlass_core::digest::Digest;
 use windlass_core::events::Changes;
 use windlass_core::ids::ObjectKey;
 use windlass_core::managed::Posted;
@@ -27,6 +29,7 @@ use crate::live::Live;
 use crate::pending::{Subject, Written};
 use crate::rights::signer;
 pub use answer::{Ack, conflict_of, in_time, problem_of, send, status_code, unknown};
+use insisted::Insisted;
 use request::Force;
 pub use request::{Built, delete_as as delete_request, finalizers as finalizers_request, status as status_request};
 
@@ -124,12 +127,18 @@ impl Applied {
 #[derive(Clone)]
 pub struct Applier {
     client: Client,
+    insisted: Insisted,
 }
 
 impl Applier {
     /// Writes with this client.
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self { client, insisted: Insisted::default() }
+    }
+
+    /// Whether an apply of this child found that the API server, or who changes objects on their way to it, keeps these values.
+    pub fn is_insisted_on(&self, live: &Object, child: &DesiredChild, values: Digest) -> bool {
+        self.insisted.holds(&live.uid, &child.applied, values)
     }
 
     /// Carries out a plan: writes in install order, independent ones at once; deletes when all of them succeeded.
@@ -220,7 +229,10 @@ impl Applier {
     async fn write(&self, live: &Live, snapshot: &Snapshot, write: Write) -> Result<Done, (ChildId, Failed)> {
         match write {
             Write::Create(child) => named(&child, self.create(live, snapshot, &child).await),
-            Write::Apply { child, target } => named(&child, self.change(live, &child, &target).await),
+            Write::Apply { child, target } => {
+                let outcome = self.change(live, &child, &target).await;
+                named(&child, self.after_comparing(live, &child, &target, outcome))
+            }
             Write::Replace(delete) => self.delete(live, snapshot, delete, Deed::Replaced).await,
         }
     }
@@ -301,6 +313,25 @@ impl Applier {
             None => return Err(failed(&error)),
         };
         apply(Force::Yes, deed).await?.map_err(|error| failed(&error))
+    }
+
+    /// What it means that an apply whose only reason were the live values ended so. One that changed nothing, or is refused, would
+    /// end like that each time: the values are left as they are.
+    fn after_comparing(&self, live: &Live, child: &DesiredChild, target: &Target, outcome: Outcome) -> Outcome {
+        let Some(values) = target.differing else { return outcome };
+        match outcome {
+            Ok((_, Some(Written::Child { resource_version, .. }))) if resource_version == target.resource_version => {
+                self.insisted.keep(&target.uid, &child.applied, values);
+                Ok((Deed::Nothing, None))
+            }
+            Ok((_, written)) => Ok((Deed::Restored, written)),
+            Err(Failed { problem: WriteProblem::Rejected { code: 400 | 403 | 422, message }, .. }) => {
+                self.insisted.keep(&target.uid, &child.applied, values);
+                tracing::warn!(plugin = %live.name, object = %id(child), message, "live values differ from what is desired, and cannot be changed");
+                Ok((Deed::Nothing, None))
+            }
+            outcome => outcome,
+        }
     }
 
     async fn delete(

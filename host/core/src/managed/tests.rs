@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn managed(entries: &[(&str, &str, &str)]) -> ManagedFields {
+pub(super) fn managed(entries: &[(&str, &str, &str)]) -> ManagedFields {
     let list: Vec<String> = entries
         .iter()
         .map(|(manager, operation, fields)| {
@@ -14,7 +14,7 @@ fn managed(entries: &[(&str, &str, &str)]) -> ManagedFields {
     ManagedFields::read(&format!("[{}]", list.join(",")), Some("of-parent"))
 }
 
-fn map(text: &str) -> Map {
+pub(super) fn map(text: &str) -> Map {
     match json::parse(text.as_bytes(), 64) {
         Ok(Value::Object(map)) => map,
         other => panic!("{other:?}"),

@@ -79,7 +79,7 @@ impl<'a> Rolling<'a> {
         // From the back, so that the places in front stay what they are.
         now.sort_by_key(|(change, _)| std::cmp::Reverse(change.at));
         for (Change { live, child, at }, recreate) in now {
-            let write = if recreate { replace(live, child) } else { apply(live, child) };
+            let write = if recreate { replace(live, child) } else { apply(live, child, None) };
             plan.writes.insert(at.min(plan.writes.len()), write);
         }
     }

@@ -42,7 +42,11 @@ fn a_missing_child_is_created_and_a_changed_wish_is_applied_to_the_very_object()
     assert_eq!(plan.counts(), (1, 1, 0));
     let Write::Apply { target, .. } = &plan.writes[0] else { panic!("{plan:?}") };
     let posted = Some(Posted::Within);
-    assert_eq!(*target, Target { uid: "uid-of-a".into(), resource_version: 7, posted }, "r06: nothing is dropped");
+    assert_eq!(
+        *target,
+        Target { uid: "uid-of-a".into(), resource_version: 7, posted, differing: None },
+        "r06: nothing is dropped"
+    );
 }
 
 #[test]
@@ -54,6 +58,28 @@ fn r06_a_field_that_somebody_else_took_is_applied_again() {
         item.as_object_mut().expect("a container").remove("f:image");
     }
     assert_eq!(plan(&snapshot(&live), &desired).counts(), (0, 1, 0));
+}
+
+#[test]
+fn s06_value_that_was_edited_under_the_hosts_own_name_is_put_back_when_values_are_compared() {
+    let (desired, mut live) = settled(&["a", "b"]);
+    assert!(plan_comparing(&snapshot(&live), &desired, differing).is_empty(), "as it was created");
+    live[0]["spec"]["containers"][0]["image"] = json!("forged:1");
+    assert!(plan(&snapshot(&live), &desired).is_empty(), "its managed fields show no edit");
+    let named = |live: &[serde_json::Value]| {
+        let plan = plan_comparing(&snapshot(live), &desired, differing);
+        let [Write::Apply { child, target }] = &plan.writes[..] else { panic!("{plan:?}") };
+        assert_eq!(&*child.key.name, "a");
+        target.differing.expect("a name")
+    };
+    let forged = named(&live);
+    live[0]["metadata"]["resourceVersion"] = json!("8");
+    live[0]["status"] = json!({"phase": "Running"});
+    assert_eq!(named(&live), forged, "a status changes no value of the host's");
+    live[0]["spec"]["containers"][0]["image"] = json!("forged:2");
+    assert_ne!(named(&live), forged);
+    // What an apply left so is left alone.
+    assert!(plan_comparing(&snapshot(&live), &desired, |_, _| None).is_empty());
 }
 
 #[test]

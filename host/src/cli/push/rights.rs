@@ -158,7 +158,7 @@ pub async fn of(
     let is_of_others = matches!(descriptor.parent, Parent::Custom(_)) && status == StatusWriter::Nobody;
     let status_of_others = is_of_others.then(|| format!("{}.{}", parent.1, parent.0));
     let kinds = Kinds { parent, children, related, former, prunes, status };
-    Ok(Rights { kinds, status_of_others, withheld, read, powers })
+    Ok(Rights { kinds, withheld, read, powers, status_of_others })
 }
 
 /// Who may write the status of the objects of a kind whose definition the component carries. One that the Plugin did not
@@ -217,7 +217,7 @@ mod tests {
             let (children, related, former) = (Vec::new(), Vec::new(), Vec::new());
             let status = StatusWriter::Nobody;
             let kinds = Kinds { parent, children, related, former, prunes: false, status };
-            Rights { kinds, status_of_others: None, withheld, read, powers: Vec::new() }
+            Rights { kinds, withheld, read, powers: Vec::new(), status_of_others: None }
                 .notes(&"echo".parse().expect("a name"))
         };
         assert_eq!(notes(Vec::new(), Vec::new()), [""; 0]);

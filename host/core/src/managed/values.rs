@@ -1,0 +1,277 @@
+//! Whether a live object has the values that are desired, whoever owns them. Managed fields say who changed what, but not
+//! against somebody who writes under the host's own name: only the values show such a change.
+
+use super::finder::Finder;
+use super::{Few, Fields, Item, ManagedFields, Names, Nodes, is_zero};
+use crate::ids::Uid;
+use crate::json::{Map, Value};
+
+/// Fields that the API server adds to what was written whole, an item of an atomic list, say.
+const ADDED: [&str; 10] = [
+    "apiVersion",
+    "creationTimestamp",
+    "defaultMode",
+    "divisor",
+    "expirationSeconds",
+    "kind",
+    "mode",
+    "protocol",
+    "status",
+    "volumeMode",
+];
+
+impl ManagedFields {
+    /// Whether the live object has another value than the desired one anywhere. Values that the API server only writes in
+    /// another way (quantities, defaults, empty values) are no difference.
+    pub fn differs(&self, desired: &Map, live: &Map, controller: Option<&Uid>) -> bool {
+        let entries = [self.apply.as_ref(), self.update.as_ref().map(|(fields, _)| fields)];
+        let ours = entries.into_iter().flatten().filter_map(Fields::tree).collect();
+        let nodes = Nodes { ours, others: Few::default() };
+        let controller = controller.map(ToString::to_string).unwrap_or_default();
+        Difference { names: Names { controller: &controller }, quantities: false }.of_object(&nodes, desired, live)
+    }
+}
+
+/// How values are compared.
+#[derive(Clone, Copy)]
+struct Difference<'c> {
+    names: Names<'c>,
+    /// Whether `1` and `1000m` are the same.
+    quantities: bool,
+}
+
+/// A place in the object.
+#[derive(Clone, Copy)]
+struct At<'a, 'n> {
+    nodes: &'a Nodes<'n>,
+    /// The name of the field; empty for an item of a list.
+    key: &'a str,
+    /// Whether it is part of a value that has one owner, so that more than what is desired is a difference.
+    is_whole: bool,
+}
+
+impl Difference<'_> {
+    fn of_object(self, nodes: &Nodes<'_>, desired: &Map, live: &Map) -> bool {
+        desired.iter().any(|(key, value)| match (key, value) {
+            ("apiVersion" | "kind", _) => false,
+            ("metadata", Value::Object(meta)) => {
+                let inside = nodes.below("metadata");
+                let live = live.get("metadata").and_then(Value::as_object);
+                let fields = meta.iter().filter(|(key, _)| !matches!(*key, "name" | "namespace"));
+                let mut fields = fields.map(|(key, value)| (key, value, live.and_then(|live| live.get(key))));
+                fields.any(|(key, value, live)| self.of_field(&inside, key, value, live, false))
+            }
+            // The API server stores it under `data` alone.
+            ("stringData", Value::Object(texts)) if live.get(key).is_none() => {
+                let data = live.get("data").and_then(Value::as_object);
+                texts.iter().any(|(key, text)| {
+                    let stored = data.and_then(|data| data.get(key)).and_then(Value::as_str).unwrap_or_default();
+                    text.as_str().is_some_and(|text| base64(text.as_bytes()) != stored)
+                })
+            }
+            ("data" | "binaryData" | "stringData", _) => self.of_field(nodes, key, value, live.get(key), false),
+            _ => Self { quantities: true, ..self }.of_field(nodes, key, value, live.get(key), false),
+        })
+    }
+
+    fn of_field(self, nodes: &Nodes<'_>, key: &str, desired: &Value, live: Option<&Value>, is_whole: bool) -> bool {
+        let nodes = nodes.below(key);
+        self.of(At { nodes: &nodes, key, is_whole }, desired, live)
+    }
+
+    fn of(self, at: At<'_, '_>, desired: &Value, live: Option<&Value>) -> bool {
+        let Some(live) = live.filter(|live| **live != Value::Null) else { return !is_zero(desired) };
+        match (desired, live) {
+            (Value::Null, _) => false,
+            (Value::Object(desired), Value::Object(live)) => {
+                let is_whole = at.is_whole || is_selector(at.key) || !desired.is_empty() && owned_whole(at.nodes);
+                let is_more = |(key, live): (&str, &Value)| {
+                    desired.get(key).is_none() && !ADDED.contains(&key) && *live != Value::Null
+                };
+                (is_whole && live.iter().any(is_more))
+                    || desired.iter().any(|(key, value)| self.of_field(at.nodes, key, value, live.get(key), is_whole))
+            }
+            (Value::Array(desired), Value::Array(live)) if at.is_whole || owned_whole(at.nodes) => {
+                let nodes = Nodes::default();
+                let at = At { nodes: &nodes, key: "", is_whole: true };
+                let mut pairs = desired.iter().zip(live);
+                desired.len() != live.len() || pairs.any(|(desired, live)| self.of(at, desired, Some(live)))
+            }
+            (Value::Array(desired), Value::Array(live)) => self.of_items(at.nodes, desired, live),
+            (Value::Object(_) | Value::Array(_), _) | (_, Value::Object(_) | Value::Array(_)) => true,
+            (desired, live) => desired != live && !(self.quantities && is_same_quantity(desired, live)),
+        }
+    }
+
+    /// Of a list whose items have owners of their own: each desired one must be there.
+    fn of_items(self, nodes: &Nodes<'_>, desired: &[Value], live: &[Value]) -> bool {
+        let (wanted, found) =
+            (Finder::of(desired, nodes.ours.iter().copied()), Finder::of(live, nodes.ours.iter().copied()));
+        let mut named: Vec<(Nodes<'_>, Option<&Value>)> = desired.iter().map(|_| (Nodes::default(), None)).collect();
+        for (name, node) in nodes.ours.iter().flat_map(|node| &node.items) {
+            for at in wanted.all(name, &self.names) {
+                let Some((below, live)) = named.get_mut(at) else { continue };
+                below.ours.push(node);
+                if matches!(name, Item::Keys(_)) {
+                    *live = found.first(name, &self.names);
+                }
+            }
+        }
+        desired.iter().zip(&named).any(|(desired, (below, found))| {
+            let differs = |live| self.of(At { nodes: below, key: "", is_whole: false }, desired, Some(live));
+            match found {
+                Some(live) => differs(live),
+                None => live.iter().all(differs),
+            }
+        })
+    }
+}
+
+/// Whether an entry of ours owns all that there may be below a place.
+fn owned_whole(nodes: &Nodes<'_>) -> bool {
+    nodes.ours.iter().any(|node| node.is_empty())
+}
+
+/// Whether a field selects by labels: it has one owner, and the API server adds nothing to it, also where it is empty.
+fn is_selector(key: &str) -> bool {
+    key.ends_with("elector")
+}
+
+/// Whether two scalars are the same quantity (`1`, `1000m`), as the API server writes them in its own way.
+fn is_same_quantity(a: &Value, b: &Value) -> bool {
+    matches!((quantity(a), quantity(b)), (Some(a), Some(b)) if a == b)
+}
+
+/// The digits of a quantity and the power of ten of the last one; none if it is too large or no quantity.
+fn quantity(value: &Value) -> Option<(i128, i32)> {
+    let text = match value {
+        Value::String(text) => text.as_str(),
+        Value::Number(number) => number.as_str(),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
+    };
+    let end = text.find(|char: char| !(char.is_ascii_digit() || matches!(char, '.' | '-' | '+'))).unwrap_or(text.len());
+    let (number, suffix) = text.split_at_checked(end)?;
+    let (binary, mut power) = match suffix {
+        "" => (0, 0),
+        "n" => (0, -9),
+        "u" => (0, -6),
+        "m" => (0, -3),
+        "k" => (0, 3),
+        "M" => (0, 6),
+        "G" => (0, 9),
+        "T" => (0, 12),
+        "P" => (0, 15),
+        "E" => (0, 18),
+        "Ki" => (1, 0),
+        "Mi" => (2, 0),
+        "Gi" => (3, 0),
+        "Ti" => (4, 0),
+        "Pi" => (5, 0),
+        "Ei" => (6, 0),
+        exponent => (0, exponent.strip_prefix(['e', 'E'])?.parse().ok()?),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let mut digits = format!("{whole}{fraction}").parse::<i128>().ok()?.checked_mul(1024_i128.pow(binary))?;
+    power -= i32::try_from(fraction.len()).ok()?;
+    while digits != 0 && digits % 10 == 0 {
+        digits /= 10;
+        power += 1;
+    }
+    Some((digits, if digits == 0 { 0 } else { power }))
+}
+
+/// As Secrets have it.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let bits = chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            let digit = DIGITS.get((bits >> (18 - 6 * place) & 63) as usize).copied().unwrap_or(b'=');
+            text.push(if place <= chunk.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{managed, map};
+    use super::*;
+
+    const FIELDS: &str = r#"{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:selector":{},"f:cpu":{},"f:paused":{},
+        "f:rules":{},"f:ref":{},"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{},"f:port":{},"f:name":{}}},
+        "f:names":{"v:\"a\"":{}},"f:policies":{}}}"#;
+    const DESIRED: &str = r#"{"apiVersion":"v1","kind":"Thing","metadata":{"name":"x","labels":{"app":"a"}},"spec":{
+        "selector":{},"cpu":"1000m","paused":false,"rules":[{"from":[{"podSelector":{}}],"ports":[{"port":1}]}],
+        "ref":{"path":"p"},"ports":[{"port":80,"name":"web"}],"names":["a"],"policies":[],"note":null}}"#;
+    const LIVE: &str = r#"{"apiVersion":"v1","kind":"Thing","metadata":{"name":"x","uid":"1","labels":{"app":"a","b":"c"}},
+        "spec":{"selector":{},"cpu":"1","rules":[{"from":[{"podSelector":{}}],"ports":[{"port":1,"protocol":"TCP"}]}],
+        "ref":{"path":"p","apiVersion":"v1"},"ports":[{"port":443,"protocol":"TCP"},
+        {"port":80,"protocol":"TCP","name":"web","nodePort":3}],"names":["b","a"],"grace":30},"status":{"x":1}}"#;
+
+    fn differs(operation: &str, live: &str) -> bool {
+        let list = managed(&[("windlass", operation, FIELDS)]);
+        list.differs(&map(DESIRED), &map(live), Some(&"of-parent".into()))
+    }
+
+    #[test]
+    fn s06_values_that_the_api_server_writes_in_its_own_way_or_adds_are_no_difference() {
+        for operation in ["Apply", "Update"] {
+            assert!(!differs(operation, LIVE), "{operation}");
+        }
+    }
+
+    #[test]
+    fn s06_value_that_was_changed_under_the_hosts_own_name_is_a_difference() {
+        for (from, to) in [
+            (r#""app":"a""#, r#""app":"b""#),
+            (r#""cpu":"1""#, r#""cpu":"2""#),
+            (r#""cpu":"1""#, r#""paused":true,"cpu":"1""#),
+            (r#""selector":{}"#, r#""selector":{"none":"x"}"#),
+            (r#"{"podSelector":{}}"#, r#"{"podSelector":{"none":"x"}}"#),
+            (r#"{"podSelector":{}}"#, r#"{"podSelector":{},"namespaceSelector":{}}"#),
+            (r#"{"podSelector":{}}"#, r#"{"podSelector":{}},{}"#),
+            (r#""rules":["#, r#""rules":[{},"#),
+            (r#""ref":{"path":"p""#, r#""ref":{"path":"q""#),
+            (r#""name":"web""#, r#""name":"other""#),
+            (r#"{"port":80,"protocol":"TCP","name":"web","nodePort":3}"#, r#"{"port":81}"#),
+            (r#"["b","a"]"#, r#"["b"]"#),
+            (r#""grace":30"#, r#""grace":30,"policies":[{}]"#),
+        ] {
+            let live = LIVE.replace(from, to);
+            assert_ne!(live, LIVE, "{from}");
+            for operation in ["Apply", "Update"] {
+                assert!(differs(operation, &live), "{operation}: {from} became {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn s06_text_of_a_secret_is_compared_with_what_is_stored() {
+        let desired = map(r#"{"stringData":{"a":"x","b":"pässword","c":"12"},"data":{"d":"MQ=="}}"#);
+        let live = r#"{"data":{"a":"eA==","b":"cMOkc3N3b3Jk","c":"MTI=","d":"MQ==","more":""}}"#;
+        let fields = managed(&[("windlass", "Update", r#"{"f:data":{"f:a":{},"f:b":{},"f:c":{},"f:d":{}}}"#)]);
+        assert!(!fields.differs(&desired, &map(live), None));
+        for (from, to) in [("eA==", "eQ=="), ("MQ==", "MS4w"), (r#""c":"MTI=","#, "")] {
+            assert!(fields.differs(&desired, &map(&live.replace(from, to)), None), "{from} became {to:?}");
+        }
+        let numbers = map(r#"{"data":{"n":"1"}}"#);
+        assert!(fields.differs(&numbers, &map(r#"{"data":{"n":"1000m"}}"#), None), "data is no quantity");
+    }
+
+    #[test]
+    fn s06_quantities_are_equal_however_they_are_written() {
+        let quantity = |text: &str| quantity(&Value::from(text));
+        for (a, b) in [("1", "1000m"), ("1Gi", "1024Mi"), ("0.5", "500m"), ("1e3", "1k"), ("0", "0m"), ("1.50", "1.5")]
+        {
+            assert!(quantity(a).is_some() && quantity(a) == quantity(b), "{a} {b}");
+        }
+        for (a, b) in [("1", "1m"), ("1G", "1Gi"), ("-1", "1"), ("100", "10")] {
+            assert_ne!(quantity(a), quantity(b), "{a} {b}");
+        }
+        for text in ["", "nginx:1", "1x", "1e", ".", "1e99999999999", "99999999999999999999999999999999999999999"] {
+            assert_eq!(quantity(text), None, "{text}");
+        }
+    }
+}
