@@ -96,7 +96,8 @@ impl Conduct {
         uids.extend(of_left);
         // The parents of a custom kind have no other plugin: whatever they own was left to this one.
         let owns_kind = live.owns_kind();
-        let is_ours = |child: &Object| owns_kind || child.plugin() == Some(live.name.as_str());
+        let is_ours =
+            |child: &Object| (owns_kind || child.plugin() == Some(live.name.as_str())) && live.has_mark(child);
         // By parent: of a kind that a hundred plugins share, each has few of all the children.
         let owned = live.children.values().map(|watch| watch.store.count_controlled(&uids, is_ours)).sum();
         let shown = live.parents.store.keys();

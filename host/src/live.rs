@@ -12,6 +12,7 @@ use windlass_core::desired::Grants;
 use windlass_core::digest::Digest;
 use windlass_core::guard::{DeletionGuard, HeldParents, Leavers};
 use windlass_core::ids::{GroupKind, Gvk, ObjectKey, PluginName, Uid};
+use windlass_core::mark::MarkKey;
 use windlass_core::object::Object;
 use windlass_core::status::StatusShape;
 use windlass_sandbox::Component;
@@ -89,6 +90,8 @@ pub struct Live {
     pub memo: Arc<Memo>,
     /// How it behaves. The same one while only the Plugin's settings change.
     pub conduct: Arc<Conduct>,
+    /// The key of its children's marks, if its parents are cluster-scoped.
+    pub mark_key: Option<MarkKey>,
     /// What it measures.
     pub measures: Arc<Measures>,
 }
@@ -169,8 +172,14 @@ impl Live {
 
     /// How many children of one kind an object has that are the plugin's and not on their way already.
     fn count_children(&self, watch: &Watch, parent: &Uid) -> usize {
-        let counts = |child: &Object| !child.deleting && child.plugin() == Some(self.name.as_str());
+        let is_ours = |child: &Object| child.plugin() == Some(self.name.as_str()) && self.has_mark(child);
+        let counts = |child: &Object| !child.deleting && is_ours(child);
         watch.store.count_controlled(std::slice::from_ref(parent), counts)
+    }
+
+    /// Whether an object that says it is a child has the mark of one, as far as its children have any.
+    pub fn has_mark(&self, child: &Object) -> bool {
+        self.mark_key.as_ref().is_none_or(|key| key.holds(child))
     }
 
     /// The objects of a namespace that have such children.
@@ -208,6 +217,7 @@ impl Live {
             && self.definition == other.definition
             && self.status_writer == other.status_writer
             && self.grants == other.grants
+            && self.mark_key == other.mark_key
             && self.reads == other.reads
             && self.account == other.account
             && self.homes == other.homes

@@ -16,7 +16,7 @@ pub fn observe(live: &Live, key: &ObjectKey) -> Option<Snapshot> {
 
 /// A parent, and its children as the caches hold them.
 pub fn around(live: &Live, parent: Arc<Object>) -> Snapshot {
-    let parent_ref = ParentRef::of(&live.name, &parent);
+    let parent_ref = ParentRef::of(&live.name, &parent, live.mark_key.as_ref());
     let mut children = Vec::new();
     for watch in live.children.values() {
         watch.store.for_each_of(&parent_ref, |child| children.push(child.clone()));

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use windlass_core::ids::{GroupKind, ObjectKey, PluginName, Uid, is_object_name};
+use windlass_core::mark::MarkKey;
 use windlass_core::object::Object;
 use windlass_core::selector::{Labels, Selector};
 
@@ -21,6 +22,8 @@ pub struct Strays {
     plugin: PluginName,
     kind: GroupKind,
     namespaced: bool,
+    /// The key of the children's marks, if they have any.
+    mark_key: Option<MarkKey>,
     /// Without one nothing can leave it.
     selector: Option<Selector>,
     known: Mutex<HashMap<ObjectKey, Stray>>,
@@ -41,11 +44,12 @@ enum Seen {
 
 impl Strays {
     /// None yet, of a plugin whose parents are these.
-    pub fn new(plugin: &PluginName, parents: &WatchId, namespaced: bool) -> Self {
+    pub fn new(plugin: &PluginName, parents: &WatchId, namespaced: bool, mark_key: Option<MarkKey>) -> Self {
         Self {
             plugin: plugin.clone(),
             kind: parents.kind.group_kind(),
             namespaced,
+            mark_key,
             selector: parents.labels.as_ref().and_then(|labels| labels.parse().ok()),
             known: Mutex::default(),
         }
@@ -162,7 +166,8 @@ impl Strays {
 
     /// Whether a child may miss its parent: it is the plugin's, and not on its way already.
     fn may_miss(&self, child: &Object) -> bool {
-        !child.deleting && child.plugin() == Some(self.plugin.as_str())
+        let has_mark = || self.mark_key.as_ref().is_none_or(|key| key.holds(child));
+        !child.deleting && child.plugin() == Some(self.plugin.as_str()) && has_mark()
     }
 
     /// The parent that a child's controller reference and label name.
@@ -187,7 +192,7 @@ mod tests {
     fn strays(labels: Option<&str>, namespaced: bool) -> Strays {
         let kind = Arc::new(Gvk::from_api_version("v1", KIND));
         let id = WatchId { kind, labels: labels.map(str::to_owned), finalizer: None };
-        Strays::new(&"deco".parse().expect("a name"), &id, namespaced)
+        Strays::new(&"deco".parse().expect("a name"), &id, namespaced, None)
     }
 
     fn object(text: &str) -> Object {

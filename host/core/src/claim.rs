@@ -6,8 +6,10 @@
 
 use crate::desired::DesiredChild;
 use crate::json::{self, Map, Value};
+use crate::mark::MarkKey;
 use crate::names;
-use crate::object::Object;
+use crate::object::{Object, OwnerKey};
+use crate::parent::ParentRef;
 use crate::snapshot::Snapshot;
 
 /// What an object that no cache shows is to the parent that wants its name.
@@ -37,6 +39,14 @@ pub fn claim(found: &Object, snapshot: &Snapshot, adopts: bool, inherits: impl F
     if found.plugin().is_some_and(|label| label != parent_ref.plugin.as_str() && !inherits(label)) {
         return Claim::Foreign;
     }
+    if !is_marked_for(found, parent_ref) {
+        return match &found.controller {
+            _ if !adopts || found.deleting || parent.deleting => Claim::Foreign,
+            Some(controller) if *controller == parent.uid => Claim::Restore,
+            None => Claim::Adopt,
+            Some(_) => Claim::Foreign,
+        };
+    }
     match &found.controller {
         Some(controller) if *controller == parent.uid => Claim::Restore,
         None if found.is_retained_for(parent_ref) => Claim::Restore,
@@ -45,6 +55,14 @@ pub fn claim(found: &Object, snapshot: &Snapshot, adopts: bool, inherits: impl F
         None if adopts && !found.deleting && !parent.deleting => Claim::Adopt,
         Some(_) | None => Claim::Foreign,
     }
+}
+
+/// Whether an object has the mark of a child of this parent, as far as such children have one. Labels and owner references
+/// anybody can write who may write the object.
+fn is_marked_for(found: &Object, parent: &ParentRef) -> bool {
+    let owners = || [OwnerKey::Uid(parent.uid.clone()), parent.retained_key()];
+    let is_of = |key: &MarkKey| owners().iter().any(|owner| key.is_of(found, parent.plugin.as_str(), owner));
+    parent.mark_key.as_ref().is_none_or(is_of)
 }
 
 /// The metadata that makes an existing object a child, and nothing else of it: the host's labels and annotations, and for
@@ -142,6 +160,42 @@ mod tests {
         let mut terminating = nobodys;
         terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         assert_eq!(judged(&terminating, true), Claim::Foreign);
+    }
+
+    /// As [`judged`], for a cluster-scoped parent, whose children have marks.
+    fn judged_by_mark(found: &serde_json::Value, adopts: bool) -> Claim {
+        let mut snapshot = snapshot(&[]);
+        snapshot.parent_ref.key.namespace = None;
+        snapshot.parent_ref.mark_key = Some(MarkKey::new([7; MarkKey::LENGTH]));
+        claim(&object(found), &snapshot, adopts, |_| false)
+    }
+
+    #[test]
+    fn s02_what_has_no_mark_is_no_child_of_a_cluster_scoped_parent_unless_the_plugin_adopts() {
+        let forged = found(|_| {});
+        assert_eq!((judged_by_mark(&forged, false), judged_by_mark(&forged, true)), (Claim::Foreign, Claim::Restore));
+        let retained = found(|meta| {
+            meta["ownerReferences"] = json!([]);
+            meta["annotations"]["windlass.dev/retained-for"] = json!("echo/Echo.my-operator.dev/hello");
+        });
+        assert_eq!((judged_by_mark(&retained, false), judged_by_mark(&retained, true)), (Claim::Foreign, Claim::Adopt));
+        let another_parents = found(|meta| {
+            meta["ownerReferences"][0]["uid"] = json!("another-parent");
+            meta["ownerReferences"][0]["name"] = json!("another");
+        });
+        assert_eq!(judged_by_mark(&another_parents, true), Claim::Foreign);
+
+        let kind = crate::ids::Gvk::from_api_version("v1", "Pod").group_kind();
+        let key = crate::ids::ObjectKey::new(Some("default"), "a");
+        let owner = OwnerKey::Uid(crate::ids::Uid::from(PARENT_UID));
+        let mark = MarkKey::new([7; MarkKey::LENGTH]).mark("echo", &owner, &kind, &key);
+        let own = found(|meta| meta["annotations"]["windlass.dev/mark"] = json!(mark));
+        assert_eq!(judged_by_mark(&own, false), Claim::Unseen);
+        let stripped = found(|meta| {
+            meta["labels"] = json!({});
+            meta["annotations"]["windlass.dev/mark"] = json!(mark);
+        });
+        assert_eq!(judged_by_mark(&stripped, false), Claim::Restore, "its labels are put back");
     }
 
     #[test]

@@ -316,7 +316,7 @@ fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grant
         return Err(Refusal::TokenNotGranted { child });
     }
     let options = strip_options(&mut meta, &child)?;
-    complete_metadata(&mut meta, &key, parent, options.retain);
+    complete_metadata(&mut meta, (&grant.kind, &key), parent, options.retain);
     // The status of a child is its own controller's; typed builders leave an empty one in.
     body.remove("status");
     body.insert("metadata", meta);
@@ -401,7 +401,7 @@ fn strip_options(meta: &mut Map, child: &str) -> Result<Options, Refusal> {
     Ok(options)
 }
 
-fn complete_metadata(meta: &mut Map, key: &ObjectKey, parent: &ParentRef, retain: bool) {
+fn complete_metadata(meta: &mut Map, (kind, key): (&Gvk, &ObjectKey), parent: &ParentRef, retain: bool) {
     match &key.namespace {
         Some(namespace) => meta.insert("namespace", Value::from(&**namespace)),
         None => meta.remove("namespace"),
@@ -411,11 +411,14 @@ fn complete_metadata(meta: &mut Map, key: &ObjectKey, parent: &ParentRef, retain
             labels.insert(label, value);
         }
     }
-    if retain {
-        if let Some(annotations) = meta.object_mut("annotations") {
-            annotations.insert(names::ANNOTATION_RETAINED_FOR, parent.retained_for());
+    let mark = parent.mark(&kind.group_kind(), key, retain).map(|mark| (names::ANNOTATION_MARK, mark));
+    let retained_for = retain.then(|| (names::ANNOTATION_RETAINED_FOR, parent.retained_for()));
+    if let Some(annotations) = meta.object_mut("annotations") {
+        for (annotation, value) in mark.into_iter().chain(retained_for) {
+            annotations.insert(annotation, value);
         }
-    } else {
+    }
+    if !retain {
         meta.insert("ownerReferences", vec![Value::Object(parent.owner_reference())]);
     }
 }

@@ -49,7 +49,7 @@ pub fn parent_with_own(status: &Value) -> Arc<Object> {
 }
 
 pub fn parent_ref() -> ParentRef {
-    ParentRef::of(&"echo".parse().expect("a name"), &parent())
+    ParentRef::of(&"echo".parse().expect("a name"), &parent(), None)
 }
 
 pub fn grants_with(update: &UpdateStrategy) -> Grants {

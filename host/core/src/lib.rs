@@ -20,6 +20,7 @@ pub mod intern;
 pub mod json;
 pub mod lost;
 pub mod managed;
+pub mod mark;
 pub mod names;
 pub mod object;
 pub mod order;

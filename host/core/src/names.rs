@@ -30,6 +30,8 @@ pub const ANNOTATION_APPLIED: &str = "windlass.dev/applied";
 pub const ANNOTATION_RETAIN: &str = "windlass.dev/retain";
 /// Annotation on a retained child: the parent that may take it up again, whatever its uid.
 pub const ANNOTATION_RETAINED_FOR: &str = "windlass.dev/retained-for";
+/// Annotation on a child of a cluster-scoped parent: the host's proof that it made the object a child (see [`crate::mark`]).
+pub const ANNOTATION_MARK: &str = "windlass.dev/mark";
 /// Annotation that a plugin sets on a child: take fields over from other appliers, once.
 pub const ANNOTATION_TAKE_OVER: &str = "windlass.dev/take-over";
 
@@ -134,6 +136,8 @@ pub mod plugin_reason {
     pub const API_ERROR: &str = "APIError";
     /// The host's watch of a kind makes no progress, so its cache may be out of date.
     pub const WATCH_STALLED: &str = "WatchStalled";
+    /// The parents are cluster-scoped, and the key of their children's marks cannot be had.
+    pub const MARK_KEY_UNAVAILABLE: &str = "MarkKeyUnavailable";
     /// The Plugin is suspended: none of its parents is reconciled. `Ready` keeps its status, and while it is True, this is its
     /// reason.
     pub const SUSPENDED: &str = "Suspended";

@@ -15,6 +15,7 @@ use crate::contract::Observed;
 use crate::digest::Digest;
 use crate::ids::{GroupKind, Gvk, ObjectKey, Uid};
 use crate::managed::ManagedFields;
+use crate::mark::Checked;
 use crate::names;
 use crate::packed::Json;
 use crate::parent::ParentRef;
@@ -42,6 +43,8 @@ pub struct Object {
     pub marks: Marks,
     /// Uid of the parent that the label names.
     pub labelled: Option<Uid>,
+    /// Whether its mark holds, if that was checked.
+    pub(crate) checked: Checked,
     /// Stands for all other labels and annotations: equal in this process when they are.
     pub others_marks: u64,
     /// Which fields the host owns.
@@ -237,6 +240,7 @@ impl Object {
                 hash(&meta.labels).rotate_left(1) ^ hash(&meta.annotations)
             },
             labelled: labelled.map(|(_, uid)| Uid::from(&**uid)),
+            checked: Checked::default(),
             marks: Marks::collect(
                 marks().filter(|(key, _)| key != names::LABEL_PARENT_UID).map(|(key, value)| (&**key, &**value)),
             ),
@@ -291,6 +295,7 @@ impl Object {
             // A parent of a built-in kind may have several plugins.
             && self.plugin().is_none_or(|label| label == parent.plugin.as_str() || inherits(label))
             && (self.is_owned_by(&parent.uid) || self.is_retained_for(parent))
+            && parent.mark_key.as_ref().is_none_or(|key| key.holds(self))
     }
 
     /// Whether this is a child of an earlier object of the parent's kind and name. Two objects of one name cannot exist
@@ -476,6 +481,7 @@ mod tests {
             kind: Arc::new(Gvk::from_api_version("my-operator.dev/v1", "Echo")),
             key: ObjectKey::new(Some("n"), "web"),
             uid: Uid::from("new"),
+            mark_key: None,
         };
         let with = |plugin: &str, group: &str, name: &str, uid: &str| {
             read(&format!(

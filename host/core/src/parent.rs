@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::ids::{Gvk, ObjectKey, PluginName, Uid};
+use crate::ids::{GroupKind, Gvk, ObjectKey, PluginName, Uid};
 use crate::json::{Map, Value};
+use crate::mark::MarkKey;
 use crate::names;
 use crate::object::{Object, OwnerKey};
 
@@ -18,12 +19,27 @@ pub struct ParentRef {
     pub key: ObjectKey,
     /// Identity.
     pub uid: Uid,
+    /// The key that its children's marks are made with, if they have any: those of a cluster-scoped parent, where there is a
+    /// cluster.
+    pub mark_key: Option<MarkKey>,
 }
 
 impl ParentRef {
-    /// Of an object of a plugin's parent kind.
-    pub fn of(plugin: &PluginName, parent: &Object) -> Self {
-        Self { plugin: plugin.clone(), kind: parent.kind.clone(), key: parent.key.clone(), uid: parent.uid.clone() }
+    /// Of an object of a plugin's parent kind. `mark_key` is the host's; what is in a namespace does without.
+    pub fn of(plugin: &PluginName, parent: &Object, mark_key: Option<&MarkKey>) -> Self {
+        Self {
+            plugin: plugin.clone(),
+            kind: parent.kind.clone(),
+            key: parent.key.clone(),
+            uid: parent.uid.clone(),
+            mark_key: mark_key.filter(|_| parent.key.namespace.is_none()).cloned(),
+        }
+    }
+
+    /// The mark of a child, if such children have one. `retained` says whether it outlives the parent.
+    pub fn mark(&self, kind: &GroupKind, key: &ObjectKey, retained: bool) -> Option<String> {
+        let owner = || if retained { self.retained_key() } else { OwnerKey::Uid(self.uid.clone()) };
+        self.mark_key.as_ref().map(|mark_key| mark_key.mark(self.plugin.as_str(), &owner(), kind, key))
     }
 
     /// The controller ownerReference that every child gets (rule R4).
@@ -82,6 +98,7 @@ mod tests {
             kind: Arc::new(Gvk::from_api_version("my-operator.dev/v1", "Echo")),
             key: ObjectKey::new(namespace, name),
             uid: Uid::from("u"),
+            mark_key: None,
         };
         let parents =
             [parent(Some("n"), "web"), parent(None, "web"), parent(Some("n"), "we"), parent(Some("m"), "web")];

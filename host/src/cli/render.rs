@@ -118,7 +118,7 @@ fn render(args: &Args, component: &Component, given: Value, beside: Vec<Value>) 
     let (kind, namespaced) = parent_kind(&descriptor.parent)?;
     let plugin: PluginName = descriptor.name.parse()?;
     let parent = parent(given, &args.parent, &kind, namespaced)?;
-    let parent_ref = ParentRef::of(&plugin, &parent);
+    let parent_ref = ParentRef::of(&plugin, &parent, None);
     let children = match &args.children {
         Some(file) => documents(file)?.into_iter().map(|child| existing_child(child, &parent_ref)).collect(),
         None => Ok(Vec::new()),

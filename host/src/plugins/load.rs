@@ -240,6 +240,7 @@ pub(super) async fn prepare(
     // Its definition may have been installed just now: whatever becomes of this logic, older logic must not go on.
     plugins.withdraw(name, &parent.kind);
     let home = account.home();
+    let mark_key = if parent.namespaced { None } else { Some(plugins.mark_keys.get().await?.clone()) };
     let granted = grants::resolve(&plugins.discovery, descriptor, plugin, parent.namespaced, &home).await?;
     let reads = grants::resolve_reads(&plugins.discovery, descriptor, plugin, &home).await?;
     // Logic that no longer finalizes takes it off what has left the selector, too.
@@ -266,7 +267,7 @@ pub(super) async fn prepare(
         result?;
     }
     let (status_writer, shape) = status_writer(plugins, &account, &parent, (&parents, homes.as_ref())).await?;
-    let strays = Arc::new(Strays::new(name, &parents.id, parent.namespaced));
+    let strays = Arc::new(Strays::new(name, &parents.id, parent.namespaced, mark_key.clone()));
     strays.search(&parents.store, children.iter());
     let logic = {
         let surface = component.surface();
@@ -302,6 +303,7 @@ pub(super) async fn prepare(
         held: plugins.held_parents(name),
         memo: plugins.memo(name),
         conduct: live.as_ref().map_or_else(|| Arc::new(Conduct::none()), |live| live.conduct.clone()),
+        mark_key,
         measures: Arc::new(Measures::of(name, &descriptor.metrics)),
         component,
     };

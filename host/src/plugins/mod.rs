@@ -14,6 +14,7 @@ mod kinds;
 mod load;
 mod logic;
 mod lost;
+mod mark_key;
 mod parent;
 mod publish;
 mod refusal;
@@ -52,6 +53,7 @@ use self::discovery::Discovery;
 use self::estate::Estate;
 use self::farewell::Farewell;
 use self::lost::Lost;
+use self::mark_key::MarkKeys;
 use self::refusal::Refusal;
 use self::settings::Settings;
 use self::status::Standing;
@@ -84,6 +86,7 @@ pub struct Plugins {
     kinds: Kinds,
     discovery: Discovery,
     accounts: Accounts,
+    mark_keys: MarkKeys,
     ask: Ask,
     caps: Caps,
     queue: PluginQueue,
@@ -158,6 +161,7 @@ impl Plugins {
     /// With the watch of the Plugins and everything that loading one takes.
     pub fn new(client: Client, own: Arc<Watch>, supplies: Supplies, outlets: Outlets) -> Self {
         let Supplies { sandbox, watches, sources, accounts, ask, caps } = supplies;
+        let mark_keys = MarkKeys::new(client.clone(), accounts.namespace());
         let Outlets { progress, publisher, index, kinds, queue, parents, interests } = outlets;
         tokio::spawn(kinds.clone().watch_definitions(client.clone(), progress));
         Self {
@@ -175,6 +179,7 @@ impl Plugins {
             parents,
             interests,
             accounts,
+            mark_keys,
             ask,
             caps,
             known: Mutex::default(),

@@ -254,6 +254,7 @@ mod tests {
             kind: Arc::new(Gvk::from_api_version("my-operator.dev/v1", "Echo")),
             key: ObjectKey::new(namespace, name),
             uid: Uid::from("uid-of-parent"),
+            mark_key: None,
         }
     }
 

@@ -97,7 +97,7 @@ impl Reporter {
             FinalizerEnd::CleanedUp | FinalizerEnd::Skipped => None,
         };
         let about = match of_plugin {
-            Some(plugin) => ParentRef::of(&live.name, &plugin),
+            Some(plugin) => ParentRef::of(&live.name, &plugin, None),
             None => snapshot.parent_ref.clone(),
         };
         self.recorder.record(&live.name, &about, notes, Occasion::Changed);

@@ -86,6 +86,11 @@ impl Accounts {
         Self { namespace: namespace.to_owned(), ask, own: OnceCell::new() }
     }
 
+    /// The host's namespace, in which they are.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// The one that a Plugin names in its spec, or the one that it has if it names none.
     ///
     /// # Errors

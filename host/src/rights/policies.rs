@@ -6,7 +6,8 @@
 
 use serde_json::{Value, json};
 use windlass_core::names::{
-    ANNOTATION_APPLIED, ANNOTATION_RETAINED_FOR, FIELD_MANAGER, FINALIZER_MANAGER, LABEL_PARENT_UID, LABEL_PLUGIN,
+    ANNOTATION_APPLIED, ANNOTATION_MARK, ANNOTATION_RETAINED_FOR, FIELD_MANAGER, FINALIZER_MANAGER, LABEL_PARENT_UID,
+    LABEL_PLUGIN,
 };
 
 use super::rbac::HOST;
@@ -14,7 +15,7 @@ use super::rbac::HOST;
 /// Labels by which the host knows its children.
 const LABELS: [&str; 2] = [LABEL_PLUGIN, LABEL_PARENT_UID];
 /// Annotations by which the host knows its children, and what it applied to them.
-const ANNOTATIONS: [&str; 2] = [ANNOTATION_APPLIED, ANNOTATION_RETAINED_FOR];
+const ANNOTATIONS: [&str; 3] = [ANNOTATION_APPLIED, ANNOTATION_MARK, ANNOTATION_RETAINED_FOR];
 /// The verb on `plugins.windlass.dev` that lets a user set the marks: for backup tools, and for controllers that copy the
 /// labels of what they are made for. Who may do everything has it.
 const VERB: &str = "mark";
@@ -67,7 +68,7 @@ fn marks(namespace: &str) -> [Value; 2] {
             ),
             format!(
                 "{} belong to Windlass, which marks the children of Plugins with them: leave them out. {hint}",
-                [LABELS, ANNOTATIONS].concat().join(", ")
+                [&LABELS[..], &ANNOTATIONS[..]].concat().join(", ")
             ),
         ),
         (

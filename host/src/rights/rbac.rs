@@ -15,6 +15,9 @@ pub const AGGREGATE_LABEL: &str = "windlass.dev/aggregate-to-host";
 /// The host's ServiceAccount, Role and ClusterRole.
 pub const HOST: &str = "windlass";
 
+/// The Secret in the host's namespace that holds the key of the marks on children of cluster-scoped parents.
+pub const MARK_KEY_SECRET: &str = "windlass-mark-key";
+
 /// The host's ServiceAccount and roles, as Kubernetes objects in the order in which they are applied.
 pub fn host_objects(namespace: &str) -> Vec<Value> {
     let subject = json!([{"kind": "ServiceAccount", "name": HOST, "namespace": namespace}]);
@@ -65,6 +68,10 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
                 rule("", &["configmaps"], &["get", "list", "watch"]),
                 // Children are written as the Plugins' ServiceAccounts, which are here.
                 rule("", &["serviceaccounts"], &["impersonate"]),
+                // The key of the marks on children of cluster-scoped parents: one Secret, which is made once. A right to
+                // create cannot be bound to a name.
+                of_name(rule("", &["secrets"], &["get"]), MARK_KEY_SECRET),
+                rule("", &["secrets"], &["create"]),
             ],
         }),
         json!({
@@ -178,10 +185,7 @@ pub fn account_objects(name: &str, account: &str, namespace: &str, kinds: &Kinds
 /// What the host needs to pull a plugin's component: its pull secret, and no other.
 pub fn source_objects(name: &str, namespace: &str, secret: &str) -> Vec<Value> {
     let role = format!("windlass-plugin-{name}-source");
-    let mut pull = rule("", &["secrets"], &["get"]);
-    if let Some(pull) = pull.as_object_mut() {
-        pull.insert("resourceNames".to_owned(), json!([secret]));
-    }
+    let pull = of_name(rule("", &["secrets"], &["get"]), secret);
     vec![
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
@@ -217,6 +221,14 @@ pub const FINALIZER_VERB: &str = "update";
 pub const STATUS: &str = "status";
 /// What a plugin's ServiceAccount must be allowed to do with it, where the kind is not the plugin's own.
 pub const STATUS_VERB: &str = "patch";
+
+/// The rule for the one object of this name.
+fn of_name(mut rule: Value, name: &str) -> Value {
+    if let Some(rule) = rule.as_object_mut() {
+        rule.insert("resourceNames".to_owned(), json!([name]));
+    }
+    rule
+}
 
 fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
@@ -383,6 +395,7 @@ mod tests {
                 "authorization.k8s.io subjectaccessreviews create",
                 "events.k8s.io events create,patch",
                 " serviceaccounts impersonate",
+                " secrets create",
             ]
         );
     }

@@ -328,6 +328,7 @@ mod tests {
             kind: Arc::new(Gvk::from_api_version("my-operator.dev/v1", "Echo")),
             key: ObjectKey::new(Some("n"), "web"),
             uid: parent.into(),
+            mark_key: None,
         };
         let mut names = Vec::new();
         store.for_each_of(&parent, |object| names.push(object.key.to_string()));

@@ -3,6 +3,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::contract::{Event, EventType};
 use crate::fixtures::{answer, grants_with, parent_ref, pod, validate};
+use crate::mark::MarkKey;
+use crate::object::OwnerKey;
 
 fn with(change: impl FnOnce(&mut Value)) -> Value {
     let mut child = pod("a");
@@ -273,4 +275,41 @@ fn a_secret_that_would_hold_a_service_accounts_token_is_refused_unless_the_plugi
         assert!(secret_for(parent, |grant| grant.tokens = true, &token).is_ok());
         assert!(secret_for(parent, |_| {}, &secret(Some("shop"), "kubernetes.io/tls")).is_ok());
     }
+}
+
+#[test]
+fn s02_the_child_of_a_cluster_scoped_parent_is_marked_and_no_plugin_sets_the_mark() {
+    let key = MarkKey::new([7; MarkKey::LENGTH]);
+    let grant = Grant {
+        kind: Arc::new(Gvk::from_api_version("v1", "Pod")),
+        namespaced: true,
+        update: UpdateStrategy::Apply,
+        namespaces: None,
+        tokens: false,
+    };
+    let grants = Grants::new(HostNamespace::new("windlass-system"), [grant]);
+    let parent = ParentRef { key: ObjectKey::new(None, "hello"), mark_key: Some(key.clone()), ..parent_ref() };
+    let marked = |change: fn(&mut Value)| {
+        let mut child = pod("a");
+        child["metadata"]["namespace"] = json!("shop");
+        change(&mut child["metadata"]["annotations"]);
+        super::validate(&answer(&[child]), &parent, &grants, &Limits::default())
+    };
+    let kind = Gvk::from_api_version("v1", "Pod").group_kind();
+    let place = ObjectKey::new(Some("shop"), "a");
+    for (retain, owner) in [(false, OwnerKey::Uid(parent.uid.clone())), (true, parent.retained_key())] {
+        let change = if retain {
+            |annotations: &mut Value| annotations["windlass.dev/retain"] = json!("true")
+        } else {
+            |_: &mut Value| {}
+        };
+        let desired = marked(change).expect("valid");
+        let mark = key.mark("echo", &owner, &kind, &place);
+        let body = text(&desired.children[0]);
+        assert!(body.contains(&format!(r#""windlass.dev/mark":"{mark}""#)), "retained: {retain}, {body}");
+    }
+    let forged = marked(|annotations| annotations["windlass.dev/mark"] = json!("1:00")).expect_err("refused");
+    assert!(forged.to_string().contains("windlass.dev/mark"), "{forged}");
+    let of_a_namespace = validate(&[pod("a")]).expect("valid");
+    assert!(!text(&of_a_namespace.children[0]).contains("windlass.dev/mark"), "its namespace is bound enough");
 }

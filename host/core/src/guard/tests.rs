@@ -489,7 +489,13 @@ fn fleet_parent(name: &str, pods: usize, status: &Json, annotation: &str) -> Sna
         live["metadata"]["ownerReferences"][0]["uid"] = json!(uid);
         object(&live)
     });
-    Snapshot::new(ParentRef::of(&parent_ref().plugin, &parent), parent, children.collect::<Vec<_>>(), None, |_| false)
+    Snapshot::new(
+        ParentRef::of(&parent_ref().plugin, &parent, None),
+        parent,
+        children.collect::<Vec<_>>(),
+        None,
+        |_| false,
+    )
 }
 
 /// A plan that deletes the first so many children.

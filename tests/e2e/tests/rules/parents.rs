@@ -1,7 +1,7 @@
 //! Parents other than a namespaced custom resource.
 
 use serde_json::{Value, json};
-use windlass_e2e::{Namespace, Puppet, SOON, text, wait};
+use windlass_e2e::{Namespace, Puppet, SOON, condition, is_done, text, wait};
 
 use crate::scripts::{config_map, needs};
 use crate::{children, names, stage, wait_names};
@@ -35,6 +35,47 @@ fn a_cluster_scoped_parent_owns_children_in_several_namespaces() {
     wait_names(&one, "configmaps", &[]);
     puppet.kubectl("delete", &["--wait=true"]);
     wait_names(&two, "configmaps", &[]);
+}
+
+/// A tenant copies what marks the children of a cluster-scoped parent to large objects of its own: as a child each would be
+/// handed to the plugin, and all of them are more than a request may be.
+#[test]
+fn s02_what_a_tenant_marks_as_a_child_of_a_cluster_scoped_parent_is_none() {
+    let (ns, puppet) = cluster("cluster-forged");
+    let vault = ns.env().namespace("cluster-tenant");
+    let script = json!({ "children": [in_namespace(&ns, config_map("genuine", "1"))], "status": "reflect" });
+    puppet.play(&script);
+    let genuine = ns.get("configmaps", "genuine").expect("the child");
+    let own = format!("ConfigMap {}/genuine", ns.name());
+    let padding = "x".repeat(900_000);
+    for at in 0..6 {
+        let mut forged = in_namespace(&vault, config_map(&format!("forged-{at}"), &padding));
+        forged["metadata"]["labels"] = genuine["metadata"]["labels"].clone();
+        forged["metadata"]["annotations"] = genuine["metadata"]["annotations"].clone();
+        if at % 2 == 0 {
+            forged["metadata"]["ownerReferences"] = genuine["metadata"]["ownerReferences"].clone();
+        } else {
+            let parent = format!("puppet-cluster/ClusterPuppet.puppets.example/{}", ns.name());
+            forged["metadata"]["annotations"]["windlass.dev/retained-for"] = parent.into();
+        }
+        vault.env().apply(&forged.to_string());
+    }
+    let mark = ns.env().mark();
+    ns.kubectl(&["delete", "configmap", "genuine", "--wait=true"]);
+    wait_names(&ns, "configmaps", &["genuine"]);
+    puppet.kubectl("annotate", &["touched=yes"]);
+    // Its own child alone is what the plugin was shown.
+    let shown = puppet.wait(|parent| is_done(parent) && parent["status"]["children"] == json!([own]));
+    assert!(condition(&shown, "Ready").is_true(), "{shown:#}");
+    assert_eq!(names(&vault, "configmaps").len(), 6);
+    assert_eq!(ns.env().host_requests(mark).namespace(vault.name()).to_vec(), [], "nothing is asked of them");
+    // What is in the way of a child is not taken over either.
+    let taken = json!({ "children": [in_namespace(&ns, config_map("genuine", "1")), in_namespace(&vault, config_map("forged-0", "2"))] });
+    puppet.apply(&taken);
+    let ready = puppet.wait_reason("Conflict");
+    assert!(ready.message.contains("forged-0"), "{ready:?}");
+    vault.kubectl(&["delete", "configmap", "forged-0"]);
+    puppet.wait_done();
 }
 
 #[test]

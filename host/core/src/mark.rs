@@ -1,0 +1,182 @@
+//! The mark by which the host knows the children of cluster-scoped parents as its own.
+//!
+//! A namespaced parent's children are in its namespace, where whoever may write them is at home. A cluster-scoped parent has
+//! children in the namespaces of others, who may copy labels, annotations and ownerReferences to objects of their own. What
+//! they cannot make is the mark: an HMAC (RFC 2104) with a key that only the hosts of this cluster have, over all that makes
+//! the object a child, and over its own name, so that a copy is of no use.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+
+use crate::ids::{GroupKind, ObjectKey};
+use crate::names::ANNOTATION_MARK;
+use crate::object::{Object, OwnerKey};
+
+/// Head of a mark: says how it was made.
+const VERSION: &str = "1:";
+
+/// The key that marks are made with. Shared by all hosts of a cluster, and by nobody else.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MarkKey(Arc<[u8; MarkKey::LENGTH]>);
+
+impl MarkKey {
+    /// How many bytes a key has.
+    pub const LENGTH: usize = 32;
+
+    /// The key of these bytes, which must be random.
+    pub fn new(bytes: [u8; Self::LENGTH]) -> Self {
+        Self(Arc::new(bytes))
+    }
+
+    /// The mark of a child: of this plugin, for this parent, of this kind and name.
+    pub fn mark(&self, plugin: &str, owner: &OwnerKey, kind: &GroupKind, key: &ObjectKey) -> String {
+        let (how, owner) = match owner {
+            OwnerKey::Uid(uid) => ("owned", uid.to_string()),
+            OwnerKey::Retained(parent) => ("retained", parent.to_string()),
+        };
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        // RFC 2104 takes keys of any length, so that this cannot fail; an empty mark holds for nothing.
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&*self.0) else { return String::new() };
+        for part in ["windlass.dev/mark", plugin, how, &owner, &kind.group, &kind.kind, namespace, &key.name] {
+            // Each with its length before it: none can pass for two.
+            mac.update(&(part.len() as u64).to_le_bytes());
+            mac.update(part.as_bytes());
+        }
+        let mut mark = VERSION.to_owned();
+        for byte in mac.finalize().into_bytes() {
+            mark.extend([byte >> 4, byte & 0xf].map(|digit| char::from_digit(digit.into(), 16).unwrap_or_default()));
+        }
+        mark
+    }
+
+    /// Whether an object has the mark of what its labels and annotations say that it is. The answer is remembered: objects do
+    /// not change, and a process has one key.
+    pub fn holds(&self, object: &Object) -> bool {
+        object.checked.or_check(|| match (object.plugin(), object.owner_key()) {
+            (Some(plugin), Some(owner)) => self.is_of(object, plugin, &owner),
+            _ => false,
+        })
+    }
+
+    /// Whether an object has the mark of a child of this plugin for this parent, whatever its labels say.
+    pub fn is_of(&self, object: &Object, plugin: &str, owner: &OwnerKey) -> bool {
+        let wanted = || self.mark(plugin, owner, &object.kind.group_kind(), &object.key);
+        // Who can time this guesses at objects that they may write anyway, and the API server answers in milliseconds.
+        object.marks.get(ANNOTATION_MARK).is_some_and(|mark| mark == wanted())
+    }
+}
+
+/// The key itself is shown to nobody.
+impl std::fmt::Debug for MarkKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MarkKey(..)")
+    }
+}
+
+/// Whether an object's mark holds, once that was checked.
+#[derive(Debug, Default)]
+pub struct Checked(AtomicU8);
+
+impl Checked {
+    const HOLDS: u8 = 1;
+    const DOES_NOT: u8 = 2;
+
+    fn or_check(&self, check: impl FnOnce() -> bool) -> bool {
+        match self.0.load(Ordering::Relaxed) {
+            Self::HOLDS => true,
+            Self::DOES_NOT => false,
+            _ => {
+                let holds = check();
+                self.0.store(if holds { Self::HOLDS } else { Self::DOES_NOT }, Ordering::Relaxed);
+                holds
+            }
+        }
+    }
+}
+
+/// A copy may be changed before it is used: it is checked by itself.
+impl Clone for Checked {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixtures::object;
+    use crate::ids::{Gvk, Uid};
+
+    fn key() -> MarkKey {
+        MarkKey::new([7; MarkKey::LENGTH])
+    }
+
+    /// A ConfigMap as a child of a cluster-scoped parent is, with the mark of this object.
+    fn child(labels: &Value, annotations: &Value, namespace: &str, name: &str) -> Object {
+        let object = object(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "name": name, "namespace": namespace, "uid": "u", "resourceVersion": "7",
+                "labels": labels, "annotations": annotations,
+            },
+        }));
+        Object::clone(&object)
+    }
+
+    fn owned_by(uid: &str) -> Value {
+        json!({"windlass.dev/plugin": "guard", "windlass.dev/parent-uid": uid})
+    }
+
+    fn mark(owner: &OwnerKey) -> String {
+        let kind = Gvk::from_api_version("v1", "ConfigMap").group_kind();
+        key().mark("guard", owner, &kind, &ObjectKey::new(Some("team-a"), "limits"))
+    }
+
+    #[test]
+    fn s02_a_mark_holds_for_the_very_object_that_it_was_made_for() {
+        let mark = mark(&OwnerKey::Uid(Uid::from("p")));
+        let marked = json!({"windlass.dev/mark": mark});
+        assert!(key().holds(&child(&owned_by("p"), &marked, "team-a", "limits")));
+        let other_plugin = json!({"windlass.dev/plugin": "other", "windlass.dev/parent-uid": "p"});
+        let as_retained = json!({"windlass.dev/mark": mark, "windlass.dev/retained-for": "p"});
+        for (copy, why) in [
+            (child(&owned_by("p"), &marked, "team-b", "limits"), "another namespace"),
+            (child(&owned_by("p"), &marked, "team-a", "others"), "another name"),
+            (child(&owned_by("q"), &marked, "team-a", "limits"), "another parent"),
+            (child(&other_plugin, &marked, "team-a", "limits"), "another plugin"),
+            (child(&json!({}), &marked, "team-a", "limits"), "no labels"),
+            (child(&owned_by("p"), &as_retained, "team-a", "limits"), "retained instead of owned"),
+            (child(&owned_by("p"), &json!({}), "team-a", "limits"), "no mark"),
+            (child(&owned_by("p"), &json!({"windlass.dev/mark": ""}), "team-a", "limits"), "an empty mark"),
+        ] {
+            assert!(!key().holds(&copy), "{why}");
+        }
+        let mut secret = child(&owned_by("p"), &marked, "team-a", "limits");
+        secret.kind = Arc::new(Gvk::from_api_version("v1", "Secret"));
+        assert!(!key().holds(&secret), "another kind");
+        let of_another_cluster = MarkKey::new([8; MarkKey::LENGTH]);
+        assert!(!of_another_cluster.holds(&child(&owned_by("p"), &marked, "team-a", "limits")), "another key");
+    }
+
+    #[test]
+    fn s02_a_retained_child_is_marked_for_the_parents_name() {
+        let parent = "guard/Namespace./team-a";
+        let mark = mark(&OwnerKey::Retained(parent.into()));
+        let with = |parent: &str| {
+            let annotations = json!({"windlass.dev/mark": mark, "windlass.dev/retained-for": parent});
+            child(&owned_by("gone"), &annotations, "team-a", "limits")
+        };
+        assert!(key().holds(&with(parent)), "whatever the uid of the parent was");
+        assert!(!key().holds(&with("guard/Namespace./team-b")));
+    }
+
+    #[test]
+    fn the_key_is_not_shown() {
+        assert_eq!(format!("{:?}", key()), "MarkKey(..)");
+    }
+}

@@ -1,0 +1,117 @@
+//! The key of the marks on the children of cluster-scoped parents: a Secret of the host's namespace.
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use tokio::sync::OnceCell;
+use windlass_core::mark::MarkKey;
+use windlass_core::names::plugin_reason as reason;
+
+use super::load::{Problem, Step};
+use crate::apply::in_time;
+use crate::rights::rbac::MARK_KEY_SECRET;
+
+/// Where the key stands in the Secret.
+const FIELD: &str = "key";
+
+/// The key, once a Plugin with cluster-scoped parents asked for it.
+pub(super) struct MarkKeys {
+    secrets: Api<Secret>,
+    namespace: String,
+    key: OnceCell<MarkKey>,
+}
+
+impl MarkKeys {
+    /// Of the host's namespace.
+    pub(super) fn new(client: Client, namespace: &str) -> Self {
+        Self { secrets: Api::namespaced(client, namespace), namespace: namespace.to_owned(), key: OnceCell::new() }
+    }
+
+    /// The key; made if there is none. Whatever is there is never overwritten: with another key no child would be known.
+    ///
+    /// # Errors
+    /// It cannot be read or made.
+    pub(super) async fn get(&self) -> Result<&MarkKey, Problem> {
+        self.key.get_or_try_init(|| self.read_or_make()).await
+    }
+
+    async fn read_or_make(&self) -> Result<MarkKey, Problem> {
+        let found =
+            in_time(self.secrets.get_opt(MARK_KEY_SECRET)).await.map_err(|error| self.failed("read", &error))?;
+        if let Some(secret) = found {
+            return self.key_in(secret);
+        }
+        let mut bytes = [0; MarkKey::LENGTH];
+        SystemRandom::new().fill(&mut bytes).map_err(|_| {
+            Problem::new(Step::Granted, reason::API_ERROR, "the system gives no random numbers".to_owned())
+        })?;
+        let made = in_time(self.secrets.create(&PostParams::default(), &secret_of(&bytes))).await;
+        match made {
+            Ok(_) => {
+                tracing::info!(
+                    secret = MARK_KEY_SECRET,
+                    namespace = self.namespace,
+                    "made the key of children's marks"
+                );
+                Ok(MarkKey::new(bytes))
+            }
+            // Another host was faster: its key counts for both.
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                let secret = in_time(self.secrets.get(MARK_KEY_SECRET)).await;
+                self.key_in(secret.map_err(|error| self.failed("read", &error))?)
+            }
+            Err(error) => Err(self.failed("create", &error)),
+        }
+    }
+
+    fn key_in(&self, secret: Secret) -> Result<MarkKey, Problem> {
+        key_of(secret).ok_or_else(|| {
+            let message = format!(
+                "Secret {MARK_KEY_SECRET} in namespace {} holds no {FIELD:?} of {} bytes. Restore it; or delete it for the \
+                 host to make another, and set spec.adopt for the children of before to be taken over",
+                self.namespace,
+                MarkKey::LENGTH
+            );
+            Problem::new(Step::Granted, reason::MARK_KEY_UNAVAILABLE, message)
+        })
+    }
+
+    fn failed(&self, deed: &str, error: &kube::Error) -> Problem {
+        let message = format!(
+            "the parents are cluster-scoped, and the host cannot {deed} Secret {MARK_KEY_SECRET} in its namespace {}, which \
+             holds the key of their children's marks: {error}. Its Role in manifests/kustomize/rbac.yaml allows that",
+            self.namespace
+        );
+        Problem::new(Step::Granted, reason::MARK_KEY_UNAVAILABLE, message)
+    }
+}
+
+fn secret_of(bytes: &[u8]) -> Secret {
+    Secret {
+        metadata: ObjectMeta { name: Some(MARK_KEY_SECRET.to_owned()), ..ObjectMeta::default() },
+        data: Some([(FIELD.to_owned(), ByteString(bytes.to_vec()))].into()),
+        immutable: Some(true),
+        ..Secret::default()
+    }
+}
+
+fn key_of(secret: Secret) -> Option<MarkKey> {
+    let bytes = secret.data?.remove(FIELD)?.0;
+    bytes.try_into().ok().map(MarkKey::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s02_a_secret_that_holds_no_key_is_refused_and_one_that_was_made_is_read() {
+        assert!(key_of(secret_of(&[7; MarkKey::LENGTH])) == Some(MarkKey::new([7; MarkKey::LENGTH])));
+        for wrong in [Secret::default(), secret_of(b""), secret_of(&[7; MarkKey::LENGTH - 1])] {
+            assert!(key_of(wrong).is_none());
+        }
+    }
+}
