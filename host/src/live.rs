@@ -7,6 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
+use windlass_core::budget::Budget;
 use windlass_core::contract::{Limits, Parent};
 use windlass_core::desired::Grants;
 use windlass_core::digest::Digest;
@@ -81,6 +82,8 @@ pub struct Live {
     /// Calls of this plugin that run at once: fewer than there are cores, so that one that loops leaves room. The same
     /// for all of a Plugin's logic, as calls to older logic may still run.
     pub call_slots: Arc<Semaphore>,
+    /// How many requests it may cause. The same for all of a Plugin's logic.
+    pub budget: Arc<Mutex<Budget>>,
     /// Which deletions are held without a user's word (rule R9).
     pub guard: DeletionGuard,
     /// The parents whose deletions are held. The same for all of a Plugin's logic: what a parent's creates diluted, new

@@ -6,10 +6,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use tracing::Instrument;
 use tracing::field::Empty;
 use windlass_core::breaker::Breaker;
+use windlass_core::budget::{Budget, Cost};
 use windlass_core::contract::{Event, Phase, Response};
 use windlass_core::desired::{self, Desired, DesiredChild};
 use windlass_core::digest::Digest;
@@ -471,6 +473,8 @@ impl Reconciler {
         let held = self.guard(live, snapshot, (phase, is_selected), &mut plan);
         // A person's word may let it go at any moment, also while this reconcile ends, and is in no snapshot.
         let is_final = held.is_none();
+        // Before the breaker, which would count what is not written.
+        let limited = limited(&live.budget, &mut plan);
         let thrashing = self.breaker.lock().admit_plan(&snapshot.parent, &mut plan, Instant::now());
         let (terminating, rolling) = (being_deleted(&plan), std::mem::take(&mut plan.rolling));
         let applied = if plan.is_empty() {
@@ -479,7 +483,9 @@ impl Reconciler {
             self.applier.apply(live, snapshot, plan).instrument(tracing::debug_span!(target: TRACE, "apply")).await
         };
         // The first of these that is so; what is graver comes first.
-        let problem = if !applied.problems.is_empty() {
+        let problem = if let Some(wait) = limited {
+            Some(Problem::WritesLimited(wait))
+        } else if !applied.problems.is_empty() {
             Some(Problem::Writes(applied.problems.clone()))
         } else if !thrashing.is_empty() {
             Some(Problem::Thrashing(thrashing))
@@ -614,6 +620,9 @@ impl Reconciler {
         if part.is_some() && live.status_writer == StatusWriter::Nobody && live.conduct.note_unwritten_status() {
             // The Plugin says it.
             self.plugins.add(&(), &live.name, Trigger::Resync);
+        }
+        if live.budget.lock().take_news() {
+            self.plugins.add(&(), &live.name, Trigger::Fresh);
         }
         let mut written = applied.written;
         written.extend(reported.written);
@@ -781,6 +790,18 @@ fn planned(
     plan
 }
 
+/// Takes all writes out of a plan that its plugin has no tokens for; answers with how long it takes until there are some.
+fn limited(budget: &Mutex<Budget>, plan: &mut Plan) -> Option<Duration> {
+    if plan.is_empty() {
+        return None;
+    }
+    let count = plan.writes.len() + plan.prunes.len();
+    let wait = budget.lock().spend(Cost::Write, count, Timestamp::now()).err()?;
+    plan.writes.clear();
+    plan.prunes.clear();
+    Some(wait)
+}
+
 /// Whether the status speaks of the parent as it is now.
 fn is_observed(snapshot: &Snapshot) -> bool {
     let observed = status::observed(&snapshot.parent).get("observedGeneration").cloned();
@@ -828,4 +849,26 @@ fn being_deleted(plan: &Plan) -> Vec<ChildId> {
         Write::Create(_) | Write::Apply { .. } => None,
     });
     plan.terminating.iter().cloned().chain(replaced).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::ids::{Gvk, Uid};
+    use windlass_core::plan::Delete;
+
+    use super::*;
+
+    #[test]
+    fn plan_of_a_plugin_without_tokens_is_put_off_as_a_whole() {
+        let child =
+            ChildId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), key: ObjectKey::new(Some("n"), "web-0") };
+        let wanted = Plan { prunes: vec![Delete { child, uid: Uid::from("1") }], ..Plan::default() };
+        let budget = Mutex::new(Budget::new(Timestamp::now()));
+        let mut plan = wanted.clone();
+        assert_eq!((limited(&budget, &mut plan), &plan), (None, &wanted));
+        budget.lock().spend(Cost::Write, 200_000, Timestamp::now()).expect("it may be owed");
+        let wait = limited(&budget, &mut plan).expect("nothing is left");
+        assert!(wait > Duration::from_mins(1) && plan.is_empty(), "{wait:?}");
+        assert_eq!(limited(&budget, &mut plan), None, "a parent that needs no write waits for nothing");
+    }
 }

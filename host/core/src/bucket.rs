@@ -1,5 +1,7 @@
 //! What a plugin may say of its own accord: a burst is let through, a flood is not, and what is dropped is counted.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 /// What is dropped is said at most so often, in seconds.
@@ -40,6 +42,26 @@ impl Bucket {
         }
         self.tokens -= tokens;
         true
+    }
+
+    /// Takes so many tokens if there is one; what is missing is owed.
+    ///
+    /// # Errors
+    /// How long it takes until there is one.
+    pub fn spend(&mut self, tokens: f64, now: Timestamp) -> Result<(), Duration> {
+        self.fill(now);
+        if self.tokens < 1.0 {
+            let missing = (1.0 - self.tokens) / self.rate.per_second;
+            return Err(Duration::try_from_secs_f64(missing).unwrap_or(Duration::MAX));
+        }
+        self.tokens -= tokens;
+        Ok(())
+    }
+
+    /// How many tokens there are.
+    pub fn level(&mut self, now: Timestamp) -> f64 {
+        self.fill(now);
+        self.tokens
     }
 
     /// So much more was dropped, for another reason.

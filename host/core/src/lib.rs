@@ -4,6 +4,7 @@
 
 pub mod breaker;
 pub mod bucket;
+pub mod budget;
 pub mod claim;
 pub mod conditions;
 pub mod contract;

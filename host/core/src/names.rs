@@ -134,6 +134,8 @@ pub mod plugin_reason {
     pub const BLOCKED: &str = "Blocked";
     /// The API server could not be asked.
     pub const API_ERROR: &str = "APIError";
+    /// The plugin caused more writes or access reviews than its rate allows, and waits for the next ones.
+    pub const RATE_LIMITED: &str = "RateLimited";
     /// The host's watch of a kind makes no progress, so its cache may be out of date.
     pub const WATCH_STALLED: &str = "WatchStalled";
     /// The parents are cluster-scoped, and the key of their children's marks cannot be had.
@@ -213,6 +215,8 @@ pub mod parent_reason {
     pub const FINALIZING: &str = "Finalizing";
     /// The plugin asks to read what it was not granted, or what its ServiceAccount may not read.
     pub const READ_FORBIDDEN: &str = "ReadForbidden";
+    /// The plugin caused more writes or access reviews than its rate allows; the parent waits for the next ones.
+    pub const RATE_LIMITED: &str = "RateLimited";
     /// The plugin's requirements still changed after the fifth round.
     pub const REQUIREMENTS_UNSETTLED: &str = "RequirementsUnsettled";
 }

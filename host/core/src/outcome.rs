@@ -39,6 +39,8 @@ pub enum Problem {
     PutOff,
     /// Objects that were written too often, and how long each must rest (rule R18).
     Thrashing(Vec<(ChildId, Duration)>),
+    /// The plugin has no tokens left for writes of children; the next ones come after this time.
+    WritesLimited(Duration),
     /// The plugin failed too often in a row; its next probe is so far away (rule R19).
     Quarantined(Duration),
     /// Nothing is to be written: by the parent's annotation, or by the Plugin (rule R16).
@@ -217,7 +219,17 @@ impl From<&Problem> for Verdict {
                 let reason = if refusal.is_malformed() { reason::MALFORMED_ANSWER } else { reason::REFUSED_ANSWER };
                 (reason, format!("The plugin's answer was refused, nothing was written: {refusal}"), BACKOFF)
             }
-            Problem::Reads(problem) => (problem.reason(), problem.to_string(), BACKOFF),
+            Problem::Reads(problem) => {
+                let wait = if let ReadProblem::Limited { wait } = problem { *wait } else { Duration::ZERO };
+                (problem.reason(), problem.to_string(), Requeue::Backoff(wait))
+            }
+            Problem::WritesLimited(wait) => (
+                reason::RATE_LIMITED,
+                "No child is written, because the plugin wants more writes than its rate allows (docs/limits.md), for this \
+                 object or for others; this object is tried again as soon as writes are allowed"
+                    .to_owned(),
+                Requeue::Backoff(*wait),
+            ),
             Problem::Writes(writes) => of_writes(writes),
             Problem::CacheBehind(kinds) => (
                 reason::CACHE_BEHIND,

@@ -117,6 +117,7 @@ pub fn may_pass(reason: &str) -> bool {
         reason::PROGRESSING,
         reason::API_ERROR,
         reason::WATCH_STALLED,
+        reason::RATE_LIMITED,
         reason::FORBIDDEN,
         reason::SOURCE_NOT_FOUND,
         reason::SOURCE_FORBIDDEN,

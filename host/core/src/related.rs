@@ -208,6 +208,15 @@ pub enum ReadProblem {
         /// Since when, and why.
         message: String,
     },
+    /// The plugin has no tokens left for access reviews.
+    #[error(
+        "the plugin asked to read more different objects than its rate of access reviews allows (docs/limits.md); this object \
+         is tried again as soon as reviews are allowed"
+    )]
+    Limited {
+        /// How long it takes until there are tokens.
+        wait: Duration,
+    },
     /// The API server could not be asked about a right.
     #[error("whether {user} may read {kind} could not be reviewed: {message}")]
     NotReviewed {
@@ -241,6 +250,7 @@ impl ReadProblem {
             Self::NotWatched { .. } | Self::NotFilled { .. } | Self::Stalled { .. } | Self::NotReviewed { .. } => {
                 reason::API_ERROR
             }
+            Self::Limited { .. } => reason::RATE_LIMITED,
             Self::Unsettled => reason::REQUIREMENTS_UNSETTLED,
         }
     }

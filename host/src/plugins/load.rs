@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use kube::core::{ApiResource, GroupVersionKind};
+use parking_lot::Mutex;
+use windlass_core::budget::Budget;
 use windlass_core::contract::LoadFailure;
 use windlass_core::digest::Digest;
 use windlass_core::guard::Record;
@@ -274,6 +276,7 @@ pub(super) async fn prepare(
         snapshot::logic(&surface.contract, &surface.digest, config.as_deref(), &granted.grants.kinds())
     };
     let slots = || Arc::new(tokio::sync::Semaphore::new(calls_of_one()));
+    let budget = || Arc::new(Mutex::new(Budget::new(jiff::Timestamp::now())));
     let mut prepared = Live {
         name: name.clone(),
         logic,
@@ -299,6 +302,7 @@ pub(super) async fn prepare(
         concurrency: settings.concurrency,
         tally: plugins.tally(name),
         call_slots: live.as_ref().map_or_else(slots, |live| live.call_slots.clone()),
+        budget: live.as_ref().map_or_else(budget, |live| live.budget.clone()),
         guard: settings.guard,
         held: plugins.held_parents(name),
         memo: plugins.memo(name),

@@ -70,6 +70,8 @@ pub type PluginQueue = Queue<(), PluginName>;
 const DRAIN: Duration = Duration::from_millis(100);
 /// Time until a look at a Plugin of which runs of the logic before may still have made children.
 const UNSETTLED: Duration = Duration::from_secs(10);
+/// Time until a look at a Plugin whose component has caused more requests than its rate allows.
+const LIMITED: Duration = Duration::from_mins(1);
 /// Time between looks that nothing caused: a missed event is made good.
 const RESYNC: Duration = Duration::from_mins(10);
 
@@ -270,6 +272,8 @@ impl Plugins {
             // Nobody tells of rights that are granted.
             Ok(findings) if findings.lacking.is_some() => Requeue::Backoff(Duration::ZERO),
             Ok(_) if is_unsettled => Requeue::Pause(UNSETTLED),
+            // Nothing tells when the tokens are back.
+            Ok(_) if self.is_limited(name) => Requeue::Pause(LIMITED),
             Ok(_) => Requeue::Settled(None),
             Err(problem) => problem.requeue,
         };
@@ -285,6 +289,11 @@ impl Plugins {
             }
         }
         self.say(name, object, &result, requeue).await
+    }
+
+    /// Whether a live component has caused more requests than its rate allows.
+    fn is_limited(&self, name: &PluginName) -> bool {
+        self.registry.get(name).is_some_and(|live| live.budget.lock().empty(jiff::Timestamp::now()).is_some())
     }
 
     /// `is_good`: nothing is waited for.

@@ -2,6 +2,7 @@
 
 use kube::Client;
 use kube::core::ApiResource;
+use windlass_core::budget::Cost;
 use windlass_core::conditions::{condition, stamp};
 use windlass_core::guard::Record;
 use windlass_core::ids::Gvk;
@@ -321,6 +322,9 @@ fn obstacle(live: &Live) -> Option<(&'static str, String)> {
     if let Some(held) = live.conduct.held_of_all() {
         return Some((reason::DELETION_HELD, held.told_by(&live.name)));
     }
+    if let Some(cost) = live.budget.lock().empty(jiff::Timestamp::now()) {
+        return Some((reason::RATE_LIMITED, over_rate(cost)));
+    }
     if live.conduct.is_quarantined() {
         let message = format!(
             "calls of {} failed too often in a row, for several parents: it is called only now and then. The conditions of \
@@ -330,6 +334,17 @@ fn obstacle(live: &Live) -> Option<(&'static str, String)> {
         return Some((reason::QUARANTINED, message));
     }
     None
+}
+
+fn over_rate(cost: Cost) -> String {
+    let (what, example) = match cost {
+        Cost::Write => ("writes of children", "wants children of other names"),
+        Cost::Review => ("access reviews", "requires other objects"),
+    };
+    format!(
+        "the component wants more {what} than a plugin's rate allows (docs/limits.md), so its parents wait. A component that \
+         {example} at each call does that; mend it, or go back to the one before with {ANNOTATION_ROLLBACK}"
+    )
 }
 
 /// What is live is what was before, because a user went back to it.

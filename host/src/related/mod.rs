@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
+use jiff::Timestamp;
 use kube::core::ApiResource;
+use windlass_core::budget::Cost;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::object::Object;
 use windlass_core::outcome::WriteProblem;
@@ -21,7 +23,7 @@ use crate::live::{Definition, Live, ParentKey};
 use crate::watch::{Health, Watch, Watches};
 
 use crate::rights::rbac::{FINALIZER_VERB, FINALIZERS, PARENT_VERB};
-use crate::rights::review::{Ask, Question, Reviews, Verdict};
+use crate::rights::review::{Ask, Question, Reviews, Unanswered, Verdict};
 use interests::Followed;
 pub use interests::Interests;
 
@@ -228,14 +230,16 @@ impl Related {
             name: name.clone(),
         };
         let kind = || Gvk::clone(&need.kind);
-        match self.reviews.verdict(question, now).await {
+        let spend = || live.budget.lock().spend(Cost::Review, 1, Timestamp::now());
+        match self.reviews.find(question, now, spend).await {
             Ok(verdict) if verdict.allowed => Ok(()),
             Ok(verdict) => {
                 let namespace = need.namespace.clone();
                 let denied = Denied { user: user(), verb, kind: kind(), namespace, name, why: verdict.why };
                 Err(ReadProblem::Denied(Box::new(denied)))
             }
-            Err(message) => Err(ReadProblem::NotReviewed { user: user(), kind: kind(), message }),
+            Err(Unanswered::Limited(wait)) => Err(ReadProblem::Limited { wait }),
+            Err(Unanswered::Failed(message)) => Err(ReadProblem::NotReviewed { user: user(), kind: kind(), message }),
         }
     }
 }

@@ -49,6 +49,15 @@ pub struct Verdict {
     pub why: String,
 }
 
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unanswered {
+    /// What kept the API server from answering.
+    Failed(String),
+    /// There are no tokens for a review; how long it takes until there are.
+    Limited(Duration),
+}
+
 /// Asks the API server; the error says what kept it from answering.
 pub type Ask = Arc<dyn Fn(Question) -> BoxFuture<'static, Result<Verdict, String>> + Send + Sync>;
 
@@ -129,6 +138,59 @@ impl Reviews {
     /// Nothing was asked yet.
     pub fn new(ask: Ask) -> Self {
         Self { ask, answers: Mutex::default() }
+    }
+
+    /// Whether an account may do something, by an answer that is known or a review that `spend` has tokens for.
+    ///
+    /// For one object, all objects of the kind in its namespace are asked about first: where the account may do it to all
+    /// of them, as by a Role without `resourceNames`, any number of names costs one review.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn find(
+        &self,
+        mut question: Question,
+        now: Instant,
+        spend: impl Fn() -> Result<(), Duration>,
+    ) -> Result<Verdict, Unanswered> {
+        let Some(name) = question.name.take() else { return self.ask_within(question, now, &spend).await };
+        let of_all = self.known(&question, now);
+        if let Some(allowed) = of_all.as_ref().filter(|of_all| of_all.allowed) {
+            return Ok(allowed.clone());
+        }
+        let named = Question { name: Some(name), ..question.clone() };
+        if let Some(known) = self.known(&named, now) {
+            return Ok(known);
+        }
+        if of_all.is_none() {
+            let of_all = self.ask_within(question, now, &spend).await?;
+            if of_all.allowed {
+                return Ok(of_all);
+            }
+        }
+        self.ask_within(named, now, &spend).await
+    }
+
+    async fn ask_within(
+        &self,
+        question: Question,
+        now: Instant,
+        spend: &impl Fn() -> Result<(), Duration>,
+    ) -> Result<Verdict, Unanswered> {
+        if let Some(known) = self.known(&question, now) {
+            return Ok(known);
+        }
+        // Before it is remembered, so that a flood of questions pushes no other plugin's answers out.
+        spend().map_err(Unanswered::Limited)?;
+        self.verdict(question, now).await.map_err(Unanswered::Failed)
+    }
+
+    fn known(&self, question: &Question, now: Instant) -> Option<Verdict> {
+        let answers = self.answers.lock();
+        let asked = answers.of.get(question)?;
+        let verdict = asked.answer.get()?;
+        let holds = if verdict.allowed { PERMITTED } else { DENIED };
+        (now.saturating_duration_since(asked.at) < holds).then(|| verdict.clone())
     }
 
     /// The answer to a question. Of several that ask the same at once, one asks the API server, and all have its answer.
@@ -247,6 +309,56 @@ mod tests {
             reviews.verdict(other, now).await.expect("an answer");
         }
         assert_eq!(asked.load(Ordering::SeqCst), 6);
+    }
+
+    #[tokio::test]
+    async fn names_of_a_kind_that_the_account_may_read_whole_cost_one_review() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter = asked.clone();
+        let reviews = Reviews::new(Arc::new(move |question| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            let allowed = question.namespace.as_deref() == Some("shop") || question.name.as_deref() == Some("db");
+            Box::pin(async move { Ok(Verdict { allowed, why: String::new() }) })
+        }));
+        let now = Instant::now();
+        let of = |namespace: &str, name: &str| Question { namespace: Some(namespace.into()), ..question(name) };
+        for at in 0..1000 {
+            let found = reviews.find(of("shop", &at.to_string()), now, || Ok(())).await;
+            assert!(found.is_ok_and(|verdict| verdict.allowed));
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        // Where it may read some, each is asked about, and that it may not read all of them is remembered.
+        for (name, allowed, times) in [("db", true, 3), ("db", true, 3), ("mq", false, 4), ("mq", false, 4)] {
+            let found = reviews.find(of("web", name), now, || Ok(())).await;
+            assert_eq!(
+                (found.map(|verdict| verdict.allowed), asked.load(Ordering::SeqCst)),
+                (Ok(allowed), times),
+                "{name}"
+            );
+        }
+        let later = now + DENIED;
+        assert!(reviews.find(of("web", "db"), later, || Ok(())).await.is_ok_and(|verdict| verdict.allowed));
+        assert_eq!(asked.load(Ordering::SeqCst), 4, "what it may read holds for a minute");
+    }
+
+    #[tokio::test]
+    async fn reviews_end_with_the_tokens_and_known_answers_cost_none() {
+        let (reviews, asked) = counting();
+        let (now, tokens) = (Instant::now(), std::cell::Cell::new(2));
+        let spend = || {
+            if tokens.get() == 0 {
+                return Err(Duration::from_secs(7));
+            }
+            tokens.set(tokens.get() - 1);
+            Ok(())
+        };
+        assert!(reviews.find(question("db"), now, spend).await.is_ok_and(|verdict| verdict.allowed));
+        assert_eq!((tokens.get(), asked.load(Ordering::SeqCst)), (0, 2), "of all objects, and of this one");
+        let remembered = reviews.answers.lock().of.len();
+        let limited = reviews.find(question("fresh"), now, spend).await;
+        assert_eq!(limited, Err(Unanswered::Limited(Duration::from_secs(7))));
+        assert!(reviews.find(question("db"), now, spend).await.is_ok());
+        assert_eq!((asked.load(Ordering::SeqCst), reviews.answers.lock().of.len()), (2, remembered));
     }
 
     #[tokio::test]

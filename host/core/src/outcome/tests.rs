@@ -166,3 +166,13 @@ fn r18_what_thrashes_comes_back_when_it_may_be_written_again() {
     let verdict = Verdict::from(&Problem::Thrashing(rests));
     assert_eq!((verdict.reason, verdict.requeue), (reason::THRASHING, Requeue::After(Duration::from_secs(20))));
 }
+
+#[test]
+fn parent_of_a_plugin_without_tokens_comes_back_when_there_are_tokens() {
+    let wait = Duration::from_secs(42);
+    for problem in [Problem::WritesLimited(wait), Problem::Reads(ReadProblem::Limited { wait })] {
+        let verdict = Verdict::from(&problem);
+        assert_eq!((verdict.reason, verdict.requeue), ("RateLimited", Requeue::Backoff(wait)));
+        assert!(verdict.message.contains("rate") && !verdict.message.contains("42"), "steady: {}", verdict.message);
+    }
+}

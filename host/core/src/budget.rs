@@ -1,0 +1,134 @@
+//! How many requests a plugin may cause (findings: a component that wants children of fresh names, or asks to read other
+//! objects, each second).
+//!
+//! A plan or a set of questions is carried out as a whole or not at all, and may owe tokens: what is too large for the bucket
+//! would never be carried out otherwise.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::bucket::{Bucket, Rate};
+
+/// Writes of children. The burst is a new component over ten thousand parents with six children each, the rate what an API
+/// server bears beside everything else.
+pub const WRITES: Rate = Rate { burst: 60_000.0, per_second: 100.0 };
+
+/// Access reviews of what a plugin asks to read. One holds for a minute, and one for all objects of a kind and namespace
+/// serves all names, where the plugin's ServiceAccount may read them all.
+pub const REVIEWS: Rate = Rate { burst: 10_000.0, per_second: 100.0 };
+
+/// A bucket is no longer said to be empty when this part of it is full: else the Plugin's condition would change with each
+/// second.
+const REFILLED: f64 = 0.1;
+
+/// What costs tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cost {
+    /// A write of a child.
+    Write,
+    /// An access review.
+    Review,
+}
+
+/// The tokens of one plugin.
+#[derive(Debug)]
+pub struct Budget {
+    writes: Allowance,
+    reviews: Allowance,
+    has_news: bool,
+}
+
+#[derive(Debug)]
+struct Allowance {
+    rate: Rate,
+    bucket: Bucket,
+    is_empty: bool,
+}
+
+impl Allowance {
+    fn new(rate: Rate, now: Timestamp) -> Self {
+        Self { rate, bucket: Bucket::new(rate, now), is_empty: false }
+    }
+
+    fn is_empty(&mut self, now: Timestamp) -> bool {
+        self.is_empty &= self.bucket.level(now) < self.rate.burst * REFILLED;
+        self.is_empty
+    }
+}
+
+impl Budget {
+    /// A full one.
+    pub fn new(now: Timestamp) -> Self {
+        Self { writes: Allowance::new(WRITES, now), reviews: Allowance::new(REVIEWS, now), has_news: false }
+    }
+
+    /// Takes tokens, if there are any left.
+    ///
+    /// # Errors
+    /// How long it takes until there are.
+    pub fn spend(&mut self, cost: Cost, count: usize, now: Timestamp) -> Result<(), Duration> {
+        let count = u32::try_from(count).map_or(f64::from(u32::MAX), f64::from);
+        let allowance = match cost {
+            Cost::Write => &mut self.writes,
+            Cost::Review => &mut self.reviews,
+        };
+        allowance.bucket.spend(count, now).inspect_err(|_| {
+            self.has_news |= !allowance.is_empty;
+            allowance.is_empty = true;
+        })
+    }
+
+    /// What there were no tokens for, lately.
+    pub fn empty(&mut self, now: Timestamp) -> Option<Cost> {
+        let (writes, reviews) = (self.writes.is_empty(now), self.reviews.is_empty(now));
+        if writes { Some(Cost::Write) } else { reviews.then_some(Cost::Review) }
+    }
+
+    /// Whether a bucket has become empty since this was asked last.
+    pub fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_000_000 + second).expect("a time")
+    }
+
+    #[test]
+    fn component_that_wants_fresh_children_each_second_is_held_to_the_rate_and_said_so_once() {
+        let mut budget = Budget::new(at(0));
+        let (mut written, mut news) = (0, 0);
+        // A thousand creates and a thousand deletes a second, for an hour.
+        for second in 0..3600 {
+            written += budget.spend(Cost::Write, 2000, at(second)).map_or(0, |()| 2000);
+            news += usize::from(budget.take_news());
+        }
+        assert!((400_000..=60_000 + 3600 * 100 + 2000).contains(&written), "{written}");
+        assert_eq!((news, budget.empty(at(3600))), (1, Some(Cost::Write)));
+        assert_eq!(budget.spend(Cost::Review, 1, at(3600)), Ok(()), "reviews have tokens of their own");
+        assert_eq!(budget.empty(at(3600 + 40)), Some(Cost::Write));
+        assert_eq!(budget.empty(at(3600 + 100)), None, "a tenth is back");
+    }
+
+    #[test]
+    fn rollout_over_ten_thousand_parents_is_not_slowed_down() {
+        let mut budget = Budget::new(at(0));
+        assert!((0..10_000).all(|parent| budget.spend(Cost::Write, 6, at(parent / 1000)).is_ok()));
+        assert!(!budget.take_news() && budget.empty(at(10)).is_none());
+    }
+
+    #[test]
+    fn what_is_larger_than_the_bucket_is_carried_out_once_and_paid_for_later() {
+        let mut budget = Budget::new(at(0));
+        assert_eq!(budget.spend(Cost::Review, 20_000, at(0)), Ok(()));
+        let Err(wait) = budget.spend(Cost::Review, 1, at(0)) else { panic!("ten thousand are owed") };
+        assert!((100..102).contains(&wait.as_secs()), "{wait:?}");
+        assert!(budget.spend(Cost::Review, 1, at(99)).is_err());
+        assert_eq!(budget.spend(Cost::Review, 1, at(101)), Ok(()));
+    }
+}
