@@ -433,8 +433,7 @@ impl Reconciler {
         problem: &Problem,
     ) -> Requeue {
         live.memo.forget(&snapshot.parent.key);
-        // Ten thousand parents need not all say what their Plugin says.
-        let silent = matches!(problem, Problem::Quarantined(_)) && is_observed(snapshot);
+        let silent = passes_unsaid(problem) && is_observed(snapshot);
         let attempt = Attempt { silent, ..self.without_plan(live, snapshot, problem) };
         self.finish(live, snapshot, (phase, sweep), attempt).await.0
     }
@@ -790,6 +789,13 @@ fn planned(
     plan
 }
 
+/// Whether a parent whose status speaks of its spec need not say what kept the plugin from being called.
+fn passes_unsaid(problem: &Problem) -> bool {
+    // Ten thousand parents need not all say what their Plugin says. After a start a large cache takes its time, and no parent
+    // is worse for it; a watch that fails, or is silent, is another problem.
+    matches!(problem, Problem::Quarantined(_) | Problem::Reads(ReadProblem::NotFilled { .. }))
+}
+
 /// Takes all writes out of a plan that its plugin has no tokens for; answers with how long it takes until there are some.
 fn limited(budget: &Mutex<Budget>, plan: &mut Plan) -> Option<Duration> {
     if plan.is_empty() {
@@ -857,6 +863,19 @@ mod tests {
     use windlass_core::plan::Delete;
 
     use super::*;
+
+    #[test]
+    fn parent_does_not_become_unready_while_a_related_cache_is_filled_after_a_start() {
+        let kind = || Gvk::from_api_version("v1", "Secret");
+        assert!(passes_unsaid(&Problem::Reads(ReadProblem::NotFilled {
+            kind: kind(),
+            waited: Duration::from_secs(10)
+        })));
+        let refused = ReadProblem::NotWatched { kind: kind(), code: 403, message: String::new() };
+        for said in [refused, ReadProblem::Stalled { kind: kind(), message: String::new() }, ReadProblem::Unsettled] {
+            assert!(!passes_unsaid(&Problem::Reads(said)));
+        }
+    }
 
     #[test]
     fn plan_of_a_plugin_without_tokens_is_put_off_as_a_whole() {

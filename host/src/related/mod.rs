@@ -262,13 +262,14 @@ fn is_of(live: &Live, needs: &Needs, watches: &[Followed]) -> bool {
 async fn filled(need: &Need, followed: &Followed) -> Result<(), ReadProblem> {
     let waited = followed.since.elapsed();
     let kind = || Gvk::clone(&need.kind);
-    followed.watch.synced(FILLED_WITHIN.saturating_sub(waited)).await.map_err(|health| match health {
-        Health::Refused { code, message } => ReadProblem::NotWatched { kind: kind(), code, message },
-        Health::Starting | Health::Synced => ReadProblem::NotFilled { kind: kind(), waited: waited.max(FILLED_WITHIN) },
-    })?;
-    match followed.watch.stalled() {
-        Some(stalled) => Err(ReadProblem::Stalled { kind: kind(), message: stalled.to_string() }),
-        None => Ok(()),
+    let synced = followed.watch.synced(FILLED_WITHIN.saturating_sub(waited)).await;
+    match (synced, followed.watch.stalled()) {
+        (Err(Health::Refused { code, message }), _) => Err(ReadProblem::NotWatched { kind: kind(), code, message }),
+        (_, Some(stalled)) => Err(ReadProblem::Stalled { kind: kind(), message: stalled.to_string() }),
+        (Err(Health::Starting | Health::Synced), None) => {
+            Err(ReadProblem::NotFilled { kind: kind(), waited: waited.max(FILLED_WITHIN) })
+        }
+        (Ok(()), None) => Ok(()),
     }
 }
 

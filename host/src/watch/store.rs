@@ -49,6 +49,9 @@ struct Inner {
     index: Index,
     objects: HashSet<ByKey>,
     uids: HashSet<ByUid>,
+    /// The objects by namespace (cluster-scoped ones under an empty one), from the first question for a namespace on: most
+    /// kinds are never asked for one.
+    by_namespace: Option<HashMap<Arc<str>, HashSet<ByKey>>>,
     /// Most parents have few children of a kind.
     owners: HashMap<OwnerKey, SmallVec<[Arc<Object>; 2]>>,
     /// How many objects are found by a retained child's key.
@@ -108,6 +111,7 @@ impl Store {
             index,
             objects: HashSet::new(),
             uids: HashSet::new(),
+            by_namespace: None,
             owners: HashMap::new(),
             retained: 0,
             seen: 0,
@@ -146,9 +150,22 @@ impl Store {
 
     /// All objects of a namespace, or all cluster-scoped ones.
     pub fn in_namespace(&self, namespace: Option<&str>) -> Vec<Arc<Object>> {
-        let inner = self.inner.read();
-        let objects = inner.objects.iter().map(|object| &object.0);
-        objects.filter(|object| object.key.namespace.as_deref() == namespace).cloned().collect()
+        let of_index = |index: &HashMap<Arc<str>, HashSet<ByKey>>| {
+            let found = index.get(namespace.unwrap_or_default());
+            found.into_iter().flatten().map(|object| object.0.clone()).collect()
+        };
+        if let Some(index) = &self.inner.read().by_namespace {
+            return of_index(index);
+        }
+        let mut inner = self.inner.write();
+        let Inner { objects, by_namespace, .. } = &mut *inner;
+        of_index(by_namespace.get_or_insert_with(|| {
+            let mut index: HashMap<Arc<str>, HashSet<ByKey>> = HashMap::new();
+            for ByKey(object) in objects.iter() {
+                index.entry(namespace_of(object)).or_default().insert(ByKey(object.clone()));
+            }
+            index
+        }))
     }
 
     /// Does something with each object that says it exists for this parent: by its label, or retained for one of its name.
@@ -256,6 +273,11 @@ impl Store {
     }
 }
 
+/// The namespace as the index has it.
+fn namespace_of(object: &Object) -> Arc<str> {
+    object.key.namespace.clone().unwrap_or_default()
+}
+
 fn is_same(known: &Object, object: &Object) -> bool {
     (&known.uid, known.resource_version) == (&object.uid, object.resource_version)
 }
@@ -277,6 +299,9 @@ impl Inner {
         if let Some(before) = &before {
             self.drop_from_index(before);
         }
+        if let Some(index) = &mut self.by_namespace {
+            index.entry(namespace_of(&object)).or_default().insert(ByKey(object.clone()));
+        }
         match self.index {
             Index::Identity => drop(self.uids.replace(ByUid(object.clone()))),
             Index::Owner => {
@@ -297,6 +322,16 @@ impl Inner {
 
     fn drop_from_index(&mut self, object: &Arc<Object>) {
         self.uids.remove(&object.uid);
+        if let Some(index) = &mut self.by_namespace {
+            let namespace = object.key.namespace.as_deref().unwrap_or_default();
+            let is_empty = index.get_mut(namespace).is_some_and(|objects| {
+                objects.remove(&object.key);
+                objects.is_empty()
+            });
+            if is_empty {
+                index.remove(namespace);
+            }
+        }
         let Some(owner) = object.owner_key().filter(|_| self.index == Index::Owner) else { return };
         self.retained -= usize::from(owner.is_retained());
         if let Some(owned) = self.owners.get_mut(&owner) {
@@ -405,6 +440,48 @@ mod tests {
         assert_eq!((store.key_of(&"1".into()), store.key_of(&"2".into()).is_some()), (None, true));
         store.deleted(&object("a", "2", 7, "p"));
         assert_eq!(store.key_of(&"2".into()), None);
+    }
+
+    #[test]
+    fn objects_of_a_namespace_are_found_by_an_index_that_follows_every_change() {
+        let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
+        let pod = |namespace: &str, name: &str, version: u64| {
+            let text = format!(
+                r#"{{"metadata":{{"name":"{name}","namespace":"{namespace}","uid":"{namespace}-{name}",
+                "resourceVersion":"{version}"}}}}"#
+            );
+            Object::from_api(&kind, &text).expect("an object")
+        };
+        let node = r#"{"metadata":{"name":"node","uid":"node","resourceVersion":"1"}}"#;
+        let store = Store::new(Index::Identity);
+        let indexed = || store.inner.read().by_namespace.as_ref().map(HashMap::len);
+        let of = |namespace: Option<&str>| {
+            let mut found: Vec<_> = store
+                .in_namespace(namespace)
+                .iter()
+                .map(|pod| format!("{} {}", pod.key, pod.resource_version))
+                .collect();
+            found.sort();
+            found
+        };
+        store.applied(pod("a", "x", 1));
+        store.applied(Object::from_api(&kind, node).expect("an object"));
+        assert_eq!(indexed(), None, "a kind of which no namespace is asked for pays nothing");
+        assert_eq!(
+            (of(Some("a")), of(Some("b")), of(None)),
+            (vec!["a/x 1".to_owned()], vec![], vec!["node 1".to_owned()])
+        );
+        store.applied(pod("a", "x", 2));
+        store.applied(pod("b", "y", 2));
+        assert_eq!((of(Some("a")), of(Some("b"))), (vec!["a/x 2".to_owned()], vec!["b/y 2".to_owned()]));
+        store.deleted(&pod("b", "y", 3));
+        store.list_begins();
+        store.listed(pod("a", "z", 4));
+        store.listed(pod("c", "x", 4));
+        store.list_ends();
+        assert_eq!((of(Some("a")), of(Some("c"))), (vec!["a/z 4".to_owned()], vec!["c/x 4".to_owned()]));
+        assert!(of(None).is_empty() && of(Some("b")).is_empty());
+        assert_eq!(indexed(), Some(2), "of others nothing is left");
     }
 
     #[test]
