@@ -1,17 +1,37 @@
-//! The host's own HTTP: `/healthz` and `/readyz`.
+//! The host's own HTTP: `/healthz` and `/readyz`. Any Pod may connect, so what connections take is bounded.
 
+use std::collections::VecDeque;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::telemetry::one_line;
 use crate::watch::AllProgress;
+
+/// Connections at once. Of more the oldest ends, for a new one is most likely a probe.
+const CONNECTIONS: usize = 64;
+/// How long a connection may take to send a request.
+const HEADER_TIME: Duration = Duration::from_secs(5);
+/// How long a connection may last: it serves one request.
+const CONNECTION_TIME: Duration = Duration::from_secs(10);
+/// Bytes of a request that are kept until it is read.
+const BUFFER: usize = 16 * 1024;
+/// Time until a connection is accepted again after the system could not: it may have no file descriptors left.
+const REST: Duration = Duration::from_millis(100);
 
 /// Whether the host is ready: caches filled and followed, and every Plugin tried.
 #[derive(Debug, Clone, Default)]
@@ -64,17 +84,75 @@ impl Readiness {
 /// # Errors
 /// If the address cannot be listened on.
 pub async fn serve(address: SocketAddr, readiness: Readiness, stop: CancellationToken) -> anyhow::Result<()> {
-    let listener = tokio::net::TcpListener::bind(address)
+    let listener = TcpListener::bind(address)
         .await
         .map_err(|error| anyhow::anyhow!("--health-addr {address} cannot be listened on: {error}"))?;
     tracing::info!(address = %listener.local_addr()?, "serving /healthz and /readyz");
+    serve_on(listener, readiness, stop).await
+}
+
+async fn serve_on(listener: TcpListener, readiness: Readiness, stop: CancellationToken) -> anyhow::Result<()> {
     let app = Router::new()
         // That it answers is the answer: the runtime's threads are not stuck.
         .route("/healthz", get(|| async { "ok" }))
         .route("/readyz", get(ready))
         .with_state(readiness);
-    axum::serve(listener, app).with_graceful_shutdown(async move { stop.cancelled().await }).await?;
-    Ok(())
+    let mut connections = Connections::default();
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => connections.add(tokio::spawn(answer(stream, app.clone(), HEADER_TIME)).abort_handle()),
+            Err(error) => rest_after(&error).await,
+        }
+    }
+}
+
+/// Serves one request of a connection.
+async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router, header_time: Duration) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(header_time)
+        .keep_alive(false)
+        .max_buf_size(BUFFER)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+    // A connection that breaks is its other end's matter.
+    let _ = tokio::time::timeout(CONNECTION_TIME, connection).await;
+}
+
+/// A connection that could not be accepted: one that broke is nothing, and anything else must not keep a thread busy.
+async fn rest_after(error: &io::Error) {
+    let is_broken = matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset);
+    if !is_broken {
+        tracing::warn!(%error, "connection to the health address not accepted");
+        tokio::time::sleep(REST).await;
+    }
+}
+
+/// The connections that are served, the oldest first.
+#[derive(Default)]
+struct Connections(VecDeque<AbortHandle>);
+
+impl Connections {
+    fn add(&mut self, connection: AbortHandle) {
+        self.0.retain(|connection| !connection.is_finished());
+        while self.0.len() >= CONNECTIONS {
+            if let Some(oldest) = self.0.pop_front() {
+                oldest.abort();
+            }
+        }
+        self.0.push_back(connection);
+    }
+}
+
+impl Drop for Connections {
+    fn drop(&mut self) {
+        for connection in &self.0 {
+            connection.abort();
+        }
+    }
 }
 
 async fn ready(State(readiness): State<Readiness>) -> (StatusCode, String) {
@@ -88,6 +166,8 @@ async fn ready(State(readiness): State<Readiness>) -> (StatusCode, String) {
 mod tests {
     use std::time::{Duration, Instant};
 
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
     use windlass_core::ids::Gvk;
     use windlass_core::progress::SILENCE_LIMIT;
 
@@ -112,5 +192,42 @@ mod tests {
         assert_eq!(readiness.get(), Ok(()));
         readiness.stopping();
         assert!(readiness.get().is_err());
+    }
+
+    /// What `/healthz` answers to a new connection.
+    async fn healthz(address: SocketAddr) -> String {
+        let mut stream = TcpStream::connect(address).await.expect("connected");
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("an answer, and the end of the connection");
+        answer
+    }
+
+    #[tokio::test]
+    async fn s10_idle_connections_beyond_the_bound_do_not_stop_healthz_from_answering() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let stop = CancellationToken::new();
+        let serving = tokio::spawn(serve_on(listener, Readiness::default(), stop.clone()));
+        let mut idle = Vec::new();
+        for _ in 0..3 * CONNECTIONS {
+            idle.push(TcpStream::connect(address).await.expect("connected"));
+        }
+        assert!(healthz(address).await.starts_with("HTTP/1.1 200"));
+        // The oldest were ended, and nothing keeps more than the bound.
+        let mut byte = [0];
+        for stream in idle.iter_mut().take(2 * CONNECTIONS) {
+            assert!(matches!(stream.read(&mut byte).await, Ok(0) | Err(_)), "an idle connection is still served");
+        }
+        stop.cancel();
+        assert!(serving.await.expect("no panic").is_ok());
+    }
+
+    #[tokio::test]
+    async fn s10_connection_that_sends_no_request_ends_by_itself() {
+        let (mut client, server) = tokio::io::duplex(64);
+        let serving = tokio::spawn(answer(server, Router::new(), Duration::from_millis(1)));
+        client.write_all(b"GET /heal").await.expect("sent");
+        serving.await.expect("ended");
     }
 }
