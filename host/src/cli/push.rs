@@ -1,6 +1,7 @@
 //! `windlass push`: a component into a ConfigMap (or a head and its parts) or a registry, with its Plugin and, if wanted,
 //! its rights.
 
+mod kept;
 mod objects;
 mod progress;
 mod rights;
@@ -22,6 +23,7 @@ use windlass_core::grant::may_be_parent;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_sandbox::Component;
 
+use self::kept::Kept;
 pub(super) use self::objects::PART_OF_LABEL;
 use self::objects::{PluginFields, Pushed, labelled, own_by, plugin_object, split};
 use self::progress::{Progress, Push};
@@ -223,6 +225,14 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             let (kinds, set_finalizers) = (rights.kinds, status.set_finalizers == Some(true));
             let mut permissions = vec![rbac::plugin_role(name.as_str(), descriptor, &kinds, set_finalizers)];
             permissions.extend(rbac::account_objects(name.as_str(), &account, &args.namespace, &kinds));
+            let kept = Kept::new(pushed.digest, existing, &status);
+            for role in permissions.iter_mut().filter(|object| definition::text(object, "/kind") == "ClusterRole") {
+                let components = kept.add(role, found(&client, role).await?.as_ref());
+                for component in components {
+                    let role = definition::text(role, "/metadata/name");
+                    eprintln!("note: ClusterRole {role} keeps what {component} needs, for a rollback");
+                }
+            }
             if let Some(secret) = oci.as_ref().and_then(|oci| oci.pull_secret.as_ref()) {
                 permissions.extend(rbac::source_objects(name.as_str(), &args.namespace, &secret.name));
             }
@@ -383,6 +393,14 @@ async fn existing(args: &Args, name: &PluginName) -> anyhow::Result<Option<Plugi
 
 /// An object that is to be written, and where.
 type Target = (Api<DynamicObject>, DynamicObject);
+
+/// An object as it is in the cluster.
+async fn found(client: &Client, object: &Value) -> anyhow::Result<Option<Value>> {
+    let (api, object) = target(client, object).await?;
+    let found = api.get_opt(object.metadata.name.as_deref().unwrap_or_default()).await;
+    let found = found.map_err(plain).with_context(|| format!("{} could not be read", describe(&object)))?;
+    Ok(found.map(serde_json::to_value).transpose()?)
+}
 
 async fn target(client: &Client, object: &Value) -> anyhow::Result<Target> {
     let object: DynamicObject = serde_json::from_value(object.clone())?;

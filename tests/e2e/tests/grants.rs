@@ -133,6 +133,14 @@ fn children_of_a_kind_that_newer_logic_does_not_name_are_left_alone_and_go_with_
     env.push(&guest(NARROW), "puppet", &[]);
     env.wait_live("puppet", &guest(NARROW));
     wait_secrets_left(&env, "ChildrenLeft");
+    // The push of the narrow one left the permissions that a rollback needs.
+    env.kubectl(&["annotate", "plugins.windlass.dev", "puppet", "windlass.dev/rollback=true"]);
+    env.wait_live("puppet", &guest(PUPPET));
+    puppet.play(&children("4"));
+    assert_eq!(text(&ns.get("secrets", "shut").expect("a Secret"), "/data/value"), "NA==");
+    env.kubectl(&["annotate", "plugins.windlass.dev", "puppet", "windlass.dev/rollback-"]);
+    env.wait_live("puppet", &guest(NARROW));
+    wait_secrets_left(&env, "ChildrenLeft");
     let mark = env.mark();
     env.kubectl(&["delete", "plugins.windlass.dev", "puppet", "--wait=true", "--timeout=180s"]);
     assert!(ns.get("secrets", "shut").is_none() && ns.get("configmaps", "open").is_none());
