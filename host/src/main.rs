@@ -9,6 +9,7 @@ mod conduct;
 mod definition;
 mod delivery;
 mod homes;
+mod lease;
 mod live;
 mod memo;
 mod observe;

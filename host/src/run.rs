@@ -22,6 +22,7 @@ use crate::apply::Applier;
 use crate::call::{Caller, QuarantineListener};
 use crate::caps::Caps;
 use crate::delivery::{Needs, Sources};
+use crate::lease::{Held, Instance, WriteGate};
 use crate::live::{Live, ParentIndex, ParentKey, calls_at_once, calls_of_one};
 use crate::plugins::{Kinds, Outlets, PluginQueue, Plugins, Supplies};
 use crate::queue::{Busy, Job, Queue, Run, Trigger, Turn};
@@ -66,17 +67,17 @@ pub struct Settings {
 /// Runs the host until `stop` is cancelled, then lets what is running end.
 ///
 /// # Errors
-/// If it cannot start; afterwards nothing but `stop` ends it.
-pub async fn run(client: Client, settings: Settings, stop: CancellationToken) -> anyhow::Result<()> {
-    let options = Options::new(&settings.cache_dir);
-    let options = Options { describe: settings.caps.describe(&options.describe), ..options };
-    let sandbox = Sandbox::new(options)
-        .with_context(|| format!("the sandbox cannot use --cache-dir {}", settings.cache_dir.display()))?;
+/// If it cannot start, or another host holds the Lease; afterwards nothing but `stop` and the loss of the Lease end it.
+pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: CancellationToken) -> anyhow::Result<()> {
+    let sandbox = sandbox(&settings)?;
     let progress = AllProgress::default();
     let ages = progress.clone();
     telemetry::observe_watches(move || ages.ages(Instant::now()));
     let readiness = Readiness::new(progress.clone());
     let serving = tokio::spawn(serve(settings.health_addr, readiness.clone(), stop.clone()));
+    let instance = Instance::of(&settings.cache_dir);
+    let acquired = Held::acquire(client.clone(), &settings.namespace, instance, gate, &stop).await?;
+    let Some(held) = acquired else { return Ok(()) };
 
     let publisher = Publisher::<Live>::new();
     let registry = publisher.registry();
@@ -143,6 +144,8 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
         Reporter::new(client, recorder),
     );
 
+    let done = CancellationToken::new();
+    let keeping = tokio::spawn(held.keep(done.clone(), stop.clone()));
     let tasks = TaskTracker::new();
     let bring_up = BringUp { plugins: plugins.clone(), readiness: readiness.clone() };
     work_on(&tasks, PLUGIN_WORKERS, &plugin_queue, bring_up, &stop);
@@ -166,7 +169,16 @@ pub async fn run(client: Client, settings: Settings, stop: CancellationToken) ->
         tracing::warn!("stopped in the middle of reconciles; the next start takes them up");
     }
     event_writer.close().await;
-    Ok(())
+    // Another host may begin once nothing is written any more.
+    done.cancel();
+    Ok(keeping.await??)
+}
+
+fn sandbox(settings: &Settings) -> anyhow::Result<Sandbox> {
+    let options = Options::new(&settings.cache_dir);
+    let options = Options { describe: settings.caps.describe(&options.describe), ..options };
+    Sandbox::new(options)
+        .with_context(|| format!("the sandbox cannot use --cache-dir {}", settings.cache_dir.display()))
 }
 
 fn watch_plugins(watches: &Watches) -> Arc<Watch> {

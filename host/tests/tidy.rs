@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules of the host that may name the Kubernetes client.
-const MAY_NAME_CLIENT: [&str; 8] =
-    ["run", "watch", "delivery", "plugins", "apply", "report", "cli", "rights/review.rs"];
+const MAY_NAME_CLIENT: [&str; 9] =
+    ["run", "lease", "watch", "delivery", "plugins", "apply", "report", "cli", "rights/review.rs"];
 
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();

@@ -19,6 +19,7 @@ pub mod guard;
 pub mod ids;
 pub mod intern;
 pub mod json;
+pub mod lease;
 pub mod lost;
 pub mod managed;
 pub mod mark;

@@ -19,6 +19,7 @@ use kube::{Client, Config};
 use tower::util::AndThenLayer;
 use tower::{BoxError, Service, ServiceBuilder};
 
+use crate::lease::GateLayer;
 use crate::retry_after::into_status;
 
 /// What the API server said, without the whole answer around it.
@@ -44,17 +45,18 @@ impl ClusterArgs {
     /// # Errors
     /// If there is no usable configuration.
     pub async fn client(&self) -> anyhow::Result<Client> {
-        connect(self.config().await?, SILENCE).context("the client cannot be set up")
+        connect(self.config().await?, SILENCE, None).context("the client cannot be set up")
     }
 
-    /// A client for the host, which does as itself what it does not do as a plugin's ServiceAccount.
+    /// A client for the host, which does as itself what it does not do as a plugin's ServiceAccount, and writes nothing without
+    /// its Lease.
     ///
     /// # Errors
     /// If there is no usable configuration, or it impersonates somebody.
-    pub async fn client_of_host(&self) -> anyhow::Result<Client> {
+    pub async fn client_of_host(&self, gate: GateLayer) -> anyhow::Result<Client> {
         let config = self.config().await?;
         check_impersonation(&config)?;
-        connect(config, SILENCE).context("the client cannot be set up")
+        connect(config, SILENCE, Some(gate)).context("the client cannot be set up")
     }
 
     async fn config(&self) -> anyhow::Result<Config> {
@@ -100,14 +102,14 @@ const SILENCE: Duration = Duration::from_secs(150);
 /// What kube's own builder makes, but for the TCP option that it does not set
 /// ([kube#2056](https://github.com/kube-rs/kube/issues/2056)), the spans and log lines that nobody here reads, and its
 /// retries: they would repeat POSTs, and hold a worker for minutes; every caller here has a backoff of its own.
-fn connect(config: Config, silence: Duration) -> Result<Client, kube::Error> {
+fn connect(config: Config, silence: Duration, gate: Option<GateLayer>) -> Result<Client, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     // Else the first request of each connection waits 40 ms behind the end of the handshake: with Nagle's algorithm for
     // an acknowledgement that the other side delays.
     tcp.set_nodelay(true);
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let Some(proxy) = proxy(&config, variable) else { return through(tcp, config, silence) };
+    let Some(proxy) = proxy(&config, variable) else { return through(tcp, config, silence, gate) };
     if proxy.uri().scheme_str() != Some("http") {
         // Going past it would be worse.
         return Err(kube::Error::ProxyProtocolUnsupported { proxy_url: Box::new(proxy.uri().clone()) });
@@ -116,7 +118,7 @@ fn connect(config: Config, silence: Duration) -> Result<Client, kube::Error> {
     if let Some(credentials) = proxy.basic_auth() {
         tunnel = tunnel.with_auth(credentials.clone());
     }
-    through(tunnel, config, silence)
+    through(tunnel, config, silence, gate)
 }
 
 /// The proxy before an API server: the one that its kubeconfig names, else that of the environment (`HTTPS_PROXY`), but for
@@ -136,7 +138,7 @@ fn proxy(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Option<I
 }
 
 /// What [`connect`] makes, with connections that `tcp` opens.
-fn through<C>(tcp: C, mut config: Config, silence: Duration) -> Result<Client, kube::Error>
+fn through<C>(tcp: C, mut config: Config, silence: Duration, gate: Option<GateLayer>) -> Result<Client, kube::Error>
 where
     C: Service<Uri, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Send + Unpin,
@@ -151,6 +153,7 @@ where
     // The time that a pooled connection was idle before a request is not the API server's.
     connector.set_reset_reader_on_write(true);
     let service = ServiceBuilder::new()
+        .option_layer(gate)
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
@@ -200,7 +203,7 @@ mod tests {
         let address = listener.local_addr().expect("an address");
         let serving = tokio::spawn(async { axum::serve(listener, busy).await });
 
-        let client = connect(config(address), SILENCE).expect("a client");
+        let client = connect(config(address), SILENCE, None).expect("a client");
         let request = Request::post("/api/v1/namespaces/default/pods").body(Vec::new()).expect("a request");
         let error = client.request_text(request).await.expect_err("refused");
         let kube::Error::Api(status) = error else { panic!("{error}") };
@@ -213,7 +216,7 @@ mod tests {
     async fn no_request_goes_past_a_proxy_that_cannot_be_used() {
         let mut config = config("127.0.0.1:1".parse().expect("an address"));
         config.proxy_url = Some("https://proxy.example:3128".parse().expect("a URL"));
-        let refused = connect(config, SILENCE).err().expect("there is no way through it").to_string();
+        let refused = connect(config, SILENCE, None).err().expect("there is no way through it").to_string();
         assert!(refused.contains("proxy.example"), "{refused}");
     }
 
@@ -245,7 +248,7 @@ mod tests {
         // Connections are made, and never served.
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let client = connect(config(address), Duration::from_millis(20)).expect("a client");
+        let client = connect(config(address), Duration::from_millis(20), None).expect("a client");
         let request = Request::get("/api/v1/pods").body(Vec::new()).expect("a request");
         let ended = tokio::time::timeout(Duration::from_mins(1), client.request_text(request)).await;
         let error = ended.expect("not held for good").expect_err("no answer");

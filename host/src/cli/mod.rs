@@ -60,6 +60,9 @@ const HELD_BACK: u8 = 5;
 /// Exit code: the parent breaks the schema of its CRD.
 const INVALID_PARENT: u8 = 6;
 
+/// Exit code: another host holds the Lease.
+const NOT_HOLDER: u8 = 7;
+
 /// A duration as kubectl takes it (`120s`, `1m30s`), or seconds.
 fn parse_timeout(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse() {

@@ -8,9 +8,11 @@ use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::NOT_HOLDER;
 use super::component::RegistryArgs;
 use super::connect::ClusterArgs;
 use crate::caps::Caps;
+use crate::lease::{GateLayer, NotHolder, WriteGate};
 use crate::run::{Settings, run};
 use crate::telemetry::{self, Telemetry};
 
@@ -20,7 +22,13 @@ use crate::telemetry::{self, Telemetry};
   windlass run --kubeconfig ~/.kube/config
   windlass run --plugins target/guests
   WINDLASS_LOG=debug windlass run --log-traces
-  OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4317 windlass run")]
+  OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4317 windlass run
+
+Exit codes:
+  0  stopped by SIGTERM or SIGINT
+  2  wrong usage
+  3  could not start, or could not go on
+  7  another host holds the Lease `windlass` of the namespace: only one host may run")]
 pub struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -61,7 +69,8 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         .context("no runtime")?;
     runtime.block_on(async {
         let telemetry = Telemetry::start(&args.telemetry)?;
-        let client = args.cluster.client_of_host().await?;
+        let gate = WriteGate::default();
+        let client = args.cluster.client_of_host(GateLayer::new(gate.clone(), &args.namespace)).await?;
         let settings = Settings {
             cache_dir: args.cache_dir.clone().map_or_else(super::default_cache_dir, Ok)?,
             health_addr: args.health_addr,
@@ -83,8 +92,14 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             }
             on_signal.cancel();
         });
-        let result = run(client, settings, stop).await;
+        let result = run(client, gate, settings, stop).await;
         telemetry.close();
-        result.map(|()| ExitCode::SUCCESS)
+        match result {
+            Err(error) if error.is::<NotHolder>() => {
+                eprintln!("error: {error:#}");
+                Ok(ExitCode::from(NOT_HOLDER))
+            }
+            result => result.map(|()| ExitCode::SUCCESS),
+        }
     })
 }

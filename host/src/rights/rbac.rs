@@ -7,8 +7,8 @@
 use serde_json::{Value, json};
 use windlass_core::contract::Descriptor;
 
-use crate::definition;
 pub use crate::definition::Resource;
+use crate::{definition, lease};
 
 /// Label by which a ClusterRole becomes part of the host's.
 pub const AGGREGATE_LABEL: &str = "windlass.dev/aggregate-to-host";
@@ -72,6 +72,9 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
                 // create cannot be bound to a name.
                 of_name(rule("", &["secrets"], &["get"]), MARK_KEY_SECRET),
                 rule("", &["secrets"], &["create"]),
+                // The Lease by which one host acts at a time. A create has no name yet.
+                rule("coordination.k8s.io", &["leases"], &["create"]),
+                of_name(rule("coordination.k8s.io", &["leases"], &["get", "update"]), lease::NAME),
             ],
         }),
         json!({
@@ -396,6 +399,8 @@ mod tests {
                 "events.k8s.io events create,patch",
                 " serviceaccounts impersonate",
                 " secrets create",
+                "coordination.k8s.io leases create",
+                "coordination.k8s.io leases get,update",
             ]
         );
     }

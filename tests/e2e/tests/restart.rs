@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use windlass_e2e::{Env, SOON, guest, is_settled, text, wait};
+use windlass_e2e::{Env, HostOptions, SOON, SYSTEM_NAMESPACE, guest, is_settled, text, wait};
 
 #[test]
 fn r01_a_host_killed_in_the_middle_goes_on_where_it_was() {
@@ -83,6 +83,37 @@ fn r01_what_happens_while_no_host_runs_is_made_good() {
     wait("deleted-1 to come back", SOON, || ns.get("pods", "deleted-1"));
     let touched: BTreeSet<_> = env.host_writes(mark).resource("pods").iter().map(|event| event.name.clone()).collect();
     assert_eq!(touched.into_iter().collect::<Vec<_>>(), ["deleted-1", "edited-0", "forged-0"]);
+}
+
+#[test]
+fn h01_second_host_refuses_to_start_beside_a_live_one_and_starts_at_once_after_its_end() {
+    let env = Env::start();
+    let first = env.start_host();
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &guest("echo"));
+    // Nothing shows that the first one has ended; it renews its Lease while the second one waits for that.
+    let cache_dir = Some(env.cluster().dir().join("another-cache"));
+    let options = HostOptions { cache_dir, ..HostOptions::default() };
+    let second = env.spawn_host(options.clone());
+    let log = wait("the second host to end", SOON, || (!second.is_running()).then(|| second.log()));
+    assert_eq!(second.terminate().code(), Some(7), "{log}");
+    assert!(log.contains("error: another host is running: Lease windlass-system/windlass is held by "), "{log}");
+    let ns = env.namespace("one-host");
+    ns.echo("web", 1, "nginx:1");
+    ns.wait_settled("web");
+
+    assert!(first.terminate().success());
+    let lease = env.get("leases", SYSTEM_NAMESPACE, "windlass").expect("a Lease");
+    assert!(lease["spec"]["holderIdentity"].is_null(), "{lease:#}");
+    let third = env.start_host_with(options.clone());
+    ns.echo("web", 2, "nginx:1");
+    ns.wait_settled("web");
+    // The lock in its folder shows that a killed host has ended.
+    third.kill();
+    let fourth = env.start_host_with(options);
+    assert!(!fourth.log().contains("which may have ended"), "{}", fourth.log());
+    ns.echo("web", 1, "nginx:1");
+    ns.wait_settled("web");
 }
 
 #[test]
