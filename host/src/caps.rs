@@ -128,7 +128,7 @@ fn kebab(name: &str) -> String {
     })
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
+pub fn bytes(text: &str) -> Result<u64, String> {
     text.parse::<ByteQuantity>()?.bytes()
 }
 

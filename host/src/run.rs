@@ -60,6 +60,8 @@ pub struct Settings {
     pub plain_http: Vec<String>,
     /// Whether components must be signed.
     pub require_signatures: bool,
+    /// Memory of one compilation, in bytes; what the container allows if it is not given.
+    pub compile_memory: Option<u64>,
     /// A folder of components that come before all sources.
     pub plugins: Option<PathBuf>,
 }
@@ -176,7 +178,8 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
 
 fn sandbox(settings: &Settings) -> anyhow::Result<Sandbox> {
     let options = Options::new(&settings.cache_dir);
-    let options = Options { describe: settings.caps.describe(&options.describe), ..options };
+    let compile_memory = settings.compile_memory.unwrap_or(options.compile_memory);
+    let options = Options { describe: settings.caps.describe(&options.describe), compile_memory, ..options };
     Sandbox::new(options)
         .with_context(|| format!("the sandbox cannot use --cache-dir {}", settings.cache_dir.display()))
 }

@@ -475,6 +475,20 @@ pub enum LoadFailure {
         /// What happened.
         message: String,
     },
+    /// Earlier attempts to compile it ended the host, most likely for want of memory.
+    #[error(
+        "compiling this component ended the host {attempts} times, most likely for want of memory; the next attempt is at {}. \
+         Give the host more memory, or bound the compiler with --compile-memory",
+        jiff::Timestamp::from_second(i64::try_from(*.next).unwrap_or_default()).unwrap_or_default()
+    )]
+    Interrupted {
+        /// How many.
+        attempts: u32,
+        /// When the next one is, in seconds since 1970.
+        next: u64,
+        /// How long that is from now.
+        wait: std::time::Duration,
+    },
     /// The cache folder cannot be used.
     #[error("the compiled component cannot be kept: {message}")]
     Cache {
@@ -494,7 +508,7 @@ impl LoadFailure {
             Self::NotAComponent { .. } | Self::WrongContract { .. } | Self::TooLarge { .. } | Self::Compile { .. } => {
                 true
             }
-            Self::Compiler { .. } | Self::Cache { .. } => false,
+            Self::Compiler { .. } | Self::Interrupted { .. } | Self::Cache { .. } => false,
             Self::Describe(failure) => match failure {
                 CallFailure::Memory { .. }
                 | CallFailure::TableElements { .. }

@@ -15,7 +15,7 @@ fn main() -> io::Result<()> {
     let writable = tempfile::tempfile()?;
     let parent = getppid().unwrap_or(Pid::INIT);
     let unwritten = std::env::temp_dir().join("windlass-confined");
-    let mut said = match windlass_sandbox::compile::confine()? {
+    let mut said = match windlass_sandbox::compile::confine(windlass_sandbox::compile::MOST_MEMORY)? {
         Ok(()) => String::new(),
         Err(why) => format!("unconfined: {why}\n"),
     };

@@ -20,11 +20,16 @@ use windlass_core::contract::LoadFailure;
 use crate::{engine, failure, link};
 
 mod confine;
+mod memory;
 
 pub use confine::confine;
+pub use memory::{MOST as MOST_MEMORY, default_bound};
 
 /// The hidden subcommand that the host's binary hands to [`child_main`].
 pub const SUBCOMMAND: &str = "compile-child";
+
+/// Variable by which the child knows how many bytes of memory it may use.
+const MEMORY_VARIABLE: &str = "WINDLASS_COMPILE_MEMORY";
 
 /// What the parent reads of the child's complaints.
 const COMPLAINT: u64 = 16 * 1024;
@@ -55,6 +60,7 @@ static UNCONFINED: Once = Once::new();
 pub(crate) struct Compiler {
     pub(crate) command: CompilerCommand,
     pub(crate) timeout: Duration,
+    pub(crate) memory: u64,
 }
 
 /// What the child says on its standard error, each in a line of its own.
@@ -118,6 +124,7 @@ impl Compiler {
             .args(&self.command.args)
             // Nothing of the host's settings and secrets is the compiler's business.
             .env_clear()
+            .env(MEMORY_VARIABLE, self.memory.to_string())
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(into.try_clone().map_err(cannot)?)
@@ -198,7 +205,8 @@ fn death(status: ExitStatus, complaint: &str) -> LoadFailure {
 
 /// The compiling child: component on standard input, compiled file on standard output, refusal on standard error.
 pub fn child_main() -> ExitCode {
-    let result = confine().map_err(unable).and_then(|confined| {
+    let memory = std::env::var(MEMORY_VARIABLE).ok().and_then(|bytes| bytes.parse().ok());
+    let result = confine(memory.unwrap_or(MOST_MEMORY)).map_err(unable).and_then(|confined| {
         if let Err(why) = confined {
             say(&Said::Unconfined(why));
         }

@@ -2,6 +2,7 @@
 //! no guest can lift. Knows wasmtime and nothing of Kubernetes' API server.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
+mod attempts;
 mod bindings;
 mod cache;
 mod call;
@@ -30,6 +31,7 @@ pub use self::call::{Component, run_here};
 pub use self::compile::CompilerCommand;
 pub use self::wasi::Ambient;
 
+use self::attempts::Attempts;
 use self::bindings::v0_1::Pre;
 use self::cache::{Cache, Compiled};
 use self::call::{Code, State};
@@ -48,6 +50,8 @@ pub struct Options {
     pub compiler: CompilerCommand,
     /// Wall time of one compilation.
     pub compile_timeout: Duration,
+    /// Memory of one compilation, in bytes.
+    pub compile_memory: u64,
     /// Size of the largest component that is compiled.
     pub max_component_bytes: u64,
     /// Calls at a time that the pool has room for; more of them run on demand, which is slower.
@@ -64,6 +68,7 @@ impl Options {
             cache_dir: cache_dir.into(),
             compiler: CompilerCommand::default(),
             compile_timeout: Duration::from_mins(2),
+            compile_memory: compile::default_bound(),
             max_component_bytes: 64 * 1024 * 1024,
             // Calls compute and never wait: more than the cores can run only queue elsewhere.
             call_slots: cores.saturating_mul(2),
@@ -94,6 +99,7 @@ struct Inner {
     pooled: Linker<State>,
     on_demand: Linker<State>,
     cache: Cache,
+    attempts: Attempts,
     /// One child at a time: each may take gigabytes for a moment.
     compiler: Mutex<Compiler>,
 }
@@ -108,9 +114,14 @@ impl Sandbox {
         let pooled = link::linker(&engines.pooled).map_err(SandboxError::Engine)?;
         let on_demand = link::linker(&engines.on_demand).map_err(SandboxError::Engine)?;
         let cache = Cache::open(options.cache_dir.clone(), engines.compatibility())?;
-        let compiler = Compiler { command: options.compiler.clone(), timeout: options.compile_timeout };
+        let attempts = Attempts::in_folder(&options.cache_dir);
+        let compiler = Compiler {
+            command: options.compiler.clone(),
+            timeout: options.compile_timeout,
+            memory: options.compile_memory,
+        };
         let compiler = Mutex::new(compiler);
-        Ok(Self(Arc::new(Inner { options, engines, pooled, on_demand, cache, compiler })))
+        Ok(Self(Arc::new(Inner { options, engines, pooled, on_demand, cache, attempts, compiler })))
     }
 
     /// Makes a component's bytes callable: from the cache, or by compiling them. Blocks for as long as that takes.
@@ -145,6 +156,7 @@ impl Sandbox {
     /// # Errors
     /// If the folder cannot be read.
     pub fn retain(&self, used: &HashSet<Digest>) -> std::io::Result<usize> {
+        self.0.attempts.retain(|digest| used.iter().any(|used| used.hex() == digest));
         self.0.cache.retain(used, SystemTime::now() - UNUSED)
     }
 
@@ -175,8 +187,11 @@ impl Sandbox {
         if let Some(compiled) = cache.find(digest) {
             return Ok(compiled);
         }
+        let attempt = self.0.attempts.begin(digest, SystemTime::now())?;
         let file = cache.begin().map_err(unkept)?;
-        compiler.compile(bytes, file.as_file())?;
+        let outcome = compiler.compile(bytes, file.as_file());
+        drop(attempt);
+        outcome?;
         cache.keep(digest, bytes.len() as u64, file).map_err(unkept)
     }
 

@@ -48,6 +48,10 @@ pub struct Args {
     /// Parents that are reconciled at once; one plugin alone takes at most half of these places
     #[arg(long, env = "WINDLASS_WORKERS", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: u16,
+    /// Memory of the process that compiles a component; default: 2Gi, or three quarters of the container's memory if that is
+    /// less
+    #[arg(long, value_name = "BYTES", env = "WINDLASS_COMPILE_MEMORY", value_parser = crate::caps::bytes)]
+    compile_memory: Option<u64>,
     /// Refuse components that nobody signed whom their Plugin trusts (spec.verify)
     #[arg(long, env = "WINDLASS_REQUIRE_SIGNATURES")]
     require_signatures: bool,
@@ -80,6 +84,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             plain_http: args.registries.plain_http.clone(),
             require_signatures: args.require_signatures,
             plugins: args.plugins.clone(),
+            compile_memory: args.compile_memory,
         };
         let stop = CancellationToken::new();
         let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;

@@ -201,6 +201,9 @@ fn unloadable(failure: &LoadFailure, took: Duration) -> Problem {
     if failure.is_of_component() {
         return Problem::lasting(Step::Compiled, reason, message);
     }
+    if let LoadFailure::Interrupted { wait, .. } = failure {
+        return Problem { requeue: Requeue::Backoff(*wait), ..Problem::new(Step::Compiled, reason, message) };
+    }
     // One that takes minutes to fail must leave most of the compiler's time to others.
     let rest = took.saturating_mul(4).min(RESYNC);
     Problem { requeue: Requeue::Backoff(rest), ..Problem::new(Step::Compiled, reason, message) }
@@ -399,6 +402,7 @@ fn load_reason(failure: &LoadFailure) -> &'static str {
         LoadFailure::TooLarge { .. }
         | LoadFailure::Compile { .. }
         | LoadFailure::Compiler { .. }
+        | LoadFailure::Interrupted { .. }
         | LoadFailure::Cache { .. } => reason::COMPILE_FAILED,
         LoadFailure::Describe(_) => reason::INVALID_DESCRIPTOR,
     }
@@ -482,6 +486,7 @@ mod tests {
             (LoadFailure::Cache { message: message() }, 0, 0),
             (LoadFailure::Compiler { message: message() }, 120, 480),
             (LoadFailure::Compiler { message: message() }, 200, 600),
+            (LoadFailure::Interrupted { attempts: 2, next: 0, wait: Duration::from_mins(1) }, 0, 60),
             (LoadFailure::Describe(deadline), 10, 40),
             (LoadFailure::Describe(CallFailure::Host { message: message() }), 0, 0),
         ] {

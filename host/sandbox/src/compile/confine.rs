@@ -5,23 +5,23 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, setpriority_process, setrlimit};
 
-/// What the child may use. A Python component of 40 MB wants most of it.
-const MEMORY: u64 = 2 * 1024 * 1024 * 1024;
 /// CPU seconds; the parent's timeout is in wall time, and the parent may die.
 pub(super) const CPU: u64 = 300;
 /// Size of a compiled file.
 const FILE: u64 = 1024 * 1024 * 1024;
 const FILES: u64 = 16;
 
-/// Confines this process for good. To be called before it reads what strangers wrote; it must have no other threads.
+/// Confines this process for good, to so many bytes of memory. To be called before it reads what strangers wrote; it must have no other threads.
 ///
 /// Answers with what this machine cannot do of it, if it cannot filter system calls: a component is then compiled all the
 /// same, in a process that merely has no rights beyond the host's.
 ///
 /// # Errors
 /// If the kernel refuses what every Linux has had for a decade.
-pub fn confine() -> io::Result<Result<(), String>> {
-    bound()?;
+pub fn confine(memory: u64) -> io::Result<Result<(), String>> {
+    // Where memory runs out, the kernel ends this process before the host. Where it may not be written, the bounds remain.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    bound(memory)?;
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal};
@@ -35,10 +35,10 @@ pub fn confine() -> io::Result<Result<(), String>> {
 }
 
 /// Limits of what it can take.
-fn bound() -> io::Result<()> {
+fn bound(memory: u64) -> io::Result<()> {
     let limits = [
-        (Resource::As, MEMORY),
-        (Resource::Data, MEMORY),
+        (Resource::As, memory),
+        (Resource::Data, memory),
         (Resource::Cpu, CPU),
         (Resource::Fsize, FILE),
         (Resource::Nofile, FILES),

@@ -1,0 +1,150 @@
+//! Attempts to compile that did not come to an end: a component whose compiler takes the host with it must not do so again and
+//! again. A file beside the cache says that an attempt is under way; what a process that died left there is counted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use windlass_core::contract::LoadFailure;
+use windlass_core::digest::Digest;
+
+/// What the files end with.
+const SUFFIX: &str = ".attempt";
+/// Time after the first attempt that ended a host, six times as long after each further one.
+const FIRST_WAIT: Duration = Duration::from_secs(10);
+/// The longest such time.
+const MOST_WAIT: Duration = Duration::from_hours(1);
+
+/// The attempts of a cache folder.
+pub(crate) struct Attempts {
+    folder: PathBuf,
+}
+
+/// An attempt that is under way. When it is dropped, it has come to its end.
+#[derive(Debug)]
+pub(crate) struct Attempt(PathBuf);
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        // One that cannot be removed counts as one that ended a host; it is tried again after a while.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// What a file says: how many attempts were begun without an end, and when the last one was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Begun {
+    count: u32,
+    last: SystemTime,
+}
+
+impl Attempts {
+    pub(crate) fn in_folder(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    /// Begins one, unless too few time has passed since one that ended a host.
+    ///
+    /// # Errors
+    /// When it may be tried again; or the file cannot be written.
+    pub(crate) fn begin(&self, digest: Digest, now: SystemTime) -> Result<Attempt, LoadFailure> {
+        let path = self.folder.join(format!("{}{SUFFIX}", digest.hex()));
+        let before = fs::read_to_string(&path).ok().and_then(|text| Begun::read(&text));
+        if let Some(before) = before {
+            let next = before.next(now);
+            if let Ok(wait) = next.duration_since(now)
+                && !wait.is_zero()
+            {
+                return Err(LoadFailure::Interrupted { attempts: before.count, next: seconds(next), wait });
+            }
+        }
+        let count = before.map_or(1, |before| before.count.saturating_add(1));
+        let text = Begun { count, last: now }.to_string();
+        let written = fs::write(&path, text).and_then(|()| fs::File::open(&path)?.sync_all());
+        written.map_err(|error| LoadFailure::Cache { message: format!("cannot write {}: {error}", path.display()) })?;
+        Ok(Attempt(path))
+    }
+
+    /// Removes the files of components that nobody uses.
+    pub(crate) fn retain(&self, is_used: impl Fn(&str) -> bool) {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        for entry in entries {
+            let name = entry.file_name();
+            if name.to_str().and_then(|name| name.strip_suffix(SUFFIX)).is_some_and(|digest| !is_used(digest)) {
+                // It is tried again at the next time.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+impl Begun {
+    fn read(text: &str) -> Option<Self> {
+        let (count, last) = text.trim().split_once(' ')?;
+        let last = UNIX_EPOCH.checked_add(Duration::from_secs(last.parse().ok()?))?;
+        Some(Self { count: count.parse().ok()?, last })
+    }
+
+    /// When the next attempt may begin. A clock that was put back makes no time longer.
+    fn next(self, now: SystemTime) -> SystemTime {
+        let factor = 6_u32.saturating_pow(self.count.saturating_sub(1).min(8));
+        let wait = FIRST_WAIT.saturating_mul(factor).min(MOST_WAIT);
+        self.last.min(now).checked_add(wait).unwrap_or(now)
+    }
+}
+
+impl std::fmt::Display for Begun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.count, seconds(self.last))
+    }
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1_000_000 + second)
+    }
+
+    #[test]
+    fn s03_component_that_ended_the_host_is_tried_again_ever_less_often() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let attempts = Attempts::in_folder(folder.path());
+        let (killer, other) = (Digest::of(b"killer"), Digest::of(b"other"));
+        let mut now = 0;
+        for (count, wait) in [(1, 10), (2, 60), (3, 360), (4, 2160), (5, 3600), (6, 3600)] {
+            // The host is killed: nothing removes the file.
+            std::mem::forget(attempts.begin(killer, at(now)).expect("tried"));
+            let refused = attempts.begin(killer, at(now + 1)).expect_err("not yet");
+            let LoadFailure::Interrupted { attempts: said, next, wait: rest } = refused else { panic!("{refused}") };
+            assert_eq!((said, next), (count, 1_000_000 + now + wait));
+            assert_eq!(rest, Duration::from_secs(wait - 1));
+            assert!(attempts.begin(other, at(now + 1)).is_ok(), "another one is compiled");
+            now += wait;
+        }
+        let clock_put_back = attempts.begin(killer, at(0)).expect_err("not yet");
+        let LoadFailure::Interrupted { wait, .. } = clock_put_back else { panic!("{clock_put_back}") };
+        assert_eq!(wait, MOST_WAIT);
+    }
+
+    #[test]
+    fn s03_attempt_that_comes_to_its_end_leaves_nothing_and_unused_ones_are_forgotten() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let attempts = Attempts::in_folder(folder.path());
+        let [a, b] = [Digest::of(b"a"), Digest::of(b"b")];
+        drop(attempts.begin(a, at(0)).expect("tried"));
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
+        for digest in [a, b] {
+            std::mem::forget(attempts.begin(digest, at(0)).expect("tried"));
+        }
+        attempts.retain(|digest| digest == a.hex());
+        assert!(attempts.begin(a, at(1)).is_err() && attempts.begin(b, at(1)).is_ok());
+        fs::write(folder.path().join(format!("{}{SUFFIX}", a.hex())), "nonsense").expect("written");
+        assert!(attempts.begin(a, at(1)).is_ok());
+    }
+}
