@@ -397,11 +397,14 @@ impl Env {
     }
 }
 
-/// Whether the host writes this as itself: statuses, finalizers of parents, definitions, Events and Leases.
+/// Whether the host writes this as itself: statuses, finalizers of parents, definitions, Events, Leases, and the key of the
+/// marks on children.
 fn is_the_hosts(write: &AuditEvent) -> bool {
+    let is_mark_key = write.resource == "secrets" && write.namespace == SYSTEM_NAMESPACE && write.verb == "create";
     let of_its_own = ["customresourcedefinitions", "events", "leases"];
     write.subresource == "status"
         || of_its_own.contains(&write.resource.as_str())
+        || is_mark_key
         || (write.verb == "patch" && write.query("fieldManager") == Some("windlass-finalizer"))
 }
 

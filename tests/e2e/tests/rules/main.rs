@@ -6,6 +6,7 @@
 // A test fails by a panic, and so do the functions that only tests call.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod attacks;
 mod breaker;
 mod children;
 mod events;

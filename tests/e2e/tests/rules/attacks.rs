@@ -1,0 +1,122 @@
+//! What plugins try with their answers, on a real API server: each attempt is refused for what it is, and the audit log shows
+//! that nothing was written for it. Attempts at other namespaces' Secrets are in `escape.rs`.
+
+use serde_json::{Value, json};
+use windlass_e2e::{Puppet, SYSTEM_NAMESPACE, condition, text};
+
+use crate::scripts::config_map;
+use crate::{children, names, puppets, stage, wait_names};
+
+/// An object of any kind, with further metadata.
+fn child(api_version: &str, kind: &str, metadata: &Value) -> Value {
+    let mut child = json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": "loot" } });
+    let metadata = metadata.as_object().expect("metadata").clone();
+    child["metadata"].as_object_mut().expect("an object").extend(metadata);
+    child
+}
+
+#[test]
+fn s01_nothing_that_a_plugin_answers_reaches_beyond_its_own_children() {
+    let ns = puppets("attacks");
+    let none = json!({});
+    let annotated = |key: &str, value: &str| json!({ "annotations": { key: value } });
+    let labelled = |key: &str, value: &str| json!({ "labels": { key: value } });
+    let token = {
+        let mut token = child("v1", "Secret", &annotated("kubernetes.io/service-account.name", "default"));
+        token["type"] = "kubernetes.io/service-account-token".into();
+        token
+    };
+    let named = |name: &str| child("v1", "ConfigMap", &json!({ "name": name }));
+    let owner =
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "kube-root-ca.crt", "uid": "u", "controller": true });
+    let attempts = [
+        // Tokens of ServiceAccounts.
+        ("token-secret", token, "serviceAccountTokens"),
+        ("token-request", child("authentication.k8s.io/v1", "TokenRequest", &none), "TokenRequest"),
+        // What other plugins own, and the host itself.
+        ("others-kind", child("my-operator.dev/v1", "Echo", &none), "Echo"),
+        ("own-kind", child("puppets.example/v1", "Puppet", &none), "Puppet"),
+        ("plugin", child("windlass.dev/v1alpha1", "Plugin", &none), "Plugin"),
+        // Roles that the host's role is made of.
+        (
+            "aggregated-role",
+            child("rbac.authorization.k8s.io/v1", "ClusterRole", &labelled("windlass.dev/aggregate-to-host", "true")),
+            "ClusterRole",
+        ),
+        ("definition", child("apiextensions.k8s.io/v1", "CustomResourceDefinition", &none), "CustomResourceDefinition"),
+        // Deletions by way of the garbage collector and finalizers.
+        ("owner", child("v1", "ConfigMap", &json!({ "ownerReferences": [owner] })), "ownerReferences"),
+        ("finalizer", child("v1", "ConfigMap", &json!({ "finalizers": ["windlass.dev/puppet"] })), "finalizers"),
+        ("foreground", child("v1", "ConfigMap", &json!({ "finalizers": ["foregroundDeletion"] })), "finalizers"),
+        (
+            "deleted",
+            child("v1", "ConfigMap", &json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" })),
+            "deletionTimestamp",
+        ),
+        ("other-life", child("v1", "ConfigMap", &json!({ "uid": "u" })), "uid"),
+        (
+            "fields-of-others",
+            child("v1", "ConfigMap", &json!({ "managedFields": [{ "manager": "x" }] })),
+            "managedFields",
+        ),
+        // The marks of other plugins' children, and people's words.
+        ("mark", child("v1", "ConfigMap", &annotated("windlass.dev/mark", "1:00")), "windlass.dev/mark"),
+        (
+            "retained",
+            child("v1", "ConfigMap", &annotated("windlass.dev/retained-for", "x")),
+            "windlass.dev/retained-for",
+        ),
+        ("others-label", child("v1", "ConfigMap", &labelled("windlass.dev/plugin", "echo")), "windlass.dev/plugin"),
+        ("permission", child("v1", "ConfigMap", &annotated("windlass.dev/allow-deletion", "x")), "allow-deletion"),
+        ("part-of-push", child("v1", "ConfigMap", &labelled("windlass.dev/part-of", "echo")), "windlass.dev/part-of"),
+        // Names that lead elsewhere in a path.
+        ("percent", named("..%2f..%2fsecrets%2fcrown"), "%2f"),
+        ("slash", named("loot/status"), "loot/status"),
+        ("dots", named(".."), "name"),
+        // Other namespaces.
+        ("system", child("v1", "ConfigMap", &json!({ "namespace": SYSTEM_NAMESPACE })), SYSTEM_NAMESPACE),
+        ("kube-system", child("v1", "ConfigMap", &json!({ "namespace": "kube-system" })), "kube-system"),
+    ];
+    let mark = ns.env().mark();
+    // Beside each there is a child that is in order: doubt about one writes none.
+    for (name, attempt, _) in &attempts {
+        ns.puppet(name).apply(&children([config_map("${name}-good", "1"), attempt.clone()]));
+    }
+    for (name, _, words) in &attempts {
+        let is_malformed = ["percent", "slash", "dots"].contains(name);
+        let ready = ns.puppet(name).wait_reason(if is_malformed { "MalformedAnswer" } else { "RefusedAnswer" });
+        assert!(ready.message.contains(words), "{name}: {words:?} is not in {ready:?}");
+    }
+    assert_eq!(names(&ns, "configmaps"), [""; 0]);
+    let written = ns.env().host_requests(mark).attempted_writes().filter(|write| {
+        let is_loot = write.name.contains("loot") || write.name.contains("good") || write.name.contains("crown");
+        is_loot && write.resource != "puppets"
+    });
+    assert_eq!(written.to_vec(), []);
+}
+
+#[test]
+fn s01_a_cluster_scoped_parent_has_no_child_in_the_hosts_namespace_or_the_control_planes() {
+    let env = stage().with("puppet-cluster");
+    let ns = env.namespace("attacks-cluster");
+    let puppet = Puppet::new(env, "ClusterPuppet", "", ns.name());
+    let mark = env.mark();
+    for namespace in [SYSTEM_NAMESPACE, "kube-system", "kube-public", "kube-node-lease"] {
+        puppet.apply(&children([child("v1", "ConfigMap", &json!({ "namespace": namespace }))]));
+        let refused = puppet.wait(|parent| {
+            let ready = condition(parent, "Ready");
+            ready.is_false("RefusedAnswer") && ready.observed_generation == parent["metadata"]["generation"].as_i64()
+        });
+        let message = condition(&refused, "Ready").message;
+        assert!(message.contains(namespace), "{message}");
+    }
+    let written = env.host_requests(mark).attempted_writes().filter(|write| write.name == "loot");
+    assert_eq!(written.to_vec(), []);
+    // And where it may, it does.
+    let mut fine = config_map("fine", "1");
+    fine["metadata"]["namespace"] = ns.name().into();
+    puppet.play(&children([fine]));
+    wait_names(&ns, "configmaps", &["fine"]);
+    let mark = text(&ns.get("configmaps", "fine").expect("the child"), "/metadata/annotations/windlass.dev~1mark");
+    assert!(mark.starts_with("1:"), "{mark:?}");
+}
