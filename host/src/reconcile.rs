@@ -180,7 +180,7 @@ impl Reconciler {
             live.memo.forget(&job.key);
             self.follow(live, live.conduct.forget(&job.key));
         }
-        if let Some(home) = live.account.home_of(&snapshot.parent).filter(|_| !snapshot.parent.deleting) {
+        if let Some(home) = live.account.home_of(&snapshot.parent) {
             return self.in_host_namespace(live, &snapshot, home).await;
         }
         let Some(selected) = live.selects(&snapshot.parent) else {
@@ -737,6 +737,12 @@ impl Reconciler {
 
     /// A plugin that saw what is in the host's namespace, or had children there, could act as the host.
     async fn in_host_namespace(&self, live: &Arc<Live>, snapshot: &Snapshot, home: HostNamespace) -> Requeue {
+        // The plugin is not asked to clean up either, and nobody else would take its finalizer off.
+        match stance(&snapshot.parent, &live.name, false, false, true) {
+            Stance::RemoveFinalizer => return self.remove_finalizer(live, snapshot, &[], &FinalizerEnd::Skipped).await,
+            Stance::Leave => return Requeue::WhenChanged,
+            Stance::Ask(_) | Stance::AddFinalizer | Stance::Suspended | Stance::Release => {}
+        }
         // Objects of a kind that exists without the plugin lie there for reasons of their own: nothing is said of them.
         let silent = !live.owns_kind();
         let attempt = Attempt { silent, ..self.without_plan(live, snapshot, &Problem::HostNamespace(home)) };

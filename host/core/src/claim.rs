@@ -10,6 +10,7 @@ use crate::mark::MarkKey;
 use crate::names;
 use crate::object::{Object, OwnerKey};
 use crate::parent::ParentRef;
+use crate::reserved::TOKEN_SECRET;
 use crate::snapshot::Snapshot;
 
 /// What an object that no cache shows is to the parent that wants its name.
@@ -55,6 +56,16 @@ pub fn claim(found: &Object, snapshot: &Snapshot, adopts: bool, inherits: impl F
         None if adopts && !found.deleting && !parent.deleting => Claim::Adopt,
         Some(_) | None => Claim::Foreign,
     }
+}
+
+/// Whether an object may be adopted for a wanted child: as a child it is shown to the plugin, and a ServiceAccount's token is
+/// nothing that a plugin is shown unless it may have such children.
+pub fn may_be_adopted(found: &Object, child: &DesiredChild) -> bool {
+    let is_token = |secret_type: Option<&str>| secret_type == Some(TOKEN_SECRET);
+    let found_type = || found.field("type").and_then(|text| serde_json::from_str::<String>(text.get()).ok());
+    !found.kind.is("v1", "Secret")
+        || is_token(child.body.get("type").and_then(Value::as_str))
+        || !is_token(found_type().as_deref())
 }
 
 /// Whether an object has the mark of a child of this parent, as far as such children have one. Labels and owner references
@@ -196,6 +207,20 @@ mod tests {
             meta["annotations"]["windlass.dev/mark"] = json!(mark);
         });
         assert_eq!(judged_by_mark(&stripped, false), Claim::Restore, "its labels are put back");
+    }
+
+    #[test]
+    fn s01_a_service_accounts_token_is_not_adopted_unless_the_plugin_may_have_such_a_child() {
+        let secret = |secret_type: &str| {
+            object(&json!({"apiVersion": "v1", "kind": "Secret", "type": secret_type,
+                "metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7"}}))
+        };
+        let mut child = DesiredChild::clone(&validate(&[pod("a")]).expect("valid").children[0]);
+        assert!(may_be_adopted(&secret("Opaque"), &child));
+        assert!(!may_be_adopted(&secret(TOKEN_SECRET), &child));
+        // It passed validation, so that it was granted.
+        child.body.insert("type", TOKEN_SECRET);
+        assert!(may_be_adopted(&secret(TOKEN_SECRET), &child));
     }
 
     #[test]

@@ -17,13 +17,16 @@ use crate::json::{self, Malformed, Map, Value};
 use crate::names;
 use crate::order::install_rank;
 use crate::parent::ParentRef;
-use crate::reserved::{HostNamespace, SYSTEM_NAMESPACES, TOKEN_SECRET};
+use crate::reserved::{BOOTSTRAP_SECRET, HostNamespace, SYSTEM_NAMESPACES, TOKEN_SECRET};
 
 /// Head of the annotation of what was applied: says how the hash behind it was made.
 pub const APPLIED_VERSION: &str = "1:";
 
 /// Conditions that a plugin may give: each is compared with all, at the host's expense.
 const CONDITIONS_MAX: usize = 100;
+
+/// Types of Secrets with which their readers log in to the API server.
+const TOKENS: [&str; 2] = [TOKEN_SECRET, BOOTSTRAP_SECRET];
 
 /// How much memory the values of an answer may take, by what its bytes may be: those of ordinary objects take three times
 /// their text, the smallest fifty times.
@@ -188,14 +191,16 @@ pub enum Refusal {
         /// What is wrong with its namespace.
         problem: String,
     },
-    /// A Secret that the control plane would fill with the token of a ServiceAccount.
+    /// A Secret that the control plane would fill with the token of a ServiceAccount, or would take as a token.
     #[error(
-        "{child} is of type {TOKEN_SECRET}: the control plane would fill it with the token of a ServiceAccount. The plugin may \
-         have such children only if the Plugin's entry for Secret in spec.children has serviceAccountTokens: true"
+        "{child} is of type {secret_type}: whoever reads it can log in to the API server as a ServiceAccount or a new node. The \
+         plugin may have such children only if the Plugin's entry for Secret in spec.children has serviceAccountTokens: true"
     )]
     TokenNotGranted {
         /// The child.
         child: String,
+        /// Its type.
+        secret_type: &'static str,
     },
     /// Something in a child that is the host's or the API server's to set.
     #[error("{child} sets {field}, which is not a plugin's to set")]
@@ -312,8 +317,9 @@ fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grant
         let problem = format!("namespace {namespace} is the host's own, in which no plugin may have children");
         return Err(Refusal::Scope { child, problem });
     }
-    if grant.kind.is("v1", "Secret") && text("type") == Some(TOKEN_SECRET) && !grant.tokens {
-        return Err(Refusal::TokenNotGranted { child });
+    let secret_type = TOKENS.into_iter().find(|secret_type| text("type") == Some(secret_type));
+    if let Some(secret_type) = secret_type.filter(|_| grant.kind.is("v1", "Secret") && !grant.tokens) {
+        return Err(Refusal::TokenNotGranted { child, secret_type });
     }
     let options = strip_options(&mut meta, &child)?;
     complete_metadata(&mut meta, (&grant.kind, &key), parent, options.retain);

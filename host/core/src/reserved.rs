@@ -14,6 +14,9 @@ pub const SYSTEM_NAMESPACES: [&str; 3] = ["kube-system", "kube-public", "kube-no
 /// The type of the Secrets that the control plane fills with the token of a ServiceAccount.
 pub const TOKEN_SECRET: &str = "kubernetes.io/service-account-token";
 
+/// The type of the Secrets with which new nodes join the cluster.
+pub const BOOTSTRAP_SECRET: &str = "bootstrap.kubernetes.io/token";
+
 /// The namespace that the host runs in: no plugin has parents or children there, or reads there. The default is no namespace,
 /// for where there is no host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use futures::StreamExt;
 use http::Request;
 use kube::Client;
 use tracing::Instrument;
-use windlass_core::claim::{Claim, claim, marks};
+use windlass_core::claim::{Claim, claim, marks, may_be_adopted};
 use windlass_core::desired::DesiredChild;
 use windlass_core::digest::Digest;
 use windlass_core::events::Changes;
@@ -251,7 +251,8 @@ impl Applier {
     async fn reclaim(&self, live: &Live, snapshot: &Snapshot, child: &Arc<DesiredChild>) -> Outcome {
         let Some(found) = self.metadata(live, &id(child)).await? else { return Err(WriteProblem::Outdated.into()) };
         let seen = || Written::Child { kind: child.kind.clone(), resource_version: found.resource_version };
-        match claim(&found, snapshot, live.adopts, |plugin| live.inherits(plugin)) {
+        let adopts = live.adopts && may_be_adopted(&found, child);
+        match claim(&found, snapshot, adopts, |plugin| live.inherits(plugin)) {
             Claim::Unseen => Err(Failed { problem: WriteProblem::CacheBehind, awaited: Some(Box::new(seen())) }),
             Claim::Restore => self.mark(live, child, &found, Deed::Marked).await,
             Claim::Adopt => {

@@ -1,10 +1,13 @@
 //! Components in ConfigMaps: one, or a head and its parts.
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client};
 use windlass_core::digest::Digest;
 use windlass_core::ids::is_dns_subdomain;
-use windlass_core::names::{ANNOTATION_APPLIED, ANNOTATION_RETAINED_FOR, LABEL_PARENT_UID, LABEL_PLUGIN};
+use windlass_core::names::{
+    ANNOTATION_APPLIED, ANNOTATION_MARK, ANNOTATION_RETAINED_FOR, LABEL_PARENT_UID, LABEL_PLUGIN,
+};
 
 use super::{Delivered, DeliveryError, Encoding, MAX_COMPONENT_BYTES};
 use crate::api::ConfigMapSource;
@@ -159,7 +162,7 @@ async fn get(api: &Api<ConfigMap>, source: &ConfigMapSource, name: &str) -> Resu
         }
         error => DeliveryError::Unavailable { name: full_name.clone(), message: error.to_string() },
     })?;
-    match found.as_ref().and_then(plugin_of) {
+    match found.as_ref().and_then(|map| plugin_of(&map.metadata)) {
         Some(plugin) => Err(DeliveryError::Invalid {
             name: full_name,
             problem: format!(
@@ -171,14 +174,19 @@ async fn get(api: &Api<ConfigMap>, source: &ConfigMapSource, name: &str) -> Resu
     }
 }
 
-/// The plugin whose child a ConfigMap is, by any of the host's marks: a plugin must not choose the component of another one,
-/// or its own next one.
-fn plugin_of(map: &ConfigMap) -> Option<String> {
-    let meta = &map.metadata;
+/// The plugin whose child an object is, by any of the host's marks: a plugin must not choose the component of another one,
+/// or its own next one, nor the keys that it is checked with.
+pub(super) fn plugin_of(meta: &ObjectMeta) -> Option<String> {
     let label = |name: &str| meta.labels.as_ref().and_then(|labels| labels.get(name));
     let annotation = |name: &str| meta.annotations.as_ref().and_then(|annotations| annotations.get(name));
-    let marks = [label(LABEL_PLUGIN), annotation(ANNOTATION_RETAINED_FOR), label(LABEL_PARENT_UID)];
-    marks.into_iter().flatten().next().or_else(|| annotation(ANNOTATION_APPLIED)).cloned()
+    let marks = [
+        label(LABEL_PLUGIN),
+        annotation(ANNOTATION_RETAINED_FOR),
+        label(LABEL_PARENT_UID),
+        annotation(ANNOTATION_MARK),
+        annotation(ANNOTATION_APPLIED),
+    ];
+    marks.into_iter().flatten().next().cloned()
 }
 
 #[cfg(test)]
@@ -206,18 +214,19 @@ mod tests {
             };
             let mut found = ConfigMap::default();
             (found.metadata.labels, found.metadata.annotations) = (map(labels), map(annotations));
-            plugin_of(&found)
+            plugin_of(&found.metadata)
         };
         assert_eq!(made(&[("windlass.dev/plugin", "guard")], &[]).as_deref(), Some("guard"));
         for (labels, annotations) in [
             (&[("windlass.dev/parent-uid", "u")][..], &[][..]),
             (&[], &[("windlass.dev/retained-for", "guard/Namespace./n")]),
             (&[], &[("windlass.dev/applied", "1:0")]),
+            (&[], &[("windlass.dev/mark", "1:0")]),
         ] {
             assert!(made(labels, annotations).is_some(), "{labels:?} {annotations:?}");
         }
         assert_eq!(made(&[("app", "echo")], &[("windlass.dev/pushed-at", "now")]), None);
-        assert_eq!(plugin_of(&ConfigMap::default()), None);
+        assert_eq!(plugin_of(&ObjectMeta::default()), None);
     }
 
     fn encoding() -> impl Strategy<Value = Encoding> {

@@ -4,10 +4,23 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 
 use super::DeliveryError;
+use super::config_map::plugin_of;
 use super::oci::{Credentials, DOCKER_CONFIG_KEY, Reference, of_docker_config};
 use super::trust::Trust;
 use crate::api::{SecretRef, Verify};
 use crate::apply::in_time;
+
+/// What a Secret holds under a key, unless a plugin had it written.
+fn value_of(name: &str, mut secret: Secret, key: &str) -> Result<Vec<u8>, String> {
+    if let Some(plugin) = plugin_of(&secret.metadata) {
+        return Err(format!(
+            "Secret {name} is marked as a child of plugin {plugin}, and what a plugin makes is no key and no credential; name \
+             another one"
+        ));
+    }
+    let value = secret.data.as_mut().and_then(|data| data.remove(key));
+    value.map(|value| value.0).ok_or_else(|| format!("Secret {name} has no key {key}"))
+}
 
 /// The Secrets of a namespace.
 #[derive(Clone)]
@@ -65,8 +78,30 @@ impl Secrets {
             ),
             error => format!("Secret {name} cannot be read: {error}"),
         })?;
-        let mut secret = secret.ok_or_else(|| format!("there is no Secret {name} in the host's namespace"))?;
-        let value = secret.data.as_mut().and_then(|data| data.remove(key));
-        value.map(|value| value.0).ok_or_else(|| format!("Secret {name} has no key {key}"))
+        let secret = secret.ok_or_else(|| format!("there is no Secret {name} in the host's namespace"))?;
+        value_of(name, secret, key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+    use super::*;
+
+    #[test]
+    fn s13_a_secret_that_a_plugin_had_written_is_no_key_and_no_credential() {
+        let secret = |label: &str| Secret {
+            metadata: ObjectMeta {
+                labels: Some([(label.to_owned(), "guard".to_owned())].into()),
+                ..ObjectMeta::default()
+            },
+            data: Some([("key".to_owned(), ByteString(b"value".to_vec()))].into()),
+            ..Secret::default()
+        };
+        assert_eq!(value_of("signer", secret("app"), "key"), Ok(b"value".to_vec()));
+        let said = value_of("signer", secret("windlass.dev/plugin"), "key").expect_err("refused");
+        assert!(said.contains("Secret signer is marked as a child of plugin guard"), "{said}");
     }
 }

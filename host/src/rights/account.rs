@@ -37,9 +37,13 @@ impl Account {
         HostNamespace::new(&self.namespace)
     }
 
-    /// The host's namespace, if an object lives there.
+    /// The host's namespace, if an object lives there, or is that Namespace itself.
     pub fn home_of(&self, object: &Object) -> Option<HostNamespace> {
-        (object.key.namespace.as_ref() == Some(&self.namespace)).then(|| self.home())
+        let is_home = match &object.key.namespace {
+            Some(namespace) => *namespace == self.namespace,
+            None => object.kind.is("v1", "Namespace") && object.key.name == self.namespace,
+        };
+        is_home.then(|| self.home())
     }
 
     /// How the API server names it.
@@ -120,6 +124,8 @@ pub fn signer(request: &Request<Vec<u8>>) -> Option<&str> {
 mod tests {
     use futures::FutureExt as _;
     use parking_lot::Mutex;
+    use serde_json::json;
+    use windlass_core::ids::Gvk;
 
     use super::*;
 
@@ -140,6 +146,22 @@ mod tests {
         let user = "system:serviceaccount:windlass-system:windlass-plugin-echo";
         assert_eq!(headers, [("impersonate-user", user.as_bytes())]);
         assert_eq!((account.user(), signer(&request)), (user, Some(user)));
+    }
+
+    #[test]
+    fn s01_what_lives_in_the_hosts_namespace_is_told_and_so_is_that_namespace() {
+        let account = Account::new("windlass-system", "windlass-plugin-echo").expect("a name");
+        let is_home = |api_version: &str, kind: &str, namespace: Option<&str>, name: &str| {
+            let kind = Arc::new(Gvk::from_api_version(api_version, kind));
+            let meta = json!({"name": name, "namespace": namespace, "uid": "u", "resourceVersion": "1"});
+            let object = Object::from_api(&kind, &json!({ "metadata": meta }).to_string()).expect("an object");
+            account.home_of(&object).is_some()
+        };
+        assert!(is_home("v1", "Secret", Some("windlass-system"), "a"));
+        assert!(is_home("v1", "Namespace", None, "windlass-system"));
+        assert!(!is_home("v1", "Secret", Some("shop"), "windlass-system"));
+        assert!(!is_home("v1", "Namespace", None, "shop"));
+        assert!(!is_home("v1", "Node", None, "windlass-system"), "a namesake of another kind");
     }
 
     #[tokio::test]

@@ -269,10 +269,12 @@ fn a_cluster_scoped_parent_has_children_in_a_namespace_of_the_control_plane_only
 #[test]
 fn a_secret_that_would_hold_a_service_accounts_token_is_refused_unless_the_plugin_grants_it() {
     for parent in [None, Some("shop")] {
-        let token = secret(Some("shop"), "kubernetes.io/service-account-token");
-        let refusal = secret_for(parent, |_| {}, &token).expect_err("refused").to_string();
-        assert!(refusal.contains("serviceAccountTokens: true"), "{refusal}");
-        assert!(secret_for(parent, |grant| grant.tokens = true, &token).is_ok());
+        for secret_type in ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"] {
+            let token = secret(Some("shop"), secret_type);
+            let refusal = secret_for(parent, |_| {}, &token).expect_err("refused").to_string();
+            assert!(refusal.contains("serviceAccountTokens: true") && refusal.contains(secret_type), "{refusal}");
+            assert!(secret_for(parent, |grant| grant.tokens = true, &token).is_ok());
+        }
         assert!(secret_for(parent, |_| {}, &secret(Some("shop"), "kubernetes.io/tls")).is_ok());
     }
 }
