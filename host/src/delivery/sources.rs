@@ -354,6 +354,15 @@ impl State {
     }
 
     /// The watch of a namespace was interrupted: what it showed may be outdated.
+    /// A task begins to follow the namespace. What one that panicked knew is not known any more; before the first list there
+    /// is nothing to forget, and who waits for it goes on waiting.
+    fn on_restart(&self, namespace: &str) {
+        let is_followed = |followed: &Namespace| *followed.follows.borrow() == Some(true);
+        if self.namespaces.get(namespace).is_some_and(is_followed) {
+            self.on_interruption(namespace);
+        }
+    }
+
     fn on_interruption(&self, namespace: &str) {
         if let Some(followed) = self.namespaces.get(namespace) {
             followed.follows.send_replace(Some(false));
@@ -384,8 +393,7 @@ struct Followed {
 impl Followed {
     async fn follow(self, api: Api<PartialObjectMeta<ConfigMap>>) {
         let Self { namespace, state, changed, progress } = self;
-        // Of a task that panicked, which this one replaces.
-        state.lock().on_interruption(&namespace);
+        state.lock().on_restart(&namespace);
         loop {
             let mut events = std::pin::pin!(watcher(api.clone(), settings(None)));
             while let Some(event) = events.next().await {

@@ -431,5 +431,10 @@ fn a_component_that_carries_somebody_elses_definition_is_handed_none_of_its_obje
     // With the right it is the plugin's, as any kind.
     env.patch_plugin("mole", &json!({ "serviceAccountName": null }));
     env.wait_live("mole", &mole);
+    // Their status is a right of its own, since the Plugin did not install the definition.
+    env.kubectl(&["create", "clusterrole", "mole-status", "--verb=patch", "--resource=moles.puppets.example/status"]);
+    let account = windlass_e2e::account("mole").replacen("system:serviceaccount:", "--serviceaccount=", 1);
+    env.kubectl(&["create", "clusterrolebinding", "mole-status", "--clusterrole=mole-status", &account]);
+    env.patch_plugin("mole", &json!({ "config": {} }));
     theirs.wait(is_done);
 }
