@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+/// Longest pause between two attempts. Most ask by kubectl, which keeps a core busy for a good part of this.
+const PAUSE_MAX: Duration = Duration::from_millis(250);
+
 /// Asks `condition` again and again until it answers with a value.
 ///
 /// # Errors
@@ -29,6 +32,6 @@ pub fn until<T>(what: impl Display, timeout: Duration, mut condition: impl FnMut
             }
         }
         sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(100));
+        pause = (pause * 2).min(PAUSE_MAX);
     }
 }
