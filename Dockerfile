@@ -10,9 +10,9 @@ RUN apt-get update \
     && apt-get install --no-install-recommends --yes ca-certificates \
     && rm -rf /var/lib/apt/lists/*
 COPY windlass /usr/local/bin/windlass
-# The user `nobody`: the host needs no rights on its node.
+# User 65534: the host needs no permissions on its node.
 USER 65534:65534
-# Below a volume that the container may write to: the host makes a folder of its own, which nobody else can read.
+# Below a volume that the container may write to: the host makes a private folder there.
 ENV WINDLASS_CACHE_DIR=/var/cache/windlass/host
 EXPOSE 8080
 ENTRYPOINT ["/usr/local/bin/windlass"]

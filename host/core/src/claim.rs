@@ -68,8 +68,8 @@ pub fn may_be_adopted(found: &Object, child: &DesiredChild) -> bool {
         || !is_token(found_type().as_deref())
 }
 
-/// Whether an object has the mark of a child of this parent, as far as such children have one. Labels and owner references
-/// anybody can write who may write the object.
+/// Whether an object has the mark of a child of this parent, as far as such children have one. Who may
+/// write an object can write its labels and owner references.
 fn is_marked_for(found: &Object, parent: &ParentRef) -> bool {
     let owners = || [OwnerKey::Uid(parent.uid.clone()), parent.retained_key()];
     let is_of = |key: &MarkKey| owners().iter().any(|owner| key.is_of(found, parent.plugin.as_str(), owner));
