@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use windlass_faults::Faults;
 use windlass_testbed::{Audit, AuditEvent, AuditEvents, AuditLevel, Cluster, Mark, Options};
 
+use crate::api::Api;
 use crate::{Host, HostOptions, Namespace, SOON, condition, wait, windlass};
 
 /// Where the host lives, and the ConfigMaps with components.
@@ -33,6 +34,7 @@ pub struct Env {
     // Before the slot: a cluster has ended when the next one may start.
     cluster: Cluster,
     kubeconfig: OnceLock<PathBuf>,
+    api: OnceLock<Api>,
     hosts: AtomicUsize,
     namespaces: AtomicUsize,
     _slot: Slot,
@@ -53,6 +55,7 @@ impl Env {
         let env = Self {
             cluster,
             kubeconfig: OnceLock::new(),
+            api: OnceLock::new(),
             hosts: AtomicUsize::new(0),
             namespaces: AtomicUsize::new(0),
             _slot: slot,
@@ -290,34 +293,21 @@ impl Env {
         self.cluster.kubectl_with_input(&args, manifests).map(drop).map_err(|error| format!("{error:#}"))
     }
 
-    /// An object, or nothing where there is none. `namespace` is empty for a cluster-scoped resource.
+    /// An object, or nothing where there is none. `resource` is the plural, with or without its group: `echoes`,
+    /// `echoes.my-operator.dev`. `namespace` is empty for a cluster-scoped resource.
     #[track_caller]
     pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
-        let printed = self.kubectl(&[
-            "get",
-            resource,
-            name,
-            "-n",
-            namespace,
-            "--ignore-not-found",
-            "-o",
-            "json",
-            "--show-managed-fields",
-        ]);
-        (!printed.trim().is_empty()).then(|| serde_json::from_str(&printed).expect("kubectl prints JSON"))
+        self.api().get(resource, namespace, name).unwrap_or_else(|error| panic!("{error:#}"))
     }
 
-    /// All objects of a resource in a namespace, or in all where it is empty.
+    fn api(&self) -> &Api {
+        self.api.get_or_init(|| Api::connect(self.cluster.kubeconfig()))
+    }
+
+    /// All objects of some resources (plurals, separated by commas) in a namespace, or in all where it is empty.
     #[track_caller]
     pub fn list(&self, resource: &str, namespace: &str) -> Vec<Value> {
-        let scope =
-            if namespace.is_empty() { "--all-namespaces".to_owned() } else { format!("--namespace={namespace}") };
-        let printed = self.kubectl(&["get", resource, &scope, "-o", "json", "--show-managed-fields"]);
-        let mut list: Value = serde_json::from_str(&printed).expect("kubectl prints JSON");
-        match list["items"].take() {
-            Value::Array(items) => items,
-            other => panic!("kubectl printed no list but {other}"),
-        }
+        self.api().list(resource, namespace).unwrap_or_else(|error| panic!("{error:#}"))
     }
 
     /// A namespace of its own for a test, named after it.

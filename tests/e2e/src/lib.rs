@@ -24,6 +24,7 @@
 // A test fails by a panic, and a harness is nothing but its tests' hands.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing, clippy::missing_panics_doc)]
 
+mod api;
 mod binaries;
 mod env;
 mod host;

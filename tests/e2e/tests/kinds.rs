@@ -31,7 +31,7 @@ fn install_as(env: &Env, version: &str) {
 
 /// Name, served and storage of each version that the cluster has.
 fn versions(env: &Env) -> Vec<(String, bool, bool)> {
-    let definition = env.get("crd", "", ECHOES).expect("the definition");
+    let definition = env.get("customresourcedefinitions", "", ECHOES).expect("the definition");
     let versions = definition["spec"]["versions"].as_array().expect("versions").iter();
     versions.map(|version| (text(version, "/name"), version["served"] == true, version["storage"] == true)).collect()
 }
@@ -91,7 +91,9 @@ fn a_definition_that_is_deleted_under_a_live_plugin_is_installed_again_and_recon
     ns.wait_settled("before");
 
     env.kubectl(&["delete", "crd", "echoes.my-operator.dev"]);
-    env.wait("the definition to come back", windlass_e2e::SOON, || env.get("crd", "", "echoes.my-operator.dev"));
+    env.wait("the definition to come back", windlass_e2e::SOON, || {
+        env.get("customresourcedefinitions", "", "echoes.my-operator.dev")
+    });
     let echo = ns.echo_manifest("after", 2, "nginx:1").to_string();
     env.wait("an Echo to be taken", windlass_e2e::SOON, || env.cluster().apply(&echo).ok());
     ns.wait_settled("after");
@@ -184,7 +186,7 @@ fn logic_goes_when_a_person_has_its_parents_stored_in_a_version_that_it_does_not
     ns.echo("web", 1, "nginx:1");
     ns.wait_settled("web");
 
-    let definition = env.get("crd", "", ECHOES).expect("the definition");
+    let definition = env.get("customresourcedefinitions", "", ECHOES).expect("the definition");
     let mut newer = definition["spec"]["versions"][0].clone();
     newer["name"] = "v2".into();
     let patch = json!([

@@ -92,7 +92,7 @@ fn alone() -> Alone {
         (env, host)
     });
     env.kubectl(&["delete", "plugins.windlass.dev", "--all", "--wait=true"]);
-    if env.get("crd", "", "puppets.puppets.example").is_some() {
+    if env.get("customresourcedefinitions", "", "puppets.puppets.example").is_some() {
         // What a test that failed left may be held by nobody now.
         env.kubectl(&["delete", "puppets", "--all", "--all-namespaces", "--wait=true"]);
     }

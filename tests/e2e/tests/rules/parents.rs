@@ -123,7 +123,7 @@ fn a_decorated_kind_gets_children_and_its_status_is_left_alone() {
     let mark = env.mark();
     decorate(&ns);
     let made = env.wait_object("networkpolicies", ns.name(), "decoration", |_| true);
-    let namespace = env.get("namespace", "", ns.name()).expect("the namespace");
+    let namespace = env.get("namespaces", "", ns.name()).expect("the namespace");
     let owner = &made["metadata"]["ownerReferences"][0];
     assert_eq!((&owner["kind"], &owner["uid"]), (&"Namespace".into(), &namespace["metadata"]["uid"]));
     assert_eq!(made["spec"]["policyTypes"], json!(["Ingress"]));
@@ -134,7 +134,7 @@ fn a_decorated_kind_gets_children_and_its_status_is_left_alone() {
     });
     ns.kubectl(&["delete", "networkpolicy", "decoration", "--wait=true"]);
     env.wait_object("networkpolicies", ns.name(), "decoration", |_| true);
-    let namespace = env.get("namespace", "", ns.name()).expect("the namespace");
+    let namespace = env.get("namespaces", "", ns.name()).expect("the namespace");
     assert_eq!(namespace["status"], json!({ "phase": "Active" }));
     let written = env.host_requests(mark).attempted_writes().resource("namespaces");
     assert_eq!(written.to_vec(), []);

@@ -1,0 +1,147 @@
+//! Objects as the API server has them, asked for in this process: starting kubectl costs a hundred times as much, and
+//! tests ask often.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use kube::api::{DynamicObject, GetParams, ListParams, Request};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::discovery::{ApiResource, Discovery, Scope};
+use kube::{Client, Config, Error, Resource as _};
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+/// How long a resource may take to be served: the definition of a custom one may have been written just now.
+const SERVED_WITHIN: Duration = Duration::from_secs(10);
+
+/// A client of one API server.
+pub struct Api {
+    runtime: Runtime,
+    client: Client,
+    served: Mutex<Vec<Served>>,
+}
+
+/// A resource that the API server serves.
+#[derive(Clone)]
+struct Served {
+    resource: ApiResource,
+    is_namespaced: bool,
+}
+
+impl Served {
+    /// Whether a user means it by this name: `echoes`, `echoes.my-operator.dev`.
+    fn is_named(&self, name: &str) -> bool {
+        let (plural, group) = name.split_once('.').unwrap_or((name, ""));
+        self.resource.plural == plural && (group.is_empty() || self.resource.group == group)
+    }
+
+    fn request(&self, namespace: Option<&str>) -> Request {
+        let namespace = namespace.filter(|_| self.is_namespaced);
+        Request::new(DynamicObject::url_path(&self.resource, namespace))
+    }
+}
+
+impl Api {
+    /// A client with the credentials in a kubeconfig file.
+    pub fn connect(kubeconfig: &Path) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime for a client of the API server");
+        let config = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig file");
+        let config = runtime.block_on(Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()));
+        let client = {
+            // The client starts a task.
+            let _context = runtime.enter();
+            Client::try_from(config.expect("a readable kubeconfig file")).expect("a client of the API server")
+        };
+        Self { runtime, client, served: Mutex::default() }
+    }
+
+    /// An object, or nothing where there is none. Without a namespace, a namespaced object is looked for in `default`.
+    ///
+    /// # Errors
+    /// When the API server does not serve such a resource, or refuses.
+    pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Result<Option<Value>> {
+        let namespace = if namespace.is_empty() { "default" } else { namespace };
+        self.ask(resource, |served| {
+            let request = served.request(Some(namespace)).get(name, &GetParams::default())?;
+            match self.runtime.block_on(self.client.request::<Value>(request)) {
+                Ok(object) => Ok(Some(Some(object))),
+                Err(Error::Api(status)) if status.code == 404 => {
+                    let is_of_object = status.details.is_some_and(|details| details.name == name);
+                    Ok(is_of_object.then_some(None))
+                }
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+
+    /// All objects of some resources (separated by commas) in a namespace, or in all where it is empty.
+    ///
+    /// # Errors
+    /// When the API server does not serve such a resource, or refuses.
+    pub fn list(&self, resources: &str, namespace: &str) -> Result<Vec<Value>> {
+        let mut objects = Vec::new();
+        for resource in resources.split(',') {
+            objects.extend(self.list_one(resource, namespace)?);
+        }
+        Ok(objects)
+    }
+
+    fn list_one(&self, resource: &str, namespace: &str) -> Result<Vec<Value>> {
+        self.ask(resource, |served| {
+            let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
+            let request = served.request(namespace).list(&ListParams::default())?;
+            let mut list: Value = match self.runtime.block_on(self.client.request(request)) {
+                Ok(list) => list,
+                Err(Error::Api(status)) if status.code == 404 => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            let Value::Array(mut items) = list["items"].take() else {
+                bail!("the API server answered with no list but {list}");
+            };
+            // Items of a list of a built-in kind do not say what they are.
+            for item in &mut items {
+                item["apiVersion"] = served.resource.api_version.clone().into();
+                item["kind"] = served.resource.kind.clone().into();
+            }
+            Ok(Some(items))
+        })
+    }
+
+    /// Asks for a resource by its name. `request` answers with nothing where it is not served: what was known may be of a
+    /// definition that is gone.
+    fn ask<T>(&self, resource: &str, request: impl Fn(&Served) -> Result<Option<T>>) -> Result<T> {
+        let ask = || {
+            let answer = self.known(resource).map(|served| request(&served)).transpose();
+            answer.map(Option::flatten).with_context(|| format!("cannot read {resource}"))
+        };
+        if let Some(answer) = ask()? {
+            return Ok(answer);
+        }
+        windlass_testbed::until(format!("the resource {resource} to be served"), SERVED_WITHIN, || {
+            self.discover()?;
+            ask()
+        })
+    }
+
+    fn known(&self, name: &str) -> Option<Served> {
+        let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        served.iter().find(|served| served.is_named(name)).cloned()
+    }
+
+    fn discover(&self) -> Result<()> {
+        let found = self.runtime.block_on(Discovery::new(self.client.clone()).run_aggregated())?;
+        let resources = found.groups_alphabetical().into_iter().flat_map(|group| group.recommended_resources());
+        let served = resources.map(|(resource, capabilities)| Served {
+            resource,
+            is_namespaced: capabilities.scope == Scope::Namespaced,
+        });
+        *self.served.lock().unwrap_or_else(PoisonError::into_inner) = served.collect();
+        Ok(())
+    }
+}
