@@ -1,13 +1,14 @@
-//! Objects as the API server has them, asked for in this process: starting kubectl costs a hundred times as much, and
-//! tests ask often.
+//! Reads and applies objects in the tests' own process: starting kubectl takes a hundred times as much CPU, and tests look
+//! often.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use kube::api::{DynamicObject, GetParams, ListParams, Request};
+use kube::api::{DynamicObject, GetParams, ListParams, Patch, PatchParams, Request};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::GroupVersionKind;
 use kube::discovery::{ApiResource, Discovery, Scope};
 use kube::{Client, Config, Error, Resource as _};
 use serde_json::Value;
@@ -67,17 +68,21 @@ impl Api {
     /// When the API server does not serve such a resource, or refuses.
     pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Result<Option<Value>> {
         let namespace = if namespace.is_empty() { "default" } else { namespace };
-        self.ask(resource, |served| {
-            let request = served.request(Some(namespace)).get(name, &GetParams::default())?;
-            match self.runtime.block_on(self.client.request::<Value>(request)) {
-                Ok(object) => Ok(Some(Some(object))),
-                Err(Error::Api(status)) if status.code == 404 => {
-                    let is_of_object = status.details.is_some_and(|details| details.name == name);
-                    Ok(is_of_object.then_some(None))
+        self.ask(
+            resource,
+            |served| served.is_named(resource),
+            |served| {
+                let request = served.request(Some(namespace)).get(name, &GetParams::default())?;
+                match self.runtime.block_on(self.client.request::<Value>(request)) {
+                    Ok(object) => Ok(Some(Some(object))),
+                    Err(Error::Api(status)) if status.code == 404 => {
+                        let is_of_object = status.details.is_some_and(|details| details.name == name);
+                        Ok(is_of_object.then_some(None))
+                    }
+                    Err(error) => Err(error.into()),
                 }
-                Err(error) => Err(error.into()),
-            }
-        })
+            },
+        )
     }
 
     /// All objects of some resources (separated by commas) in a namespace, or in all where it is empty.
@@ -93,32 +98,70 @@ impl Api {
     }
 
     fn list_one(&self, resource: &str, namespace: &str) -> Result<Vec<Value>> {
-        self.ask(resource, |served| {
-            let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
-            let request = served.request(namespace).list(&ListParams::default())?;
-            let mut list: Value = match self.runtime.block_on(self.client.request(request)) {
-                Ok(list) => list,
-                Err(Error::Api(status)) if status.code == 404 => return Ok(None),
-                Err(error) => return Err(error.into()),
-            };
-            let Value::Array(mut items) = list["items"].take() else {
-                bail!("the API server answered with no list but {list}");
-            };
-            // Items of a list of a built-in kind do not say what they are.
-            for item in &mut items {
-                item["apiVersion"] = served.resource.api_version.clone().into();
-                item["kind"] = served.resource.kind.clone().into();
-            }
-            Ok(Some(items))
-        })
+        self.ask(
+            resource,
+            |served| served.is_named(resource),
+            |served| {
+                let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
+                let request = served.request(namespace).list(&ListParams::default())?;
+                let mut list: Value = match self.runtime.block_on(self.client.request(request)) {
+                    Ok(list) => list,
+                    Err(Error::Api(status)) if status.code == 404 => return Ok(None),
+                    Err(error) => return Err(error.into()),
+                };
+                let Value::Array(mut items) = list["items"].take() else {
+                    bail!("the API server answered with no list but {list}");
+                };
+                // Items of a list of a built-in kind do not say what they are.
+                for item in &mut items {
+                    item["apiVersion"] = served.resource.api_version.clone().into();
+                    item["kind"] = served.resource.kind.clone().into();
+                }
+                Ok(Some(items))
+            },
+        )
     }
 
-    /// Asks for a resource by its name. `request` answers with nothing where it is not served: what was known may be of a
+    /// Applies manifests (YAML or JSON) server-side, as `kubectl apply --server-side` does: strictly, and into `default`
+    /// where a manifest names no namespace.
+    ///
+    /// # Errors
+    /// When a manifest cannot be read, or the API server refuses it; those before it are applied then.
+    pub fn apply(&self, parameters: &PatchParams, manifests: &str) -> Result<()> {
+        let parameters = parameters.clone().validation_strict();
+        for manifest in documents(manifests)? {
+            let text = |pointer| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            let (api_version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
+            let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+            let namespace = Some(text("/metadata/namespace")).filter(|namespace| !namespace.is_empty());
+            let is_wanted = |served: &Served| served.resource.group == group && served.resource.kind == kind;
+            self.ask(&format!("{api_version} {kind}"), is_wanted, |served| {
+                // The version of the manifest, which need not be the one that reads prefer.
+                let kind = GroupVersionKind::gvk(group, version, kind);
+                let resource = ApiResource::from_gvk_with_plural(&kind, &served.resource.plural);
+                let served = Served { resource, ..served.clone() };
+                let request = served.request(Some(namespace.unwrap_or("default")));
+                let request = request.patch(name, &parameters, &Patch::Apply(&manifest))?;
+                match self.runtime.block_on(self.client.request::<Value>(request)) {
+                    Ok(_) => Ok(Some(())),
+                    Err(error) => Err(error).with_context(|| format!("cannot apply {kind:?} {name}")),
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Asks for the first resource that is wanted. `request` answers with nothing where it is not served: what was known may be of a
     /// definition that is gone.
-    fn ask<T>(&self, resource: &str, request: impl Fn(&Served) -> Result<Option<T>>) -> Result<T> {
+    fn ask<T>(
+        &self,
+        resource: &str,
+        is_wanted: impl Fn(&Served) -> bool,
+        request: impl Fn(&Served) -> Result<Option<T>>,
+    ) -> Result<T> {
         let ask = || {
-            let answer = self.known(resource).map(|served| request(&served)).transpose();
-            answer.map(Option::flatten).with_context(|| format!("cannot read {resource}"))
+            let answer = self.known(&is_wanted).map(|served| request(&served)).transpose();
+            answer.map(Option::flatten).with_context(|| format!("asked for {resource}"))
         };
         if let Some(answer) = ask()? {
             return Ok(answer);
@@ -129,9 +172,9 @@ impl Api {
         })
     }
 
-    fn known(&self, name: &str) -> Option<Served> {
+    fn known(&self, is_wanted: impl Fn(&Served) -> bool) -> Option<Served> {
         let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
-        served.iter().find(|served| served.is_named(name)).cloned()
+        served.iter().find(|served| is_wanted(served)).cloned()
     }
 
     fn discover(&self) -> Result<()> {
@@ -144,4 +187,17 @@ impl Api {
         *self.served.lock().unwrap_or_else(PoisonError::into_inner) = served.collect();
         Ok(())
     }
+}
+
+/// The manifests in a text. JSON is YAML, too, but much faster to read as what it is.
+fn documents(manifests: &str) -> Result<Vec<Value>> {
+    let documents = match serde_json::from_str(manifests) {
+        Ok(document) => vec![document],
+        Err(_) => serde_saphyr::from_multiple(manifests).context("manifests that are not valid YAML")?,
+    };
+    let items = |document: Value| match &document["kind"] {
+        Value::String(kind) if kind == "List" => document["items"].as_array().cloned().unwrap_or_default(),
+        _ => vec![document],
+    };
+    Ok(documents.into_iter().filter(|document: &Value| !document.is_null()).flat_map(items).collect())
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use kube::api::PatchParams;
 use serde_json::{Value, json};
 use windlass_faults::Faults;
 use windlass_testbed::{Audit, AuditEvent, AuditEvents, AuditLevel, Cluster, Mark, Options};
@@ -275,9 +276,12 @@ impl Env {
     /// Applies manifests (YAML or JSON) server-side as the administrator.
     #[track_caller]
     pub fn apply(&self, manifests: &str) {
-        if let Err(error) = self.cluster.apply(manifests) {
-            panic!("{error:#}");
-        }
+        self.try_apply(manifests).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// [`Env::apply`]; the error is what the API server said.
+    pub fn try_apply(&self, manifests: &str) -> Result<(), String> {
+        self.api().apply(&PatchParams::apply("kubectl"), manifests).map_err(|error| format!("{error:#}"))
     }
 
     /// [`Env::apply`] as another field manager, by force.
@@ -286,11 +290,10 @@ impl Env {
         self.try_apply_as(manager, manifests).unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// [`Env::apply_as`]; the error is what kubectl said.
+    /// [`Env::apply_as`]; the error is what the API server said.
     pub fn try_apply_as(&self, manager: &str, manifests: &str) -> Result<(), String> {
-        let manager = format!("--field-manager={manager}");
-        let args = ["apply", "--server-side", "--force-conflicts", &manager, "-f", "-"];
-        self.cluster.kubectl_with_input(&args, manifests).map(drop).map_err(|error| format!("{error:#}"))
+        let parameters = PatchParams::apply(manager).force();
+        self.api().apply(&parameters, manifests).map_err(|error| format!("{error:#}"))
     }
 
     /// An object, or nothing where there is none. `resource` is the plural, with or without its group: `echoes`,
@@ -315,7 +318,7 @@ impl Env {
     pub fn namespace(&self, name: &str) -> Namespace<'_> {
         let number = self.namespaces.fetch_add(1, Ordering::Relaxed);
         let name = format!("{name}-{number}");
-        self.kubectl(&["create", "namespace", &name]);
+        self.apply(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }).to_string());
         Namespace::new(self, name)
     }
 

@@ -95,7 +95,7 @@ fn a_definition_that_is_deleted_under_a_live_plugin_is_installed_again_and_recon
         env.get("customresourcedefinitions", "", "echoes.my-operator.dev")
     });
     let echo = ns.echo_manifest("after", 2, "nginx:1").to_string();
-    env.wait("an Echo to be taken", windlass_e2e::SOON, || env.cluster().apply(&echo).ok());
+    env.wait("an Echo to be taken", windlass_e2e::SOON, || env.try_apply(&echo).ok());
     ns.wait_settled("after");
     env.wait_plugin("echo", |plugin| condition(plugin, "Ready").is_true());
     assert!(host.is_running());
