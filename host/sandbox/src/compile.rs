@@ -264,3 +264,16 @@ fn exports(bytes: &[u8]) -> wasmtime::wasmparser::Result<Vec<String>> {
     }
     Ok(names)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::confine::CPU;
+    use crate::Options;
+
+    #[test]
+    fn a_child_that_gets_a_fifth_of_a_core_may_use_all_its_cpu_time() {
+        assert!(Options::new("").compile_timeout >= Duration::from_secs(CPU) * 5);
+    }
+}

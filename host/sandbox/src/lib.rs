@@ -48,7 +48,8 @@ pub struct Options {
     pub cache_dir: PathBuf,
     /// How to start the compiling child.
     pub compiler: CompilerCommand,
-    /// Wall time of one compilation.
+    /// Wall time of one compilation. What bounds a compilation is its CPU time, 120 s: the compiling child has a low priority,
+    /// and a busy machine must not fail a good component.
     pub compile_timeout: Duration,
     /// Memory of one compilation, in bytes.
     pub compile_memory: u64,
@@ -67,7 +68,7 @@ impl Options {
         Self {
             cache_dir: cache_dir.into(),
             compiler: CompilerCommand::default(),
-            compile_timeout: Duration::from_mins(2),
+            compile_timeout: Duration::from_mins(15),
             compile_memory: compile::default_bound(),
             max_component_bytes: 64 * 1024 * 1024,
             // Calls compute and never wait: more than the cores can run only queue elsewhere.

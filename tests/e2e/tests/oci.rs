@@ -60,10 +60,13 @@ fn oci(reference: &str) -> Value {
     json!({"oci": {"reference": reference, "interval": "1s"}})
 }
 
-/// Waits until a step failed for this reason; answers with its message.
+/// Waits until a step of the Plugin as it is now has failed for this reason, and returns the message.
 #[track_caller]
 fn wait_failed(env: &Env, name: &str, step: &str, reason: &str) -> String {
-    let plugin = env.wait_plugin(name, |plugin| condition(plugin, step).is_false(reason));
+    let plugin = env.wait_plugin(name, |plugin| {
+        let condition = condition(plugin, step);
+        condition.is_false(reason) && condition.observed_generation == plugin["metadata"]["generation"].as_i64()
+    });
     condition(&plugin, step).message
 }
 

@@ -20,8 +20,7 @@ const LANGUAGES: [&str; 3] = ["go", "js", "python"];
 fn sandbox() -> Sandbox {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("components");
     let describe = Limits { deadline: Duration::from_mins(1), ..Limits::default() };
-    let (compiler, compile_timeout) = (compile_child(), Duration::from_mins(15));
-    Sandbox::new(Options { compiler, compile_timeout, describe, ..Options::new(cache) }).unwrap()
+    Sandbox::new(Options { compiler: compile_child(), describe, ..Options::new(cache) }).unwrap()
 }
 
 fn load(sandbox: &Sandbox, name: &str) -> Arc<Component> {
