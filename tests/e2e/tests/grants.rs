@@ -3,6 +3,8 @@
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use windlass_e2e::{Env, Namespace, condition, guest, text};
 
@@ -11,8 +13,9 @@ const PUPPET: &str = "puppets/puppet";
 const NARROW: &str = "puppets/puppet-narrow";
 
 fn child(kind: &str, name: &str, value: &str) -> Value {
-    let field = if kind == "Secret" { "stringData" } else { "data" };
-    json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name }, field: { "value": value } })
+    // Not `stringData`: what is created with it is applied once more, as soon as the host sees it.
+    let value = if kind == "Secret" { STANDARD.encode(value) } else { value.to_owned() };
+    json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name }, "data": { "value": value } })
 }
 
 fn children(value: &str) -> Value {

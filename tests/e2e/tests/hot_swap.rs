@@ -253,8 +253,12 @@ fn a_component_in_parts_is_live_only_when_all_its_parts_are_there() {
     let mut mixed = head.clone();
     mixed["data"]["parts"] = format!("{}\n{}", name_of(part0), name_of(&old_maps[1])).into();
     apply(&env, &mixed);
-    let whole = wait_not_ready(&env, &d1, "Fetched", "PartsIncomplete", "nothing of it is loaded");
-    assert!(!condition(&whole, "Fetched").message.contains(&name_of(part1)), "all its parts exist: {whole:#}");
+    // All its parts exist: the message names none.
+    env.wait_plugin("echo", |plugin| {
+        let fetched = condition(plugin, "Fetched");
+        fetched.is_false("PartsIncomplete") && !fetched.message.contains(&name_of(part1))
+    });
+    wait_not_ready(&env, &d1, "Fetched", "PartsIncomplete", "nothing of it is loaded");
     assert_reconciled_by(&ns, "parts-of-two", false);
 
     // All parts of the old component under the new one's digest.

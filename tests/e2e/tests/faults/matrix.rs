@@ -1,10 +1,11 @@
 //! Stale and unobserved state: what lies between the host and the API server fails for a while in each step of the lives,
 //! which are lived side by side. When it is over, every life goes on as an undisturbed one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use windlass_e2e::{SOON, condition, text};
 use windlass_faults::{Fault, Match, Rule, Verb};
 
 use crate::life::{Course, LIVES, Run, STEPS, Step};
@@ -17,21 +18,54 @@ const LASTS: Duration = Duration::from_secs(15);
 const LASTS_IN_SAMPLE: Duration = Duration::from_secs(4);
 /// Faults that a sample takes.
 const SAMPLE: usize = 1;
+/// Time between two looks while a fault lasts.
+const LOOK: Duration = Duration::from_secs(1);
+/// The step in which a fault that is to be noticed lasts longer than in the others.
+const LONG_STEP: Step = Step::Scale;
+/// A watch that is silent has stalled after 4 minutes; the rest is for the host to say so and for its metrics to arrive.
+const UNTIL_NOTICED: Duration = Duration::from_secs(4 * 60 + 40);
 
 /// A fault by its name.
+#[derive(Clone)]
 struct Scenario {
     name: String,
     rules: Vec<Rule>,
     /// The host is killed while it lasts, and the next one reads from before the step.
     restarts_in_the_past: bool,
     lasts: Duration,
+    /// In [`LONG_STEP`], if that is longer.
+    lasts_long: Option<Duration>,
+    /// From the end of the fault on, in each step.
+    converges_within: Duration,
+    says: Says,
+}
+
+/// What the host must say of its watches while a fault lasts: `/readyz`, the Plugins' condition `Synced`, and the metric
+/// of the time since the last progress.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Says {
+    /// All of them make progress, or are silent for less than a host can notice.
+    Fresh,
+    /// At the end of the long step: the watches of this kind have stalled.
+    Stalled(&'static str),
+    /// Requests of the watches fail at random: no telling what is true at a moment.
+    Either,
 }
 
 fn scenarios() -> Vec<Scenario> {
-    let usual = if is_whole() { LASTS } else { LASTS_IN_SAMPLE };
+    let usual = Scenario {
+        name: String::new(),
+        rules: Vec::new(),
+        restarts_in_the_past: false,
+        lasts: if is_whole() { LASTS } else { LASTS_IN_SAMPLE },
+        lasts_long: None,
+        converges_within: SOON,
+        says: Says::Fresh,
+    };
+    let long = |duration: Duration| is_whole().then_some(duration);
     let mut scenarios = Vec::new();
-    let mut add = |name: &str, rules: Vec<Rule>| {
-        scenarios.push(Scenario { name: name.to_owned(), rules, restarts_in_the_past: false, lasts: usual });
+    let mut add = |name: &str, says: Says, rules: Vec<Rule>| {
+        scenarios.push(Scenario { name: name.to_owned(), rules, says, ..usual.clone() });
     };
     let watches = Match::watches;
     for kind in [
@@ -48,48 +82,65 @@ fn scenarios() -> Vec<Scenario> {
         "jobs",
         "namespaces",
     ] {
-        add(&format!("silent {kind}"), vec![Rule::new(watches().resource(kind), Fault::Silence)]);
+        add(&format!("silent {kind}"), Says::Fresh, vec![Rule::new(watches().resource(kind), Fault::Silence)]);
     }
+    let silent =
+        |kinds: &[&str]| kinds.iter().map(|kind| Rule::new(watches().resource(kind), Fault::Silence)).collect();
     let parents = ["echoes", "myapps", "mysqlclusters", "applications", "namespaces", "finalizingpuppets"];
-    add("silent parents", parents.map(|kind| Rule::new(watches().resource(kind), Fault::Silence)).into());
-    // A plugin that sees the volumes would not generate a password anew.
-    let data = ["secrets", "persistentvolumeclaims"];
-    add("silent passwords and volumes", data.map(|kind| Rule::new(watches().resource(kind), Fault::Silence)).into());
-    add("silent all", vec![Rule::new(watches(), Fault::Silence)]);
-    add("events doubled", vec![Rule::new(watches(), Fault::Double)]);
-    add("events reordered", vec![Rule::new(watches(), Fault::SwapObjects)]);
+    add("silent parents", Says::Fresh, silent(&parents));
+    // A plugin that sees the volumes would not generate another password.
+    add("silent passwords and volumes", Says::Fresh, silent(&["secrets", "persistentvolumeclaims"]));
+    add("silent all", Says::Fresh, vec![Rule::new(watches(), Fault::Silence)]);
+    add("events doubled", Says::Fresh, vec![Rule::new(watches(), Fault::Double)]);
+    add("events reordered", Says::Fresh, vec![Rule::new(watches(), Fault::SwapObjects)]);
     add(
         "watches expire",
+        Says::Either,
         vec![
             Rule::new(watches(), Fault::Expire).probability(0.2),
             Rule::new(watches(), Fault::status(410)).probability(0.2),
         ],
     );
-    add("replies lost", vec![Rule::new(Match::writes(), Fault::CloseAfter).probability(0.3)]);
-    add("requests lost", vec![Rule::new(Match::writes(), Fault::CloseBefore).probability(0.3)]);
-    add("conflicts", vec![Rule::new(Match::writes(), Fault::status(409)).probability(0.3)]);
-    add("replies late", vec![Rule::new(Match::any(), Fault::Delay(Duration::from_secs(2))).probability(0.3)]);
+    add("replies lost", Says::Fresh, vec![Rule::new(Match::writes(), Fault::CloseAfter).probability(0.3)]);
+    add("requests lost", Says::Fresh, vec![Rule::new(Match::writes(), Fault::CloseBefore).probability(0.3)]);
+    add("conflicts", Says::Fresh, vec![Rule::new(Match::writes(), Fault::status(409)).probability(0.3)]);
+    add(
+        "replies late",
+        Says::Fresh,
+        vec![Rule::new(Match::any(), Fault::Delay(Duration::from_secs(2))).probability(0.3)],
+    );
     add(
         "overload",
+        Says::Either,
         vec![
             Rule::new(Match::any(), Fault::too_many_requests(1)).probability(0.4),
             Rule::new(Match::any(), Fault::status(429)).probability(0.2),
         ],
     );
+    scenarios.push(Scenario {
+        name: "silent Secrets, noticed".to_owned(),
+        rules: silent(&["secrets"]),
+        lasts_long: long(UNTIL_NOTICED),
+        says: if is_whole() { Says::Stalled("Secret.v1") } else { Says::Fresh },
+        ..usual.clone()
+    });
     // Together nine tenths.
     let share = 1.0 - 0.1_f64.powf(0.25);
     let storm = [500, 503, 504, 429].map(|code| Rule::new(Match::any(), Fault::status(code)).probability(share));
     scenarios.push(Scenario {
         name: "errors 90 %".to_owned(),
         rules: storm.into(),
-        restarts_in_the_past: false,
-        lasts: if is_whole() { Duration::from_mins(5) } else { usual },
+        lasts_long: long(Duration::from_mins(5)),
+        converges_within: Duration::from_secs(30),
+        says: Says::Either,
+        ..usual.clone()
     });
     scenarios.push(Scenario {
         name: "older API server".to_owned(),
         rules: vec![Rule::new(watches(), Fault::Silence)],
         restarts_in_the_past: true,
-        lasts: usual,
+        says: Says::Either,
+        ..usual
     });
     scenarios
 }
@@ -97,7 +148,12 @@ fn scenarios() -> Vec<Scenario> {
 /// What one life made of a fault: the longest time to converge, or what was wrong.
 type Cell = Result<Duration, Vec<String>>;
 
-fn live(stage: &Stage, scenario: &Scenario, courses: &BTreeMap<&str, Course>) -> BTreeMap<&'static str, Cell> {
+fn live(
+    stage: &Stage,
+    scenario: &Scenario,
+    courses: &BTreeMap<&str, Course>,
+    untrue: &mut BTreeSet<String>,
+) -> BTreeMap<&'static str, Cell> {
     let mut runs: Vec<_> = LIVES.iter().map(|life| (life.plugin, Run::new(stage, life), Duration::ZERO)).collect();
     for step in STEPS {
         let version = version(stage);
@@ -116,12 +172,17 @@ fn live(stage: &Stage, scenario: &Scenario, courses: &BTreeMap<&str, Course>) ->
             older
         });
         // The fault lasts for a time, whatever the host does meanwhile.
-        let until = std::time::Instant::now() + scenario.lasts;
-        while std::time::Instant::now() < until {
+        let lasts = scenario.lasts_long.filter(|_| step == LONG_STEP).unwrap_or(scenario.lasts);
+        let until = Instant::now() + lasts;
+        while Instant::now() < until {
             for (_, run, _) in &mut runs {
                 run.look();
             }
-            thread::sleep(Duration::from_millis(500));
+            untrue.extend(while_it_lasts(stage, scenario));
+            thread::sleep(LOOK);
+        }
+        if step == LONG_STEP {
+            untrue.extend(at_its_end(stage, scenario));
         }
         older.into_iter().chain(rules).for_each(|rule| stage.faults.remove(rule));
         thread::scope(|scope| {
@@ -130,6 +191,9 @@ fn live(stage: &Stage, scenario: &Scenario, courses: &BTreeMap<&str, Course>) ->
                 scope.spawn(move || {
                     if let Some((_, took)) = run.wait(step, expected, |_| ()) {
                         *longest = took.max(*longest);
+                        if took > scenario.converges_within {
+                            run.wrong.push(format!("{step:?}: stuck: for {took:?}"));
+                        }
                     }
                 });
             }
@@ -139,11 +203,73 @@ fn live(stage: &Stage, scenario: &Scenario, courses: &BTreeMap<&str, Course>) ->
     runs.into_iter().map(|(plugin, run, longest)| (plugin, cell(run, longest))).collect()
 }
 
+/// The Plugins whose watches have stalled, as their condition `Synced` says.
+fn stalled_plugins(stage: &Stage) -> Vec<String> {
+    let mut plugins = stage.env.list("plugins.windlass.dev", "");
+    plugins.retain(|plugin| condition(plugin, "Synced").is_false("WatchStalled"));
+    plugins.iter().map(|plugin| text(plugin, "/metadata/name")).collect()
+}
+
+/// What the host says that is not so, at a moment while a fault lasts.
+fn while_it_lasts(stage: &Stage, scenario: &Scenario) -> Vec<String> {
+    let mut untrue = Vec::new();
+    let mut check = |is_true: bool, said: String| {
+        if !is_true {
+            untrue.push(said);
+        }
+    };
+    // A host that was just started does not serve it yet.
+    let health = stage.http_status("/healthz");
+    let is_alive = health == Some(200) || (health.is_none() && scenario.restarts_in_the_past);
+    check(is_alive, format!("untrue: /healthz says {health:?}"));
+    if scenario.says == Says::Fresh {
+        let ready = stage.http_status("/readyz");
+        check(ready == Some(200), format!("untrue: /readyz says {ready:?} although no watch has stalled"));
+        let stalled = stalled_plugins(stage);
+        check(stalled.is_empty(), format!("untrue: Synced says of {stalled:?} that a watch has stalled"));
+    }
+    untrue
+}
+
+/// What the host does not say at the end of a fault that it must have noticed.
+fn at_its_end(stage: &Stage, scenario: &Scenario) -> Vec<String> {
+    let Says::Stalled(kind) = scenario.says else { return Vec::new() };
+    let mut untrue = Vec::new();
+    let ready = stage.http_status("/readyz");
+    if ready != Some(503) {
+        untrue.push(format!("untrue: /readyz says {ready:?} although the watch of {kind} has stalled"));
+    }
+    if !stalled_plugins(stage).iter().any(|plugin| plugin == "mysqlcluster") {
+        untrue.push(format!("untrue: Synced says nothing of the watch of {kind}"));
+    }
+    let age = stage.watch_age(kind);
+    if age.is_none_or(|age| age < Duration::from_mins(4)) {
+        untrue.push(format!("untrue: the metric says that {kind} made progress {age:?} ago"));
+    }
+    untrue
+}
+
+/// Waits until the host says that all is well again; what it goes on to say that is not so.
+fn after_it(stage: &Stage) -> Vec<String> {
+    let well = windlass_testbed::until("", SOON, || {
+        let is_ready = stage.http_status("/readyz") == Some(200);
+        Ok((is_ready && stalled_plugins(stage).is_empty()).then_some(()))
+    });
+    match well {
+        Ok(()) => Vec::new(),
+        Err(_) => vec![format!(
+            "untrue: after the fault /readyz says {:?}, and Synced of {:?} that a watch has stalled",
+            stage.http_status("/readyz"),
+            stalled_plugins(stage)
+        )],
+    }
+}
+
 /// The API server's version now.
 fn version(stage: &Stage) -> u64 {
     let list = stage.env.kubectl(&["get", "--raw", "/api/v1/namespaces?limit=1"]);
     let list: serde_json::Value = serde_json::from_str(&list).expect("a list");
-    windlass_e2e::text(&list, "/metadata/resourceVersion").parse().expect("a number")
+    text(&list, "/metadata/resourceVersion").parse().expect("a number")
 }
 
 #[test]
@@ -176,16 +302,25 @@ fn r03_lives_go_on_when_what_failed_for_a_while_is_back() {
         chosen.truncate(SAMPLE);
     }
     let names: Vec<_> = LIVES.iter().map(|life| format!("{:>17}", life.plugin)).collect();
-    eprintln!("{:24}{} (seconds to converge, the longest step)", "fault", names.concat());
+    eprintln!("{:30}{}  health, conditions, metrics (seconds to converge, the longest step)", "fault", names.concat());
     let (mut cells, mut wrong) = (0, Vec::new());
     for scenario in chosen {
-        let row = live(stage, &scenario, &courses);
+        let mut untrue = BTreeSet::new();
+        let row = live(stage, &scenario, &courses, &mut untrue);
         stage.faults.clear();
+        untrue.extend(after_it(stage));
         let shown = LIVES.iter().map(|life| match &row[life.plugin] {
             Ok(longest) => format!("{:>17.1}", longest.as_secs_f64()),
             Err(_) => format!("{:>17}", "WRONG"),
         });
-        eprintln!("{:24}{}", scenario.name, shown.collect::<Vec<_>>().concat());
+        let truth = match (scenario.says, untrue.is_empty()) {
+            (_, false) => "UNTRUE",
+            (Says::Fresh, true) => "no stall said",
+            (Says::Stalled(_), true) => "stall said",
+            (Says::Either, true) => "alive, ready at the end",
+        };
+        eprintln!("{:30}{}  {truth}", scenario.name, shown.collect::<Vec<_>>().concat());
+        wrong.extend(untrue.into_iter().map(|what| format!("{}: {what}", scenario.name)));
         cells += row.len();
         for (plugin, cell) in row {
             wrong.extend(cell.err().into_iter().flatten().map(|what| format!("{}, {plugin}: {what}", scenario.name)));
@@ -193,10 +328,11 @@ fn r03_lives_go_on_when_what_failed_for_a_while_is_back() {
     }
     let count = |word: &str| wrong.iter().filter(|wrong| wrong.contains(word)).count();
     eprintln!(
-        "{cells} lives: {} lost, {} left over or replaced, {} stuck (seed {seed})",
+        "{cells} lives: {} lost, {} left over or replaced, {} stuck; {} untrue (seed {seed})",
         count("lost:"),
         count("left over:") + count("replaced"),
-        count("stuck:")
+        count("stuck:"),
+        count("untrue:")
     );
     assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
 }

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use windlass_e2e::{Env, Host, HostOptions, guest, text};
 use windlass_faults::Faults;
+use windlass_testbed::Collector;
 
 use crate::life::LIVES;
 
@@ -24,6 +26,7 @@ provisioner: kubernetes.io/no-provisioner
 pub struct Stage {
     pub env: Env,
     pub faults: Faults,
+    collector: Collector,
     host: Mutex<Option<Host>>,
     versions: BTreeMap<&'static str, Versions>,
 }
@@ -42,12 +45,23 @@ pub fn stage() -> MutexGuard<'static, Stage> {
     STAGE.get_or_init(|| Mutex::new(Stage::set())).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A host whose metrics arrive soon.
+fn options(collector: &Collector) -> HostOptions {
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint()),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "1000".to_owned()),
+        ("OTEL_TRACES_EXPORTER", "none".to_owned()),
+    ];
+    HostOptions { env: variables.map(|(name, value)| (name.to_owned(), value)).into(), ..HostOptions::default() }
+}
+
 impl Stage {
     fn set() -> Self {
         let env = Env::start();
         env.apply(STORAGE);
         let faults = env.faults(windlass_faults::seed());
-        let host = env.start_host_through(&faults, HostOptions::default());
+        let collector = Collector::start(&env.cluster().dir().join("collector")).expect("a collector");
+        let host = env.start_host_through(&faults, options(&collector));
         let mut versions = BTreeMap::new();
         for life in &LIVES {
             let first = guest(life.component);
@@ -59,7 +73,7 @@ impl Stage {
         for life in &LIVES {
             env.wait_live(life.plugin, &guest(life.component));
         }
-        Self { env, faults, host: Mutex::new(Some(host)), versions }
+        Self { env, faults, collector, host: Mutex::new(Some(host)), versions }
     }
 
     fn host(&self) -> MutexGuard<'_, Option<Host>> {
@@ -89,7 +103,7 @@ impl Stage {
         if !host.as_ref().is_some_and(Host::is_running) {
             // The one before is gone before the next begins.
             drop(host.take());
-            *host = Some(self.env.spawn_host_through(&self.faults, HostOptions::default()));
+            *host = Some(self.env.spawn_host_through(&self.faults, options(&self.collector)));
         }
     }
 
@@ -98,6 +112,19 @@ impl Stage {
         if let Some(host) = self.host().as_ref() {
             host.wait_ready();
         }
+    }
+
+    /// The HTTP status of a GET at the health address of the host that runs now; nothing where it does not answer.
+    pub fn http_status(&self, path: &str) -> Option<u16> {
+        self.host().as_ref()?.http_status(path)
+    }
+
+    /// The time since the watch of a kind made progress, as the host measured it last.
+    pub fn watch_age(&self, kind: &str) -> Option<Duration> {
+        let metrics = self.collector.metrics().expect("readable metrics");
+        let ages = metrics.iter().filter(|metric| metric.name == "windlass_watch_progress_age_seconds");
+        let mut points = ages.flat_map(|metric| &metric.points).filter(|(labels, _)| labels["windlass.kind"] == kind);
+        Some(Duration::from_secs_f64(points.next_back()?.1.as_f64()?))
     }
 
     /// Pushes the component of a Plugin that is not live.
