@@ -367,6 +367,7 @@ impl Reconciler {
             phase == Phase::Finalize && self.terminating.is_known(&live.name, &snapshot.parent);
         let (rounds, related) = self.related.begin(live, &snapshot.parent_ref).await;
         snapshot.related = related;
+        snapshot.fit(live.limits.request_bytes);
         let first = snapshot.hash(&live.logic, phase);
         if let Some(requeue) = live.memo.settled(&snapshot.parent.key, live.conduct.id, first, is_resync) {
             tracing::Span::current().record("windlass.outcome", "unchanged");
@@ -494,6 +495,9 @@ impl Reconciler {
             Some(Problem::Terminating(terminating))
         } else if !rolling.is_empty() {
             Some(Problem::Rolling(rolling))
+        } else if !snapshot.left_out.is_empty() {
+            // Also where the plugin says that it has cleaned up: it has not seen all that there is.
+            Some(left_out(snapshot, live.limits.request_bytes, desired.requeue))
         } else if phase == Phase::Finalize && !desired.finalized {
             Some(Problem::Finalizing(desired.requeue))
         } else {
@@ -534,6 +538,7 @@ impl Reconciler {
                 Next::Again => {
                     let served = self.related.serve(live, &parent, rounds.served()).await;
                     snapshot.related = served.map_err(Problem::Reads)?;
+                    snapshot.fit(live.limits.request_bytes);
                     name = snapshot.hash(&live.logic, phase);
                 }
                 Next::Unsettled => return Err(Problem::Reads(ReadProblem::Unsettled)),
@@ -782,6 +787,7 @@ fn planned(
 ) -> Plan {
     let mut plan = plan::plan_comparing(snapshot, desired, differing);
     plan.put_off_creates(|child| is_held_by_predecessor(live, snapshot, child));
+    plan.keep_left_out(snapshot);
     if !may_write_children(&snapshot.parent) {
         plan.writes.clear();
     }
@@ -793,6 +799,12 @@ fn planned(
         plan.keep_retained_writes();
     }
     plan
+}
+
+/// The children that the plugin was not shown.
+fn left_out(snapshot: &Snapshot, limit: u64, again: Option<Duration>) -> Problem {
+    let of = |child: &Arc<Object>| (ChildId::of(child), child.json.unpacked_size() as u64);
+    Problem::LeftOut { children: snapshot.left_out.iter().map(of).collect(), limit, again }
 }
 
 /// Whether a parent whose status speaks of its spec need not say what kept the plugin from being called.

@@ -224,6 +224,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn s10_oldest_connection_ends_when_one_more_than_the_bound_comes() {
+        let mut connections = Connections::default();
+        let tasks: Vec<_> = (0..=CONNECTIONS).map(|_| tokio::spawn(std::future::pending::<()>())).collect();
+        for task in &tasks {
+            connections.add(task.abort_handle());
+        }
+        tokio::task::yield_now().await;
+        let ended: Vec<_> = (0..tasks.len()).filter(|at| tasks[*at].is_finished()).collect();
+        assert_eq!(ended, [0]);
+    }
+
+    #[tokio::test]
     async fn s10_connection_that_sends_no_request_ends_by_itself() {
         let (mut client, server) = tokio::io::duplex(64);
         let serving = tokio::spawn(answer(server, Router::new(), Duration::from_millis(1)));

@@ -177,7 +177,8 @@ pub mod parent_reason {
     pub const MEMORY_LIMIT: &str = "MemoryLimit";
     /// The plugin trapped.
     pub const TRAPPED: &str = "Trapped";
-    /// A request, an answer, or the component itself over a limit.
+    /// A request, an answer, or the component itself over a limit; or children that the plugin is not shown, because the
+    /// request would be too large with them.
     pub const LIMIT_EXCEEDED: &str = "LimitExceeded";
     /// The answer is no valid JSON, or no Kubernetes object.
     pub const MALFORMED_ANSWER: &str = "MalformedAnswer";

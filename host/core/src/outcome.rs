@@ -53,6 +53,16 @@ pub enum Problem {
     Finalizing(Option<Duration>),
     /// The API server refused the plugin's part of the status.
     StatusRejected(String),
+    /// Children that were not shown to the plugin, with their sizes in bytes, because the request would be larger than the
+    /// limit.
+    LeftOut {
+        /// The children.
+        children: Vec<(ChildId, u64)>,
+        /// The limit of the request, in bytes.
+        limit: u64,
+        /// When the plugin wants to be asked again.
+        again: Option<Duration>,
+    },
 }
 
 /// Who suspended a parent.
@@ -247,15 +257,26 @@ impl From<&Problem> for Verdict {
                 format!("All children were applied, but the API server refused the plugin's status: {message}"),
                 BACKOFF,
             ),
+            // A smaller child is an event, and another limit is a new component.
+            Problem::LeftOut { children, limit, again } => (
+                reason::LIMIT_EXCEEDED,
+                format!(
+                    "The plugin is not shown {}, which Windlass neither changes nor deletes: with {} the request would be larger \
+                     than {limit} bytes. Make the children smaller, or raise spec.limits.requestBytes in the Plugin",
+                    list(children.iter().map(|(child, size)| format!("{child} ({size} bytes)"))),
+                    if children.len() == 1 { "it" } else { "them" }
+                ),
+                again.map_or(Requeue::WhenChanged, Requeue::After),
+            ),
             Problem::Terminating(children) => (
                 reason::CHILDREN_TERMINATING,
-                format!("Waiting for the deletion of {}", list(children)),
+                format!("Waiting for the deletion of {}", list(children.iter())),
                 // The deletion is an event of its own; this is for the case that it never ends.
                 Requeue::After(Duration::from_mins(1)),
             ),
             Problem::Rolling(children) => (
                 reason::ROLLING_UPDATE,
-                format!("{} wait until the children before them are ready", list(children)),
+                format!("{} wait until the children before them are ready", list(children.iter())),
                 Requeue::After(Duration::from_mins(1)),
             ),
             // Allowing it changes the parent or its Plugin, and that is an event.
@@ -302,7 +323,7 @@ impl From<&Problem> for Verdict {
         let progress = match problem {
             Problem::Suspended(_) | Problem::Released(_) => Progress::Suspended,
             // Only a person's word goes on from here.
-            Problem::Held(_) | Problem::HeldAtPlugin(_) => Progress::Stalled,
+            Problem::Held(_) | Problem::HeldAtPlugin(_) | Problem::LeftOut { .. } => Progress::Stalled,
             _ if requeue == Requeue::WhenChanged => Progress::Stalled,
             _ => Progress::Reconciling,
         };
@@ -440,7 +461,7 @@ fn of_thrashing(objects: &[(ChildId, Duration)]) -> (&'static str, String, Reque
     let message = format!(
         "{} was written too often and is written once a minute now: the plugin's answers flip, or somebody else keeps \
          changing it",
-        list(&names)
+        list(names.iter())
     );
     (reason::THRASHING, message, Requeue::After(wait))
 }
@@ -454,11 +475,12 @@ fn suspended(by: SuspendedBy) -> String {
     }
 }
 
-fn list(children: &[ChildId]) -> String {
+fn list(children: impl ExactSizeIterator<Item = impl ToString>) -> String {
     const SHOWN: usize = 5;
-    let mut names: Vec<String> = children.iter().take(SHOWN).map(ToString::to_string).collect();
-    if children.len() > SHOWN {
-        names.push(format!("{} more", children.len() - SHOWN));
+    let more = children.len().saturating_sub(SHOWN);
+    let mut names: Vec<String> = children.take(SHOWN).map(|child| child.to_string()).collect();
+    if more > 0 {
+        names.push(format!("{more} more"));
     }
     names.join(", ")
 }

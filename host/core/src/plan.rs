@@ -84,7 +84,7 @@ impl Write {
 impl Delete {
     /// Of an object that exists.
     pub fn of(live: &Object) -> Self {
-        Self { child: id(live), uid: live.uid.clone() }
+        Self { child: ChildId::of(live), uid: live.uid.clone() }
     }
 }
 
@@ -95,6 +95,13 @@ pub struct ChildId {
     pub kind: Arc<Gvk>,
     /// Namespace and name.
     pub key: ObjectKey,
+}
+
+impl ChildId {
+    /// Of an object that exists.
+    pub fn of(object: &Object) -> Self {
+        Self { kind: object.kind.clone(), key: object.key.clone() }
+    }
 }
 
 impl std::fmt::Display for ChildId {
@@ -133,6 +140,18 @@ impl Plan {
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.prunes.is_empty()
+    }
+
+    /// Leaves out the writes of children that the plugin was not shown ([`Snapshot::left_out`]): it decided without them.
+    pub fn keep_left_out(&mut self, snapshot: &Snapshot) {
+        if snapshot.left_out.is_empty() {
+            return;
+        }
+        self.writes.retain(|write| {
+            let ChildId { kind, key } = write.child();
+            let is_it = |child: &Arc<Object>| child.key == key && child.kind.group_kind() == kind.group_kind();
+            !snapshot.left_out.iter().any(is_it)
+        });
     }
 
     /// Leaves out all deletes, for when the children outlive their parent.
@@ -197,7 +216,7 @@ pub fn plan_comparing(
             }
             Some(live) if live.deleting => {
                 rolling.in_progress(child);
-                plan.terminating.push(id(live));
+                plan.terminating.push(ChildId::of(live));
             }
             Some(live) if is_settled(live, child) => match differing(live, child) {
                 None => rolling.settled(live, child),
@@ -226,10 +245,6 @@ pub fn plan_comparing(
 
 fn install_order(delete: &Delete) -> (u8, &ObjectKey, &Gvk) {
     (install_rank(&delete.child.kind), &delete.child.key, &delete.child.kind)
-}
-
-fn id(object: &Object) -> ChildId {
-    ChildId { kind: object.kind.clone(), key: object.key.clone() }
 }
 
 /// Whether a child is what was applied last, and nobody changed what we own since (rule R7).

@@ -1,5 +1,6 @@
 //! What a plugin is shown: a parent, its children and what it requires as the caches hold them, in canonical order.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
@@ -21,6 +22,9 @@ pub struct Snapshot {
     pub parent: Arc<Object>,
     /// Its children: owned or retained, ordered bytewise by apiVersion, kind, namespace and name.
     pub children: Vec<Arc<Object>>,
+    /// Children that are not shown to the plugin, because the request would be too large with them ([`Snapshot::fit`]).
+    /// Ordered as the others. Nothing is written of them.
+    pub left_out: Vec<Arc<Object>>,
     /// What the last answer required, in the order of its requirements.
     pub related: Vec<Served>,
     /// The Plugin's `spec.config`.
@@ -61,7 +65,42 @@ impl Snapshot {
         let mut children: Vec<_> =
             candidates.into_iter().filter(|child| child.is_child_of(&parent_ref, &inherits)).collect();
         children.sort_by(|a, b| canonical(a, b));
-        Self { parent_ref, parent, children, related: Vec::new(), config, namespace_terminating: false }
+        Self {
+            parent_ref,
+            parent,
+            children,
+            left_out: Vec::new(),
+            related: Vec::new(),
+            config,
+            namespace_terminating: false,
+        }
+    }
+
+    /// Leaves out the largest children until the request has `limit` bytes at most, or has no children. A child may be made
+    /// large by others than the plugin, who must not keep it from being asked about the rest.
+    pub fn fit(&mut self, limit: u64) {
+        if !self.left_out.is_empty() {
+            self.children.append(&mut self.left_out);
+            self.children.sort_by(|a, b| canonical(a, b));
+        }
+        let mut size = self.size();
+        if size <= limit {
+            return;
+        }
+        let size_of = |child: &Object| child.json.unpacked_size() as u64;
+        let mut largest: Vec<_> = self.children.iter().map(|child| (size_of(child), child.uid.clone())).collect();
+        // Stable: of several that are as large, the first in canonical order.
+        largest.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
+        let mut left_out = HashSet::new();
+        for (of_child, uid) in largest {
+            if size <= limit {
+                break;
+            }
+            size -= of_child;
+            left_out.insert(uid);
+        }
+        (self.left_out, self.children) =
+            std::mem::take(&mut self.children).into_iter().partition(|child| left_out.contains(&child.uid));
     }
 
     /// Bytes of the objects in what the plugin is asked, the names beside them aside. Unpacks nothing.
@@ -131,6 +170,13 @@ impl Snapshot {
         for child in &self.children {
             hash.add(child.content.as_bytes());
         }
+        if !self.left_out.is_empty() {
+            // No digest has this length.
+            hash.add(b"left out");
+            for child in &self.left_out {
+                hash.add(child.content.as_bytes());
+            }
+        }
         hash
     }
 }
@@ -183,12 +229,57 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixtures::{object, snapshot};
+    use crate::fixtures::{PARENT_UID, object, snapshot};
     use crate::packed::Packer;
 
     fn secret(name: &str, value: &str) -> Arc<Object> {
         object(&json!({"apiVersion": "v1", "kind": "Secret", "data": {"key": value}, "metadata": {
             "name": name, "namespace": "default", "uid": name, "resourceVersion": "1"}}))
+    }
+
+    #[test]
+    fn s02_the_largest_children_are_left_out_until_the_request_fits() {
+        let map = |name: &str, bytes: usize| {
+            json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {
+                    "name": name, "namespace": "default", "uid": name, "resourceVersion": "7",
+                    "ownerReferences": [{"apiVersion": "my-operator.dev/v1", "kind": "Echo", "name": "hello",
+                        "uid": PARENT_UID, "controller": true}],
+                    "labels": {"windlass.dev/plugin": "echo", "windlass.dev/parent-uid": PARENT_UID},
+                },
+                "data": {"value": "x".repeat(bytes)},
+            })
+        };
+        let names = |children: &[Arc<Object>]| -> Vec<String> {
+            children.iter().map(|child| child.key.name.to_string()).collect()
+        };
+        let all = snapshot(&[map("a", 10), map("b", 5000), map("c", 9000), map("d", 5000)]);
+        let fitted = |limit: u64| {
+            let mut snapshot = all.clone();
+            snapshot.fit(limit);
+            snapshot
+        };
+        let whole = fitted(all.size());
+        assert_eq!((names(&whole.children), whole.left_out.len()), (names(&all.children), 0));
+        assert_eq!(names(&fitted(all.size() - 1).left_out), ["c"]);
+        let two = fitted(all.size() - 9500);
+        assert_eq!(
+            (names(&two.children), names(&two.left_out)),
+            (vec!["a".into(), "d".into()], vec!["b".into(), "c".into()])
+        );
+        assert!(two.size() <= all.size() - 9500);
+        assert!(fitted(0).children.is_empty(), "the parent alone is too large");
+        let mut again = fitted(0);
+        again.fit(all.size());
+        assert_eq!((names(&again.children), again.left_out.len()), (names(&all.children), 0));
+        let logic = Digest::of(b"logic");
+        let without = snapshot(&[map("a", 10), map("d", 5000)]);
+        assert_ne!(
+            two.hash(&logic, Phase::Sync),
+            without.hash(&logic, Phase::Sync),
+            "no plan of the one is one of the other"
+        );
     }
 
     fn with(related: Vec<Served>) -> Snapshot {
@@ -245,7 +336,7 @@ mod tests {
         ];
         let calls =
             logics.iter().flat_map(|logic| [Phase::Sync, Phase::Finalize].map(|phase| with(vec![]).hash(logic, phase)));
-        assert_eq!(calls.collect::<std::collections::HashSet<_>>().len(), 2 * logics.len());
+        assert_eq!(calls.collect::<HashSet<_>>().len(), 2 * logics.len());
     }
 
     #[test]
@@ -286,7 +377,7 @@ mod tests {
             plain.hash_answer(&rules(1), Phase::Sync, &answer(&[], None, Some(0))),
             plain.hash_answer(&rules(1), Phase::Sync, &Response { finalized: true, ..Response::default() }),
         ];
-        assert_eq!(hashes.iter().collect::<std::collections::HashSet<_>>().len(), hashes.len());
+        assert_eq!(hashes.iter().collect::<HashSet<_>>().len(), hashes.len());
         let repeated = plain.hash_answer(&rules(1), Phase::Sync, &answer(&["a"], None, None));
         assert_eq!(repeated, hashes[4]);
     }

@@ -58,6 +58,13 @@ pub(crate) struct Compiled {
     pub(crate) component_size: u64,
 }
 
+impl Compiled {
+    /// A path to the open file itself, and not to what has its name by now.
+    fn path(&self) -> String {
+        format!("/proc/self/fd/{}", self.file.as_raw_fd())
+    }
+}
+
 /// Compiled files for engines of one compatibility.
 pub(crate) struct Cache {
     folder: PathBuf,
@@ -190,8 +197,7 @@ impl Cache {
     /// Maps the compiled file that [`Cache::find`] or [`Cache::keep`] gave.
     #[allow(unsafe_code)]
     pub(crate) fn map(engine: &Engine, compiled: &Compiled) -> wasmtime::Result<Component> {
-        // The open file itself, and not what has its name by now.
-        let file = format!("/proc/self/fd/{}", compiled.file.as_raw_fd());
+        let file = compiled.path();
         // SAFETY: the file was written by the compiling child of this host into a folder that only this user may
         // write, its bytes have the sum that was taken then, and it is replaced by renaming, never changed in place.
         unsafe { Component::deserialize_file(engine, file) }
@@ -278,7 +284,7 @@ mod tests {
         let another = cache.folder.join("another");
         fs::write(&another, b"foreign code").expect("written");
         fs::rename(&another, cache.path(digest)).expect("in its place");
-        let mapped = fs::read(format!("/proc/self/fd/{}", found.file.as_raw_fd())).expect("open");
+        let mapped = fs::read(found.path()).expect("open");
         assert_eq!(mapped, b"compiled");
         assert!(cache.find(digest).is_none(), "the other one was never made here");
     }

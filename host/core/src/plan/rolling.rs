@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{Plan, apply, id, replace};
+use super::{ChildId, Plan, apply, replace};
 use crate::conditions::{conditions_of, type_of};
 use crate::contract::UpdateStrategy;
 use crate::desired::DesiredChild;
@@ -74,7 +74,7 @@ impl<'a> Rolling<'a> {
             if may_start {
                 now.extend(changes.next().map(|change| (change, of_kind.recreate)));
             }
-            plan.rolling.extend(changes.map(|change| id(change.live)));
+            plan.rolling.extend(changes.map(|change| ChildId::of(change.live)));
         }
         // From the back, so that the places in front stay what they are.
         now.sort_by_key(|(change, _)| std::cmp::Reverse(change.at));

@@ -61,6 +61,22 @@ fn r06_a_field_that_somebody_else_took_is_applied_again() {
 }
 
 #[test]
+fn s02_what_the_plugin_was_not_shown_is_neither_changed_nor_made_nor_deleted() {
+    let (_, live) = settled(&["changed", "dropped", "shown"]);
+    let mut snapshot = snapshot(&live);
+    snapshot.left_out = snapshot.children.drain(..2).collect();
+    assert_eq!(snapshot.left_out.iter().map(|child| &*child.key.name).collect::<Vec<_>>(), ["changed", "dropped"]);
+    let mut pods = ["changed", "fresh", "shown"].map(pod);
+    for pod in &mut pods {
+        pod["spec"]["containers"][0]["image"] = json!("nginx:2");
+    }
+    let mut plan = plan(&snapshot, &validate(&pods).expect("valid"));
+    plan.keep_left_out(&snapshot);
+    let written: Vec<_> = plan.writes.iter().map(|write| write.child().key.name.to_string()).collect();
+    assert_eq!((written, plan.prunes.len()), (vec!["fresh".to_owned(), "shown".to_owned()], 0), "{plan:?}");
+}
+
+#[test]
 fn s06_value_that_was_edited_under_the_hosts_own_name_is_put_back_when_values_are_compared() {
     let (desired, mut live) = settled(&["a", "b"]);
     assert!(plan_comparing(&snapshot(&live), &desired, differing).is_empty(), "as it was created");

@@ -320,10 +320,14 @@ fn r03_lives_go_on_when_what_failed_for_a_while_is_back() {
             (Says::Either, true) => "alive, ready at the end",
         };
         eprintln!("{:30}{}  {truth}", scenario.name, shown.collect::<Vec<_>>().concat());
-        wrong.extend(untrue.into_iter().map(|what| format!("{}: {what}", scenario.name)));
+        let mut note = |what: String| {
+            eprintln!("{what}");
+            wrong.push(what);
+        };
+        untrue.into_iter().for_each(|what| note(format!("{}: {what}", scenario.name)));
         cells += row.len();
         for (plugin, cell) in row {
-            wrong.extend(cell.err().into_iter().flatten().map(|what| format!("{}, {plugin}: {what}", scenario.name)));
+            cell.err().into_iter().flatten().for_each(|what| note(format!("{}, {plugin}: {what}", scenario.name)));
         }
     }
     let count = |word: &str| wrong.iter().filter(|wrong| wrong.contains(word)).count();

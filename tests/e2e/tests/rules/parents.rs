@@ -78,6 +78,48 @@ fn s02_what_a_tenant_marks_as_a_child_of_a_cluster_scoped_parent_is_none() {
     puppet.wait_done();
 }
 
+/// A tenant pads children, which others may write, until the request would be larger than 4 MiB.
+#[test]
+fn s02_a_child_that_does_not_fit_the_request_is_left_out_and_left_alone() {
+    let (ns, puppet) = cluster("cluster-padded");
+    let child = |name: &str, value: &str| in_namespace(&ns, config_map(name, value));
+    let names = ["a", "b", "c", "d", "e"];
+    puppet.play(&children(names.map(|name| child(name, "1"))));
+    let padded = |name: &str, bytes: usize| {
+        let mut padded = child(name, "1");
+        padded["data"] = json!({ "padding": "x".repeat(bytes) });
+        ns.env().apply_as("tenant", &padded.to_string());
+    };
+    names.iter().for_each(|name| padded(name, if *name == "c" { 1_000_000 } else { 900_000 }));
+
+    // The largest is left out, the others are brought to what the plugin says.
+    puppet.apply(&children(["a", "b", "c", "d", "e", "f"].map(|name| child(name, "2"))));
+    let value = |name: &str| text(&ns.get("configmaps", name).expect(name), "/data/value");
+    let is_left_out = |value_of_others: &str| {
+        wait(&format!("others at {value_of_others}"), SOON, || {
+            let ready = condition(&puppet.get()?, "Ready");
+            let others_are = ["a", "b", "d", "e", "f"].iter().all(|name| {
+                ns.get("configmaps", name).is_some_and(|found| text(&found, "/data/value") == value_of_others)
+            });
+            (others_are && ready.is_false("LimitExceeded")).then_some(ready)
+        })
+    };
+    let ready = is_left_out("2");
+    assert!(ready.message.contains(&format!("ConfigMap {}/c (1000", ns.name())), "{ready:?}");
+    assert!(ready.message.contains("raise spec.limits.requestBytes"), "{ready:?}");
+    assert_eq!(value("c"), "1");
+
+    // Nor is it deleted when the plugin no longer wants it.
+    puppet.apply(&children(["a", "b", "d", "e", "f"].map(|name| child(name, "3"))));
+    is_left_out("3");
+    assert_eq!(value("c"), "1");
+
+    // As soon as it fits, it is a child like the others.
+    padded("c", 1);
+    puppet.wait_done();
+    wait_names(&ns, "configmaps", &["a", "b", "d", "e", "f"]);
+}
+
 #[test]
 fn a_cluster_scoped_parents_child_without_a_namespace_is_refused() {
     let (ns, puppet) = cluster("cluster-nowhere");
