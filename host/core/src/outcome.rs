@@ -257,17 +257,7 @@ impl From<&Problem> for Verdict {
                 format!("All children were applied, but the API server refused the plugin's status: {message}"),
                 BACKOFF,
             ),
-            // A smaller child is an event, and another limit is a new component.
-            Problem::LeftOut { children, limit, again } => (
-                reason::LIMIT_EXCEEDED,
-                format!(
-                    "The plugin is not shown {}, which Windlass neither changes nor deletes: with {} the request would be larger \
-                     than {limit} bytes. Make the children smaller, or raise spec.limits.requestBytes in the Plugin",
-                    list(children.iter().map(|(child, size)| format!("{child} ({size} bytes)"))),
-                    if children.len() == 1 { "it" } else { "them" }
-                ),
-                again.map_or(Requeue::WhenChanged, Requeue::After),
-            ),
+            Problem::LeftOut { children, limit, again } => of_left_out(children, *limit, *again),
             Problem::Terminating(children) => (
                 reason::CHILDREN_TERMINATING,
                 format!("Waiting for the deletion of {}", list(children.iter())),
@@ -329,6 +319,17 @@ impl From<&Problem> for Verdict {
         };
         Self { progress, reason, message: bounded(message), requeue }
     }
+}
+
+fn of_left_out(children: &[(ChildId, u64)], limit: u64, again: Option<Duration>) -> (&'static str, String, Requeue) {
+    let named = list(children.iter().map(|(child, size)| format!("{child} ({size} bytes)")));
+    let them = if children.len() == 1 { "it" } else { "them" };
+    let message = format!(
+        "The plugin is not shown {named}, which Windlass neither changes nor deletes: with {them} the request would be larger \
+         than {limit} bytes. Make the children smaller, or raise spec.limits.requestBytes in the Plugin"
+    );
+    // A smaller child is an event, and another limit is a new component.
+    (reason::LIMIT_EXCEEDED, message, again.map_or(Requeue::WhenChanged, Requeue::After))
 }
 
 fn call_reason(failure: &CallFailure) -> &'static str {

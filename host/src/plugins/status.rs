@@ -21,7 +21,7 @@ use super::load::{Findings, Problem, Step};
 use super::lost::Lost;
 use super::parse;
 use super::tally::{LastFailure, Sums};
-use crate::apply::{send, status_request};
+use crate::apply::{Ack, send, status_request};
 use crate::live::Live;
 use crate::telemetry::one_line;
 
@@ -39,10 +39,15 @@ pub(super) async fn write(
         return Ok(());
     }
     let request = status_request(resource, object, next, None).map_err(|problem| anyhow::anyhow!("{problem:?}"))?;
-    match send(client, request).await {
+    written(send(client, request).await)
+}
+
+/// A status that was not written must be tried again, also after a conflict: nothing else may ever happen to the Plugin.
+fn written(answer: Result<Ack, kube::Error>) -> anyhow::Result<()> {
+    match answer {
         Ok(_) => Ok(()),
-        // Gone, or another one of the same name: its own event follows.
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        // The Plugin is gone, as its event will show.
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
@@ -435,6 +440,18 @@ mod tests {
             message: message.to_owned(),
             time: jiff::Timestamp::from_second(second).expect("a time"),
         }
+    }
+
+    #[test]
+    fn e10_status_that_was_not_written_is_tried_again_also_after_a_conflict() {
+        let answer = |code: u16| {
+            let status = kube::core::Status { code, ..kube::core::Status::default() };
+            written(Err(kube::Error::Api(Box::new(status))))
+        };
+        for code in [400, 403, 409, 422, 429, 500, 503, 504] {
+            assert!(answer(code).is_err(), "{code}");
+        }
+        assert!(answer(404).is_ok(), "it is gone");
     }
 
     #[test]

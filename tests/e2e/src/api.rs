@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use kube::api::{DynamicObject, GetParams, ListParams, Patch, PatchParams, Request};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
-use kube::discovery::{ApiResource, Discovery, Scope};
+use kube::discovery::{ApiGroup, ApiResource, Discovery, Scope};
 use kube::{Client, Config, Error, Resource as _};
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -179,7 +179,7 @@ impl Api {
 
     fn discover(&self) -> Result<()> {
         let found = self.runtime.block_on(Discovery::new(self.client.clone()).run_aggregated())?;
-        let resources = found.groups_alphabetical().into_iter().flat_map(|group| group.recommended_resources());
+        let resources = found.groups_alphabetical().into_iter().flat_map(ApiGroup::recommended_resources);
         let served = resources.map(|(resource, capabilities)| Served {
             resource,
             is_namespaced: capabilities.scope == Scope::Namespaced,

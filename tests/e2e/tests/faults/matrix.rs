@@ -324,10 +324,14 @@ fn r03_lives_go_on_when_what_failed_for_a_while_is_back() {
             eprintln!("{what}");
             wrong.push(what);
         };
-        untrue.into_iter().for_each(|what| note(format!("{}: {what}", scenario.name)));
+        for what in untrue {
+            note(format!("{}: {what}", scenario.name));
+        }
         cells += row.len();
         for (plugin, cell) in row {
-            cell.err().into_iter().flatten().for_each(|what| note(format!("{}, {plugin}: {what}", scenario.name)));
+            for what in cell.err().into_iter().flatten() {
+                note(format!("{}, {plugin}: {what}", scenario.name));
+            }
         }
     }
     let count = |word: &str| wrong.iter().filter(|wrong| wrong.contains(word)).count();

@@ -90,7 +90,9 @@ fn s02_a_child_that_does_not_fit_the_request_is_left_out_and_left_alone() {
         padded["data"] = json!({ "padding": "x".repeat(bytes) });
         ns.env().apply_as("tenant", &padded.to_string());
     };
-    names.iter().for_each(|name| padded(name, if *name == "c" { 1_000_000 } else { 900_000 }));
+    for name in names {
+        padded(name, if name == "c" { 1_000_000 } else { 900_000 });
+    }
 
     // The largest is left out, the others are brought to what the plugin says.
     puppet.apply(&children(["a", "b", "c", "d", "e", "f"].map(|name| child(name, "2"))));
