@@ -22,7 +22,8 @@ use windlass_core::json::Map;
 use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, ANNOTATION_SUSPEND, parent_reason as reason};
 use windlass_core::object::Object;
 use windlass_core::outcome::{
-    BACKOFF, LOOK_AGAIN, NAMESPACE_PATIENCE, Problem, Progress, Requeue, SuspendedBy, Verdict, WriteProblem,
+    BACKOFF, LOOK_AGAIN, NAMESPACE_PATIENCE, Problem, Progress, Requeue, SuspendedBy, UNAVAILABLE, Verdict,
+    WriteProblem,
 };
 use windlass_core::plan::{self, ChildId, Plan, Write};
 use windlass_core::related::{Next, ReadProblem, Rounds};
@@ -133,8 +134,11 @@ impl Run<PluginName, ParentKey> for Reconciler {
         if !matches!(requeue, Requeue::Pause(_)) && live.conduct.asked(&job.key) {
             self.plugins.add(&(), &live.name, Trigger::Resync);
         }
-        if let Requeue::Pause(delay) | Requeue::After(delay) | Requeue::Backoff(delay) | Requeue::Settled(Some(delay)) =
-            requeue
+        if let Requeue::Pause(delay)
+        | Requeue::After(delay)
+        | Requeue::Backoff(delay)
+        | Requeue::Unavailable(delay)
+        | Requeue::Settled(Some(delay)) = requeue
         {
             span.record("windlass.requeue_ms", telemetry::int(delay.as_millis()));
         }
@@ -318,7 +322,7 @@ impl Reconciler {
                 tracing::warn!(plugin = %live.name, object = %key, message, "reconcile failed");
                 live.tally.record(key, Some((reason::API_ERROR, &message)));
                 self.follow(live, live.conduct.unanswered(key));
-                Requeue::Backoff(Duration::ZERO)
+                UNAVAILABLE
             }
         }
     }
@@ -724,7 +728,7 @@ impl Reconciler {
                 Requeue::Pause(again)
             }
             // The parent has changed, as its event will show: nothing to tell anybody.
-            Err(Failed { problem: WriteProblem::Outdated, .. }) => BACKOFF,
+            Err(Failed { problem: WriteProblem::Outdated, .. }) => UNAVAILABLE,
             Err(Failed { problem, awaited }) => {
                 self.own_writes.add(&live.name, &parent.key, awaited.map(|awaited| *awaited).into_iter().collect());
                 let problem = Problem::Writes(vec![(id_of_parent(snapshot), problem)]);

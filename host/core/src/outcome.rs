@@ -133,6 +133,9 @@ pub enum Requeue {
     After(Duration),
     /// After the key's backoff, and at least this long.
     Backoff(Duration),
+    /// After a backoff of seconds, and at least this long: the API server failed, which says nothing of the key. Keys must
+    /// not stay behind for minutes when it is well again.
+    Unavailable(Duration),
     /// Only when it changes.
     WhenChanged,
     /// Never: it is gone for good, and nothing of it is kept.
@@ -209,6 +212,9 @@ pub const TRYING_AGAIN: &str = "trying again";
 /// After the key's backoff.
 pub const BACKOFF: Requeue = Requeue::Backoff(Duration::ZERO);
 
+/// As soon as the API server may be well again.
+pub const UNAVAILABLE: Requeue = Requeue::Unavailable(Duration::ZERO);
+
 /// How long a parent waits for its own writes before its conditions say so (rule R3). A watch lags by milliseconds; one
 /// that lags longer is being restarted.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -230,8 +236,12 @@ impl From<&Problem> for Verdict {
                 (reason, format!("The plugin's answer was refused, nothing was written: {refusal}"), BACKOFF)
             }
             Problem::Reads(problem) => {
-                let wait = if let ReadProblem::Limited { wait } = problem { *wait } else { Duration::ZERO };
-                (problem.reason(), problem.to_string(), Requeue::Backoff(wait))
+                let requeue = match problem {
+                    ReadProblem::Limited { wait } => Requeue::Backoff(*wait),
+                    problem if problem.reason() == reason::API_ERROR => UNAVAILABLE,
+                    _ => BACKOFF,
+                };
+                (problem.reason(), problem.to_string(), requeue)
             }
             Problem::WritesLimited(wait) => (
                 reason::RATE_LIMITED,
@@ -395,7 +405,7 @@ fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Reque
             (reason::CHILD_REJECTED, format!("The API server refused {child} ({code}): {message}{hint}{more}"), BACKOFF)
         }
         WriteProblem::Unavailable { message, .. } => {
-            (reason::API_ERROR, format!("{child} could not be written: {message}{more}"), BACKOFF)
+            (reason::API_ERROR, format!("{child} could not be written: {message}{more}"), UNAVAILABLE)
         }
         WriteProblem::CacheBehind => (
             reason::CACHE_BEHIND,
@@ -412,7 +422,7 @@ fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Reque
             BACKOFF,
         ),
         WriteProblem::Outdated => {
-            (reason::API_ERROR, format!("{child} changed while it was written; {TRYING_AGAIN}{more}"), BACKOFF)
+            (reason::API_ERROR, format!("{child} changed while it was written; {TRYING_AGAIN}{more}"), UNAVAILABLE)
         }
     };
     (reason, message, as_asked(requeue, writes))
@@ -433,9 +443,10 @@ fn as_asked(requeue: Requeue, writes: &[(ChildId, WriteProblem)]) -> Requeue {
         | WriteProblem::Outdated
         | WriteProblem::Rejected { .. } => None,
     });
-    match asked.max() {
-        Some(asked) => Requeue::Backoff(asked.min(RETRY_AFTER_MAX)),
-        None => requeue,
+    match (asked.max(), requeue) {
+        (Some(asked), Requeue::Unavailable(_)) => Requeue::Unavailable(asked.min(RETRY_AFTER_MAX)),
+        (Some(asked), _) => Requeue::Backoff(asked.min(RETRY_AFTER_MAX)),
+        (None, requeue) => requeue,
     }
 }
 

@@ -9,7 +9,6 @@ use futures::StreamExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
-use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{Event, watcher};
 use kube::{Api, Client};
 use parking_lot::Mutex;
@@ -82,7 +81,7 @@ impl Kinds {
         progress: Arc<WatchProgress>,
     ) {
         let start = || watcher(api.clone(), settings(None));
-        let mut events = std::pin::pin!(lasting(start).default_backoff());
+        let mut events = std::pin::pin!(lasting(start));
         while let Some(event) = events.next().await {
             let concerned = match event {
                 Ok(event) => {

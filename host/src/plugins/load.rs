@@ -15,7 +15,7 @@ use windlass_core::guard::Record;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{LABEL_PLUGIN, plugin_reason as reason};
 use windlass_core::object::Object;
-use windlass_core::outcome::{Requeue, bounded};
+use windlass_core::outcome::{BACKOFF, Requeue, UNAVAILABLE, bounded};
 use windlass_core::snapshot;
 use windlass_core::stance::finalizer_of;
 use windlass_core::status::StatusShape;
@@ -84,7 +84,7 @@ impl Problem {
             message: bounded(one_line(&message.into()).into_owned()),
             candidate: None,
             stored_as: None,
-            requeue: Requeue::Backoff(Duration::ZERO),
+            requeue: if reason == reason::API_ERROR { UNAVAILABLE } else { BACKOFF },
         }
     }
 

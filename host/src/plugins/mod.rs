@@ -33,7 +33,7 @@ use windlass_core::guard::HeldParents;
 use windlass_core::ids::{Gvk, ObjectKey, PluginName};
 use windlass_core::names::{ANNOTATION_ALLOW_DELETION, plugin_reason as reason};
 use windlass_core::object::Object;
-use windlass_core::outcome::Requeue;
+use windlass_core::outcome::{Requeue, UNAVAILABLE};
 use windlass_sandbox::registry::{Publisher, Registry};
 use windlass_sandbox::{Component, Sandbox};
 
@@ -324,7 +324,7 @@ impl Plugins {
             Ok(()) => requeue,
             Err(error) => {
                 tracing::warn!(plugin = %name, %error, "the Plugin's status was not written");
-                Requeue::Backoff(Duration::ZERO)
+                UNAVAILABLE
             }
         }
     }

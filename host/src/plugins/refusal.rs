@@ -26,7 +26,7 @@ impl Refusal {
     pub(super) fn new(wanted: &Wanted, problem: Problem, before: Option<Self>, now: Instant) -> Self {
         let again = before.filter(|before| before.is_of(wanted, problem.candidate));
         let wait = match problem.requeue {
-            Requeue::Backoff(at_least) => {
+            Requeue::Backoff(at_least) | Requeue::Unavailable(at_least) => {
                 let next = again.and_then(|again| again.wait).map_or(FIRST_WAIT, |(_, wait)| 2 * wait);
                 Some((now, next.max(at_least).min(RESYNC)))
             }

@@ -11,7 +11,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
 use windlass_core::outcome::Requeue;
 
-use super::times::{DELAY_MAX, backoff, moment};
+use super::times::{DELAY_MAX, backoff, backoff_of_unavailable, moment};
 
 /// Of so many runs of a group one goes to a key that is not urgent while there are any: none waits for ever.
 const AGEING: u8 = 8;
@@ -83,6 +83,8 @@ struct Entry<K> {
     due: Option<(Instant, Trigger)>,
     /// Failures in a row.
     failures: u32,
+    /// Whether the API server made the last run fail.
+    is_unavailable: bool,
     /// Events wait until then.
     not_before: Option<Instant>,
 }
@@ -133,6 +135,8 @@ pub(super) struct State<G, K> {
     /// Times at which keys are due, and the places of these keys.
     timers: Timers,
     concurrency: usize,
+    /// Keys whose last run the API server made fail.
+    unavailable: usize,
     /// The moment from which crowds are counted.
     origin: Instant,
 }
@@ -166,6 +170,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
             busy_max,
             timers: BTreeSet::new(),
             concurrency,
+            unavailable: 0,
             origin,
         }
     }
@@ -244,6 +249,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
 
     fn remove(&mut self, place: usize) {
         let Some(mut entry) = self.entries.try_remove(place) else { return };
+        self.unavailable -= usize::from(entry.is_unavailable);
         set_due(&mut self.timers, place, &mut entry, None);
         let Some(group) = self.groups.get_mut(entry.group) else { return };
         if let Ok(found) = group.keys.find_entry(self.hasher.hash_one(&entry.key), |known| *known == place) {
@@ -337,6 +343,9 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
             self.take_turn(place);
             return;
         }
+        self.unavailable -= usize::from(entry.is_unavailable);
+        entry.is_unavailable = matches!(requeue, Requeue::Unavailable(_));
+        self.unavailable += usize::from(entry.is_unavailable);
         let delay = match requeue {
             Requeue::Settled(asked) => {
                 entry.failures = 0;
@@ -352,8 +361,13 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
                 entry.not_before = None;
                 Some(delay)
             }
-            Requeue::Backoff(at_least) => {
-                let delay = backoff(entry.failures, chance).max(at_least);
+            Requeue::Backoff(at_least) | Requeue::Unavailable(at_least) => {
+                let delay = if entry.is_unavailable {
+                    backoff_of_unavailable(entry.failures, self.unavailable, chance)
+                } else {
+                    backoff(entry.failures, chance)
+                };
+                let delay = delay.max(at_least);
                 // A change during the run may already be what heals it.
                 if !again.is_some_and(Trigger::forgets_failures) {
                     entry.failures = entry.failures.saturating_add(1);
@@ -451,7 +465,15 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         if let Some(place) = known {
             return *place;
         }
-        let entry = Entry { key: key.clone(), group: of, phase: Phase::Idle, due: None, failures: 0, not_before: None };
+        let entry = Entry {
+            key: key.clone(),
+            group: of,
+            phase: Phase::Idle,
+            due: None,
+            failures: 0,
+            is_unavailable: false,
+            not_before: None,
+        };
         let place = entries.insert(entry);
         if let Some(group) = groups.get_mut(of) {
             group.keys.insert_unique(hash, place, |place| name_of(entries, *place).unwrap_or_default());

@@ -5,6 +5,10 @@ use std::time::{Duration, Instant};
 /// First and longest wait after failures (rule R13).
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_mins(5);
+/// Longest wait for an API server that fails, while few keys wait for it…
+const UNAVAILABLE_MAX: Duration = Duration::from_secs(15);
+/// …and so much longer for each key that does, so that all of them together ask 50 times a second at most.
+const UNAVAILABLE_APART: Duration = Duration::from_millis(20);
 /// No timer rings later than this: longer waits are as good as none, and could not be added to a time.
 pub(super) const DELAY_MAX: Duration = Duration::from_hours(24 * 365);
 /// Keys that come back at some moment of a span come in at least so many crowds: one wake-up serves many.
@@ -15,8 +19,17 @@ const CROWDS_APART_MAX: Duration = Duration::from_millis(250);
 /// Exponential from [`BACKOFF_MIN`] to [`BACKOFF_MAX`], with ±20 % of chance so that keys that failed together do not
 /// come back together.
 pub(super) fn backoff(failures: u32, chance: f64) -> Duration {
-    let plain = BACKOFF_MIN.saturating_mul(2_u32.saturating_pow(failures)).min(BACKOFF_MAX);
-    jittered(plain, 0.2, chance)
+    backoff_up_to(BACKOFF_MAX, failures, chance)
+}
+
+/// [`backoff`] of a key among so many whose last run the API server made fail.
+pub(super) fn backoff_of_unavailable(failures: u32, waiting: usize, chance: f64) -> Duration {
+    let apart = UNAVAILABLE_APART.saturating_mul(u32::try_from(waiting).unwrap_or(u32::MAX));
+    backoff_up_to(apart.clamp(UNAVAILABLE_MAX, BACKOFF_MAX), failures, chance)
+}
+
+fn backoff_up_to(max: Duration, failures: u32, chance: f64) -> Duration {
+    jittered(BACKOFF_MIN.saturating_mul(2_u32.saturating_pow(failures)).min(max), 0.2, chance)
 }
 
 /// The crowd of a span that `chance` (0 to 1) finds, not before the span begins.

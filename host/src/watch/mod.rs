@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt};
 use kube::core::ApiResource;
-use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use parking_lot::Mutex;
@@ -295,7 +294,7 @@ impl Follower {
         loop {
             let start = || watcher::watcher(api.clone(), settings(labels.clone()));
             // A backoff of its own: a kind that fails delays no other.
-            self.follow_until_refused(std::pin::pin!(lasting(start).default_backoff())).await;
+            self.follow_until_refused(std::pin::pin!(lasting(start))).await;
             // From the first list again: only a complete one shows that the refusal is over.
             tokio::time::sleep(REST).await;
         }

@@ -1,7 +1,11 @@
 //! How the host watches: the settings of every watch, and what kube's watcher leaves to its users.
 
+use std::time::Duration;
+
 use futures::{Stream, StreamExt, stream};
-use kube::runtime::watcher::{self, Event};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::{self, DefaultBackoff, Event};
 
 /// Seconds after which the API server ends a watch and the watcher takes it up again, at a random point between these.
 ///
@@ -10,6 +14,25 @@ use kube::runtime::watcher::{self, Event};
 /// 295 s. Two minutes of old state is what a person would bear. Shorter would cost a request a kind every few seconds
 /// on a host at rest. At random, or the watches that began together would end together for ever.
 const LASTS: std::ops::Range<u32> = 90..120;
+
+/// Waits after errors: kube's own, a quarter as long. Its longest is 30 s and as much again by chance, by which a cache would
+/// lag behind an API server that has recovered.
+#[derive(Default)]
+struct Waits(DefaultBackoff);
+
+impl Iterator for Waits {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0.next().map(|wait| wait / 4)
+    }
+}
+
+impl Backoff for Waits {
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}
 
 /// The settings of a watch on what this label selector selects.
 ///
@@ -21,7 +44,8 @@ pub fn settings(labels: Option<String>) -> watcher::Config {
     watcher::Config { label_selector: labels, timeout: Some(fastrand::u32(LASTS)), ..watcher::Config::default() }
 }
 
-/// Events of a watch that is started anew when its version is outdated. It ends only when the watcher does.
+/// Events of a watch that is started again when its version is outdated, and waits after errors. It ends only when the
+/// watcher does.
 ///
 /// "410 Gone" inside a watch makes kube's watcher list again. As the HTTP status of the request it does not: the watcher
 /// would ask for the same outdated version for ever.
@@ -29,12 +53,13 @@ pub fn lasting<K, S>(start: impl Fn() -> S) -> impl Stream<Item = watcher::Resul
 where
     S: Stream<Item = watcher::Result<Event<K>>>,
 {
-    stream::unfold((start, None), |(start, running)| async move {
+    let events = stream::unfold((start, None), |(start, running)| async move {
         let mut events = running.unwrap_or_else(|| Box::pin(start()));
         let event = events.next().await?;
         let outdated = event.as_ref().is_err_and(is_outdated);
         Some((event, (start, (!outdated).then_some(events))))
-    })
+    });
+    events.backoff(Waits::default())
 }
 
 fn is_outdated(error: &watcher::Error) -> bool {
@@ -57,7 +82,19 @@ mod tests {
         Err(watcher::Error::WatchStartFailed(kube::Error::Api(Box::new(status))))
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
+    async fn watch_is_tried_again_within_seconds_however_long_it_failed() {
+        let began = tokio::time::Instant::now();
+        let errors = StreamExt::take(lasting(|| stream::iter((0..40).map(|_| failed(503)))), 40);
+        let times: Vec<_> = errors.map(|_| began.elapsed()).collect().await;
+        let waits: Vec<_> =
+            times.iter().zip(times.iter().skip(1)).map(|(before, after)| after.saturating_sub(*before)).collect();
+        // With the chance that keeps watches from coming back together.
+        assert!(waits.iter().all(|wait| *wait <= Duration::from_secs(15)), "{waits:?}");
+        assert!(waits.iter().rev().take(10).all(|wait| *wait >= Duration::from_secs(5)), "{waits:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_watch_whose_version_is_outdated_begins_with_a_new_list() {
         let started = Cell::new(0);
         let events = lasting(|| {

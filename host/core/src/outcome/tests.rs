@@ -85,8 +85,8 @@ fn the_gravest_write_speaks_for_all_and_says_what_to_do() {
         Conflict (Backoff(0ns)): Pod default/p1 exists already and is not a child of this object; it was left alone. Delete or rename it (and 1 more with problems)
         FieldConflict (Backoff(0ns)): Nothing of Pod default/p0 was written, because others own fields of it: .spec.image (conflict with "helm"). Annotate the child with windlass.dev/take-over=true in the plugin's answer to take them over
         ChildRejected (Backoff(5s)): The API server refused Pod default/p1 (422): spec.x: Invalid value (and 2 more with problems)
-        APIError (Backoff(5s)): Pod default/p0 could not be written: too many requests
-        APIError (Backoff(0ns)): Pod default/p0 changed while it was written; trying again
+        APIError (Unavailable(5s)): Pod default/p0 could not be written: too many requests
+        APIError (Unavailable(0ns)): Pod default/p0 changed while it was written; trying again
     "#]]
     .assert_eq(&say(&[
         writes(&[rejected.clone(), WriteProblem::Taken]),
@@ -104,18 +104,15 @@ fn r13_the_wait_that_the_api_server_asks_for_counts_whatever_else_failed_and_is_
         retry_after: Some(Duration::from_secs(seconds)),
     };
     let rejected = WriteProblem::Rejected { code: 422, message: "spec.x: Invalid value".to_owned() };
-    for (problems, wait) in [
-        (vec![busy(7)], 7),
-        (vec![busy(7), busy(9), rejected], 9),
-        (vec![WriteProblem::Taken, busy(7)], 7),
-        (vec![WriteProblem::CacheBehind, busy(7)], 7),
-        (vec![busy(31_536_000)], 300),
+    let secs = Duration::from_secs;
+    for (problems, requeue) in [
+        (vec![busy(7)], Requeue::Unavailable(secs(7))),
+        (vec![busy(7), busy(9), rejected], Requeue::Backoff(secs(9))),
+        (vec![WriteProblem::Taken, busy(7)], Requeue::Backoff(secs(7))),
+        (vec![WriteProblem::CacheBehind, busy(7)], Requeue::Backoff(secs(7))),
+        (vec![busy(31_536_000)], Requeue::Unavailable(secs(300))),
     ] {
-        assert_eq!(
-            Verdict::from(&writes(&problems)).requeue,
-            Requeue::Backoff(Duration::from_secs(wait)),
-            "{problems:?}"
-        );
+        assert_eq!(Verdict::from(&writes(&problems)).requeue, requeue, "{problems:?}");
     }
 }
 

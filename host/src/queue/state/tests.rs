@@ -97,6 +97,49 @@ fn r13_events_wait_for_the_backoff_but_a_new_generation_runs_now_and_resets_it()
 }
 
 #[test]
+fn r13_keys_that_the_api_server_made_fail_come_back_within_seconds_unless_there_are_thousands() {
+    let unavailable = Requeue::Unavailable(Duration::ZERO);
+    let mut queue = Harness::new();
+    let fail = |queue: &mut Harness, requeue: Requeue| {
+        let job = queue.next().expect("due");
+        queue.done(&job, requeue);
+        let due = queue.state.next_due().expect("a timer");
+        let wait = due - queue.now;
+        queue.now = due;
+        wait.as_secs()
+    };
+    queue.add("a", 1, Trigger::Event);
+    let waits: Vec<_> = (0..7).map(|_| fail(&mut queue, unavailable)).collect();
+    assert_eq!(waits, [1, 2, 4, 8, 15, 15, 15]);
+    assert_eq!(fail(&mut queue, Requeue::Unavailable(Duration::from_secs(40))), 40, "as the API server asked");
+    assert_eq!(fail(&mut queue, BACKOFF), 256, "what is the key's own fault waits as ever");
+    assert_eq!((queue.state.unavailable, fail(&mut queue, unavailable)), (0, 15));
+
+    // Many: all of them together ask as often.
+    let mut queue = Harness::new();
+    for key in 0..3000 {
+        queue.add("a", key, Trigger::Event);
+    }
+    for failures in 0..8 {
+        for _ in 0..3000 {
+            let job = queue.next().unwrap_or_else(|| {
+                queue.now = queue.state.next_due().expect("a timer");
+                queue.next().expect("due")
+            });
+            queue.done(&job, unavailable);
+        }
+        assert_eq!(queue.state.unavailable, 3000, "{failures}");
+    }
+    let job = queue.next().unwrap_or_else(|| {
+        queue.now = queue.state.next_due().expect("a timer");
+        queue.next().expect("due")
+    });
+    queue.done(&job, unavailable);
+    let entry_due = queue.entry("a", job.key).due.expect("a time").0;
+    assert_eq!((entry_due - queue.now).as_secs(), 60);
+}
+
+#[test]
 fn r13_a_retry_after_is_honoured() {
     let mut queue = Harness::new();
     queue.add("a", 1, Trigger::Event);

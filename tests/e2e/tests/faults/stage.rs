@@ -124,7 +124,7 @@ impl Stage {
         let metrics = self.collector.metrics().expect("readable metrics");
         let ages = metrics.iter().filter(|metric| metric.name == "windlass_watch_progress_age_seconds");
         let mut points = ages.flat_map(|metric| &metric.points).filter(|(labels, _)| labels["windlass.kind"] == kind);
-        Some(Duration::from_secs_f64(points.next_back()?.1.as_f64()?))
+        Some(Duration::from_secs_f64(points.next_back()?.1["asDouble"].as_f64()?))
     }
 
     /// Pushes the component of a Plugin that is not live.
