@@ -235,11 +235,14 @@ mod tests {
         assert_eq!(ended, [0]);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn s10_connection_that_sends_no_request_ends_by_itself() {
+        let began = tokio::time::Instant::now();
         let (mut client, server) = tokio::io::duplex(64);
-        let serving = tokio::spawn(answer(server, Router::new(), Duration::from_millis(1)));
+        let serving = tokio::spawn(answer(server, Router::new(), HEADER_TIME));
         client.write_all(b"GET /heal").await.expect("sent");
         serving.await.expect("ended");
+        // The clock is the test's, and goes on when all wait.
+        assert!((HEADER_TIME..CONNECTION_TIME).contains(&began.elapsed()), "{:?}", began.elapsed());
     }
 }

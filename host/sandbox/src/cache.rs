@@ -290,6 +290,18 @@ mod tests {
     }
 
     #[test]
+    fn cache_below_a_folder_of_another_user_is_refused() {
+        let above = tempfile::tempdir().expect("a folder");
+        let open = || Cache::open(above.path().join("cache"), "c".to_owned());
+        assert!(open().is_ok());
+        if std::os::unix::fs::chown(above.path(), Some(12345), None).is_err() {
+            // Only root gives folders away.
+            return;
+        }
+        assert!(matches!(open(), Err(CacheError::NotPrivate { owner: 12345, .. })));
+    }
+
+    #[test]
     fn a_folder_above_the_cache_belongs_to_root_or_to_the_host() {
         let own = rustix::process::geteuid().as_raw();
         for owner in [0, own] {

@@ -120,13 +120,10 @@ pub(super) fn claim(
     parent: &Gvk,
 ) -> Result<Vec<PluginName>, Problem> {
     let holds = |name: &PluginName, object: &Object| {
-        let live = plugins.registry.get(name);
         let is_live = |live: &Arc<Live>| live.owns_kind() && live.parents.id.kind.group_kind() == parent.group_kind();
-        match live {
-            // What it had before the host started counts for nothing if it is live with another kind.
-            Some(live) => is_live(&live).then(|| (held_since(object, parent), true)),
-            None => held_since(object, parent).map(|since| (Some(since), false)),
-        }
+        let live_with_it = plugins.registry.get(name).as_ref().map(is_live);
+        let is_live = live_with_it.unwrap_or_default();
+        holds_since(live_with_it, object, parent).map(|since| (since, is_live))
     };
     let own = holds(name, object).map(|(since, _)| Rank::of(since, object));
     let mut others = Vec::new();
@@ -162,6 +159,17 @@ impl Rank {
     fn of(since: Option<String>, plugin: &Object) -> Self {
         let created = created(plugin);
         Self { is_new: since.is_none(), since: since.unwrap_or_default(), created, name: plugin.key.name.clone() }
+    }
+}
+
+/// Since when a Plugin has the kind as its own, if it has it: live with it, or by its status if nothing of it is live.
+/// `live_with_it` says whether the live component has it, if one is live.
+fn holds_since(live_with_it: Option<bool>, plugin: &Object, parent: &Gvk) -> Option<Option<String>> {
+    match live_with_it {
+        Some(true) => Some(held_since(plugin, parent)),
+        // What it had before the host started counts for nothing if it is live with another kind.
+        Some(false) => None,
+        None => held_since(plugin, parent).map(Some),
     }
 }
 
@@ -207,6 +215,23 @@ mod tests {
     fn rank(plugin: &Object) -> Option<Rank> {
         let kind = "Echo.v2.my-operator.dev".parse().expect("a kind");
         held_since(plugin, &kind).map(|since| Rank::of(Some(since), plugin))
+    }
+
+    #[test]
+    fn s04_plugin_has_a_kind_by_what_is_live_and_only_before_that_by_its_status() {
+        let kind: Gvk = "Echo.v1.my-operator.dev".parse().expect("a kind");
+        let had = plugin(
+            "had",
+            "2026-01-01T00:00:00Z",
+            &json!({"parentKind": "Echo.v1.my-operator.dev", "parentKindSince": "t"}),
+        );
+        let never = plugin("never", "2026-01-01T00:00:00Z", &json!({}));
+        let since = Some(Some("t".to_owned()));
+        assert_eq!(holds_since(None, &had, &kind), since, "the host has just started");
+        assert_eq!(holds_since(Some(true), &had, &kind), since);
+        assert_eq!(holds_since(Some(false), &had, &kind), None, "it has another kind by now");
+        assert_eq!(holds_since(None, &never, &kind), None);
+        assert_eq!(holds_since(Some(true), &never, &kind), Some(None), "its status does not say it yet");
     }
 
     #[test]

@@ -156,9 +156,14 @@ impl<R: Reconciler> Request<R> {
         of_kind(&self.raw.children)
     }
 
-    /// The child of this kind and name.
+    /// The child of this kind and name in the parent's namespace; of a cluster-scoped parent, the one without a namespace.
     pub fn child<K: Kind>(&self, name: &str) -> Option<Object<'_, K>> {
-        self.children_of().find(|child| child.name() == name)
+        self.child_in(self.namespace(), name)
+    }
+
+    /// The child of this kind and name in a namespace. Children of a cluster-scoped parent may have the same name in several.
+    pub fn child_in<K: Kind>(&self, namespace: &str, name: &str) -> Option<Object<'_, K>> {
+        self.children_of().find(|child| child.namespace() == namespace && child.name() == name)
     }
 
     /// What the requirement of this id found; `None` while it was not served yet. Answer then without what depends on

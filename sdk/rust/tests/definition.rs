@@ -385,6 +385,41 @@ fn a_wrong_field_is_named_by_its_path() {
 }
 
 #[test]
+fn a_child_is_found_by_its_namespace_and_its_name() {
+    struct Find;
+    impl Reconciler for Find {
+        type Spec = Value;
+        type Status = Value;
+        fn descriptor() -> Descriptor {
+            Descriptor::new("find", "1.0.0", windlass_plugin::Existing::<ConfigMap>::selected("a=b"))
+        }
+        fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
+            let of = |child: Option<windlass_plugin::Object<'_, ConfigMap>>| {
+                child.map(|child| child.read_as::<Value>().unwrap()["data"]["k"].clone())
+            };
+            let found = [
+                request.child("c"),
+                request.child_in("a", "c"),
+                request.child_in("b", "c"),
+                request.child_in("b", "d"),
+            ];
+            Ok(Response::new().status(json!({ "found": found.map(of) })))
+        }
+    }
+    let child = |namespace, value| {
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c", "namespace": namespace },
+            "data": { "k": value } })
+    };
+    let found = |metadata: Value| {
+        let parent = json!({ "metadata": metadata, "spec": {} });
+        let call = testing::request::<Find>(parent).children([child("a", "of a"), child("b", "of b")]);
+        call.call().unwrap().status.unwrap()["found"].clone()
+    };
+    assert_eq!(found(json!({ "name": "p", "namespace": "b" })), json!(["of b", "of a", "of b", null]));
+    assert_eq!(found(json!({ "name": "p" })), json!([null, "of a", "of b", null]));
+}
+
+#[test]
 fn children_of_another_kind_are_not_a_kinds_children() {
     struct Count;
     impl Reconciler for Count {
