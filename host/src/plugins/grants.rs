@@ -123,16 +123,16 @@ pub(super) fn claim(
         let is_live = |live: &Arc<Live>| live.owns_kind() && live.parents.id.kind.group_kind() == parent.group_kind();
         let live_with_it = plugins.registry.get(name).as_ref().map(is_live);
         let is_live = live_with_it.unwrap_or_default();
-        holds_since(live_with_it, object, parent).map(|since| (since, is_live))
+        rank_of_holder(live_with_it, object, parent).map(|rank| (rank, is_live))
     };
-    let own = holds(name, object).map(|(since, _)| Rank::of(since, object));
+    let own = holds(name, object).map(|(rank, _)| rank);
     let mut others = Vec::new();
     for key in plugins.own.store.keys() {
         let (Ok(other), Some(rival)) = (key.name.parse::<PluginName>(), plugins.own.store.get(&key)) else { continue };
-        let Some((since, is_live)) = holds(&other, &rival).filter(|_| other != *name && !rival.deleting) else {
+        let Some((rank, is_live)) = holds(&other, &rival).filter(|_| other != *name && !rival.deleting) else {
             continue;
         };
-        if own.as_ref().is_none_or(|own| Rank::of(since, &rival) < *own) {
+        if own.as_ref().is_none_or(|own| rank < *own) {
             let message = format!(
                 "Plugin {other} reconciles {parent} already; delete it, or give it a component of another kind, first"
             );
@@ -162,14 +162,15 @@ impl Rank {
     }
 }
 
-/// Since when a Plugin has the kind as its own, if it has it: live with it, or by its status if nothing of it is live.
+/// The rank of a Plugin that has the kind as its own: live with it, or by its status if nothing of it is live.
 /// `live_with_it` says whether the live component has it, if one is live.
-fn holds_since(live_with_it: Option<bool>, plugin: &Object, parent: &Gvk) -> Option<Option<String>> {
+fn rank_of_holder(live_with_it: Option<bool>, plugin: &Object, parent: &Gvk) -> Option<Rank> {
+    let since = held_since(plugin, parent);
     match live_with_it {
-        Some(true) => Some(held_since(plugin, parent)),
+        Some(true) => Some(Rank::of(since, plugin)),
         // What it had before the host started counts for nothing if it is live with another kind.
         Some(false) => None,
-        None => held_since(plugin, parent).map(Some),
+        None => since.map(|since| Rank::of(Some(since), plugin)),
     }
 }
 
@@ -226,12 +227,12 @@ mod tests {
             &json!({"parentKind": "Echo.v1.my-operator.dev", "parentKindSince": "t"}),
         );
         let never = plugin("never", "2026-01-01T00:00:00Z", &json!({}));
-        let since = Some(Some("t".to_owned()));
-        assert_eq!(holds_since(None, &had, &kind), since, "the host has just started");
-        assert_eq!(holds_since(Some(true), &had, &kind), since);
-        assert_eq!(holds_since(Some(false), &had, &kind), None, "it has another kind by now");
-        assert_eq!(holds_since(None, &never, &kind), None);
-        assert_eq!(holds_since(Some(true), &never, &kind), Some(None), "its status does not say it yet");
+        let has = |live_with_it, plugin| rank_of_holder(live_with_it, plugin, &kind).is_some();
+        assert!(has(None, &had), "the host has just started");
+        assert!(has(Some(true), &had));
+        assert!(!has(Some(false), &had), "it has another kind by now");
+        assert!(!has(None, &never));
+        assert!(has(Some(true), &never), "its status does not say it yet");
     }
 
     #[test]
