@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject};
+use kube::discovery::Scope;
 use kube::{Api, Client};
 use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::mark::MarkKey;
 use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::Object;
 
 use super::discovery::Discovery;
+use super::mark_key::MarkKeys;
 use crate::apply::in_time;
 
 /// Objects in one page of a list.
@@ -20,6 +23,7 @@ const PAGE: u32 = 500;
 pub(super) struct Estate<'a> {
     pub client: &'a Client,
     pub discovery: &'a Discovery,
+    pub mark_keys: &'a MarkKeys,
     pub name: &'a PluginName,
 }
 
@@ -51,16 +55,30 @@ impl Estate<'_> {
         resource: &ApiResource,
         parents: &Gvk,
     ) -> Result<Vec<Object>, String> {
+        let mark_key = self.mark_key(parents).await?;
         let mut children = self.list(kind, resource, Some(&self.label())).await?;
-        children.retain(|child| is_child(child, parents));
+        children.retain(|child| is_child(child, parents, mark_key));
         Ok(children)
+    }
+
+    /// The key of the marks that children of cluster-scoped parents must have: whoever may write in a namespace could have
+    /// the host delete objects there otherwise.
+    async fn mark_key(&self, parents: &Gvk) -> Result<Option<&MarkKey>, String> {
+        match self.discovery.find_any_version(parents).await {
+            Ok(Some((_, capabilities))) if capabilities.scope == Scope::Cluster => {
+                self.mark_keys.get().await.map(Some).map_err(|problem| problem.message)
+            }
+            Ok(_) => Ok(None),
+            Err(error) => Err(format!("{parents} could not be looked up: {error}")),
+        }
     }
 
     /// Whether there is surely no such child. One page must say so: whoever has more than that has some.
     pub(super) async fn has_no_children(&self, kind: &Gvk, parents: &Gvk) -> Result<bool, String> {
         let Some(resource) = self.resource(kind).await? else { return Ok(true) };
+        let mark_key = self.mark_key(parents).await?;
         let page = self.page(&Arc::new(kind.clone()), &resource, &params(Some(&self.label()))).await?;
-        Ok(page.next.is_none() && !page.objects.iter().any(|child| is_child(child, parents)))
+        Ok(page.next.is_none() && !page.objects.iter().any(|child| is_child(child, parents, mark_key)))
     }
 
     fn label(&self) -> String {
@@ -97,11 +115,12 @@ fn params(labels: Option<&str>) -> ListParams {
     ListParams { label_selector: labels.map(str::to_owned), ..ListParams::default() }.limit(PAGE)
 }
 
-/// A label alone makes nothing a child.
-fn is_child(object: &Object, parents: &Gvk) -> bool {
+/// A label alone makes nothing a child; nor does an ownerReference, where children have marks.
+fn is_child(object: &Object, parents: &Gvk, mark_key: Option<&MarkKey>) -> bool {
     let is_owned = object.controller.as_ref().is_some_and(|owner| object.is_owned_by(owner));
     let owner = object.controller_kind_and_name();
-    is_owned && !object.deleting && owner.is_some_and(|(kind, _)| kind == parents.group_kind())
+    let is_of_parent = owner.is_some_and(|(kind, _)| kind == parents.group_kind());
+    is_owned && !object.deleting && is_of_parent && mark_key.is_none_or(|key| key.holds(object))
 }
 
 /// What the API server said.

@@ -431,7 +431,7 @@ impl Plugins {
     }
 
     fn estate<'a>(&'a self, name: &'a PluginName) -> Estate<'a> {
-        Estate { client: &self.client, discovery: &self.discovery, name }
+        Estate { client: &self.client, discovery: &self.discovery, mark_keys: &self.mark_keys, name }
     }
 }
 

@@ -75,6 +75,9 @@ fn a_plugin_that_prunes_takes_its_children_along_as_its_account_and_leaves_what_
     ns.kubectl(&["create", "configmap", "foreign"]);
     ns.kubectl(&["label", "configmap", "foreign", "windlass.dev/plugin=puppet-finalizes"]);
     env.patch_plugin(FINALIZING, &json!({ "onDelete": "Prune" }));
+    let cluster = "puppet-cluster";
+    env.push(&guest("puppets/puppet-cluster"), cluster, &[]);
+    env.wait_live(cluster, &guest("puppets/puppet-cluster"));
 
     let mark = env.mark();
     env.kubectl(&["delete", PLUGINS, FINALIZING, "--wait=true", "--timeout=180s"]);
@@ -94,6 +97,24 @@ fn a_plugin_that_prunes_takes_its_children_along_as_its_account_and_leaves_what_
     env.wait_plugin("echo", |plugin| finalizers(plugin) == ["windlass.dev/host"]);
     env.kubectl(&["delete", PLUGINS, "echo", "--wait=true", "--timeout=180s"]);
     ns.wait_pods(&[]);
+
+    // Of a cluster-scoped parent, what a tenant marks as its child is none.
+    let vault = env.namespace("vault");
+    let parent = Puppet::new(&env, "ClusterPuppet", "", ns.name());
+    let mut genuine = config_map("genuine", false);
+    genuine["metadata"]["namespace"] = ns.name().into();
+    parent.play(&json!({ "children": [genuine] }));
+    let mut forged = ns.get("configmaps", "genuine").expect("the child");
+    forged["metadata"] = json!({
+        "name": "forged", "namespace": vault.name(), "labels": forged["metadata"]["labels"],
+        "annotations": forged["metadata"]["annotations"], "ownerReferences": forged["metadata"]["ownerReferences"],
+    });
+    env.apply(&forged.to_string());
+    env.patch_plugin(cluster, &json!({ "onDelete": "Prune" }));
+    env.wait_plugin(cluster, |plugin| finalizers(plugin) == ["windlass.dev/host"]);
+    env.kubectl(&["delete", PLUGINS, cluster, "--wait=true", "--timeout=180s"]);
+    assert!(ns.get("configmaps", "genuine").is_none(), "pruned");
+    assert!(vault.get("configmaps", "forged").is_some(), "the host did not make it");
 }
 
 #[test]
