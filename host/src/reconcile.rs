@@ -172,7 +172,7 @@ impl Reconciler {
             live.tally.record(&job.key, Some((reason::API_ERROR, "a kind of the plugin cannot be watched")));
             // Asked again it must say that it does well, even if nothing has changed.
             live.memo.forget(&job.key);
-            return Requeue::Backoff(Duration::ZERO);
+            return UNAVAILABLE;
         }
         let Some(snapshot) = telemetry::observed(|| observe(live, &job.key)) else {
             return self.not_shown(live, &job.key).await;
@@ -229,7 +229,7 @@ impl Reconciler {
                 Some(Requeue::Pause(wait))
             }
             // Of another run: there is none for the same parent.
-            Wait::ForAnswers(_) => Some(Requeue::Backoff(Duration::ZERO)),
+            Wait::ForAnswers(_) => Some(UNAVAILABLE),
             Wait::Long { told: true, .. } => {
                 span.record("windlass.outcome", "waiting_for_own_writes");
                 Some(Requeue::Pause(LOOK_AGAIN))
