@@ -81,7 +81,7 @@ impl Kinds {
         progress: Arc<WatchProgress>,
     ) {
         let start = || watcher(api.clone(), settings(None));
-        let mut events = std::pin::pin!(lasting(start));
+        let mut events = std::pin::pin!(lasting(start, || progress.is_stalled()));
         while let Some(event) = events.next().await {
             let concerned = match event {
                 Ok(event) => {

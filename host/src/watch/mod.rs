@@ -294,7 +294,8 @@ impl Follower {
         loop {
             let start = || watcher::watcher(api.clone(), settings(labels.clone()));
             // A backoff of its own: a kind that fails delays no other.
-            self.follow_until_refused(std::pin::pin!(lasting(start))).await;
+            let events = lasting(start, || self.progress.is_stalled());
+            self.follow_until_refused(std::pin::pin!(events)).await;
             // From the first list again: only a complete one shows that the refusal is over.
             tokio::time::sleep(REST).await;
         }

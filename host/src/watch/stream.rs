@@ -48,18 +48,30 @@ pub fn settings(labels: Option<String>) -> watcher::Config {
 /// watcher does.
 ///
 /// "410 Gone" inside a watch makes kube's watcher list again. As the HTTP status of the request it does not: the watcher
-/// would ask for the same outdated version for ever.
-pub fn lasting<K, S>(start: impl Fn() -> S) -> impl Stream<Item = watcher::Result<Event<K>>>
+/// would ask for the same outdated version for ever. One that fails while it `has_stalled` lists again, too: a watch that is
+/// accepted shows nothing before its first bookmark, a minute later, and a list shows at once what is so.
+pub fn lasting<K, S>(
+    start: impl Fn() -> S,
+    has_stalled: impl Fn() -> bool,
+) -> impl Stream<Item = watcher::Result<Event<K>>>
 where
     S: Stream<Item = watcher::Result<Event<K>>>,
 {
-    let events = stream::unfold((start, None), |(start, running)| async move {
+    let events = stream::unfold((start, has_stalled, None), |(start, has_stalled, running)| async move {
         let mut events = running.unwrap_or_else(|| Box::pin(start()));
         let event = events.next().await?;
-        let outdated = event.as_ref().is_err_and(is_outdated);
-        Some((event, (start, (!outdated).then_some(events))))
+        let lists_again = event.as_ref().is_err_and(|error| is_outdated(error) || is_of_watch(error) && has_stalled());
+        Some((event, (start, has_stalled, (!lists_again).then_some(events))))
     });
     events.backoff(Waits::default())
+}
+
+/// Not of a list, which goes on where it failed.
+fn is_of_watch(error: &watcher::Error) -> bool {
+    matches!(
+        error,
+        watcher::Error::WatchStartFailed(_) | watcher::Error::WatchFailed(_) | watcher::Error::WatchError(_)
+    )
 }
 
 fn is_outdated(error: &watcher::Error) -> bool {
@@ -85,7 +97,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn watch_is_tried_again_within_seconds_however_long_it_failed() {
         let began = tokio::time::Instant::now();
-        let errors = StreamExt::take(lasting(|| stream::iter((0..40).map(|_| failed(503)))), 40);
+        let errors = StreamExt::take(lasting(|| stream::iter((0..40).map(|_| failed(503))), || false), 40);
         let times: Vec<_> = errors.map(|_| began.elapsed()).collect().await;
         let waits: Vec<_> =
             times.iter().zip(times.iter().skip(1)).map(|(before, after)| after.saturating_sub(*before)).collect();
@@ -97,15 +109,35 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_watch_whose_version_is_outdated_begins_with_a_new_list() {
         let started = Cell::new(0);
-        let events = lasting(|| {
-            started.set(started.get() + 1);
-            let first = started.get() == 1;
-            // Polled again after the 410, the first one would only repeat it.
-            let events = if first { vec![failed(500), failed(410), failed(410)] } else { vec![Ok(Event::Init)] };
-            stream::iter(events)
-        });
+        let events = lasting(
+            || {
+                started.set(started.get() + 1);
+                let first = started.get() == 1;
+                // Polled again after the 410, the first one would only repeat it.
+                let events = if first { vec![failed(500), failed(410), failed(410)] } else { vec![Ok(Event::Init)] };
+                stream::iter(events)
+            },
+            || false,
+        );
         let seen: Vec<_> = events.map(|event| event.is_ok()).collect().await;
         assert_eq!(seen, [false, false, true]);
+        assert_eq!(started.get(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn watch_that_fails_after_it_has_stalled_begins_with_a_new_list() {
+        let (started, stalled) = (Cell::new(0), Cell::new(false));
+        let start = || {
+            started.set(started.get() + 1);
+            stream::iter((0..3).map(|_| failed(503)))
+        };
+        let mut events = std::pin::pin!(lasting(start, || stalled.get()));
+        events.next().await;
+        events.next().await;
+        assert_eq!(started.get(), 1);
+        stalled.set(true);
+        events.next().await;
+        events.next().await;
         assert_eq!(started.get(), 2);
     }
 
