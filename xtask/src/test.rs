@@ -12,9 +12,9 @@ use anyhow::{Context as _, bail};
 use crate::guests;
 use crate::run::{cargo, root, run};
 
-/// End-to-end test binaries that run at the same time. Each waits for the API server half of its time, so two of them keep
+/// End-to-end test binaries that run at the same time. Each waits for the API server most of its time, so three of them keep
 /// two cores busy.
-const AT_ONCE: usize = 2;
+const AT_ONCE: usize = 3;
 
 /// The end-to-end test binary that runs by itself: it compiles components of all languages, for which the compiler has a time.
 const ALONE: &str = "operators";
