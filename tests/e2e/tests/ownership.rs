@@ -100,7 +100,9 @@ fn r05_a_foreign_pod_with_a_childs_name_is_never_touched() {
     let ns = shared().env.namespace("foreign");
     let mark = ns.env().mark();
     foreign_pod(&ns, "web-1", &Value::Null, &Value::Null);
-    let before = ns.pod("web-1");
+    // The scheduler writes to its spec, too.
+    let is_scheduled = |pod: &Value| !pod["spec"]["nodeName"].is_null();
+    let before = ns.env().wait_object("pods", ns.name(), "web-1", is_scheduled);
     ns.echo("web", 3, "nginx:1");
     let echo = ns.wait_not_ready("web", "Conflict");
     let ready = condition(&echo, "Ready");

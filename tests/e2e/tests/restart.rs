@@ -114,6 +114,18 @@ fn h01_second_host_refuses_to_start_beside_a_live_one_and_starts_at_once_after_i
     assert!(!fourth.log().contains("which may have ended"), "{}", fourth.log());
     ns.echo("web", 1, "nginx:1");
     ns.wait_settled("web");
+
+    // One that loses its Lease to another holder ends, and writes nothing more.
+    let patch = r#"{"spec":{"holderIdentity":"another-host"}}"#;
+    env.kubectl(&["-n", SYSTEM_NAMESPACE, "patch", "lease", "windlass", "--type=merge", "-p", patch]);
+    let log = wait("the fourth host to end", SOON, || (!fourth.is_running()).then(|| fourth.log()));
+    assert_eq!(fourth.terminate().code(), Some(7), "{log}");
+    assert!(log.contains("is held by another-host now"), "{log}");
+    let mark = env.mark();
+    ns.echo("web", 2, "nginx:1");
+    let lease = env.get("leases", SYSTEM_NAMESPACE, "windlass").expect("a Lease");
+    assert_eq!(lease["spec"]["holderIdentity"], "another-host", "it is not released either");
+    assert_eq!(env.host_writes(mark).to_vec(), []);
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn the_compiling_child_can_take_bounded_memory_and_use_its_streams_and_nothing_e
     assert_eq!(said, format!("{SAID}{WAITS}"));
     let limits = fs::read_to_string(format!("/proc/{}/limits", child.id())).expect("it is there");
     for (limit, bound) in [
-        ("Max cpu time", "300"),
+        ("Max cpu time", "120"),
         ("Max file size", "1073741824"),
         ("Max data size", "2147483648"),
         ("Max address space", "2147483648"),

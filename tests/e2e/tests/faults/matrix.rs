@@ -75,12 +75,15 @@ fn scenarios() -> Vec<Scenario> {
         "services",
         "deployments",
         "ingresses",
+        "horizontalpodautoscalers",
         "networkpolicies",
         "resourcequotas",
         "limitranges",
         "configmaps",
         "jobs",
         "namespaces",
+        "plugins",
+        "customresourcedefinitions",
     ] {
         add(&format!("silent {kind}"), Says::Fresh, vec![Rule::new(watches().resource(kind), Fault::Silence)]);
     }

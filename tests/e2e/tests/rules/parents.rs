@@ -93,6 +93,8 @@ fn s02_a_child_that_does_not_fit_the_request_is_left_out_and_left_alone() {
     for name in names {
         padded(name, if name == "c" { 1_000_000 } else { 900_000 });
     }
+    // The host has seen all of them.
+    puppet.wait_reason("LimitExceeded");
 
     // The largest is left out, the others are brought to what the plugin says.
     puppet.apply(&children(["a", "b", "c", "d", "e", "f"].map(|name| child(name, "2"))));
