@@ -12,6 +12,7 @@ use windlass_faults::Faults;
 use windlass_testbed::{Audit, AuditEvent, AuditEvents, AuditLevel, Cluster, Mark, Options};
 
 use crate::api::Api;
+use crate::host::excerpt;
 use crate::{Host, HostOptions, Namespace, SOON, condition, wait, windlass};
 
 /// Where the host lives, and the ConfigMaps with components.
@@ -365,10 +366,9 @@ impl Env {
         self.host_requests(since).writes()
     }
 
-    /// The lines with `word` in the logs of all hosts of this environment, at most the last 200.
+    /// The last lines with `word` in the logs of all hosts of this environment.
     pub fn host_log_about(&self, word: &str) -> String {
-        let lines = self.host_log_lines(word);
-        lines[lines.len().saturating_sub(200)..].join("\n")
+        excerpt(self.host_log_lines(word).iter().map(String::as_str))
     }
 
     /// All lines with `word` in the logs of all hosts of this environment.

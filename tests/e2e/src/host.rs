@@ -13,8 +13,15 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{SOON, wait, windlass};
 
-/// Lines of the log that are shown when a test fails.
-const SHOWN: usize = 200;
+/// Lines of a log that are shown when a test fails, and characters of each: why the test failed must not drown in them.
+const SHOWN: (usize, usize) = (40, 300);
+
+/// What is shown of a log when a test fails: the last of these lines, cut where they are long.
+pub(crate) fn excerpt<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> String {
+    let mut last: Vec<String> = lines.rev().take(SHOWN.0).map(|line| line.chars().take(SHOWN.1).collect()).collect();
+    last.reverse();
+    last.join("\n")
+}
 
 /// How a host is started.
 #[derive(Clone, Debug, Default)]
@@ -151,9 +158,7 @@ impl Drop for Host {
         let _ = self.watchdog.wait();
         self.kill();
         if std::thread::panicking() {
-            let log = self.log();
-            let lines: Vec<_> = log.lines().collect();
-            eprintln!("the host's log ends with:\n{}", lines[lines.len().saturating_sub(SHOWN)..].join("\n"));
+            eprintln!("the host's log ends with:\n{}", excerpt(self.log().lines()));
         }
     }
 }
