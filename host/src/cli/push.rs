@@ -27,6 +27,7 @@ use self::kept::Kept;
 pub(super) use self::objects::PART_OF_LABEL;
 use self::objects::{PluginFields, Pushed, labelled, own_by, plugin_object, split};
 use self::progress::{Progress, Push};
+pub(super) use self::safety::plugin_of;
 use super::component::{ComponentArgs, credentials_of_user};
 use super::connect::plain;
 use super::output::{Format, print_all};
@@ -45,23 +46,23 @@ pub(super) const FIELD_MANAGER: &str = "windlass-push";
 #[command(after_help = "Examples:
   windlass push echo.wasm --name echo --create-rbac
   windlass push echo.wasm --name echo --dry-run -o yaml > echo.yaml && kubectl apply --server-side -f echo.yaml
-  windlass push echo.wasm --oci registry.example/team/echo:1.2 --pull-secret regcred --create-rbac
+  windlass push echo.wasm --name echo --oci registry.example/team/echo:1.2 --pull-secret regcred --create-rbac
 
 Signed, in a registry:
   windlass push echo.wasm --oci registry.example/team/echo:1.2 --artifact-only
   cosign sign --key cosign.key --use-signing-config=false --tlog-upload=false registry.example/team/echo@sha256:…
-  windlass push echo.wasm --oci registry.example/team/echo:1.2 --public-key cosign.pub
+  windlass push echo.wasm --name echo --oci registry.example/team/echo:1.2 --public-key cosign.pub
 
 Signed, in a ConfigMap:
   cosign sign-blob --key cosign.key --use-signing-config=false --tlog-upload=false --bundle echo.sigstore.json echo.wasm
-  windlass push echo.wasm --signature echo.sigstore.json --public-key cosign.pub
+  windlass push echo.wasm --name echo --signature echo.sigstore.json --public-key cosign.pub
 
 What is written is applied server-side: client-side `kubectl apply` would copy the component into an annotation, which
 holds only 256 KiB. The ConfigMaps belong to the Plugin and go with it; `windlass remove` takes away the rest.
 
 Exit codes:
   0  the component is live, works, and was asked about every parent (with --no-wait: it was written)
-  1  the host rejected the component, or will not go on with it by itself
+  1  the host rejected the component, or waits for a change by a user (the Plugin is Stalled)
   2  wrong usage
   3  something could not be done; the message says what
   4  it was not Ready in time; the message says what is missing
@@ -77,8 +78,8 @@ pub struct Args {
     /// Namespace of the ConfigMap: the host's
     #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
-    /// Also create the plugin's ServiceAccount with the least rights to write its children and read what it requires, and
-    /// the host's right to watch them, to be reviewed by a person
+    /// Also create the plugin's ServiceAccount and its permissions (children, required objects), and the host's permissions to
+    /// watch them. Review them with --dry-run first
     #[arg(long)]
     create_rbac: bool,
     #[command(flatten)]
@@ -125,11 +126,11 @@ struct DeliveryArgs {
     /// The component's signature, as `cosign sign-blob --bundle` writes it
     #[arg(long, value_name = "FILE", conflicts_with = "oci")]
     signature: Option<PathBuf>,
-    /// A public key in PEM: the Plugin trusts what it signed, and nothing else. May be given several times; default: what the
-    /// Plugin trusts already
+    /// Public key in PEM that must have signed the component. May be repeated: any one of the keys suffices. Default: the keys
+    /// that the Plugin has
     #[arg(long, value_name = "FILE")]
     public_key: Vec<PathBuf>,
-    /// Have the Plugin want signatures no longer
+    /// Remove spec.verify: signatures are no longer checked
     #[arg(long, conflicts_with = "public_key")]
     no_verify: bool,
 }
@@ -209,9 +210,6 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         // Before anything is written: keys that are none.
         let verify = args.delivery.verify(existing)?;
         let oci = args.delivery.oci.as_ref().map(|reference| args.delivery.oci_source(reference, existing));
-        if let Some(reference) = args.delivery.oci.as_ref().filter(|_| !args.dry_run) {
-            push_artifact(args, reference, &component, &bytes).await?;
-        }
         let mut objects: Vec<Value> = pushed.objects.clone();
         // The one that a person chose, or one of its own.
         let account = existing.and_then(|spec| spec.service_account_name.clone());
@@ -256,7 +254,12 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         let client = args.component.cluster.client().await?;
-        write(&client, &plugin, existing_uid, objects, args.overwrites.overwrite).await?;
+        check(&client, &name, &plugin, &objects, args.overwrites.overwrite).await?;
+        // After everything that may refuse the push: a host that follows the tag takes what it finds there.
+        if let Some(reference) = &args.delivery.oci {
+            push_artifact(args, reference, &component, &bytes).await?;
+        }
+        write(&client, &plugin, existing_uid, objects).await?;
         println!("pushed {} ({} bytes) as Plugin {name}", pushed.digest, bytes.len());
         if args.no_wait {
             return Ok(ExitCode::SUCCESS);
@@ -270,25 +273,48 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Writes everything, the Plugin last: then the host finds all of it. A Plugin that the API server refuses leaves nothing
-/// behind; a new one is written before the others as well, since they are to go with it.
+/// Whether everything can be written: nothing is somebody else's, and the API server takes the Plugin and the permissions.
+async fn check(
+    client: &Client,
+    name: &PluginName,
+    plugin: &Value,
+    objects: &[Value],
+    overwrites: bool,
+) -> anyhow::Result<()> {
+    let mut others = Vec::new();
+    for object in objects {
+        others.push(target(client, object).await?);
+    }
+    if !overwrites {
+        safety::check_targets(name, &others).await?;
+    }
+    apply(&target(client, plugin).await?, true).await?;
+    for (other, object) in others.iter().zip(objects) {
+        // Whether a binding may be written depends on its role, which may not be there yet. ConfigMaps are large.
+        let kind = definition::text(object, "/kind");
+        if !kind.ends_with("Binding") && kind != "ConfigMap" {
+            apply(other, true).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the permissions first: a host that finds the component needs them, and where the user may not write them, no
+/// component is delivered. A new Plugin is written before its ConfigMaps, which are to go with it, and every Plugin after them:
+/// then the host finds all of it.
 async fn write(
     client: &Client,
     plugin: &Value,
     existing_uid: Option<String>,
     objects: Vec<Value>,
-    overwrites: bool,
 ) -> anyhow::Result<()> {
     let pushed = target(client, plugin).await?;
-    if !overwrites {
-        let mut others = Vec::new();
-        for object in &objects {
-            others.push(target(client, object).await?);
-        }
-        safety::check_targets(&others).await?;
+    let is_map = |object: &Value| definition::text(object, "/kind") == "ConfigMap";
+    let (maps, permissions): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_map);
+    for permission in permissions {
+        apply(&target(client, &permission).await?, false).await?;
     }
     let uid = if let Some(uid) = existing_uid {
-        apply(&pushed, true).await?;
         uid
     } else {
         let mut first = pushed.clone();
@@ -296,8 +322,8 @@ async fn write(
         first.1.metadata.annotations = None;
         apply(&first, false).await?
     };
-    for object in objects {
-        apply(&target(client, &own_by(object, plugin, &uid)).await?, false).await?;
+    for map in maps {
+        apply(&target(client, &own_by(map, plugin, &uid)).await?, false).await?;
     }
     apply(&pushed, false).await?;
     Ok(())

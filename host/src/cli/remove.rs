@@ -14,10 +14,10 @@ use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use serde_json::json;
 use windlass_core::ids::PluginName;
-use windlass_core::names::{HOST_FINALIZER, plugin_condition};
+use windlass_core::names::{HOST_FINALIZER, LABEL_PLUGIN, plugin_condition};
 
 use super::connect::{ClusterArgs, plain};
-use super::push::{FIELD_MANAGER, PART_OF_LABEL};
+use super::push::{FIELD_MANAGER, PART_OF_LABEL, plugin_of};
 use super::{TIMED_OUT, parse_timeout};
 use crate::api::{OnDelete, Plugin};
 use crate::rights::rbac;
@@ -134,8 +134,9 @@ fn is_pushs(entry: &ManagedFieldsEntry) -> bool {
 
 fn say_children(args: &Args, plugin: &Plugin) {
     let status = plugin.status.clone().unwrap_or_default();
+    // Without one, no component of the Plugin was ever live.
+    let Some(parents) = status.parent_kind else { return };
     let children = status.child_kinds.unwrap_or_default().join(", ");
-    let parents = status.parent_kind.unwrap_or_default();
     if args.delete_children || plugin.spec.on_delete == OnDelete::Prune {
         eprintln!("note: the plugin's children ({children}) are deleted; their parents ({parents}) and the CRD stay");
     } else {
@@ -151,7 +152,15 @@ fn say_children(args: &Args, plugin: &Plugin) {
 async fn end(api: &Api<Plugin>, args: &Args, plugin: &Plugin) -> anyhow::Result<()> {
     let name = args.name.as_str();
     let is_deleting = plugin.metadata.deletion_timestamp.is_some();
-    if args.delete_children && !is_deleting {
+    let was_live = plugin.status.as_ref().is_some_and(|status| status.parent_kind.is_some());
+    let has_ended = is_deleting && !has_host_finalizer(plugin);
+    if has_ended && args.delete_children && was_live && plugin.spec.on_delete != OnDelete::Prune {
+        bail!(
+            "Plugin {name} is being deleted already, and the host has left its children as they are; delete them with \
+             kubectl, by their label {LABEL_PLUGIN}={name}"
+        );
+    }
+    if args.delete_children && was_live && !has_ended {
         let patch = Patch::Merge(json!({"spec": {"onDelete": "Prune"}}));
         api.patch(name, &PatchParams::default(), &patch)
             .await
@@ -251,7 +260,9 @@ impl Leftover {
             Ok(_) => Ok(Outcome::Deleted),
             // The garbage collector was here first; or it is another object by now.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(Outcome::Gone),
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Outcome::Left("it was made anew".to_owned())),
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                Ok(Outcome::Left("another object has this name by now".to_owned()))
+            }
             Err(error) => Err(plain(error)),
         }
     }
@@ -272,8 +283,7 @@ async fn leftovers(client: &Client, args: &Args, plugin: Option<&Plugin>) -> any
     };
     let rbac_group = "rbac.authorization.k8s.io";
     let own_account = rbac::plugin_account(name);
-    let [host_role, account_role, source_role] =
-        ["", "-account", "-source"].map(|suffix| format!("windlass-plugin-{name}{suffix}"));
+    let (account_role, source_role) = (rbac::account_role(name), rbac::source_role(name));
     let source = plugin.and_then(|plugin| plugin.spec.source.config_map.clone());
     let (map_namespace, map_name) =
         source.map_or_else(|| (args.namespace.clone(), name.to_owned()), |source| (source.namespace, source.name));
@@ -291,7 +301,7 @@ async fn leftovers(client: &Client, args: &Args, plugin: Option<&Plugin>) -> any
     wanted.extend([
         (resource(rbac_group, "ClusterRoleBinding", "clusterrolebindings"), None, account_role.clone()),
         (resource(rbac_group, "ClusterRole", "clusterroles"), None, account_role),
-        (resource(rbac_group, "ClusterRole", "clusterroles"), None, host_role),
+        (resource(rbac_group, "ClusterRole", "clusterroles"), None, rbac::host_role(name)),
         (resource(rbac_group, "RoleBinding", "rolebindings"), in_namespace, source_role.clone()),
         (resource(rbac_group, "Role", "roles"), in_namespace, source_role),
         (resource("", "ServiceAccount", "serviceaccounts"), in_namespace, own_account),
@@ -305,14 +315,18 @@ async fn leftovers(client: &Client, args: &Args, plugin: Option<&Plugin>) -> any
             }
         };
         if let Some(meta) = meta {
-            found.push(Leftover { kept: reason_to_keep(&meta), resource, meta });
+            found.push(Leftover { kept: reason_to_keep(&args.name, &meta), resource, meta });
         }
     }
     Ok(found)
 }
 
-/// Why an object is not push's to delete: it has no fields that push wrote, or others wrote some as well.
-fn reason_to_keep(meta: &ObjectMeta) -> Option<String> {
+/// Why an object is not to be deleted with this Plugin: it is another one's, it has no fields that push wrote, or others wrote
+/// some as well.
+fn reason_to_keep(plugin: &PluginName, meta: &ObjectMeta) -> Option<String> {
+    if let Some(of) = plugin_of(meta).filter(|of| *of != plugin.as_str()) {
+        return Some(format!("it belongs to Plugin {of}"));
+    }
     let entries = || meta.managed_fields.iter().flatten();
     if !entries().any(is_pushs) {
         return Some("it was not written by `windlass push`".to_owned());
@@ -326,6 +340,8 @@ fn reason_to_keep(meta: &ObjectMeta) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn meta(managers: &[&str]) -> ObjectMeta {
@@ -339,11 +355,16 @@ mod tests {
 
     #[test]
     fn only_what_push_alone_wrote_is_deleted_and_the_rest_is_left_with_its_reason() {
-        assert_eq!(reason_to_keep(&meta(&["windlass-push"])), None);
-        assert_eq!(reason_to_keep(&meta(&[])).as_deref(), Some("it was not written by `windlass push`"));
-        assert_eq!(reason_to_keep(&meta(&["kubectl"])).as_deref(), Some("it was not written by `windlass push`"));
-        let both = reason_to_keep(&meta(&["kubectl-edit", "windlass-push", "kubectl-edit"]));
+        let echo: PluginName = "echo".parse().expect("a name");
+        let kept = |meta: &ObjectMeta| reason_to_keep(&echo, meta);
+        assert_eq!(kept(&meta(&["windlass-push"])), None);
+        assert_eq!(kept(&meta(&[])).as_deref(), Some("it was not written by `windlass push`"));
+        assert_eq!(kept(&meta(&["kubectl"])).as_deref(), Some("it was not written by `windlass push`"));
+        let both = kept(&meta(&["kubectl-edit", "windlass-push", "kubectl-edit"]));
         assert_eq!(both.as_deref(), Some("it was also written by kubectl-edit; delete it by hand"));
+        let labels = BTreeMap::from([(PART_OF_LABEL.to_owned(), "other".to_owned())]);
+        let others = ObjectMeta { labels: Some(labels), ..meta(&["windlass-push"]) };
+        assert_eq!(kept(&others).as_deref(), Some("it belongs to Plugin other"));
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
                 // The finalizer of those whose end has to be heard of; there is no right to that alone.
                 rule("windlass.dev", &["plugins"], &["patch"]),
                 rule("windlass.dev", &["plugins/status"], &["patch"]),
+                // Where the admission policies are installed, for a host that runs as a user outside the cluster.
+                rule("windlass.dev", &["plugins"], &["mark"]),
                 // The parent kinds' definitions: which versions and status fields they have.
                 rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get", "list", "watch"]),
                 // Only for Plugins with installCRD: a server-side apply that creates needs both.
@@ -143,7 +145,7 @@ pub fn plugin_role(name: &str, descriptor: &Descriptor, kinds: &Kinds, set_final
     }
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": format!("windlass-plugin-{name}"), "labels": {AGGREGATE_LABEL: "true"}},
+        "metadata": {"name": host_role(name), "labels": {AGGREGATE_LABEL: "true"}},
         "rules": rules,
     })
 }
@@ -153,10 +155,26 @@ pub fn plugin_account(name: &str) -> String {
     format!("windlass-plugin-{name}")
 }
 
+/// The ClusterRole of what the host needs for a plugin. In the names of the other roles there is a colon, which no Plugin's name
+/// can have: the role of a Plugin `echo-account` must not be one of `echo`.
+pub fn host_role(name: &str) -> String {
+    format!("windlass-plugin-{name}")
+}
+
+/// The ClusterRole of a plugin's ServiceAccount, and its binding.
+pub fn account_role(name: &str) -> String {
+    format!("windlass-plugin-{name}:account")
+}
+
+/// The Role by which the host reads the credentials for a plugin's registry, and its binding.
+pub fn source_role(name: &str) -> String {
+    format!("windlass-plugin-{name}:source")
+}
+
 /// A plugin's ServiceAccount, and its rights: to write its children, and to read what it may require. In all namespaces,
 /// since parents may be in any of them; who wants it narrower binds the same ClusterRole in some namespaces instead.
 pub fn account_objects(name: &str, account: &str, namespace: &str, kinds: &Kinds) -> Vec<Value> {
-    let role = format!("windlass-plugin-{name}-account");
+    let role = account_role(name);
     let (group, plural) = &kinds.parent;
     // An owner reference with blockOwnerDeletion takes this where OwnerReferencesPermissionEnforcement is on; and so does the
     // plugin's finalizer, unless the Plugin brought the definition along.
@@ -187,7 +205,7 @@ pub fn account_objects(name: &str, account: &str, namespace: &str, kinds: &Kinds
 
 /// What the host needs to pull a plugin's component: its pull secret, and no other.
 pub fn source_objects(name: &str, namespace: &str, secret: &str) -> Vec<Value> {
-    let role = format!("windlass-plugin-{name}-source");
+    let role = source_role(name);
     let pull = of_name(rule("", &["secrets"], &["get"]), secret);
     vec![
         json!({

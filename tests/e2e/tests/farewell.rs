@@ -145,7 +145,7 @@ fn a_plugin_that_cannot_prune_says_why_and_goes_when_a_person_gives_up() {
     let ns = env.namespace("stuck");
     let puppet = finalizing(&env, &ns);
     env.patch_plugin(FINALIZING, &json!({ "onDelete": "Prune" }));
-    env.kubectl(&["delete", "clusterrolebinding", "windlass-plugin-puppet-finalizes-account"]);
+    env.kubectl(&["delete", "clusterrolebinding", "windlass-plugin-puppet-finalizes:account"]);
     wait("the right to be gone", SOON, || {
         let user = "--as=system:serviceaccount:windlass-system:windlass-plugin-puppet-finalizes";
         let asked = env.try_kubectl(&["auth", "can-i", "delete", "configmaps", "-n", ns.name(), user]);

@@ -169,7 +169,7 @@ fn rules(env: &Env, role: &str) -> Vec<String> {
 fn no_rights_are_written_to_what_the_plugin_would_not_grant() {
     let env = Env::start();
     let host_role = |name: &str| rules(&env, &format!("windlass-plugin-{name}"));
-    let account_role = |name: &str| rules(&env, &format!("windlass-plugin-{name}-account"));
+    let account_role = |name: &str| rules(&env, &format!("windlass-plugin-{name}:account"));
 
     // It asks for RoleBindings and Plugins, which nobody gave it in so many words.
     env.push(&guest("hostile/rights-seeker"), "rights-seeker", &[]);
@@ -205,7 +205,7 @@ fn what_the_plugins_account_may_not_read_is_said_and_holds_nothing_up() {
     let env = Env::start();
     let _host = env.start_host();
     live_puppet(&env);
-    let role = "windlass-plugin-puppet-account";
+    let role = "windlass-plugin-puppet:account";
     let mut written = env.get("clusterroles", "", role).expect("a ClusterRole");
     written["rules"].as_array_mut().expect("rules").retain(|rule| rule["verbs"] != json!(["get", "list"]));
     written["metadata"] = json!({ "name": role });

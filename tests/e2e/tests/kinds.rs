@@ -150,7 +150,7 @@ fn logic_that_could_not_write_for_any_parent_leaves_older_logic_and_its_definiti
     ns.wait_settled("old");
 
     // Without the right to write Pods, newer logic is not made live.
-    let account = "clusterrolebinding/windlass-plugin-echo-account";
+    let account = "clusterrolebinding/windlass-plugin-echo:account";
     let printed = env.kubectl(&["get", account, "-o", "json"]);
     env.kubectl(&["delete", account]);
     env.wait("the right to be gone", windlass_e2e::SOON, || {
@@ -168,7 +168,7 @@ fn logic_that_could_not_write_for_any_parent_leaves_older_logic_and_its_definiti
     assert!(ns.get("pods", "old-0").is_some(), "what exists is left as it is");
 
     let mut binding: Value = serde_json::from_str(&printed).expect("JSON");
-    let metadata = json!({ "name": "windlass-plugin-echo-account" });
+    let metadata = json!({ "name": "windlass-plugin-echo:account" });
     binding["metadata"] = metadata;
     env.apply(&binding.to_string());
     env.wait_live("echo", &guest("echo"));

@@ -106,6 +106,24 @@ fn a_component_is_pushed_and_pulled_by_tag_and_by_digest_and_a_tag_is_followed()
 }
 
 #[test]
+fn a_push_that_is_refused_leaves_the_registry_as_it_was() {
+    let env = Env::start();
+    let registry = registry(&env);
+    let reference = format!("{}/team/echo:1", registry.address());
+    // A host may follow this tag already, for another Plugin.
+    push_artifact(&env, &guest("echo"), &reference);
+    let before = env.windlass(&["inspect", &format!("oci://{reference}")]);
+
+    env.kubectl(&["create", "clusterrole", "windlass-plugin-taken", "--verb=get", "--resource=pods"]);
+    let other = env.variant(&guest("echo"), "other");
+    let push = ["push", &other.to_string_lossy(), "--name", "taken", "--oci", &reference, "--create-rbac"];
+    let said = env.try_windlass(&push).expect_err("the role is somebody else's");
+    assert!(said.contains("windlass-plugin-taken") && said.contains("--overwrite"), "{said}");
+    assert_eq!(env.windlass(&["inspect", &format!("oci://{reference}")]), before);
+    assert_eq!(env.get("plugins.windlass.dev", "", "taken"), None);
+}
+
+#[test]
 fn the_older_layout_is_pulled_and_what_is_no_component_says_what_it_is() {
     let env = Env::start();
     let _host = env.start_host();

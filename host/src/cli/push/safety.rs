@@ -2,14 +2,14 @@
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use windlass_core::ids::PluginName;
 use windlass_core::names::ANNOTATION_PUSHED_AT;
 
 use super::super::connect::plain;
-use super::{FIELD_MANAGER, Target, describe};
+use super::{FIELD_MANAGER, PART_OF_LABEL, Target, describe};
 use crate::api::Plugin;
 use crate::definition::{self, text};
 use crate::plugins::crd_narrowings;
@@ -38,6 +38,14 @@ fn was_pushed(metadata: &ObjectMeta) -> bool {
     label.is_some_and(|label| label == FIELD_MANAGER) || is_annotated || is_managed
 }
 
+/// The Plugin that an object was pushed for, where the object says that: its label, or the Plugin that it goes with.
+pub fn plugin_of(metadata: &ObjectMeta) -> Option<&str> {
+    let label = metadata.labels.as_ref().and_then(|labels| labels.get(PART_OF_LABEL)).map(String::as_str);
+    let owners = metadata.owner_references.iter().flatten();
+    let is_plugin = |owner: &&OwnerReference| owner.kind == "Plugin" && owner.api_version.starts_with("windlass.dev/");
+    label.or_else(|| owners.into_iter().find(is_plugin).map(|owner| owner.name.as_str()))
+}
+
 /// Whether a Plugin that exists may be overwritten: its name was typed, so that no component chooses it, and a push wrote
 /// it.
 ///
@@ -60,26 +68,29 @@ pub fn check_plugin(plugin: &Plugin, is_named: bool, overwrites: bool) -> anyhow
     Ok(())
 }
 
-/// Whether everything that exists of what is to be written was written by a push.
+/// Whether everything that exists of what is to be written was written by a push of this Plugin.
 ///
 /// # Errors
 /// Names what was not.
-pub async fn check_targets(targets: &[Target]) -> anyhow::Result<()> {
+pub async fn check_targets(plugin: &PluginName, targets: &[Target]) -> anyhow::Result<()> {
     let mut others = Vec::new();
     for (api, object) in targets {
         let found = api.get_metadata_opt(object.metadata.name.as_deref().unwrap_or_default()).await;
         let found = found.map_err(plain).with_context(|| format!("{} could not be read", describe(object)))?;
         let is_account = object.types.as_ref().is_some_and(|types| types.kind == "ServiceAccount");
-        if found.is_some_and(|found| !is_account && !was_pushed(&found.metadata)) {
-            others.push(describe(object));
+        let Some(found) = found.filter(|_| !is_account) else { continue };
+        match plugin_of(&found.metadata).filter(|of| *of != plugin.as_str()) {
+            Some(of) => others.push(format!("{} (of Plugin {of})", describe(object))),
+            None if !was_pushed(&found.metadata) => others.push(describe(object)),
+            None => {}
         }
     }
     if others.is_empty() {
         return Ok(());
     }
     bail!(
-        "{} exists and was not written by `windlass push`; nothing was written. Choose another name with --name, or push \
-         again with --overwrite",
+        "{} exists and was not written by `windlass push` for Plugin {plugin}; nothing was written. Choose another name with \
+         --name, or push again with --overwrite",
         others.join(", ")
     )
 }
@@ -159,8 +170,23 @@ mod tests {
         assert_eq!(written["metadata"]["labels"]["a"], "b");
         let foreign = json!({"metadata": {"name": "echo", "labels": {"app.kubernetes.io/managed-by": "Helm"}}});
         assert!(!was_pushed(&metadata(&foreign)));
+        assert_eq!(plugin_of(&metadata(&written)), None);
         let mut account = json!({"kind": "ServiceAccount", "metadata": {"name": "shared"}});
         mark(&mut account);
         assert_eq!(account["metadata"], json!({"name": "shared"}), "a person may have chosen it");
+    }
+
+    #[test]
+    fn s07_what_was_pushed_for_another_plugin_names_it() {
+        let metadata = |metadata: Value| serde_json::from_value::<ObjectMeta>(metadata).expect("metadata");
+        let labelled = metadata(json!({"labels": {"windlass.dev/part-of": "echo"}}));
+        assert_eq!(plugin_of(&labelled), Some("echo"));
+        let owner = |version: &str| {
+            metadata(json!({"ownerReferences": [
+                {"apiVersion": version, "kind": "Plugin", "name": "echo", "uid": "1"},
+            ]}))
+        };
+        assert_eq!(plugin_of(&owner("windlass.dev/v1alpha1")), Some("echo"));
+        assert_eq!(plugin_of(&owner("others.example/v1")), None);
     }
 }
