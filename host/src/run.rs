@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::ids::PluginName;
@@ -22,7 +23,7 @@ use crate::apply::Applier;
 use crate::call::{Caller, QuarantineListener};
 use crate::caps::Caps;
 use crate::delivery::{Needs, Sources};
-use crate::lease::{Held, Instance, WriteGate};
+use crate::lease::{End, Held, Instance, WriteGate};
 use crate::live::{Live, ParentIndex, ParentKey, calls_at_once, calls_of_one};
 use crate::plugins::{Kinds, Outlets, PluginQueue, Plugins, Supplies};
 use crate::queue::{Busy, Job, Queue, Run, Trigger, Turn};
@@ -75,8 +76,14 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     let progress = AllProgress::default();
     let ages = progress.clone();
     telemetry::observe_watches(move || ages.ages(Instant::now()));
-    let readiness = Readiness::new(progress.clone());
-    let serving = tokio::spawn(serve(settings.health_addr, readiness.clone(), stop.clone()));
+    // One group alone: it may have half of the places.
+    let plugin_queue = PluginQueue::new(2 * PLUGIN_WORKERS, PLUGIN_WORKERS, busy_max());
+    // Whatever keeps this host from starting is found before it takes the Lease, for which another one may be waiting.
+    let sources = sources(&client, &settings, &progress, plugin_queue.clone())?;
+    let seeds = Seeds::open(&settings.cache_dir)?;
+    let readiness = Readiness::new(progress.clone(), gate.clone());
+    let closing = CancellationToken::new();
+    let mut serving = tokio::spawn(serve(settings.health_addr, readiness.clone(), closing.clone()));
     let instance = Instance::of(&settings.cache_dir);
     let acquired = Held::acquire(client.clone(), &settings.namespace, instance, gate, &stop).await?;
     let Some(held) = acquired else { return Ok(()) };
@@ -84,8 +91,6 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     let publisher = Publisher::<Live>::new();
     let registry = publisher.registry();
     let parents = Queue::new(settings.workers, settings.workers, busy_max());
-    // One group alone: it may have half of the places.
-    let plugin_queue = PluginQueue::new(2 * PLUGIN_WORKERS, PLUGIN_WORKERS, busy_max());
     let index = ParentIndex::default();
     let interests = Interests::default();
     let triggers =
@@ -106,20 +111,7 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     let own = watch_plugins(&watches);
     let ask = review::by_api_server(client.clone());
     let accounts = Accounts::new(&settings.namespace, review::own_user(client.clone()));
-    let source_queue = plugin_queue.clone();
-    let sources = Sources::new(
-        client.clone(),
-        Needs {
-            cache_dir: &settings.cache_dir,
-            namespace: &settings.namespace,
-            plain_http: settings.plain_http,
-            require_signatures: settings.require_signatures,
-            plugins: settings.plugins,
-            progress: progress.clone(),
-        },
-        Arc::new(move |plugin: &PluginName| source_queue.add(&(), plugin, Trigger::Fresh)),
-    );
-    let sources = sources.context("the folder of --plugins cannot be read")?;
+    let compilations = sandbox.clone();
     let plugins = Arc::new(Plugins::new(
         client.clone(),
         own.clone(),
@@ -141,13 +133,13 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
         parents.clone(),
         plugin_queue.clone(),
         related,
-        Caller::new(Seeds::open(&settings.cache_dir)?, quarantine_listener(parents.clone(), plugin_queue.clone())),
+        Caller::new(seeds, quarantine_listener(parents.clone(), plugin_queue.clone())),
         Applier::new(client.clone()),
         Reporter::new(client, recorder),
     );
 
-    let done = CancellationToken::new();
-    let keeping = tokio::spawn(held.keep(done.clone(), stop.clone()));
+    let (end, ended) = oneshot::channel();
+    let mut keeping = tokio::spawn(held.keep(ended, stop.clone()));
     let tasks = TaskTracker::new();
     let bring_up = BringUp { plugins: plugins.clone(), readiness: readiness.clone() };
     work_on(&tasks, PLUGIN_WORKERS, &plugin_queue, bring_up, &stop);
@@ -158,22 +150,49 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     tasks.spawn(wait_until_ready(own, plugins, readiness.clone(), stop.clone()));
     tasks.close();
 
+    let (mut failed, mut kept) = (None, None);
     tokio::select! {
         () = stop.cancelled() => {}
-        failed = serving => {
-            stop.cancel();
-            failed??;
-        }
+        served = &mut serving => failed = served.map_err(anyhow::Error::from).flatten().err(),
+        lost = &mut keeping => kept = Some(lost),
     }
+    stop.cancel();
     readiness.stopping();
     tracing::info!("stopping: running reconciles may end");
-    if tokio::time::timeout(GRACE, tasks.wait()).await.is_err() {
+    let is_idle = tokio::time::timeout(GRACE, tasks.wait()).await.is_ok();
+    if !is_idle {
         tracing::warn!("stopped in the middle of reconciles; the next start takes them up");
     }
     event_writer.close().await;
-    // Another host may begin once nothing is written any more.
-    done.cancel();
-    Ok(keeping.await??)
+    let kept = if let Some(kept) = kept {
+        kept
+    } else {
+        // It may have ended by itself meanwhile.
+        let _ = end.send(if is_idle { End::Release } else { End::Expire });
+        keeping.await
+    };
+    compilations.stop();
+    closing.cancel();
+    kept??;
+    failed.map_or(Ok(()), Err)
+}
+
+fn sources(
+    client: &Client,
+    settings: &Settings,
+    progress: &AllProgress,
+    queue: PluginQueue,
+) -> anyhow::Result<Sources> {
+    let needs = Needs {
+        cache_dir: &settings.cache_dir,
+        namespace: &settings.namespace,
+        plain_http: settings.plain_http.clone(),
+        require_signatures: settings.require_signatures,
+        plugins: settings.plugins.clone(),
+        progress: progress.clone(),
+    };
+    let changed = move |plugin: &PluginName| queue.add(&(), plugin, Trigger::Fresh);
+    Sources::new(client.clone(), needs, Arc::new(changed)).context("the folder of --plugins cannot be read")
 }
 
 fn sandbox(settings: &Settings) -> anyhow::Result<Sandbox> {

@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::lease::{NAME as LEASE, WriteGate};
 use crate::telemetry::one_line;
 use crate::watch::AllProgress;
 
@@ -33,11 +34,12 @@ const BUFFER: usize = 16 * 1024;
 /// Time until a connection is accepted again after the system could not: it may have no file descriptors left.
 const REST: Duration = Duration::from_millis(100);
 
-/// Whether the host is ready: caches filled and followed, and every Plugin tried.
+/// Whether the host is ready: it may write, caches are filled and followed, and every Plugin was tried.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
     state: Arc<AtomicU8>,
     watches: AllProgress,
+    gate: WriteGate,
 }
 
 const STARTING: u8 = 0;
@@ -45,9 +47,9 @@ const READY: u8 = 1;
 const STOPPING: u8 = 2;
 
 impl Readiness {
-    /// Of a host with these watches.
-    pub fn new(watches: AllProgress) -> Self {
-        Self { state: Arc::default(), watches }
+    /// Of a host with these watches, which writes while this gate is open.
+    pub fn new(watches: AllProgress, gate: WriteGate) -> Self {
+        Self { state: Arc::default(), watches, gate }
     }
 
     /// The host is ready from now on: a Plugin that comes later makes it no less so. Answers whether that is new.
@@ -63,10 +65,17 @@ impl Readiness {
     /// # Errors
     /// What keeps the host from being ready.
     fn get(&self) -> Result<(), String> {
-        match self.state.load(Ordering::Relaxed) {
-            READY => {}
-            STOPPING => return Err("the host is stopping".to_owned()),
-            _ => return Err("not every Plugin was tried yet".to_owned()),
+        let state = self.state.load(Ordering::Relaxed);
+        if state == STOPPING {
+            return Err("the host is stopping".to_owned());
+        }
+        if !self.gate.is_open() {
+            return Err(format!(
+                "this host writes nothing: it does not hold the Lease {LEASE}, or could not renew it in time"
+            ));
+        }
+        if state == STARTING {
+            return Err("not every Plugin was tried yet".to_owned());
         }
         let stalled = self.watches.stalled();
         if stalled.is_empty() {
@@ -177,7 +186,9 @@ mod tests {
     fn host_is_not_ready_while_a_watch_has_stalled_and_names_the_kind() {
         let watches = AllProgress::default();
         let secrets = watches.track(&Gvk::from_api_version("v1", "Secret"));
-        let readiness = Readiness::new(watches.clone());
+        let gate = WriteGate::default();
+        let readiness = Readiness::new(watches.clone(), gate.clone());
+        gate.open_since(Instant::now());
         assert!(readiness.get().is_err_and(|message| message.contains("Plugin")));
         readiness.ready();
         assert_eq!(readiness.get(), Ok(()));
@@ -190,8 +201,10 @@ mod tests {
         secrets.listed();
         watches.check(Instant::now());
         assert_eq!(readiness.get(), Ok(()));
+        gate.close();
+        assert!(readiness.get().is_err_and(|message| message.contains("the Lease windlass")));
         readiness.stopping();
-        assert!(readiness.get().is_err());
+        assert!(readiness.get().is_err_and(|message| message.contains("stopping")));
     }
 
     /// What `/healthz` answers to a new connection.

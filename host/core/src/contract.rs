@@ -477,8 +477,8 @@ pub enum LoadFailure {
     },
     /// Earlier attempts to compile it ended the host, most likely for want of memory.
     #[error(
-        "compiling this component ended the host {attempts} times, most likely for want of memory; the next attempt is at {}. \
-         Give the host more memory, or bound the compiler with --compile-memory",
+        "compiling this component was cut off {attempts} time(s), because the host ended meanwhile, most likely for want of memory; \
+         the next attempt is at {}. Give the host more memory, or bound the compiler with --compile-memory",
         jiff::Timestamp::from_second(i64::try_from(*.next).unwrap_or_default()).unwrap_or_default()
     )]
     Interrupted {

@@ -100,7 +100,7 @@ impl Cache {
                 Danger::None => {}
                 Danger::Writable => tracing::warn!(
                     folder = %parent.display(),
-                    "a folder above the cache is writable by others, who could put another one in its place; set its sticky bit"
+                    "other users can write in a folder above the cache, and could replace the cache: run chmod +t on it, or choose another --cache-dir"
                 ),
                 Danger::Foreign => {
                     let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);

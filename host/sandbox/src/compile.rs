@@ -9,6 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,9 @@ const MEMORY_VARIABLE: &str = "WINDLASS_COMPILE_MEMORY";
 
 /// What the parent reads of the child's complaints.
 const COMPLAINT: u64 = 16 * 1024;
+
+/// Time between two looks at whether the parent is stopping.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// How to start the compiling child.
 #[derive(Debug, Clone)]
@@ -115,8 +119,8 @@ pub(crate) fn check_header(bytes: &[u8]) -> Result<(), LoadFailure> {
 }
 
 impl Compiler {
-    /// Compiles into a file.
-    pub(crate) fn compile(&self, bytes: &[u8], into: &File) -> Result<(), LoadFailure> {
+    /// Compiles into a file, unless it is told to stop.
+    pub(crate) fn compile(&self, bytes: &[u8], into: &File, stopped: &AtomicBool) -> Result<(), LoadFailure> {
         let failed = |message: String| LoadFailure::Compiler { message };
         let cannot =
             |error: io::Error| failed(format!("the compiler {} does not start: {error}", self.command.exe.display()));
@@ -131,7 +135,7 @@ impl Compiler {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(cannot)?;
-        let (status, complaint) = self.attend(child, bytes).map_err(cannot)?;
+        let (status, complaint) = self.attend(child, bytes, stopped).map_err(cannot)?;
         let mut refused = None;
         for said in complaint.lines().filter_map(|line| serde_json::from_str(line).ok()) {
             match said {
@@ -145,6 +149,7 @@ impl Compiler {
             }
         }
         match status {
+            None if stopped.load(Ordering::Relaxed) => Err(failed("the host is stopping".to_owned())),
             None => Err(failed(format!("it took longer than {} s", self.timeout.as_secs()))),
             Some(status) if status.success() => Ok(()),
             Some(status) => Err(refused.map_or_else(|| death(status, &complaint), LoadFailure::from)),
@@ -152,7 +157,7 @@ impl Compiler {
     }
 
     /// Feeds the child and waits for its end; `None` if it had to be killed.
-    fn attend(&self, mut child: Child, bytes: &[u8]) -> io::Result<(Option<ExitStatus>, String)> {
+    fn attend(&self, mut child: Child, bytes: &[u8], stopped: &AtomicBool) -> io::Result<(Option<ExitStatus>, String)> {
         let deadline = Instant::now() + self.timeout;
         let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
         std::thread::scope(|scope| {
@@ -167,13 +172,16 @@ impl Compiler {
                 let _ = tell.send(String::from_utf8_lossy(&complaint).into_owned());
             });
             // Its standard error ends when it ends.
-            let left = deadline.saturating_duration_since(Instant::now());
-            let complaint = match told.recv_timeout(left) {
-                Ok(complaint) => complaint,
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    child.kill()?;
-                    child.wait()?;
-                    return Ok((None, String::new()));
+            let complaint = loop {
+                let left = deadline.saturating_duration_since(Instant::now());
+                match told.recv_timeout(left.min(LOOK)) {
+                    Ok(complaint) => break complaint,
+                    Err(RecvTimeoutError::Timeout) if !left.is_zero() && !stopped.load(Ordering::Relaxed) => {}
+                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                        child.kill()?;
+                        child.wait()?;
+                        return Ok((None, String::new()));
+                    }
                 }
             };
             while Instant::now() < deadline {

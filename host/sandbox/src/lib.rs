@@ -18,6 +18,7 @@ mod wasi;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -59,6 +60,9 @@ pub struct Options {
     pub call_slots: u32,
     /// Limits of the `describe` call at load. Its plugin's own limits are not known yet.
     pub describe: Limits,
+    /// Whether a compilation that this process does not live to see the end of counts against the component: it is tried again
+    /// ever less often. A command that a user may interrupt must not count.
+    pub counts_attempts: bool,
 }
 
 impl Options {
@@ -75,6 +79,7 @@ impl Options {
             call_slots: cores.saturating_mul(2),
             // As much as the largest runtime (Python) needs to start on a busy machine.
             describe: Limits { memory: 256 * 1024 * 1024, deadline: Duration::from_secs(10), ..Limits::default() },
+            counts_attempts: true,
         }
     }
 }
@@ -103,6 +108,8 @@ struct Inner {
     attempts: Attempts,
     /// One child at a time: each may take gigabytes for a moment.
     compiler: Mutex<Compiler>,
+    /// Nothing is compiled any more.
+    stopped: AtomicBool,
 }
 
 impl Sandbox {
@@ -121,8 +128,8 @@ impl Sandbox {
             timeout: options.compile_timeout,
             memory: options.compile_memory,
         };
-        let compiler = Mutex::new(compiler);
-        Ok(Self(Arc::new(Inner { options, engines, pooled, on_demand, cache, attempts, compiler })))
+        let (compiler, stopped) = (Mutex::new(compiler), AtomicBool::new(false));
+        Ok(Self(Arc::new(Inner { options, engines, pooled, on_demand, cache, attempts, compiler, stopped })))
     }
 
     /// Makes a component's bytes callable: from the cache, or by compiling them. Blocks for as long as that takes.
@@ -149,6 +156,11 @@ impl Sandbox {
     /// long as its compiled file is there and of use. Blocks for as long as mapping it takes.
     pub fn find(&self, digest: Digest) -> Option<Arc<Component>> {
         self.describe_first(self.linked(digest)?).ok()
+    }
+
+    /// Ends the compilation that is under way, and begins no other: both fail. It does not count as one that ended the process.
+    pub fn stop(&self) {
+        self.0.stopped.store(true, Ordering::Relaxed);
     }
 
     /// Removes compiled files that are for none of these components, and have not been made just now. Blocks for as long as
@@ -188,9 +200,10 @@ impl Sandbox {
         if let Some(compiled) = cache.find(digest) {
             return Ok(compiled);
         }
-        let attempt = self.0.attempts.begin(digest, SystemTime::now())?;
+        let attempts = self.0.options.counts_attempts.then_some(&self.0.attempts);
+        let attempt = attempts.map(|attempts| attempts.begin(digest, SystemTime::now())).transpose()?;
         let file = cache.begin().map_err(unkept)?;
-        let outcome = compiler.compile(bytes, file.as_file());
+        let outcome = compiler.compile(bytes, file.as_file(), &self.0.stopped);
         drop(attempt);
         outcome?;
         cache.keep(digest, bytes.len() as u64, file).map_err(unkept)

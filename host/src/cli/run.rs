@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
@@ -52,7 +53,7 @@ pub struct Args {
     /// less
     #[arg(long, value_name = "BYTES", env = "WINDLASS_COMPILE_MEMORY", value_parser = crate::caps::bytes)]
     compile_memory: Option<u64>,
-    /// Refuse components that nobody signed whom their Plugin trusts (spec.verify)
+    /// Require a signature by a key in the Plugin's spec.verify
     #[arg(long, env = "WINDLASS_REQUIRE_SIGNATURES")]
     require_signatures: bool,
     #[command(flatten)]
@@ -63,6 +64,9 @@ pub struct Args {
     telemetry: telemetry::Options,
 }
 
+/// Longest wait for threads that are busy when all else has ended.
+const LINGER: Duration = Duration::from_secs(2);
+
 /// Runs until SIGTERM or SIGINT.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -71,7 +75,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         .event_interval(8)
         .build()
         .context("no runtime")?;
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
         let telemetry = Telemetry::start(&args.telemetry)?;
         let gate = WriteGate::default();
         let client = args.cluster.client_of_host(GateLayer::new(gate.clone(), &args.namespace)).await?;
@@ -106,5 +110,8 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             }
             result => result.map(|()| ExitCode::SUCCESS),
         }
-    })
+    });
+    // What blocks a thread (a component's `describe`, say) must not keep the process.
+    runtime.shutdown_timeout(LINGER);
+    result
 }

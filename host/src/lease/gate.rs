@@ -57,6 +57,7 @@ impl WriteGate {
 #[derive(Debug, Clone)]
 pub struct GateLayer {
     gate: WriteGate,
+    namespace: Arc<str>,
     /// The path of the Leases of the host's namespace, which are written to open it.
     leases: Arc<str>,
 }
@@ -64,7 +65,8 @@ pub struct GateLayer {
 impl GateLayer {
     /// Of a host in this namespace.
     pub fn new(gate: WriteGate, namespace: &str) -> Self {
-        Self { gate, leases: format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases").into() }
+        let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases").into();
+        Self { gate, namespace: namespace.into(), leases }
     }
 
     fn lets_through<B>(&self, request: &Request<B>) -> bool {
@@ -114,7 +116,9 @@ where
         if self.layer.lets_through(&request) {
             Either::Right(self.inner.call(request))
         } else {
-            let message = format!("not sent, because the host has not renewed its Lease {NAME} in time");
+            let namespace = &self.layer.namespace;
+            let message =
+                format!("not sent: this host does not hold Lease {namespace}/{NAME}, or could not renew it in time");
             Either::Left(ready(Err(message.into())))
         }
     }

@@ -10,6 +10,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use windlass_core::lease::{self, Found, Seen, Step};
 
@@ -28,8 +29,8 @@ const PROGRESS: Duration = Duration::from_secs(5);
 pub enum NotHolder {
     /// Another one is at work.
     #[error(
-        "another host is running: Lease {namespace}/{NAME} is held by {holder} and expires in {} s if it is not renewed. Only \
-         one host may run: stop the other one, or if it is lost, start this one again after that time",
+        "another host is running: Lease {namespace}/{NAME} is held by {holder}. Only one host may run: stop that one; if it no \
+         longer runs, start this one again in {} s",
         expires_in.as_secs()
     )]
     Refused {
@@ -67,6 +68,15 @@ impl std::fmt::Debug for Held {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Lease {}/{NAME} of {}", self.namespace, self.instance.identity)
     }
+}
+
+/// What becomes of a Lease when its host ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Nothing is under way: another host may begin at once.
+    Release,
+    /// Requests may be under way: another host begins when it has expired.
+    Expire,
 }
 
 /// How a renewal failed.
@@ -162,16 +172,24 @@ impl Held {
         }
     }
 
-    /// Renews the Lease until `done`, and releases it then.
+    /// Renews the Lease until it is told what becomes of it. From then on nothing is written.
     ///
     /// # Errors
     /// Another host took it; `stop` is cancelled, and nothing is written any more.
-    pub async fn keep(mut self, done: CancellationToken, stop: CancellationToken) -> Result<(), NotHolder> {
+    pub async fn keep(mut self, mut end: oneshot::Receiver<End>, stop: CancellationToken) -> Result<(), NotHolder> {
         let mut delay = lease::RENEW;
         loop {
             tokio::select! {
-                () = done.cancelled() => {
-                    self.release().await;
+                end = &mut end => {
+                    self.gate.close();
+                    match end {
+                        Ok(End::Release) => self.release().await,
+                        // Whoever would have said it is gone: nobody knows what is under way.
+                        Ok(End::Expire) | Err(_) => tracing::warn!(
+                            namespace = self.namespace, name = NAME, seconds = lease::DURATION.as_secs(),
+                            "Lease not released, because writes may be under way: it expires"
+                        ),
+                    }
                     return Ok(());
                 }
                 () = tokio::time::sleep(delay) => {}
@@ -222,7 +240,6 @@ impl Held {
 
     /// Lets the next host begin at once. What fails here costs that one the time until the Lease expires.
     async fn release(mut self) {
-        self.gate.close();
         let Some(lease) = self.lease.take() else { return };
         let spec = lease.spec.unwrap_or_default();
         let spec = LeaseSpec { holder_identity: None, ..spec };

@@ -3,10 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 use windlass_core::contract::{CallFailure, Limits, LoadFailure};
+use windlass_core::digest::Digest;
 use windlass_sandbox::{CacheError, Options, Sandbox, SandboxError};
 
 use crate::guest::{self, Guest};
@@ -155,6 +156,31 @@ fn a_compiler_that_takes_too_long_is_killed() {
 }
 
 #[test]
+fn s03_a_sandbox_that_is_stopped_ends_a_compilation_which_then_counts_against_no_component() {
+    let cache = TempDir::new().unwrap();
+    let compiler = command("/bin/sh", &["-c", "exec sleep 1000"]);
+    let sandbox = Sandbox::new(Options { compiler, ..options(&cache) }).unwrap();
+    sandbox.stop();
+    let failure = sandbox.load(&Guest::doing("")).err().unwrap();
+    assert_eq!(failure, LoadFailure::Compiler { message: "the host is stopping".to_owned() });
+    assert!(Sandbox::new(options(&cache)).unwrap().load(&Guest::doing("")).is_ok(), "it is tried again at once");
+}
+
+#[test]
+fn s03_an_attempt_that_ended_a_host_counts_for_hosts_alone() {
+    let cache = TempDir::new().unwrap();
+    let bytes = Guest::doing("");
+    let host = Sandbox::new(options(&cache)).unwrap();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let attempt = cache.path().join(format!("cache/{}.attempt", Digest::of(&bytes).hex()));
+    fs::write(attempt, format!("3 {now}")).unwrap();
+    assert!(matches!(host.load(&bytes).err().unwrap(), LoadFailure::Interrupted { attempts: 3, .. }));
+    // A user may interrupt a command, and another one must not be told to wait.
+    let command = Sandbox::new(Options { counts_attempts: false, ..options(&cache) }).unwrap();
+    assert!(command.load(&bytes).is_ok());
+}
+
+#[test]
 fn a_compiler_that_cannot_be_confined_says_so_and_compiles_all_the_same() {
     let unconfined = r#"echo '{"Unconfined":"no filters here"}' >&2"#;
     let child = crate::example("compile-child");
@@ -224,13 +250,13 @@ fn a_component_that_is_in_the_cache_is_not_compiled_again() {
 #[test]
 fn a_component_that_was_loaded_before_is_found_without_its_bytes_while_its_compiled_file_is_whole() {
     let (cache, bytes, cannot) = filled();
-    let (digest, size) = (windlass_core::digest::Digest::of(&bytes), bytes.len() as u64);
+    let (digest, size) = (Digest::of(&bytes), bytes.len() as u64);
     let sandbox = Sandbox::new(cannot).unwrap();
     let component = sandbox.find(digest).unwrap();
     assert_eq!((component.digest(), component.surface().size), (digest, size));
     assert!(reconcile(&component, &limits()).0.is_ok());
 
-    assert!(sandbox.find(windlass_core::digest::Digest::of(b"another")).is_none());
+    assert!(sandbox.find(Digest::of(b"another")).is_none());
     let small = Sandbox::new(Options { max_component_bytes: size - 1, ..options(&cache) }).unwrap();
     assert!(small.find(digest).is_none(), "it would be refused today");
     let path = file(&cache, ".cwasm");
@@ -243,14 +269,14 @@ fn a_component_that_was_loaded_before_is_found_without_its_bytes_while_its_compi
 #[test]
 fn compiled_files_that_no_plugin_uses_go_after_a_while() {
     let (cache, bytes, _) = filled();
-    let digest = windlass_core::digest::Digest::of(&bytes);
+    let digest = Digest::of(&bytes);
     let sandbox = Sandbox::new(options(&cache)).unwrap();
     let folder = cache.path().join("cache");
     let half_made = folder.join(".cwasm-AbC123");
     for name in [".cwasm-AbC123", "sources.json", ".tmpAbC123"] {
         fs::write(folder.join(name), b"").unwrap();
     }
-    let days_ago = std::time::SystemTime::now() - Duration::from_hours(48);
+    let days_ago = SystemTime::now() - Duration::from_hours(48);
     let age = |path: PathBuf| fs::File::options().append(true).open(path).unwrap().set_modified(days_ago).unwrap();
     let none = std::collections::HashSet::new();
 
@@ -305,7 +331,7 @@ fn a_file_with_a_right_sum_that_is_no_compiled_component_is_compiled_again() {
     let (cache, bytes, cannot) = filled();
     let path = file(&cache, ".cwasm");
     fs::write(&path, b"\x7fELF and nothing").unwrap();
-    let sum = windlass_core::digest::Digest::of(b"\x7fELF and nothing").hex();
+    let sum = Digest::of(b"\x7fELF and nothing").hex();
     fs::write(file(&cache, ".sha256"), sum).unwrap();
     assert!(Sandbox::new(cannot).unwrap().load(&bytes).is_err());
     Sandbox::new(options(&cache)).unwrap().load(&bytes).unwrap();
