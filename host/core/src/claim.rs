@@ -88,6 +88,13 @@ pub fn marks(found: &Object, child: &DesiredChild, adopted: bool) -> Map {
         let mut own = wanted(field).and_then(Value::as_object).cloned().unwrap_or_default();
         // What was applied is not known.
         own.retain(|key, _| key.starts_with(names::ANNOTATION_PREFIX) && key != names::ANNOTATION_APPLIED);
+        // It says of a child that it is another one's.
+        let is_forged = found.marks.get(names::ANNOTATION_RETAINED_FOR).is_some()
+            && field == "annotations"
+            && own.get(names::ANNOTATION_RETAINED_FOR).is_none();
+        if is_forged {
+            own.insert(names::ANNOTATION_RETAINED_FOR, Value::Null);
+        }
         meta.insert(field, own);
     }
     if adopted && let Some(reference) = wanted("ownerReferences").and_then(Value::as_array) {
@@ -257,5 +264,14 @@ mod tests {
         let uids: Vec<_> = owners.iter().map(|owner| owner["uid"].as_str().unwrap_or_default()).collect();
         assert_eq!(uids, ["another", PARENT_UID], "what it has stays");
         assert!(adopted["spec"].is_null());
+    }
+
+    #[test]
+    fn s02_a_mark_by_which_a_child_would_be_another_ones_is_taken_off_when_it_is_restored() {
+        let child = validate(&[pod("a")]).expect("valid").children[0].clone();
+        let forged = object(&found(|meta| meta["annotations"]["windlass.dev/retained-for"] = json!("x")));
+        let text = Value::Object(marks(&forged, &child, false)).to_string();
+        let written: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(written["metadata"]["annotations"], json!({"windlass.dev/retained-for": null}));
     }
 }

@@ -39,7 +39,7 @@ pub struct Object {
     pub finalizers: Box<[Box<str>]>,
     /// Uid of the controller ownerReference.
     pub controller: Option<Uid>,
-    /// What the other labels and annotations of the host's own prefix say.
+    /// What the plugin's label and the annotations of the host's own prefix say.
     pub marks: Marks,
     /// Uid of the parent that the label names.
     pub labelled: Option<Uid>,
@@ -55,8 +55,8 @@ pub struct Object {
     pub json: Json,
 }
 
-/// Labels and annotations that mean something to the host: names without the host's prefix and values, one behind the
-/// other, each ended by a NUL.
+/// The label of the plugin, and the annotations under the host's prefix: names without the prefix and values, one behind the other,
+/// each ended by a NUL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Marks(Box<str>);
 
@@ -222,8 +222,14 @@ impl Object {
         let controller = meta.owner_references.iter().flatten().find(|reference| reference.controller == Some(true));
         let controller = controller.map(|reference| &*reference.uid);
         let managed = meta.managed_fields.map(|raw| ManagedFields::read(raw.get(), controller)).unwrap_or_default();
-        let marks = || [&meta.labels, &meta.annotations].into_iter().flatten().flat_map(|marks| &marks.0);
-        let labelled = meta.labels.iter().flat_map(|marks| &marks.0).find(|(key, _)| key == names::LABEL_PARENT_UID);
+        let labels = || meta.labels.iter().flat_map(|marks| &marks.0);
+        let annotations = || meta.annotations.iter().flat_map(|marks| &marks.0);
+        let is_label = |key: &str| [names::LABEL_PLUGIN, names::LABEL_PARENT_UID].contains(&key);
+        let labelled = labels().find(|(key, _)| key == names::LABEL_PARENT_UID);
+        // A label of an annotation's name, or the other way round, means nothing: who may set it need not be who may set a mark.
+        let plugin = labels().filter(|(key, _)| key == names::LABEL_PLUGIN);
+        let marks = plugin.chain(annotations().filter(|(key, _)| !is_label(key)));
+        let strange = labels().filter(|(key, _)| !is_label(key)).chain(annotations().filter(|(key, _)| is_label(key)));
         let json = trim(text, kind, &header);
         Ok(Self {
             kind: kind.clone(),
@@ -236,14 +242,14 @@ impl Object {
             controller: controller.map(Uid::from),
             others_marks: {
                 let hash = |marks: &Option<OwnMarks<'_>>| marks.as_ref().map_or(0, |marks| marks.1);
+                let mut of_strange = DefaultHasher::new();
+                strange.for_each(|mark| mark.hash(&mut of_strange));
                 // Of two different maps: what moves from one to the other is a change.
-                hash(&meta.labels).rotate_left(1) ^ hash(&meta.annotations)
+                hash(&meta.labels).rotate_left(1) ^ hash(&meta.annotations) ^ of_strange.finish().rotate_left(2)
             },
             labelled: labelled.map(|(_, uid)| Uid::from(&**uid)),
             checked: Checked::default(),
-            marks: Marks::collect(
-                marks().filter(|(key, _)| key != names::LABEL_PARENT_UID).map(|(key, value)| (&**key, &**value)),
-            ),
+            marks: Marks::collect(marks.map(|(key, value)| (&**key, &**value))),
             managed: Arc::new(managed),
             content: Digest::of(&json),
             json: json.into(),
@@ -264,8 +270,9 @@ impl Object {
     /// [owned](Self::is_owned_by) only when all of it agrees.
     pub fn owner_key(&self) -> Option<OwnerKey> {
         match self.marks.get(names::ANNOTATION_RETAINED_FOR) {
-            Some(parent) => Some(OwnerKey::Retained(parent.into())),
-            None => self.labelled.clone().map(OwnerKey::Uid),
+            // What is retained has no controller.
+            Some(parent) if self.controller.is_none() => Some(OwnerKey::Retained(parent.into())),
+            Some(_) | None => self.labelled.clone().map(OwnerKey::Uid),
         }
     }
 
@@ -472,6 +479,28 @@ mod tests {
         assert!(!with(label, "[]").is_owned_by(&parent), "a copied label alone");
         assert!(!with(label, r#"[{"uid":"p"}]"#).is_owned_by(&parent), "a reference that is not the controller's");
         assert!(!with(label, owner).is_owned_by(&Uid::from("q")));
+    }
+
+    #[test]
+    fn s02_a_mark_counts_only_where_the_host_sets_it_and_hides_no_child_of_a_parent() {
+        let with = |labels: &str, annotations: &str| {
+            read(&format!(
+                r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"7","labels":{{"windlass.dev/parent-uid":"p"{labels}}},
+                "annotations":{{"a":"b"{annotations}}},"ownerReferences":[{{"uid":"p","controller":true}}]}}}}"#
+            ))
+        };
+        let parent = Some(OwnerKey::Uid(Uid::from("p")));
+        let plain = with("", "");
+        assert_eq!(plain.owner_key(), parent);
+        let mark = r#","windlass.dev/retained-for":"x""#;
+        let labelled = with(mark, "");
+        assert_eq!((labelled.owner_key(), labelled.marks.get("windlass.dev/retained-for")), (parent.clone(), None));
+        assert_ne!(labelled.others_marks, plain.others_marks, "but it is a change");
+        assert_eq!(with("", mark).owner_key(), parent, "what has a controller is not retained");
+        let shadowed = with(r#","windlass.dev/mark":"forged""#, r#","windlass.dev/mark":"real""#);
+        assert_eq!(shadowed.marks.get("windlass.dev/mark"), Some("real"));
+        let annotated = with("", r#","windlass.dev/plugin":"other""#);
+        assert_eq!(annotated.plugin(), None, "a label, and no annotation");
     }
 
     #[test]
