@@ -275,7 +275,7 @@ mod tests {
         let unasked = (false, Cause::Unchanged);
         conduct
             .with_fleet(|fleet| {
-                fleet.evaluated(DeletionGuard::default(), &key(parent), &prunes, unasked, Leavers::default)
+                fleet.evaluated(DeletionGuard::default(), &key(parent), &prunes, unasked, false, Leavers::default)
             })
             .1
     }

@@ -4,9 +4,9 @@
 //! Only the end of the road is kept, "nothing follows from this": two names and a time for each settled parent. The names
 //! hold all that was decided by, so new logic or config finds only what it would come to as well.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 use windlass_core::digest::Digest;
 use windlass_core::ids::ObjectKey;
@@ -16,8 +16,8 @@ use windlass_core::outcome::Requeue;
 #[derive(Debug, Default)]
 pub struct Memo {
     settled: Mutex<HashMap<ObjectKey, Settled>>,
-    /// The parents whose children's values were compared since the host started.
-    compared: Mutex<HashSet<ObjectKey>>,
+    /// When the values of a parent's children were compared last; not at all since the host started, if it is not in here.
+    compared: Mutex<HashMap<ObjectKey, Instant>>,
 }
 
 /// What nothing followed from.
@@ -64,14 +64,16 @@ impl Memo {
         found.map(|settled| Requeue::Settled(settled.asked))
     }
 
-    /// Whether the values of its children were never compared since the host started.
-    pub fn is_uncompared(&self, parent: &ObjectKey) -> bool {
-        !self.compared.lock().contains(parent)
+    /// Whether the values of its children are to be compared: they were not within this interval. A resync comes only to parents
+    /// that nothing else happened to, so it is not what decides.
+    pub fn is_comparison_due(&self, parent: &ObjectKey, interval: Duration, now: Instant) -> bool {
+        let last = self.compared.lock().get(parent).copied();
+        last.is_none_or(|last| now.saturating_duration_since(last) >= interval)
     }
 
     /// The values of its children were compared.
-    pub fn note_compared(&self, parent: &ObjectKey) {
-        self.compared.lock().insert(parent.clone());
+    pub fn note_compared(&self, parent: &ObjectKey, now: Instant) {
+        self.compared.lock().insert(parent.clone(), now);
     }
 
     /// Nothing was written, and the parent is settled. Forgets it if it is not.
@@ -106,7 +108,7 @@ impl Memo {
     /// Forgets the parents that do not exist.
     pub fn forget_unless(&self, exists: impl Fn(&ObjectKey) -> bool) {
         self.settled.lock().retain(|parent, _| exists(parent));
-        self.compared.lock().retain(|parent| exists(parent));
+        self.compared.lock().retain(|parent, _| exists(parent));
     }
 }
 
@@ -143,26 +145,35 @@ mod tests {
     }
 
     #[test]
-    fn s06_a_resync_finds_only_what_was_compared_and_compares_nothing_twice() {
+    fn s06_values_are_compared_at_a_start_and_once_an_interval_whatever_happens_meanwhile() {
+        let (memo, web, interval) = (Memo::default(), key("web"), Duration::from_mins(10));
+        let began = Instant::now();
+        let is_due = |after: Duration| memo.is_comparison_due(&web, interval, began + after);
+        assert!(is_due(Duration::ZERO), "a start compares");
+        memo.note_compared(&web, began);
+        memo.forget(&web);
+        assert!(!is_due(Duration::from_secs(599)), "an event is no start");
+        assert!(is_due(interval), "no resync comes to a parent that events keep coming to");
+        memo.note_compared(&web, began + interval);
+        assert!(!is_due(interval + Duration::from_secs(599)));
+        memo.forget_gone(&web);
+        assert!(is_due(interval));
+    }
+
+    #[test]
+    fn s06_a_comparison_finds_only_what_was_compared_and_compares_nothing_twice() {
         let memo = Memo::default();
         let (web, call, answer) = (key("web"), Digest::of(b"call"), Digest::of(b"answer"));
         let names = Names { call: Some((1, call)), answer: Some(answer) };
         let settled = Requeue::Settled(None);
-        assert!(memo.is_uncompared(&web), "a start compares");
         memo.keep(&web, names, settled, false);
         assert_eq!((memo.settled(&web, 1, call, false), memo.settled(&web, 1, call, true)), (Some(settled), None));
         assert_eq!((memo.answered(&web, answer, false), memo.answered(&web, answer, true)), (Some(settled), None));
-        memo.note_compared(&web);
         memo.keep(&web, names, settled, true);
-        assert!(!memo.is_uncompared(&web));
         assert_eq!(memo.settled(&web, 1, call, true), Some(settled));
         let again = Digest::of(b"again");
         memo.keep_answered(&web, Names { call: Some((1, again)), ..names }, settled);
         assert_eq!(memo.settled(&web, 1, again, true), Some(settled), "the same objects");
-        memo.forget(&web);
-        assert!(!memo.is_uncompared(&web), "an event is no start");
-        memo.forget_gone(&web);
-        assert!(memo.is_uncompared(&web));
     }
 
     #[test]

@@ -75,6 +75,16 @@ struct How {
     compares: bool,
 }
 
+/// What became of an object that the watch does not show.
+enum Unshown {
+    /// It does not exist, or has nothing that was made for it.
+    Gone,
+    /// It has left the selector, and has children.
+    Left(Arc<Object>),
+    /// The same, as far as is known: nothing is taken away while the Plugin is suspended.
+    Suspended,
+}
+
 /// How far one reconcile came.
 struct Attempt {
     /// The plugin's part of the status, if it gave one.
@@ -89,6 +99,23 @@ struct Attempt {
     silent: bool,
     /// What the plugin wants told.
     events: Vec<Event>,
+}
+
+/// How one reconcile ended.
+struct Ending {
+    /// When to come back.
+    requeue: Requeue,
+    /// Whether anything was written.
+    wrote: bool,
+    /// Whether the parent's conditions say what came of it.
+    is_told: bool,
+}
+
+impl Ending {
+    /// Nothing is said of it on the parent.
+    fn untold(requeue: Requeue) -> Self {
+        Self { requeue, wrote: false, is_told: false }
+    }
 }
 
 impl Attempt {
@@ -172,7 +199,7 @@ impl Reconciler {
             live.tally.record(&job.key, Some((reason::API_ERROR, "a kind of the plugin cannot be watched")));
             // Asked again it must say that it does well, even if nothing has changed.
             live.memo.forget(&job.key);
-            return UNAVAILABLE;
+            return self.given_up(live, &job.key).await.unwrap_or(UNAVAILABLE);
         }
         let Some(snapshot) = telemetry::observed(|| observe(live, &job.key)) else {
             return self.not_shown(live, &job.key).await;
@@ -196,14 +223,37 @@ impl Reconciler {
             Stance::AddFinalizer => self.add_finalizer(live, &snapshot).await,
             Stance::RemoveFinalizer => self.skip_finalizer(live, &snapshot).await,
             Stance::Suspended => self.suspended(live, &snapshot).await,
-            Stance::Leave => {
-                span.record("windlass.outcome", "deleting");
-                // Others need not wait for what it would delete.
-                self.follow(live, live.conduct.forget(&job.key));
-                Requeue::WhenChanged
-            }
+            Stance::Leave => self.leave(live, &snapshot.parent),
             Stance::Release => self.release(live, &snapshot).await,
         }
+    }
+
+    /// A user's way out counts whatever the caches show: takes the finalizer off a parent that is being deleted, where its annotation
+    /// says so.
+    async fn given_up(&self, live: &Arc<Live>, key: &ObjectKey) -> Option<Requeue> {
+        let cached = live.parents.store.get(key)?;
+        let is_asked = cached.marks.is_true(ANNOTATION_SKIP_FINALIZE) || !live.parents.is_followed();
+        if !(cached.deleting && is_asked) {
+            return None;
+        }
+        let parent = live.parents.read(key).await.ok()??;
+        let snapshot = around(live, Arc::new(parent));
+        match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended, true) {
+            Stance::RemoveFinalizer if snapshot.parent.deleting => Some(self.skip_finalizer(live, &snapshot).await),
+            _ => None,
+        }
+    }
+
+    /// Does nothing about a parent, for which others need not wait. What one that is only suspended would delete counts on.
+    fn leave(&self, live: &Live, parent: &Object) -> Requeue {
+        let (outcome, consequences) = if parent.deleting {
+            ("deleting", live.conduct.forget(&parent.key))
+        } else {
+            ("suspended", live.conduct.unanswered(&parent.key))
+        };
+        tracing::Span::current().record("windlass.outcome", outcome);
+        self.follow(live, consequences);
+        Requeue::WhenChanged
     }
 
     /// When to come back, while the caches do not show all that was written for a parent (rule R3).
@@ -236,10 +286,10 @@ impl Reconciler {
             }
             Wait::Long { kinds, .. } => {
                 let said = self.say(live, key, &Problem::CacheBehind(kinds)).await;
-                if said.is_some() {
+                if said.as_ref().is_some_and(|said| said.is_told) {
                     self.own_writes.told(&live.name, key);
                 }
-                Some(said.unwrap_or(Requeue::Pause(LOOK_AGAIN)))
+                Some(said.map_or(Requeue::Pause(LOOK_AGAIN), |said| said.requeue))
             }
         }
     }
@@ -255,32 +305,33 @@ impl Reconciler {
         let is_refused = matches!(problem, WriteProblem::Rejected { .. });
         let problem = Problem::Writes(vec![(subject, problem)]);
         let said = if is_refused { self.say(live, key, &problem).await } else { None };
-        said.unwrap_or_else(|| {
-            let verdict = Verdict::from(&problem);
-            let message = verdict.message.as_str();
-            tracing::warn!(plugin = %live.name, object = %key, message, "reconcile failed");
-            live.tally.record(key, Some((verdict.reason, message)));
-            verdict.requeue
-        })
+        if let Some(said) = said {
+            return said.requeue;
+        }
+        let verdict = Verdict::from(&problem);
+        let message = verdict.message.as_str();
+        tracing::warn!(plugin = %live.name, object = %key, message, "reconcile failed");
+        live.tally.record(key, Some((verdict.reason, message)));
+        verdict.requeue
     }
 
     /// Says on a parent why nothing is decided for it, on what the API server has of it: its own cache may be behind, and
     /// with what that shows, the plugin's part of the status would go back. Nothing if it could not be said.
-    async fn say(&self, live: &Arc<Live>, key: &ObjectKey, problem: &Problem) -> Option<Requeue> {
+    async fn say(&self, live: &Arc<Live>, key: &ObjectKey, problem: &Problem) -> Option<Ending> {
         let parent = live.parents.read(key).await.ok()??;
         live.memo.forget(key);
         let snapshot = around(live, Arc::new(parent));
         match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended, true) {
             // A person's way out counts before anything else.
-            Stance::RemoveFinalizer => Some(self.skip_finalizer(live, &snapshot).await),
+            Stance::RemoveFinalizer => Some(Ending::untold(self.skip_finalizer(live, &snapshot).await)),
             Stance::Leave | Stance::Suspended | Stance::Release => None,
             Stance::Ask(phase) => {
                 let attempt = self.without_plan(live, &snapshot, problem);
-                Some(self.finish(live, &snapshot, (phase, false), attempt).await.0)
+                Some(self.finish(live, &snapshot, (phase, false), attempt).await)
             }
             Stance::AddFinalizer => {
                 let attempt = self.without_plan(live, &snapshot, problem);
-                Some(self.finish(live, &snapshot, (Phase::Sync, false), attempt).await.0)
+                Some(self.finish(live, &snapshot, (Phase::Sync, false), attempt).await)
             }
         }
     }
@@ -290,15 +341,22 @@ impl Reconciler {
         let span = tracing::Span::current();
         live.memo.forget(key);
         self.related.forget(&live.name, key);
-        match self.stray(live, key).await {
-            Ok(Some(parent)) => {
+        match self.unshown(live, key).await {
+            Ok(Unshown::Suspended) => {
+                // All of them are queued when the Plugin is no longer suspended.
+                span.record("windlass.outcome", "suspended");
+                self.follow(live, live.conduct.unanswered(key));
+                Requeue::WhenChanged
+            }
+            Ok(Unshown::Left(parent)) => {
                 let snapshot = around(live, parent);
                 span.record("windlass.parent.uid", tracing::field::display(&snapshot.parent.uid));
                 let requeue = match stance(&snapshot.parent, &live.name, live.finalizes, live.suspended, false) {
                     Stance::Release => self.release(live, &snapshot).await,
                     Stance::RemoveFinalizer => self.skip_finalizer(live, &snapshot).await,
-                    // It is suspended; or the watch is about to show it, as it shows all that must be finalized.
-                    _ => Requeue::WhenChanged,
+                    Stance::Leave => self.leave(live, &snapshot.parent),
+                    // The watch is about to show it, as it shows all that must be finalized.
+                    Stance::Ask(_) | Stance::AddFinalizer | Stance::Suspended => Requeue::WhenChanged,
                 };
                 match requeue {
                     // Nobody tells of its changes.
@@ -306,7 +364,7 @@ impl Reconciler {
                     requeue => requeue,
                 }
             }
-            Ok(None) => {
+            Ok(Unshown::Gone) => {
                 self.own_writes.forget(&live.name, key);
                 self.terminating.forget(&live.name, key);
                 live.memo.forget_gone(key);
@@ -327,15 +385,17 @@ impl Reconciler {
         }
     }
 
-    /// An object that has left the selector, if there is something to take away from it, and it may be.
-    async fn stray(&self, live: &Live, key: &ObjectKey) -> kube::Result<Option<Arc<Object>>> {
-        let Some(uid) = live.strays.uid(key) else { return Ok(None) };
+    /// What became of an object that the watch does not show.
+    async fn unshown(&self, live: &Live, key: &ObjectKey) -> kube::Result<Unshown> {
+        let Some(uid) = live.strays.uid(key) else { return Ok(Unshown::Gone) };
         if !live.has_children(&uid) {
             live.strays.forget(key);
-            return Ok(None);
+            return Ok(Unshown::Gone);
         }
-        // All of them are queued when the Plugin is no longer suspended.
-        if live.suspended { Ok(None) } else { live.strays.read(key, &live.parents).await }
+        if live.suspended {
+            return Ok(Unshown::Suspended);
+        }
+        Ok(live.strays.read(key, &live.parents).await?.map_or(Unshown::Gone, Unshown::Left))
     }
 
     /// Takes away what was made for an object that is no parent any more, as far as the guard lets it (rule R9).
@@ -353,7 +413,7 @@ impl Reconciler {
         if attempt.verdict.progress == Progress::Applied {
             attempt.verdict = Verdict::from(&Problem::Released(live.name.clone()));
         }
-        self.finish(live, snapshot, (Phase::Sync, false), attempt).await.0
+        self.finish(live, snapshot, (Phase::Sync, false), attempt).await.requeue
     }
 
     /// Brings a parent to what its plugin says.
@@ -373,7 +433,10 @@ impl Reconciler {
         snapshot.related = related;
         snapshot.fit(live.limits.request_bytes);
         let first = snapshot.hash(&live.logic, phase);
-        if let Some(requeue) = live.memo.settled(&snapshot.parent.key, live.conduct.id, first, is_resync) {
+        // Who owns which field says what changed; a change under the host's own name shows in the values alone.
+        let is_due = || live.memo.is_comparison_due(&snapshot.parent.key, live.resync, Instant::now());
+        let compares = phase == Phase::Sync && (is_resync || is_due());
+        if let Some(requeue) = live.memo.settled(&snapshot.parent.key, live.conduct.id, first, compares) {
             tracing::Span::current().record("windlass.outcome", "unchanged");
             return requeue;
         }
@@ -382,8 +445,6 @@ impl Reconciler {
             Err(problem) => return self.unanswered(live, &snapshot, phase, sweep, &problem).await,
         };
         let key = &snapshot.parent.key;
-        // Who owns which field says what changed; a change under the host's own name shows in the values alone.
-        let compares = phase == Phase::Sync && (is_resync || live.memo.is_uncompared(key));
         let answer = answered.response.events.is_empty() && phase == Phase::Sync;
         let answer = answer.then(|| snapshot.hash_answer(&live.rules, phase, &answered.response));
         let names = Names { call: answered.pure.then_some((live.conduct.id, call)), answer };
@@ -409,9 +470,9 @@ impl Reconciler {
             return self.remove_finalizer(live, &snapshot, &attempt.events, &end).await;
         }
         let (is_final, is_applied) = (attempt.is_final, attempt.verdict.progress == Progress::Applied);
-        let (requeue, wrote) = self.finish(live, &snapshot, (phase, sweep), attempt).await;
+        let Ending { requeue, wrote, .. } = self.finish(live, &snapshot, (phase, sweep), attempt).await;
         if compares && is_applied {
-            live.memo.note_compared(key);
+            live.memo.note_compared(key, Instant::now());
         }
         live.memo.keep(key, if is_final && !wrote { names } else { Names::default() }, requeue, compares);
         requeue
@@ -440,7 +501,7 @@ impl Reconciler {
         live.memo.forget(&snapshot.parent.key);
         let silent = passes_unsaid(problem) && is_observed(snapshot);
         let attempt = Attempt { silent, ..self.without_plan(live, snapshot, problem) };
-        self.finish(live, snapshot, (phase, sweep), attempt).await.0
+        self.finish(live, snapshot, (phase, sweep), attempt).await.requeue
     }
 
     /// Everything up to the status: what the plugin answered, and what of it came to be.
@@ -475,8 +536,9 @@ impl Reconciler {
         };
         let mut plan = telemetry::planned(|| planned(live, snapshot, &desired, differing));
         let held = self.guard(live, snapshot, (phase, is_selected), &mut plan);
-        // A person's word may let it go at any moment, also while this reconcile ends, and is in no snapshot.
-        let is_final = held.is_none();
+        // A user may allow it at any moment, also while this reconcile ends, and that is in no snapshot; nor are children that
+        // were left out.
+        let is_final = held.is_none() && snapshot.left_out.is_empty();
         // Before the breaker, which would count what is not written.
         let limited = limited(&live.budget, &mut plan);
         let thrashing = self.breaker.lock().admit_plan(&snapshot.parent, &mut plan, Instant::now());
@@ -588,15 +650,15 @@ impl Reconciler {
         }
     }
 
-    /// Writes the status and remembers what was written, so that the next decision waits for it. Says when to come back,
-    /// and whether anything was written. `sweep`: the plugin was asked about all its parents, and not because of this one.
+    /// Writes the status and remembers what was written, so that the next decision waits for it. `sweep`: the plugin was asked
+    /// about all its parents, and not because of this one.
     async fn finish(
         &self,
         live: &Live,
         snapshot: &Snapshot,
         (phase, sweep): (Phase, bool),
         attempt: Attempt,
-    ) -> (Requeue, bool) {
+    ) -> Ending {
         let Attempt { part, applied, mut verdict, silent, events, .. } = attempt;
         if phase == Phase::Finalize && snapshot.parent.deleting {
             verdict = verdict.while_finalizing();
@@ -634,6 +696,7 @@ impl Reconciler {
         }
         let mut written = applied.written;
         written.extend(reported.written);
+        let is_told = !silent && reported.failed.is_none() && reported.again.is_none();
         let refused = reported.failed.as_ref().filter(|problem| is_refused_status(live, problem)).cloned();
         let refused = refused.map(|problem| Verdict::from(&Problem::Writes(vec![(id_of_parent(snapshot), problem)])));
         let requeue = match reported.failed {
@@ -647,7 +710,7 @@ impl Reconciler {
             let failure = is_failing(verdict.progress).then_some((verdict.reason, verdict.message.as_str()));
             live.tally.record(&snapshot.parent.key, failure);
         }
-        (requeue, wrote)
+        Ending { requeue, wrote, is_told }
     }
 
     async fn report(&self, live: &Live, snapshot: &Snapshot, part: Option<&Map>, verdict: &mut Verdict) -> Reported {
@@ -741,7 +804,7 @@ impl Reconciler {
     async fn finalizer_not_set(&self, live: &Live, snapshot: &Snapshot, problem: &Problem) -> Requeue {
         let phase = if snapshot.parent.deleting { Phase::Finalize } else { Phase::Sync };
         let attempt = self.without_plan(live, snapshot, problem);
-        self.finish(live, snapshot, (phase, false), attempt).await.0
+        self.finish(live, snapshot, (phase, false), attempt).await.requeue
     }
 
     /// A plugin that saw what is in the host's namespace, or had children there, could act as the host.
@@ -755,7 +818,7 @@ impl Reconciler {
         // Objects of a kind that exists without the plugin lie there for reasons of their own: nothing is said of them.
         let silent = !live.owns_kind();
         let attempt = Attempt { silent, ..self.without_plan(live, snapshot, &Problem::HostNamespace(home)) };
-        self.finish(live, snapshot, (Phase::Sync, false), attempt).await.0
+        self.finish(live, snapshot, (Phase::Sync, false), attempt).await.requeue
     }
 
     /// Says on the parent that nothing is written because of it. A whole suspended Plugin says so itself, and once: only
@@ -769,7 +832,7 @@ impl Reconciler {
         }
         let phase = if snapshot.parent.deleting { Phase::Finalize } else { Phase::Sync };
         let attempt = self.without_plan(live, snapshot, &Problem::Suspended(by));
-        self.finish(live, snapshot, (phase, false), attempt).await.0
+        self.finish(live, snapshot, (phase, false), attempt).await.requeue
     }
 }
 

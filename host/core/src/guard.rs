@@ -107,14 +107,14 @@ impl Held {
     pub fn told_to_parents(plugin: &PluginName) -> String {
         format!(
             "Plugin {plugin} is blocked from deleting children of its objects; its conditions say how to go on: kubectl \
-             describe plugin {plugin}"
+             describe plugins.windlass.dev {plugin}"
         )
     }
 
     /// What the condition of a Plugin says.
     pub fn told_by(&self, plugin: &PluginName) -> String {
         let mut text = self.began();
-        let target = format!("plugin {plugin}");
+        let target = format!("plugins.windlass.dev {plugin}");
         if self.because == Because::NewLogic {
             let rollback = names::ANNOTATION_ROLLBACK;
             let _ = write!(
@@ -380,14 +380,19 @@ pub fn judge(
         fleet.doubts(parent) || parents.held.get(parent).is_some_and(|held| held.because == Because::NewLogic);
     let deletions = deletions(plan, is_by_logic);
     // Most plans delete nothing, and need no look at the status.
-    let cause = if deletions.is_empty() { Cause::Unchanged } else { cause() };
+    let cause = if deletions.is_empty() && !fleet.is_leaving(parent) { Cause::Unchanged } else { cause() };
     let by_user = match cause {
         Cause::Deleted => true,
         Cause::SpecChanged => !is_by_logic && parents.blocked(&snapshot.parent) != Some(Because::NewLogic),
         Cause::Unchanged | Cause::LeftSelector | Cause::LeftNamespaces => false,
     };
     let is_asked = deletions.is_empty() || by_user || parents.is_allowed(snapshot, &deletions);
-    let word = fleet.evaluated(guard, parent, &deletions, (is_asked, cause), leavers);
+    let has_children = || {
+        let uid = &snapshot.parent.uid;
+        snapshot.children.iter().chain(&snapshot.left_out).any(|child| !child.deleting && child.is_owned_by(uid))
+    };
+    let has_children = cause == Cause::LeftNamespaces && has_children();
+    let word = fleet.evaluated(guard, parent, &deletions, (is_asked, cause), has_children, leavers);
     if word == Word::Allowed {
         parents.allow(parent, None, &deletions);
     }

@@ -198,7 +198,7 @@ impl Verdict {
         if !self.message.contains(WAY_OUT) {
             self.message = format!("Cleaning up before the deletion: {}. {WAY_OUT}", self.message);
         }
-        if self.requeue == Requeue::WhenChanged && self.progress == Progress::Stalled {
+        if matches!(self.requeue, Requeue::WhenChanged | Requeue::Settled(None)) && self.progress == Progress::Stalled {
             self.requeue = BACKOFF;
             self.progress = Progress::Reconciling;
         }
@@ -338,8 +338,8 @@ fn of_left_out(children: &[(ChildId, u64)], limit: u64, again: Option<Duration>)
         "The plugin is not shown {named}, which Windlass neither changes nor deletes: with {them} the request would be larger \
          than {limit} bytes. Make the children smaller, or raise spec.limits.requestBytes in the Plugin"
     );
-    // A smaller child is an event, and another limit is a new component.
-    (reason::LIMIT_EXCEEDED, message, again.map_or(Requeue::WhenChanged, Requeue::After))
+    // A smaller child is an event, and another limit is a new component; the other children are looked at with each resync.
+    (reason::LIMIT_EXCEEDED, message, Requeue::Settled(again))
 }
 
 fn call_reason(failure: &CallFailure) -> &'static str {

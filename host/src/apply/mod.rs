@@ -316,8 +316,8 @@ impl Applier {
         apply(Force::Yes, deed).await?.map_err(|error| failed(&error))
     }
 
-    /// What it means that an apply whose only reason were the live values ended so. One that changed nothing, or is refused, would
-    /// end like that each time: the values are left as they are.
+    /// What it means that an apply whose only reason were the live values ended so. One that changed nothing, or that is invalid,
+    /// would end like that each time: the values are left as they are. A lack of permission passes.
     fn after_comparing(&self, live: &Live, child: &DesiredChild, target: &Target, outcome: Outcome) -> Outcome {
         let Some(values) = target.differing else { return outcome };
         match outcome {
@@ -326,7 +326,7 @@ impl Applier {
                 Ok((Deed::Nothing, None))
             }
             Ok((_, written)) => Ok((Deed::Restored, written)),
-            Err(Failed { problem: WriteProblem::Rejected { code: 400 | 403 | 422, message }, .. }) => {
+            Err(Failed { problem: WriteProblem::Rejected { code: 400 | 422, message }, .. }) => {
                 self.insisted.keep(&target.uid, &child.applied, values);
                 tracing::warn!(plugin = %live.name, object = %id(child), message, "live values differ from what is desired, and cannot be changed");
                 Ok((Deed::Nothing, None))

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_e2e::{AuditEvents, Env, Mark, Namespace, SOON, condition, guest, text, wait};
 
 const PLUGIN: &str = "deco";
@@ -148,6 +148,18 @@ fn r09_logic_that_selects_other_objects_deletes_nothing_before_a_person_allows_i
         assert_eq!(config_maps(ns), ALL);
     }
     let hash = text(&held, "/status/heldDeletions");
+    // Suspended and resumed, it deletes as little.
+    env.patch_plugin(PLUGIN, &json!({"suspend": true}));
+    env.kubectl(&["annotate", "plugins.windlass.dev", PLUGIN, "windlass.dev/pushed-at=suspended", "--overwrite"]);
+    env.wait_plugin(PLUGIN, |plugin| text(plugin, "/status/lastHandledPush") == "suspended");
+    let suspended = env.patch_plugin(PLUGIN, &json!({"suspend": false}));
+    assert_eq!(text(&suspended, "/status/heldDeletions"), hash);
+    env.kubectl(&["annotate", "plugins.windlass.dev", PLUGIN, "windlass.dev/pushed-at=resumed", "--overwrite"]);
+    let resumed = env.wait_plugin(PLUGIN, |plugin| text(plugin, "/status/lastHandledPush") == "resumed");
+    assert_eq!(text(&resumed, "/status/heldDeletions"), hash);
+    for ns in &all {
+        assert_eq!(config_maps(ns), ALL);
+    }
     env.kubectl(&["annotate", "plugins.windlass.dev", PLUGIN, &format!("windlass.dev/allow-deletion={hash}")]);
     // One release covers the guard of each parent as well.
     for ns in &all {

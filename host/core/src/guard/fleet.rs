@@ -42,18 +42,24 @@ impl Fleet {
         self.rollout.doubts(parent)
     }
 
+    /// Whether what its namespace deletes is summed up, because it left.
+    pub(super) fn is_leaving(&self, parent: &ObjectKey) -> bool {
+        parent.namespace.as_ref().is_some_and(|namespace| self.leaving.contains_key(namespace))
+    }
+
     /// See [`Rollout::created_since`].
     pub(super) fn created_since(&self, parent: &ObjectKey) -> Option<Timestamp> {
         self.rollout.created_since(parent)
     }
 
-    /// A parent's plan is made. See [`Rollout::evaluated`].
+    /// A parent's plan is made. See [`Rollout::evaluated`]. `has_children`: some that are not being deleted.
     pub fn evaluated(
         &mut self,
         guard: DeletionGuard,
         parent: &ObjectKey,
         deletions: &[Delete],
         (is_asked, cause): (bool, Cause),
+        has_children: bool,
         leavers: impl FnOnce() -> Leavers,
     ) -> Word {
         let word = self.rollout.evaluated(parent, deletions, is_asked);
@@ -61,6 +67,11 @@ impl Fleet {
         match left {
             // Of what is put off or blocked nothing is deleted, and what a user allowed is allowed.
             Some(namespace) if word == Word::Delete => {
+                if deletions.is_empty() && has_children {
+                    // It is cleaned up first, say.
+                    self.leaving.entry(namespace.clone()).and_modify(|rollout| rollout.wants_none_yet(parent));
+                    return word;
+                }
                 self.evaluated_leaver(guard, namespace, parent, (deletions, is_asked), leavers)
             }
             Some(_) => word,

@@ -242,6 +242,20 @@ impl Rollout {
         }
     }
 
+    /// A parent wants no deletions so far, and has children that it may want to delete later: what it wants then still counts.
+    pub(super) fn wants_none_yet(&mut self, parent: &ObjectKey) {
+        match self.parents.get(parent) {
+            Some(Parent::Untried) => self.unanswered(parent),
+            Some(Parent::Wants { released: None, .. }) => {
+                self.take(parent);
+                self.parents.insert(parent.clone(), Parent::Unanswered);
+                self.unanswered += 1;
+                self.decide(false);
+            }
+            Some(Parent::Unanswered | Parent::Wants { released: Some(_), .. }) | None => {}
+        }
+    }
+
     /// A parent is gone, or being deleted.
     pub fn forget(&mut self, parent: &ObjectKey) {
         let is_released = matches!(self.parents.get(parent), Some(Parent::Wants { released: Some(_), .. }));
@@ -309,7 +323,7 @@ impl Rollout {
         self.untried == 0 && self.unanswered == 0 && matches!(self.decision, Some(Decision::Released))
     }
 
-    /// Whether it is complete, and all parents whose deletions a user allowed were told.
+    /// Whether it is complete, and all parents whose deletions were let go were told.
     pub(super) fn is_worked_off(&self) -> bool {
         self.is_complete() && self.parents.is_empty()
     }
@@ -378,11 +392,6 @@ impl Rollout {
             self.waits.clear();
         }
         self.decision = Some(Decision::Released);
-        if self.is_complete() {
-            // What a user allowed covers the guard of each parent, which is told when it comes next.
-            self.parents.retain(|_, parent| matches!(parent, Parent::Wants { released: Some(By::User), .. }));
-            self.parents.shrink_to_fit();
-        }
     }
 
     fn queue_waiting(&mut self) {

@@ -647,6 +647,53 @@ fn r09_namespace_that_leaves_is_held_as_a_whole_and_released_by_one_annotation()
 }
 
 #[test]
+fn r09_leavers_that_clean_up_first_keep_nobody_busy_and_count_when_they_delete() {
+    let mut fleet = fleet_of(&[], 10_000);
+    let (mut parents, guard) = (HeldParents::default(), DeletionGuard::default());
+    let leavers = || Leavers { parents: ["a", "b"].map(key).to_vec(), owned: 4 };
+    let mut leave = |fleet: &mut Fleet, name: &str, drops: usize| {
+        let snapshot = fleet_parent(name, 2, &status(MOVED), "");
+        let mut plan = dropping(&snapshot, drops);
+        let stop = judge(fleet, (&mut parents, guard), &snapshot, || Cause::LeftNamespaces, leavers, &mut plan);
+        (stop, plan.prunes.len())
+    };
+    assert_eq!(leave(&mut fleet, "a", 2), (Some(Stop::PutOff), 0));
+    assert_eq!(fleet.take_to_queue(), [key("b")]);
+    assert_eq!(leave(&mut fleet, "b", 0), (None, 0), "its plugin cleans up first");
+    assert_eq!(fleet.take_to_queue(), [key("a")], "2 of 4 may go");
+    assert_eq!(leave(&mut fleet, "a", 2), (None, 2));
+    assert_eq!(fleet.take_to_queue(), [], "nobody is asked again and again");
+    assert_eq!(leave(&mut fleet, "b", 0), (None, 0));
+    let (stop, prunes) = leave(&mut fleet, "b", 2);
+    assert!(matches!(&stop, Some(Stop::AtPlugin(_))) && prunes == 0, "with those of a it is all of them: {stop:?}");
+}
+
+#[test]
+fn r09_leaver_that_is_suspended_counts_when_it_is_resumed() {
+    let mut fleet = fleet_of(&["a", "b", "c"], 9);
+    let (mut parents, guard) = (HeldParents::default(), DeletionGuard::default());
+    let mut leave = |fleet: &mut Fleet, name: &str| {
+        let snapshot = fleet_parent(name, 3, &status(UNMOVED), "");
+        let mut plan = dropping(&snapshot, 3);
+        let stop = judge(fleet, (&mut parents, guard), &snapshot, || Cause::LeftSelector, Leavers::default, &mut plan);
+        (stop, plan.prunes.len())
+    };
+    leave(&mut fleet, "a");
+    leave(&mut fleet, "b");
+    let (stop, _) = leave(&mut fleet, "c");
+    assert!(matches!(stop, Some(Stop::AtPlugin(_))), "{stop:?}");
+    let held = fleet.held().expect("held").hash.clone();
+    for name in ["a", "b", "c"] {
+        fleet.unanswered(&key(name));
+    }
+    assert_eq!(fleet.held().map(|held| held.hash.clone()), Some(held), "nothing was decided meanwhile");
+    for name in ["a", "b", "c"] {
+        let (stop, prunes) = leave(&mut fleet, name);
+        assert!(matches!(stop, Some(Stop::AtPlugin(_))) && prunes == 0, "{stop:?}");
+    }
+}
+
+#[test]
 fn r09_release_at_the_plugin_covers_the_guard_of_each_parent_and_nothing_else() {
     let mut fleet = fleet_of(&["a", "b"], 12);
     let (mut parents, guard) = (HeldParents::default(), DeletionGuard::default());

@@ -179,8 +179,8 @@ fn s02_children_that_the_plugin_was_not_shown_are_named_with_their_sizes() {
     let children = vec![(child("big"), 3_000_000), (child("large"), 2_000_000)];
     let of = |again: Option<Duration>| Problem::LeftOut { children: children.clone(), limit: 4_194_304, again };
     expect![[r"
-        LimitExceeded (WhenChanged): The plugin is not shown Pod default/big (3000000 bytes), Pod default/large (2000000 bytes), which Windlass neither changes nor deletes: with them the request would be larger than 4194304 bytes. Make the children smaller, or raise spec.limits.requestBytes in the Plugin
-        LimitExceeded (After(10s)): The plugin is not shown Pod default/big (3000000 bytes), Pod default/large (2000000 bytes), which Windlass neither changes nor deletes: with them the request would be larger than 4194304 bytes. Make the children smaller, or raise spec.limits.requestBytes in the Plugin
+        LimitExceeded (Settled(None)): The plugin is not shown Pod default/big (3000000 bytes), Pod default/large (2000000 bytes), which Windlass neither changes nor deletes: with them the request would be larger than 4194304 bytes. Make the children smaller, or raise spec.limits.requestBytes in the Plugin
+        LimitExceeded (Settled(Some(10s))): The plugin is not shown Pod default/big (3000000 bytes), Pod default/large (2000000 bytes), which Windlass neither changes nor deletes: with them the request would be larger than 4194304 bytes. Make the children smaller, or raise spec.limits.requestBytes in the Plugin
     "]]
     .assert_eq(&say(&[of(None), of(Some(Duration::from_secs(10)))]));
     assert_eq!(Verdict::from(&of(Some(Duration::from_secs(10)))).progress, Progress::Stalled);
