@@ -107,8 +107,10 @@ pub mod plugin_reason {
     pub const NOT_A_COMPONENT: &str = "NotAComponent";
     /// The component speaks no contract version that the host knows.
     pub const WRONG_CONTRACT: &str = "WrongContract";
-    /// The compiler refused the component, or the host could not run it.
+    /// The compiler refused the component.
     pub const COMPILE_FAILED: &str = "CompileFailed";
+    /// Compiling the component did not come to an end, or its result could not be kept. The host tries again.
+    pub const COMPILE_INTERRUPTED: &str = "CompileInterrupted";
     /// `describe` failed or says something that cannot be.
     pub const INVALID_DESCRIPTOR: &str = "InvalidDescriptor";
     /// The parent kind does not exist (and its CRD is not to be installed), is not served, or is stored in another

@@ -1,10 +1,14 @@
 //! Whether a watch makes progress: while it makes none, its cache shows the past and nobody would notice.
 
+use std::mem;
 use std::time::{Duration, Instant};
 
 /// A watch that fails for so long has stalled. The API server of one node restarts in less, and a watch that was merely cut
 /// begins again at once.
 pub const FAILING_LIMIT: Duration = Duration::from_secs(20);
+
+/// A watch that was accepted and fails within this time, without any progress, goes on failing.
+const AT_ONCE: Duration = Duration::from_secs(10);
 
 /// A watch that delivers nothing for so long has stalled, although no request fails.
 ///
@@ -29,8 +33,9 @@ pub struct Progress {
 
 #[derive(Debug)]
 enum State {
-    /// No request failed since the last one that the API server accepted.
-    Running,
+    /// No request failed since the last one that the API server accepted, at this time. Without progress since then, what
+    /// failed before counts on if it fails again at once.
+    Running(Option<(Failure, Instant)>),
     Failing(Failure),
     /// The API server refuses the watch until a user changes something, which is said elsewhere.
     Refused,
@@ -54,12 +59,15 @@ pub struct Stall {
 impl Progress {
     /// Of a watch that begins.
     pub fn new(now: Instant) -> Self {
-        Self { last: now, state: State::Running, panics: 0 }
+        Self { last: now, state: State::Running(None), panics: 0 }
     }
 
     /// An event or a bookmark came, or a list or a watch ended without an error.
     pub fn advanced(&mut self, now: Instant) {
         self.last = now;
+        if let State::Running(before) = &mut self.state {
+            *before = None;
+        }
     }
 
     /// The API server accepted a list or a watch. Alone this is no progress: a proxy may accept it and deliver nothing.
@@ -69,7 +77,11 @@ impl Progress {
         }
         // What panics is not mended by the API server.
         if self.panics == 0 {
-            self.state = State::Running;
+            let before = match mem::replace(&mut self.state, State::Refused) {
+                State::Failing(failure) | State::Running(Some((failure, _))) => Some((failure, now)),
+                State::Running(None) | State::Refused => None,
+            };
+            self.state = State::Running(before);
         }
     }
 
@@ -80,9 +92,12 @@ impl Progress {
 
     /// A request failed, or an event says so.
     pub fn failed(&mut self, now: Instant, message: &str) {
-        if !matches!(self.state, State::Failing(_)) {
-            self.state = State::Failing(Failure { since: now, message: message.to_owned() });
-        }
+        let new = || Failure { since: now, message: message.to_owned() };
+        self.state = State::Failing(match mem::replace(&mut self.state, State::Refused) {
+            State::Failing(failure) => failure,
+            State::Running(Some((failure, accepted))) if now.saturating_duration_since(accepted) < AT_ONCE => failure,
+            State::Running(_) | State::Refused => new(),
+        });
     }
 
     /// The watch's task panicked; answers with how long to wait before it is started again.
@@ -109,7 +124,7 @@ impl Progress {
         let failure = match &self.state {
             State::Refused => return None,
             State::Failing(failure) => Some(failure),
-            State::Running => None,
+            State::Running(_) => None,
         };
         let is_failing = failure.is_some_and(|failure| now.saturating_duration_since(failure.since) >= FAILING_LIMIT);
         let failure = failure.map(|failure| failure.message.clone());
@@ -136,6 +151,28 @@ mod tests {
         assert_eq!(progress.stall(began + secs(25)), Some(stall), "the message of the first failure is steady");
         progress.accepted(began + secs(26));
         assert_eq!(progress.stall(began + secs(26)), None);
+    }
+
+    #[test]
+    fn watch_that_is_accepted_and_fails_at_once_again_and_again_has_stalled_after_twenty_seconds() {
+        let began = Instant::now();
+        let mut progress = Progress::new(began);
+        for second in 5..25 {
+            progress.failed(began + secs(second), "the stream was cut");
+            assert_eq!(progress.stall(began + secs(second)), None);
+            progress.accepted(began + secs(second));
+        }
+        progress.failed(began + secs(25), "the stream was cut");
+        assert!(progress.stall(began + secs(25)).is_some());
+        // An event between two failures is progress, and so is a watch that lasts.
+        progress.accepted(began + secs(26));
+        progress.advanced(began + secs(27));
+        progress.failed(began + secs(28), "the stream was cut");
+        assert_eq!(progress.stall(began + secs(28)), None);
+        progress.accepted(began + secs(29));
+        progress.failed(began + secs(60), "the stream was cut");
+        assert_eq!(progress.stall(began + secs(79)), None);
+        assert!(progress.stall(began + secs(80)).is_some());
     }
 
     #[test]

@@ -122,7 +122,10 @@ pub fn may_pass(reason: &str) -> bool {
         reason::SOURCE_NOT_FOUND,
         reason::SOURCE_FORBIDDEN,
         reason::SOURCE_UNAVAILABLE,
+        reason::INVALID_PULL_SECRET,
         reason::PARTS_INCOMPLETE,
+        reason::COMPILE_INTERRUPTED,
+        reason::MARK_KEY_UNAVAILABLE,
         reason::PARENT_KIND_MISSING,
         reason::CHILD_KIND_MISSING,
         reason::TERMINATING,
@@ -167,6 +170,9 @@ mod tests {
             reason::FORBIDDEN,
             reason::SOURCE_NOT_FOUND,
             reason::PARTS_INCOMPLETE,
+            reason::COMPILE_INTERRUPTED,
+            reason::INVALID_PULL_SECRET,
+            reason::MARK_KEY_UNAVAILABLE,
         ] {
             let said = readiness(found(None, Some(obstacle(passing, Some(NEW)))));
             assert!(!said.ready.is_true && !said.available.is_true && said.stalled.is_none(), "{said:?}");

@@ -48,8 +48,8 @@ pub struct PluginSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
     pub digest: Option<String>,
-    /// Whose signatures are trusted. Left out: anybody's, and nobody's, unless the host wants signatures
-    /// (`--require-signatures`).
+    /// Public keys of which one must have signed the component. If unset, signatures are not checked, unless the host runs with
+    /// `--require-signatures`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
     /// Install and update the CustomResourceDefinition that the component carries. A definition that somebody else
@@ -206,7 +206,7 @@ pub struct SecretRef {
     pub name: String,
 }
 
-/// Whose signatures are trusted: logic that none of these keys signed is refused before it is compiled.
+/// Public keys of which one must have signed the component. A component that none of them signed is rejected before it is compiled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Verify {

@@ -27,6 +27,17 @@ pub(super) struct Estate<'a> {
     pub name: &'a PluginName,
 }
 
+/// What children must have beside label and ownerReference.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Marks<'a> {
+    /// Nothing: their parents are in namespaces.
+    None,
+    /// The mark that this key makes: their parents are cluster-scoped.
+    Made(&'a MarkKey),
+    /// The kind of their parents is not served, so nobody knows.
+    Unknown,
+}
+
 /// Some objects of a kind, and how to ask for those that follow.
 struct Page {
     objects: Vec<Object>,
@@ -55,20 +66,25 @@ impl Estate<'_> {
         resource: &ApiResource,
         parents: &Gvk,
     ) -> Result<Vec<Object>, String> {
-        let mark_key = self.mark_key(parents).await?;
+        let marks = self.marks(parents).await?;
+        if marks == Marks::Unknown {
+            // Their parents are gone, so they are the garbage collector's.
+            return Ok(Vec::new());
+        }
         let mut children = self.list(kind, resource, Some(&self.label())).await?;
-        children.retain(|child| is_child(child, parents, mark_key));
+        children.retain(|child| is_child(child, parents, marks));
         Ok(children)
     }
 
-    /// The key of the marks that children of cluster-scoped parents must have: whoever may write in a namespace could have
-    /// the host delete objects there otherwise.
-    async fn mark_key(&self, parents: &Gvk) -> Result<Option<&MarkKey>, String> {
+    /// Which marks the children of these parents must have. Whoever may write in a namespace could have the host delete objects
+    /// there otherwise.
+    async fn marks(&self, parents: &Gvk) -> Result<Marks<'_>, String> {
         match self.discovery.find_any_version(parents).await {
             Ok(Some((_, capabilities))) if capabilities.scope == Scope::Cluster => {
-                self.mark_keys.get().await.map(Some).map_err(|problem| problem.message)
+                self.mark_keys.existing().await.map(Marks::Made).map_err(|problem| problem.message)
             }
-            Ok(_) => Ok(None),
+            Ok(Some(_)) => Ok(Marks::None),
+            Ok(None) => Ok(Marks::Unknown),
             Err(error) => Err(format!("{parents} could not be looked up: {error}")),
         }
     }
@@ -76,9 +92,9 @@ impl Estate<'_> {
     /// Whether there is surely no such child. One page must say so: whoever has more than that has some.
     pub(super) async fn has_no_children(&self, kind: &Gvk, parents: &Gvk) -> Result<bool, String> {
         let Some(resource) = self.resource(kind).await? else { return Ok(true) };
-        let mark_key = self.mark_key(parents).await?;
+        let marks = self.marks(parents).await?;
         let page = self.page(&Arc::new(kind.clone()), &resource, &params(Some(&self.label()))).await?;
-        Ok(page.next.is_none() && !page.objects.iter().any(|child| is_child(child, parents, mark_key)))
+        Ok(page.next.is_none() && !page.objects.iter().any(|child| is_child(child, parents, marks)))
     }
 
     fn label(&self) -> String {
@@ -116,11 +132,15 @@ fn params(labels: Option<&str>) -> ListParams {
 }
 
 /// A label alone makes nothing a child; nor does an ownerReference, where children have marks.
-fn is_child(object: &Object, parents: &Gvk, mark_key: Option<&MarkKey>) -> bool {
+fn is_child(object: &Object, parents: &Gvk, marks: Marks<'_>) -> bool {
     let is_owned = object.controller.as_ref().is_some_and(|owner| object.is_owned_by(owner));
     let owner = object.controller_kind_and_name();
     let is_of_parent = owner.is_some_and(|(kind, _)| kind == parents.group_kind());
-    is_owned && !object.deleting && is_of_parent && mark_key.is_none_or(|key| key.holds(object))
+    let is_marked = match marks {
+        Marks::None | Marks::Unknown => true,
+        Marks::Made(key) => key.holds(object),
+    };
+    is_owned && !object.deleting && is_of_parent && is_marked
 }
 
 /// What the API server said.

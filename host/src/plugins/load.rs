@@ -190,7 +190,7 @@ pub(super) async fn map(plugins: &Plugins, digest: Digest, bytes: Vec<u8>) -> Re
     let (sandbox, began) = (plugins.sandbox.clone(), Instant::now());
     let mapped = tokio::task::spawn_blocking(move || sandbox.load(&bytes))
         .await
-        .map_err(|error| Problem::new(Step::Compiled, reason::COMPILE_FAILED, error.to_string()))
+        .map_err(|error| Problem::new(Step::Compiled, reason::COMPILE_INTERRUPTED, error.to_string()))
         .and_then(|mapped| mapped.map_err(|failure| unloadable(&failure, began.elapsed())));
     mapped.map_err(|problem| problem.of(digest))
 }
@@ -399,11 +399,10 @@ fn load_reason(failure: &LoadFailure) -> &'static str {
     match failure {
         LoadFailure::NotAComponent { .. } => reason::NOT_A_COMPONENT,
         LoadFailure::WrongContract { .. } => reason::WRONG_CONTRACT,
-        LoadFailure::TooLarge { .. }
-        | LoadFailure::Compile { .. }
-        | LoadFailure::Compiler { .. }
-        | LoadFailure::Interrupted { .. }
-        | LoadFailure::Cache { .. } => reason::COMPILE_FAILED,
+        LoadFailure::TooLarge { .. } | LoadFailure::Compile { .. } => reason::COMPILE_FAILED,
+        LoadFailure::Compiler { .. } | LoadFailure::Interrupted { .. } | LoadFailure::Cache { .. } => {
+            reason::COMPILE_INTERRUPTED
+        }
         LoadFailure::Describe(_) => reason::INVALID_DESCRIPTOR,
     }
 }

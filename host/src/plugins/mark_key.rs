@@ -12,7 +12,7 @@ use windlass_core::names::plugin_reason as reason;
 
 use super::load::{Problem, Step};
 use crate::apply::in_time;
-use crate::rights::rbac::MARK_KEY_SECRET;
+use crate::rights::rbac::{HOST, MARK_KEY_SECRET};
 
 /// Where the key stands in the Secret.
 const FIELD: &str = "key";
@@ -38,11 +38,33 @@ impl MarkKeys {
         self.key.get_or_try_init(|| self.read_or_make()).await
     }
 
-    async fn read_or_make(&self) -> Result<MarkKey, Problem> {
+    /// The key with which the children of before were marked. None is made: no child would have the mark of a new one.
+    ///
+    /// # Errors
+    /// It cannot be read, or is gone.
+    pub(super) async fn existing(&self) -> Result<&MarkKey, Problem> {
+        let read = async || {
+            self.read().await?.ok_or_else(|| {
+                let message = format!(
+                    "Secret {MARK_KEY_SECRET} in namespace {}, by which children of cluster-scoped parents are known, is gone. \
+                     Restore it; or give up on the children",
+                    self.namespace
+                );
+                Problem::new(Step::Granted, reason::MARK_KEY_UNAVAILABLE, message)
+            })
+        };
+        self.key.get_or_try_init(read).await
+    }
+
+    async fn read(&self) -> Result<Option<MarkKey>, Problem> {
         let found =
             in_time(self.secrets.get_opt(MARK_KEY_SECRET)).await.map_err(|error| self.failed("read", &error))?;
-        if let Some(secret) = found {
-            return self.key_in(secret);
+        found.map(|secret| self.key_in(secret)).transpose()
+    }
+
+    async fn read_or_make(&self) -> Result<MarkKey, Problem> {
+        if let Some(key) = self.read().await? {
+            return Ok(key);
         }
         let mut bytes = [0; MarkKey::LENGTH];
         SystemRandom::new().fill(&mut bytes).map_err(|_| {
@@ -82,7 +104,8 @@ impl MarkKeys {
     fn failed(&self, deed: &str, error: &kube::Error) -> Problem {
         let message = format!(
             "the parents are cluster-scoped, and the host cannot {deed} Secret {MARK_KEY_SECRET} in its namespace {}, which \
-             holds the key of their children's marks: {error}. Its Role in manifests/kustomize/rbac.yaml allows that",
+             holds the key of their children's marks: {error}. The Role {HOST} in that namespace must allow it: apply what \
+             `windlass generate rbac` prints",
             self.namespace
         );
         Problem::new(Step::Granted, reason::MARK_KEY_UNAVAILABLE, message)

@@ -78,7 +78,7 @@ mod tests {
     }
 
     fn passing(at_least: u64) -> Problem {
-        let problem = Problem::new(Step::Compiled, reason::COMPILE_FAILED, "the disk is full").of(component());
+        let problem = Problem::new(Step::Compiled, reason::COMPILE_INTERRUPTED, "the disk is full").of(component());
         Problem { requeue: Requeue::Backoff(seconds(at_least)), ..problem }
     }
 

@@ -366,7 +366,7 @@ fn rolled_back(findings: &Findings) -> Option<(&'static str, String)> {
 fn unserved(findings: &Findings) -> String {
     match &*findings.unserved {
         [] => String::new(),
-        imports => format!("Not served, and the end of a call that uses it: {}", imports.join(", ")),
+        imports => format!("Unsupported imports; calling one traps: {}", imports.join(", ")),
     }
 }
 
