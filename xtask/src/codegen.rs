@@ -1,5 +1,7 @@
 //! `cargo xtask codegen`: files that are generated from the code and committed.
 
+mod rules;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -32,7 +34,7 @@ const CONTRACT: [&str; 6] = ["types", "reconciler", "host", "admission", "conver
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let root = root()?;
     let windlass = windlass()?;
-    let mut generated = vec![("docs/contract.md", contract(&root)?)];
+    let mut generated = vec![("docs/contract.md", contract(&root)?), (rules::PAGE, rules::page(&root)?)];
     for (file, arguments) in PRINTED {
         // No setting of the caller's may end up in the files.
         generated.push((file, output(Command::new(&windlass).args(arguments).env_clear())?));
