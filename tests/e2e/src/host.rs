@@ -100,13 +100,19 @@ impl Host {
 
     /// The HTTP status of a GET at the health address; nothing where nobody answers.
     pub fn http_status(&self, path: &str) -> Option<u16> {
+        Some(self.http(path)?.0)
+    }
+
+    /// The HTTP status and the body of a GET at the health address; nothing where nobody answers.
+    pub fn http(&self, path: &str) -> Option<(u16, String)> {
         let address = self.health_address()?;
         let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
         write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
-        answer.split(' ').nth(1)?.parse().ok()
+        let (head, body) = answer.split_once("\r\n\r\n")?;
+        Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
     }
 
     /// Waits until `/readyz` says so.

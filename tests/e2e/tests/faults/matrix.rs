@@ -206,11 +206,11 @@ fn live(
     runs.into_iter().map(|(plugin, run, longest)| (plugin, cell(run, longest))).collect()
 }
 
-/// The Plugins whose watches have stalled, as their condition `Synced` says.
-fn stalled_plugins(stage: &Stage) -> Vec<String> {
-    let mut plugins = stage.env.list("plugins.windlass.dev", "");
-    plugins.retain(|plugin| condition(plugin, "Synced").is_false("WatchStalled"));
-    plugins.iter().map(|plugin| text(plugin, "/metadata/name")).collect()
+/// The Plugins whose watches have stalled, and which ones, as their condition `Synced` says.
+fn stalled_plugins(stage: &Stage) -> BTreeMap<String, String> {
+    let plugins = stage.env.list("plugins.windlass.dev", "").into_iter();
+    let synced = plugins.map(|plugin| (text(&plugin, "/metadata/name"), condition(&plugin, "Synced")));
+    synced.filter(|(_, synced)| synced.is_false("WatchStalled")).map(|(name, synced)| (name, synced.message)).collect()
 }
 
 /// What the host says that is not so, at a moment while a fault lasts.
@@ -226,8 +226,10 @@ fn while_it_lasts(stage: &Stage, scenario: &Scenario) -> Vec<String> {
     let is_alive = health == Some(200) || (health.is_none() && scenario.restarts_in_the_past);
     check(is_alive, format!("untrue: /healthz says {health:?}"));
     if scenario.says == Says::Fresh {
-        let ready = stage.http_status("/readyz");
-        check(ready == Some(200), format!("untrue: /readyz says {ready:?} although no watch has stalled"));
+        let ready = stage.http("/readyz");
+        // A fault of all requests also keeps the host from renewing its Lease.
+        let is_true = ready.as_ref().is_some_and(|(status, said)| *status == 200 || said.contains("Lease"));
+        check(is_true, format!("untrue: /readyz says {ready:?} although no watch has stalled"));
         let stalled = stalled_plugins(stage);
         check(stalled.is_empty(), format!("untrue: Synced says of {stalled:?} that a watch has stalled"));
     }
@@ -238,12 +240,15 @@ fn while_it_lasts(stage: &Stage, scenario: &Scenario) -> Vec<String> {
 fn at_its_end(stage: &Stage, scenario: &Scenario) -> Vec<String> {
     let Says::Stalled(kind) = scenario.says else { return Vec::new() };
     let mut untrue = Vec::new();
-    let ready = stage.http_status("/readyz");
-    if ready != Some(503) {
+    let ready = stage.http("/readyz");
+    if !ready.as_ref().is_some_and(|(status, said)| *status == 503 && said.contains(kind)) {
         untrue.push(format!("untrue: /readyz says {ready:?} although the watch of {kind} has stalled"));
     }
-    if !stalled_plugins(stage).iter().any(|plugin| plugin == "mysqlcluster") {
-        untrue.push(format!("untrue: Synced says nothing of the watch of {kind}"));
+    for (plugin, uses_it) in [("mysqlcluster", true), ("echo", false)] {
+        let said = stalled_plugins(stage).get(plugin).map(|message| message.contains(kind));
+        if said != uses_it.then_some(true) {
+            untrue.push(format!("untrue: Synced of {plugin} does not say what is so of the watch of {kind}"));
+        }
     }
     let age = stage.watch_age(kind);
     if age.is_none_or(|age| age < Duration::from_mins(4)) {

@@ -119,6 +119,11 @@ impl Stage {
         self.host().as_ref()?.http_status(path)
     }
 
+    /// [`Stage::http_status`] and the body.
+    pub fn http(&self, path: &str) -> Option<(u16, String)> {
+        self.host().as_ref()?.http(path)
+    }
+
     /// The time since the watch of a kind made progress, as the host measured it last.
     pub fn watch_age(&self, kind: &str) -> Option<Duration> {
         let metrics = self.collector.metrics().expect("readable metrics");
