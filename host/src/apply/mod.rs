@@ -255,18 +255,26 @@ impl Applier {
         match claim(&found, snapshot, adopts, |plugin| live.inherits(plugin)) {
             Claim::Unseen => Err(Failed { problem: WriteProblem::CacheBehind, awaited: Some(Box::new(seen())) }),
             Claim::Restore => self.mark(live, child, &found, Deed::Marked).await,
-            Claim::Adopt => {
-                // The garbage collector would take it along with a parent that is gone.
-                let parent = live.parents.read(&snapshot.parent.key).await.map_err(|error| problem_of(&error))?;
-                let lives = |parent: Object| parent.uid == snapshot.parent.uid && !parent.deleting;
-                if !parent.is_some_and(lives) {
-                    return Err(WriteProblem::Outdated.into());
-                }
-                self.mark(live, child, &found, Deed::Adopted).await
-            }
+            // The garbage collector would take it along with a parent that is gone.
+            Claim::Adopt if !Self::lives(live, snapshot).await? => Err(WriteProblem::Outdated.into()),
+            Claim::Adopt => self.mark(live, child, &found, Deed::Adopted).await,
             Claim::Orphaned => Ok((Deed::Nothing, None)),
+            // The deletion of the parent may have released it, which the cache of parents does not show yet.
+            Claim::Foreign
+                if found.controller.is_none()
+                    && found.labelled.as_ref() == Some(&snapshot.parent.uid)
+                    && !Self::lives(live, snapshot).await? =>
+            {
+                Err(WriteProblem::Outdated.into())
+            }
             Claim::Foreign => Err(WriteProblem::Taken.into()),
         }
+    }
+
+    /// Whether the parent exists and is not being deleted, as the API server has it now.
+    async fn lives(live: &Live, snapshot: &Snapshot) -> Result<bool, Failed> {
+        let parent = live.parents.read(&snapshot.parent.key).await.map_err(|error| problem_of(&error))?;
+        Ok(parent.is_some_and(|parent| parent.uid == snapshot.parent.uid && !parent.deleting))
     }
 
     async fn mark(&self, live: &Live, child: &DesiredChild, found: &Object, deed: Deed) -> Outcome {

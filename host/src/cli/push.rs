@@ -197,6 +197,9 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         let existing = existing(args, &name).await?;
         if let Some(plugin) = &existing {
             safety::check_plugin(plugin, args.name.is_some(), args.overwrites.overwrite)?;
+            if args.delivery.no_verify {
+                safety::check_no_verify(plugin)?;
+            }
         }
         // What is only printed must not take a cluster where nothing else does.
         if let (Parent::Custom(carried), true) = (&descriptor.parent, !args.dry_run || args.create_rbac) {

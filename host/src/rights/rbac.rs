@@ -258,7 +258,7 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
 #[cfg(test)]
 mod tests {
     use windlass_core::contract::Parent;
-    use windlass_core::ids::Gvk;
+    use windlass_core::ids::{Gvk, PluginName};
 
     use super::*;
 
@@ -335,6 +335,16 @@ mod tests {
         (false, true, "get,list,watch,patch"),
     ];
     const WATCHED: [&str; 3] = [" pods list,watch", " secrets list,watch", " services list,watch"];
+
+    #[test]
+    fn s07_no_role_of_a_plugin_has_the_name_of_another_ones() {
+        let names = ["echo", "echo-account", "echo-source", "echo-account-source"];
+        let roles: Vec<_> =
+            names.iter().flat_map(|name| [host_role(name), account_role(name), source_role(name)]).collect();
+        let distinct: std::collections::BTreeSet<_> = roles.iter().collect();
+        assert_eq!(distinct.len(), roles.len(), "{roles:?}");
+        assert!("echo:account".parse::<PluginName>().is_err(), "no Plugin's name has a colon");
+    }
 
     #[test]
     fn a_kind_of_its_own_has_its_status_written_and_its_finalizer_only_if_it_finalizes() {

@@ -236,6 +236,15 @@ fn every_hostile_guest_has_a_row() {
 }
 
 #[test]
+fn the_deployment_has_the_flags_to_which_the_host_is_held_here() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/deployment/deployment.yaml");
+    let text = std::fs::read_to_string(file).expect("the Deployment");
+    for flag in flags().iter().filter(|flag| !flag.starts_with("--max-deadline")) {
+        assert!(text.contains(&format!("- {flag}\n")), "{flag}");
+    }
+}
+
+#[test]
 fn hostile_guests_fail_their_own_calls_and_nothing_else() {
     let env = &Env::start();
     let start = env.mark();

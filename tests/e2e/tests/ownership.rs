@@ -3,8 +3,10 @@
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
-use windlass_e2e::{AuditEvents, Env, HostOptions, Mark, Namespace, condition, guest, shared, text};
+use windlass_e2e::{AuditEvents, Env, HostOptions, Mark, Namespace, SYSTEM_NAMESPACE, condition, guest, shared, text};
 use windlass_faults::{Fault, Match, Rule, Verb};
 
 /// An image that a host in these tests never sets.
@@ -229,6 +231,25 @@ fn r03_a_silent_watch_and_a_lost_reply_lead_to_no_second_write_of_a_generated_va
     faults.remove(silent);
     env.wait_object("secrets", ns.name(), "web", |secret| text(secret, "/data/value") == "c2Vjb25k");
     web.wait_done();
+}
+
+#[test]
+fn h01_host_that_stops_while_a_write_is_under_way_ends_in_time_and_does_not_release_its_lease() {
+    let env = Env::start();
+    let faults = env.faults(windlass_faults::seed());
+    let host = env.start_host_through(&faults, HostOptions::default());
+    env.push(&guest("echo"), "echo", &[]);
+    env.wait_live("echo", &guest("echo"));
+    let ns = env.namespace("stopping");
+    let slow = Match::verbs(&[Verb::Create]).resource("pods").namespace(ns.name());
+    faults.add(Rule::new(slow, Fault::Delay(Duration::from_mins(5))));
+    ns.echo("web", 1, "nginx:1");
+    // Executed, but the host has no reply.
+    ns.wait_pods(&["web-0"]);
+    assert!(host.terminate().success(), "{}", host.log());
+    assert!(host.log().contains("Lease not released"), "{}", host.log());
+    let lease = env.get("leases", SYSTEM_NAMESPACE, "windlass").expect("a Lease");
+    assert!(lease["spec"]["holderIdentity"].is_string(), "{lease:#}");
 }
 
 #[test]

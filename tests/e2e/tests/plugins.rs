@@ -455,3 +455,37 @@ fn u01_a_component_whose_definition_drops_a_field_is_refused_until_a_user_allows
     windlass_e2e::wait("the field to go, as allowed", windlass_e2e::SOON, || note().is_null().then_some(()));
     ns.wait_settled("web");
 }
+
+#[test]
+fn push_writes_nothing_for_a_user_who_may_not_write_the_permissions() {
+    let env = Env::start();
+    env.kubectl(&["-n", "default", "create", "serviceaccount", "dev"]);
+    // It may write roles, but that takes the permissions in them.
+    for (role, verbs, resources) in [
+        ("objects", "get,list,create,patch", "plugins.windlass.dev,configmaps,serviceaccounts"),
+        (
+            "roles",
+            "get,create,patch",
+            "clusterroles.rbac.authorization.k8s.io,clusterrolebindings.rbac.authorization.k8s.io",
+        ),
+        ("definitions", "get", "customresourcedefinitions.apiextensions.k8s.io"),
+    ] {
+        let (verbs, resources) = (format!("--verb={verbs}"), format!("--resource={resources}"));
+        env.kubectl(&["create", "clusterrole", role, &verbs, &resources]);
+        env.kubectl(&[
+            "create",
+            "clusterrolebinding",
+            role,
+            &format!("--clusterrole={role}"),
+            "--serviceaccount=default:dev",
+        ]);
+    }
+    let kubeconfig = env.cluster().service_account_kubeconfig("default", "dev").expect("a kubeconfig");
+    let component = guest("echo").to_string_lossy().into_owned();
+    let push = ["push", &component, "--name", "echo", "--create-rbac", "--kubeconfig", &kubeconfig.to_string_lossy()];
+    let refused = env.try_windlass(&push).expect_err("it would give rights that dev does not have");
+    assert!(refused.contains("ClusterRole windlass-plugin-echo") && refused.contains("forbidden"), "{refused}");
+    assert_eq!(env.get("plugins.windlass.dev", "", "echo"), None);
+    assert_eq!(env.get("configmaps", SYSTEM_NAMESPACE, "echo"), None);
+    assert_eq!(env.get("clusterroles", "", "windlass-plugin-echo"), None);
+}

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use windlass_core::ids::PluginName;
@@ -66,6 +66,28 @@ pub fn check_plugin(plugin: &Plugin, is_named: bool, overwrites: bool) -> anyhow
         );
     }
     Ok(())
+}
+
+/// Whether a push can take `spec.verify` away: it stays where another field manager set it as well.
+///
+/// # Errors
+/// Names the field managers.
+pub fn check_no_verify(plugin: &Plugin) -> anyhow::Result<()> {
+    let sets_it = |entry: &&ManagedFieldsEntry| {
+        let fields = entry.fields_v1.as_ref().and_then(|fields| fields.0.pointer("/f:spec/f:verify"));
+        fields.is_some() && entry.manager.as_deref() != Some(FIELD_MANAGER)
+    };
+    let entries = plugin.metadata.managed_fields.iter().flatten();
+    let managers: Vec<_> = entries.filter(sets_it).filter_map(|entry| entry.manager.as_deref()).collect();
+    if managers.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "spec.verify of Plugin {} is set by {}; nothing was written. Remove it there, or with: kubectl patch \
+         plugins.windlass.dev {0} --type=json -p '[{{\"op\":\"remove\",\"path\":\"/spec/verify\"}}]'",
+        plugin.metadata.name.as_deref().unwrap_or_default(),
+        managers.join(", ")
+    )
 }
 
 /// Whether everything that exists of what is to be written was written by a push of this Plugin.
@@ -174,6 +196,23 @@ mod tests {
         let mut account = json!({"kind": "ServiceAccount", "metadata": {"name": "shared"}});
         mark(&mut account);
         assert_eq!(account["metadata"], json!({"name": "shared"}), "a person may have chosen it");
+    }
+
+    #[test]
+    fn verify_that_another_field_manager_sets_is_not_taken_away_in_silence() {
+        let with = |manager: &str, fields: Value| {
+            plugin(json!({"managedFields": [{
+                "manager": manager, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fields,
+            }]}))
+        };
+        let verify = json!({"f:spec": {"f:verify": {"f:publicKeys": {}}}});
+        assert!(check_no_verify(&with("windlass-push", verify.clone())).is_ok());
+        assert!(check_no_verify(&with("kubectl", json!({"f:spec": {"f:suspend": {}}}))).is_ok());
+        let refused = check_no_verify(&with("argocd", verify)).expect_err("it would stay").to_string();
+        assert!(
+            refused.contains("set by argocd") && refused.contains("plugins.windlass.dev echo --type=json"),
+            "{refused}"
+        );
     }
 
     #[test]
