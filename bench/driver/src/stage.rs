@@ -54,6 +54,23 @@ subjects:
 - {kind: ServiceAccount, name: peer, namespace: bench}
 ";
 
+/// The right that `windlass push` leaves to the administrator where a kind was there before its plugin, as here: to write the
+/// status of the parents (docs/rights.md).
+const STATUS: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: plugins-status}
+rules:
+- {apiGroups: ['*'], resources: ['*/status'], verbs: [patch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: plugins-status}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: plugins-status}
+subjects:
+- {kind: Group, name: 'system:serviceaccounts:windlass-system', apiGroup: rbac.authorization.k8s.io}
+";
+
 /// A cluster with Windlass' and the benchmark's definitions.
 pub struct Stage {
     cluster: Cluster,
@@ -85,6 +102,7 @@ impl Stage {
             stage.cluster.apply(&stage.windlass_says(args)?)?;
         }
         stage.cluster.apply(PEER)?;
+        stage.cluster.apply(STATUS)?;
         stage.define([paths.load.as_path()])?;
         stage.served().await?;
         stage.windlass = stage.cluster.service_account_kubeconfig(SYSTEM_NAMESPACE, "windlass")?;
