@@ -426,7 +426,6 @@ impl Reconciler {
         turn: &Turn<'_>,
     ) -> Requeue {
         let sweep = trigger == Trigger::Sweep;
-        let is_resync = matches!(trigger, Trigger::Resync | Trigger::Sweep) && phase == Phase::Sync;
         snapshot.namespace_terminating =
             phase == Phase::Finalize && self.terminating.is_known(&live.name, &snapshot.parent);
         let (rounds, related) = self.related.begin(live, &snapshot.parent_ref).await;
@@ -435,7 +434,7 @@ impl Reconciler {
         let first = snapshot.hash(&live.logic, phase);
         // Who owns which field says what changed; a change under the host's own name shows in the values alone.
         let is_due = || live.memo.is_comparison_due(&snapshot.parent.key, live.resync, Instant::now());
-        let compares = phase == Phase::Sync && (is_resync || is_due());
+        let compares = phase == Phase::Sync && (trigger == Trigger::Resync || is_due());
         if let Some(requeue) = live.memo.settled(&snapshot.parent.key, live.conduct.id, first, compares) {
             tracing::Span::current().record("windlass.outcome", "unchanged");
             return requeue;
