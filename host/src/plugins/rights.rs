@@ -264,7 +264,7 @@ impl Review<'_> {
         all.extend(kind.beside.iter().cloned());
         let all: Vec<_> = all.into_iter().collect();
         let mut by_home = Vec::new();
-        // Denied in each namespace that was asked about.
+        // Denied in each namespace that was asked about. Where there are more, one of them may allow it.
         let mut everywhere = anywhere.clone();
         for homes in all.chunks(NAMESPACES).take(MOST_NAMESPACES / NAMESPACES) {
             let denied = try_join_all(homes.iter().map(|home| self.denied(&kind, Some(home.clone())))).await?;
@@ -276,7 +276,7 @@ impl Review<'_> {
         }
         let (verbs, place) = if by_home.is_empty() {
             (anywhere, if kind.namespaced { Place::ClusterWide } else { Place::Cluster })
-        } else if kind.beside.is_empty() && !everywhere.is_empty() {
+        } else if by_home.len() == all.len() && kind.beside.is_empty() && !everywhere.is_empty() {
             (everywhere, Place::Everywhere)
         } else {
             let lacking = by_home.into_iter().filter(|(_, verbs)| !verbs.is_empty());
@@ -326,20 +326,16 @@ mod tests {
 
     /// What is said of a plugin that owns Pods, has parents in these namespaces, and rights as `allowed` says: by verb
     /// and namespace, `*` for all of them.
-    async fn said(homes: &[&'static str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
+    async fn said(homes: &[&str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
         said_of(Kind { verbs: &CHILD_VERBS, vital: &VITAL_CHILD_VERBS, ..pods() }, homes, allowed).await
     }
 
     /// The same of one that reads these.
-    async fn said_of_reads(
-        kind: Kind,
-        homes: &[&'static str],
-        allowed: fn(&str, &str) -> bool,
-    ) -> Option<(String, bool)> {
+    async fn said_of_reads(kind: Kind, homes: &[&str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
         said_of(Kind { verbs: &READ_VERBS, ..kind }, homes, allowed).await
     }
 
-    async fn said_of(kind: Kind, homes: &[&'static str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
+    async fn said_of(kind: Kind, homes: &[&str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
         let ask: Ask = Arc::new(move |question| {
             let allowed = allowed(question.verb, question.namespace.as_deref().unwrap_or("*"));
             Box::pin(async move { Ok(Verdict { allowed, why: String::new() }) })
@@ -389,6 +385,14 @@ mod tests {
         assert!(!vital, "parents in the last one can be served");
         let (told, vital) = said(&MANY, |_, _| false).await.expect("all is missing");
         assert!(vital, "{told}");
+    }
+
+    #[tokio::test]
+    async fn a_right_in_the_last_of_more_namespaces_than_are_asked_about_is_not_said_to_be_missing_in_all() {
+        let homes: Vec<_> = (0..=MOST_NAMESPACES).map(|number| format!("team-{number:04}")).collect();
+        let homes: Vec<_> = homes.iter().map(String::as_str).collect();
+        let (told, vital) = said(&homes, |_, place| place == "team-0256").await.expect("something is missing");
+        assert!(!vital && !told.contains("any namespace"), "{told}");
     }
 
     #[tokio::test]
