@@ -121,12 +121,18 @@ impl Progress {
     /// What is wrong, if the watch has stalled.
     pub fn stall(&self, now: Instant) -> Option<Stall> {
         let age = self.age(now);
+        let has_stalled = |failure: &Failure, at: Instant| at.saturating_duration_since(failure.since) >= FAILING_LIMIT;
+        let is_recent = |accepted: Instant| now.saturating_duration_since(accepted) < AT_ONCE;
         let failure = match &self.state {
             State::Refused => return None,
             State::Failing(failure) => Some(failure),
+            // It may fail again at once, and has shown nothing so far.
+            State::Running(Some((failure, accepted))) if has_stalled(failure, *accepted) && is_recent(*accepted) => {
+                Some(failure)
+            }
             State::Running(_) => None,
         };
-        let is_failing = failure.is_some_and(|failure| now.saturating_duration_since(failure.since) >= FAILING_LIMIT);
+        let is_failing = failure.is_some_and(|failure| has_stalled(failure, now));
         let failure = failure.map(|failure| failure.message.clone());
         (is_failing || age >= SILENCE_LIMIT).then_some(Stall { age, failure })
     }
@@ -149,7 +155,8 @@ mod tests {
         assert_eq!(progress.stall(began + secs(24)), None);
         let stall = Stall { age: secs(25), failure: Some("503: try later".to_owned()) };
         assert_eq!(progress.stall(began + secs(25)), Some(stall), "the message of the first failure is steady");
-        progress.accepted(began + secs(26));
+        progress.advanced(began + secs(26));
+        progress.listed(began + secs(26));
         assert_eq!(progress.stall(began + secs(26)), None);
     }
 
@@ -164,15 +171,22 @@ mod tests {
         }
         progress.failed(began + secs(25), "the stream was cut");
         assert!(progress.stall(began + secs(25)).is_some());
-        // An event between two failures is progress, and so is a watch that lasts.
         progress.accepted(began + secs(26));
+        assert!(progress.stall(began + secs(26)).is_some(), "nothing came yet, and the cache shows the past");
+        progress.failed(began + secs(27), "the stream was cut");
+        assert!(progress.stall(began + secs(27)).is_some());
+        // An event between two failures is progress, and so is a watch that lasts.
+        progress.accepted(began + secs(27));
         progress.advanced(began + secs(27));
+        assert_eq!(progress.stall(began + secs(27)), None);
         progress.failed(began + secs(28), "the stream was cut");
         assert_eq!(progress.stall(began + secs(28)), None);
         progress.accepted(began + secs(29));
         progress.failed(began + secs(60), "the stream was cut");
         assert_eq!(progress.stall(began + secs(79)), None);
         assert!(progress.stall(began + secs(80)).is_some());
+        progress.accepted(began + secs(81));
+        assert_eq!(progress.stall(began + secs(91)), None);
     }
 
     #[test]
