@@ -66,7 +66,8 @@ fn collect(root: &Path, folder: &Path, tests: &mut Tests) -> anyhow::Result<()> 
 
 /// A function whose name begins with a rule's number, such as `r07_…`.
 fn test(line: &str) -> Option<(u32, &str)> {
-    let name = line.trim_start().strip_prefix("fn ")?.split('(').next()?;
+    let line = line.trim_start();
+    let name = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ")?.split('(').next()?;
     let (number, _) = name.strip_prefix('r')?.split_once('_')?;
     let number = if number.len() == 2 { number.parse().ok()? } else { return None };
     Some((number, name))
@@ -79,6 +80,7 @@ mod tests {
     #[test]
     fn tests_of_a_rule_are_found_by_the_prefix_of_their_names() {
         assert_eq!(test("    fn r07_nothing_is_sent() {"), Some((7, "r07_nothing_is_sent")));
+        assert_eq!(test("    async fn r13_waits() {"), Some((13, "r13_waits")));
         assert_eq!(test("fn ready() {"), None);
         assert_eq!(test("// fn r07_nothing_is_sent() {"), None);
         assert_eq!(test("fn r7_short() {"), None);
