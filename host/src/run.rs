@@ -32,7 +32,7 @@ use crate::related::{Interests, Related};
 use crate::report::{Recorder, Reporter};
 use crate::rights::{Accounts, review};
 use crate::seeds::Seeds;
-use crate::serve::{Readiness, serve};
+use crate::serve::{Readiness, listen, serve};
 use crate::telemetry;
 use crate::triggers::Triggers;
 use crate::watch::{AllProgress, Watch, Watches};
@@ -81,9 +81,10 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     // Whatever keeps this host from starting is found before it takes the Lease, for which another one may be waiting.
     let sources = sources(&client, &settings, &progress, plugin_queue.clone())?;
     let seeds = Seeds::open(&settings.cache_dir)?;
+    let listener = listen(settings.health_addr).await?;
     let readiness = Readiness::new(progress.clone(), gate.clone());
     let closing = CancellationToken::new();
-    let mut serving = tokio::spawn(serve(settings.health_addr, readiness.clone(), closing.clone()));
+    let mut serving = tokio::spawn(serve(listener, readiness.clone(), closing.clone()));
     let instance = Instance::of(&settings.cache_dir);
     let acquired = Held::acquire(client.clone(), &settings.namespace, instance, gate, &stop).await?;
     let Some(held) = acquired else { return Ok(()) };
@@ -158,6 +159,7 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     }
     stop.cancel();
     readiness.stopping();
+    compilations.stop();
     tracing::info!("stopping: running reconciles may end");
     let is_idle = tokio::time::timeout(GRACE, tasks.wait()).await.is_ok();
     if !is_idle {
@@ -171,7 +173,6 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
         let _ = end.send(if is_idle { End::Release } else { End::Expire });
         keeping.await
     };
-    compilations.stop();
     closing.cancel();
     kept??;
     failed.map_or(Ok(()), Err)

@@ -88,19 +88,22 @@ impl Readiness {
     }
 }
 
-/// Serves until told to stop.
+/// Listens on the health address.
 ///
 /// # Errors
 /// If the address cannot be listened on.
-pub async fn serve(address: SocketAddr, readiness: Readiness, stop: CancellationToken) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(address)
+pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
         .await
-        .map_err(|error| anyhow::anyhow!("--health-addr {address} cannot be listened on: {error}"))?;
-    tracing::info!(address = %listener.local_addr()?, "serving /healthz and /readyz");
-    serve_on(listener, readiness, stop).await
+        .map_err(|error| anyhow::anyhow!("--health-addr {address} cannot be listened on: {error}"))
 }
 
-async fn serve_on(listener: TcpListener, readiness: Readiness, stop: CancellationToken) -> anyhow::Result<()> {
+/// Serves until told to stop.
+///
+/// # Errors
+/// If the listener has no address.
+pub async fn serve(listener: TcpListener, readiness: Readiness, stop: CancellationToken) -> anyhow::Result<()> {
+    tracing::info!(address = %listener.local_addr()?, "serving /healthz and /readyz");
     let app = Router::new()
         // That it answers is the answer: the runtime's threads are not stuck.
         .route("/healthz", get(|| async { "ok" }))
@@ -221,7 +224,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let stop = CancellationToken::new();
-        let serving = tokio::spawn(serve_on(listener, Readiness::default(), stop.clone()));
+        let serving = tokio::spawn(serve(listener, Readiness::default(), stop.clone()));
         let mut idle = Vec::new();
         for _ in 0..3 * CONNECTIONS {
             idle.push(TcpStream::connect(address).await.expect("connected"));

@@ -501,6 +501,11 @@ pub enum LoadFailure {
 }
 
 impl LoadFailure {
+    /// The host is stopping, and compiles nothing more.
+    pub fn stopping() -> Self {
+        Self::Compiler { message: "the host is stopping".to_owned() }
+    }
+
     /// Whether the component itself is the reason, so that it would fail again. Anything else may be the machine's fault,
     /// and pass.
     pub fn is_of_component(&self) -> bool {

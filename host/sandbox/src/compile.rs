@@ -149,7 +149,7 @@ impl Compiler {
             }
         }
         match status {
-            None if stopped.load(Ordering::Relaxed) => Err(failed("the host is stopping".to_owned())),
+            None if stopped.load(Ordering::Relaxed) => Err(LoadFailure::stopping()),
             None => Err(failed(format!("it took longer than {} s", self.timeout.as_secs()))),
             Some(status) if status.success() => Ok(()),
             Some(status) => Err(refused.map_or_else(|| death(status, &complaint), LoadFailure::from)),

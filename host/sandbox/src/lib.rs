@@ -163,6 +163,11 @@ impl Sandbox {
         self.0.stopped.store(true, Ordering::Relaxed);
     }
 
+    /// Whether it was [stopped](Self::stop).
+    pub fn is_stopped(&self) -> bool {
+        self.0.stopped.load(Ordering::Relaxed)
+    }
+
     /// Removes compiled files that are for none of these components, and have not been made just now. Blocks for as long as
     /// that takes.
     ///
@@ -199,6 +204,9 @@ impl Sandbox {
         // Whoever held the lock before may have compiled the same.
         if let Some(compiled) = cache.find(digest) {
             return Ok(compiled);
+        }
+        if self.is_stopped() {
+            return Err(LoadFailure::stopping());
         }
         let attempts = self.0.options.counts_attempts.then_some(&self.0.attempts);
         let attempt = attempts.map(|attempts| attempts.begin(digest, SystemTime::now())).transpose()?;

@@ -265,6 +265,10 @@ impl Plugins {
                 Err(Problem::new(Step::Fetched, reason::INVALID_SPEC, message))
             }
         };
+        if result.is_err() && self.sandbox.is_stopped() {
+            // The next host says what becomes of it.
+            return Requeue::WhenChanged;
+        }
         // Also while something newer is waited for: the word is for what is live.
         self.hear_allowed(name, object);
         let is_unsettled = self.find_lost(name, object).await;

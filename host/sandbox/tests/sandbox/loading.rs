@@ -160,9 +160,18 @@ fn s03_a_sandbox_that_is_stopped_ends_a_compilation_which_then_counts_against_no
     let cache = TempDir::new().unwrap();
     let compiler = command("/bin/sh", &["-c", "exec sleep 1000"]);
     let sandbox = Sandbox::new(Options { compiler, ..options(&cache) }).unwrap();
+    let loading = sandbox.clone();
+    let loading = std::thread::spawn(move || loading.load(&Guest::doing("")).err().unwrap());
+    let attempt = cache.path().join(format!("cache/{}.attempt", Digest::of(&Guest::doing("")).hex()));
+    while !attempt.is_file() {
+        assert!(!loading.is_finished(), "it ended before it was stopped");
+        std::thread::yield_now();
+    }
+    // Its child would sleep longer than any test may last.
     sandbox.stop();
-    let failure = sandbox.load(&Guest::doing("")).err().unwrap();
-    assert_eq!(failure, LoadFailure::Compiler { message: "the host is stopping".to_owned() });
+    assert_eq!(loading.join().unwrap(), LoadFailure::stopping());
+    assert_eq!(sandbox.load(&Guest::doing("")).err().unwrap(), LoadFailure::stopping());
+    assert!(!attempt.exists());
     assert!(Sandbox::new(options(&cache)).unwrap().load(&Guest::doing("")).is_ok(), "it is tried again at once");
 }
 
