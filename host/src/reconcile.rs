@@ -29,7 +29,7 @@ use windlass_core::plan::{self, ChildId, Plan, Write};
 use windlass_core::related::{Next, ReadProblem, Rounds};
 use windlass_core::reserved::HostNamespace;
 use windlass_core::snapshot::Snapshot;
-use windlass_core::stance::{Stance, keeps_children, may_write_children, stance};
+use windlass_core::stance::{Stance, finalizer_of, keeps_children, may_write_children, stance};
 use windlass_core::status;
 use windlass_sandbox::registry::Registry;
 
@@ -229,11 +229,12 @@ impl Reconciler {
     }
 
     /// A user's way out counts whatever the caches show: takes the finalizer off a parent that is being deleted, where its annotation
-    /// says so.
+    /// says so. Of parents that are not followed, the cache does not know either.
     async fn given_up(&self, live: &Arc<Live>, key: &ObjectKey) -> Option<Requeue> {
         let cached = live.parents.store.get(key)?;
-        let is_asked = cached.marks.is_true(ANNOTATION_SKIP_FINALIZE) || !live.parents.is_followed();
-        if !(cached.deleting && is_asked) {
+        let is_asked = cached.deleting && cached.marks.is_true(ANNOTATION_SKIP_FINALIZE);
+        let has_finalizer = || cached.finalizers.iter().any(|name| **name == *finalizer_of(&live.name));
+        if !(is_asked || !live.parents.is_followed() && has_finalizer()) {
             return None;
         }
         let parent = live.parents.read(key).await.ok()??;
@@ -244,7 +245,8 @@ impl Reconciler {
         }
     }
 
-    /// Does nothing about a parent, for which others need not wait. What one that is only suspended would delete counts on.
+    /// Does nothing about a parent, for which others need not wait. While it is only suspended, what it was last said to delete still
+    /// counts.
     fn leave(&self, live: &Live, parent: &Object) -> Requeue {
         let (outcome, consequences) = if parent.deleting {
             ("deleting", live.conduct.forget(&parent.key))

@@ -142,7 +142,9 @@ fn is_of_namespaces(watch: &WatchId) -> bool {
 fn states_of_a_child(change: &Change) -> impl Iterator<Item = &Arc<Object>> {
     let names_the_same = |before: &&Arc<Object>| {
         let after = change.after.as_ref();
-        after.is_some_and(|after| (&after.marks, &after.labelled) == (&before.marks, &before.labelled))
+        after.is_some_and(|after| {
+            (&after.marks, &after.labelled, &after.controller) == (&before.marks, &before.labelled, &before.controller)
+        })
     };
     change.before.iter().filter(move |before| !names_the_same(before)).chain(&change.after)
 }
@@ -251,6 +253,10 @@ mod tests {
             "once is enough"
         );
         assert_eq!(told(&Change { after: None, ..changed(&child(web), &child(web)) }), [parent("p")]);
+        let retained = r#""labels":{"windlass.dev/plugin":"echo","windlass.dev/parent-uid":"p"},"annotations":{"windlass.dev/retained-for":"x"}"#;
+        let owned = format!(r#"{retained},"ownerReferences":[{{"uid":"p","controller":true}}]"#);
+        let of_x = Some(OwnerKey::Retained("x".into()));
+        assert_eq!(told(&changed(&owned, retained)), [parent("p"), of_x], "it is no longer a child of p");
     }
 
     #[tokio::test]

@@ -88,11 +88,11 @@ pub fn marks(found: &Object, child: &DesiredChild, adopted: bool) -> Map {
         let mut own = wanted(field).and_then(Value::as_object).cloned().unwrap_or_default();
         // What was applied is not known.
         own.retain(|key, _| key.starts_with(names::ANNOTATION_PREFIX) && key != names::ANNOTATION_APPLIED);
-        // It says of a child that it is another one's.
-        let is_forged = found.marks.get(names::ANNOTATION_RETAINED_FOR).is_some()
+        // A child that is not to be retained for a parent must not say that it is.
+        let is_outdated = found.marks.get(names::ANNOTATION_RETAINED_FOR).is_some()
             && field == "annotations"
             && own.get(names::ANNOTATION_RETAINED_FOR).is_none();
-        if is_forged {
+        if is_outdated {
             own.insert(names::ANNOTATION_RETAINED_FOR, Value::Null);
         }
         meta.insert(field, own);

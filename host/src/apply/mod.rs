@@ -255,7 +255,7 @@ impl Applier {
         match claim(&found, snapshot, adopts, |plugin| live.inherits(plugin)) {
             Claim::Unseen => Err(Failed { problem: WriteProblem::CacheBehind, awaited: Some(Box::new(seen())) }),
             Claim::Restore => self.mark(live, child, &found, Deed::Marked).await,
-            // The garbage collector would take it along with a parent that is gone.
+            // Asked of the API server: the garbage collector would delete what is adopted for a parent that is gone.
             Claim::Adopt if !Self::lives(live, snapshot).await? => Err(WriteProblem::Outdated.into()),
             Claim::Adopt => self.mark(live, child, &found, Deed::Adopted).await,
             Claim::Orphaned => Ok((Deed::Nothing, None)),
@@ -325,7 +325,8 @@ impl Applier {
     }
 
     /// What it means that an apply whose only reason were the live values ended so. One that changed nothing, or that is invalid,
-    /// would end like that each time: the values are left as they are. A lack of permission passes.
+    /// would end like that each time: the values are left as they are. A 403 is no such answer: rights are granted, quotas are raised and
+    /// admission policies are changed without a change of the child.
     fn after_comparing(&self, live: &Live, child: &DesiredChild, target: &Target, outcome: Outcome) -> Outcome {
         let Some(values) = target.differing else { return outcome };
         match outcome {

@@ -68,7 +68,7 @@ impl Fleet {
             // Of what is put off or blocked nothing is deleted, and what a user allowed is allowed.
             Some(namespace) if word == Word::Delete => {
                 if deletions.is_empty() && has_children {
-                    // It is cleaned up first, say.
+                    // Its plugin cleans up first, for instance, and its children are deleted later.
                     self.leaving.entry(namespace.clone()).and_modify(|rollout| rollout.wants_none_yet(parent));
                     return word;
                 }
