@@ -25,7 +25,7 @@ pub struct Args {
     #[arg(value_enum)]
     what: What,
     /// The host's namespace
-    #[arg(short, long, default_value = "windlass-system")]
+    #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams, Preconditions};
 use kube::core::{DynamicObject, GroupVersionKind, TypeMeta};
 use kube::{Api, Client, discovery};
 use serde_json::{Value, json};
@@ -31,6 +31,7 @@ pub(super) use self::safety::plugin_of;
 use super::component::{ComponentArgs, credentials_of_user};
 use super::connect::plain;
 use super::output::{Format, print_all};
+use super::remove::reason_to_keep;
 use super::{ANSWER_IS_NO, HELD_BACK, TIMED_OUT, parse_timeout};
 use crate::api::{OciSource, Plugin, PluginSpec, PluginStatus, SecretRef};
 use crate::definition;
@@ -127,7 +128,7 @@ struct DeliveryArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "oci")]
     signature: Option<PathBuf>,
     /// Public key in PEM that must have signed the component. May be repeated: any one of the keys suffices. Default: the keys
-    /// that the Plugin has
+    /// that the Plugin has (`--dry-run` without `--create-rbac` reads no cluster and knows none)
     #[arg(long, value_name = "FILE")]
     public_key: Vec<PathBuf>,
     /// Remove spec.verify: signatures are no longer checked
@@ -258,11 +259,18 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         }
         let client = args.component.cluster.client().await?;
         check(&client, &name, &plugin, &objects, args.overwrites.overwrite).await?;
-        // After everything that may refuse the push: a host that follows the tag takes what it finds there.
+        let is_map = |object: &Value| definition::text(object, "/kind") == "ConfigMap";
+        let (maps, permissions): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_map);
+        // The permissions first: a host that finds the component needs them, and where they cannot be written, no component
+        // is delivered.
+        for permission in permissions {
+            apply(&target(&client, &permission).await?, false).await?;
+        }
+        // A host that follows the tag takes what it finds there.
         if let Some(reference) = &args.delivery.oci {
             push_artifact(args, reference, &component, &bytes).await?;
         }
-        write(&client, &plugin, existing_uid, objects).await?;
+        write(&client, &plugin, existing_uid, maps).await?;
         println!("pushed {} ({} bytes) as Plugin {name}", pushed.digest, bytes.len());
         if args.no_wait {
             return Ok(ExitCode::SUCCESS);
@@ -276,7 +284,8 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Whether everything can be written: nothing is somebody else's, and the API server takes the Plugin and the permissions.
+/// Whether everything can be written: nothing is somebody else's, the user may write it, and the API server takes the Plugin and
+/// the permissions.
 async fn check(
     client: &Client,
     name: &PluginName,
@@ -293,30 +302,20 @@ async fn check(
     }
     apply(&target(client, plugin).await?, true).await?;
     for (other, object) in others.iter().zip(objects) {
-        // Whether a binding may be written depends on its role, which may not be there yet. ConfigMaps are large.
         let kind = definition::text(object, "/kind");
-        if !kind.ends_with("Binding") && kind != "ConfigMap" {
+        if kind.ends_with("Binding") || kind == "ConfigMap" {
+            // A binding is only taken with its role, which may not be there yet; and ConfigMaps are large.
+            safety::check_permission(client, other).await?;
+        } else {
             apply(other, true).await?;
         }
     }
     Ok(())
 }
 
-/// Writes the permissions first: a host that finds the component needs them, and where the user may not write them, no
-/// component is delivered. A new Plugin is written before its ConfigMaps, which are to go with it, and every Plugin after them:
-/// then the host finds all of it.
-async fn write(
-    client: &Client,
-    plugin: &Value,
-    existing_uid: Option<String>,
-    objects: Vec<Value>,
-) -> anyhow::Result<()> {
+/// Writes a new Plugin before its ConfigMaps, which are to go with it, and every Plugin after them: then the host finds all of it.
+async fn write(client: &Client, plugin: &Value, existing_uid: Option<String>, maps: Vec<Value>) -> anyhow::Result<()> {
     let pushed = target(client, plugin).await?;
-    let is_map = |object: &Value| definition::text(object, "/kind") == "ConfigMap";
-    let (maps, permissions): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_map);
-    for permission in permissions {
-        apply(&target(client, &permission).await?, false).await?;
-    }
     let uid = if let Some(uid) = existing_uid {
         uid
     } else {
@@ -469,7 +468,7 @@ async fn apply((api, object): &Target, dry_run: bool) -> anyhow::Result<String> 
     Ok(written.metadata.uid.unwrap_or_default())
 }
 
-/// Parts of logic that is no longer live: the head names others now.
+/// Parts of logic that is no longer live: the head names others now. What push did not write alone is left.
 async fn remove_old_parts(client: &Client, args: &Args, name: &PluginName, pushed: &Pushed) -> anyhow::Result<()> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), &args.namespace);
     let parts = api
@@ -477,12 +476,24 @@ async fn remove_old_parts(client: &Client, args: &Args, name: &PluginName, pushe
         .await
         .map_err(plain)
         .context("old parts could not be listed")?;
-    for part in parts.items.into_iter().filter_map(|part| part.metadata.name) {
-        if !pushed.parts.contains(&part) {
-            api.delete(&part, &DeleteParams::default())
-                .await
-                .map_err(plain)
-                .with_context(|| format!("old part {part}"))?;
+    for part in parts.items {
+        let PartialObjectMeta { metadata, .. } = part;
+        let uid = metadata.uid.clone();
+        let kept = reason_to_keep(name, &metadata);
+        let Some(part) = metadata.name.filter(|part| !pushed.parts.contains(part)) else { continue };
+        if let Some(reason) = kept {
+            eprintln!(
+                "note: ConfigMap {}/{part} is labelled as an old part of Plugin {name} and was left: {reason}",
+                args.namespace
+            );
+            continue;
+        }
+        let preconditions = Some(Preconditions { uid, resource_version: None });
+        match api.delete(&part, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
+            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {}
+            deleted => {
+                deleted.map_err(plain).with_context(|| format!("old part {part}"))?;
+            }
         }
     }
     Ok(())

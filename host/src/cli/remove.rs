@@ -323,7 +323,7 @@ async fn leftovers(client: &Client, args: &Args, plugin: Option<&Plugin>) -> any
 
 /// Why an object is not to be deleted with this Plugin: it is another one's, it has no fields that push wrote, or others wrote
 /// some as well.
-fn reason_to_keep(plugin: &PluginName, meta: &ObjectMeta) -> Option<String> {
+pub(super) fn reason_to_keep(plugin: &PluginName, meta: &ObjectMeta) -> Option<String> {
     if let Some(of) = plugin_of(meta).filter(|of| *of != plugin.as_str()) {
         return Some(format!("it belongs to Plugin {of}"));
     }

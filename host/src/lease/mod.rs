@@ -121,7 +121,7 @@ impl Held {
                 }
                 Err(error) => format!(
                     "Lease {namespace}/{NAME} cannot be taken yet: {error}. The host's permissions are printed by `windlass \
-                     generate rbac`"
+                     generate rbac --namespace {namespace}`"
                 ),
             };
             if told.is_none_or(|told| told.elapsed() >= PROGRESS) {

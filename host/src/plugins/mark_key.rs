@@ -47,7 +47,7 @@ impl MarkKeys {
             self.read().await?.ok_or_else(|| {
                 let message = format!(
                     "Secret {MARK_KEY_SECRET} in namespace {}, by which children of cluster-scoped parents are known, is gone. \
-                     Restore it; or give up on the children",
+                     Restore it; or annotate the Plugin with windlass.dev/skip-finalize=true, and delete the children by hand",
                     self.namespace
                 );
                 Problem::new(Step::Granted, reason::MARK_KEY_UNAVAILABLE, message)
@@ -105,7 +105,7 @@ impl MarkKeys {
         let message = format!(
             "the parents are cluster-scoped, and the host cannot {deed} Secret {MARK_KEY_SECRET} in its namespace {}, which \
              holds the key of their children's marks: {error}. The Role {HOST} in that namespace must allow it: apply what \
-             `windlass generate rbac` prints",
+             `windlass generate rbac --namespace {0}` prints",
             self.namespace
         );
         Problem::new(Step::Granted, reason::MARK_KEY_UNAVAILABLE, message)

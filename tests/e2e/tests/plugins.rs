@@ -488,4 +488,19 @@ fn push_writes_nothing_for_a_user_who_may_not_write_the_permissions() {
     assert_eq!(env.get("plugins.windlass.dev", "", "echo"), None);
     assert_eq!(env.get("configmaps", SYSTEM_NAMESPACE, "echo"), None);
     assert_eq!(env.get("clusterroles", "", "windlass-plugin-echo"), None);
+    // One that may write any role, and no binding.
+    env.kubectl(&["delete", "clusterrolebinding", "roles"]);
+    for (role, verbs, resources) in [
+        ("any-role", "get,create,patch,escalate", "clusterroles.rbac.authorization.k8s.io"),
+        ("see-bindings", "get", "clusterrolebindings.rbac.authorization.k8s.io"),
+    ] {
+        let (verbs, resources) = (format!("--verb={verbs}"), format!("--resource={resources}"));
+        env.kubectl(&["create", "clusterrole", role, &verbs, &resources]);
+        let role_of = format!("--clusterrole={role}");
+        env.kubectl(&["create", "clusterrolebinding", role, &role_of, "--serviceaccount=default:dev"]);
+    }
+    let refused = env.try_windlass(&push).expect_err("it may not bind the role");
+    assert!(refused.contains("ClusterRoleBinding windlass-plugin-echo:account is forbidden"), "{refused}");
+    assert_eq!(env.get("clusterroles", "", "windlass-plugin-echo"), None);
+    assert_eq!(env.get("serviceaccounts", SYSTEM_NAMESPACE, "windlass-plugin-echo"), None);
 }

@@ -1,8 +1,11 @@
 //! What a push must not overwrite: what somebody else wrote, and a definition that objects need as it is.
 
 use anyhow::{Context as _, bail};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
+use kube::api::PostParams;
+use kube::core::TypeMeta;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use windlass_core::ids::PluginName;
@@ -88,6 +91,39 @@ pub fn check_no_verify(plugin: &Plugin) -> anyhow::Result<()> {
         plugin.metadata.name.as_deref().unwrap_or_default(),
         managers.join(", ")
     )
+}
+
+/// Whether the user may create this object, or change it where it exists.
+///
+/// # Errors
+/// Says what is not allowed.
+pub async fn check_permission(client: &Client, (api, object): &Target) -> anyhow::Result<()> {
+    let name = object.metadata.name.clone().unwrap_or_default();
+    let found = api.get_metadata_opt(&name).await;
+    let found = found.map_err(plain).with_context(|| format!("{} could not be read", describe(object)))?;
+    let TypeMeta { api_version, kind } = object.types.clone().unwrap_or_default();
+    let group = api_version.split_once('/').map(|(group, _)| group.to_owned());
+    // Server-side apply is a patch, also of what it creates.
+    let verbs = if found.is_some() { ["patch"].as_slice() } else { &["patch", "create"] };
+    for verb in verbs {
+        let asked = ResourceAttributes {
+            verb: Some((*verb).to_owned()),
+            group: group.clone(),
+            resource: Some(format!("{}s", kind.to_lowercase())),
+            namespace: object.metadata.namespace.clone(),
+            name: Some(name.clone()),
+            ..ResourceAttributes::default()
+        };
+        let spec =
+            SelfSubjectAccessReviewSpec { resource_attributes: Some(asked), ..SelfSubjectAccessReviewSpec::default() };
+        let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+        let answer = Api::all(client.clone()).create(&PostParams::default(), &review).await;
+        let answer = answer.map_err(plain).context("your permissions could not be reviewed")?;
+        if !answer.status.is_some_and(|status| status.allowed) {
+            bail!("{} is forbidden: you may not {verb} it; nothing was written", describe(object));
+        }
+    }
+    Ok(())
 }
 
 /// Whether everything that exists of what is to be written was written by a push of this Plugin.
