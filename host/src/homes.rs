@@ -8,7 +8,7 @@ use windlass_core::selector::{Labels, Selector};
 
 use crate::watch::Watch;
 
-/// `spec.namespaces`: parents elsewhere are not the Plugin's business.
+/// `spec.namespaceSelector`: parents elsewhere are not the Plugin's business.
 #[derive(Clone)]
 pub struct Homes {
     selector: Selector,

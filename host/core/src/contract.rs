@@ -451,7 +451,7 @@ pub enum LoadFailure {
     },
     /// The component speaks another version of the contract, or none.
     #[error("no export windlass:plugin/reconciler of contract 0.1; found {found}")]
-    WrongContract {
+    UnsupportedContract {
         /// What it exports instead.
         found: String,
     },
@@ -510,9 +510,10 @@ impl LoadFailure {
     /// and pass.
     pub fn is_of_component(&self) -> bool {
         match self {
-            Self::NotAComponent { .. } | Self::WrongContract { .. } | Self::TooLarge { .. } | Self::Compile { .. } => {
-                true
-            }
+            Self::NotAComponent { .. }
+            | Self::UnsupportedContract { .. }
+            | Self::TooLarge { .. }
+            | Self::Compile { .. } => true,
             Self::Compiler { .. } | Self::Interrupted { .. } | Self::Cache { .. } => false,
             Self::Describe(failure) => match failure {
                 CallFailure::Memory { .. }

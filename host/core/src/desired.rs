@@ -194,7 +194,7 @@ pub enum Refusal {
     /// A Secret that the control plane would fill with the token of a ServiceAccount, or would take as a token.
     #[error(
         "{child} is of type {secret_type}: whoever reads it can log in to the API server as a ServiceAccount or a new node. The \
-         plugin may have such children only if the Plugin's entry for Secret in spec.children has serviceAccountTokens: true"
+         plugin may have such children only if the Plugin's entry for Secret in spec.grants.children has serviceAccountTokens: true"
     )]
     TokenNotGranted {
         /// The child.
@@ -350,11 +350,11 @@ fn placed(grant: &Grant, parent: &ParentRef, name: &str, namespace: Option<&str>
         (true, None, Some(wanted)) => match &grant.namespaces {
             Some(named) if named.iter().any(|name| **name == *wanted) => Ok(Some(wanted.into())),
             Some(_) => {
-                Err(scope(format!("namespace {wanted} is none of those that spec.children names for this kind")))
+                Err(scope(format!("namespace {wanted} is none of those that spec.grants.children names for this kind")))
             }
             None if SYSTEM_NAMESPACES.contains(&wanted) => Err(scope(format!(
                 "namespace {wanted} belongs to the control plane; name it in the namespaces of this kind in the Plugin's \
-                 spec.children if the plugin may have children there"
+                 spec.grants.children if the plugin may have children there"
             ))),
             None => Ok(Some(wanted.into())),
         },

@@ -42,18 +42,18 @@ pub struct Beyond {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Withheld {
     /// The Plugin names others.
-    #[error("is not granted by spec.children")]
+    #[error("is not granted by spec.grants.children")]
     NotNamed,
     /// It could widen the plugin's rights, or change how the cluster works for everybody.
     #[error(
-        "could widen the plugin's own rights or concerns the whole cluster, and is owned only if spec.children names it"
+        "could widen the plugin's own rights or concerns the whole cluster, and is owned only if spec.grants.children names it"
     )]
     MustBeNamed,
     /// No child of a namespaced parent is cluster-scoped.
     #[error("is cluster-scoped and cannot be the child of a namespaced parent")]
     OutOfScope,
     /// It is cluster-scoped and the Plugin does not name it.
-    #[error("is cluster-scoped, and read only if spec.related names it")]
+    #[error("is cluster-scoped, and read only if spec.grants.related names it")]
     NotReadable,
 }
 

@@ -443,7 +443,7 @@ fn said_held(parent: &Object) -> Option<Because> {
     let text = |condition: &Map, field: &str| condition.get(field).and_then(Value::as_str).map(str::to_owned);
     let status = status::observed(parent);
     let ready = conditions_of(&status).find(|condition| type_of(condition) == Some(parent_condition::READY))?;
-    text(ready, "reason").filter(|reason| reason == parent_reason::DELETION_HELD)?;
+    text(ready, "reason").filter(|reason| reason == parent_reason::DELETION_BLOCKED)?;
     let message = text(ready, "message")?;
     if message.starts_with(BLOCKED_BEFORE) {
         return Some(Because::Inputs);

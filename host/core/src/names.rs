@@ -106,7 +106,7 @@ pub mod plugin_reason {
     /// The bytes are no component.
     pub const NOT_A_COMPONENT: &str = "NotAComponent";
     /// The component speaks no contract version that the host knows.
-    pub const WRONG_CONTRACT: &str = "WrongContract";
+    pub const UNSUPPORTED_CONTRACT: &str = "UnsupportedContract";
     /// The compiler refused the component.
     pub const COMPILE_FAILED: &str = "CompileFailed";
     /// Compiling the component did not come to an end, or its result could not be kept. The host tries again.
@@ -148,7 +148,7 @@ pub mod plugin_reason {
     /// Calls of the component failed too often in a row, for several parents: it is called only now and then.
     pub const QUARANTINED: &str = "Quarantined";
     /// New logic wants to delete so many children that nothing is deleted until a person allows it.
-    pub const DELETION_HELD: &str = "DeletionHeld";
+    pub const DELETION_BLOCKED: &str = "DeletionBlocked";
     /// A person went back to the logic that was live before (`windlass.dev/rollback`).
     pub const ROLLED_BACK: &str = "RolledBack";
     /// There is no earlier logic, or it is no longer among the compiled components.
@@ -183,9 +183,9 @@ pub mod parent_reason {
     /// request would be too large with them.
     pub const LIMIT_EXCEEDED: &str = "LimitExceeded";
     /// The answer is no valid JSON, or no Kubernetes object.
-    pub const MALFORMED_ANSWER: &str = "MalformedAnswer";
+    pub const MALFORMED_RESPONSE: &str = "MalformedResponse";
     /// The answer holds something that the plugin may not want.
-    pub const REFUSED_ANSWER: &str = "RefusedAnswer";
+    pub const RESPONSE_REJECTED: &str = "ResponseRejected";
     /// The host could not run the plugin.
     pub const HOST_ERROR: &str = "HostError";
     /// A child's name is taken by an object that is not this parent's.
@@ -205,7 +205,7 @@ pub mod parent_reason {
     /// Changed children must be ready before the next ones change (`rolling`).
     pub const ROLLING_UPDATE: &str = "RollingUpdate";
     /// Deletions that nobody asked for are held until a person allows them.
-    pub const DELETION_HELD: &str = "DeletionHeld";
+    pub const DELETION_BLOCKED: &str = "DeletionBlocked";
     /// An object was written too often; it is written once a minute until it is quiet.
     pub const THRASHING: &str = "Thrashing";
     /// Calls of the plugin failed too often in a row, for this parent or several ones: it is called only now and then.

@@ -232,7 +232,7 @@ impl From<&Problem> for Verdict {
             }
             Problem::Plugin(Failure::Failed(message)) => (reason::PLUGIN_FAILED, message.clone(), BACKOFF),
             Problem::Refused(refusal) => {
-                let reason = if refusal.is_malformed() { reason::MALFORMED_ANSWER } else { reason::REFUSED_ANSWER };
+                let reason = if refusal.is_malformed() { reason::MALFORMED_RESPONSE } else { reason::RESPONSE_REJECTED };
                 (reason, format!("The plugin's answer was refused, nothing was written: {refusal}"), BACKOFF)
             }
             Problem::Reads(problem) => {
@@ -280,13 +280,13 @@ impl From<&Problem> for Verdict {
                 Requeue::After(Duration::from_mins(1)),
             ),
             // Allowing it changes the parent or its Plugin, and that is an event.
-            Problem::Held(held) => (reason::DELETION_HELD, held.to_string(), Requeue::Settled(None)),
+            Problem::Held(held) => (reason::DELETION_BLOCKED, held.to_string(), Requeue::Settled(None)),
             Problem::HeldAtPlugin(plugin) => {
-                (reason::DELETION_HELD, Held::told_to_parents(plugin), Requeue::Settled(None))
+                (reason::DELETION_BLOCKED, Held::told_to_parents(plugin), Requeue::Settled(None))
             }
             // Whoever decides it looks at this parent again.
             Problem::PutOff => (
-                reason::DELETION_HELD,
+                reason::DELETION_BLOCKED,
                 "Deletions wait until the new logic was asked for all objects".to_owned(),
                 Requeue::Pause(Duration::from_mins(1)),
             ),
@@ -354,7 +354,7 @@ fn call_reason(failure: &CallFailure) -> &'static str {
         | CallFailure::Instances { .. }
         | CallFailure::RequestTooLarge { .. }
         | CallFailure::ResponseTooLarge { .. } => reason::LIMIT_EXCEEDED,
-        CallFailure::Malformed { .. } => reason::MALFORMED_ANSWER,
+        CallFailure::Malformed { .. } => reason::MALFORMED_RESPONSE,
         CallFailure::Host { .. } => reason::HOST_ERROR,
     }
 }

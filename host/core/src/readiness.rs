@@ -150,9 +150,9 @@ mod tests {
 
     #[test]
     fn a_rejected_update_is_not_ready_but_available_and_stalled_and_names_what_still_runs() {
-        let said = readiness(found(Some(OLD), Some(obstacle(reason::WRONG_CONTRACT, Some(NEW)))));
+        let said = readiness(found(Some(OLD), Some(obstacle(reason::UNSUPPORTED_CONTRACT, Some(NEW)))));
         assert!(!said.ready.is_true && said.available.is_true, "{said:?}");
-        assert_eq!(said.ready.reason, reason::WRONG_CONTRACT);
+        assert_eq!(said.ready.reason, reason::UNSUPPORTED_CONTRACT);
         assert_eq!(
             said.ready.message,
             "component sha256:ab12 rejected: unsupported contract 0.3.0 (host supports 0.1). Still running sha256:9f00"
@@ -179,7 +179,7 @@ mod tests {
             assert_eq!(said.reconciling.expect("reconciling").reason, passing);
             assert!(!said.ready.message.contains("rejected"), "{:?}", said.ready);
         }
-        for lasting in [reason::NOT_GRANTED, reason::QUARANTINED, reason::DELETION_HELD, reason::ROLLED_BACK] {
+        for lasting in [reason::NOT_GRANTED, reason::QUARANTINED, reason::DELETION_BLOCKED, reason::ROLLED_BACK] {
             let said = readiness(found(Some(NEW), Some(obstacle(lasting, Some(NEW)))));
             assert_eq!(said.stalled.expect("stalled").reason, lasting);
             assert!(!said.ready.message.contains("rejected"), "it is live: {:?}", said.ready);

@@ -103,7 +103,7 @@ pub enum Refusal {
     /// A kind that was not granted.
     #[error(
         "the requirement {id:?} is of kind {kind}, which this plugin may not read: its descriptor must name it under \
-         `related`, and the Plugin must name it under spec.related if it is cluster-scoped"
+         `related`, and the Plugin must name it under spec.grants.related if it is cluster-scoped"
     )]
     KindNotGranted {
         /// The requirement.
@@ -126,7 +126,7 @@ pub enum Refusal {
     /// A namespace that was not granted.
     #[error(
         "the requirement {id:?} is of {kind} in namespace {namespace}, which is not the parent's and which the Plugin's \
-         spec.related does not name for this kind"
+         spec.grants.related does not name for this kind"
     )]
     NamespaceNotGranted {
         /// The requirement.
@@ -246,7 +246,7 @@ impl ReadProblem {
             | Self::NotWatched { code: 401 | 403, .. } => reason::READ_FORBIDDEN,
             Self::Refused(
                 Refusal::TooMany { .. } | Refusal::Id { .. } | Refusal::Duplicate { .. } | Refusal::Malformed { .. },
-            ) => reason::REFUSED_ANSWER,
+            ) => reason::RESPONSE_REJECTED,
             Self::NotWatched { .. } | Self::NotFilled { .. } | Self::Stalled { .. } | Self::NotReviewed { .. } => {
                 reason::API_ERROR
             }

@@ -79,7 +79,7 @@ enum Said {
 #[derive(Debug, Serialize, Deserialize)]
 enum Refusal {
     NotAComponent(String),
-    WrongContract(String),
+    UnsupportedContract(String),
     Compile(String),
     /// It cannot compile anything.
     Unable(String),
@@ -91,7 +91,7 @@ impl From<Refusal> for LoadFailure {
         let cut = |text: String| failure::cut(&text);
         match refusal {
             Refusal::NotAComponent(message) => Self::NotAComponent { message: cut(message) },
-            Refusal::WrongContract(found) => Self::WrongContract { found: cut(found) },
+            Refusal::UnsupportedContract(found) => Self::UnsupportedContract { found: cut(found) },
             Refusal::Compile(message) => Self::Compile { message: cut(message) },
             Refusal::Unable(message) => Self::Compiler { message: cut(message) },
         }
@@ -248,7 +248,7 @@ fn compile(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     let exports = exports(bytes).map_err(|error| damaged(error.to_string()))?;
     if !link::is_plugin(exports.iter().map(String::as_str)) {
         let found = if exports.is_empty() { "no exports".to_owned() } else { exports.join(", ") };
-        return Err(Refusal::WrongContract(found));
+        return Err(Refusal::UnsupportedContract(found));
     }
     let engine = engine::for_compiling().map_err(unable)?;
     engine.precompile_component(bytes).map_err(|error| Refusal::Compile(format!("{error:#}")))

@@ -6,8 +6,8 @@ mod quantity;
 use kube::CustomResourceExt;
 
 pub use plugin::{
-    ConfigMapSource, OciSource, OnDelete, Place, Plugin, PluginRollout, PluginSpec, PluginStatus, SecretRef, Verify,
-    positive,
+    ConfigMapSource, DeletionPolicy, OciSource, Place, Plugin, PluginRollout, PluginSpec, PluginStatus, SecretRef,
+    Verify, positive,
 };
 pub use quantity::ByteQuantity;
 

@@ -38,7 +38,14 @@ use super::quantity::ByteQuantity;
     printcolumn(name = "Message", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].message", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("self.metadata.name.size() <= 50 && !self.metadata.name.contains('.')")
-        .message("a Plugin's name is a DNS label of at most 50 characters: it becomes part of labels and finalizers")
+        .message("a Plugin's name is a DNS label of at most 50 characters: it becomes part of labels and finalizers"),
+    validation = Rule::new("!has(self.spec.children)").message("spec.children was replaced by spec.grants.children"),
+    validation = Rule::new("!has(self.spec.related)").message("spec.related was replaced by spec.grants.related"),
+    validation = Rule::new("!has(self.spec.namespaces)").message("spec.namespaces was replaced by spec.namespaceSelector"),
+    validation = Rule::new("!has(self.spec.onDelete)")
+        .message("spec.onDelete was replaced by spec.deletionPolicy (Orphan or Delete)"),
+    validation = Rule::new("!has(self.spec.source.oci) || !has(self.spec.source.oci.pullSecret)")
+        .message("spec.source.oci.pullSecret was replaced by spec.source.oci.pullSecretRef")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PluginSpec {
@@ -67,20 +74,15 @@ pub struct PluginSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub service_account_name: Option<String>,
-    /// The kinds that the plugin may own. Default: what the component asks for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
-    pub children: Option<Vec<ChildRef>>,
-    /// What the plugin may read beyond the namespace of its parent, of the kinds that the component asks for: other
-    /// namespaces, and cluster-scoped kinds, which must be named here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
-    pub related: Option<Vec<RelatedRef>>,
-    /// Selects the namespaces whose objects are its parents, by their labels. What was a parent until its namespace lost
-    /// them is left, and its children pruned as `deletionGuard` allows. Default: all namespaces.
+    /// Kinds that the plugin may own and read.
+    #[serde(default, skip_serializing_if = "GrantsSpec::is_empty")]
+    pub grants: GrantsSpec,
+    /// Label selector of namespaces. Objects in other namespaces are not parents of this plugin. When the labels of a namespace
+    /// change so that it no longer matches, the plugin leaves the objects in it, and deletes their children as far as
+    /// `deletionGuard` allows. Default: all namespaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "label_selector")]
-    pub namespaces: Option<LabelSelector>,
+    pub namespace_selector: Option<LabelSelector>,
     /// Handed to the plugin as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
@@ -103,22 +105,72 @@ pub struct PluginSpec {
     /// Deletions that nobody asked for are held.
     #[serde(default)]
     pub deletion_guard: DeletionGuard,
-    /// What becomes of the children when the Plugin is deleted.
+    /// What happens to the children when the Plugin is deleted: with `Orphan` they stay, with their parents, and another Plugin
+    /// of the same kind can own them; with `Delete` they are deleted, except those that are annotated to outlive their
+    /// parents. Default: `Orphan`.
     #[serde(default)]
-    pub on_delete: OnDelete,
+    pub deletion_policy: DeletionPolicy,
     /// Reconcile no parent for now: nothing is written and nothing deleted because of them.
     #[serde(default)]
     pub suspend: bool,
+    /// Fields that have another name now.
+    #[serde(flatten)]
+    pub replaced: ReplacedFields,
 }
 
-/// What becomes of the children when their Plugin is deleted.
+/// Fields of `spec` that have another name now. The schema keeps them so that the API server refuses a Plugin that sets one,
+/// with a message that names the new field: it would drop a field that it does not know, and the Plugin would have rights,
+/// parents or a deletion policy that its user did not choose.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplacedFields {
+    /// Replaced by `spec.grants.children`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "objects")]
+    children: Option<serde_json::Value>,
+    /// Replaced by `spec.grants.related`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "objects")]
+    related: Option<serde_json::Value>,
+    /// Replaced by `spec.namespaceSelector`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_object")]
+    namespaces: Option<serde_json::Value>,
+    /// Replaced by `spec.deletionPolicy`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    on_delete: Option<String>,
+}
+
+/// What happens to the children when their Plugin is deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum OnDelete {
-    /// They stay as they are, with their parents: another Plugin of the same kind can take them up.
+pub enum DeletionPolicy {
+    /// They stay as they are, with their parents: another Plugin of the same kind can own them.
     #[default]
     Orphan,
-    /// They are deleted, but for those that were to outlive their parents.
-    Prune,
+    /// They are deleted, except those that are to outlive their parents (`windlass.dev/retain`).
+    Delete,
+}
+
+/// Kinds that a plugin may own and read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GrantsSpec {
+    /// Kinds of which the plugin may own objects. Default: the kinds that the component declares, except those that must be
+    /// named here (RBAC kinds, webhooks, Namespaces and other kinds that concern the whole cluster).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub children: Option<Vec<ChildRef>>,
+    /// Kinds that the plugin may read beyond the namespace of its parent: in other namespaces, and cluster-scoped kinds. Only
+    /// kinds that the component declares count. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub related: Option<Vec<RelatedRef>>,
+}
+
+impl GrantsSpec {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// When deletions are held until a person allows them: new logic, configuration or inputs would delete so many of a
@@ -181,7 +233,7 @@ impl Source {
 
 /// A component in an OCI registry: the CNCF's Wasm layout (layer `application/wasm`), or the older one (layer
 /// `application/vnd.wasm.content.layer.v1+wasm`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OciSource {
     /// As in `registry.example/team/echo:1.2`, or with `@sha256:…` in place of the tag for the one artifact of that
@@ -191,7 +243,11 @@ pub struct OciSource {
     /// A Secret of type `kubernetes.io/dockerconfigjson` in the host's namespace, with the registry's credentials. Default:
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pull_secret: Option<SecretRef>,
+    pub pull_secret_ref: Option<SecretRef>,
+    /// Replaced by `spec.source.oci.pullSecretRef`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_object")]
+    pub pull_secret: Option<serde_json::Value>,
     /// Time between looks at what the tag names, as in `5m`. Default: five minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "duration")]
@@ -305,6 +361,27 @@ pub struct RelatedRef {
 }
 
 impl PluginSpec {
+    /// Refuses fields that have another name now. The schema refuses them as well, but an older one may be installed, or a
+    /// Plugin may have been stored before.
+    ///
+    /// # Errors
+    /// One of them is set: the message names it and the new field.
+    pub fn check_replaced_fields(&self) -> Result<(), String> {
+        let ReplacedFields { children, related, namespaces, on_delete } = &self.replaced;
+        let pull_secret = self.source.oci.as_ref().and_then(|oci| oci.pull_secret.as_ref());
+        let set = [
+            (children.is_some(), "children", "grants.children"),
+            (related.is_some(), "related", "grants.related"),
+            (namespaces.is_some(), "namespaces", "namespaceSelector"),
+            (on_delete.is_some(), "onDelete", "deletionPolicy (Orphan or Delete)"),
+            (pull_secret.is_some(), "source.oci.pullSecret", "source.oci.pullSecretRef"),
+        ];
+        match set.into_iter().find(|(is_set, ..)| *is_set) {
+            Some((_, old, new)) => Err(format!("spec.{old} was replaced by spec.{new}")),
+            None => Ok(()),
+        }
+    }
+
     /// What it grants of the kinds that the component asks for.
     pub fn allowance(&self) -> Allowance {
         let shared = |names: &Option<Vec<String>>| {
@@ -317,8 +394,8 @@ impl PluginSpec {
         };
         let beyond = |named: &RelatedRef| Beyond { kind: named.kind.gvk(), namespaces: shared(&named.namespaces) };
         Allowance {
-            children: self.children.as_ref().map(|kinds| kinds.iter().map(owned).collect()),
-            related: self.related.iter().flatten().map(beyond).collect(),
+            children: self.grants.children.as_ref().map(|kinds| kinds.iter().map(owned).collect()),
+            related: self.grants.related.iter().flatten().map(beyond).collect(),
         }
     }
 }
@@ -476,7 +553,7 @@ pub struct PluginStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_kinds: Option<Vec<String>>,
     /// Kinds that it owned before and may no longer own: of some of them there may be children still, which are left alone
-    /// and go with the Plugin if `onDelete` says so.
+    /// and go with the Plugin if `deletionPolicy` says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former_child_kinds: Option<Vec<String>>,
     /// Whether that kind is somebody else's: the status of its objects is left alone.
@@ -498,7 +575,7 @@ pub struct PluginStatus {
     /// Name of the deletions that are held for all parents, as the annotation `windlass.dev/allow-deletion` takes it. It
     /// stays until they are allowed or wanted no longer, also while nothing is live and when other logic comes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held_deletions: Option<String>,
+    pub blocked_deletions_hash: Option<String>,
     /// How far the live component, config and grants are on their way to all parents. It is written before they go live, so
     /// that a host that starts again knows what there was before them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -584,6 +661,12 @@ fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
+fn objects(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "array", "maxItems": 64, "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+    })
+}
+
 /// As in the API of Kubernetes (meta/v1, `LabelSelector`).
 fn label_selector(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
@@ -654,6 +737,37 @@ mod tests {
             }
         }
         assert!(plugins > 0, "there is one with its configuration");
+    }
+
+    #[test]
+    fn plugin_with_a_replaced_field_is_refused_with_the_name_of_the_new_one_by_schema_and_host() {
+        let crd = serde_json::to_value(Plugin::crd()).expect("a CRD");
+        let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        let rules = schema["x-kubernetes-validations"].as_array().expect("rules");
+        for (path, value, new) in [
+            ("/children", json!([{"apiVersion": "v1", "kind": "Pod"}]), "spec.grants.children"),
+            ("/related", json!([{"apiVersion": "v1", "kind": "Pod"}]), "spec.grants.related"),
+            ("/namespaces", json!({"matchLabels": {"a": "b"}}), "spec.namespaceSelector"),
+            ("/onDelete", json!("Prune"), "spec.deletionPolicy"),
+            ("/source/oci/pullSecret", json!({"name": "regcred"}), "spec.source.oci.pullSecretRef"),
+        ] {
+            let old = path.replace('/', ".");
+            let message = format!("spec{old} was replaced by {new}");
+            let is_ruled = rules.iter().any(|rule| {
+                let says = |field: &str, text: &str| rule[field].as_str().is_some_and(|said| said.contains(text));
+                says("message", &message) && says("rule", &format!("has(self.spec{old})"))
+            });
+            assert!(is_ruled, "{message}: {rules:#?}");
+            // The API server knows a field only if the schema has it.
+            let properties = format!("/properties/spec{}", path.replace('/', "/properties/"));
+            assert!(schema.pointer(&properties).is_some(), "{properties}");
+
+            let mut spec = json!({"source": {"oci": {"reference": "registry.example/echo:1"}}});
+            let (parent, field) = path.rsplit_once('/').expect("a path");
+            spec.pointer_mut(parent).expect("the parent")[field] = value;
+            let spec: PluginSpec = serde_json::from_value(spec).expect("a spec");
+            assert!(spec.check_replaced_fields().is_err_and(|error| error.starts_with(&message)), "{path}");
+        }
     }
 
     #[test]

@@ -159,9 +159,15 @@ impl DeliveryArgs {
     /// The Plugin's `spec.source` of an artifact: beside where it is, what is given or what the Plugin has.
     fn oci_source(&self, reference: &Reference, existing: Option<&PluginSpec>) -> OciSource {
         let before = existing.and_then(|spec| spec.source.oci.clone());
-        let (pull_secret, interval) = before.map_or((None, None), |before| (before.pull_secret, before.interval));
+        let (pull_secret_ref, interval) =
+            before.map_or((None, None), |before| (before.pull_secret_ref, before.interval));
         let given = self.pull_secret.clone().map(|name| SecretRef { name });
-        OciSource { reference: reference.to_string(), pull_secret: given.or(pull_secret), interval }
+        OciSource {
+            reference: reference.to_string(),
+            pull_secret_ref: given.or(pull_secret_ref),
+            interval,
+            ..OciSource::default()
+        }
     }
 
     fn public_keys(&self) -> anyhow::Result<Vec<String>> {
@@ -235,7 +241,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
                     eprintln!("note: ClusterRole {role} keeps what {component} needs, for a rollback");
                 }
             }
-            if let Some(secret) = oci.as_ref().and_then(|oci| oci.pull_secret.as_ref()) {
+            if let Some(secret) = oci.as_ref().and_then(|oci| oci.pull_secret_ref.as_ref()) {
                 permissions.extend(rbac::source_objects(name.as_str(), &args.namespace, &secret.name));
             }
             // One that a user chose for several plugins is not this one's.

@@ -25,12 +25,12 @@ use crate::rights::rbac;
 /// Flags of `windlass remove`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  windlass remove echo --dry-run
+  windlass remove echo --dry-run=client
   windlass remove echo
   windlass remove echo --delete-children
 
 The parents, and the CRD that the component brought along, are never deleted. Children stay as they are, with their
-parents, unless --delete-children or the Plugin's spec.onDelete says otherwise. An object that push did not write, or that
+parents, unless --delete-children or the Plugin's spec.deletionPolicy says otherwise. An object that push did not write, or that
 others have written as well, is left and named.
 
 Exit codes:
@@ -42,7 +42,7 @@ pub struct Args {
     /// Name of the Plugin
     #[arg(value_name = "NAME")]
     name: PluginName,
-    /// Also delete the plugin's children (spec.onDelete: Prune)
+    /// Also delete the plugin's children (spec.deletionPolicy: Delete)
     #[arg(long)]
     delete_children: bool,
     /// Only print what would be deleted, and what would be left
@@ -137,7 +137,7 @@ fn say_children(args: &Args, plugin: &Plugin) {
     // Without one, no component of the Plugin was ever live.
     let Some(parents) = status.parent_kind else { return };
     let children = status.child_kinds.unwrap_or_default().join(", ");
-    if args.delete_children || plugin.spec.on_delete == OnDelete::Prune {
+    if args.delete_children || plugin.spec.deletion_policy == DeletionPolicy::Delete {
         eprintln!("note: the plugin's children ({children}) are deleted; their parents ({parents}) and the CRD stay");
     } else {
         eprintln!(
@@ -154,23 +154,23 @@ async fn end(api: &Api<Plugin>, args: &Args, plugin: &Plugin) -> anyhow::Result<
     let is_deleting = plugin.metadata.deletion_timestamp.is_some();
     let was_live = plugin.status.as_ref().is_some_and(|status| status.parent_kind.is_some());
     let has_ended = is_deleting && !has_host_finalizer(plugin);
-    if has_ended && args.delete_children && was_live && plugin.spec.on_delete != OnDelete::Prune {
+    if has_ended && args.delete_children && was_live && plugin.spec.deletion_policy != DeletionPolicy::Delete {
         bail!(
             "Plugin {name} is being deleted already, and the host has left its children as they are; delete them with \
              kubectl, by their label {LABEL_PLUGIN}={name}"
         );
     }
     if args.delete_children && was_live && !has_ended {
-        let patch = Patch::Merge(json!({"spec": {"onDelete": "Prune"}}));
+        let patch = Patch::Merge(json!({"spec": {"deletionPolicy": "Delete"}}));
         api.patch(name, &PatchParams::default(), &patch)
             .await
             .map_err(plain)
-            .context("spec.onDelete was not written")?;
+            .context("spec.deletionPolicy was not written")?;
         // Without it the Plugin would be gone before the host hears of its end.
         follow(api, name, |plugin| match plugin {
             Some(plugin) if has_host_finalizer(plugin) => Ok(None),
             Some(_) => Ok(Some(format!(
-                "the host has not taken notice of spec.onDelete yet ({HOST_FINALIZER} is missing); is it running?"
+                "the host has not taken notice of spec.deletionPolicy yet ({HOST_FINALIZER} is missing); is it running?"
             ))),
             None => bail!("Plugin {name} was deleted by somebody else; its children may be there still"),
         })

@@ -305,7 +305,7 @@ impl Lookup {
         let of = |component: Option<Digest>| {
             move |error: oci::OciError| DeliveryError::Oci { reference: named.clone(), component, error: error.into() }
         };
-        let credentials = match &wanted.source.pull_secret {
+        let credentials = match &wanted.source.pull_secret_ref {
             Some(secret) => self.secrets.credentials(secret, &reference).await?,
             None => None,
         };

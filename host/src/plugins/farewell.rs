@@ -16,7 +16,7 @@ use windlass_core::stance::{finalizer_of, finalizers_with};
 
 use super::estate::{Estate, plain};
 use super::load::{Problem, Step};
-use crate::api::{OnDelete, Plugin, PluginStatus};
+use crate::api::{DeletionPolicy, Plugin, PluginStatus};
 use crate::apply::{Built, delete_request, finalizers_request, send};
 use crate::rights::{Account, AccountError, signer};
 use crate::telemetry::AUDIT;
@@ -26,7 +26,7 @@ const PARALLEL: usize = 8;
 
 /// Whether the host must hear of the Plugin's end before it goes.
 pub(super) fn is_wanted(plugin: &Plugin, finalizes: bool) -> bool {
-    finalizes || plugin.spec.on_delete == OnDelete::Prune
+    finalizes || plugin.spec.deletion_policy == DeletionPolicy::Delete
 }
 
 /// Whether the host has asked to hear of it.
@@ -68,7 +68,7 @@ impl Farewell<'_> {
     pub(super) async fn say(&self, plugin: &Plugin, is_given_up: bool) -> Result<(), Problem> {
         let status = plugin.status.clone().unwrap_or_default();
         let Some(parents) = status.parent_kind.as_deref().and_then(parse) else { return Ok(()) };
-        let is_wanted = plugin.spec.on_delete == OnDelete::Prune && !is_given_up;
+        let is_wanted = plugin.spec.deletion_policy == DeletionPolicy::Delete && !is_given_up;
         let pruned = if is_wanted { self.prune_all(&status, &parents).await } else { Ok(()) };
         // Whatever becomes of the children: nobody's deletion must wait for this Plugin.
         let released = self.release(&parents).await;

@@ -360,8 +360,8 @@ fn config_of(plugin: &Plugin) -> serde_json::Result<Option<Arc<[u8]>>> {
 
 /// Where its parents may be.
 fn homes(plugins: &Plugins, plugin: &Plugin) -> Result<Option<Homes>, String> {
-    let Some(wanted) = &plugin.spec.namespaces else { return Ok(None) };
-    let invalid = |error: &dyn std::fmt::Display| format!("spec.namespaces: {error}");
+    let Some(wanted) = &plugin.spec.namespace_selector else { return Ok(None) };
+    let invalid = |error: &dyn std::fmt::Display| format!("spec.namespaceSelector: {error}");
     let selector = kube::core::Selector::try_from(wanted.clone()).map_err(|error| invalid(&error))?;
     let selector = selector.to_string().parse().map_err(|error| invalid(&error))?;
     let kind = Gvk::from_api_version("v1", "Namespace");
@@ -387,7 +387,7 @@ pub(super) fn concern_of(live: &Live) -> Concern {
 
 /// What an earlier process said of held deletions, or logic that is live no longer.
 pub(super) fn was_held(plugin: &Plugin) -> Option<&str> {
-    plugin.status.as_ref()?.held_deletions.as_deref()
+    plugin.status.as_ref()?.blocked_deletions_hash.as_deref()
 }
 
 /// What an earlier process wrote down of its rollout.
@@ -398,7 +398,7 @@ fn rollout_before(plugin: &Plugin) -> Option<Record> {
 fn load_reason(failure: &LoadFailure) -> &'static str {
     match failure {
         LoadFailure::NotAComponent { .. } => reason::NOT_A_COMPONENT,
-        LoadFailure::WrongContract { .. } => reason::WRONG_CONTRACT,
+        LoadFailure::UnsupportedContract { .. } => reason::UNSUPPORTED_CONTRACT,
         LoadFailure::TooLarge { .. } | LoadFailure::Compile { .. } => reason::COMPILE_FAILED,
         LoadFailure::Compiler { .. } | LoadFailure::Interrupted { .. } | LoadFailure::Cache { .. } => {
             reason::COMPILE_INTERRUPTED
@@ -473,7 +473,7 @@ mod tests {
         let message = || "said".to_owned();
         for failure in [
             LoadFailure::NotAComponent { message: message() },
-            LoadFailure::WrongContract { found: message() },
+            LoadFailure::UnsupportedContract { found: message() },
             LoadFailure::TooLarge { size: 2, limit: 1 },
             LoadFailure::Compile { message: message() },
             LoadFailure::Describe(CallFailure::Trap { message: message() }),

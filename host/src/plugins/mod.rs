@@ -440,5 +440,8 @@ impl Plugins {
 }
 
 fn parse(object: &Object) -> Result<Plugin, String> {
-    serde_json::from_slice(&object.json.bytes()).map_err(|error| format!("the Plugin cannot be read: {error}"))
+    let plugin: Plugin =
+        serde_json::from_slice(&object.json.bytes()).map_err(|error| format!("the Plugin cannot be read: {error}"))?;
+    plugin.spec.check_replaced_fields()?;
+    Ok(plugin)
 }

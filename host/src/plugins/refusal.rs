@@ -65,7 +65,7 @@ mod tests {
     use crate::plugins::load::Step;
 
     fn wanted(reference: &str) -> Wanted {
-        let source = OciSource { reference: reference.to_owned(), pull_secret: None, interval: None };
+        let source = OciSource { reference: reference.to_owned(), ..OciSource::default() };
         Wanted { source, pinned: None, verify: None, pushed_at: None }
     }
 

@@ -175,10 +175,10 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
     // While nothing is live, nothing is decided about it.
     let held = match live {
         Some(live) => live.conduct.hold().map(Value::from),
-        None => before.get("heldDeletions").cloned(),
+        None => before.get("blockedDeletionsHash").cloned(),
     };
     if let Some(held) = held {
-        next.insert("heldDeletions", held);
+        next.insert("blockedDeletionsHash", held);
     }
     let rollout = match live {
         Some(live) => Some(rollout(&live.conduct.record_of_rollout())),
@@ -325,7 +325,7 @@ fn obstacle(live: &Live) -> Option<(&'static str, String)> {
         return Some((reason::API_ERROR, "a kind of the plugin cannot be watched".to_owned()));
     }
     if let Some(held) = live.conduct.held_of_all() {
-        return Some((reason::DELETION_HELD, held.told_by(&live.name)));
+        return Some((reason::DELETION_BLOCKED, held.told_by(&live.name)));
     }
     if let Some(cost) = live.budget.lock().empty(jiff::Timestamp::now()) {
         return Some((reason::RATE_LIMITED, over_rate(cost)));
@@ -379,14 +379,14 @@ fn granted(findings: &Findings, live: Option<&Live>, lost: &Lost) -> Result<Stri
     };
     if !findings.not_granted.is_empty() {
         let message = format!(
-            "The component asks for {}, which spec.children does not grant; answers with such children are refused",
+            "The component asks for {}, which spec.grants.children does not grant; answers with such children are refused",
             findings.not_granted.join(", ")
         );
         return withheld(reason::NOT_GRANTED, message);
     }
     if !findings.not_readable.is_empty() {
         let message = format!(
-            "The component asks to read {}, which is cluster-scoped and which spec.related does not name; answers that \
+            "The component asks to read {}, which is cluster-scoped and which spec.grants.related does not name; answers that \
              require such objects are refused",
             findings.not_readable.join(", ")
         );
@@ -484,7 +484,7 @@ mod tests {
             let plugin: crate::api::Plugin = serde_json::from_str(&plugin).expect("a Plugin");
             super::super::load::was_held(&plugin).map(str::to_owned)
         };
-        assert_eq!(next(br#"{"heldDeletions":"c27db0e670d5"}"#), Some("c27db0e670d5".to_owned()));
+        assert_eq!(next(br#"{"blockedDeletionsHash":"c27db0e670d5"}"#), Some("c27db0e670d5".to_owned()));
         assert_eq!(next(b"{}"), None);
     }
 

@@ -48,7 +48,7 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
                 rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get", "list", "watch"]),
                 // Only for Plugins with installCRD: a server-side apply that creates needs both.
                 rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["create", "patch"]),
-                // Only for Plugins with spec.namespaces: by their labels.
+                // Only for Plugins with spec.namespaceSelector: by their labels.
                 rule("", &["namespaces"], &["list", "watch"]),
                 // Whether a Plugin's ServiceAccount may read what the plugin requires.
                 rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),

@@ -119,7 +119,7 @@ fn by_requirement(vault: &str) -> Vec<Attempt> {
     let labelled = |labels: &str| wants("v1", "Secret", json!({ "labels": labels }));
     let kind = |api_version: &str, kind: &str| wants(api_version, kind, json!({ "namespace": vault, "name": "crown" }));
     let forbidden = |words: &'static str| Refused("ReadForbidden", words);
-    let refused = |words: &'static str| Refused("RefusedAnswer", words);
+    let refused = |words: &'static str| Refused("ResponseRejected", words);
     let mut attempts = vec![
         (crown(vault), forbidden("namespace vault")),
         (wants("v1", "Secret", json!({ "namespace": vault, "labels": "" })), forbidden("namespace vault")),
@@ -222,12 +222,12 @@ fn by_children(vault: &str) -> Vec<Attempt> {
     }]});
     let crown = json!({ "name": "crown", "namespace": vault });
     let attempts = [
-        ("config-map-there", child("v1", "ConfigMap", there.clone(), json!({})), Refused("RefusedAnswer", "vault")),
-        ("pod-there", child("v1", "Pod", there.clone(), pod.clone()), Refused("RefusedAnswer", "vault")),
-        ("the-secret-itself", child("v1", "Secret", crown, json!({})), Refused("RefusedAnswer", "Secret")),
-        ("owned-by-it", child("v1", "ConfigMap", owner, json!({})), Refused("RefusedAnswer", "ownerReferences")),
-        ("token", child("v1", "TokenRequest", json!({}), json!({})), Refused("RefusedAnswer", "TokenRequest")),
-        ("subresource", child("v1", "Pod/exec", json!({}), json!({})), Refused("RefusedAnswer", "Pod/exec")),
+        ("config-map-there", child("v1", "ConfigMap", there.clone(), json!({})), Refused("ResponseRejected", "vault")),
+        ("pod-there", child("v1", "Pod", there.clone(), pod.clone()), Refused("ResponseRejected", "vault")),
+        ("the-secret-itself", child("v1", "Secret", crown, json!({})), Refused("ResponseRejected", "Secret")),
+        ("owned-by-it", child("v1", "ConfigMap", owner, json!({})), Refused("ResponseRejected", "ownerReferences")),
+        ("token", child("v1", "TokenRequest", json!({}), json!({})), Refused("ResponseRejected", "TokenRequest")),
+        ("subresource", child("v1", "Pod/exec", json!({}), json!({})), Refused("ResponseRejected", "Pod/exec")),
         // It mounts what is in its own namespace, where there is no such Secret.
         ("pod-here", child("v1", "Pod", json!({}), pod), Nothing),
     ];
@@ -334,7 +334,7 @@ fn a_secret_of_another_namespace_is_delivered_where_plugin_and_rights_both_say_s
     let grant = |plugin: &str, namespaces: &[&Namespace]| {
         let names: Vec<_> = namespaces.iter().map(|ns| ns.name()).collect();
         let related = json!([{ "apiVersion": "v1", "kind": "Secret", "namespaces": names }]);
-        env.patch_plugin(plugin, &json!({ "related": related, "serviceAccountName": account }));
+        env.patch_plugin(plugin, &json!({ "grants": { "related": related }, "serviceAccountName": account }));
     };
     let crown = |of: &Namespace| json!({ "requirements": [wants("v1", "Secret", json!({ "namespace": of.name(), "name": "crown" }))] });
     let all = json!({ "requirements": [wants("v1", "Secret", json!({ "namespace": open.name(), "labels": "" }))] });
@@ -368,7 +368,7 @@ fn a_secret_of_another_namespace_is_delivered_where_plugin_and_rights_both_say_s
     grant("mole-cluster", &[&open]);
     shared.apply(&crown(&closed));
     wait_refused(&shared, "ReadForbidden", closed.name());
-    env.patch_plugin("mole-cluster", &json!({ "related": null }));
+    env.patch_plugin("mole-cluster", &json!({ "grants": { "related": null } }));
     wait_refused(&shared, "ReadForbidden", account);
     assert_kept(&env, &host, mark);
 
@@ -415,7 +415,7 @@ fn a_component_that_carries_somebody_elses_definition_is_handed_none_of_its_obje
 
     let account = "windlass-plugin-mole-reader";
     reader(&env, account, &ns);
-    let args = ["push", &mole.to_string_lossy(), "--name", "mole", "--create-rbac", "--dry-run", "-o", "json"];
+    let args = ["push", &mole.to_string_lossy(), "--name", "mole", "--create-rbac", "--dry-run=client", "-o", "json"];
     let mut list: Value = serde_json::from_str(&env.windlass(&args)).expect("JSON");
     for object in list["items"].as_array_mut().expect("a list") {
         if object["kind"] == "Plugin" {

@@ -74,7 +74,7 @@ fn a_plugin_that_prunes_takes_its_children_along_as_its_account_and_leaves_what_
     // A label alone makes nothing a child.
     ns.kubectl(&["create", "configmap", "foreign"]);
     ns.kubectl(&["label", "configmap", "foreign", "windlass.dev/plugin=puppet-finalizes"]);
-    env.patch_plugin(FINALIZING, &json!({ "onDelete": "Prune" }));
+    env.patch_plugin(FINALIZING, &json!({ "deletionPolicy": "Delete" }));
     let cluster = "puppet-cluster";
     env.push(&guest("puppets/puppet-cluster"), cluster, &[]);
     env.wait_live(cluster, &guest("puppets/puppet-cluster"));
@@ -93,7 +93,7 @@ fn a_plugin_that_prunes_takes_its_children_along_as_its_account_and_leaves_what_
     assert_eq!(deleted, [("a", Some(account))]);
 
     // One that has no finalizer of its own, and is told to prune only now.
-    env.patch_plugin("echo", &json!({ "onDelete": "Prune" }));
+    env.patch_plugin("echo", &json!({ "deletionPolicy": "Delete" }));
     env.wait_plugin("echo", |plugin| finalizers(plugin) == ["windlass.dev/host"]);
     env.kubectl(&["delete", PLUGINS, "echo", "--wait=true", "--timeout=180s"]);
     ns.wait_pods(&[]);
@@ -110,7 +110,7 @@ fn a_plugin_that_prunes_takes_its_children_along_as_its_account_and_leaves_what_
         "annotations": forged["metadata"]["annotations"], "ownerReferences": forged["metadata"]["ownerReferences"],
     });
     env.apply(&forged.to_string());
-    env.patch_plugin(cluster, &json!({ "onDelete": "Prune" }));
+    env.patch_plugin(cluster, &json!({ "deletionPolicy": "Delete" }));
     env.wait_plugin(cluster, |plugin| finalizers(plugin) == ["windlass.dev/host"]);
     env.kubectl(&["delete", PLUGINS, cluster, "--wait=true", "--timeout=180s"]);
     assert!(ns.get("configmaps", "genuine").is_none(), "pruned");
@@ -130,7 +130,7 @@ fn a_plugin_is_told_to_prune_while_its_newest_logic_fails_and_does() {
     // The source holds something that cannot be live.
     env.patch_plugin("echo", &json!({ "digest": format!("sha256:{}", "0".repeat(64)) }));
     env.wait_plugin("echo", |plugin| condition(plugin, "Fetched").is_false("DigestMismatch"));
-    env.patch_plugin("echo", &json!({ "onDelete": "Prune" }));
+    env.patch_plugin("echo", &json!({ "deletionPolicy": "Delete" }));
     let plugin = env.wait_plugin("echo", |plugin| finalizers(plugin) == ["windlass.dev/host"]);
     assert!(condition(&plugin, "Fetched").is_false("DigestMismatch"), "{plugin:#}");
     assert_eq!(plugin["status"]["activeDigest"], live.as_str());
@@ -144,7 +144,7 @@ fn a_plugin_that_cannot_prune_says_why_and_goes_when_a_person_gives_up() {
     let _host = env.start_host();
     let ns = env.namespace("stuck");
     let puppet = finalizing(&env, &ns);
-    env.patch_plugin(FINALIZING, &json!({ "onDelete": "Prune" }));
+    env.patch_plugin(FINALIZING, &json!({ "deletionPolicy": "Delete" }));
     env.kubectl(&["delete", "clusterrolebinding", "windlass-plugin-puppet-finalizes:account"]);
     wait("the right to be gone", SOON, || {
         let user = "--as=system:serviceaccount:windlass-system:windlass-plugin-puppet-finalizes";

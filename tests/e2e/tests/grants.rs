@@ -30,7 +30,7 @@ fn uid(ns: &Namespace, secret: &str) -> String {
 fn live_puppet(env: &Env) {
     env.push(&guest(PUPPET), "puppet", &[]);
     env.wait_live("puppet", &guest(PUPPET));
-    env.patch_plugin("puppet", &json!({ "related": [{ "apiVersion": "v1", "kind": "Namespace" }] }));
+    env.patch_plugin("puppet", &json!({ "grants": { "related": [{ "apiVersion": "v1", "kind": "Namespace" }] } }));
     env.push(&guest(PUPPET), "puppet", &[]);
     env.wait_plugin("puppet", |plugin| condition(plugin, "Granted").is_true());
 }
@@ -63,34 +63,37 @@ fn children_of_a_kind_that_is_granted_no_more_are_left_alone_and_taken_up_when_i
     let before = uid(&ns, "shut");
 
     let mark = env.mark();
-    env.patch_plugin("puppet", &json!({ "children": [{ "apiVersion": "v1", "kind": "ConfigMap" }] }));
+    env.patch_plugin("puppet", &json!({ "grants": { "children": [{ "apiVersion": "v1", "kind": "ConfigMap" }] } }));
     let plugin = wait_secrets_left(&env, "NotGranted");
     let said = condition(&plugin, "Granted").message;
-    assert!(said.contains("Secret.v1, Deployment.v1.apps, Pod.v1, Service.v1, which spec.children does not"), "{said}");
+    assert!(
+        said.contains("Secret.v1, Deployment.v1.apps, Pod.v1, Service.v1, which spec.grants.children does not"),
+        "{said}"
+    );
     assert_eq!(plugin["status"]["childKinds"], json!(["ConfigMap.v1"]));
-    puppet.wait_reason("RefusedAnswer");
+    puppet.wait_reason("ResponseRejected");
 
     // Whatever the parents say of them: other Secrets, fewer, more.
     puppet.apply(&children("2"));
     puppet.wait(|puppet| {
         let ready = condition(puppet, "Ready");
-        ready.is_false("RefusedAnswer") && ready.observed_generation == puppet["metadata"]["generation"].as_i64()
+        ready.is_false("ResponseRejected") && ready.observed_generation == puppet["metadata"]["generation"].as_i64()
     });
     puppet.play(&json!({ "children": [child("ConfigMap", "open", "3")] }));
     let other = ns.puppet("other");
     other.apply(&json!({ "children": [child("Secret", "new", "1")] }));
-    other.wait_reason("RefusedAnswer");
+    other.wait_reason("ResponseRejected");
     // Nor are they forgotten by a host that starts anew.
     assert!(host.terminate().success());
     let _host = env.start_host();
     env.patch_plugin("puppet", &json!({ "resync": "9m" }));
     wait_secrets_left(&env, "NotGranted");
     puppet.apply(&children("4"));
-    puppet.wait_reason("RefusedAnswer");
+    puppet.wait_reason("ResponseRejected");
     assert_eq!(env.host_requests(mark).attempted_writes().resource("secrets").to_vec(), []);
     assert_eq!(uid(&ns, "shut"), before);
 
-    env.patch_plugin("puppet", &json!({ "children": null }));
+    env.patch_plugin("puppet", &json!({ "grants": { "children": null } }));
     let plugin = env.wait_plugin("puppet", |plugin| condition(plugin, "Granted").is_true());
     assert_eq!(former(&plugin), [""; 0], "{plugin:#}");
     puppet.wait_done();
@@ -132,7 +135,7 @@ fn children_of_a_kind_that_newer_logic_does_not_name_are_left_alone_and_go_with_
     env.push(&guest(PUPPET), "puppet", &[]);
     env.wait_live("puppet", &guest(PUPPET));
     puppet.play(&children("3"));
-    env.patch_plugin("puppet", &json!({ "onDelete": "Prune" }));
+    env.patch_plugin("puppet", &json!({ "deletionPolicy": "Delete" }));
     env.push(&guest(NARROW), "puppet", &[]);
     env.wait_live("puppet", &guest(NARROW));
     wait_secrets_left(&env, "ChildrenLeft");
@@ -182,8 +185,10 @@ fn no_rights_are_written_to_what_the_plugin_would_not_grant() {
     env.push(&guest(PUPPET), "puppet", &[]);
     assert!(!account_role("puppet").iter().any(|rule| rule.starts_with("namespaces ")));
     let spec = json!({ "spec": {
-        "children": [{ "apiVersion": "v1", "kind": "ConfigMap" }],
-        "related": [{ "apiVersion": "v1", "kind": "Namespace" }],
+        "grants": {
+            "children": [{ "apiVersion": "v1", "kind": "ConfigMap" }],
+            "related": [{ "apiVersion": "v1", "kind": "Namespace" }],
+        },
     }});
     env.kubectl(&["patch", "plugins.windlass.dev", "puppet", "--type=merge", "-p", &spec.to_string()]);
     env.push(&guest(PUPPET), "puppet", &[]);

@@ -20,7 +20,7 @@ fn a_plugin_serves_the_namespaces_that_it_selects_and_lets_go_of_those_that_leav
     let _host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
     env.wait_live("echo", &guest("echo"));
-    env.patch_plugin("echo", &json!({ "namespaces": { "matchLabels": { "tier": "gold" } } }));
+    env.patch_plugin("echo", &json!({ "namespaceSelector": { "matchLabels": { "tier": "gold" } } }));
     let (gold, plain) = (env.namespace("gold"), env.namespace("plain"));
     label(&gold, "tier=gold");
 
@@ -40,10 +40,10 @@ fn a_plugin_serves_the_namespaces_that_it_selects_and_lets_go_of_those_that_leav
     wait_reason(&plain, "NotSelected");
     plain.wait_pods(&[]);
     label(&gold, "tier-");
-    wait_reason(&gold, "DeletionHeld");
+    wait_reason(&gold, "DeletionBlocked");
     assert_eq!(gold.pods().len(), 5);
     // The parents of a namespace count together, also where each has few children.
-    let held = env.wait_plugin("echo", |plugin| condition(plugin, "Ready").reason == "DeletionHeld");
+    let held = env.wait_plugin("echo", |plugin| condition(plugin, "Ready").reason == "DeletionBlocked");
     let message = condition(&held, "Ready").message;
     let (_, command) = message.split_once("exactly these deletions: kubectl ").expect("a command");
     let command = command.split_inclusive("--overwrite").next().expect("a command");

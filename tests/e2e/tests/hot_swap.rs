@@ -149,7 +149,7 @@ fn a_broken_component_after_a_good_one_leaves_the_good_one_live() {
         ("garbage", b"this is no component", "NotAComponent", "not WebAssembly"),
         ("core-module", b"\0asm\x01\0\0\0", "NotAComponent", "core module"),
         ("half", half, "NotAComponent", "cut off"),
-        ("of-no-contract", b"\0asm\x0d\0\x01\0", "WrongContract", "windlass:plugin"),
+        ("of-no-contract", b"\0asm\x0d\0\x01\0", "UnsupportedContract", "windlass:plugin"),
     ];
     for (name, bytes, reason, words) in broken {
         replace_source(&env, &[("plugin.wasm", bytes)]);
@@ -207,7 +207,8 @@ fn large(component: &str, seed: u64, folder: &Path) -> PathBuf {
 
 /// What `windlass push` would write: the ConfigMaps, parts first and the head last.
 fn config_maps(env: &Env, component: &Path) -> Vec<Value> {
-    let printed = env.windlass(&["push", &component.to_string_lossy(), "--name", "echo", "--dry-run", "-o", "json"]);
+    let printed =
+        env.windlass(&["push", &component.to_string_lossy(), "--name", "echo", "--dry-run=client", "-o", "json"]);
     let mut list: Value = serde_json::from_str(&printed).expect("JSON");
     let Value::Array(mut objects) = list["items"].take() else { panic!("no list: {printed}") };
     objects.retain(|object| object["kind"] == "ConfigMap");
@@ -326,7 +327,7 @@ fn a_plain_config_map_of_kubectls_and_packed_ones_are_taken() {
     let _host = env.start_host();
     // Only the rights and the Plugin from the command; the ConfigMap as in any tutorial.
     let (echo, v2) = (guest("echo"), guest("echo-v2"));
-    let args = ["push", &echo.to_string_lossy(), "--name", "echo", "--create-rbac", "--dry-run", "-o", "json"];
+    let args = ["push", &echo.to_string_lossy(), "--name", "echo", "--create-rbac", "--dry-run=client", "-o", "json"];
     let mut list: Value = serde_json::from_str(&env.windlass(&args)).expect("JSON");
     if let Some(items) = list["items"].as_array_mut() {
         items.retain(|object| object["kind"] != "ConfigMap");

@@ -230,7 +230,7 @@ fn logic_for_another_kind_does_not_take_the_place_of_logic_that_has_parents() {
     // With all rights for either kind.
     let puppet = guest("puppets/puppet");
     let file = puppet.to_string_lossy();
-    let args = ["push", &file, "--name", "other", "--create-rbac", "--dry-run", "-o", "json"];
+    let args = ["push", &file, "--name", "other", "--create-rbac", "--dry-run=client", "-o", "json"];
     let printed: Value = serde_json::from_str(&env.windlass(&args)).expect("JSON");
     for object in printed["items"].as_array().expect("a list") {
         let mut object = object.clone();

@@ -40,7 +40,7 @@ fn push_artifact(env: &Env, component: &Path, reference: &str) -> String {
 /// The rights and the Plugin of echo, with this source, and these keys if it is given any.
 fn plugin(env: &Env, name: &str, source: &Value, verify: Option<&Cosign>) {
     let echo = guest("echo");
-    let args = ["push", &echo.to_string_lossy(), "--name", name, "--create-rbac", "--dry-run", "-o", "json"];
+    let args = ["push", &echo.to_string_lossy(), "--name", name, "--create-rbac", "--dry-run=client", "-o", "json"];
     let mut list: Value = serde_json::from_str(&env.windlass(&args)).expect("JSON");
     for object in list["items"].as_array_mut().expect("a list") {
         if object["kind"] == "Plugin" {
@@ -300,7 +300,7 @@ fn a_registry_with_accounts_is_asked_with_the_pull_secret_alone() {
     plugin(&env, "echo", &oci(&reference), None);
     wait_failed(&env, "echo", "Fetched", "SourceForbidden");
     // The host may read no Secret unless it is told to.
-    let source = json!({"oci": {"reference": reference, "interval": "1s", "pullSecret": {"name": "regcred"}}});
+    let source = json!({"oci": {"reference": reference, "interval": "1s", "pullSecretRef": {"name": "regcred"}}});
     env.patch_plugin("echo", &json!({"source": source}));
     let said = wait_failed(&env, "echo", "Fetched", "InvalidPullSecret");
     assert!(said.contains("may not read Secret regcred"), "{said}");

@@ -9,7 +9,7 @@ use windlass_e2e::{AuditEvent, Env, HOST_USER, SYSTEM_NAMESPACE, condition, gues
 /// What `windlass push --create-rbac` would write.
 fn all_pushed(env: &Env) -> Vec<Value> {
     let echo = guest("echo");
-    let args = ["push", &echo.to_string_lossy(), "--name", "echo", "--create-rbac", "--dry-run", "-o", "json"];
+    let args = ["push", &echo.to_string_lossy(), "--name", "echo", "--create-rbac", "--dry-run=client", "-o", "json"];
     let mut list: Value = serde_json::from_str(&env.windlass(&args)).expect("JSON");
     serde_json::from_value(list["items"].take()).expect("a list")
 }
@@ -388,7 +388,7 @@ fn push_waits_for_ready_names_what_holds_it_back_and_remove_takes_away_what_push
     let after =
         ["others", "echo"].map(|name| env.get("plugins.windlass.dev", "", name).expect("a Plugin")["spec"].take());
     assert_eq!(before, after);
-    let listed = env.windlass(&["remove", "echo", "--dry-run"]);
+    let listed = env.windlass(&["remove", "echo", "--dry-run=client"]);
     for what in ["Plugin echo", "ConfigMap windlass-system/echo", "ClusterRole windlass-plugin-echo:account"] {
         assert!(listed.contains(&format!("would delete {what}")), "{what}: {listed}");
     }
@@ -438,7 +438,7 @@ fn u01_a_component_whose_definition_drops_a_field_is_refused_until_a_user_allows
     assert_eq!(env.get("plugins.windlass.dev", "", "echo").expect("the Plugin")["spec"], before);
 
     // The same without that look: as GitOps has it.
-    let manifests = env.windlass(&["push", &component, "--name", "echo", "--dry-run", "-o", "json"]);
+    let manifests = env.windlass(&["push", &component, "--name", "echo", "--dry-run=client", "-o", "json"]);
     env.apply_as("windlass-push", &manifests);
     let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Ready").is_false("CRDRejected"));
     assert!(condition(&plugin, "Ready").message.contains("spec.note"), "{plugin:#}");
@@ -483,6 +483,9 @@ fn push_writes_nothing_for_a_user_who_may_not_write_the_permissions() {
     let kubeconfig = env.cluster().service_account_kubeconfig("default", "dev").expect("a kubeconfig");
     let component = guest("echo").to_string_lossy().into_owned();
     let push = ["push", &component, "--name", "echo", "--create-rbac", "--kubeconfig", &kubeconfig.to_string_lossy()];
+    let dry_run = [&push[..], &["--dry-run=server"]].concat();
+    let refused = env.try_windlass(&dry_run).expect_err("the API server checks it");
+    assert!(refused.contains("ClusterRole windlass-plugin-echo") && refused.contains("forbidden"), "{refused}");
     let refused = env.try_windlass(&push).expect_err("it would give rights that dev does not have");
     assert!(refused.contains("ClusterRole windlass-plugin-echo") && refused.contains("forbidden"), "{refused}");
     assert_eq!(env.get("plugins.windlass.dev", "", "echo"), None);

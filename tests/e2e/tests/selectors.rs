@@ -141,22 +141,22 @@ fn r09_logic_that_selects_other_objects_deletes_nothing_before_a_person_allows_i
         wait_config_maps(ns, &ALL);
     }
     env.push(&puppet("decorator-moves"), PLUGIN, &[]);
-    let held = env.wait_plugin(PLUGIN, |plugin| condition(plugin, "Ready").is_false("DeletionHeld"));
+    let held = env.wait_plugin(PLUGIN, |plugin| condition(plugin, "Ready").is_false("DeletionBlocked"));
     let said = condition(&held, "Ready").message;
     assert!(said.contains("12 of 12 children"), "{said}");
     for ns in &all {
         assert_eq!(config_maps(ns), ALL);
     }
-    let hash = text(&held, "/status/heldDeletions");
+    let hash = text(&held, "/status/blockedDeletionsHash");
     // Suspended and resumed, it deletes as little.
     env.patch_plugin(PLUGIN, &json!({"suspend": true}));
     env.kubectl(&["annotate", "plugins.windlass.dev", PLUGIN, "windlass.dev/pushed-at=suspended", "--overwrite"]);
     env.wait_plugin(PLUGIN, |plugin| text(plugin, "/status/lastHandledPush") == "suspended");
     let suspended = env.patch_plugin(PLUGIN, &json!({"suspend": false}));
-    assert_eq!(text(&suspended, "/status/heldDeletions"), hash);
+    assert_eq!(text(&suspended, "/status/blockedDeletionsHash"), hash);
     env.kubectl(&["annotate", "plugins.windlass.dev", PLUGIN, "windlass.dev/pushed-at=resumed", "--overwrite"]);
     let resumed = env.wait_plugin(PLUGIN, |plugin| text(plugin, "/status/lastHandledPush") == "resumed");
-    assert_eq!(text(&resumed, "/status/heldDeletions"), hash);
+    assert_eq!(text(&resumed, "/status/blockedDeletionsHash"), hash);
     for ns in &all {
         assert_eq!(config_maps(ns), ALL);
     }

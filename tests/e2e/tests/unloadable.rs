@@ -22,7 +22,7 @@ const GUESTS: &[(&str, &str, &str, &str)] = &[
     ("describe-trap", "Compiled", "InvalidDescriptor", "describe failed: trap"),
     ("descriptor-bomb", "Compiled", "InvalidDescriptor", "10000 child kinds"),
     ("endless-definition", "Granted", "InvalidDescriptor", "xxx"),
-    ("forged-export", "Compiled", "WrongContract", "FORGED"),
+    ("forged-export", "Compiled", "UnsupportedContract", "FORGED"),
     ("forged-kind", "Compiled", "InvalidDescriptor", "names no kind"),
     ("invalid-definition", "Granted", "CRDRejected", "banana"),
     ("memory-from-start", "Compiled", "InvalidDescriptor", "memory"),
@@ -37,7 +37,7 @@ const GUESTS: &[(&str, &str, &str, &str)] = &[
     ("taken-kind", "Granted", "ParentKindTaken", "Plugin echo"),
     ("threads", "Compiled", "CompileFailed", "threads"),
     ("type-bomb", "Compiled", "CompileFailed", "type size"),
-    ("wrong-contract", "Compiled", "WrongContract", "windlass:plugin/reconciler@0.2.0"),
+    ("wrong-contract", "Compiled", "UnsupportedContract", "windlass:plugin/reconciler@0.2.0"),
     ("wrong-types", "Compiled", "InvalidDescriptor", "expected 1-tuple"),
     ("noise", "Compiled", "NotAComponent", "damaged"),
     ("truncated", "Compiled", "NotAComponent", "damaged or cut off"),
@@ -76,7 +76,7 @@ fn deliver(env: &Env, name: &str) {
     let mut spec = json!({"source": {"configMap": {"namespace": SYSTEM_NAMESPACE, "name": name}}, "installCRD": true});
     if name == "cluster-child" {
         // A kind of this reach is withheld from a Plugin that does not name it, and its scope does not matter then.
-        spec["children"] = json!([{"apiVersion": "v1", "kind": "PersistentVolume"}]);
+        spec["grants"]["children"] = json!([{"apiVersion": "v1", "kind": "PersistentVolume"}]);
     }
     let objects = [
         json!({

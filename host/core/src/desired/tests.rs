@@ -82,7 +82,7 @@ fn u10_child_of_a_kind_that_is_not_granted_says_whether_the_component_or_the_plu
     let undeclared = grants_with(&UpdateStrategy::Apply);
     assert!(refused(&undeclared).contains("the component's descriptor does not declare"), "{}", refused(&undeclared));
     let withheld = undeclared.without(vec![(secret, Withheld::NotNamed)]);
-    assert_eq!(refused(&withheld), "child \"a\" is of kind Secret.v1, which is not granted by spec.children");
+    assert_eq!(refused(&withheld), "child \"a\" is of kind Secret.v1, which is not granted by spec.grants.children");
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_cluster_scoped_parent_has_children_in_a_namespace_of_the_control_plane_only
     let any = |_: &mut Grant| {};
     for namespace in SYSTEM_NAMESPACES {
         let refusal = secret_for(None, any, &secret(Some(namespace), "Opaque")).expect_err("refused").to_string();
-        assert!(refusal.contains("spec.children") && refusal.contains(namespace), "{refusal}");
+        assert!(refusal.contains("spec.grants.children") && refusal.contains(namespace), "{refusal}");
         let named = |grant: &mut Grant| grant.namespaces = Some([namespace.into()].into());
         assert!(secret_for(None, named, &secret(Some(namespace), "Opaque")).is_ok());
         assert!(

@@ -82,7 +82,7 @@ fn r09_what_is_held_stays_held_when_the_answers_creates_made_it_a_smaller_part()
     assert_eq!(check(&mut parents, 12, &unmoved).expect("held").hash, first.hash);
     // Another process reads it in the status.
     let mut said = unmoved.clone();
-    said["conditions"] = json!([{"type": "Ready", "reason": "DeletionHeld", "message": first.to_string()}]);
+    said["conditions"] = json!([{"type": "Ready", "reason": "DeletionBlocked", "message": first.to_string()}]);
     assert!(check(&mut HeldParents::default(), 12, &said).is_some());
     said["conditions"][0]["message"] = json!(Held::told_to_parents(&parent_ref().plugin));
     assert_eq!(check(&mut HeldParents::default(), 12, &said), None);
@@ -112,7 +112,7 @@ fn r09_a_guard_that_holds_nothing_at_all_lets_go_what_was_held() {
             hold_in(&mut parents, guard, &snapshot, &mut plan)
         };
         let first = hold(DeletionGuard::default(), 4, json!([])).expect("4 of 4");
-        let says = json!([{"type": "Ready", "reason": "DeletionHeld", "message": first.to_string()}]);
+        let says = json!([{"type": "Ready", "reason": "DeletionBlocked", "message": first.to_string()}]);
         assert_eq!(hold(guard, 12, says).is_some(), holds, "{guard:?}");
         // And it is forgotten: what comes later is counted anew.
         assert_eq!(hold(DeletionGuard::default(), 12, json!([])).is_some(), holds, "{guard:?}");
@@ -559,7 +559,7 @@ fn r09_parent_that_loses_most_children_to_a_new_component_is_held_also_after_its
     // Another process reads it in the status.
     let Some(Stop::AtParent(held)) = judge(&mut fleet) else { panic!("not held") };
     let mut said = status(MOVED);
-    said["conditions"] = json!([{"type": "Ready", "reason": "DeletionHeld", "message": held.to_string()}]);
+    said["conditions"] = json!([{"type": "Ready", "reason": "DeletionBlocked", "message": held.to_string()}]);
     let snapshot = fleet_parent("a", 6, &said, "");
     let known = Rollout::begin(guard, Digest::of(b"logic"), [], 106, None);
     let record = known.record();

@@ -53,7 +53,7 @@ fn every_failure_of_a_call_has_a_reason_and_backs_off() {
         Trapped (Backoff(0ns)): The plugin's call failed: the plugin called exit: panic: no replicas
         LimitExceeded (Backoff(0ns)): The plugin's call failed: the request has 9 bytes, more than the limit of 8
         LimitExceeded (Backoff(0ns)): The plugin's call failed: the answer has more than the limit of 8 bytes
-        MalformedAnswer (Backoff(0ns)): The plugin's call failed: malformed answer: invalid UTF-8
+        MalformedResponse (Backoff(0ns)): The plugin's call failed: malformed answer: invalid UTF-8
         HostError (Backoff(0ns)): The plugin's call failed: the host could not run the call: no memory
     "]]
     .assert_eq(&say(&calls.map(Problem::Call)));

@@ -120,17 +120,21 @@ fn related_what_was_not_granted_is_forbidden_and_what_makes_no_sense_refused() {
             "ReadForbidden",
             "is of kind Pod.v1, which this plugin may not read",
         ),
-        (requirement("", "Secret", None, named("x")), "RefusedAnswer", "the id \"\" of requirement 0"),
-        (requirement(&"x".repeat(64), "Secret", None, named("x")), "RefusedAnswer", "is not 1 to 63 characters long"),
-        (requirement("a", "Node", Some("shop"), named("x")), "RefusedAnswer", "but the kind is cluster-scoped"),
-        (requirement("a", "Secret", Some("a/b"), named("x")), "RefusedAnswer", "names namespace \"a/b\""),
-        (requirement("a", "Secret", None, named("")), "RefusedAnswer", "names \"\", which is no object's name"),
-        (requirement("a", "Secret", None, named("../x")), "RefusedAnswer", "which is no object's name"),
-        (requirement("a", "Secret", None, named("..")), "RefusedAnswer", "which is no object's name"),
-        (requirement("a", "Secret", None, labelled("a=b=c")), "RefusedAnswer", "at character 4 of selector"),
+        (requirement("", "Secret", None, named("x")), "ResponseRejected", "the id \"\" of requirement 0"),
+        (
+            requirement(&"x".repeat(64), "Secret", None, named("x")),
+            "ResponseRejected",
+            "is not 1 to 63 characters long",
+        ),
+        (requirement("a", "Node", Some("shop"), named("x")), "ResponseRejected", "but the kind is cluster-scoped"),
+        (requirement("a", "Secret", Some("a/b"), named("x")), "ResponseRejected", "names namespace \"a/b\""),
+        (requirement("a", "Secret", None, named("")), "ResponseRejected", "names \"\", which is no object's name"),
+        (requirement("a", "Secret", None, named("../x")), "ResponseRejected", "which is no object's name"),
+        (requirement("a", "Secret", None, named("..")), "ResponseRejected", "which is no object's name"),
+        (requirement("a", "Secret", None, labelled("a=b=c")), "ResponseRejected", "at character 4 of selector"),
         (
             requirement("a", "Secret", None, labelled(&"!a,".repeat(400))),
-            "RefusedAnswer",
+            "ResponseRejected",
             "1200 bytes, more than the limit",
         ),
     ];
@@ -140,7 +144,7 @@ fn related_what_was_not_granted_is_forbidden_and_what_makes_no_sense_refused() {
         assert!(text.contains(message), "{text}");
     }
     let twice = [requirement("a", "Secret", None, named("x")), requirement("a", "Node", None, named("y"))];
-    assert_eq!(refused(&twice).0, "RefusedAnswer");
+    assert_eq!(refused(&twice).0, "ResponseRejected");
     let many: Vec<_> = (0..65).map(|at| requirement(&at.to_string(), "Secret", None, named("x"))).collect();
     assert!(refused(&many).1.contains("65 requirements, more than the limit of 64"));
     assert!(resolve_for(&home(), &many[..64]).is_ok());

@@ -60,7 +60,7 @@ fn a_component_that_is_damaged_inside_does_not_compile() {
 
 #[test]
 fn a_component_of_another_world_is_refused_with_what_it_exports() {
-    assert_eq!(refusal(&guest::of_another_world()), LoadFailure::WrongContract { found: "run".into() });
+    assert_eq!(refusal(&guest::of_another_world()), LoadFailure::UnsupportedContract { found: "run".into() });
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_compiler_that_cannot_be_confined_says_so_and_compiles_all_the_same() {
     assert!(sandbox.load(&Guest::doing("")).is_ok());
     // What else it says still counts, and this is not why it dies.
     let failure = sandbox.load(&guest::of_another_world()).err();
-    assert_eq!(failure, Some(LoadFailure::WrongContract { found: "run".into() }));
+    assert_eq!(failure, Some(LoadFailure::UnsupportedContract { found: "run".into() }));
     let dying = command("/bin/sh", &["-c", &format!("{unconfined}; echo no memory >&2; kill -9 $$")]);
     assert_eq!(compile_failure(dying, Duration::from_mins(1)), "the compiler was ended by signal 9: no memory");
 }

@@ -35,7 +35,7 @@ impl Kept {
         let component = component.to_string();
         let before = [&status.active_digest, &status.previous_digest].into_iter().flatten();
         let before = before.filter(|before| **before != component).cloned().collect();
-        let grants = json!([spec.and_then(|spec| spec.children.as_ref()), spec.and_then(|spec| spec.related.as_ref())]);
+        let grants = json!(spec.map(|spec| &spec.grants));
         Self { component, before, grants: Digest::of(grants.to_string().as_bytes()).short() }
     }
 
@@ -137,7 +137,7 @@ mod tests {
         let first = pushed("a", &["secrets"], &status(None, None), None);
         let live = status(Some("a"), None);
         let narrowed: PluginSpec = serde_json::from_value(json!({
-            "source": {"configMap": {"namespace": "n", "name": "a"}}, "children": [{"apiVersion": "v1", "kind": "Pod"}],
+            "source": {"configMap": {"namespace": "n", "name": "a"}}, "grants": {"children": [{"apiVersion": "v1", "kind": "Pod"}]},
         }))
         .expect("a spec");
         let mut second = role(&["pods"]);

@@ -221,10 +221,10 @@ mod tests {
         }
         // Deletions that are blocked two seconds after it went live.
         let blocked = conditions(&[
-            ("Ready", "False", "DeletionHeld", "annotate it"),
-            ("Stalled", "True", "DeletionHeld", "annotate it"),
+            ("Ready", "False", "DeletionBlocked", "annotate it"),
+            ("Stalled", "True", "DeletionBlocked", "annotate it"),
         ]);
-        assert_eq!(of(&live(&blocked)), Progress::Rejected("annotate it (DeletionHeld)".to_owned()));
+        assert_eq!(of(&live(&blocked)), Progress::Rejected("annotate it (DeletionBlocked)".to_owned()));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::LABEL_PLUGIN;
 
 use super::super::connect::plain;
-use crate::api::{OnDelete, PluginSpec, PluginStatus};
+use crate::api::{DeletionPolicy, PluginSpec, PluginStatus};
 use crate::rights::rbac::{Kinds, Resource, StatusWriter, own_parent};
 
 /// The rights of one plugin.
@@ -82,7 +82,7 @@ impl Power {
         match self {
             Self::Secrets => {
                 "the plugin's ServiceAccount may create Secrets in all namespaces, so whoever acts as it can have a token made \
-                 for any ServiceAccount there. Windlass refuses such children unless spec.children says serviceAccountTokens"
+                 for any ServiceAccount there. Windlass refuses such children unless spec.grants.children says serviceAccountTokens"
             }
             Self::Pods => {
                 "the plugin may create Pods, which can run as any ServiceAccount of their namespace and read every Secret in it; \
@@ -150,7 +150,7 @@ pub async fn of(
     let mut powers: Vec<_> = granted.iter().filter_map(|kind| Power::of(kind)).collect();
     powers.sort_by_key(|power| *power as u8);
     powers.dedup();
-    let prunes = spec.is_some_and(|spec| spec.on_delete == OnDelete::Prune);
+    let prunes = spec.is_some_and(|spec| spec.deletion_policy == DeletionPolicy::Delete);
     let status = match &descriptor.parent {
         Parent::Custom(_) => status_writer(client, name, &parent).await?,
         Parent::Existing { .. } => StatusWriter::Nobody,
@@ -224,7 +224,8 @@ mod tests {
         let said = notes(vec![("own", kind("Namespace.v1"), Withheld::MustBeNamed)], vec![kind("Secret.v1")]);
         let [left_out, how, read] = &said[..] else { panic!("{said:?}") };
         assert!(
-            left_out.contains("own Namespace.v1, which could widen") && left_out.contains("spec.children names it")
+            left_out.contains("own Namespace.v1, which could widen")
+                && left_out.contains("spec.grants.children names it")
         );
         assert!(how.contains("Plugin echo"), "{how}");
         assert!(read.contains("may read Secret.v1 in all namespaces"), "{read}");

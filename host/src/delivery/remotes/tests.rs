@@ -54,12 +54,7 @@ impl Fixture {
 
     fn wanted(&self, verify: Option<Verify>) -> Wanted {
         let reference = format!("{}/echo:1", self.server.address);
-        Wanted {
-            source: OciSource { reference, pull_secret: None, interval: None },
-            pinned: None,
-            verify,
-            pushed_at: None,
-        }
+        Wanted { source: OciSource { reference, ..OciSource::default() }, pinned: None, verify, pushed_at: None }
     }
 }
 

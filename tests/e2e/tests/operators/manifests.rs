@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+
 use crate::{root, stage};
 
 fn manifests(folder: &Path) -> Vec<PathBuf> {
@@ -39,5 +41,31 @@ fn the_api_server_takes_every_manifest_and_sample() {
     for plugin in ["application", "echo", "myapp", "mysqlcluster"] {
         let definition = root().join("plugins").join(plugin).join("crd.json");
         env.kubectl(&[&dry[..], &["-f", &definition.to_string_lossy()]].concat());
+    }
+}
+
+#[test]
+fn plugin_that_sets_a_replaced_field_is_refused_with_the_name_of_the_new_one() {
+    let env = &stage().env;
+    for (field, value, new) in [
+        ("children", json!([{"apiVersion": "v1", "kind": "Pod"}]), "spec.grants.children"),
+        ("related", json!([{"apiVersion": "v1", "kind": "Secret"}]), "spec.grants.related"),
+        ("namespaces", json!({"matchLabels": {"tier": "gold"}}), "spec.namespaceSelector"),
+        ("onDelete", json!("Prune"), "spec.deletionPolicy"),
+        (
+            "source",
+            json!({"oci": {"reference": "r.example/e:1", "pullSecret": {"name": "s"}}}),
+            "source.oci.pullSecretRef",
+        ),
+    ] {
+        let mut plugin = json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "metadata": {"name": "replaced"},
+            "spec": {"source": {"configMap": {"namespace": "windlass-system", "name": "none"}}},
+        });
+        plugin["spec"][field] = value;
+        // As a client sends it that does not ask for strict validation.
+        let dry = ["apply", "--server-side", "--dry-run=server", "--validate=ignore", "-f", "-"];
+        let refused = env.cluster().kubectl_with_input(&dry, &plugin.to_string()).expect_err(field).to_string();
+        assert!(refused.contains("was replaced by") && refused.contains(new), "{field}: {refused}");
     }
 }

@@ -84,7 +84,7 @@ fn s01_nothing_that_a_plugin_answers_reaches_beyond_its_own_children() {
     }
     for (name, _, words) in &attempts {
         let is_malformed = ["percent", "slash", "dots"].contains(name);
-        let ready = ns.puppet(name).wait_reason(if is_malformed { "MalformedAnswer" } else { "RefusedAnswer" });
+        let ready = ns.puppet(name).wait_reason(if is_malformed { "MalformedResponse" } else { "ResponseRejected" });
         assert!(ready.message.contains(words), "{name}: {words:?} is not in {ready:?}");
     }
     assert_eq!(names(&ns, "configmaps"), [""; 0]);
@@ -104,7 +104,7 @@ fn s01_a_cluster_scoped_parent_has_no_child_in_the_hosts_namespace_or_the_contro
         puppet.apply(&children([child("v1", "ConfigMap", &json!({ "namespace": namespace }))]));
         let refused = puppet.wait(|parent| {
             let ready = condition(parent, "Ready");
-            ready.is_false("RefusedAnswer") && ready.observed_generation == parent["metadata"]["generation"].as_i64()
+            ready.is_false("ResponseRejected") && ready.observed_generation == parent["metadata"]["generation"].as_i64()
         });
         let message = condition(&refused, "Ready").message;
         assert!(message.contains(namespace), "{message}");

@@ -18,7 +18,7 @@ fn hash(ready: &Condition) -> String {
 /// Waits until deletions are held, and shows that none was tried.
 #[track_caller]
 fn wait_held(ns: &Namespace, puppet: &Puppet, since: windlass_e2e::Mark) -> Condition {
-    let ready = puppet.wait_reason("DeletionHeld");
+    let ready = puppet.wait_reason("DeletionBlocked");
     assert_eq!(ready.status, "False", "{ready:?}");
     let deletes = asked(ns, since, "configmaps").filter(|event| event.verb == "delete");
     assert_eq!(deletes.to_vec(), []);
@@ -67,7 +67,7 @@ fn r09_input_that_drops_most_children_is_held_until_a_person_allows_that_very_pl
     input(&["b"]);
     let ready = puppet.wait(|puppet| {
         let ready = condition(puppet, "Ready");
-        ready.reason == "DeletionHeld" && hash(&ready) != first
+        ready.reason == "DeletionBlocked" && hash(&ready) != first
     });
     allow(&puppet, &first);
     barrier(&ns, "after");
@@ -80,7 +80,7 @@ fn r09_input_that_drops_most_children_is_held_until_a_person_allows_that_very_pl
 
 /// Waits until new logic or config is held for the whole Plugin, and gives back the hash that lets it.
 fn wait_plugin_held(env: &Env) -> String {
-    let held = env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").is_false("DeletionHeld"));
+    let held = env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").is_false("DeletionBlocked"));
     hash(&condition(&held, "Ready"))
 }
 
@@ -101,7 +101,7 @@ fn r09_new_logic_that_wants_nothing_deletes_nothing_and_says_so() {
     assert!(ready.message.contains("Plugin puppet"), "{ready:?}");
     wait_plugin_held(alone.env);
     assert_eq!(names(&ns, "configmaps").len(), 6);
-    let event = wait_event(&ns, &puppet, |event| event["reason"] == "DeletionHeld");
+    let event = wait_event(&ns, &puppet, |event| event["reason"] == "DeletionBlocked");
     assert!(text(&event, "/message").contains("Plugin puppet"), "{event:#}");
 
     // A changed spec is no release: the component would delete them for any spec.
@@ -120,7 +120,7 @@ fn r09_new_logic_that_wants_nothing_deletes_nothing_and_says_so() {
     // Also of this parent, which has a guard of its own.
     wait_names(&ns, "configmaps", &[]);
     puppet.wait_done();
-    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason != "DeletionHeld");
+    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason != "DeletionBlocked");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn r09_new_logic_that_drops_most_of_many_small_parents_is_held_as_a_whole_until_
     for puppet in &puppets {
         puppet.wait_done();
     }
-    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason != "DeletionHeld");
+    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason != "DeletionBlocked");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn r09_a_config_that_drops_most_children_is_held_until_one_comes_that_drops_none
     wait_held(&ns, &puppet, mark);
     alone.env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 6 } }));
     puppet.wait_done();
-    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason != "DeletionHeld");
+    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason != "DeletionBlocked");
     assert_eq!(names(&ns, "configmaps").len(), 6);
     // A half is not more than a half.
     alone.env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 3 } }));
@@ -193,7 +193,7 @@ fn r09_what_is_held_goes_on_when_the_guard_is_set_to_hold_nothing() {
     alone.env.patch_plugin("puppet", &json!({ "deletionGuard": { "maxPercent": 100 } }));
     wait_names(&ns, "configmaps", &["web-0", "web-1"]);
     puppet.wait_done();
-    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason != "DeletionHeld");
+    alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason != "DeletionBlocked");
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn r09_what_is_held_for_the_whole_plugin_stays_so_over_a_restart_whose_first_loo
     let cache_dir = Some(env.cluster().dir().join("another-cache"));
     let _host = env.start_host_with(HostOptions { cache_dir, ..HostOptions::default() });
     let failed = env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason == "SourceNotFound");
-    assert_eq!(text(&failed, "/status/heldDeletions"), hash);
+    assert_eq!(text(&failed, "/status/blockedDeletionsHash"), hash);
     env.kubectl(&["patch", "plugins.windlass.dev", "puppet", "--type=merge", "-p", &from("puppet")]);
     assert_eq!(wait_plugin_held(&env), hash);
     assert_eq!(names(&ns, "configmaps"), held);
@@ -231,7 +231,7 @@ fn r09_what_is_held_for_the_whole_plugin_stays_so_over_a_restart_whose_first_loo
     env.kubectl(&["annotate", "--overwrite", "plugins.windlass.dev", "puppet", &allow]);
     let left: Vec<_> = (0..10).map(|at| format!("web-{at}-0")).collect();
     wait_names(&ns, "configmaps", &left.iter().map(String::as_str).collect::<Vec<_>>());
-    env.wait_plugin("puppet", |plugin| plugin["status"]["heldDeletions"].is_null());
+    env.wait_plugin("puppet", |plugin| plugin["status"]["blockedDeletionsHash"].is_null());
 }
 
 #[test]

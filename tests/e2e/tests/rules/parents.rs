@@ -128,7 +128,7 @@ fn s02_a_child_that_does_not_fit_the_request_is_left_out_and_left_alone() {
 fn a_cluster_scoped_parents_child_without_a_namespace_is_refused() {
     let (ns, puppet) = cluster("cluster-nowhere");
     puppet.apply(&children([in_namespace(&ns, config_map("a", "1")), config_map("b", "1")]));
-    let ready = puppet.wait_reason("RefusedAnswer");
+    let ready = puppet.wait_reason("ResponseRejected");
     assert!(ready.message.contains("namespace"), "{ready:?}");
     assert_eq!(names(&ns, "configmaps"), [""; 0], "not a part of it is applied");
 }
@@ -140,7 +140,7 @@ fn related_of_a_cluster_scoped_parent_must_name_its_namespace() {
     let mut wanted = needs("in", "input");
     let script = |wanted: &Value| json!({ "requirements": [wanted], "status": "reflect" });
     puppet.apply(&script(&wanted));
-    let ready = puppet.wait_reason("RefusedAnswer");
+    let ready = puppet.wait_reason("ResponseRejected");
     assert!(ready.message.contains("namespace"), "{ready:?}");
     // It has no namespace of its own that others would be beside.
     wanted["namespace"] = ns.name().into();

@@ -112,7 +112,7 @@ fn related_without_an_apiversion_that_was_declared_is_refused_by_name() {
     let wanted = json!({ "id": "in", "apiVersion": "v1", "kind": "Node", "labels": "" });
     puppet.apply(&json!({ "requirements": [wanted], "children": [config_map("child", "1")] }));
     let refused =
-        puppet.wait(|puppet| ["RefusedAnswer", "ReadForbidden"].contains(&&*condition(puppet, "Ready").reason));
+        puppet.wait(|puppet| ["ResponseRejected", "ReadForbidden"].contains(&&*condition(puppet, "Ready").reason));
     assert!(condition(&refused, "Ready").message.contains("Node"), "{refused:#}");
     assert_eq!(names(&ns, "configmaps"), [""; 0]);
 }
@@ -149,7 +149,7 @@ fn related_of_another_namespace_is_delivered_where_the_plugin_names_kind_and_nam
         { "apiVersion": "v1", "kind": "ConfigMap", "namespaces": [open.name()] },
         { "apiVersion": "v1", "kind": "Namespace" },
     ]);
-    alone.env.patch_plugin("puppet", &json!({ "related": related }));
+    alone.env.patch_plugin("puppet", &json!({ "grants": { "related": related } }));
     // The rights to what it grants now.
     alone.env.push(&guest("puppet"), "puppet", &[]);
     let input = |ns: &Namespace| {
