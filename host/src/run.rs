@@ -113,6 +113,7 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     let ask = review::by_api_server(client.clone());
     let accounts = Accounts::new(&settings.namespace, review::own_user(client.clone()));
     let compilations = sandbox.clone();
+    let (recorder, event_writer) = Recorder::start(client.clone());
     let plugins = Arc::new(Plugins::new(
         client.clone(),
         own.clone(),
@@ -125,10 +126,10 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
             queue: plugin_queue.clone(),
             parents: parents.clone(),
             interests: interests.clone(),
+            recorder: recorder.clone(),
         },
     ));
     let related = Related::new(registry.clone(), watches.clone(), interests, ask);
-    let (recorder, event_writer) = Recorder::start(client.clone());
     let reconciler = Reconciler::new(
         registry,
         parents.clone(),

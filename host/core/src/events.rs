@@ -54,6 +54,11 @@ pub struct Note {
 }
 
 impl Note {
+    /// What the host tells of its own work.
+    pub fn of_host(event_type: EventType, reason: &'static str, message: &str) -> Self {
+        Self::new(event_type, reason.into(), message)
+    }
+
     fn new(event_type: EventType, reason: Cow<'static, str>, message: &str) -> Self {
         let (source, action) = (Source::Host, action::RECONCILE);
         Self { source, event_type, reason, action, message: cut(message), related: None }

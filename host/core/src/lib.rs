@@ -30,6 +30,7 @@ pub mod outcome;
 pub mod packed;
 pub mod parent;
 pub mod plan;
+pub mod plugin_events;
 pub mod progress;
 pub mod quarantine;
 pub mod readiness;

@@ -224,6 +224,20 @@ pub mod parent_reason {
     pub const REQUIREMENTS_UNSETTLED: &str = "RequirementsUnsettled";
 }
 
+/// Reasons of the events on a Plugin.
+pub mod plugin_event_reason {
+    /// A component went live.
+    pub const ACTIVATED: &str = "Activated";
+    /// A component was not taken, or the spec is wrong: a user has to act.
+    pub const REJECTED: &str = "Rejected";
+    /// The component that was live before is live again, as a user asked.
+    pub const ROLLED_BACK: &str = "RolledBack";
+    /// Calls of the live component failed too often.
+    pub const QUARANTINED: &str = "Quarantined";
+    /// Deletions of children wait for a user to allow them.
+    pub const DELETION_BLOCKED: &str = "DeletionBlocked";
+}
+
 /// Reasons of the events on a parent, beside those of its conditions.
 pub mod event_reason {
     /// Children were created.

@@ -29,11 +29,13 @@ use std::time::{Duration, Instant};
 
 use kube::Client;
 use parking_lot::Mutex;
+use windlass_core::events::Occasion;
 use windlass_core::guard::HeldParents;
 use windlass_core::ids::{Gvk, ObjectKey, PluginName};
 use windlass_core::names::{ANNOTATION_ALLOW_DELETION, plugin_reason as reason};
 use windlass_core::object::Object;
 use windlass_core::outcome::{Requeue, UNAVAILABLE};
+use windlass_core::parent::ParentRef;
 use windlass_sandbox::registry::{Publisher, Registry};
 use windlass_sandbox::{Component, Sandbox};
 
@@ -44,6 +46,7 @@ use crate::live::{Live, ParentIndex, ParentKey};
 use crate::memo::Memo;
 use crate::queue::{Job, Queue, Trigger};
 use crate::related::Interests;
+use crate::report::Recorder;
 use crate::rights::Accounts;
 use crate::rights::review::Ask;
 use crate::watch::{AllProgress, Watch, Watches};
@@ -94,6 +97,7 @@ pub struct Plugins {
     queue: PluginQueue,
     parents: Queue<PluginName, ParentKey>,
     interests: Interests,
+    recorder: Recorder,
     known: Mutex<HashMap<PluginName, Known>>,
     courtesy: Courtesy,
 }
@@ -114,6 +118,8 @@ pub struct Outlets {
     pub parents: Queue<PluginName, ParentKey>,
     /// What parents require.
     pub interests: Interests,
+    /// Events on the Plugins.
+    pub recorder: Recorder,
 }
 
 /// What a Plugin is brought up with.
@@ -164,7 +170,7 @@ impl Plugins {
     pub fn new(client: Client, own: Arc<Watch>, supplies: Supplies, outlets: Outlets) -> Self {
         let Supplies { sandbox, watches, sources, accounts, ask, caps } = supplies;
         let mark_keys = MarkKeys::new(client.clone(), accounts.namespace());
-        let Outlets { progress, publisher, index, kinds, queue, parents, interests } = outlets;
+        let Outlets { progress, publisher, index, kinds, queue, parents, interests, recorder } = outlets;
         tokio::spawn(kinds.clone().watch_definitions(client.clone(), progress));
         Self {
             discovery: Discovery::new(client.clone()),
@@ -180,6 +186,7 @@ impl Plugins {
             queue,
             parents,
             interests,
+            recorder,
             accounts,
             mark_keys,
             ask,
@@ -325,7 +332,11 @@ impl Plugins {
         let lost = self.known.lock().get(name).map(|known| known.lost.clone()).unwrap_or_default();
         let standing = Standing { live: live.as_deref(), lost: &lost, result };
         match status::write(&self.client, &self.own.resource, object, standing).await {
-            Ok(()) => requeue,
+            Ok(notes) => {
+                let plugin = ParentRef::of(name, object, None);
+                self.recorder.record(name, &plugin, notes, Occasion::Changed);
+                requeue
+            }
             Err(error) => {
                 tracing::warn!(plugin = %name, %error, "the Plugin's status was not written");
                 UNAVAILABLE

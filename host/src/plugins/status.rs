@@ -4,6 +4,7 @@ use kube::Client;
 use kube::core::ApiResource;
 use windlass_core::budget::Cost;
 use windlass_core::conditions::{condition, stamp};
+use windlass_core::events::Note;
 use windlass_core::guard::Record;
 use windlass_core::ids::Gvk;
 use windlass_core::json::{Map, Value};
@@ -12,6 +13,7 @@ use windlass_core::names::{
 };
 use windlass_core::object::Object;
 use windlass_core::outcome::bounded;
+use windlass_core::plugin_events;
 use windlass_core::readiness::{Found, Obstacle, Readiness, readiness};
 use windlass_core::status::observed;
 
@@ -25,21 +27,23 @@ use crate::apply::{Ack, send, status_request};
 use crate::live::Live;
 use crate::telemetry::one_line;
 
-/// Brings the status to what the last attempt and the live logic say.
+/// Brings the status to what the last attempt and the live logic say. Answers with the events that tell what changed in it.
 pub(super) async fn write(
     client: &Client,
     resource: &ApiResource,
     object: &Object,
     standing: Standing<'_>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<Note>> {
     let before = observed(object);
     let sums = standing.live.map(|live| live.tally.read(count(&before, "failing"), |parent| live.knows(parent)));
     let next = next(object, &before, standing, sums, jiff::Timestamp::now());
     if next == before {
-        return Ok(());
+        return Ok(Vec::new());
     }
+    let notes = plugin_events::notes(&before, &next);
     let request = status_request(resource, object, next, None).map_err(|problem| anyhow::anyhow!("{problem:?}"))?;
-    written(send(client, request).await)
+    written(send(client, request).await)?;
+    Ok(notes)
 }
 
 /// A status that was not written must be tried again, also after a conflict: nothing else may ever happen to the Plugin.

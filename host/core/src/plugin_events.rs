@@ -1,0 +1,163 @@
+//! What changed in a Plugin's status → the events on the Plugin.
+
+use crate::conditions::{conditions_of, type_of};
+use crate::contract::EventType;
+use crate::events::Note;
+use crate::json::{Map, Value};
+use crate::names::{plugin_condition as condition, plugin_event_reason as event, plugin_reason as reason};
+
+/// The events that tell the difference between two statuses of a Plugin: the one before and the one that was written.
+///
+/// A component that goes live, is rejected or is rolled back, a quarantine and blocked deletions are told once each. What the
+/// host tries again by itself (a missing ConfigMap, an API server that does not answer) is a condition and no event.
+pub fn notes(before: &Map, now: &Map) -> Vec<Note> {
+    [activated(before, now), failed(before, now)].into_iter().flatten().collect()
+}
+
+/// Another component is live than before.
+fn activated(before: &Map, now: &Map) -> Option<Note> {
+    let active = text(now, "activeDigest")?;
+    if text(before, "activeDigest") == Some(active) {
+        return None;
+    }
+    let version = text(now, "version").unwrap_or_default();
+    let rolled_back_from = text(now, "rolledBackFrom").filter(|from| text(before, "rolledBackFrom") != Some(from));
+    Some(match rolled_back_from {
+        Some(from) => {
+            let message = format!("Component {active} (version {version}) is live again; rolled back from {from}");
+            Note::of_host(EventType::Normal, event::ROLLED_BACK, &message)
+        }
+        None => {
+            let message = format!("Component {active} (version {version}) is live");
+            Note::of_host(EventType::Normal, event::ACTIVATED, &message)
+        }
+    })
+}
+
+/// `Ready` is False for another reason than before, or with another message, and a user has to act.
+fn failed(before: &Map, now: &Map) -> Option<Note> {
+    let is_stalled = find(now, condition::STALLED).is_some_and(|stalled| text(stalled, "status") == Some("True"));
+    let ready = find(now, condition::READY).filter(|ready| text(ready, "status") == Some("False"))?;
+    let (why, message) = (text(ready, "reason")?, text(ready, "message").unwrap_or_default());
+    let was = find(before, condition::READY);
+    let is_told = was.is_some_and(|was| {
+        text(was, "status") == Some("False")
+            && text(was, "reason") == Some(why)
+            && text(was, "message") == Some(message)
+    });
+    let told = match why {
+        _ if is_told || !is_stalled => return None,
+        reason::QUARANTINED => event::QUARANTINED,
+        reason::DELETION_BLOCKED => event::DELETION_BLOCKED,
+        // The event of the rollback itself says it.
+        reason::ROLLED_BACK => return None,
+        _ => event::REJECTED,
+    };
+    Some(Note::of_host(EventType::Warning, told, message))
+}
+
+fn find<'a>(status: &'a Map, kind: &str) -> Option<&'a Map> {
+    conditions_of(status).find(|condition| type_of(condition) == Some(kind))
+}
+
+fn text<'a>(object: &'a Map, field: &str) -> Option<&'a str> {
+    object.get(field).and_then(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(active: Option<&str>, ready: (&str, &str, &str), others: &[(&str, &str)]) -> Map {
+        let mut status = Map::default();
+        if let Some(active) = active {
+            status.insert("activeDigest", active);
+            status.insert("version", "1.2.0");
+        }
+        for (field, value) in others {
+            status.insert(field, *value);
+        }
+        let (is_true, why, message) = ready;
+        let condition = |kind: &str, value: &str| {
+            Value::Object(Map::from([
+                ("type", kind.into()),
+                ("status", value.into()),
+                ("reason", why.into()),
+                ("message", message.into()),
+            ]))
+        };
+        let mut conditions = vec![condition("Ready", is_true)];
+        if is_true == "False" && !crate::readiness::may_pass(why) {
+            conditions.push(condition("Stalled", "True"));
+        }
+        status.insert("conditions", Value::Array(conditions));
+        status
+    }
+
+    fn told(before: &Map, now: &Map) -> Vec<String> {
+        notes(before, now)
+            .iter()
+            .map(|note| format!("{:?} {} {}", note.event_type, note.reason, note.message))
+            .collect()
+    }
+
+    #[test]
+    fn component_that_goes_live_is_told_once() {
+        let live = |digest| status(Some(digest), ("True", "Succeeded", "live"), &[]);
+        assert_eq!(
+            told(&Map::default(), &live("sha256:a")),
+            ["Normal Activated Component sha256:a (version 1.2.0) is live"]
+        );
+        assert_eq!(
+            told(&live("sha256:a"), &live("sha256:b")),
+            ["Normal Activated Component sha256:b (version 1.2.0) is live"]
+        );
+        assert_eq!(told(&live("sha256:a"), &live("sha256:a")), [""; 0]);
+    }
+
+    #[test]
+    fn rollback_names_the_component_that_it_leaves() {
+        let before = status(Some("sha256:b"), ("True", "Succeeded", "live"), &[]);
+        let now = status(Some("sha256:a"), ("False", "RolledBack", "went back"), &[("rolledBackFrom", "sha256:b")]);
+        assert_eq!(
+            told(&before, &now),
+            ["Normal RolledBack Component sha256:a (version 1.2.0) is live again; rolled back from sha256:b"]
+        );
+        assert_eq!(told(&now, &now), [""; 0]);
+    }
+
+    #[test]
+    fn rejected_component_quarantine_and_blocked_deletions_are_warnings_that_repeat_only_when_they_change() {
+        let live = status(Some("sha256:a"), ("True", "Succeeded", "live"), &[]);
+        for (why, kind) in [
+            ("UnsupportedContract", "Rejected"),
+            ("CRDRejected", "Rejected"),
+            ("Quarantined", "Quarantined"),
+            ("DeletionBlocked", "DeletionBlocked"),
+        ] {
+            let failed = status(Some("sha256:a"), ("False", why, "the reason"), &[]);
+            assert_eq!(told(&live, &failed), [format!("Warning {kind} the reason")]);
+            assert_eq!(told(&failed, &failed), [""; 0]);
+            let other = status(Some("sha256:a"), ("False", why, "another reason"), &[]);
+            assert_eq!(told(&failed, &other), [format!("Warning {kind} another reason")]);
+        }
+    }
+
+    #[test]
+    fn what_the_host_tries_again_by_itself_is_no_event() {
+        let live = status(Some("sha256:a"), ("True", "Succeeded", "live"), &[]);
+        for why in ["APIError", "SourceNotFound", "Forbidden", "Progressing"] {
+            assert_eq!(told(&live, &status(Some("sha256:a"), ("False", why, "later"), &[])), [""; 0], "{why}");
+        }
+    }
+
+    #[test]
+    fn component_that_goes_live_with_blocked_deletions_is_two_events() {
+        let live = status(Some("sha256:a"), ("True", "Succeeded", "live"), &[]);
+        let blocked = status(Some("sha256:b"), ("False", "DeletionBlocked", "6 of 9 children"), &[]);
+        assert_eq!(
+            told(&live, &blocked),
+            ["Normal Activated Component sha256:b (version 1.2.0) is live", "Warning DeletionBlocked 6 of 9 children"]
+        );
+    }
+}
