@@ -37,6 +37,9 @@ pub struct ClusterArgs {
     /// Kubeconfig file; default: $KUBECONFIG, ~/.kube/config, or the Pod's ServiceAccount
     #[arg(long, env = "WINDLASS_KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig; default: its current context
+    #[arg(long, env = "WINDLASS_CONTEXT")]
+    pub context: Option<String>,
 }
 
 impl ClusterArgs {
@@ -60,19 +63,21 @@ impl ClusterArgs {
     }
 
     async fn config(&self) -> anyhow::Result<Config> {
-        let config = match &self.kubeconfig {
-            Some(file) => {
-                let kubeconfig = Kubeconfig::read_from(file)
-                    .with_context(|| format!("the kubeconfig {} cannot be used", file.display()))?;
-                Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-                    .await
-                    .with_context(|| format!("the kubeconfig {} cannot be used", file.display()))?
+        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        match (&self.kubeconfig, &self.context) {
+            (Some(file), _) => {
+                let unusable = || format!("the kubeconfig {} cannot be used", file.display());
+                let kubeconfig = Kubeconfig::read_from(file).with_context(unusable)?;
+                Config::from_custom_kubeconfig(kubeconfig, &options).await.with_context(unusable)
             }
-            None => Config::infer()
+            // A context is one of a kubeconfig: a Pod's ServiceAccount has none.
+            (None, Some(context)) => Config::from_kubeconfig(&options)
                 .await
-                .context("no cluster: set --kubeconfig or $KUBECONFIG, or run in a Pod with a ServiceAccount")?,
-        };
-        Ok(config)
+                .with_context(|| format!("the context {context} of the kubeconfig cannot be used")),
+            (None, None) => Config::infer()
+                .await
+                .context("no cluster: set --kubeconfig or $KUBECONFIG, or run in a Pod with a ServiceAccount"),
+        }
     }
 }
 

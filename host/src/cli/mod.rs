@@ -1,5 +1,6 @@
 //! Subcommands and flags. No logic of their own: they call what the host calls.
 
+mod completion;
 mod component;
 mod connect;
 mod crd;
@@ -41,6 +42,8 @@ enum Command {
     Push(push::Args),
     /// Delete a Plugin and what `windlass push` wrote for it
     Remove(remove::Args),
+    /// Print the completions of a shell
+    Completion(completion::Args),
     /// Print generated manifests (`cargo xtask codegen` calls this)
     #[command(hide = true)]
     Generate(generate::Args),
@@ -83,6 +86,7 @@ pub fn main() -> ExitCode {
         Command::Render(args) => render::main(&args),
         Command::Push(args) => push::main(&args),
         Command::Remove(args) => remove::main(&args),
+        Command::Completion(args) => completion::main(&args),
         Command::Generate(args) => generate::main(&args),
         Command::Compile => return windlass_sandbox::compile::child_main(),
     };

@@ -11,6 +11,15 @@ pub enum Format {
     Json,
 }
 
+/// How far a command goes that changes nothing, as with kubectl.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum DryRun {
+    /// Print what would be sent
+    Client,
+    /// Have the API server check it, then print it
+    Server,
+}
+
 /// Prints one value.
 ///
 /// # Errors

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use windlass_core::contract::Parent;
 use windlass_core::grant::may_be_parent;
 use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::names::ANNOTATION_PUSHED_AT;
 use windlass_sandbox::Component;
 
 use self::kept::Kept;
@@ -30,7 +31,7 @@ use self::progress::{Progress, Push};
 pub(super) use self::safety::plugin_of;
 use super::component::{ComponentArgs, credentials_of_user};
 use super::connect::plain;
-use super::output::{Format, print_all};
+use super::output::{DryRun, Format, print_all};
 use super::remove::reason_to_keep;
 use super::{ANSWER_IS_NO, HELD_BACK, TIMED_OUT, parse_timeout};
 use crate::api::{OciSource, Plugin, PluginSpec, PluginStatus, SecretRef};
@@ -46,7 +47,8 @@ pub(super) const FIELD_MANAGER: &str = "windlass-push";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   windlass push echo.wasm --name echo --create-rbac
-  windlass push echo.wasm --name echo --dry-run -o yaml > echo.yaml && kubectl apply --server-side -f echo.yaml
+  windlass push echo.wasm --name echo --dry-run=client > echo.yaml && kubectl apply --server-side -f echo.yaml
+  windlass push echo.wasm --name echo --create-rbac --dry-run=server -o name
   windlass push echo.wasm --name echo --oci registry.example/team/echo:1.2 --pull-secret regcred --create-rbac
 
 Signed, in a registry:
@@ -58,6 +60,7 @@ Signed, in a ConfigMap:
   cosign sign-blob --key cosign.key --use-signing-config=false --tlog-upload=false --bundle echo.sigstore.json echo.wasm
   windlass push echo.wasm --name echo --signature echo.sigstore.json --public-key cosign.pub
 
+--dry-run=client prints the same bytes for the same component and flags, so that its output can be kept in a repository.
 What is written is applied server-side: client-side `kubectl apply` would copy the component into an annotation, which
 holds only 256 KiB. The ConfigMaps belong to the Plugin and go with it; `windlass remove` takes away the rest.
 
@@ -80,14 +83,14 @@ pub struct Args {
     #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
     /// Also create the plugin's ServiceAccount and its permissions (children, required objects), and the host's permissions to
-    /// watch them. Review them with --dry-run first
+    /// watch them. Review them with --dry-run=client first
     #[arg(long)]
     create_rbac: bool,
     #[command(flatten)]
     overwrites: OverwriteArgs,
-    /// Only print what would be written
-    #[arg(long)]
-    dry_run: bool,
+    /// Only print what would be written; with server, only after the API server has checked it
+    #[arg(long, value_name = "WHERE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    dry_run: Option<DryRun>,
     /// Do not wait until the Plugin is Ready with the component
     #[arg(long)]
     no_wait: bool,
@@ -96,7 +99,18 @@ pub struct Args {
     timeout: Duration,
     /// Format of what --dry-run prints
     #[arg(short, long, value_enum, default_value = "yaml")]
-    output: Format,
+    output: Output,
+}
+
+/// How what would be written is printed.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Output {
+    /// YAML documents
+    Yaml,
+    /// A JSON List
+    Json,
+    /// A line for each object, as in configmap/echo
+    Name,
 }
 
 /// What a push may overwrite.
@@ -128,7 +142,7 @@ struct DeliveryArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "oci")]
     signature: Option<PathBuf>,
     /// Public key in PEM that must have signed the component. May be repeated: any one of the keys suffices. Default: the keys
-    /// that the Plugin has (`--dry-run` without `--create-rbac` reads no cluster and knows none)
+    /// that the Plugin has (`--dry-run=client` without `--create-rbac` reads no cluster and knows none)
     #[arg(long, value_name = "FILE")]
     public_key: Vec<PathBuf>,
     /// Remove spec.verify: signatures are no longer checked
@@ -180,6 +194,13 @@ impl DeliveryArgs {
     }
 }
 
+impl Args {
+    /// Whether the cluster is read. Printing what does not depend on it must work without one.
+    fn reads_cluster(&self) -> bool {
+        self.create_rbac || self.dry_run != Some(DryRun::Client)
+    }
+}
+
 /// Writes it, and waits until it is Ready.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let bytes = args.component.bytes()?;
@@ -196,7 +217,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     super::block_on(async {
         if let Some(reference) = args.delivery.oci.as_ref().filter(|_| args.delivery.artifact_only) {
             // Where it is built and signed there may be no cluster.
-            if !args.dry_run {
+            if args.dry_run.is_none() {
                 push_artifact(args, reference, &component, &bytes).await?;
             }
             return Ok(ExitCode::SUCCESS);
@@ -209,7 +230,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             }
         }
         // What is only printed must not take a cluster where nothing else does.
-        if let (Parent::Custom(carried), true) = (&descriptor.parent, !args.dry_run || args.create_rbac) {
+        if let (Parent::Custom(carried), true) = (&descriptor.parent, args.reads_cluster()) {
             let client = args.component.cluster.client().await?;
             safety::check_schema(&client, &name, carried, args.overwrites.allow_schema_narrowing).await?;
         }
@@ -256,15 +277,19 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         objects.iter_mut().for_each(safety::mark);
         let may_narrow = args.overwrites.allow_schema_narrowing.then_some(pushed.digest);
         let fields = PluginFields { name: name.as_str(), account: &account, source, verify, may_narrow };
-        let at = format!("{:.3}", jiff::Timestamp::now());
-        let plugin = plugin_object(fields, &at);
-        if args.dry_run {
+        let mut plugin = plugin_object(fields);
+        safety::mark(&mut plugin);
+        if args.dry_run != Some(DryRun::Client) {
+            let client = args.component.cluster.client().await?;
+            check(&client, &name, &plugin, &objects, args.overwrites.overwrite).await?;
+        }
+        if args.dry_run.is_some() {
             objects.push(plugin);
-            print_all(&objects, args.output)?;
+            print_objects(&objects, args.output)?;
             return Ok(ExitCode::SUCCESS);
         }
         let client = args.component.cluster.client().await?;
-        check(&client, &name, &plugin, &objects, args.overwrites.overwrite).await?;
+        let at = format!("{:.3}", jiff::Timestamp::now());
         let is_map = |object: &Value| definition::text(object, "/kind") == "ConfigMap";
         let (maps, permissions): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_map);
         // The permissions first: a host that finds the component needs them, and where they cannot be written, no component
@@ -276,7 +301,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         if let Some(reference) = &args.delivery.oci {
             push_artifact(args, reference, &component, &bytes).await?;
         }
-        write(&client, &plugin, existing_uid, maps).await?;
+        write(&client, &plugin, &at, existing_uid, maps).await?;
         println!("pushed {} ({} bytes) as Plugin {name}", pushed.digest, bytes.len());
         if args.no_wait {
             return Ok(ExitCode::SUCCESS);
@@ -319,17 +344,18 @@ async fn check(
     Ok(())
 }
 
-/// Writes a new Plugin before its ConfigMaps, which are to go with it, and every Plugin after them: then the host finds all of it.
-async fn write(client: &Client, plugin: &Value, existing_uid: Option<String>, maps: Vec<Value>) -> anyhow::Result<()> {
-    let pushed = target(client, plugin).await?;
-    let uid = if let Some(uid) = existing_uid {
-        uid
-    } else {
-        let mut first = pushed.clone();
-        // It comes with the second write, which has the host look at once.
-        first.1.metadata.annotations = None;
-        apply(&first, false).await?
-    };
+/// Writes a new Plugin before its ConfigMaps, which belong to it, and every Plugin after them: then the host finds all of it. `at`
+/// is the time of the push, which the last write annotates: it has the host reconcile the Plugin at once.
+async fn write(
+    client: &Client,
+    plugin: &Value,
+    at: &str,
+    existing_uid: Option<String>,
+    maps: Vec<Value>,
+) -> anyhow::Result<()> {
+    let mut pushed = target(client, plugin).await?;
+    let uid = if let Some(uid) = existing_uid { uid } else { apply(&pushed, false).await? };
+    pushed.1.metadata.annotations = Some(BTreeMap::from([(ANNOTATION_PUSHED_AT.to_owned(), at.to_owned())]));
     for map in maps {
         apply(&target(client, &own_by(map, plugin, &uid)).await?, false).await?;
     }
@@ -418,11 +444,29 @@ fn check_kind(name: &PluginName, status: &PluginStatus, parent: &Parent) -> anyh
 /// The Plugin as it is now: what a push does not change stays.
 async fn existing(args: &Args, name: &PluginName) -> anyhow::Result<Option<Plugin>> {
     // What is only printed must not take a cluster where nothing else does.
-    if args.dry_run && !args.create_rbac {
+    if !args.reads_cluster() {
         return Ok(None);
     }
     let api: Api<Plugin> = Api::all(args.component.cluster.client().await?);
     api.get_opt(name.as_str()).await.map_err(plain).with_context(|| format!("Plugin {name}"))
+}
+
+fn print_objects(objects: &[Value], output: Output) -> anyhow::Result<()> {
+    let format = match output {
+        Output::Yaml => Format::Yaml,
+        Output::Json => Format::Json,
+        Output::Name => {
+            // As `kubectl -o name` has it: the resource in lower case, with its group.
+            for object in objects {
+                let kind = definition::text(object, "/kind").to_lowercase();
+                let group =
+                    definition::text(object, "/apiVersion").split_once('/').map(|(group, _)| format!(".{group}"));
+                println!("{kind}{}/{}", group.unwrap_or_default(), definition::text(object, "/metadata/name"));
+            }
+            return Ok(());
+        }
+    };
+    print_all(objects, format)
 }
 
 /// An object that is to be written, and where.

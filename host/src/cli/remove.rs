@@ -17,9 +17,10 @@ use windlass_core::ids::PluginName;
 use windlass_core::names::{HOST_FINALIZER, LABEL_PLUGIN, plugin_condition};
 
 use super::connect::{ClusterArgs, plain};
+use super::output::DryRun;
 use super::push::{FIELD_MANAGER, PART_OF_LABEL, plugin_of};
 use super::{TIMED_OUT, parse_timeout};
-use crate::api::{OnDelete, Plugin};
+use crate::api::{DeletionPolicy, Plugin};
 use crate::rights::rbac;
 
 /// Flags of `windlass remove`.
@@ -46,8 +47,8 @@ pub struct Args {
     #[arg(long)]
     delete_children: bool,
     /// Only print what would be deleted, and what would be left
-    #[arg(long)]
-    dry_run: bool,
+    #[arg(long, value_name = "WHERE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    dry_run: Option<DryRun>,
     /// Namespace of what push wrote: the host's
     #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
@@ -76,7 +77,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         if let Some(plugin) = &plugin {
             say_children(args, plugin);
         }
-        if args.dry_run {
+        if args.dry_run.is_some() {
             if plugin.is_some() {
                 println!("would delete Plugin {name}");
             }

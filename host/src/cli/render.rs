@@ -24,7 +24,7 @@ use windlass_core::snapshot::{Served, Snapshot};
 use windlass_sandbox::{Ambient, Component, run_here};
 
 use super::component::ComponentArgs;
-use super::output::{Format, print};
+use super::output::{Format, print, print_all};
 use super::{ANSWER_IS_NO, INVALID_PARENT};
 use crate::telemetry::one_line;
 
@@ -32,7 +32,8 @@ use crate::telemetry::one_line;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   windlass render echo.wasm -f echo.yaml
-  kubectl get echo demo -o yaml | windlass render echo.wasm -f - -o json
+  windlass render echo.wasm -f echo.yaml | kubectl diff -f -
+  kubectl get echo demo -o yaml | windlass render echo.wasm -f - -o full
   windlass render echo.wasm -f echo.yaml --children pods.yaml
   kubectl get secrets,nodes -A -o yaml | windlass render echo.wasm -f echo.yaml --related -
 
@@ -40,8 +41,8 @@ The parent gets the defaults of the CRD that the component carries, and must fit
 The status is printed as the CRD keeps it. What the plugin logs goes to standard error.
 
 Exit codes:
-  0  the children that should exist were printed
-  1  the plugin answered with a failure, or its answer was refused
+  0  the response was printed
+  1  the plugin responded with a failure, or its response was rejected
   2  wrong usage
   3  something could not be done; the message says what
   6  the parent does not fit the schema of the component's CRD")]
@@ -70,12 +71,23 @@ pub struct Args {
     /// Print the values of Secrets instead of masking them
     #[arg(long)]
     show_secrets: bool,
-    /// Format of the output
+    /// What is printed
     #[arg(short, long, value_enum, default_value = "yaml")]
-    output: Format,
+    output: Output,
 }
 
-/// Prints desired children, status, events and requeue time.
+/// What is printed of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// The desired children, as YAML documents
+    Yaml,
+    /// The whole response as JSON: children, status, events, requirements
+    Json,
+    /// The whole response as YAML
+    Full,
+}
+
+/// Prints the desired children, or the whole response.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let component = args.component.load()?;
     let descriptor = component.descriptor();
@@ -108,9 +120,17 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(status) = rendered.get_mut("status").filter(|status| !status.is_null()) {
         keep_status(schema, definition.is_some(), status);
     }
-    let failed = rendered.get("failure").is_some();
-    print(&rendered, args.output)?;
-    Ok(if failed { ExitCode::from(ANSWER_IS_NO) } else { ExitCode::SUCCESS })
+    let failure = rendered.pointer("/failure/message").and_then(Value::as_str);
+    match (args.output, failure) {
+        (Output::Json, _) => print(&rendered, Format::Json)?,
+        (Output::Full, _) => print(&rendered, Format::Yaml)?,
+        (Output::Yaml, None) => {
+            let children = rendered.get("children").and_then(Value::as_array).map(Vec::as_slice);
+            print_all(children.unwrap_or_default(), Format::Yaml)?;
+        }
+        (Output::Yaml, Some(message)) => eprintln!("error: {}: {}", args.parent.display(), one_line(message)),
+    }
+    Ok(if failure.is_some() { ExitCode::from(ANSWER_IS_NO) } else { ExitCode::SUCCESS })
 }
 
 fn render(args: &Args, component: &Component, given: Value, beside: Vec<Value>) -> anyhow::Result<Value> {

@@ -34,7 +34,7 @@ pub struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// The host's namespace: the ServiceAccounts that Plugins name are there
-    #[arg(long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
+    #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
     /// Folder of compiled components and of what is known of their sources: private to this user
     #[arg(long, env = "WINDLASS_CACHE_DIR")]

@@ -111,6 +111,28 @@ fn render_prints_the_children_that_the_cluster_got() {
 }
 
 #[test]
+fn render_prints_the_desired_children_as_manifests_unless_the_whole_response_is_asked_for() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (component, parent) = (path("echo"), file(&folder, &echo(2, "nginx:1")));
+    let (code, printed, said) = run(&["render", &component, "-f", &parent]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(printed.split("---\n").count(), 2, "a document for each Pod: {printed}");
+    for document in printed.split("---\n") {
+        assert!(document.contains("kind: Pod") && document.contains("name: web-"), "{document}");
+    }
+    assert!(!printed.contains("requeueMs"), "{printed}");
+
+    let (code, whole, said) = run(&["render", &component, "-f", &parent, "-o", "full"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(whole.contains("requeueMs") && whole.contains("currentReplicas: 0"), "{whole}");
+
+    let wrong = file(&folder, &echo(1001, "nginx:1"));
+    let (code, printed, said) = run(&["render", &component, "-f", &wrong, "--no-validate"]);
+    assert_eq!((code, &*printed), (1, ""), "a failure is no manifest: {said}");
+    assert!(said.contains("error: ") && said.contains("replicas"), "{said}");
+}
+
+#[test]
 fn render_ends_with_1_when_the_plugin_calls_the_spec_wrong() {
     let (code, rendered) = render_with("echo", &echo(1001, "nginx:1"), &["--no-validate"]);
     assert_eq!((code, &rendered["failure"]["kind"]), (1, &json!("invalid")), "{rendered:#}");
@@ -236,6 +258,32 @@ fn inspect_says_what_a_component_is() {
     let (code, _, said) = run(&["inspect", &path("echo-broken")]);
     assert_eq!(code, 3);
     assert!(said.contains("describe"), "{said}");
+}
+
+#[test]
+fn push_prints_the_same_manifests_each_time_without_a_cluster() {
+    let component = path("echo");
+    let push = |more: &[&str]| {
+        let (code, printed, said) = run(&[&["push", &component, "--name", "echo", "--dry-run=client"], more].concat());
+        assert_eq!(code, 0, "{said}");
+        printed
+    };
+    let manifests = push(&[]);
+    assert_eq!(manifests, push(&[]), "nothing in it depends on the time");
+    assert!(manifests.contains("kind: Plugin") && !manifests.contains("pushed-at"), "{manifests}");
+    assert_eq!(push(&["-o", "name"]), "configmap/echo\nplugin.windlass.dev/echo\n");
+}
+
+#[test]
+fn completion_prints_the_commands_for_every_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, script, said) = run(&["completion", shell]);
+        assert_eq!(code, 0, "{said}");
+        for word in ["render", "push", "kubeconfig"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+        assert!(!script.contains("compile-child"), "{shell}: hidden commands are not offered");
+    }
 }
 
 #[test]

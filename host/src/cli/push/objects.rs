@@ -4,7 +4,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use windlass_core::digest::Digest;
-use windlass_core::names::ANNOTATION_PUSHED_AT;
 
 use crate::delivery::{Encoding, KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY, SIGNATURE_KEY};
 
@@ -99,8 +98,8 @@ pub struct PluginFields<'a> {
     pub may_narrow: Option<Digest>,
 }
 
-/// The Plugin. What a person set besides stays: it is applied.
-pub fn plugin_object(fields: PluginFields<'_>, now: &str) -> Value {
+/// The Plugin. What a user set besides stays: it is applied.
+pub fn plugin_object(fields: PluginFields<'_>) -> Value {
     let PluginFields { name, account, source, verify, may_narrow } = fields;
     let mut spec = json!({"source": source, "installCRD": true, "serviceAccountName": account});
     if let Some(spec) = spec.as_object_mut() {
@@ -110,8 +109,7 @@ pub fn plugin_object(fields: PluginFields<'_>, now: &str) -> Value {
     }
     json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",
-        // Has the host look and try again at once.
-        "metadata": {"name": name, "annotations": {ANNOTATION_PUSHED_AT: now}},
+        "metadata": {"name": name},
         "spec": spec,
     })
 }
@@ -158,7 +156,7 @@ mod tests {
     fn every_config_map_of_a_component_belongs_to_its_plugin() {
         let fields =
             PluginFields { name: "echo", account: "writer", source: json!({}), verify: None, may_narrow: None };
-        let plugin = plugin_object(fields, "now");
+        let plugin = plugin_object(fields);
         let pushed = split("echo", "ns", &noise(2_500_000), None).expect("splits");
         let owner = json!([{"apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "name": "echo", "uid": "7"}]);
         assert_eq!(pushed.objects.len(), 4, "three parts and their head");
