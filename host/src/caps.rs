@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::RangedU64ValueParser;
 use windlass_core::contract::Limits;
 
-use crate::api::{ByteQuantity, positive};
+use windlass_api::{ByteQuantity, positive};
 
 /// The most that a Plugin gets of each limit.
 #[derive(Debug, Clone, clap::Args)]
@@ -161,7 +161,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::api::LimitsSpec;
+    use windlass_api::LimitsSpec;
 
     /// More than any cap.
     fn everything() -> Limits {

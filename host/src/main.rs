@@ -1,6 +1,5 @@
 //! `windlass`: one binary, whose subcommands live in `cli`.
 
-mod api;
 mod apply;
 mod call;
 mod caps;

@@ -7,7 +7,7 @@ use windlass_core::contract::Parent;
 use super::component::{ComponentArgs, ComponentRef, RegistryArgs};
 use super::connect::ClusterArgs;
 use super::output::{Format, print};
-use crate::api;
+use windlass_api as api;
 
 /// Flags of `windlass crd`.
 #[derive(Debug, clap::Args)]

@@ -34,11 +34,11 @@ use super::connect::plain;
 use super::output::{DryRun, Format, print_all};
 use super::remove::reason_to_keep;
 use super::{ANSWER_IS_NO, HELD_BACK, TIMED_OUT, parse_timeout};
-use crate::api::{OciSource, Plugin, PluginSpec, PluginStatus, SecretRef};
 use crate::definition;
 use crate::delivery::Trust;
 use crate::delivery::oci::{self, Http, NewArtifact, Reference, Registry, Version};
 use crate::rights::rbac;
+use windlass_api::{OciSource, Plugin, PluginSpec, PluginStatus, SecretRef};
 
 /// Field manager of what a person pushes: apart from the host's.
 pub(super) const FIELD_MANAGER: &str = "windlass-push";

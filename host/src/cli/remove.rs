@@ -20,8 +20,8 @@ use super::connect::{ClusterArgs, plain};
 use super::output::DryRun;
 use super::push::{FIELD_MANAGER, PART_OF_LABEL, plugin_of};
 use super::{TIMED_OUT, parse_timeout};
-use crate::api::{DeletionPolicy, Plugin};
 use crate::rights::rbac;
+use windlass_api::{DeletionPolicy, Plugin};
 
 /// Flags of `windlass remove`.
 #[derive(Debug, clap::Args)]

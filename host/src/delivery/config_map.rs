@@ -10,8 +10,8 @@ use windlass_core::names::{
 };
 
 use super::{Delivered, DeliveryError, Encoding, MAX_COMPONENT_BYTES};
-use crate::api::ConfigMapSource;
 use crate::apply::in_time;
+use windlass_api::ConfigMapSource;
 
 /// Key of a component in a ConfigMap's `binaryData`; packed ones add `.zst` or `.gz`.
 pub const PLUGIN_KEY: &str = "plugin.wasm";

@@ -13,7 +13,7 @@ use windlass_core::ids::is_dns_subdomain;
 use windlass_fuzz::Target;
 
 use super::*;
-use crate::api::ConfigMapSource;
+use windlass_api::ConfigMapSource;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/n/configmaps/";
 

@@ -9,7 +9,7 @@ use windlass_core::digest::Digest;
 
 use super::kept::Kept;
 use super::sources::Version;
-use crate::api::ConfigMapSource;
+use windlass_api::ConfigMapSource;
 
 /// The receipts of all sources, the last of each.
 pub(super) struct Receipts {

@@ -18,7 +18,7 @@ use super::secrets::Secrets;
 use super::sources::Changed;
 use super::trust::{Trust, Vouchers};
 use super::{Delivered, DeliveryError};
-use crate::api::{OciSource, Verify, positive};
+use windlass_api::{OciSource, Verify, positive};
 
 /// Time between looks at what a tag names, unless the Plugin says otherwise.
 const INTERVAL: Duration = Duration::from_mins(5);

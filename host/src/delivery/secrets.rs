@@ -7,8 +7,8 @@ use super::DeliveryError;
 use super::config_map::plugin_of;
 use super::oci::{Credentials, DOCKER_CONFIG_KEY, Reference, of_docker_config};
 use super::trust::Trust;
-use crate::api::{SecretRef, Verify};
 use crate::apply::in_time;
+use windlass_api::{SecretRef, Verify};
 
 /// What a Secret holds under a key, unless a plugin had it written.
 fn value_of(name: &str, mut secret: Secret, key: &str) -> Result<Vec<u8>, String> {

@@ -26,8 +26,8 @@ use super::receipts::Receipts;
 use super::remotes::{Look, Lookup, Places, Remotes, Wanted};
 use super::secrets::Secrets;
 use super::trust::{Trust, Vouchers};
-use crate::api::{ConfigMapSource, Place, Verify};
 use crate::watch::{AllProgress, WatchProgress, settings};
+use windlass_api::{ConfigMapSource, Place, Verify};
 
 /// Called with each Plugin whose source may have changed; must not block.
 pub type Changed = Arc<dyn Fn(&PluginName) + Send + Sync>;

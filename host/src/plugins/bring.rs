@@ -11,9 +11,9 @@ use windlass_sandbox::Component;
 use super::load::{self, Problem, Step};
 use super::rights::{self, Lacking};
 use super::{Plugins, crd, farewell, grants, status};
-use crate::api::Plugin;
 use crate::live::Live;
 use crate::queue::Trigger;
+use windlass_api::Plugin;
 
 impl Plugins {
     /// Loads what the resource names, and makes it live.

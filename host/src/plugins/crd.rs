@@ -20,10 +20,10 @@ use windlass_core::status::StatusShape;
 
 use super::load::{Problem, Step};
 use super::parent::ParentKind;
-use crate::api::{PluginSpec, conditions_schema};
 use crate::apply::in_time;
 use crate::definition::{self, text};
 use crate::live::Definition;
+use windlass_api::{PluginSpec, conditions_schema};
 
 /// How long the API server may take to serve a new definition before the Plugin says so; [`super::kinds`] hears of it
 /// when it does so later.

@@ -16,10 +16,10 @@ use windlass_core::stance::{finalizer_of, finalizers_with};
 
 use super::estate::{Estate, plain};
 use super::load::{Problem, Step};
-use crate::api::{DeletionPolicy, Plugin, PluginStatus};
 use crate::apply::{Built, delete_request, finalizers_request, send};
 use crate::rights::{Account, AccountError, signer};
 use crate::telemetry::AUDIT;
+use windlass_api::{DeletionPolicy, Plugin, PluginStatus};
 
 /// Writes that are under way at once.
 const PARALLEL: usize = 8;

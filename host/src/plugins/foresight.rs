@@ -14,10 +14,10 @@ use super::kinds::Concern;
 use super::load::{self, Problem};
 use super::rights::{self, Lacking};
 use super::{Plugins, crd, grants};
-use crate::api::Plugin;
 use crate::live::Live;
 use crate::rights::Account;
 use crate::watch::Watch;
+use windlass_api::Plugin;
 
 /// Goes through the steps of new logic that need no definition of its own, if it brings one along. The caches that are
 /// filled on the way are held, and added to what the Plugin waits for.

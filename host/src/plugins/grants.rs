@@ -18,9 +18,9 @@ use windlass_core::reserved::HostNamespace;
 use super::Plugins;
 use super::discovery::{Discovery, is_missing};
 use super::load::{Problem, Resources, Step};
-use crate::api::Plugin;
 use crate::live::Live;
 use crate::related::Reads;
+use windlass_api::Plugin;
 
 /// The grants, with the resources to watch and write.
 pub(super) struct Granted {

@@ -27,7 +27,6 @@ use super::parent::{NOT_OURS, ParentKind};
 use super::rights::Lacking;
 use super::settings::Settings;
 use super::{Plugins, RESYNC, foresight, grants, parent, rights};
-use crate::api::{Place, Plugin, PluginRollout};
 use crate::caps::Capped;
 use crate::conduct::Conduct;
 use crate::delivery::DeliveryError;
@@ -37,6 +36,7 @@ use crate::rights::{Account, AccountError};
 use crate::strays::Strays;
 use crate::telemetry::{Measures, one_line};
 use crate::watch::{Health, Stalled, Watch, WatchId};
+use windlass_api::{Place, Plugin, PluginRollout};
 
 /// How long a look at a Plugin waits for the caches of its kinds. A larger cache is heard of when it is filled.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);

@@ -17,8 +17,8 @@ use windlass_sandbox::Component;
 use super::load::{Problem, Step};
 use super::refusal::Refusal;
 use super::{Plugins, load, parse};
-use crate::api::{ConfigMapSource, Place, Plugin, PluginStatus};
 use crate::delivery::{self, Delivered, DeliveryError, Look, Trust, Wanted};
+use windlass_api::{ConfigMapSource, Place, Plugin, PluginStatus};
 
 /// A person's wish to go back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -39,7 +39,6 @@ use windlass_core::parent::ParentRef;
 use windlass_sandbox::registry::{Publisher, Registry};
 use windlass_sandbox::{Component, Sandbox};
 
-use crate::api::Plugin;
 use crate::caps::Caps;
 use crate::delivery::Sources;
 use crate::live::{Live, ParentIndex, ParentKey};
@@ -50,6 +49,7 @@ use crate::report::Recorder;
 use crate::rights::Accounts;
 use crate::rights::review::Ask;
 use crate::watch::{AllProgress, Watch, Watches};
+use windlass_api::Plugin;
 
 use self::courtesy::Courtesy;
 use self::discovery::Discovery;

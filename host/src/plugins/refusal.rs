@@ -61,8 +61,8 @@ mod tests {
     use windlass_core::names::plugin_reason as reason;
 
     use super::*;
-    use crate::api::OciSource;
     use crate::plugins::load::Step;
+    use windlass_api::OciSource;
 
     fn wanted(reference: &str) -> Wanted {
         let source = OciSource { reference: reference.to_owned(), ..OciSource::default() };

@@ -7,8 +7,8 @@ use windlass_core::contract::Descriptor;
 use windlass_core::desired::asked_wait;
 use windlass_core::guard::DeletionGuard;
 
-use crate::api::{Plugin, positive};
 use crate::live::Live;
+use windlass_api::{Plugin, positive};
 
 /// Resync of a plugin that names none.
 const DEFAULT_RESYNC: Duration = Duration::from_mins(10);

@@ -485,7 +485,7 @@ mod tests {
                 r#"{{"metadata":{{}},"spec":{{"source":{{"configMap":{{"namespace":"n","name":"n"}}}}}},"status":{}}}"#,
                 Value::Object(next)
             );
-            let plugin: crate::api::Plugin = serde_json::from_str(&plugin).expect("a Plugin");
+            let plugin: windlass_api::Plugin = serde_json::from_str(&plugin).expect("a Plugin");
             super::super::load::was_held(&plugin).map(str::to_owned)
         };
         assert_eq!(next(br#"{"blockedDeletionsHash":"c27db0e670d5"}"#), Some("c27db0e670d5".to_owned()));

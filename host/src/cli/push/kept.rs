@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass_core::digest::Digest;
 
-use crate::api::{PluginSpec, PluginStatus};
+use windlass_api::{PluginSpec, PluginStatus};
 
 /// Annotation of a role: which of its rules are for which component.
 const ANNOTATION: &str = "windlass.dev/rules-of-components";

@@ -11,7 +11,7 @@ use windlass_core::ids::PluginName;
 use windlass_core::names::{ANNOTATION_ROLLBACK, plugin_condition as condition, plugin_reason as reason};
 
 use super::super::connect::plain;
-use crate::api::{Plugin, PluginStatus};
+use windlass_api::{Plugin, PluginStatus};
 
 /// How a push stands.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::LABEL_PLUGIN;
 
 use super::super::connect::plain;
-use crate::api::{DeletionPolicy, PluginSpec, PluginStatus};
 use crate::rights::rbac::{Kinds, Resource, StatusWriter, own_parent};
+use windlass_api::{DeletionPolicy, PluginSpec, PluginStatus};
 
 /// The rights of one plugin.
 pub struct Rights {

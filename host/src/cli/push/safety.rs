@@ -13,9 +13,9 @@ use windlass_core::names::ANNOTATION_PUSHED_AT;
 
 use super::super::connect::plain;
 use super::{FIELD_MANAGER, PART_OF_LABEL, Target, describe};
-use crate::api::Plugin;
 use crate::definition::{self, text};
 use crate::plugins::crd_narrowings;
+use windlass_api::Plugin;
 
 /// Label of what a push writes; with [`FIELD_MANAGER`] as its value. It stays on what is printed and applied by others.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";

@@ -720,7 +720,7 @@ mod tests {
 
     #[test]
     fn every_plugin_among_the_samples_is_a_whole_manifest() {
-        let samples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/samples");
+        let samples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/samples");
         let mut plugins = 0;
         for entry in std::fs::read_dir(samples).expect("the samples") {
             let path = entry.expect("an entry").path();

@@ -6,13 +6,10 @@ mod quantity;
 use kube::CustomResourceExt;
 
 pub use plugin::{
-    ConfigMapSource, DeletionPolicy, OciSource, Place, Plugin, PluginRollout, PluginSpec, PluginStatus, SecretRef,
-    Verify, positive,
+    ConfigMapSource, DeletionPolicy, LimitsSpec, OciSource, Place, Plugin, PluginRollout, PluginSpec, PluginStatus,
+    SecretRef, Verify, positive,
 };
 pub use quantity::ByteQuantity;
-
-#[cfg(test)]
-pub use plugin::LimitsSpec;
 
 /// Schema of `status.conditions` (KEP-1623), one list for all resources whose status the host writes.
 pub fn conditions_schema() -> serde_json::Value {
@@ -39,6 +36,6 @@ pub fn conditions_schema() -> serde_json::Value {
 ///
 /// # Errors
 /// If they cannot be written as YAML, which would be a mistake of ours.
-pub fn crds_yaml() -> anyhow::Result<String> {
-    Ok(serde_saphyr::to_string(&Plugin::crd())?)
+pub fn crds_yaml() -> Result<String, serde_saphyr::ser::Error> {
+    serde_saphyr::to_string(&Plugin::crd())
 }
