@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::ids::PluginName;
@@ -19,23 +20,26 @@ use windlass_core::quarantine::Change;
 use windlass_sandbox::registry::Publisher;
 use windlass_sandbox::{Options, Sandbox};
 
-use crate::apply::Applier;
-use crate::call::{Caller, QuarantineListener};
-use crate::caps::Caps;
-use crate::delivery::{Needs, Sources};
-use crate::lease::{End, Held, Instance, WriteGate};
+use crate::cluster::access_review;
+use crate::cluster::account::Accounts;
+use crate::cluster::events::{EventWriter, Recorder};
+use crate::cluster::lease::{End, Held, Instance, NotHolder, WriteGate};
+use crate::cluster::watch::{AllProgress, HealthListener, Watch, Watches, follow_config_maps};
+use crate::live::interests::Interests;
 use crate::live::{Live, ParentIndex, ParentKey, calls_at_once, calls_of_one};
-use crate::plugins::{Kinds, Outlets, PluginQueue, Plugins, Supplies};
-use crate::queue::{Busy, Job, Queue, Run, Trigger, Turn};
+use crate::plugins::caps::Caps;
+use crate::plugins::{Dependencies, Kinds, Plugins};
+use crate::queue::{Busy, Job, PluginQueue, Queue, Run, Trigger, Turn};
 use crate::reconcile::Reconciler;
-use crate::related::{Interests, Related};
-use crate::report::{Recorder, Reporter};
-use crate::rights::{Accounts, review};
-use crate::seeds::Seeds;
+use crate::reconcile::apply::Applier;
+use crate::reconcile::call::{Caller, QuarantineListener};
+use crate::reconcile::related::Related;
+use crate::reconcile::report::Reporter;
+use crate::reconcile::rng_seed::RngSeeds;
+use crate::reconcile::triggers::Triggers;
 use crate::serve::{Readiness, listen, serve};
 use crate::telemetry;
-use crate::triggers::Triggers;
-use crate::watch::{AllProgress, Watch, Watches};
+use windlass_delivery::{Needs, Sources};
 
 /// How many Plugins are brought up at once: compiling is bounded elsewhere, the rest waits for the API server.
 const PLUGIN_WORKERS: usize = 4;
@@ -45,7 +49,7 @@ const TIDY: Duration = Duration::from_hours(1);
 const GRACE: Duration = Duration::from_secs(20);
 
 /// What a host needs to know.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// Where compiled components are kept.
     pub cache_dir: PathBuf,
@@ -72,53 +76,88 @@ pub struct Settings {
 /// # Errors
 /// If it cannot start, or another host holds the Lease; afterwards nothing but `stop` and the loss of the Lease end it.
 pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: CancellationToken) -> anyhow::Result<()> {
-    let sandbox = sandbox(&settings)?;
-    let progress = AllProgress::default();
-    let ages = progress.clone();
-    telemetry::observe_watches(move || ages.ages(Instant::now()));
-    // One group alone: it may have half of the places.
-    let plugin_queue = PluginQueue::new(2 * PLUGIN_WORKERS, PLUGIN_WORKERS, busy_max());
     // Whatever keeps this host from starting is found before it takes the Lease, for which another one may be waiting.
-    let sources = sources(&client, &settings, &progress, plugin_queue.clone())?;
-    let seeds = Seeds::open(&settings.cache_dir)?;
+    let base = Base::new(client, &settings)?;
     let listener = listen(settings.health_addr).await?;
-    let readiness = Readiness::new(progress.clone(), gate.clone());
+    let readiness = Readiness::new(base.progress.clone(), gate.clone());
     let closing = CancellationToken::new();
-    let mut serving = tokio::spawn(serve(listener, readiness.clone(), closing.clone()));
+    let serving = tokio::spawn(serve(listener, readiness.clone(), closing.clone()));
     let instance = Instance::of(&settings.cache_dir);
-    let acquired = Held::acquire(client.clone(), &settings.namespace, instance, gate, &stop).await?;
+    let acquired = Held::acquire(base.client.clone(), &settings.namespace, instance, gate, &stop).await?;
     let Some(held) = acquired else { return Ok(()) };
+    let (end, ended) = oneshot::channel();
+    let keeping = tokio::spawn(held.keep(ended, stop.clone()));
+    let host = Host::wire(base, settings.clone());
+    let working = host.work(&readiness, &stop);
+    Running { end, keeping, serving, closing, readiness, working }.until(stop).await
+}
 
-    let publisher = Publisher::<Live>::new();
-    let registry = publisher.registry();
-    let parents = Queue::new(settings.workers, settings.workers, busy_max());
-    let index = ParentIndex::default();
-    let interests = Interests::default();
-    let triggers =
-        Triggers::new(registry.clone(), index.clone(), interests.clone(), (parents.clone(), plugin_queue.clone()));
-    let kinds = Kinds::new(plugin_queue.clone());
-    let (of_watches, required, to_look_at) = (kinds.clone(), interests.clone(), plugin_queue.clone());
-    let watches = Arc::new(Watches::new(
-        client.clone(),
-        Arc::new(move |watch, change| triggers.on_change(watch, change)),
-        Arc::new(move |watch| {
-            of_watches.health_changed(watch);
-            if watch.labels.is_none() {
-                required.plugins_of(&watch.kind).iter().for_each(|plugin| to_look_at.add(&(), plugin, Trigger::Fresh));
-            }
-        }),
-        progress.clone(),
-    ));
-    let own = watch_plugins(&watches);
-    let ask = review::by_api_server(client.clone());
-    let accounts = Accounts::new(&settings.namespace, review::own_user(client.clone()));
-    let compilations = sandbox.clone();
-    let (recorder, event_writer) = Recorder::start(client.clone());
-    let plugins = Arc::new(Plugins::new(
-        client.clone(),
-        own.clone(),
-        Supplies { sandbox, watches: watches.clone(), sources, accounts, ask: ask.clone(), caps: settings.caps },
-        Outlets {
+/// What can be had before the Lease is held.
+struct Base {
+    client: Client,
+    sandbox: Sandbox,
+    progress: AllProgress,
+    plugins: PluginQueue,
+    sources: Sources,
+    seeds: RngSeeds,
+}
+
+impl Base {
+    fn new(client: Client, settings: &Settings) -> anyhow::Result<Self> {
+        let sandbox = sandbox(settings)?;
+        let progress = AllProgress::default();
+        let ages = progress.clone();
+        telemetry::observe_watches(move || ages.ages(Instant::now()));
+        // One group alone: it may have half of the places.
+        let plugins = PluginQueue::new(2 * PLUGIN_WORKERS, PLUGIN_WORKERS, busy_max());
+        let sources = sources(&client, settings, &progress, plugins.clone())?;
+        let seeds = RngSeeds::open(&settings.cache_dir)?;
+        Ok(Self { client, sandbox, progress, plugins, sources, seeds })
+    }
+}
+
+/// The parts of the host, wired, before any of them works.
+struct Host {
+    sandbox: Sandbox,
+    workers: usize,
+    watches: Arc<Watches>,
+    own: Arc<Watch>,
+    plugins: Arc<Plugins>,
+    plugin_queue: PluginQueue,
+    parents: Queue<PluginName, ParentKey>,
+    reconciler: Reconciler,
+    events: EventWriter,
+}
+
+impl Host {
+    fn wire(base: Base, settings: Settings) -> Self {
+        let Base { client, sandbox, progress, plugins: plugin_queue, sources, seeds } = base;
+        let publisher = Publisher::<Live>::new();
+        let registry = publisher.registry();
+        let parents = Queue::new(settings.workers, settings.workers, busy_max());
+        let (index, interests) = (ParentIndex::default(), Interests::default());
+        let queues = (parents.clone(), plugin_queue.clone());
+        let triggers = Triggers::new(registry.clone(), index.clone(), interests.clone(), queues);
+        let kinds = Kinds::new(plugin_queue.clone());
+        let watches = Arc::new(Watches::new(
+            client.clone(),
+            Arc::new(move |watch, change| triggers.on_change(watch, change)),
+            health_listener(kinds.clone(), interests.clone(), plugin_queue.clone()),
+            progress.clone(),
+        ));
+        let own = watch_plugins(&watches);
+        let ask = access_review::by_api_server(client.clone());
+        let accounts = Accounts::new(&settings.namespace, access_review::own_user(client.clone()));
+        let (recorder, events) = Recorder::start(client.clone());
+        let plugins = Arc::new(Plugins::new(Dependencies {
+            client: client.clone(),
+            own: own.clone(),
+            sandbox: sandbox.clone(),
+            watches: watches.clone(),
+            sources,
+            accounts,
+            ask: ask.clone(),
+            caps: settings.caps,
             progress,
             publisher,
             index,
@@ -127,56 +166,101 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
             parents: parents.clone(),
             interests: interests.clone(),
             recorder: recorder.clone(),
-        },
-    ));
-    let related = Related::new(registry.clone(), watches.clone(), interests, ask);
-    let reconciler = Reconciler::new(
-        registry,
-        parents.clone(),
-        plugin_queue.clone(),
-        related,
-        Caller::new(seeds, quarantine_listener(parents.clone(), plugin_queue.clone())),
-        Applier::new(client.clone()),
-        Reporter::new(client, recorder),
-    );
-
-    let (end, ended) = oneshot::channel();
-    let mut keeping = tokio::spawn(held.keep(ended, stop.clone()));
-    let tasks = TaskTracker::new();
-    let bring_up = BringUp { plugins: plugins.clone(), readiness: readiness.clone() };
-    work_on(&tasks, PLUGIN_WORKERS, &plugin_queue, bring_up, &stop);
-    work_on(&tasks, settings.workers, &parents, reconciler, &stop);
-    tasks.spawn(tidy_now_and_then(plugins.clone(), stop.clone()));
-    let stopped = stop.clone();
-    tasks.spawn(async move { stopped.run_until_cancelled(watches.look_for_stalls()).await });
-    tasks.spawn(wait_until_ready(own, plugins, readiness.clone(), stop.clone()));
-    tasks.close();
-
-    let (mut failed, mut kept) = (None, None);
-    tokio::select! {
-        () = stop.cancelled() => {}
-        served = &mut serving => failed = served.map_err(anyhow::Error::from).flatten().err(),
-        lost = &mut keeping => kept = Some(lost),
+        }));
+        let reconciler = Reconciler::new(
+            registry.clone(),
+            parents.clone(),
+            plugin_queue.clone(),
+            Related::new(registry, watches.clone(), interests, ask),
+            Caller::new(seeds, quarantine_listener(parents.clone(), plugin_queue.clone())),
+            Applier::new(client.clone()),
+            Reporter::new(client, recorder),
+        );
+        Self { sandbox, workers: settings.workers, watches, own, plugins, plugin_queue, parents, reconciler, events }
     }
-    stop.cancel();
-    readiness.stopping();
-    compilations.stop();
-    tracing::info!("stopping: running reconciles may end");
-    let is_idle = tokio::time::timeout(GRACE, tasks.wait()).await.is_ok();
-    if !is_idle {
-        tracing::warn!("stopped in the middle of reconciles; the next start takes them up");
+
+    /// Begins all work; it ends when `stop` is cancelled.
+    fn work(self, readiness: &Readiness, stop: &CancellationToken) -> Working {
+        let Self { sandbox, workers, watches, own, plugins, plugin_queue, parents, reconciler, events } = self;
+        let tasks = TaskTracker::new();
+        let bring_up = BringUp { plugins: plugins.clone(), readiness: readiness.clone() };
+        work_on(&tasks, PLUGIN_WORKERS, &plugin_queue, bring_up, stop);
+        work_on(&tasks, workers, &parents, reconciler, stop);
+        tasks.spawn(tidy_now_and_then(plugins.clone(), stop.clone()));
+        let stopped = stop.clone();
+        tasks.spawn(async move { stopped.run_until_cancelled(watches.look_for_stalls()).await });
+        tasks.spawn(wait_until_ready(own, plugins, readiness.clone(), stop.clone()));
+        tasks.close();
+        Working { tasks, sandbox, events }
     }
-    event_writer.close().await;
-    let kept = if let Some(kept) = kept {
-        kept
-    } else {
-        // It may have ended by itself meanwhile.
-        let _ = end.send(if is_idle { End::Release } else { End::Expire });
-        keeping.await
-    };
-    closing.cancel();
-    kept??;
-    failed.map_or(Ok(()), Err)
+}
+
+/// The tasks of a host that works.
+struct Working {
+    tasks: TaskTracker,
+    sandbox: Sandbox,
+    events: EventWriter,
+}
+
+impl Working {
+    /// Lets what is running end; answers whether all of it has.
+    async fn end(self) -> bool {
+        self.sandbox.stop();
+        tracing::info!("stopping: running reconciles may end");
+        let is_idle = tokio::time::timeout(GRACE, self.tasks.wait()).await.is_ok();
+        if !is_idle {
+            tracing::warn!("stopped in the middle of reconciles; the next start takes them up");
+        }
+        self.events.close().await;
+        is_idle
+    }
+}
+
+/// A host that works and holds the Lease.
+struct Running {
+    /// Says what becomes of the Lease.
+    end: oneshot::Sender<End>,
+    keeping: JoinHandle<Result<(), NotHolder>>,
+    serving: JoinHandle<anyhow::Result<()>>,
+    closing: CancellationToken,
+    readiness: Readiness,
+    working: Working,
+}
+
+impl Running {
+    /// Waits until the host is to stop, the Lease is lost or the health address is served no more, and stops it.
+    async fn until(self, stop: CancellationToken) -> anyhow::Result<()> {
+        let Self { end, mut keeping, mut serving, closing, readiness, working } = self;
+        let (mut failed, mut kept) = (None, None);
+        tokio::select! {
+            () = stop.cancelled() => {}
+            served = &mut serving => failed = served.map_err(anyhow::Error::from).flatten().err(),
+            lost = &mut keeping => kept = Some(lost),
+        }
+        stop.cancel();
+        readiness.stopping();
+        let is_idle = working.end().await;
+        let kept = if let Some(kept) = kept {
+            kept
+        } else {
+            // It may have ended by itself meanwhile.
+            let _ = end.send(if is_idle { End::Release } else { End::Expire });
+            keeping.await
+        };
+        closing.cancel();
+        kept??;
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// A watch whose health changed concerns the Plugins whose kinds it shows, and those whose parents require its kind.
+fn health_listener(kinds: Kinds, interests: Interests, plugins: PluginQueue) -> HealthListener {
+    Arc::new(move |watch| {
+        kinds.health_changed(watch);
+        if watch.labels.is_none() {
+            interests.plugins_of(&watch.kind).iter().for_each(|plugin| plugins.add(&(), plugin, Trigger::Fresh));
+        }
+    })
 }
 
 fn sources(
@@ -191,7 +275,7 @@ fn sources(
         plain_http: settings.plain_http.clone(),
         require_signatures: settings.require_signatures,
         plugins: settings.plugins.clone(),
-        progress: progress.clone(),
+        follow: follow_config_maps(client.clone(), progress.clone()),
     };
     let changed = move |plugin: &PluginName| queue.add(&(), plugin, Trigger::Fresh);
     Sources::new(client.clone(), needs, Arc::new(changed)).context("the folder of --plugins cannot be read")
@@ -206,7 +290,7 @@ fn sandbox(settings: &Settings) -> anyhow::Result<Sandbox> {
 }
 
 fn watch_plugins(watches: &Watches) -> Arc<Watch> {
-    let kind = Plugins::kind();
+    let kind = windlass_api::plugin_kind();
     let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
     watches.lease(&Arc::new(kind), &ApiResource::from_gvk_with_plural(&gvk, "plugins"), None)
 }
@@ -219,7 +303,8 @@ struct BringUp {
 
 impl Run<(), PluginName> for BringUp {
     async fn run(&self, job: &Job<(), PluginName>, _: &Turn<'_>) -> (Requeue, Duration) {
-        let outcome = self.plugins.reconcile(job).await;
+        // On the heap: the future is large, and lives for as long as a component is brought up.
+        let outcome = Box::pin(self.plugins.reconcile(job)).await;
         if self.plugins.all_tried() && self.readiness.ready() {
             self.plugins.tidy().await;
         }

@@ -19,9 +19,9 @@ use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::lease::{NAME as LEASE, WriteGate};
+use crate::cluster::lease::{NAME as LEASE, WriteGate};
+use crate::cluster::watch::AllProgress;
 use crate::telemetry::one_line;
-use crate::watch::AllProgress;
 
 /// Connections at once. Of more the oldest ends, for a new one is most likely a probe.
 const CONNECTIONS: usize = 64;

@@ -4,12 +4,18 @@ mod plugin;
 mod quantity;
 
 use kube::CustomResourceExt;
+use windlass_core::ids::Gvk;
 
 pub use plugin::{
     ConfigMapSource, DeletionPolicy, LimitsSpec, OciSource, Place, Plugin, PluginRollout, PluginSpec, PluginStatus,
     SecretRef, Verify, positive,
 };
 pub use quantity::ByteQuantity;
+
+/// The kind `Plugin`.
+pub fn plugin_kind() -> Gvk {
+    Gvk::from_api_version("windlass.dev/v1alpha1", "Plugin")
+}
 
 /// Schema of `status.conditions` (KEP-1623), one list for all resources whose status the host writes.
 pub fn conditions_schema() -> serde_json::Value {

@@ -9,10 +9,10 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_core::contract::Limits;
+use windlass_core::former_kinds::ChildKinds;
 use windlass_core::grant::{Allowance, Beyond, Owned};
 use windlass_core::guard::Record;
 use windlass_core::ids::Gvk;
-use windlass_core::lost::Had;
 
 use super::quantity::ByteQuantity;
 
@@ -588,9 +588,9 @@ pub struct PluginStatus {
 
 impl PluginStatus {
     /// The kinds of which there may be children.
-    pub fn had(&self) -> Had {
+    pub fn had(&self) -> ChildKinds {
         let kinds = self.former_child_kinds.iter().chain(&self.child_kinds).flatten();
-        let mut had = Had::default();
+        let mut had = ChildKinds::default();
         had.add(&kinds.filter_map(|kind| kind.parse::<Gvk>().ok()).collect::<Vec<_>>());
         had
     }

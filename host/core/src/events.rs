@@ -8,15 +8,16 @@ use std::cmp::Ordering;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use crate::conditions;
 use crate::contract::{Event, EventType};
 use crate::json::{Map, Value};
 use crate::names::{event_action as action, event_reason, parent_condition, parent_reason};
 use crate::object::Object;
+use crate::observed_status::observed;
 use crate::order::install_rank;
 use crate::outcome::{NAMESPACE_PATIENCE, Problem, Progress, SuspendedBy, TRYING_AGAIN, Verdict};
 use crate::plan::ChildId;
 use crate::snapshot::Snapshot;
-use crate::{conditions, status};
 
 pub use ledger::{Ledger, Occasion, Telling};
 
@@ -185,7 +186,7 @@ impl Before {
     /// As the parent's conditions say it: `Reconciling` or `Stalled`, whichever there is, carries the verdict's reason and
     /// message. Without them all was applied, and `Ready` may be the plugin's; or `Ready` says that it is suspended.
     pub fn in_status(parent: &Object, verdict: &Verdict) -> Self {
-        let status = status::observed(parent);
+        let status = observed(parent);
         let of = |kind: &str| {
             conditions::conditions_of(&status).find(|condition| conditions::type_of(condition) == Some(kind))
         };
@@ -308,7 +309,7 @@ fn scaled(snapshot: &Snapshot, changes: &Changes) -> Option<String> {
     };
     let before = snapshot.children.iter().filter(is_counted).count();
     let after = (before + more.len()).checked_sub(fewer.len())?;
-    let observed = status::observed(parent).get("observedGeneration").map(ToString::to_string)?;
+    let observed = observed(parent).get("observedGeneration").map(ToString::to_string)?;
     let is_new = parent.generation.is_some_and(|generation| generation.to_string() != observed);
     (before > 0 && after > 0 && is_new).then(|| format!("{} from {before} to {after}", plural(&kind.kind)))
 }

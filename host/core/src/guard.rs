@@ -20,10 +20,10 @@ use crate::ids::{ObjectKey, PluginName, Uid};
 use crate::json::{self, Map, Value};
 use crate::names::{self, parent_condition, parent_reason};
 use crate::object::Object;
+use crate::observed_status::{StatusShape, observed};
 use crate::parent::ParentRef;
 use crate::plan::{ChildId, Delete, Plan, Write};
 use crate::snapshot::Snapshot;
-use crate::status::{self, StatusShape};
 
 pub use fleet::{Fleet, Leavers};
 pub use rollout::{Record, Rollout, Word};
@@ -349,7 +349,7 @@ pub fn cause(snapshot: &Snapshot, phase: Phase, shape: StatusShape) -> Cause {
 
 fn has_moved(parent: &Object, shape: StatusShape) -> bool {
     let keeps = shape.subresource && shape.observed_generation;
-    let observed = match status::observed(parent).get("observedGeneration") {
+    let observed = match observed(parent).get("observedGeneration") {
         Some(Value::Number(number)) => number.as_i64(),
         _ => None,
     };
@@ -441,7 +441,7 @@ fn deletions(plan: &Plan, with_replaced: bool) -> Cow<'_, [Delete]> {
 /// What blocks deletions of its own, as a parent's status says.
 fn said_held(parent: &Object) -> Option<Because> {
     let text = |condition: &Map, field: &str| condition.get(field).and_then(Value::as_str).map(str::to_owned);
-    let status = status::observed(parent);
+    let status = observed(parent);
     let ready = conditions_of(&status).find(|condition| type_of(condition) == Some(parent_condition::READY))?;
     text(ready, "reason").filter(|reason| reason == parent_reason::DELETION_BLOCKED)?;
     let message = text(ready, "message")?;

@@ -65,6 +65,14 @@ impl Map {
         self.0.get(at).map(|(_, value)| value)
     }
 
+    /// The whole number of at least 0 under a key.
+    pub fn count(&self, key: &str) -> Option<u64> {
+        match self.get(key) {
+            Some(Value::Number(number)) => u64::try_from(number.as_i64()?).ok(),
+            _ => None,
+        }
+    }
+
     /// The value under a key, to be changed in place.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         let at = self.position(key).ok()?;

@@ -6,7 +6,6 @@
 //! the object a child, and over its own name, so that a copy is of no use.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
@@ -73,34 +72,6 @@ impl MarkKey {
 impl std::fmt::Debug for MarkKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("MarkKey(..)")
-    }
-}
-
-/// Whether an object's mark holds, once that was checked.
-#[derive(Debug, Default)]
-pub struct Checked(AtomicU8);
-
-impl Checked {
-    const HOLDS: u8 = 1;
-    const DOES_NOT: u8 = 2;
-
-    fn or_check(&self, check: impl FnOnce() -> bool) -> bool {
-        match self.0.load(Ordering::Relaxed) {
-            Self::HOLDS => true,
-            Self::DOES_NOT => false,
-            _ => {
-                let holds = check();
-                self.0.store(if holds { Self::HOLDS } else { Self::DOES_NOT }, Ordering::Relaxed);
-                holds
-            }
-        }
-    }
-}
-
-/// A copy may be changed before it is used: it is checked by itself.
-impl Clone for Checked {
-    fn clone(&self) -> Self {
-        Self::default()
     }
 }
 

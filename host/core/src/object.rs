@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -15,10 +16,8 @@ use crate::contract::Observed;
 use crate::digest::Digest;
 use crate::ids::{GroupKind, Gvk, ObjectKey, Uid};
 use crate::managed::ManagedFields;
-use crate::mark::Checked;
 use crate::names;
 use crate::packed::Json;
-use crate::parent::ParentRef;
 
 /// An object as the caches hold it.
 #[derive(Debug, Clone)]
@@ -287,32 +286,6 @@ impl Object {
         self.marks.get(names::LABEL_PLUGIN)
     }
 
-    /// Whether this object outlived a parent of that name, or will: it may be changed, but is never pruned.
-    pub fn is_retained_for(&self, parent: &ParentRef) -> bool {
-        let mark = || self.marks.get(names::ANNOTATION_RETAINED_FOR);
-        self.controller.is_none() && mark().is_some_and(|mark| parent.is_named_by(mark))
-    }
-
-    /// Whether this object is marked as a child of that parent: owned by it or retained for it. This alone decides what a
-    /// plugin is shown, what may be changed, and what the host takes for its own when it meets it. `inherits` says whether
-    /// the children of another plugin are this plugin's by now.
-    pub fn is_child_of(&self, parent: &ParentRef, inherits: impl Fn(&str) -> bool) -> bool {
-        // A namespaced parent's children live where it does; whatever says otherwise in another namespace is forged.
-        (parent.key.namespace.is_none() || self.key.namespace == parent.key.namespace)
-            // A parent of a built-in kind may have several plugins.
-            && self.plugin().is_none_or(|label| label == parent.plugin.as_str() || inherits(label))
-            && (self.is_owned_by(&parent.uid) || self.is_retained_for(parent))
-            && parent.mark_key.as_ref().is_none_or(|key| key.holds(self))
-    }
-
-    /// Whether this is a child of an earlier object of the parent's kind and name. Two objects of one name cannot exist
-    /// at once, so that one is gone, and the garbage collector will delete this.
-    pub fn is_left_by_predecessor_of(&self, parent: &ParentRef) -> bool {
-        self.controller.as_ref().is_some_and(|controller| *controller != parent.uid)
-            && self.marks.get(names::LABEL_PLUGIN) == Some(parent.plugin.as_str())
-            && self.controller_kind_and_name() == Some((parent.kind.group_kind(), parent.key.name.to_string()))
-    }
-
     /// The kind and name in the controller ownerReference: for what looks beyond the uid, seldom enough to be read anew.
     pub fn controller_kind_and_name(&self) -> Option<(GroupKind, String)> {
         let bytes = self.json.bytes();
@@ -396,6 +369,34 @@ fn around<'a>(text: &'a str, value: &str) -> Option<(&'a str, &'a str)> {
         (Some(before), _) => Some((before, after)),
         (None, Some(after)) => Some((before, after)),
         (None, None) => Some((before, after)),
+    }
+}
+
+/// Whether an object's mark holds, once that was checked.
+#[derive(Debug, Default)]
+pub struct Checked(AtomicU8);
+
+impl Checked {
+    const HOLDS: u8 = 1;
+    const DOES_NOT: u8 = 2;
+
+    pub(crate) fn or_check(&self, check: impl FnOnce() -> bool) -> bool {
+        match self.0.load(Ordering::Relaxed) {
+            Self::HOLDS => true,
+            Self::DOES_NOT => false,
+            _ => {
+                let holds = check();
+                self.0.store(if holds { Self::HOLDS } else { Self::DOES_NOT }, Ordering::Relaxed);
+                holds
+            }
+        }
+    }
+}
+
+/// A copy may be changed before it is used: it is checked by itself.
+impl Clone for Checked {
+    fn clone(&self) -> Self {
+        Self::default()
     }
 }
 
@@ -501,30 +502,6 @@ mod tests {
         assert_eq!(shadowed.marks.get("windlass.dev/mark"), Some("real"));
         let annotated = with("", r#","windlass.dev/plugin":"other""#);
         assert_eq!(annotated.plugin(), None, "a label, and no annotation");
-    }
-
-    #[test]
-    fn r05_a_child_of_an_earlier_parent_of_the_same_name_is_on_its_way_out() {
-        let parent = ParentRef {
-            plugin: "echo".parse().expect("a name"),
-            kind: Arc::new(Gvk::from_api_version("my-operator.dev/v1", "Echo")),
-            key: ObjectKey::new(Some("n"), "web"),
-            uid: Uid::from("new"),
-            mark_key: None,
-        };
-        let with = |plugin: &str, group: &str, name: &str, uid: &str| {
-            read(&format!(
-                r#"{{"metadata":{{"name":"web-0","namespace":"n","uid":"u","resourceVersion":"7",
-                "labels":{{"windlass.dev/plugin":"{plugin}"}},"ownerReferences":[{{"apiVersion":"{group}/v1beta1",
-                "kind":"Echo","name":"{name}","uid":"{uid}","controller":true}}]}}}}"#
-            ))
-            .is_left_by_predecessor_of(&parent)
-        };
-        assert!(with("echo", "my-operator.dev", "web", "old"));
-        assert!(!with("echo", "my-operator.dev", "web", "new"), "its own");
-        assert!(!with("echo", "my-operator.dev", "other", "old"), "another parent's, who may be alive");
-        assert!(!with("echo", "other.dev", "web", "old"), "another kind's");
-        assert!(!with("other", "my-operator.dev", "web", "old"), "another plugin's");
     }
 
     #[test]

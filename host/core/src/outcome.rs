@@ -223,6 +223,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 impl From<&Problem> for Verdict {
+    #[expect(clippy::too_many_lines, reason = "a table: one row for each problem")]
     fn from(problem: &Problem) -> Self {
         let (reason, message, requeue) = match problem {
             Problem::Call(failure) => (call_reason(failure), format!("The plugin's call failed: {failure}"), BACKOFF),
@@ -361,6 +362,7 @@ fn call_reason(failure: &CallFailure) -> &'static str {
 
 /// The gravest problem speaks for all: what a person must settle first, then what the API server refuses, then what
 /// passes by itself.
+#[expect(clippy::too_many_lines, reason = "a table: one row for each problem")]
 fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Requeue) {
     // Of equals always the same: writes end in any order, and another message would be another write of the status.
     let gravest = writes.iter().min_by_key(|(child, problem)| (Reverse(gravity(problem)), child.to_string()));

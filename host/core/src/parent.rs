@@ -87,6 +87,34 @@ impl std::fmt::Display for ParentRef {
     }
 }
 
+impl Object {
+    /// Whether this object outlived a parent of that name, or will: it may be changed, but is never pruned.
+    pub fn is_retained_for(&self, parent: &ParentRef) -> bool {
+        let mark = || self.marks.get(names::ANNOTATION_RETAINED_FOR);
+        self.controller.is_none() && mark().is_some_and(|mark| parent.is_named_by(mark))
+    }
+
+    /// Whether this object is marked as a child of that parent: owned by it or retained for it. This alone decides what a
+    /// plugin is shown, what may be changed, and what the host takes for its own when it meets it. `inherits` says whether
+    /// the children of another plugin are this plugin's by now.
+    pub fn is_child_of(&self, parent: &ParentRef, inherits: impl Fn(&str) -> bool) -> bool {
+        // A namespaced parent's children live where it does; whatever says otherwise in another namespace is forged.
+        (parent.key.namespace.is_none() || self.key.namespace == parent.key.namespace)
+            // A parent of a built-in kind may have several plugins.
+            && self.plugin().is_none_or(|label| label == parent.plugin.as_str() || inherits(label))
+            && (self.is_owned_by(&parent.uid) || self.is_retained_for(parent))
+            && parent.mark_key.as_ref().is_none_or(|key| key.holds(self))
+    }
+
+    /// Whether this is a child of an earlier object of the parent's kind and name. Two objects of one name cannot exist
+    /// at once, so that one is gone, and the garbage collector will delete this.
+    pub fn is_left_by_predecessor_of(&self, parent: &ParentRef) -> bool {
+        self.controller.as_ref().is_some_and(|controller| *controller != parent.uid)
+            && self.marks.get(names::LABEL_PLUGIN) == Some(parent.plugin.as_str())
+            && self.controller_kind_and_name() == Some((parent.kind.group_kind(), parent.key.name.to_string()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

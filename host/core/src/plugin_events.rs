@@ -22,16 +22,13 @@ fn activated(before: &Map, now: &Map) -> Option<Note> {
     }
     let version = text(now, "version").unwrap_or_default();
     let rolled_back_from = text(now, "rolledBackFrom").filter(|from| text(before, "rolledBackFrom") != Some(from));
-    Some(match rolled_back_from {
-        Some(from) => {
-            let message = format!("Component {active} (version {version}) is live again; rolled back from {from}");
-            Note::of_host(EventType::Normal, event::ROLLED_BACK, &message)
-        }
-        None => {
-            let message = format!("Component {active} (version {version}) is live");
-            Note::of_host(EventType::Normal, event::ACTIVATED, &message)
-        }
-    })
+    let (reason, message) = if let Some(from) = rolled_back_from {
+        let message = format!("Component {active} (version {version}) is live again; rolled back from {from}");
+        (event::ROLLED_BACK, message)
+    } else {
+        (event::ACTIVATED, format!("Component {active} (version {version}) is live"))
+    };
+    Some(Note::of_host(EventType::Normal, reason, &message))
 }
 
 /// `Ready` is False for another reason than before, or with another message, and a user has to act.

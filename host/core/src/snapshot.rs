@@ -10,8 +10,8 @@ use crate::desired::Grants;
 use crate::digest::Digest;
 use crate::ids::Gvk;
 use crate::object::Object;
+use crate::observed_status::StatusShape;
 use crate::parent::ParentRef;
-use crate::status::StatusShape;
 
 /// A parent and what exists because of it, at one moment of the caches.
 #[derive(Debug, Clone)]

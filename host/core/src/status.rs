@@ -3,21 +3,11 @@
 use jiff::Timestamp;
 
 use crate::conditions::{condition, conditions_of, stamp, type_of};
-use crate::json::{self, Map, Value};
+use crate::json::{Map, Value};
 use crate::names::parent_condition;
 use crate::object::Object;
+use crate::observed_status::{StatusShape, observed};
 use crate::outcome::{Progress, Verdict};
-
-/// Which of the host's fields the parent kind's schema keeps; what it would prune is neither compared nor sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StatusShape {
-    /// The status subresource: without it there is no status of ours.
-    pub subresource: bool,
-    /// `status.observedGeneration`
-    pub observed_generation: bool,
-    /// `status.conditions`
-    pub conditions: bool,
-}
 
 /// The status that a parent should have, if it differs from the one it has (`lastTransitionTime` aside).
 ///
@@ -52,15 +42,6 @@ fn shows(observed: &Map, next: &Map) -> bool {
         "conditions" => conditions_of(next).all(|wanted| conditions_of(observed).any(|found| found == wanted)),
         _ => observed.get(key).is_some_and(|found| found.holds(value)),
     })
-}
-
-/// The status that an object has.
-pub fn observed(parent: &Object) -> Map {
-    let status = parent.field("status").and_then(|raw| json::parse(raw.get().as_bytes(), 256).ok());
-    match status {
-        Some(Value::Object(map)) => map,
-        _ => Map::default(),
-    }
 }
 
 /// The host's conditions, then the plugin's other ones in its order. `Reconciling` and `Stalled` are there only while they

@@ -6,8 +6,12 @@ use wasmtime::{Error, Trap, WasmBacktrace};
 use windlass_core::contract::{CallFailure, Limits};
 
 use crate::limiter::Limiter;
-use crate::link::UnknownImport;
 use crate::wasi::Exit;
+
+/// An import was called that the host does not serve.
+#[derive(Debug, thiserror::Error)]
+#[error("import {0} is not served")]
+pub(crate) struct UnknownImport(pub(crate) String);
 
 /// Guest functions that a trap's message names, from the innermost.
 const FRAMES: usize = 3;

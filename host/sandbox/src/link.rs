@@ -8,12 +8,8 @@ use windlass_core::digest::Digest;
 
 use crate::bindings::v0_1;
 use crate::call::State;
+use crate::failure::UnknownImport;
 use crate::wasi;
-
-/// An import was called that the host does not serve.
-#[derive(Debug, thiserror::Error)]
-#[error("import {0} is not served")]
-pub(crate) struct UnknownImport(pub(crate) String);
 
 /// Bytes of the names of a component's imports and exports: some ten times what the largest runtimes have. They are kept
 /// while it is live, and shown to people.

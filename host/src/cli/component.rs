@@ -8,9 +8,9 @@ use anyhow::{Context as _, bail};
 use windlass_sandbox::{Component, Options, Sandbox};
 
 use super::connect::ClusterArgs;
-use crate::delivery;
-use crate::delivery::oci::{Credentials, Http, Reference, of_docker_config};
 use windlass_api::ConfigMapSource;
+use windlass_delivery as delivery;
+use windlass_delivery::oci::{Credentials, Http, Reference, of_docker_config};
 
 /// Where a component is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -19,8 +19,9 @@ use kube::{Client, Config};
 use tower::util::AndThenLayer;
 use tower::{BoxError, Service, ServiceBuilder};
 
-use crate::lease::GateLayer;
-use crate::retry_after::into_status;
+use crate::cluster::lease::GateLayer;
+use crate::cluster::retry_after::into_status;
+use crate::cluster::writer::audit::AuditLayer;
 
 /// What the API server said, without the whole answer around it.
 // By value, so that it stands in `map_err`.
@@ -157,8 +158,11 @@ where
     connector.set_write_timeout(config.write_timeout);
     // The time that a pooled connection was idle before a request is not the API server's.
     connector.set_reset_reader_on_write(true);
+    // What a user does with a command is not the host's to log.
+    let audit = gate.is_some().then_some(AuditLayer);
     let service = ServiceBuilder::new()
         .option_layer(gate)
+        .option_layer(audit)
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
@@ -263,7 +267,7 @@ mod tests {
     #[test]
     fn a_quiet_watch_ends_before_its_connection_is_given_up() {
         for _ in 0..100 {
-            let lasts = crate::watch::settings(None).timeout.expect("a time");
+            let lasts = crate::cluster::watch::settings(None).timeout.expect("a time");
             assert!(Duration::from_secs(lasts.into()) + Duration::from_secs(10) < SILENCE);
         }
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::CommandFactory as _;
 
 use super::output::{Format, print_all};
-use crate::rights::{policies, rbac};
+use crate::plugins::{admission_policies, rbac};
 
 /// What to generate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -33,7 +33,7 @@ pub struct Args {
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     match args.what {
         What::Rbac => print_all(&rbac::host_objects(&args.namespace), Format::Yaml)?,
-        What::AdmissionPolicies => print_all(&policies::objects(&args.namespace), Format::Yaml)?,
+        What::AdmissionPolicies => print_all(&admission_policies::objects(&args.namespace), Format::Yaml)?,
         What::CliReference => print!("{}", cli_reference()),
     }
     Ok(ExitCode::SUCCESS)

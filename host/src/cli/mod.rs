@@ -8,6 +8,7 @@ mod generate;
 mod inspect;
 mod output;
 mod push;
+mod pushed;
 mod remove;
 mod render;
 mod run;

@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
 use kube::runtime::watcher::watch_object;
@@ -18,9 +17,10 @@ use windlass_core::names::{HOST_FINALIZER, LABEL_PLUGIN, plugin_condition};
 
 use super::connect::{ClusterArgs, plain};
 use super::output::DryRun;
-use super::push::{FIELD_MANAGER, PART_OF_LABEL, plugin_of};
+use super::pushed::{PART_OF_LABEL, is_pushs, reason_to_keep};
 use super::{TIMED_OUT, parse_timeout};
-use crate::rights::rbac;
+use crate::cluster::account::plugin_account;
+use crate::plugins::rbac;
 use windlass_api::{DeletionPolicy, Plugin};
 
 /// Flags of `windlass remove`.
@@ -127,10 +127,6 @@ fn check_pushed(name: &str, meta: &ObjectMeta) -> anyhow::Result<()> {
         "Plugin {name} was not written by `windlass push`; nothing was deleted. Delete it as it was made, or with: kubectl \
          delete plugins.windlass.dev {name}"
     )
-}
-
-fn is_pushs(entry: &ManagedFieldsEntry) -> bool {
-    entry.manager.as_deref() == Some(FIELD_MANAGER)
 }
 
 fn say_children(args: &Args, plugin: &Plugin) {
@@ -283,7 +279,7 @@ async fn leftovers(client: &Client, args: &Args, plugin: Option<&Plugin>) -> any
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural)
     };
     let rbac_group = "rbac.authorization.k8s.io";
-    let own_account = rbac::plugin_account(name);
+    let own_account = plugin_account(name);
     let (account_role, source_role) = (rbac::account_role(name), rbac::source_role(name));
     let source = plugin.and_then(|plugin| plugin.spec.source.config_map.clone());
     let (map_namespace, map_name) =
@@ -322,26 +318,9 @@ async fn leftovers(client: &Client, args: &Args, plugin: Option<&Plugin>) -> any
     Ok(found)
 }
 
-/// Why an object is not to be deleted with this Plugin: it is another one's, it has no fields that push wrote, or others wrote
-/// some as well.
-pub(super) fn reason_to_keep(plugin: &PluginName, meta: &ObjectMeta) -> Option<String> {
-    if let Some(of) = plugin_of(meta).filter(|of| *of != plugin.as_str()) {
-        return Some(format!("it belongs to Plugin {of}"));
-    }
-    let entries = || meta.managed_fields.iter().flatten();
-    if !entries().any(is_pushs) {
-        return Some("it was not written by `windlass push`".to_owned());
-    }
-    let mut others: Vec<_> =
-        entries().filter(|entry| !is_pushs(entry)).filter_map(|entry| entry.manager.as_deref()).collect();
-    others.sort_unstable();
-    others.dedup();
-    (!others.is_empty()).then(|| format!("it was also written by {}; delete it by hand", others.join(", ")))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
     use super::*;
 
@@ -352,20 +331,6 @@ mod tests {
             ..ManagedFieldsEntry::default()
         };
         ObjectMeta { managed_fields: Some(managers.iter().map(entry).collect()), ..ObjectMeta::default() }
-    }
-
-    #[test]
-    fn only_what_push_alone_wrote_is_deleted_and_the_rest_is_left_with_its_reason() {
-        let echo: PluginName = "echo".parse().expect("a name");
-        let kept = |meta: &ObjectMeta| reason_to_keep(&echo, meta);
-        assert_eq!(kept(&meta(&["windlass-push"])), None);
-        assert_eq!(kept(&meta(&[])).as_deref(), Some("it was not written by `windlass push`"));
-        assert_eq!(kept(&meta(&["kubectl"])).as_deref(), Some("it was not written by `windlass push`"));
-        let both = kept(&meta(&["kubectl-edit", "windlass-push", "kubectl-edit"]));
-        assert_eq!(both.as_deref(), Some("it was also written by kubectl-edit; delete it by hand"));
-        let labels = BTreeMap::from([(PART_OF_LABEL.to_owned(), "other".to_owned())]);
-        let others = ObjectMeta { labels: Some(labels), ..meta(&["windlass-push"]) };
-        assert_eq!(kept(&others).as_deref(), Some("it belongs to Plugin other"));
     }
 
     #[test]

@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::NOT_HOLDER;
 use super::component::RegistryArgs;
 use super::connect::ClusterArgs;
-use crate::caps::Caps;
-use crate::lease::{GateLayer, NotHolder, WriteGate};
+use crate::cluster::lease::{GateLayer, NotHolder, WriteGate};
+use crate::plugins::caps::Caps;
 use crate::run::{Settings, run};
 use crate::telemetry::{self, Telemetry};
 
@@ -51,7 +51,7 @@ pub struct Args {
     workers: u16,
     /// Memory of the process that compiles a component; default: 2Gi, or three quarters of the container's memory if that is
     /// less
-    #[arg(long, value_name = "BYTES", env = "WINDLASS_COMPILE_MEMORY", value_parser = crate::caps::bytes)]
+    #[arg(long, value_name = "BYTES", env = "WINDLASS_COMPILE_MEMORY", value_parser = crate::plugins::caps::bytes)]
     compile_memory: Option<u64>,
     /// Require a signature by a key in the Plugin's spec.verify
     #[arg(long, env = "WINDLASS_REQUIRE_SIGNATURES")]

@@ -9,14 +9,13 @@ use futures::StreamExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
-use kube::runtime::watcher::{Event, watcher};
+use kube::runtime::watcher::Event;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use windlass_core::ids::{Gvk, PluginName};
 
-use super::PluginQueue;
-use crate::queue::Trigger;
-use crate::watch::{AllProgress, WatchId, WatchProgress, lasting, settings};
+use crate::cluster::watch::{AllProgress, WatchId, WatchProgress, events};
+use crate::queue::{PluginQueue, Trigger};
 
 /// Which kinds a Plugin rests on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -80,20 +79,11 @@ impl Kinds {
         api: Api<PartialObjectMeta<CustomResourceDefinition>>,
         progress: Arc<WatchProgress>,
     ) {
-        let start = || watcher(api.clone(), settings(None));
-        let mut events = std::pin::pin!(lasting(start, || progress.is_stalled()));
+        let mut events = std::pin::pin!(events(api, None, progress));
         while let Some(event) = events.next().await {
             let concerned = match event {
-                Ok(event) => {
-                    let is_listed = matches!(event, Event::InitDone);
-                    let concerned = self.0.state.lock().on_event(event_of(event));
-                    if is_listed {
-                        progress.listed();
-                    }
-                    concerned
-                }
+                Ok(event) => self.0.state.lock().on_event(event_of(event)),
                 Err(error) => {
-                    progress.interrupted(&error);
                     // Plugins still find their kinds when they are looked at; only nobody tells them.
                     tracing::debug!(%error, "the watch of CustomResourceDefinitions was interrupted");
                     continue;

@@ -10,9 +10,10 @@ use tokio::sync::OnceCell;
 use windlass_core::mark::MarkKey;
 use windlass_core::names::plugin_reason as reason;
 
-use super::load::{Problem, Step};
-use crate::apply::in_time;
-use crate::rights::rbac::{HOST, MARK_KEY_SECRET};
+use super::problem::{Problem, Step};
+use super::rbac::MARK_KEY_SECRET;
+use crate::cluster::account::HOST;
+use crate::cluster::in_time;
 
 /// Where the key stands in the Secret.
 const FIELD: &str = "key";
@@ -101,9 +102,9 @@ impl MarkKeys {
         })
     }
 
-    fn failed(&self, deed: &str, error: &kube::Error) -> Problem {
+    fn failed(&self, effect: &str, error: &kube::Error) -> Problem {
         let message = format!(
-            "the parents are cluster-scoped, and the host cannot {deed} Secret {MARK_KEY_SECRET} in its namespace {}, which \
+            "the parents are cluster-scoped, and the host cannot {effect} Secret {MARK_KEY_SECRET} in its namespace {}, which \
              holds the key of their children's marks: {error}. The Role {HOST} in that namespace must allow it: apply what \
              `windlass generate rbac --namespace {0}` prints",
             self.namespace

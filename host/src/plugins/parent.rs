@@ -3,34 +3,18 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use kube::core::ApiResource;
 use kube::discovery::Scope;
 use windlass_core::contract::{Descriptor, Parent};
 use windlass_core::grant::may_be_parent;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::plugin_reason as reason;
-use windlass_core::status::StatusShape;
 
-use super::Plugins;
 use super::crd::{self, Install};
-use super::discovery::{Discovery, is_missing};
-use super::load::{Problem, Step};
+use super::parent_kind::{NOT_OURS, ParentKind};
+use super::problem::{Problem, Step};
+use super::shared::Plugins;
+use crate::cluster::discovery::{Discovery, is_missing};
 use crate::live::Definition;
-
-/// A parent kind, ready to be watched.
-pub(super) struct ParentKind {
-    pub kind: Arc<Gvk>,
-    pub definition: Definition,
-    pub resource: ApiResource,
-    pub namespaced: bool,
-    pub shape: StatusShape,
-    /// Which objects of it are parents; none for all.
-    pub selector: Option<String>,
-}
-
-/// Of a status that nobody writes for the plugin.
-pub(super) const NOT_OURS: StatusShape =
-    StatusShape { subresource: false, observed_generation: false, conditions: false };
 
 /// Finds the parent kind, installing its definition first if it is the plugin's own and the Plugin says so.
 pub(super) async fn resolve(

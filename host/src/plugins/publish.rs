@@ -6,8 +6,9 @@ use std::time::Duration;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::object::Object;
 
-use super::load::Problem;
-use super::{Plugins, grants};
+use super::claim;
+use super::problem::Problem;
+use super::shared::Plugins;
 use crate::live::Live;
 use crate::queue::Trigger;
 
@@ -29,7 +30,7 @@ impl Plugins {
         let mut publisher = self.publisher.lock();
         // A kind of somebody else's may have any number of Plugins.
         let younger =
-            if live.owns_kind() { grants::claim(self, &name, object, &live.parents.id.kind)? } else { Vec::new() };
+            if live.owns_kind() { claim::claim(self, &name, object, &live.parents.id.kind)? } else { Vec::new() };
         for younger in younger {
             tracing::warn!(plugin = %name, %younger, "takes the parent kind over from a younger Plugin");
             publisher.retract(&younger);
@@ -43,15 +44,15 @@ impl Plugins {
         self.index_live();
         drop(publisher);
         // Whoever has left since the logic was prepared told the logic before it.
-        live.strays.search(&live.parents.store, live.children.values());
+        live.unselected.search(&live.parents.store, live.children.values());
         let parents = self.enqueue_parents(&live, Trigger::Sweep);
         live.held.lock().forget_unless(|parent| live.knows(parent));
         live.memo.forget_unless(|parent| live.parents.store.get(parent).is_some());
         // Whoever went since the logic was prepared told the logic before it. A run of their own finds them gone.
-        for gone in live.conduct.awaited_in_vain(|parent| live.knows(parent)) {
+        for gone in live.state.awaited_in_vain(|parent| live.knows(parent)) {
             self.parents.add(&name, &gone, Trigger::Sweep);
         }
-        live.conduct.asked_in_vain(|parent| live.knows(parent));
+        live.state.asked_in_vain(|parent| live.knows(parent));
         tracing::info!(plugin = %name, digest = %live.digest(), version = live.version, parents, "live");
         Ok(())
     }
@@ -63,7 +64,7 @@ impl Plugins {
         let parents = live.parents.store.keys();
         let count = parents.len();
         let spread = spread(count);
-        let strays = live.strays.all().into_iter().map(|(parent, _)| parent);
+        let strays = live.unselected.all().into_iter().map(|(parent, _)| parent);
         for parent in parents.into_iter().chain(strays) {
             self.parents.add_within(&live.name, &parent, trigger, spread);
         }

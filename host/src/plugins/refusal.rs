@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 use windlass_core::digest::Digest;
 use windlass_core::outcome::Requeue;
 
-use super::RESYNC;
-use super::load::Problem;
-use crate::delivery::Wanted;
+use super::problem::{Problem, RESYNC};
+use windlass_delivery::Wanted;
 
 /// Time before a failure that may pass is tried again, doubled each time it fails again, up to [`RESYNC`].
 const FIRST_WAIT: Duration = Duration::from_secs(5);
@@ -61,7 +60,7 @@ mod tests {
     use windlass_core::names::plugin_reason as reason;
 
     use super::*;
-    use crate::plugins::load::Step;
+    use crate::plugins::problem::Step;
     use windlass_api::OciSource;
 
     fn wanted(reference: &str) -> Wanted {

@@ -13,11 +13,12 @@ use windlass_core::names::plugin_reason as reason;
 use windlass_core::object::Object;
 
 use super::grants::Granted;
-use super::load::{Problem, Step};
+use super::problem::{Problem, Step};
+use crate::cluster::access_review::{
+    Ask, CHILD_VERBS, FINALIZER_VERB, FINALIZERS, PARENT_VERB, Question, READ_VERBS, STATUS, STATUS_VERB,
+};
+use crate::cluster::account::Account;
 use crate::live::{Definition, Live, StatusWriter};
-use crate::rights::Account;
-use crate::rights::rbac::{CHILD_VERBS, FINALIZER_VERB, FINALIZERS, PARENT_VERB, READ_VERBS, STATUS, STATUS_VERB};
-use crate::rights::review::{Ask, Question};
 
 /// Namespaces that are asked about where a right is not granted in all of them.
 const NAMESPACES: usize = 16;
@@ -135,7 +136,7 @@ pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Pr
         let beside = grant.namespaces.iter().flatten().cloned().collect();
         Some(Kind { verbs: &READ_VERBS, beside, ..Kind::new(grant.kind.clone(), resource, grant.namespaced) })
     });
-    let namespaced = live.strays.parents_are_namespaced();
+    let namespaced = live.unselected.parents_are_namespaced();
     let parent_kind = || Kind::new(live.parents.id.kind.clone(), Arc::new(live.parents.resource.clone()), namespaced);
     let parents = (live.definition == Definition::Others).then(|| {
         // A component that carries somebody else's definition must show that it may have such parents before it has any.
@@ -316,7 +317,7 @@ mod tests {
     use kube::core::GroupVersionKind;
 
     use super::*;
-    use crate::rights::review::Verdict;
+    use crate::cluster::access_review::Verdict;
 
     fn pods() -> Kind {
         let gvk = GroupVersionKind::gvk("", "v1", "Pod");

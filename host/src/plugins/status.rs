@@ -1,30 +1,34 @@
 //! What the host says of a Plugin: written when it changes.
 
+use http::Request;
 use kube::Client;
 use kube::core::ApiResource;
 use windlass_core::budget::Cost;
 use windlass_core::conditions::{condition, stamp};
 use windlass_core::events::Note;
 use windlass_core::guard::Record;
-use windlass_core::ids::Gvk;
+use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::json::{Map, Value};
 use windlass_core::names::{
     ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK, plugin_condition as condition_type, plugin_reason as reason,
 };
 use windlass_core::object::Object;
+use windlass_core::observed_status::observed;
 use windlass_core::outcome::bounded;
 use windlass_core::plugin_events;
 use windlass_core::readiness::{Found, Obstacle, Readiness, readiness};
-use windlass_core::status::observed;
 
-use super::estate::plain;
-use super::grants;
-use super::load::{Findings, Problem, Step};
-use super::lost::Lost;
-use super::parse;
-use super::tally::{LastFailure, Sums};
-use crate::apply::{Ack, send, status_request};
+use super::claim;
+use super::findings::Findings;
+use super::former_kinds::FormerKinds;
+use super::leftovers::plain;
+use super::problem::{Problem, Step};
+use super::resource::parse;
+use crate::cluster::writer::audit::about;
+use crate::cluster::writer::response::Ack;
+use crate::cluster::writer::{request, send};
 use crate::live::Live;
+use crate::live::failure_counts::{LastFailure, Sums};
 use crate::telemetry::one_line;
 
 /// Brings the status to what the last attempt and the live logic say. Answers with the events that tell what changed in it.
@@ -35,14 +39,14 @@ pub(super) async fn write(
     standing: Standing<'_>,
 ) -> anyhow::Result<Vec<Note>> {
     let before = observed(object);
-    let sums = standing.live.map(|live| live.tally.read(count(&before, "failing"), |parent| live.knows(parent)));
+    let sums = standing.live.map(|live| live.failures.read(before.count("failing"), |parent| live.knows(parent)));
     let next = next(object, &before, standing, sums, jiff::Timestamp::now());
     if next == before {
         return Ok(Vec::new());
     }
     let notes = plugin_events::notes(&before, &next);
-    let request = status_request(resource, object, next, None).map_err(|problem| anyhow::anyhow!("{problem:?}"))?;
-    written(send(client, request).await)?;
+    let request = request::status(resource, object, next, None).map_err(|problem| anyhow::anyhow!("{problem:?}"))?;
+    written(send(client, of_plugin(request, object)).await)?;
     Ok(notes)
 }
 
@@ -74,8 +78,17 @@ pub(super) async fn record_rollout(
         let message = format!("status.rollout could not be written, so the component does not go live yet: {why}");
         Problem::new(Step::Granted, reason::API_ERROR, message)
     };
-    let request = status_request(resource, object, next, None).map_err(|problem| unwritten(&format!("{problem:?}")))?;
-    send(client, request).await.map(drop).map_err(|error| unwritten(&plain(&error)))
+    let request =
+        request::status(resource, object, next, None).map_err(|problem| unwritten(&format!("{problem:?}")))?;
+    send(client, of_plugin(request, object)).await.map(drop).map_err(|error| unwritten(&plain(&error)))
+}
+
+/// Says in the audit line whose status it is.
+fn of_plugin(request: Request<Vec<u8>>, object: &Object) -> Request<Vec<u8>> {
+    match object.key.name.parse::<PluginName>() {
+        Ok(name) => about(request, &name, None, &format!("Plugin {name}/status")),
+        Err(_) => request,
+    }
 }
 
 fn rollout(record: &Record) -> Value {
@@ -91,20 +104,8 @@ fn rollout(record: &Record) -> Value {
 #[derive(Clone, Copy)]
 pub(super) struct Standing<'a> {
     pub live: Option<&'a Live>,
-    pub lost: &'a Lost,
+    pub former_kinds: &'a FormerKinds,
     pub result: &'a Result<Findings, Problem>,
-}
-
-/// Whether the status says that there was no parent when it was written.
-pub fn had_no_parents(plugin: &Object) -> bool {
-    count(&observed(plugin), "parents") == Some(0)
-}
-
-fn count(status: &Map, field: &str) -> Option<u64> {
-    match status.get(field) {
-        Some(Value::Number(number)) => u64::try_from(number.as_i64()?).ok(),
-        _ => None,
-    }
 }
 
 /// What the status says of live logic.
@@ -121,48 +122,15 @@ const OF_LIVE_LOGIC: [&str; 9] = [
 ];
 
 fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums>, now: jiff::Timestamp) -> Map {
-    let Standing { live, lost, result } = standing;
+    let Standing { live, former_kinds, result } = standing;
     let mut next = Map::default();
     if let Some(generation) = object.generation {
         next.insert("observedGeneration", generation);
     }
-    let was_active = before.get("activeDigest").and_then(Value::as_str);
-    let mut previous = before.get("previousDigest").cloned();
-    if let Some(live) = live {
-        let active = live.digest().to_string();
-        if let Some(was) = was_active.filter(|was| *was != active) {
-            previous = Some(was.into());
-        }
-        next.insert("activeDigest", active);
-        next.insert("digest12", live.digest().short());
-        next.insert("version", live.version.as_str());
-        next.insert("parentKind", live.parents.id.kind.to_string());
-        next.insert("parentKindSince", held_since(object, before, &live.parents.id.kind, now));
-        let names = |kinds: &[&Gvk]| kinds.iter().map(|kind| Value::from(kind.to_string())).collect::<Vec<_>>();
-        next.insert("childKinds", names(&live.grants.kinds()));
-        let former = lost.kinds(&live.grants);
-        if !former.is_empty() {
-            next.insert("formerChildKinds", names(&former.iter().collect::<Vec<_>>()));
-        }
-        if !live.owns_kind() {
-            next.insert("decorates", true);
-        }
-        next.insert("parents", whole(live.parents.store.size() as u64));
-    } else {
+    match live {
+        Some(live) => insert_live(&mut next, (object, before), live, former_kinds, now),
         // What it was: the next start goes on with it, and the Plugin's end finds its kinds by it.
-        for field in OF_LIVE_LOGIC {
-            if let Some(was) = before.get(field) {
-                next.insert(field, was.clone());
-            }
-        }
-    }
-    // What holds of the component that was live before holds until this one has been asked about all parents.
-    let reconciled = match live {
-        Some(live) if live.conduct.unasked() == 0 => Some(live.digest().to_string().into()),
-        Some(_) | None => before.get("reconciledDigest").cloned(),
-    };
-    if let Some(reconciled) = reconciled {
-        next.insert("reconciledDigest", reconciled);
+        None => keep(&mut next, before, &OF_LIVE_LOGIC),
     }
     if let Some(pushed) = object.marks.get(ANNOTATION_PUSHED_AT) {
         next.insert("lastHandledPush", pushed);
@@ -176,22 +144,8 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
     if let Some(last) = last_failure(before.get("lastFailure"), sums.and_then(|sums| sums.last)) {
         next.insert("lastFailure", last);
     }
-    // While nothing is live, nothing is decided about it.
-    let held = match live {
-        Some(live) => live.conduct.hold().map(Value::from),
-        None => before.get("blockedDeletionsHash").cloned(),
-    };
-    if let Some(held) = held {
-        next.insert("blockedDeletionsHash", held);
-    }
-    let rollout = match live {
-        Some(live) => Some(rollout(&live.conduct.record_of_rollout())),
-        None => before.get("rollout").cloned(),
-    };
-    if let Some(rollout) = rollout {
-        next.insert("rollout", rollout);
-    }
-    if let Some(previous) = previous {
+    insert_decisions(&mut next, before, live);
+    if let Some(previous) = previous_digest(before, live) {
         next.insert("previousDigest", previous);
     }
     if let Some(from) = rolled_back_from(object, before, result) {
@@ -204,12 +158,72 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
     }
     let wants_signatures = parse(object).is_ok_and(|plugin| plugin.spec.verify.is_some());
     let unasked = match live {
-        Some(live) if next.get("reconciledDigest") != next.get("activeDigest") => live.conduct.unasked(),
+        Some(live) if next.get("reconciledDigest") != next.get("activeDigest") => live.state.unasked(),
         Some(_) | None => 0,
     };
     let conditions = conditions(object.generation, wants_signatures, unasked, standing);
     next.insert("conditions", stamp(conditions, before, now));
     next
+}
+
+/// What the status says of the live component: see [`OF_LIVE_LOGIC`].
+fn insert_live(
+    next: &mut Map,
+    (object, before): (&Object, &Map),
+    live: &Live,
+    former_kinds: &FormerKinds,
+    now: jiff::Timestamp,
+) {
+    next.insert("activeDigest", live.digest().to_string());
+    next.insert("digest12", live.digest().short());
+    next.insert("version", live.version.as_str());
+    next.insert("parentKind", live.parents.id.kind.to_string());
+    next.insert("parentKindSince", held_since(object, before, &live.parents.id.kind, now));
+    let names = |kinds: &[&Gvk]| kinds.iter().map(|kind| Value::from(kind.to_string())).collect::<Vec<_>>();
+    next.insert("childKinds", names(&live.grants.kinds()));
+    let former = former_kinds.kinds(&live.grants);
+    if !former.is_empty() {
+        next.insert("formerChildKinds", names(&former.iter().collect::<Vec<_>>()));
+    }
+    if !live.owns_kind() {
+        next.insert("decorates", true);
+    }
+    next.insert("parents", whole(live.parents.store.size() as u64));
+}
+
+/// How far the live component is on its way to all parents, and which deletions are blocked. While nothing is live, nothing is
+/// decided about either.
+fn insert_decisions(next: &mut Map, before: &Map, live: Option<&Live>) {
+    let Some(live) = live else {
+        return keep(next, before, &["reconciledDigest", "blockedDeletionsHash", "rollout"]);
+    };
+    // What holds of the component that was live before holds until this one has been asked about all parents.
+    if live.state.unasked() == 0 {
+        next.insert("reconciledDigest", live.digest().to_string());
+    } else {
+        keep(next, before, &["reconciledDigest"]);
+    }
+    if let Some(hash) = live.state.hold() {
+        next.insert("blockedDeletionsHash", hash);
+    }
+    next.insert("rollout", rollout(&live.state.record_of_rollout()));
+}
+
+/// The component that was live before the one that is.
+fn previous_digest(before: &Map, live: Option<&Live>) -> Option<Value> {
+    let was = before.get("activeDigest").and_then(Value::as_str);
+    match (was, live) {
+        (Some(was), Some(live)) if live.digest().to_string() != was => Some(was.into()),
+        _ => before.get("previousDigest").cloned(),
+    }
+}
+
+fn keep(next: &mut Map, before: &Map, fields: &[&str]) {
+    for field in fields {
+        if let Some(was) = before.get(field) {
+            next.insert(field, was.clone());
+        }
+    }
 }
 
 /// Since when the Plugin has its parent kind: the order in which Plugins keep a kind that several of them want.
@@ -219,7 +233,7 @@ fn held_since(object: &Object, before: &Map, kind: &Gvk, now: jiff::Timestamp) -
         return format!("{now:.0}").as_str().into();
     }
     // One that has the kind from before this was written down has it since it exists, as far as anybody knows.
-    before.get("parentKindSince").cloned().unwrap_or_else(|| grants::created(object).as_str().into())
+    before.get("parentKindSince").cloned().unwrap_or_else(|| claim::created(object).as_str().into())
 }
 
 /// What a person went back from, as long as the wish stands: also while it cannot be granted once more.
@@ -250,43 +264,78 @@ fn last_failure(before: Option<&Value>, last: Option<LastFailure>) -> Option<Val
 }
 
 fn conditions(generation: Option<i64>, wants_signatures: bool, unasked: usize, standing: Standing<'_>) -> Vec<Map> {
-    let Standing { live, lost, result } = standing;
+    let Standing { live, former_kinds, result } = standing;
     // Components choose parts of some messages: a status that is too large would not be written at all.
     let say = |kind: &str, status: &str, reason: &str, message: &str| {
         condition(kind, status, reason, &bounded(one_line(message).into_owned()), generation)
     };
-    let steps = [
-        (Step::Fetched, condition_type::FETCHED),
-        (Step::Verified, condition_type::VERIFIED),
-        (Step::Compiled, condition_type::COMPILED),
-        (Step::Granted, condition_type::GRANTED),
-        (Step::Synced, condition_type::SYNCED),
-    ];
+    let granted = result.as_ref().map(|findings| granted(findings, live, former_kinds));
     let is_refused = result.as_ref().is_err_and(|problem| problem.step == Step::Verified);
-    let granted = result.as_ref().map(|findings| granted(findings, live, lost));
-    let mut all: Vec<Map> = steps
+    let steps = STEPS
         .into_iter()
         // Of signatures that nobody wants nothing is said.
         .filter(|(step, _)| *step != Step::Verified || wants_signatures || is_refused)
-        .map(|(step, kind)| match (result, &granted) {
-            (Ok(_), Ok(Ok(message))) if step == Step::Granted => say(kind, "True", reason::SUCCEEDED, message),
-            (Ok(_), Ok(Err((reason, message)))) if step == Step::Granted => say(kind, "False", reason, message),
-            (Ok(Findings { file: Some(file), .. }), _) if step == Step::Fetched => {
-                let message = format!("From {} and not from spec.source, by --plugins of the host", file.display());
-                say(kind, "True", reason::SUCCEEDED, &message)
-            }
-            (Ok(Findings { stalled: Some(stalled), .. }), _) if step == Step::Synced => {
-                say(kind, "False", reason::WATCH_STALLED, stalled)
-            }
-            (Ok(findings), _) if step == Step::Compiled => say(kind, "True", reason::SUCCEEDED, &unserved(findings)),
-            (Ok(_), _) => say(kind, "True", reason::SUCCEEDED, ""),
-            (Err(problem), _) if step < problem.step => say(kind, "True", reason::SUCCEEDED, ""),
-            (Err(problem), _) if step == problem.step => say(kind, "False", problem.reason, &problem.message),
-            (Err(_), _) => say(kind, "Unknown", reason::BLOCKED, "A step before this one failed"),
-        })
-        .collect();
-    let digest = live.map(|live| live.digest().to_string());
-    let (obstacle, rejected) = match (result, &granted) {
+        .map(|(step, kind)| {
+            let (status, reason, message) = step_condition(step, result, &granted);
+            say(kind, status, reason, &message)
+        });
+    let whole = as_a_whole(unasked, live, result, &granted);
+    let whole = [
+        (condition_type::READY, Some(whole.ready)),
+        (condition_type::AVAILABLE, Some(whole.available)),
+        (condition_type::RECONCILING, whole.reconciling),
+        (condition_type::STALLED, whole.stalled),
+    ];
+    let whole = whole.into_iter().filter_map(|(kind, said)| {
+        let said = said?;
+        Some(say(kind, if said.is_true { "True" } else { "False" }, said.reason, &said.message))
+    });
+    steps.chain(whole).collect()
+}
+
+/// What there is to say of the grants of a component that is live: a message, or why they are not all that it needs.
+type Granted = Result<String, (&'static str, String)>;
+
+const STEPS: [(Step, &str); 5] = [
+    (Step::Fetched, condition_type::FETCHED),
+    (Step::Verified, condition_type::VERIFIED),
+    (Step::Compiled, condition_type::COMPILED),
+    (Step::Granted, condition_type::GRANTED),
+    (Step::Synced, condition_type::SYNCED),
+];
+
+/// Status, reason and message of one step's condition.
+fn step_condition(
+    step: Step,
+    result: &Result<Findings, Problem>,
+    granted: &Result<Granted, &Problem>,
+) -> (&'static str, &'static str, String) {
+    let succeeded = |message: String| ("True", reason::SUCCEEDED, message);
+    match (result, granted) {
+        (Ok(_), Ok(Ok(message))) if step == Step::Granted => succeeded(message.clone()),
+        (Ok(_), Ok(Err((reason, message)))) if step == Step::Granted => ("False", reason, message.clone()),
+        (Ok(Findings { file: Some(file), .. }), _) if step == Step::Fetched => {
+            succeeded(format!("From {} and not from spec.source, by --plugins of the host", file.display()))
+        }
+        (Ok(Findings { stalled: Some(stalled), .. }), _) if step == Step::Synced => {
+            ("False", reason::WATCH_STALLED, stalled.clone())
+        }
+        (Ok(findings), _) if step == Step::Compiled => succeeded(unserved(findings)),
+        (Ok(_), _) => succeeded(String::new()),
+        (Err(problem), _) if step < problem.step => succeeded(String::new()),
+        (Err(problem), _) if step == problem.step => ("False", problem.reason, problem.message.clone()),
+        (Err(_), _) => ("Unknown", reason::BLOCKED, "A step before this one failed".to_owned()),
+    }
+}
+
+/// The conditions of the Plugin as a whole.
+fn as_a_whole(
+    unasked: usize,
+    live: Option<&Live>,
+    result: &Result<Findings, Problem>,
+    granted: &Result<Granted, &Problem>,
+) -> Readiness {
+    let (obstacle, rejected) = match (result, granted) {
         (Err(problem), _) => {
             let rejected = problem.candidate.map(|candidate| candidate.to_string());
             (Some((problem.reason, problem.message.clone())), rejected)
@@ -299,7 +348,8 @@ fn conditions(generation: Option<i64>, wants_signatures: bool, unasked: usize, s
             (live.and_then(obstacle).or_else(stalled).or_else(withheld).or_else(rolled_back), None)
         }
     };
-    let Readiness { ready, available, reconciling, stalled } = readiness(Found {
+    let digest = live.map(|live| live.digest().to_string());
+    readiness(Found {
         live: digest.as_deref(),
         is_followed: live.is_some_and(Live::is_followed),
         is_suspended: live.is_some_and(|live| live.suspended),
@@ -309,18 +359,7 @@ fn conditions(generation: Option<i64>, wants_signatures: bool, unasked: usize, s
             rejected: rejected.as_deref(),
         }),
         unasked,
-    });
-    let said = [
-        (condition_type::READY, Some(ready)),
-        (condition_type::AVAILABLE, Some(available)),
-        (condition_type::RECONCILING, reconciling),
-        (condition_type::STALLED, stalled),
-    ];
-    all.extend(said.into_iter().filter_map(|(kind, said)| {
-        let said = said?;
-        Some(say(kind, if said.is_true { "True" } else { "False" }, said.reason, &said.message))
-    }));
-    all
+    })
 }
 
 /// What keeps a live component from working.
@@ -328,13 +367,13 @@ fn obstacle(live: &Live) -> Option<(&'static str, String)> {
     if !live.is_followed() {
         return Some((reason::API_ERROR, "a kind of the plugin cannot be watched".to_owned()));
     }
-    if let Some(held) = live.conduct.held_of_all() {
+    if let Some(held) = live.state.held_of_all() {
         return Some((reason::DELETION_BLOCKED, held.told_by(&live.name)));
     }
     if let Some(cost) = live.budget.lock().empty(jiff::Timestamp::now()) {
         return Some((reason::RATE_LIMITED, over_rate(cost)));
     }
-    if live.conduct.is_quarantined() {
+    if live.state.is_quarantined() {
         let message = format!(
             "calls of {} failed too often in a row, for several parents: it is called only now and then. The conditions of \
              the failing parents name the failures",
@@ -375,8 +414,12 @@ fn unserved(findings: &Findings) -> String {
 }
 
 /// What there is to say of what is granted, or the reason and message of what is not.
-fn granted(findings: &Findings, live: Option<&Live>, lost: &Lost) -> Result<String, (&'static str, String)> {
-    let left = lost.said();
+fn granted(
+    findings: &Findings,
+    live: Option<&Live>,
+    former_kinds: &FormerKinds,
+) -> Result<String, (&'static str, String)> {
+    let left = former_kinds.said();
     let withheld = |reason: &'static str, message: String| {
         let messages: Vec<_> = std::iter::once(message).chain(left.clone()).collect();
         Err((reason, messages.join(". ")))
@@ -409,7 +452,7 @@ fn granted(findings: &Findings, live: Option<&Live>, lost: &Lost) -> Result<Stri
                 .to_owned(),
         );
     }
-    if let Some(live) = live.filter(|live| live.conduct.gave_unwritten_status()) {
+    if let Some(live) = live.filter(|live| live.state.gave_unwritten_status()) {
         messages.push(unwritten_status(&live.parents.id.kind, live.owns_kind()));
     }
     if !findings.capped.is_empty() {
@@ -435,7 +478,7 @@ mod tests {
     use windlass_core::json;
 
     use super::*;
-    use crate::caps;
+    use crate::plugins::caps;
 
     fn failure(message: &str, second: i64) -> LastFailure {
         LastFailure {
@@ -472,13 +515,13 @@ mod tests {
 
     #[test]
     fn r09_deletions_that_are_held_stay_so_while_nothing_is_live_whatever_the_look_says() {
-        let kind = std::sync::Arc::new(super::super::Plugins::kind());
+        let kind = std::sync::Arc::new(windlass_api::plugin_kind());
         let object = r#"{"metadata":{"name":"echo","uid":"1","resourceVersion":"1","generation":1}}"#;
         let object = Object::from_api(&kind, object).expect("a Plugin");
         let result = Err(Problem::new(Step::Fetched, reason::SOURCE_NOT_FOUND, "gone"));
         let next = |before: &[u8]| {
             let before = json::parse(before, 8).expect("JSON");
-            let standing = Standing { live: None, lost: &Lost::default(), result: &result };
+            let standing = Standing { live: None, former_kinds: &FormerKinds::default(), result: &result };
             let before = before.as_object().expect("an object");
             let next = next(&object, before, standing, None, jiff::Timestamp::UNIX_EPOCH);
             let plugin = format!(
@@ -495,7 +538,7 @@ mod tests {
     #[test]
     fn limits_that_the_host_caps_are_granted_and_told() {
         let said = |wanted: &Limits, conditions_kept| {
-            let (_, capped) = caps::of_flags(&[]).expect("defaults").hold(wanted);
+            let (_, capped) = caps::of_flags(&[]).expect("defaults").clamp(wanted);
             let findings = Findings {
                 not_granted: Vec::new(),
                 not_readable: Vec::new(),
@@ -508,7 +551,7 @@ mod tests {
                 capped,
                 conditions_kept,
             };
-            let standing = Standing { live: None, lost: &Lost::default(), result: &Ok(findings) };
+            let standing = Standing { live: None, former_kinds: &FormerKinds::default(), result: &Ok(findings) };
             let all = conditions(Some(1), false, 0, standing);
             let granted = all.iter().find(|one| one.get("type").and_then(Value::as_str) == Some("Granted")).cloned();
             let granted = granted.expect("the condition");
@@ -526,7 +569,7 @@ mod tests {
     fn watch_that_stalled_is_a_condition_of_its_own_and_the_plugin_is_not_ready() {
         let stalled = "the host's watch of Pod.v1 has stalled: no progress since 2026-11-23T08:00:00Z: 503";
         let result = Err(Problem::new(Step::Synced, reason::WATCH_STALLED, stalled));
-        let standing = Standing { live: None, lost: &Lost::default(), result: &result };
+        let standing = Standing { live: None, former_kinds: &FormerKinds::default(), result: &result };
         let all = conditions(Some(1), false, 0, standing);
         let said = |kind: &str| {
             let one = all.iter().find(|one| one.get("type").and_then(Value::as_str) == Some(kind)).expect(kind);
@@ -541,7 +584,7 @@ mod tests {
 
     #[test]
     fn while_nothing_is_live_the_status_names_what_was() {
-        let kind = std::sync::Arc::new(super::super::Plugins::kind());
+        let kind = std::sync::Arc::new(windlass_api::plugin_kind());
         let object = r#"{"metadata":{"name":"echo","uid":"1","resourceVersion":"1","generation":1}}"#;
         let object = Object::from_api(&kind, object).expect("a Plugin");
         let was = r#"{"activeDigest":"sha256:a","childKinds":["Pod.v1"],"formerChildKinds":["Secret.v1"],"parentKind":"Echo.v1.g","parents":3}"#;
@@ -549,7 +592,7 @@ mod tests {
         let mut last = before.as_object().expect("an object").clone();
         for _ in 0..2 {
             let result = Err(Problem::new(Step::Granted, reason::TERMINATING, "stuck"));
-            let standing = Standing { live: None, lost: &Lost::default(), result: &result };
+            let standing = Standing { live: None, former_kinds: &FormerKinds::default(), result: &result };
             last = next(&object, &last, standing, None, jiff::Timestamp::UNIX_EPOCH);
         }
         for (field, value) in before.as_object().expect("an object").iter() {
@@ -559,7 +602,7 @@ mod tests {
 
     #[test]
     fn time_since_which_a_plugin_has_its_kind_begins_anew_with_another_kind() {
-        let kind = std::sync::Arc::new(super::super::Plugins::kind());
+        let kind = std::sync::Arc::new(windlass_api::plugin_kind());
         let object = r#"{"metadata":{"name":"echo","uid":"1","resourceVersion":"1","creationTimestamp":"2026-01-01T00:00:00Z"}}"#;
         let object = Object::from_api(&kind, object).expect("a Plugin");
         let since = |before: &str, kind: &str| {
@@ -580,6 +623,6 @@ mod tests {
     fn counts_are_read_as_they_were_written() {
         let status = json::parse(br#"{"failing":12,"parents":"x"}"#, 8).expect("JSON");
         let status = status.as_object().expect("an object");
-        assert_eq!((count(status, "failing"), count(status, "parents"), count(status, "none")), (Some(12), None, None));
+        assert_eq!((status.count("failing"), status.count("parents"), status.count("none")), (Some(12), None, None));
     }
 }

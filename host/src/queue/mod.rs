@@ -19,6 +19,7 @@ use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use windlass_core::ids::PluginName;
 use windlass_core::outcome::Requeue;
 
 pub use state::{Busy, Job, Trigger};
@@ -33,6 +34,9 @@ pub trait Run<G, K>: Send + Sync {
     /// Does it once, and says when to come back, and the time between unprompted runs.
     fn run(&self, job: &Job<G, K>, turn: &Turn<'_>) -> impl Future<Output = (Requeue, Duration)> + Send;
 }
+
+/// The queue of Plugins: all of them take turns in one group.
+pub type PluginQueue = Queue<(), PluginName>;
 
 /// A queue of keys `K` that belong to groups `G` (a key is a parent, a group its plugin). Clones share it.
 pub struct Queue<G, K>(Arc<Shared<G, K>>);

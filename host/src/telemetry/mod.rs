@@ -4,7 +4,7 @@
 //! `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`) is set, into the log as trees with `--log-traces`, and are not built at all
 //! otherwise. Measurements go out by OTLP in the same way.
 
-mod call;
+mod line;
 mod measures;
 mod otlp;
 mod tree;
@@ -19,7 +19,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
-pub use call::{call_span, observed, one_line, planned, record_call};
+pub use line::one_line;
 pub use measures::{Measures, observe_watches, reconciled, watch_restarted};
 
 /// Target of the spans of reconciles.

@@ -4,7 +4,7 @@
 //! `cargo xtask image --try` builds the image and runs this; it takes root, buildah and runc.
 
 // A test fails by a panic, and so do the functions that only tests call.
-#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::too_many_lines)]
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};

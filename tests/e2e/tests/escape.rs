@@ -2,7 +2,7 @@
 //! log and in their parents' statuses (tests/guests/src/spy.rs); so whatever reaches one of them is seen.
 
 // A test fails by a panic, and so do the functions that only tests call.
-#![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
+#![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing, clippy::too_many_lines)]
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

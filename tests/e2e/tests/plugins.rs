@@ -1,7 +1,7 @@
 //! The Plugin resource: what it lacks it says, and what it gets takes effect.
 
 // A test fails by a panic.
-#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::too_many_lines)]
 
 use serde_json::{Value, json};
 use windlass_e2e::{AuditEvent, Env, HOST_USER, SYSTEM_NAMESPACE, condition, guest, text};

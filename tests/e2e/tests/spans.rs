@@ -1,7 +1,7 @@
 //! The trace of a reconcile, and what is measured, as a real OpenTelemetry Collector receives it.
 
 // A test fails by a panic, and so do the functions that only tests call.
-#![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
+#![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing, clippy::too_many_lines)]
 
 use std::fmt::Write;
 

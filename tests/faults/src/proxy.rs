@@ -220,6 +220,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table: one row for each fault, in the order in which they take effect")]
 async fn serve(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Reply, Close> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Close)?.to_bytes();

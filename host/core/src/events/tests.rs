@@ -7,8 +7,9 @@ use super::*;
 use crate::contract::{CallFailure, Failure};
 use crate::fixtures::{created, parent_ref, parent_with, pod, snapshot, validate};
 use crate::ids::{Gvk, ObjectKey};
+use crate::observed_status::StatusShape;
 use crate::outcome::{Problem, SuspendedBy, WriteProblem};
-use crate::status::StatusShape;
+use crate::status;
 
 const ALL: StatusShape = StatusShape { subresource: true, observed_generation: true, conditions: true };
 

@@ -10,7 +10,7 @@ use crate::contract::{Limits, Phase, Response};
 use crate::digest::Digest;
 use crate::fixtures::{created, object, parent_ref, parent_with, snapshot, validate, validate_with};
 use crate::guard::{DeletionGuard, Fleet, HeldParents, Leavers, Rollout, Stop, cause, judge};
-use crate::status::StatusShape;
+use crate::observed_status::StatusShape;
 
 mod fuzz;
 mod strange;

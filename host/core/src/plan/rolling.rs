@@ -13,7 +13,7 @@ use crate::desired::DesiredChild;
 use crate::ids::Gvk;
 use crate::json::Value;
 use crate::object::Object;
-use crate::status;
+use crate::observed_status::observed;
 
 /// The rolling kinds of one answer.
 #[derive(Default)]
@@ -111,7 +111,7 @@ fn is_ready(live: &Object, conditions: &[String]) -> bool {
         (Some(Value::Number(observed)), Some(generation)) => observed.as_i64().is_none_or(|at| at >= generation),
         _ => true,
     };
-    let status = status::observed(live);
+    let status = observed(live);
     is_current(status.get("observedGeneration"))
         && conditions.iter().all(|wanted| {
             conditions_of(&status).any(|condition| {

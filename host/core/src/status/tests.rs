@@ -3,6 +3,7 @@ use serde_json::{Value as Json, json};
 use super::*;
 use crate::contract::{CallFailure, Failure};
 use crate::fixtures::{parent_with, parent_with_own};
+use crate::json;
 use crate::outcome::Problem;
 
 const ALL: StatusShape = StatusShape { subresource: true, observed_generation: true, conditions: true };

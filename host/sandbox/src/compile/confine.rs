@@ -87,7 +87,7 @@ mod system_calls {
             libc::SYS_madvise,
             libc::SYS_mremap,
             libc::SYS_munmap,
-            // Seeds of hash maps; locks; time.
+            // RngSeeds of hash maps; locks; time.
             libc::SYS_getrandom,
             libc::SYS_futex,
             libc::SYS_clock_gettime,

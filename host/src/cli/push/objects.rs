@@ -1,17 +1,15 @@
 //! A component as ConfigMaps, and the Plugin that names them.
 
+use super::super::pushed::PART_OF_LABEL;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use windlass_core::digest::Digest;
 
-use crate::delivery::{Encoding, KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY, SIGNATURE_KEY};
+use windlass_delivery::{Encoding, KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY, SIGNATURE_KEY};
 
 /// Bytes in one ConfigMap: it holds 1 MiB in all, keys included.
 const CHUNK: usize = 1_000_000;
-
-/// Label on the parts of a component, and on permissions: the Plugin that they are for.
-pub const PART_OF_LABEL: &str = "windlass.dev/part-of";
 
 /// A component as it is pushed.
 #[derive(Debug)]

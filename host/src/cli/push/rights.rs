@@ -12,7 +12,7 @@ use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::LABEL_PLUGIN;
 
 use super::super::connect::plain;
-use crate::rights::rbac::{Kinds, Resource, StatusWriter, own_parent};
+use crate::plugins::rbac::{Kinds, Resource, StatusWriter, own_parent};
 use windlass_api::{DeletionPolicy, PluginSpec, PluginStatus};
 
 /// The rights of one plugin.

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use kube::api::PostParams;
 use kube::core::TypeMeta;
 use kube::{Api, Client};
@@ -12,9 +12,10 @@ use windlass_core::ids::PluginName;
 use windlass_core::names::ANNOTATION_PUSHED_AT;
 
 use super::super::connect::plain;
-use super::{FIELD_MANAGER, PART_OF_LABEL, Target, describe};
-use crate::definition::{self, text};
+use super::super::pushed::{FIELD_MANAGER, plugin_of};
+use super::{Target, describe};
 use crate::plugins::crd_narrowings;
+use crate::plugins::definition::{self, text};
 use windlass_api::Plugin;
 
 /// Label of what a push writes; with [`FIELD_MANAGER`] as its value. It stays on what is printed and applied by others.
@@ -39,14 +40,6 @@ fn was_pushed(metadata: &ObjectMeta) -> bool {
     let managers = metadata.managed_fields.iter().flatten();
     let is_managed = managers.filter_map(|entry| entry.manager.as_deref()).any(|manager| manager == FIELD_MANAGER);
     label.is_some_and(|label| label == FIELD_MANAGER) || is_annotated || is_managed
-}
-
-/// The Plugin that an object was pushed for, where the object says that: its label, or the Plugin that it goes with.
-pub fn plugin_of(metadata: &ObjectMeta) -> Option<&str> {
-    let label = metadata.labels.as_ref().and_then(|labels| labels.get(PART_OF_LABEL)).map(String::as_str);
-    let owners = metadata.owner_references.iter().flatten();
-    let is_plugin = |owner: &&OwnerReference| owner.kind == "Plugin" && owner.api_version.starts_with("windlass.dev/");
-    label.or_else(|| owners.into_iter().find(is_plugin).map(|owner| owner.name.as_str()))
 }
 
 /// Whether a Plugin that exists may be overwritten: its name was typed, so that no component chooses it, and a push wrote

@@ -5,7 +5,7 @@ use windlass_core::ids::{is_dns_label, is_dns_subdomain};
 use windlass_fuzz::Target;
 
 use super::*;
-use crate::rights::rbac::own_parent;
+use crate::plugins::rbac::own_parent;
 
 fn keys(value: &Value) -> Vec<&str> {
     value.as_object().expect("an object").keys().map(String::as_str).collect()

@@ -1,0 +1,64 @@
+//! Kinds of children that a plugin had and may no longer own: other logic names them no more, or its Plugin grants them
+//! no more. What exists of them is left alone, and must not be forgotten.
+
+use std::collections::BTreeMap;
+
+use crate::ids::{GroupKind, Gvk};
+
+/// The kinds of which there may be children.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChildKinds(BTreeMap<GroupKind, Gvk>);
+
+impl ChildKinds {
+    /// More of them. Of a kind in two versions the later one to come counts.
+    pub fn add<'a>(&mut self, kinds: impl IntoIterator<Item = &'a Gvk>) {
+        self.0.extend(kinds.into_iter().map(|kind| (kind.group_kind(), kind.clone())));
+    }
+
+    /// There is no child of this kind any more.
+    pub fn forget(&mut self, kind: &Gvk) {
+        self.0.remove(&kind.group_kind());
+    }
+
+    /// Those that are not among the granted ones, in any version.
+    pub fn lost(&self, granted: &[&Gvk]) -> Vec<Gvk> {
+        let is_granted = |kind: &GroupKind| granted.iter().any(|granted| granted.group_kind() == *kind);
+        self.0.iter().filter(|(kind, _)| !is_granted(kind)).map(|(_, kind)| kind.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(text: &str) -> Gvk {
+        text.parse().expect("a kind")
+    }
+
+    /// What is lost when these are granted.
+    fn lost(had: &ChildKinds, granted: &[&str]) -> Vec<String> {
+        let granted: Vec<_> = granted.iter().map(|text| kind(text)).collect();
+        had.lost(&granted.iter().collect::<Vec<_>>()).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_kind_that_was_granted_before_is_lost_until_it_is_granted_again_or_none_of_it_is_left() {
+        let mut had = ChildKinds::default();
+        had.add(&[kind("Pod.v1"), kind("Secret.v1"), kind("Job.v1.batch")]);
+        assert_eq!(lost(&had, &["Pod.v1", "Secret.v1", "Job.v1.batch"]), [""; 0]);
+        assert_eq!(lost(&had, &["Pod.v1"]), ["Secret.v1", "Job.v1.batch"]);
+        had.add(&[kind("Pod.v1")]);
+        assert_eq!(lost(&had, &["Pod.v1"]), ["Secret.v1", "Job.v1.batch"], "not because it is not had now");
+        had.forget(&kind("Secret.v1"));
+        assert_eq!(lost(&had, &["Pod.v1"]), ["Job.v1.batch"]);
+        assert_eq!(lost(&had, &["Job.v1.batch", "Pod.v1"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_kind_in_another_version_is_the_same_kind() {
+        let mut had = ChildKinds::default();
+        had.add(&[kind("Doll.v1beta1.example.org"), kind("Doll.v1.example.org"), kind("Doll.v1.example.com")]);
+        assert_eq!(lost(&had, &["Doll.v2.example.org"]), ["Doll.v1.example.com"]);
+        assert_eq!(lost(&had, &["Doll.v1.example.com"]), ["Doll.v1.example.org"]);
+    }
+}

@@ -1,0 +1,190 @@
+//! What a parent's own state asks for, before its plugin is asked anything (rules R14 to R16).
+
+use crate::contract::Phase;
+use crate::ids::PluginName;
+use crate::names;
+use crate::object::Object;
+
+/// The finalizer that the API server sets for a deletion that waits for the dependents (foreground deletion).
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// The finalizer that the API server sets for a deletion that leaves the dependents behind (`--cascade=orphan`). The garbage
+/// collector takes it off when it has released them.
+const ORPHAN: &str = "orphan";
+
+/// What to do with a parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextStep {
+    /// Ask the plugin.
+    Ask(Phase),
+    /// Set the finalizer first: once children exist, the plugin must hear of the parent's end.
+    AddFinalizer,
+    /// Take the finalizer off: the plugin does not finalize, or a person gave up on it.
+    RemoveFinalizer,
+    /// Write nothing but a condition.
+    Suspended,
+    /// It is being deleted, and nobody waits for us: what it owns is the garbage collector's (rule R15).
+    Leave,
+    /// It is no parent (any more), and nobody waits for us: what was made for it goes (rule R9).
+    Release,
+}
+
+/// The finalizer of a plugin's parents: the prefix and its name.
+pub fn finalizer_of(plugin: &PluginName) -> String {
+    format!("{}{plugin}", names::FINALIZER_PREFIX)
+}
+
+fn is_finalizer_of(plugin: &PluginName, finalizer: &str) -> bool {
+    finalizer.strip_prefix(names::FINALIZER_PREFIX) == Some(plugin.as_str())
+}
+
+/// Decides what to do with a parent.
+///
+/// `finalizes` is what the live logic's descriptor says; `suspended` the Plugin's `spec.suspend`; `selected` whether it
+/// is one of the plugin's parents still: one that has left its selector is finalized as if it were deleted.
+pub fn next_step(parent: &Object, plugin: &PluginName, finalizes: bool, suspended: bool, selected: bool) -> NextStep {
+    let held = parent.finalizers.iter().any(|name| is_finalizer_of(plugin, name));
+    let suspended = suspended || parent.marks.is_true(names::ANNOTATION_SUSPEND);
+    let leaves = parent.deleting || !selected;
+    let given_up = leaves && parent.marks.is_true(names::ANNOTATION_SKIP_FINALIZE);
+    match (leaves, held) {
+        (true, false) if parent.deleting || suspended => NextStep::Leave,
+        (true, false) => NextStep::Release,
+        // A person's way out counts before anything else.
+        (true, true) if given_up => NextStep::RemoveFinalizer,
+        _ if suspended => NextStep::Suspended,
+        (true, true) if finalizes => NextStep::Ask(Phase::Finalize),
+        (_, true) if !finalizes => NextStep::RemoveFinalizer,
+        (false, false) if finalizes => NextStep::AddFinalizer,
+        _ => NextStep::Ask(Phase::Sync),
+    }
+}
+
+/// Whether children may still be made or changed while the parent is being deleted: not when the API server itself
+/// waits for them to go.
+pub fn may_write_children(parent: &Object) -> bool {
+    !(parent.deleting && parent.finalizers.iter().any(|name| **name == *FOREGROUND))
+}
+
+/// Whether the user who deletes the parent keeps its children: then none may be deleted because of it (rule R15).
+pub fn keeps_children(parent: &Object) -> bool {
+    parent.deleting && parent.finalizers.iter().any(|name| **name == *ORPHAN)
+}
+
+/// The finalizers that a parent should have: with or without the plugin's, and whatever others there are.
+pub fn finalizers_with(parent: &Object, plugin: &PluginName, wanted: bool) -> Vec<String> {
+    let others = parent.finalizers.iter().filter(|name| !is_finalizer_of(plugin, name)).map(ToString::to_string);
+    others.chain(wanted.then(|| finalizer_of(plugin))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixtures::object;
+
+    const OURS: &str = "windlass.dev/echo";
+
+    fn parent(meta: &Value) -> Arc<Object> {
+        let mut all = json!({"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "1"});
+        for (key, value) in meta.as_object().expect("an object") {
+            all[key] = value.clone();
+        }
+        object(&json!({"apiVersion": "my-operator.dev/v1", "kind": "Echo", "metadata": all}))
+    }
+
+    fn echo() -> PluginName {
+        "echo".parse().expect("a name")
+    }
+
+    fn decide(parent: &Object, finalizes: bool, suspended: bool) -> NextStep {
+        next_step(parent, &echo(), finalizes, suspended, true)
+    }
+
+    fn deleted(finalizers: &[&str], annotations: &Value) -> Arc<Object> {
+        let time = "2026-01-01T00:00:00Z";
+        parent(&json!({"deletionTimestamp": time, "finalizers": finalizers, "annotations": annotations}))
+    }
+
+    #[test]
+    fn r14_the_finalizer_comes_before_the_first_child_and_only_for_plugins_that_finalize() {
+        let (plain, held) = (parent(&json!({})), parent(&json!({"finalizers": [OURS]})));
+        assert_eq!(decide(&plain, true, false), NextStep::AddFinalizer);
+        assert_eq!(decide(&plain, false, false), NextStep::Ask(Phase::Sync));
+        assert_eq!(decide(&held, true, false), NextStep::Ask(Phase::Sync));
+        assert_eq!(decide(&held, false, false), NextStep::RemoveFinalizer, "the logic stopped finalizing");
+        let other = parent(&json!({"finalizers": ["windlass.dev/echo-2"]}));
+        assert_eq!(decide(&other, true, false), NextStep::AddFinalizer, "another plugin's is not ours");
+    }
+
+    #[test]
+    fn r14_a_deleted_parent_is_finalized_until_a_person_gives_up() {
+        let none = json!({});
+        assert_eq!(decide(&deleted(&[OURS], &none), true, false), NextStep::Ask(Phase::Finalize));
+        assert_eq!(decide(&deleted(&[OURS], &none), false, false), NextStep::RemoveFinalizer);
+        let skip = json!({"windlass.dev/skip-finalize": "true"});
+        assert_eq!(decide(&deleted(&[OURS], &skip), true, false), NextStep::RemoveFinalizer);
+        assert_eq!(decide(&deleted(&[OURS], &skip), true, true), NextStep::RemoveFinalizer, "suspended or not");
+        let early = parent(&json!({"finalizers": [OURS], "annotations": skip}));
+        assert_eq!(decide(&early, true, false), NextStep::Ask(Phase::Sync), "not before it is deleted");
+    }
+
+    #[test]
+    fn r15_nothing_is_done_for_a_deleted_parent_without_our_finalizer() {
+        for finalizes in [true, false] {
+            assert_eq!(decide(&deleted(&["a/b"], &json!({})), finalizes, false), NextStep::Leave);
+        }
+    }
+
+    #[test]
+    fn r14_a_parent_that_has_left_the_selector_is_finalized_like_a_deleted_one() {
+        let decide =
+            |meta: &Value, finalizes, suspended| next_step(&parent(meta), &echo(), finalizes, suspended, false);
+        let held = json!({"finalizers": [OURS]});
+        assert_eq!(decide(&held, true, false), NextStep::Ask(Phase::Finalize));
+        assert_eq!(decide(&held, false, false), NextStep::RemoveFinalizer);
+        assert_eq!(decide(&held, true, true), NextStep::Suspended);
+        let skip = json!({"finalizers": [OURS], "annotations": {"windlass.dev/skip-finalize": "true"}});
+        assert_eq!(decide(&skip, true, false), NextStep::RemoveFinalizer);
+        for finalizes in [true, false] {
+            let plain = json!({});
+            assert_eq!(decide(&plain, finalizes, false), NextStep::Release, "it gets no finalizer, and no children");
+            assert_eq!(decide(&plain, finalizes, true), NextStep::Leave, "a suspended plugin takes nothing away");
+        }
+    }
+
+    #[test]
+    fn r14_children_are_not_made_while_the_api_server_waits_for_them_to_go() {
+        assert!(!may_write_children(&deleted(&[OURS, "foregroundDeletion"], &json!({}))));
+        assert!(may_write_children(&deleted(&[OURS], &json!({}))));
+    }
+
+    #[test]
+    fn r15_a_deletion_that_orphans_is_finalized_and_keeps_the_children() {
+        let orphaning = deleted(&[OURS, "orphan"], &json!({}));
+        assert_eq!(decide(&orphaning, true, false), NextStep::Ask(Phase::Finalize));
+        assert!(keeps_children(&orphaning) && may_write_children(&orphaning));
+        assert!(!keeps_children(&deleted(&[OURS, "foregroundDeletion"], &json!({}))));
+        assert!(!keeps_children(&parent(&json!({"finalizers": ["orphan"]}))), "it is not being deleted");
+    }
+
+    #[test]
+    fn r16_a_suspended_parent_is_left_as_it_is() {
+        let suspended = json!({"windlass.dev/suspend": "true"});
+        assert_eq!(decide(&parent(&json!({"annotations": suspended})), true, false), NextStep::Suspended);
+        assert_eq!(decide(&parent(&json!({})), false, true), NextStep::Suspended);
+        assert_eq!(decide(&deleted(&[OURS], &suspended), true, false), NextStep::Suspended);
+        let other = json!({"windlass.dev/suspend": "false"});
+        assert_eq!(decide(&parent(&json!({"annotations": other})), false, false), NextStep::Ask(Phase::Sync));
+    }
+
+    #[test]
+    fn r14_other_finalizers_stay_in_their_order() {
+        let parent = parent(&json!({"finalizers": ["a/b", OURS, "c/d"]}));
+        assert_eq!(finalizers_with(&parent, &echo(), false), ["a/b", "c/d"]);
+        assert_eq!(finalizers_with(&parent, &echo(), true), ["a/b", "c/d", OURS]);
+    }
+}

@@ -1,0 +1,22 @@
+//! The value of a `Retry-After` header (RFC 9110, 10.2.3): how long a server wants to be left alone.
+
+use std::time::Duration;
+
+/// The wait that a header's value asks for. Only the form in seconds counts: the API server and registries send no dates.
+pub fn wait(value: &str) -> Option<Duration> {
+    Some(Duration::from_secs(u64::from(value.trim().parse::<u32>().ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r13_seconds_are_a_wait_and_a_date_is_none() {
+        assert_eq!(wait("7"), Some(Duration::from_secs(7)));
+        assert_eq!(wait(" 0 "), Some(Duration::ZERO));
+        for other in ["", "-1", "1.5", "soon", "Fri, 31 Dec 1999 23:59:59 GMT", "99999999999"] {
+            assert_eq!(wait(other), None, "{other}");
+        }
+    }
+}

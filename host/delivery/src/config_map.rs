@@ -1,0 +1,337 @@
+//! Components in ConfigMaps: one, or a head and its parts.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Api, Client};
+use windlass_core::digest::Digest;
+use windlass_core::ids::is_dns_subdomain;
+use windlass_core::names::{
+    ANNOTATION_APPLIED, ANNOTATION_MARK, ANNOTATION_RETAINED_FOR, LABEL_PARENT_UID, LABEL_PLUGIN,
+};
+
+use super::{Delivered, DeliveryError, Encoding, MAX_COMPONENT_BYTES};
+use crate::in_time;
+use windlass_api::ConfigMapSource;
+
+/// Key of a component in a ConfigMap's `binaryData`; packed ones add `.zst` or `.gz`.
+pub const PLUGIN_KEY: &str = "plugin.wasm";
+/// Key of the component's signature, a sigstore bundle (`cosign sign-blob --bundle`), in `data` or `binaryData`: of the
+/// component as it is, not of its packing.
+pub const SIGNATURE_KEY: &str = "plugin.wasm.sigstore.json";
+/// Key of the component's digest in a head's `data`.
+pub const KEY_DIGEST: &str = "digest";
+/// Key of the packing in a head's `data`.
+pub const KEY_ENCODING: &str = "encoding";
+/// Key of the parts' names in a head's `data`, one a line, in their order.
+pub const KEY_PARTS: &str = "parts";
+/// Key of a part's bytes in its `binaryData`.
+pub const KEY_PART: &str = "part";
+
+/// More parts than any component needs: each holds up to 1 MiB.
+const MAX_PARTS: usize = 128;
+
+/// A component as ConfigMaps hold it.
+pub struct Packed {
+    /// Namespace and name of the one, or of the head.
+    name: String,
+    encoding: Encoding,
+    bytes: Vec<u8>,
+    /// What the head of several says that they are.
+    digest: Option<Digest>,
+    signature: Option<Vec<u8>>,
+}
+
+impl Packed {
+    /// The component. What parts make up together must have the head's digest: parts of two updates never make one
+    /// component. Blocks for as long as unpacking and hashing up to 64 MiB takes.
+    ///
+    /// # Errors
+    /// It cannot be unpacked, or is another one; nothing of it may be used then.
+    pub fn unpack(self) -> Result<Delivered, DeliveryError> {
+        let Self { name, encoding, bytes, digest: wanted, signature } = self;
+        let useless = |problem: String| match wanted {
+            Some(_) => DeliveryError::Incomplete { name: name.clone(), problem },
+            None => DeliveryError::Invalid { name: name.clone(), problem },
+        };
+        let bytes = encoding.unpack(bytes, MAX_COMPONENT_BYTES).map_err(useless)?;
+        let digest = Digest::of(&bytes);
+        match wanted.filter(|wanted| *wanted != digest) {
+            Some(wanted) => Err(useless(format!("its parts make up {digest} instead of {wanted}"))),
+            None => Ok(Delivered { digest, bytes, signature }),
+        }
+    }
+}
+
+/// Fetches a component.
+///
+/// # Errors
+/// There is none, or not all of it.
+pub async fn fetch(client: &Client, source: &ConfigMapSource) -> Result<Packed, DeliveryError> {
+    let api = Api::namespaced(client.clone(), &source.namespace);
+    let mut head = get(&api, source, &source.name).await?.ok_or_else(|| DeliveryError::NotFound(source.to_string()))?;
+    let signature = signature(&mut head);
+    let packed = match Head::of(source, &head)? {
+        Some(head) => assemble(&api, source, &head).await?,
+        None => single(source, head)?,
+    };
+    Ok(Packed { signature, ..packed })
+}
+
+fn signature(map: &mut ConfigMap) -> Option<Vec<u8>> {
+    let text = map.data.as_mut().and_then(|data| data.remove(SIGNATURE_KEY)).map(String::into_bytes);
+    text.or_else(|| Some(map.binary_data.as_mut()?.remove(SIGNATURE_KEY)?.0))
+}
+
+struct Head {
+    digest: Digest,
+    encoding: Encoding,
+    parts: Vec<String>,
+}
+
+impl Head {
+    fn of(source: &ConfigMapSource, map: &ConfigMap) -> Result<Option<Self>, DeliveryError> {
+        let text = |key: &str| map.data.as_ref().and_then(|data| data.get(key));
+        let Some(parts) = text(KEY_PARTS) else { return Ok(None) };
+        let invalid = |problem: String| DeliveryError::Invalid { name: source.to_string(), problem };
+        let digest = text(KEY_DIGEST).ok_or_else(|| invalid("the head has parts but no digest".to_owned()))?;
+        let encoding = text(KEY_ENCODING).map_or(Ok(Encoding::Identity), |name| name.parse());
+        let parts: Vec<_> = parts.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
+        if parts.is_empty() || parts.len() > MAX_PARTS {
+            return Err(invalid(format!("the head names {} parts; it must be 1 to {MAX_PARTS}", parts.len())));
+        }
+        // Each becomes part of a path.
+        if let Some(part) = parts.iter().find(|part| !is_dns_subdomain(part)) {
+            return Err(invalid(format!("the head names the part {part:?}, which no ConfigMap can be named")));
+        }
+        Ok(Some(Self {
+            digest: digest.trim().parse().map_err(|error| invalid(format!("{error}")))?,
+            encoding: encoding.map_err(invalid)?,
+            parts,
+        }))
+    }
+}
+
+async fn assemble(api: &Api<ConfigMap>, source: &ConfigMapSource, head: &Head) -> Result<Packed, DeliveryError> {
+    let incomplete = |problem: String| DeliveryError::Incomplete { name: source.to_string(), problem };
+    let mut bytes = Vec::new();
+    for part in &head.parts {
+        let map = get(api, source, part).await?;
+        let found = map.and_then(|map| map.binary_data?.remove(KEY_PART));
+        let found = found.ok_or_else(|| incomplete(format!("part {part} is missing or has no {KEY_PART:?}")))?;
+        add(&mut bytes, &found.0).map_err(incomplete)?;
+    }
+    let Head { digest, encoding, .. } = *head;
+    Ok(Packed { name: source.to_string(), encoding, bytes, digest: Some(digest), signature: None })
+}
+
+/// Adds a part to those before it: no more is held of a component packed than unpacked.
+fn add(packed: &mut Vec<u8>, part: &[u8]) -> Result<(), String> {
+    if (packed.len() + part.len()) as u64 > MAX_COMPONENT_BYTES {
+        return Err(format!("its parts are larger than the limit of {MAX_COMPONENT_BYTES} bytes together"));
+    }
+    packed.extend_from_slice(part);
+    Ok(())
+}
+
+fn single(source: &ConfigMapSource, map: ConfigMap) -> Result<Packed, DeliveryError> {
+    let invalid = |problem: String| DeliveryError::Invalid { name: source.to_string(), problem };
+    let mut data = map.binary_data.unwrap_or_default();
+    let mut found: Vec<_> = Encoding::ALL
+        .into_iter()
+        .filter_map(|encoding| Some((encoding, data.remove(&format!("{PLUGIN_KEY}{}", encoding.key_suffix()))?)))
+        .collect();
+    let (encoding, packed) = match (found.pop(), found.is_empty()) {
+        (Some(one), true) => one,
+        (Some(_), false) => return Err(invalid(format!("several forms of {PLUGIN_KEY}; keep one"))),
+        (None, _) => {
+            return Err(invalid(format!(
+                "no {PLUGIN_KEY}, {PLUGIN_KEY}.zst or {PLUGIN_KEY}.gz in binaryData; create it with \
+                 `kubectl create configmap {} --from-file={PLUGIN_KEY}=FILE` or `windlass push`",
+                source.name
+            )));
+        }
+    };
+    Ok(Packed { name: source.to_string(), encoding, bytes: packed.0, digest: None, signature: None })
+}
+
+async fn get(api: &Api<ConfigMap>, source: &ConfigMapSource, name: &str) -> Result<Option<ConfigMap>, DeliveryError> {
+    let full_name = format!("{}/{name}", source.namespace);
+    let found = in_time(api.get_opt(name)).await.map_err(|error| match error {
+        kube::Error::Api(status) if matches!(status.code, 401 | 403) => {
+            DeliveryError::Forbidden { name: full_name.clone(), message: status.message }
+        }
+        error => DeliveryError::Unavailable { name: full_name.clone(), message: error.to_string() },
+    })?;
+    match found.as_ref().and_then(|map| plugin_of(&map.metadata)) {
+        Some(plugin) => Err(DeliveryError::Invalid {
+            name: full_name,
+            problem: format!(
+                "it is marked as a child of plugin {plugin}, and what a plugin makes is not loaded as a component; push the \
+                 component to a ConfigMap of its own"
+            ),
+        }),
+        None => Ok(found),
+    }
+}
+
+/// The plugin whose child an object is, by any of the host's marks: a plugin must not choose the component of another one,
+/// or its own next one, nor the keys that it is checked with.
+pub(super) fn plugin_of(meta: &ObjectMeta) -> Option<String> {
+    let label = |name: &str| meta.labels.as_ref().and_then(|labels| labels.get(name));
+    let annotation = |name: &str| meta.annotations.as_ref().and_then(|annotations| annotations.get(name));
+    let marks = [
+        label(LABEL_PLUGIN),
+        annotation(ANNOTATION_RETAINED_FOR),
+        label(LABEL_PARENT_UID),
+        annotation(ANNOTATION_MARK),
+        annotation(ANNOTATION_APPLIED),
+    ];
+    marks.into_iter().flatten().next().cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use k8s_openapi::ByteString;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn source() -> ConfigMapSource {
+        ConfigMapSource { namespace: "n".to_owned(), name: "echo".to_owned() }
+    }
+
+    fn head(data: BTreeMap<String, String>) -> Result<Option<Head>, DeliveryError> {
+        Head::of(&source(), &ConfigMap { data: Some(data), ..ConfigMap::default() })
+    }
+
+    #[test]
+    fn a_config_map_that_a_plugin_made_is_told_from_one_that_was_pushed() {
+        let made = |labels: &[(&str, &str)], annotations: &[(&str, &str)]| {
+            let map = |entries: &[(&str, &str)]| {
+                Some(entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
+            };
+            let mut found = ConfigMap::default();
+            (found.metadata.labels, found.metadata.annotations) = (map(labels), map(annotations));
+            plugin_of(&found.metadata)
+        };
+        assert_eq!(made(&[("windlass.dev/plugin", "guard")], &[]).as_deref(), Some("guard"));
+        for (labels, annotations) in [
+            (&[("windlass.dev/parent-uid", "u")][..], &[][..]),
+            (&[], &[("windlass.dev/retained-for", "guard/Namespace./n")]),
+            (&[], &[("windlass.dev/applied", "1:0")]),
+            (&[], &[("windlass.dev/mark", "1:0")]),
+        ] {
+            assert!(made(labels, annotations).is_some(), "{labels:?} {annotations:?}");
+        }
+        assert_eq!(made(&[("app", "echo")], &[("windlass.dev/pushed-at", "now")]), None);
+        assert_eq!(plugin_of(&ObjectMeta::default()), None);
+    }
+
+    fn encoding() -> impl Strategy<Value = Encoding> {
+        proptest::sample::select(Encoding::ALL.to_vec())
+    }
+
+    /// What may happen to parts on their way: nothing, one lost, two changed for each other, bits turned, more added.
+    #[derive(Debug, Clone)]
+    enum Harm {
+        Nothing,
+        Lost(prop::sample::Index),
+        Swapped(prop::sample::Index, prop::sample::Index),
+        Turned(prop::sample::Index, prop::sample::Index, u8),
+        Longer(Vec<u8>),
+    }
+
+    fn harm() -> impl Strategy<Value = Harm> {
+        let at = any::<prop::sample::Index>;
+        prop_oneof![
+            Just(Harm::Nothing),
+            at().prop_map(Harm::Lost),
+            (at(), at()).prop_map(|(one, other)| Harm::Swapped(one, other)),
+            (at(), at(), 1..=u8::MAX).prop_map(|(part, byte, bits)| Harm::Turned(part, byte, bits)),
+            proptest::collection::vec(any::<u8>(), 1..64).prop_map(Harm::Longer),
+        ]
+    }
+
+    #[test]
+    fn parts_are_fetched_up_to_the_size_of_a_component() {
+        let mut packed = vec![0; usize::try_from(MAX_COMPONENT_BYTES).expect("a size") - 2];
+        add(&mut packed, &[1; 2]).expect("as large as it may be");
+        let error = add(&mut packed, &[1]).expect_err("too large");
+        assert!(error.contains("larger than the limit") && packed.len() as u64 == MAX_COMPONENT_BYTES, "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn parts_make_up_the_component_that_the_head_names_or_nothing(
+            component in proptest::collection::vec(any::<u8>(), 1..4096),
+            encoding in encoding(),
+            size in 1..512_usize,
+            harm in harm(),
+        ) {
+            let packed = encoding.pack(&component).expect("packs");
+            let mut parts: Vec<Vec<u8>> = packed.chunks(size).map(<[u8]>::to_vec).collect();
+            let count = parts.len();
+            match &harm {
+                Harm::Nothing => {}
+                Harm::Lost(at) => drop(parts.remove(at.index(count))),
+                Harm::Swapped(one, other) => parts.swap(one.index(count), other.index(count)),
+                Harm::Turned(part, byte, bits) => {
+                    let part = part.index(count);
+                    let byte = byte.index(parts[part].len());
+                    parts[part][byte] ^= bits;
+                }
+                Harm::Longer(more) => parts.push(more.clone()),
+            }
+            let (name, digest) = (source().to_string(), Some(Digest::of(&component)));
+            let packed = Packed { name, encoding, bytes: parts.concat(), digest, signature: None };
+            match packed.unpack() {
+                Ok(delivered) => prop_assert_eq!(delivered.bytes, component),
+                Err(_) => prop_assert!(!matches!(harm, Harm::Nothing)),
+            }
+        }
+
+        #[test]
+        fn a_head_is_whole_or_refused_with_what_is_wrong(
+            digest in prop_oneof![Just(Digest::of(b"a").to_string()), "(sha256:)?[0-9a-f]{0,70}", ".{0,20}"],
+            encoding in prop_oneof![Just("zstd".to_owned()), Just("gzip".to_owned()), ".{0,8}"],
+            parts in proptest::collection::vec("[a-z .\r-]{0,6}", 0..160),
+        ) {
+            let named = parts.iter().filter(|part| !part.trim().is_empty()).count();
+            let data = BTreeMap::from([
+                (KEY_DIGEST.to_owned(), digest),
+                (KEY_ENCODING.to_owned(), encoding),
+                (KEY_PARTS.to_owned(), parts.join("\n")),
+            ]);
+            match head(data) {
+                Ok(Some(head)) => prop_assert!((1..=MAX_PARTS).contains(&head.parts.len())),
+                Ok(None) => prop_assert!(false, "it has parts"),
+                Err(error) => {
+                    prop_assert!(error.to_string().contains("n/echo"));
+                    prop_assert!(named <= MAX_PARTS || error.to_string().contains("parts"));
+                }
+            }
+        }
+
+        #[test]
+        fn a_config_map_of_anything_delivers_what_it_holds_or_says_what_is_wrong(
+            keys in proptest::collection::btree_map(
+                proptest::sample::select(vec!["plugin.wasm", "plugin.wasm.zst", "plugin.wasm.gz", "other"]),
+                proptest::collection::vec(any::<u8>(), 0..256),
+                0..4,
+            ),
+        ) {
+            let plain = keys.get("plugin.wasm").cloned();
+            let data = keys.into_iter().map(|(key, bytes)| (key.to_owned(), ByteString(bytes))).collect();
+            let map = ConfigMap { binary_data: Some(data), ..ConfigMap::default() };
+            match single(&source(), map).and_then(Packed::unpack) {
+                Ok(delivered) => {
+                    prop_assert_eq!(delivered.digest, Digest::of(&delivered.bytes));
+                    prop_assert!(plain.is_none_or(|plain| plain == delivered.bytes));
+                }
+                Err(error) => prop_assert!(error.to_string().starts_with("ConfigMap n/echo: ")),
+            }
+        }
+    }
+}

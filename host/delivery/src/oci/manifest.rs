@@ -1,0 +1,199 @@
+//! What an artifact's manifest says: which layer is the component, and how large it is.
+
+use std::fmt;
+
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use windlass_core::digest::Digest;
+
+use crate::MAX_COMPONENT_BYTES;
+
+/// Media type of a manifest (OCI image specification 1.1).
+pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+/// Media type of a list of manifests.
+pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+/// Media type of a component's configuration (CNCF, "Wasm OCI Artifact layout").
+pub const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";
+/// Media type of a component's layer in that layout.
+pub const WASM_LAYER: &str = "application/wasm";
+/// Media type of a component's layer before there was a common layout.
+const OLD_WASM_LAYER: &str = "application/vnd.wasm.content.layer.v1+wasm";
+
+/// The most layers of an artifact, and the most manifests of a list, that are read: `{}` is one as well, three bytes of
+/// text that take fifty times as many in memory.
+const MAX_ENTRIES: usize = 1000;
+
+/// A manifest, or a list of manifests, with the fields that are read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Manifest {
+    /// What it is; registries need not say it.
+    #[serde(default)]
+    pub media_type: String,
+    /// What the artifact is, if its manifest says so.
+    #[serde(default)]
+    pub artifact_type: String,
+    /// The artifact's content.
+    #[serde(default, deserialize_with = "entries")]
+    pub layers: Vec<Descriptor>,
+    /// Of a list: the manifests.
+    #[serde(default, deserialize_with = "entries")]
+    pub manifests: Vec<Descriptor>,
+}
+
+/// Something in a registry, as manifests refer to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Descriptor {
+    /// What it is.
+    #[serde(default)]
+    pub media_type: String,
+    /// What the artifact is, of a manifest in a list.
+    #[serde(default)]
+    pub artifact_type: String,
+    /// Its digest, by any algorithm.
+    #[serde(default)]
+    pub digest: String,
+    /// Its bytes.
+    #[serde(default)]
+    pub size: u64,
+    /// What else is said of it.
+    #[serde(default)]
+    pub annotations: Annotations,
+}
+
+/// The annotations that are read. Others are not even kept: there may be any number of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Annotations {
+    /// What a bundle's statement is, as cosign says.
+    #[serde(rename = "dev.sigstore.bundle.predicateType")]
+    pub predicate_type: Option<String>,
+    /// The signature of a layer that is a payload of cosign 1 or 2.
+    #[serde(rename = "dev.cosignproject.cosign/signature")]
+    pub signature: Option<String>,
+}
+
+/// A list of no more than [`MAX_ENTRIES`].
+fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Descriptor>, D::Error> {
+    struct Entries;
+
+    impl<'de> Visitor<'de> for Entries {
+        type Value = Vec<Descriptor>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a list of at most {MAX_ENTRIES} entries")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut entries = Vec::new();
+            while let Some(entry) = list.next_element()? {
+                if entries.len() == MAX_ENTRIES {
+                    return Err(A::Error::custom(format_args!("a list of more than {MAX_ENTRIES} entries")));
+                }
+                entries.push(entry);
+            }
+            Ok(entries)
+        }
+    }
+
+    deserializer.deserialize_seq(Entries)
+}
+
+/// The component's layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layer {
+    /// Of the component: layers of components are not packed.
+    pub digest: Digest,
+    /// Bytes.
+    pub size: u64,
+}
+
+impl Manifest {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// In words for a user: it is no manifest.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(bytes).map_err(|error| format!("its manifest is none: {error}"))
+    }
+
+    /// The component, if the artifact is exactly one that may be taken.
+    ///
+    /// # Errors
+    /// In words for a user: what the artifact is instead.
+    pub fn component(&self) -> Result<Layer, String> {
+        if !self.manifests.is_empty() || self.media_type == INDEX {
+            return Err("it is a list of manifests (an image index); name the one manifest of the component".to_owned());
+        }
+        let is_component = |layer: &&Descriptor| matches!(&*layer.media_type, WASM_LAYER | OLD_WASM_LAYER);
+        let mut components = self.layers.iter().filter(is_component);
+        let layer = match (components.next(), components.next()) {
+            (Some(layer), None) => layer,
+            (Some(_), Some(_)) => return Err("it has several layers of WebAssembly; a component is one".to_owned()),
+            (None, _) => {
+                let types: Vec<_> = self.layers.iter().take(4).map(|layer| format!("{:?}", layer.media_type)).collect();
+                let found = if types.is_empty() { "nothing".to_owned() } else { types.join(", ") };
+                return Err(format!(
+                    "it has no layer of the type {WASM_LAYER:?} or {OLD_WASM_LAYER:?}, but {found}; push a component with \
+                     `windlass push --oci`"
+                ));
+            }
+        };
+        if layer.size > MAX_COMPONENT_BYTES {
+            return Err(format!(
+                "the component has {} bytes, more than the limit of {MAX_COMPONENT_BYTES}",
+                layer.size
+            ));
+        }
+        let digest = layer.digest.parse().map_err(|error| format!("the component's layer: {error}"))?;
+        Ok(Layer { digest, size: layer.size })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn component(manifest: &Value) -> Result<Layer, String> {
+        Manifest::parse(manifest.to_string().as_bytes())?.component()
+    }
+
+    fn layer(media_type: &str, size: u64) -> Value {
+        json!({"mediaType": media_type, "digest": Digest::of(b"component").to_string(), "size": size})
+    }
+
+    #[test]
+    fn a_component_is_found_in_both_layouts() {
+        for media_type in ["application/wasm", "application/vnd.wasm.content.layer.v1+wasm"] {
+            let readme = layer("text/markdown", 3);
+            let manifest = json!({"schemaVersion": 2, "layers": [readme, layer(media_type, 9)]});
+            assert_eq!(component(&manifest), Ok(Layer { digest: Digest::of(b"component"), size: 9 }));
+        }
+    }
+
+    #[test]
+    fn what_is_no_component_is_told_by_what_it_is() {
+        let wasm = layer(WASM_LAYER, 9);
+        let bad_digest = json!({"mediaType": WASM_LAYER, "digest": "sha512:ab", "size": 9});
+        for (manifest, said) in [
+            (json!({"layers": []}), "but nothing; push a component"),
+            (json!({"layers": [layer("application/vnd.oci.image.layer.v1.tar+gzip", 9)]}), "tar+gzip"),
+            (json!({"layers": [wasm, wasm]}), "several layers"),
+            (json!({"mediaType": INDEX}), "image index"),
+            (json!({"manifests": [{"digest": "sha256:ab"}]}), "image index"),
+            (json!({"layers": [layer(WASM_LAYER, MAX_COMPONENT_BYTES + 1)]}), "more than the limit"),
+            (json!({"layers": [bad_digest]}), "is not a digest"),
+            (json!({"layers": 3}), "its manifest is none"),
+            (json!({"layers": vec![json!({}); 1000]}), "no layer of the type"),
+            (json!({"layers": vec![json!({}); 1001]}), "more than 1000 entries"),
+            (json!({"manifests": vec![json!({}); 1001]}), "more than 1000 entries"),
+            (json!([]), "but nothing"),
+            (json!("text"), "its manifest is none"),
+        ] {
+            let error = component(&manifest).expect_err(said);
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Components in registries: a reference → its manifest → whoever signed it → the component.
+
+mod credentials;
+#[cfg(test)]
+mod fuzz;
+pub(crate) mod manifest;
+mod reference;
+mod registry;
+mod spool;
+mod upload;
+
+use std::path::Path;
+
+use windlass_core::digest::Digest;
+use windlass_core::names::plugin_reason as reason;
+use windlass_core::outcome::bounded;
+
+use super::MAX_SIGNATURE_BYTES;
+use super::trust::{self, Distrust, Trust};
+pub use credentials::{Credentials, DOCKER_CONFIG_KEY, of_docker_config};
+pub use manifest::Descriptor;
+use manifest::Manifest;
+pub use reference::{Reference, Version};
+pub use registry::{Http, Registry, RegistryError, Spooled};
+use spool::Spool;
+pub use upload::{NewArtifact, push};
+
+/// The most signatures of one artifact that are looked at.
+const MAX_SIGNATURES: usize = 32;
+
+/// A component in a registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Artifact {
+    /// Digest of its manifest: what is signed.
+    pub manifest: Digest,
+    /// Digest of the component.
+    pub component: Digest,
+    /// Bytes of the component.
+    pub size: u64,
+}
+
+/// Why there is no component.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OciError {
+    /// The registry said so, or nothing.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The artifact is none, by its manifest.
+    #[error("{0}")]
+    NoComponent(String),
+    /// Nobody who is trusted signed it.
+    #[error(transparent)]
+    Distrusted(#[from] Distrust),
+}
+
+impl OciError {
+    /// The reason for the condition.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NoComponent(_) => reason::SOURCE_INVALID,
+            Self::Distrusted(distrust) => distrust.reason(),
+            Self::Registry(error) => match error {
+                RegistryError::NotFound(_) => reason::SOURCE_NOT_FOUND,
+                RegistryError::Forbidden(_) => reason::SOURCE_FORBIDDEN,
+                RegistryError::Unavailable { .. } | RegistryError::Unkept(_) => reason::SOURCE_UNAVAILABLE,
+                RegistryError::Invalid(_) => reason::SOURCE_INVALID,
+                RegistryError::Tampered { .. } => reason::DIGEST_MISMATCH,
+            },
+        }
+    }
+}
+
+/// What the reference names now.
+///
+/// # Errors
+/// If that cannot be found out, or is no component.
+pub async fn resolve(registry: &Registry) -> Result<Artifact, OciError> {
+    let (digest, bytes) = registry.manifest(&registry.reference().version).await?;
+    let layer = Manifest::parse(&bytes).and_then(|manifest| manifest.component());
+    let layer = layer.map_err(|why| OciError::NoComponent(bounded(why)))?;
+    Ok(Artifact { manifest: digest, component: layer.digest, size: layer.size })
+}
+
+/// The component's bytes, which are those of its digest.
+///
+/// # Errors
+/// If the registry gives something else, or nothing.
+pub async fn pull(registry: &Registry, artifact: Artifact) -> Result<Vec<u8>, OciError> {
+    Ok(registry.blob(artifact.component, artifact.size).await?)
+}
+
+/// The same in a file on the file system of a folder: it takes memory once it is read.
+///
+/// # Errors
+/// If the registry gives nothing, or there is no room for it.
+pub async fn pull_to(folder: &Path, registry: &Registry, artifact: Artifact) -> Result<Spooled, OciError> {
+    let spool = Spool::new(folder).map_err(|error| RegistryError::Unkept(error.to_string()))?;
+    Ok(registry.spool_blob(artifact.component, artifact.size, spool).await?)
+}
+
+/// Whether the reference still names that artifact.
+///
+/// # Errors
+/// If the registry cannot be asked.
+pub async fn is_still(registry: &Registry, artifact: &Artifact) -> Result<bool, OciError> {
+    let version = &registry.reference().version;
+    if let Version::Digest(digest) = version {
+        return Ok(*digest == artifact.manifest);
+    }
+    Ok(registry.digest(version).await? == Some(artifact.manifest))
+}
+
+/// Whether one of the keys signed the artifact: as cosign 3 does, or as it did before. What else refers to the artifact,
+/// and whatever is wrong with that, is no reason against it.
+///
+/// # Errors
+/// If nobody did, or the registry cannot be asked.
+pub async fn verify(registry: &Registry, manifest: Digest, trust: &Trust) -> Result<(), OciError> {
+    let mut search = Search { registry, manifest, trust, why: None, unasked: None };
+    if search.in_bundles().await || search.in_payloads().await {
+        return Ok(());
+    }
+    if let Some(error) = search.unasked {
+        return Err(error.into());
+    }
+    let what = registry.reference().at(manifest).to_string();
+    Err(match search.why {
+        Some(why) => Distrust::NotByKeys { what, why },
+        None => Distrust::Unsigned {
+            how: format!("sign it with `cosign sign --key KEY --use-signing-config=false --tlog-upload=false {what}`"),
+            what,
+        },
+    }
+    .into())
+}
+
+/// The search for a good signature.
+struct Search<'a> {
+    registry: &'a Registry,
+    manifest: Digest,
+    trust: &'a Trust,
+    /// What is wrong with the last one.
+    why: Option<String>,
+    /// Why one could not be looked at that may be good.
+    unasked: Option<RegistryError>,
+}
+
+impl Search<'_> {
+    /// Among the bundles that refer to the artifact.
+    async fn in_bundles(&mut self) -> bool {
+        let mut found = Candidates::default();
+        let registry = self.registry;
+        let listed = registry.referrers(self.manifest, |list| {
+            if let Some(list) = self.parse(list) {
+                found.take(&list.manifests);
+            }
+        });
+        listed.await.unwrap_or_else(|error| self.not_looked_at(error));
+        for candidate in found.best() {
+            let Some(bundle) = self.bundle(candidate).await else { continue };
+            match trust::of_artifact(self.trust, &bundle, self.manifest) {
+                Ok(()) => return true,
+                Err(why) => self.wrong(why),
+            }
+        }
+        false
+    }
+
+    /// Among the payloads under the tag of cosign 1 and 2.
+    async fn in_payloads(&mut self) -> bool {
+        let tag = format!("sha256-{}.sig", self.manifest.hex());
+        let signatures = self.registry.tagged(&tag).await.unwrap_or_else(|error| self.not_looked_at(error));
+        let Some(signatures) = signatures.and_then(|bytes| self.parse(&bytes)) else { return false };
+        for layer in
+            signatures.layers.iter().filter(|layer| layer.media_type == trust::PAYLOAD_TYPE).take(MAX_SIGNATURES)
+        {
+            let Some(signature) = &layer.annotations.signature else { continue };
+            let Some(payload) = self.blob(layer).await else { continue };
+            match trust::of_payload(self.trust, &payload, signature, self.manifest) {
+                Ok(()) => return true,
+                Err(why) => self.wrong(why),
+            }
+        }
+        false
+    }
+
+    async fn bundle(&mut self, candidate: Digest) -> Option<Vec<u8>> {
+        let manifest = match self.registry.manifest(&Version::Digest(candidate)).await {
+            Ok((_, bytes)) => self.parse(&bytes)?,
+            Err(error) => return self.not_looked_at(error),
+        };
+        let layer = manifest.layers.iter().find(|layer| layer.media_type.starts_with(trust::BUNDLE_TYPE))?;
+        self.blob(layer).await
+    }
+
+    /// A signature's bytes. One that nobody could have made in good faith is none.
+    async fn blob(&mut self, layer: &Descriptor) -> Option<Vec<u8>> {
+        let digest = layer.digest.parse::<Digest>().ok()?;
+        if layer.size > MAX_SIGNATURE_BYTES {
+            let size = layer.size;
+            self.wrong(format!("the signature has {size} bytes, more than the limit of {MAX_SIGNATURE_BYTES}"));
+            return None;
+        }
+        match self.registry.blob(digest, layer.size).await {
+            Ok(bytes) => Some(bytes),
+            Err(error) => self.not_looked_at(error),
+        }
+    }
+
+    fn parse(&mut self, bytes: &[u8]) -> Option<Manifest> {
+        Manifest::parse(bytes).map_err(|why| self.wrong(why)).ok()
+    }
+
+    /// Takes down what is wrong with a signature, which may quote any part of it.
+    fn wrong(&mut self, why: String) {
+        self.why = Some(bounded(why));
+    }
+
+    /// Takes down why, and has nothing to show.
+    fn not_looked_at<T: Default>(&mut self, error: RegistryError) -> T {
+        match error {
+            RegistryError::Unavailable { .. } | RegistryError::Forbidden(_) => self.unasked = Some(error),
+            _ => self.wrong(error.to_string()),
+        }
+        T::default()
+    }
+}
+
+/// What may be signatures of an artifact, among all that refers to it.
+#[derive(Default)]
+struct Candidates {
+    /// Those that say that they are.
+    bundles: Vec<Digest>,
+    /// Old clients write another type into the list that stands in for a registry's.
+    others: Vec<Digest>,
+}
+
+impl Candidates {
+    /// Takes those of a list in, as far as they will be looked at: lists may be long, and there may be many.
+    fn take(&mut self, list: &[Descriptor]) {
+        for descriptor in list.iter().filter(|descriptor| trust::may_be_signature(descriptor)) {
+            let is_bundle = descriptor.artifact_type.starts_with(trust::BUNDLE_TYPE);
+            let like = if is_bundle { &mut self.bundles } else { &mut self.others };
+            if like.len() < MAX_SIGNATURES {
+                like.extend(descriptor.digest.parse::<Digest>());
+            }
+        }
+    }
+
+    fn best(self) -> impl Iterator<Item = Digest> {
+        self.bundles.into_iter().chain(self.others).take(MAX_SIGNATURES)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

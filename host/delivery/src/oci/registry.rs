@@ -1,0 +1,567 @@
+//! A registry's HTTP API (OCI distribution specification 1.1): manifests and blobs, with the tokens that it asks for.
+
+use std::io;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LINK, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http_auth::ChallengeRef;
+use parking_lot::Mutex;
+use reqwest::{Client, Request, Response, Url, redirect};
+use rustls::ClientConfig;
+use rustls::crypto::ring;
+use rustls_platform_verifier::BuilderVerifierExt as _;
+use serde::Deserialize;
+use windlass_core::digest::Digest;
+use windlass_core::outcome::bounded;
+use windlass_core::retry_after;
+
+use super::credentials::Credentials;
+use super::manifest::{INDEX, MANIFEST};
+use super::reference::{Reference, Version};
+use super::spool::Spool;
+
+/// Time for a connection, its TLS included.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Silence that ends what is fetched. What is sent may take its time.
+const SILENCE: Duration = Duration::from_secs(30);
+/// Time for a whole request: a component over a slow line takes minutes.
+const WHOLE: Duration = Duration::from_mins(10);
+/// The largest manifest, or list of manifests, that is read. Those of components and signatures take a few KiB; registries
+/// allow 4 MiB, which the host would hold for each Plugin at once.
+const MAX_MANIFEST: u64 = 256 << 10;
+/// The largest answer of a token server, and of an error.
+const MAX_TALK: u64 = 64 << 10;
+/// Redirections of one request.
+const MAX_REDIRECTS: usize = 5;
+/// Pages of a list.
+const MAX_PAGES: usize = 8;
+
+/// Why a registry gave or took nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegistryError {
+    /// It has no such thing.
+    #[error("the registry has no {0}")]
+    NotFound(String),
+    /// It does not let the caller.
+    #[error("the registry lets nobody in with these credentials: {0}")]
+    Forbidden(String),
+    /// It could not be asked, or asks to come back later.
+    #[error("the registry cannot be asked: {message}")]
+    Unavailable {
+        /// What happened.
+        message: String,
+        /// How long it wants to be left alone.
+        wait: Option<Duration>,
+    },
+    /// What it says makes no sense, or is too large.
+    #[error("the registry's answer cannot be used: {0}")]
+    Invalid(String),
+    /// Bytes that are not those of their digest.
+    #[error("the registry gave {found} for {wanted}: it was changed after it was pushed")]
+    Tampered {
+        /// What was asked for.
+        wanted: Digest,
+        /// What came.
+        found: Digest,
+    },
+    /// What it gave could not be put aside.
+    #[error("what the registry gives cannot be kept in the host's --cache-dir: {0}")]
+    Unkept(String),
+}
+
+/// The HTTP clients of all registries. They are made when the first is spoken to: the system's certificates take memory.
+#[derive(Default)]
+pub struct Http(Mutex<Option<Clients>>);
+
+#[derive(Clone)]
+struct Clients {
+    registries: Client,
+    /// Follows nobody: what it sends is for one server.
+    tokens: Client,
+}
+
+impl Http {
+    fn clients(&self) -> Result<Clients, RegistryError> {
+        let mut clients = self.0.lock();
+        if let Some(clients) = &*clients {
+            return Ok(clients.clone());
+        }
+        let made =
+            Clients::new().map_err(|error| RegistryError::Unavailable { message: format!("{error:#}"), wait: None })?;
+        Ok(clients.insert(made).clone())
+    }
+}
+
+impl Clients {
+    fn new() -> anyhow::Result<Self> {
+        let tls = tls()?;
+        let client = |redirects| {
+            Client::builder()
+                .tls_backend_preconfigured(tls.clone())
+                .connect_timeout(CONNECT)
+                .timeout(WHOLE)
+                .redirect(redirects)
+                .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
+                .build()
+        };
+        Ok(Self { registries: client(redirects())?, tokens: client(redirect::Policy::none())? })
+    }
+}
+
+fn tls() -> anyhow::Result<ClientConfig> {
+    let tls = ClientConfig::builder_with_provider(ring::default_provider().into())
+        .with_safe_default_protocol_versions()?
+        .with_platform_verifier()?
+        .with_no_client_auth();
+    Ok(tls)
+}
+
+fn redirects() -> redirect::Policy {
+    redirect::Policy::custom(|attempt| {
+        let before = attempt.previous();
+        if before.len() > MAX_REDIRECTS {
+            return attempt.error("too many redirections");
+        }
+        if before.last().is_some_and(|before| before.scheme() == "https") && attempt.url().scheme() != "https" {
+            return attempt.error("it redirects to a place without TLS");
+        }
+        attempt.follow()
+    })
+}
+
+/// One repository of a registry, as one caller.
+pub struct Registry {
+    http: Clients,
+    /// `https://registry.example`.
+    root: Url,
+    reference: Reference,
+    credentials: Option<Credentials>,
+    authorization: Mutex<Option<HeaderValue>>,
+}
+
+impl Registry {
+    /// The repository of a reference. Registries of this machine and those in `plain_http` are spoken to without TLS.
+    ///
+    /// # Errors
+    /// If there is no HTTP client.
+    pub fn new(
+        http: &Http,
+        reference: Reference,
+        credentials: Option<Credentials>,
+        plain_http: &[String],
+    ) -> Result<Self, RegistryError> {
+        let is_plain = reference.is_local() || plain_http.contains(&reference.registry);
+        let scheme = if is_plain { "http" } else { "https" };
+        let root = Url::parse(&format!("{scheme}://{}", reference.server()));
+        let root = root.map_err(|error| RegistryError::Invalid(format!("{}: {error}", reference.registry)))?;
+        Ok(Self { http: http.clients()?, root, reference, credentials, authorization: Mutex::default() })
+    }
+
+    /// What is asked for.
+    pub fn reference(&self) -> &Reference {
+        &self.reference
+    }
+
+    /// A manifest, or a list of manifests, and its digest.
+    ///
+    /// # Errors
+    /// See [`RegistryError`]; nothing of it is of use then.
+    pub async fn manifest(&self, version: &Version) -> Result<(Digest, Vec<u8>), RegistryError> {
+        let response = self.ask_for_manifest(Method::GET, version).await?;
+        let said = digest_of(response.headers());
+        let bytes = read(response, MAX_MANIFEST).await?;
+        let found = Digest::of(&bytes);
+        let wanted = if let Version::Digest(digest) = version { Some(*digest) } else { said };
+        match wanted {
+            Some(wanted) if wanted != found => Err(RegistryError::Tampered { wanted, found }),
+            _ => Ok((found, bytes)),
+        }
+    }
+
+    /// The digest of a manifest, if the registry says it without giving the manifest: some count what they give.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn digest(&self, version: &Version) -> Result<Option<Digest>, RegistryError> {
+        Ok(digest_of(self.ask_for_manifest(Method::HEAD, version).await?.headers()))
+    }
+
+    async fn ask_for_manifest(&self, method: Method, version: &Version) -> Result<Response, RegistryError> {
+        let mut request = self.request(method, &format!("manifests/{version}"))?;
+        for accepted in [MANIFEST, INDEX] {
+            request.headers_mut().append(ACCEPT, HeaderValue::from_static(accepted));
+        }
+        self.send(request, &format!("{}:{version}", self.reference.repository)).await
+    }
+
+    /// A blob of at most so many bytes, which are those of the digest.
+    ///
+    /// # Errors
+    /// See [`RegistryError`]; nothing of it is of use then.
+    pub async fn blob(&self, wanted: Digest, limit: u64) -> Result<Vec<u8>, RegistryError> {
+        let bytes = read(self.get_blob(wanted).await?, limit).await?;
+        checked_blob(bytes, wanted).await
+    }
+
+    /// A blob of at most so many bytes, gathered in a spool before any of it is looked at.
+    ///
+    /// # Errors
+    /// See [`RegistryError`]; nothing of it is of use then.
+    pub async fn spool_blob(&self, wanted: Digest, limit: u64, mut spool: Spool) -> Result<Spooled, RegistryError> {
+        let mut body = Body::of(self.get_blob(wanted).await?, limit)?;
+        while let Some(chunk) = body.next().await? {
+            spool = spool.add(chunk.as_ref()).await.map_err(|error| unkept(&error))?;
+        }
+        Ok(Spooled { wanted, spool })
+    }
+
+    async fn get_blob(&self, wanted: Digest) -> Result<Response, RegistryError> {
+        let request = self.request(Method::GET, &format!("blobs/{wanted}"))?;
+        self.send(request, &format!("blob {wanted}")).await
+    }
+
+    /// Shows the lists of what refers to a manifest, and holds no more than one: by the API for it, or else under the tag
+    /// that clients keep where the registry has none ("Unavailable Referrers API").
+    ///
+    /// # Errors
+    /// See [`RegistryError`]; there may be more than what was shown.
+    pub async fn referrers(&self, manifest: Digest, mut show: impl FnMut(&[u8])) -> Result<(), RegistryError> {
+        let mut next = self.request(Method::GET, &format!("referrers/{manifest}"))?;
+        let mut shown = 0;
+        while shown < MAX_PAGES {
+            next.headers_mut().insert(ACCEPT, HeaderValue::from_static(INDEX));
+            let response = match self.send(next, &format!("referrers of {manifest}")).await {
+                Ok(response) => response,
+                // Registries without it answer in many ways.
+                Err(RegistryError::NotFound(_) | RegistryError::Invalid(_)) if shown == 0 => break,
+                Err(error) => return Err(error),
+            };
+            if !header(response.headers(), CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with(INDEX)) {
+                break;
+            }
+            let following = self.next_page(&response);
+            show(&read(response, MAX_MANIFEST).await?);
+            shown += 1;
+            match following {
+                Some(following) => next = following,
+                None => return Ok(()),
+            }
+        }
+        if shown == 0
+            && let Some(list) = self.tagged(&format!("sha256-{}", manifest.hex())).await?
+        {
+            show(&list);
+        }
+        Ok(())
+    }
+
+    /// The request for what follows in a list (RFC 8288), of the same registry.
+    fn next_page(&self, response: &Response) -> Option<Request> {
+        let link = header(response.headers(), LINK.as_str())?;
+        let (target, relation) = link.trim().strip_prefix('<')?.split_once('>')?;
+        let target = response.url().join(target).ok()?;
+        let is_next = relation.contains("rel=\"next\"") || relation.contains("rel=next");
+        (is_next && target.origin() == self.root.origin()).then(|| Request::new(Method::GET, target))
+    }
+
+    /// The manifest under a tag, if there is one.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn tagged(&self, tag: &str) -> Result<Option<Vec<u8>>, RegistryError> {
+        match self.manifest(&Version::Tag(tag.to_owned())).await {
+            Ok((_, bytes)) => Ok(Some(bytes)),
+            Err(RegistryError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts a blob there, unless it is there already.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn put_blob(&self, bytes: Vec<u8>) -> Result<(), RegistryError> {
+        let digest = Digest::of(&bytes);
+        let what = format!("blob {digest}");
+        let known = self.request(Method::HEAD, &format!("blobs/{digest}"))?;
+        match self.send(known, &what).await {
+            Ok(_) => return Ok(()),
+            Err(RegistryError::NotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+        let begun = self.send(self.request(Method::POST, "blobs/uploads/")?, "place for uploads").await?;
+        let location = header(begun.headers(), LOCATION.as_str()).unwrap_or_default();
+        let invalid = |problem: &str| RegistryError::Invalid(format!("it wants the upload at {location:?}: {problem}"));
+        let mut place = begun.url().join(location).map_err(|error| invalid(&error.to_string()))?;
+        if location.is_empty() || self.root.scheme() == "https" && place.scheme() != "https" {
+            return Err(invalid("that is no place with TLS"));
+        }
+        place.query_pairs_mut().append_pair("digest", &digest.to_string());
+        let mut request = Request::new(Method::PUT, place);
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+        *request.body_mut() = Some(bytes.into());
+        self.send(request, &what).await.map(drop)
+    }
+
+    /// Puts a manifest there, under the reference's tag if it has one. Answers with its digest.
+    ///
+    /// # Errors
+    /// See [`RegistryError`].
+    pub async fn put_manifest(&self, bytes: Vec<u8>) -> Result<Digest, RegistryError> {
+        let digest = Digest::of(&bytes);
+        let version = match &self.reference.version {
+            Version::Tag(tag) => tag.clone(),
+            Version::Digest(_) => digest.to_string(),
+        };
+        let mut request = self.request(Method::PUT, &format!("manifests/{version}"))?;
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MANIFEST));
+        *request.body_mut() = Some(bytes.into());
+        self.send(request, &format!("manifest {version}")).await?;
+        Ok(digest)
+    }
+
+    fn request(&self, method: Method, path: &str) -> Result<Request, RegistryError> {
+        let path = format!("/v2/{}/{path}", self.reference.repository);
+        let url = self.root.join(&path).map_err(|error| RegistryError::Invalid(format!("{path}: {error}")))?;
+        Ok(Request::new(method, url))
+    }
+
+    /// Sends a request, once more with the authorization that the registry asks for.
+    async fn send(&self, request: Request, what: &str) -> Result<Response, RegistryError> {
+        let unsendable = || RegistryError::Invalid("a request that cannot be repeated".to_owned());
+        let again = request.try_clone().ok_or_else(unsendable)?;
+        let response = self.send_once(request).await?;
+        // Another place, where a redirection led, has no business with who is asking here.
+        let is_asked = response.status() == StatusCode::UNAUTHORIZED && response.url().origin() == self.root.origin();
+        if !is_asked {
+            return checked(response, what).await;
+        }
+        let authorization = self.authorize(response.headers()).await?;
+        *self.authorization.lock() = Some(authorization);
+        checked(self.send_once(again).await?, what).await
+    }
+
+    async fn send_once(&self, mut request: Request) -> Result<Response, RegistryError> {
+        // An upload may go to another place, which has no business with what the registry is told.
+        if request.url().origin() == self.root.origin()
+            && let Some(authorization) = self.authorization.lock().clone()
+        {
+            request.headers_mut().insert(AUTHORIZATION, authorization);
+        }
+        let is_fetched = request.body().is_none();
+        let answer = self.http.registries.execute(request);
+        let answer = if is_fetched { unless_silent(answer).await? } else { answer.await };
+        answer.map_err(unavailable)
+    }
+
+    /// What the registry wants to see, by its challenges (RFC 9110, section 11).
+    async fn authorize(&self, headers: &HeaderMap) -> Result<HeaderValue, RegistryError> {
+        let texts: Vec<_> = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()).collect();
+        let challenges: Vec<_> =
+            texts.iter().filter_map(|text| http_auth::parse_challenges(text).ok()).flatten().collect();
+        let find = |scheme: &str| challenges.iter().find(|challenge| challenge.scheme.eq_ignore_ascii_case(scheme));
+        if let Some(challenge) = find("Bearer") {
+            return self.token(challenge).await;
+        }
+        match (&self.credentials, find("Basic")) {
+            (Some(Credentials::Basic { user, password }), Some(_)) => basic(user, password),
+            (_, Some(_)) => Err(RegistryError::Forbidden("it wants a user name and a password".to_owned())),
+            (_, None) => Err(RegistryError::Forbidden("it says no way in".to_owned())),
+        }
+    }
+
+    /// A token for what was asked (the distribution project's "Token Authentication Specification").
+    async fn token(&self, challenge: &ChallengeRef<'_>) -> Result<HeaderValue, RegistryError> {
+        let invalid = |problem: String| RegistryError::Invalid(bounded(format!("its token server: {problem}")));
+        let find = |name: &str| {
+            let mut found = challenge.params.iter().filter(|(found, _)| found.eq_ignore_ascii_case(name));
+            found.next().map(|(_, value)| value.to_unescaped())
+        };
+        let realm = find("realm").unwrap_or_default();
+        let mut realm = Url::parse(&realm).map_err(|error| invalid(format!("{realm:?}: {error}")))?;
+        // Whoever may be asked without TLS may send there; others must not be talked into it.
+        if realm.scheme() != "https" && self.root.scheme() == "https" {
+            return Err(invalid(format!("{realm} is without TLS")));
+        }
+        let mut pairs: Vec<(&str, String)> =
+            ["service", "scope"].into_iter().filter_map(|name| Some((name, find(name)?))).collect();
+        let request = if let Some(Credentials::Identity(token)) = &self.credentials {
+            pairs.push(("grant_type", "refresh_token".to_owned()));
+            pairs.push(("client_id", "windlass".to_owned()));
+            pairs.push(("refresh_token", token.clone()));
+            let mut form = Url::parse("form:").map_err(|error| invalid(error.to_string()))?;
+            form.query_pairs_mut().extend_pairs(&pairs);
+            let mut request = Request::new(Method::POST, realm);
+            let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
+            request.headers_mut().insert(CONTENT_TYPE, kind);
+            *request.body_mut() = Some(form.query().unwrap_or_default().to_owned().into());
+            request
+        } else {
+            realm.query_pairs_mut().extend_pairs(&pairs);
+            let mut request = Request::new(Method::GET, realm);
+            if let Some(Credentials::Basic { user, password }) = &self.credentials {
+                request.headers_mut().insert(AUTHORIZATION, basic(user, password)?);
+            }
+            request
+        };
+        let response = unless_silent(self.http.tokens.execute(request)).await?.map_err(unavailable)?;
+        let answer = read(checked(response, "token for that").await?, MAX_TALK).await?;
+        let answer: Token =
+            serde_json::from_slice(&answer).map_err(|_| invalid("its answer is no token".to_owned()))?;
+        let token = answer.token.filter(|token| !token.is_empty()).or(answer.access_token).unwrap_or_default();
+        bearer(&token).ok_or_else(|| invalid("its answer is no token".to_owned()))
+    }
+}
+
+#[derive(Deserialize)]
+struct Token {
+    token: Option<String>,
+    access_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Errors {
+    errors: Vec<ErrorInfo>,
+}
+
+#[derive(Deserialize)]
+struct ErrorInfo {
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    message: String,
+}
+
+fn basic(user: &str, password: &str) -> Result<HeaderValue, RegistryError> {
+    let value = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
+    secret(&value).ok_or_else(|| RegistryError::Forbidden("the credentials fit in no header".to_owned()))
+}
+
+fn bearer(token: &str) -> Option<HeaderValue> {
+    if token.is_empty() { None } else { secret(&format!("Bearer {token}")) }
+}
+
+fn secret(value: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(value).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// The answer, if it is a good one.
+async fn checked(response: Response, what: &str) -> Result<Response, RegistryError> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let wait = asked_wait(response.headers());
+    let said = read(response, MAX_TALK).await.unwrap_or_default();
+    let said = serde_json::from_slice::<Errors>(&said).ok().and_then(|said| said.errors.into_iter().next());
+    let said = said.map(|said| bounded(format!(": {} ({})", said.message, said.code))).unwrap_or_default();
+    Err(match status {
+        StatusCode::NOT_FOUND => RegistryError::NotFound(what.to_owned()),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => RegistryError::Forbidden(format!("{what}: {status}{said}")),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
+            RegistryError::Unavailable { message: format!("{status}{said}"), wait }
+        }
+        _ if status.is_server_error() => RegistryError::Unavailable { message: format!("{status}{said}"), wait },
+        _ => RegistryError::Invalid(format!("{what}: {status}{said}")),
+    })
+}
+
+/// The whole of an answer, which is refused before it comes if it is too large.
+async fn read(response: Response, limit: u64) -> Result<Vec<u8>, RegistryError> {
+    let mut body = Body::of(response, limit)?;
+    let mut bytes = Vec::new();
+    while let Some(chunk) = body.next().await? {
+        bytes.extend_from_slice(chunk.as_ref());
+    }
+    Ok(bytes)
+}
+
+/// An answer as it comes, up to a limit.
+struct Body {
+    response: Response,
+    limit: u64,
+    left: u64,
+}
+
+impl Body {
+    fn of(response: Response, limit: u64) -> Result<Self, RegistryError> {
+        if response.content_length().is_some_and(|length| length > limit) {
+            return Err(too_large(limit));
+        }
+        Ok(Self { response, limit, left: limit })
+    }
+
+    async fn next(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, RegistryError> {
+        let chunk = unless_silent(self.response.chunk()).await?.map_err(unavailable)?;
+        if let Some(chunk) = &chunk {
+            self.left = self.left.checked_sub(chunk.len() as u64).ok_or_else(|| too_large(self.limit))?;
+        }
+        Ok(chunk)
+    }
+}
+
+fn too_large(limit: u64) -> RegistryError {
+    RegistryError::Invalid(format!("it is larger than {limit} bytes"))
+}
+
+/// A blob that came, whatever it is.
+#[derive(Debug)]
+pub struct Spooled {
+    wanted: Digest,
+    spool: Spool,
+}
+
+impl Spooled {
+    /// Its bytes, which are those of the digest.
+    ///
+    /// # Errors
+    /// They are not, or cannot be read back.
+    pub async fn read(self) -> Result<Vec<u8>, RegistryError> {
+        checked_blob(self.spool.read().await.map_err(|error| unkept(&error))?, self.wanted).await
+    }
+}
+
+async fn checked_blob(bytes: Vec<u8>, wanted: Digest) -> Result<Vec<u8>, RegistryError> {
+    // A component of 64 MiB keeps a thread for a while.
+    let hashed = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes)).await;
+    let (found, bytes) =
+        hashed.map_err(|error| RegistryError::Unavailable { message: error.to_string(), wait: None })?;
+    if found == wanted { Ok(bytes) } else { Err(RegistryError::Tampered { wanted, found }) }
+}
+
+fn unkept(error: &io::Error) -> RegistryError {
+    RegistryError::Unkept(error.to_string())
+}
+
+/// What comes of it, unless the silence is too long before.
+async fn unless_silent<T>(work: impl Future<Output = T>) -> Result<T, RegistryError> {
+    let silent = |_| {
+        let message = format!("it said nothing for {} s", SILENCE.as_secs());
+        RegistryError::Unavailable { message, wait: None }
+    };
+    tokio::time::timeout(SILENCE, work).await.map_err(silent)
+}
+
+fn digest_of(headers: &HeaderMap) -> Option<Digest> {
+    header(headers, "docker-content-digest")?.parse().ok()
+}
+
+// By value, so that it stands in `map_err`. The cause is what tells: a name that is not known, a refused connection.
+fn unavailable(error: reqwest::Error) -> RegistryError {
+    let error = anyhow::Error::from(error.without_url());
+    RegistryError::Unavailable { message: format!("{error:#}"), wait: None }
+}
+
+/// How long the registry wants to be left alone.
+fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
+    retry_after::wait(headers.get(RETRY_AFTER)?.to_str().ok()?)
+}

@@ -1,0 +1,352 @@
+//! Registries that answer as real ones do, and as bad ones could: what a real one does is for `tests/e2e/tests/oci.rs`.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Response, Uri};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::*;
+
+const BUNDLE: &str = include_str!("../trust/samples/artifact.sigstore.json");
+const PAYLOAD: &str = include_str!("../trust/samples/payload.json");
+const PAYLOAD_SIGNATURE: &str = include_str!("../trust/samples/payload.sig");
+const KEY: &str = include_str!("../trust/samples/p256.pub");
+const OTHER_KEY: &str = include_str!("../trust/samples/other.pub");
+/// What the samples are signatures of.
+const ARTIFACT: &str = "sha256:c0bbd0ea80d6d3bce80d60b15daaa0ff1896c4aa54466546c25339ff62c41540";
+
+/// An answer: status, headers, body.
+type Answer = (u16, Vec<(&'static str, String)>, Vec<u8>);
+
+/// A server that gives these answers by method and path, 404 else, and takes down what it was told of its caller.
+pub(crate) struct Server {
+    pub address: SocketAddr,
+    answers: Arc<Mutex<HashMap<String, Answer>>>,
+    asked: Arc<Mutex<Vec<(String, String)>>>,
+}
+
+impl Server {
+    pub async fn start() -> Self {
+        let answers: Arc<Mutex<HashMap<String, Answer>>> = Arc::default();
+        let asked: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
+        let (given, told) = (answers.clone(), asked.clone());
+        let router = axum::Router::new().fallback(move |method: Method, uri: Uri, headers: HeaderMap| {
+            let authorization = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
+            told.lock().push((format!("{method} {uri}"), authorization.to_owned()));
+            let known = given.lock();
+            let key = format!("{method} {}", uri.path());
+            let authorized = known.get(&format!("{key} {authorization}")).cloned();
+            let (status, headers, body) =
+                authorized.or_else(|| known.get(&key).cloned()).unwrap_or((404, Vec::new(), Vec::new()));
+            let answer = headers
+                .iter()
+                .fold(Response::builder().status(status), |answer, (name, value)| answer.header(*name, value));
+            async move { answer.body(Body::from(body)).expect("an answer") }
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        tokio::spawn(async { axum::serve(listener, router).await });
+        Self { address, answers, asked }
+    }
+
+    pub fn answer(&self, request: &str, answer: Answer) {
+        self.answers.lock().insert(request.to_owned(), answer);
+    }
+
+    /// Has it hold a manifest, or a list of manifests, under its digest and this name.
+    pub fn manifest(&self, name: &str, manifest: &serde_json::Value) -> Digest {
+        let bytes = manifest.to_string().into_bytes();
+        let digest = Digest::of(&bytes);
+        let kind = manifest["mediaType"].as_str().expect("a type").to_owned();
+        for name in [name.to_owned(), digest.to_string()] {
+            self.answer(
+                &format!("GET /v2/echo/manifests/{name}"),
+                (200, vec![("content-type", kind.clone())], bytes.clone()),
+            );
+        }
+        digest
+    }
+
+    pub fn blob(&self, bytes: &[u8]) -> Digest {
+        let digest = Digest::of(bytes);
+        self.answer(&format!("GET /v2/echo/blobs/{digest}"), (200, Vec::new(), bytes.to_vec()));
+        digest
+    }
+
+    fn registry(&self, credentials: Option<Credentials>) -> Registry {
+        let reference = format!("{}/echo:1", self.address).parse().expect("a reference");
+        Registry::new(&Http::default(), reference, credentials, &[]).expect("a client")
+    }
+
+    fn asked(&self) -> Vec<(String, String)> {
+        self.asked.lock().clone()
+    }
+}
+
+fn ann() -> Credentials {
+    Credentials::Basic { user: "ann".to_owned(), password: "secret".to_owned() }
+}
+
+fn basic() -> String {
+    format!("Basic {}", STANDARD.encode("ann:secret"))
+}
+
+fn trust(key: &str) -> Trust {
+    Trust::of_pem([("a key", key.as_bytes())]).expect("a key")
+}
+
+fn artifact() -> Digest {
+    ARTIFACT.parse().expect("a digest")
+}
+
+#[tokio::test]
+async fn a_token_is_asked_for_where_the_registry_says_and_with_the_credentials() {
+    let server = Server::start().await;
+    let blob = server.blob(b"component");
+    let path = format!("GET /v2/echo/blobs/{blob}");
+    let challenge =
+        format!("Bearer realm=\"http://{}/token\",service=\"r\",scope=\"repository:echo:pull\"", server.address);
+    let good = server.answers.lock().get(&path).cloned().expect("the blob");
+    server.answer(&path, (401, vec![("www-authenticate", challenge)], Vec::new()));
+    server.answer(&format!("{path} Bearer t0k3n"), good);
+    server.answer(
+        &format!("GET /token {}", basic()),
+        (200, Vec::new(), br#"{"token":"","access_token":"t0k3n"}"#.to_vec()),
+    );
+    let bytes = server.registry(Some(ann())).blob(blob, 100).await.expect("the blob");
+    assert_eq!(bytes, b"component");
+    let asked = server.asked();
+    assert_eq!(asked[0].1, "", "nothing is told before it is asked for");
+    assert_eq!(asked[1], ("GET /token?service=r&scope=repository%3Aecho%3Apull".to_owned(), basic()));
+
+    let refused = server.registry(None).blob(blob, 100).await.expect_err("no credentials");
+    assert!(matches!(refused, RegistryError::NotFound(_)), "the token server knows nobody: {refused}");
+}
+
+#[tokio::test]
+async fn another_place_is_told_no_credentials_and_gets_none_by_asking() {
+    let (server, evil) = (Server::start().await, Server::start().await);
+    let blob = Digest::of(b"component");
+    let path = format!("GET /v2/echo/blobs/{blob}");
+    server.answer(&path, (401, vec![("www-authenticate", "Basic realm=\"r\"".to_owned())], Vec::new()));
+    let elsewhere = format!("http://localhost:{}/stolen", evil.address.port());
+    server.answer(&format!("{path} {}", basic()), (307, vec![("location", elsewhere)], Vec::new()));
+    let challenge = format!("Bearer realm=\"http://{}/token\"", evil.address);
+    evil.answer("GET /stolen", (401, vec![("www-authenticate", challenge)], Vec::new()));
+    let error = server.registry(Some(ann())).blob(blob, 100).await.expect_err("refused");
+    assert!(matches!(error, RegistryError::Forbidden(_)), "{error}");
+    assert_eq!(evil.asked(), [("GET /stolen".to_owned(), String::new())]);
+
+    // A token server that sends on is not followed: what it was sent is for it.
+    let challenge = format!("Bearer realm=\"http://{}/token\"", server.address);
+    server.answer(&path, (401, vec![("www-authenticate", challenge)], Vec::new()));
+    let stolen = format!("http://{}/stolen", evil.address);
+    server.answer("POST /token", (307, vec![("location", stolen)], Vec::new()));
+    let identity = Some(Credentials::Identity("refresh".to_owned()));
+    server.registry(identity).blob(blob, 100).await.expect_err("no token");
+    assert_eq!(evil.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_larger_than_it_said_or_something_else_is_refused() {
+    let server = Server::start().await;
+    let blob = server.blob(&[7; 1000]);
+    let registry = server.registry(None);
+    let error = registry.blob(blob, 999).await.expect_err("too large");
+    assert!(error.to_string().contains("larger than 999 bytes"), "{error}");
+    let wanted = Digest::of(b"wanted");
+    server.answer(&format!("GET /v2/echo/blobs/{wanted}"), (200, Vec::new(), b"other".to_vec()));
+    let error = registry.blob(wanted, 100).await.expect_err("another");
+    assert_eq!(error, RegistryError::Tampered { wanted, found: Digest::of(b"other") });
+    let said = vec![("docker-content-digest", wanted.to_string())];
+    server.answer("GET /v2/echo/manifests/1", (200, said, b"{}".to_vec()));
+    let error = registry.manifest(&registry.reference().version).await.expect_err("another");
+    assert_eq!(error, RegistryError::Tampered { wanted, found: Digest::of(b"{}") });
+}
+
+#[tokio::test]
+async fn what_comes_by_way_of_a_file_is_held_to_its_size_and_digest_as_well() {
+    let (server, folder) = (Server::start().await, tempfile::tempdir().expect("a folder"));
+    let registry = server.registry(None);
+    let bytes = vec![7; 300_000];
+    let component = server.blob(&bytes);
+    let pull = async |component: Digest, size: u64| {
+        pull_to(folder.path(), &registry, Artifact { manifest: component, component, size }).await
+    };
+    let spooled = pull(component, 300_000).await.expect("it came");
+    assert!(spooled.read().await.expect("the component") == bytes);
+    let error = pull(component, 299_999).await.expect_err("too large");
+    assert!(error.to_string().contains("larger than 299999 bytes"), "{error}");
+    let wanted = Digest::of(b"wanted");
+    server.answer(&format!("GET /v2/echo/blobs/{wanted}"), (200, Vec::new(), b"other".to_vec()));
+    let error = pull(wanted, 100).await.expect("something came").read().await.expect_err("another");
+    assert_eq!(error, RegistryError::Tampered { wanted, found: Digest::of(b"other") });
+    std::fs::remove_dir(folder.path()).expect("it is empty");
+    let error = pull(component, 300_000).await.expect_err("no folder");
+    assert!(error.to_string().contains("--cache-dir") && error.reason() == "SourceUnavailable", "{error}");
+}
+
+#[tokio::test]
+async fn a_registry_that_is_busy_says_how_long_and_whatever_it_says_ends_nobody() {
+    let server = Server::start().await;
+    for (said, wait) in [("7", Some(Duration::from_secs(7))), ("18446744073709551615", None), ("soon", None)] {
+        let body = br#"{"errors":[{"code":"TOOMANYREQUESTS","message":"slow down"}]}"#.to_vec();
+        server.answer("GET /v2/echo/manifests/1", (429, vec![("retry-after", said.to_owned())], body));
+        let error = resolve(&server.registry(None)).await.expect_err("busy");
+        let OciError::Registry(RegistryError::Unavailable { message, wait: found }) = error else { panic!("{error}") };
+        assert_eq!((found, message.contains("slow down (TOOMANYREQUESTS)")), (wait, true), "{said}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn an_upload_without_a_place_or_to_another_one_carries_no_credentials() {
+    let (server, other) = (Server::start().await, Server::start().await);
+    let begin = "POST /v2/echo/blobs/uploads/";
+    server.answer(begin, (202, Vec::new(), Vec::new()));
+    let error = server.registry(Some(ann())).put_blob(b"x".to_vec()).await.expect_err("no place");
+    assert!(error.to_string().contains("wants the upload at"), "{error}");
+    let place = format!("http://{}/upload?state=1", other.address);
+    let challenge = vec![("www-authenticate", "Basic realm=\"r\"".to_owned())];
+    server.answer(begin, (401, challenge, Vec::new()));
+    server.answer(&format!("{begin} {}", basic()), (202, vec![("location", place)], Vec::new()));
+    other.answer("PUT /upload", (201, Vec::new(), Vec::new()));
+    server.registry(Some(ann())).put_blob(b"x".to_vec()).await.expect("taken");
+    let digest = Digest::of(b"x").to_string().replace(':', "%3A");
+    assert_eq!(other.asked(), [(format!("PUT /upload?state=1&digest={digest}"), String::new())]);
+}
+
+/// A manifest with one layer.
+fn signature(kind: &str, blob: Digest, size: usize, annotations: &serde_json::Value) -> serde_json::Value {
+    json!({
+        "mediaType": manifest::MANIFEST,
+        "layers": [{"mediaType": kind, "digest": blob.to_string(), "size": size, "annotations": annotations}],
+    })
+}
+
+const BUNDLE_KIND: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+
+#[tokio::test]
+async fn a_good_signature_is_found_among_whatever_else_refers_to_the_artifact() {
+    let server = Server::start().await;
+    let fallback = format!("sha256-{}", artifact().hex());
+    let blob = server.blob(BUNDLE.as_bytes());
+    let good = server.manifest("good", &signature(BUNDLE_KIND, blob, BUNDLE.len(), &json!({})));
+    let junk = server.blob(b"junk");
+    let junk = server.manifest("junk", &signature(BUNDLE_KIND, junk, 4, &json!({})));
+    let entry = |digest: Digest, kind: &str, predicate: &str| {
+        json!({
+            "mediaType": manifest::MANIFEST, "digest": digest.to_string(), "size": 1, "artifactType": kind,
+            "annotations": {"dev.sigstore.bundle.predicateType": predicate},
+        })
+    };
+    let signed = "https://sigstore.dev/cosign/sign/v1";
+    let attestation = entry(junk, BUNDLE_KIND, "https://slsa.dev/provenance/v1");
+    let mut entries = vec![attestation; 40];
+    entries.push(entry(junk, BUNDLE_KIND, signed));
+    entries.push(entry(Digest::of(b"gone"), BUNDLE_KIND, signed));
+    // As clients wrote it that did not know the type.
+    entries.push(entry(good, "application/vnd.oci.empty.v1+json", signed));
+    let list = json!({"mediaType": manifest::INDEX, "manifests": entries});
+    server.manifest(&fallback, &list);
+    let found = verify(&server.registry(None), artifact(), &trust(KEY)).await;
+    assert_eq!(found, Ok(()));
+    let error = verify(&server.registry(None), artifact(), &trust(OTHER_KEY)).await.expect_err("another key");
+    assert!(matches!(error, OciError::Distrusted(Distrust::NotByKeys { .. })), "{error}");
+    let error = verify(&server.registry(None), Digest::of(b"another"), &trust(KEY)).await.expect_err("another");
+    assert!(matches!(error, OciError::Distrusted(Distrust::Unsigned { .. })), "{error}");
+}
+
+#[tokio::test]
+async fn lists_come_in_pages_and_registries_without_them_answer_in_many_ways() {
+    let server = Server::start().await;
+    let blob = server.blob(BUNDLE.as_bytes());
+    let good = server.manifest("good", &signature(BUNDLE_KIND, blob, BUNDLE.len(), &json!({})));
+    let list = |entries: serde_json::Value| json!({"mediaType": manifest::INDEX, "manifests": entries}).to_string();
+    let entry = json!({"digest": good.to_string(), "artifactType": BUNDLE_KIND});
+    let first = format!("GET /v2/echo/referrers/{ARTIFACT}");
+    let kind = ("content-type", manifest::INDEX.to_owned());
+    let next = ("link", "</v2/echo/more>; rel=\"next\"".to_owned());
+    server.answer(&first, (200, vec![kind.clone(), next], list(json!([])).into_bytes()));
+    server.answer("GET /v2/echo/more", (200, vec![kind.clone()], list(json!([entry])).into_bytes()));
+    assert_eq!(verify(&server.registry(None), artifact(), &trust(KEY)).await, Ok(()), "on the second page");
+
+    server.manifest(
+        &format!("sha256-{}", artifact().hex()),
+        &json!({"mediaType": manifest::INDEX, "manifests": [entry]}),
+    );
+    for (status, kind) in [(400, "text/plain"), (405, "text/plain"), (404, "text/plain"), (200, "text/html")] {
+        server.answer(&first, (status, vec![("content-type", kind.to_owned())], b"<html>".to_vec()));
+        assert_eq!(verify(&server.registry(None), artifact(), &trust(KEY)).await, Ok(()), "{status}");
+    }
+    server.answer(&first, (503, Vec::new(), Vec::new()));
+    let error = verify(&server.registry(None), artifact(), &trust(KEY)).await.expect_err("who knows");
+    assert!(matches!(error, OciError::Registry(RegistryError::Unavailable { .. })), "{error}");
+
+    // What could not be looked at is no reason against what was.
+    let blob = server.blob(PAYLOAD.as_bytes());
+    let annotations = json!({"dev.cosignproject.cosign/signature": PAYLOAD_SIGNATURE});
+    let payload = signature(trust::PAYLOAD_TYPE, blob, PAYLOAD.len(), &annotations);
+    server.manifest(&format!("sha256-{}.sig", artifact().hex()), &payload);
+    assert_eq!(verify(&server.registry(None), artifact(), &trust(KEY)).await, Ok(()));
+}
+
+#[tokio::test]
+async fn what_would_take_much_memory_is_refused_and_hides_no_signature() {
+    let server = Server::start().await;
+    let huge = json!({"mediaType": manifest::MANIFEST, "annotations": {"x": "y".repeat(300_000)}});
+    server.manifest("1", &huge);
+    let error = resolve(&server.registry(None)).await.expect_err("too large").to_string();
+    assert!(error.contains("larger than 262144 bytes"), "{error}");
+    let quoted = json!({"mediaType": manifest::MANIFEST, "layers": [{"mediaType": "x".repeat(200_000)}]});
+    server.manifest("1", &quoted);
+    let error = resolve(&server.registry(None)).await.expect_err("no component").to_string();
+    assert!(error.len() < 2000, "what it quotes is kept for as long as it holds: {}", error.len());
+
+    let blob = server.blob(BUNDLE.as_bytes());
+    let good = server.manifest("good", &signature(BUNDLE_KIND, blob, BUNDLE.len(), &json!({})));
+    let junk = json!({"digest": Digest::of(b"junk").to_string(), "artifactType": "application/vnd.oci.empty.v1+json"});
+    let pages = [
+        vec![json!({}); 1001],
+        vec![junk; 900],
+        vec![json!({"digest": good.to_string(), "artifactType": BUNDLE_KIND})],
+    ];
+    let mut request = format!("GET /v2/echo/referrers/{ARTIFACT}");
+    for (at, entries) in pages.into_iter().enumerate() {
+        let headers =
+            vec![("content-type", manifest::INDEX.to_owned()), ("link", format!("</v2/echo/page{at}>; rel=\"next\""))];
+        server.answer(&request, (200, headers, json!({"manifests": entries}).to_string().into_bytes()));
+        request = format!("GET /v2/echo/page{at}");
+    }
+    assert_eq!(verify(&server.registry(None), artifact(), &trust(KEY)).await, Ok(()));
+    let asked = server.asked();
+    let junk = Digest::of(b"junk").to_string();
+    assert!(!asked.iter().any(|(request, _)| request.contains(&junk)), "what says that it is a signature comes first");
+    let error = verify(&server.registry(None), artifact(), &trust(OTHER_KEY)).await.expect_err("another key");
+    assert!(matches!(error, OciError::Distrusted(Distrust::NotByKeys { .. })), "{error}");
+    let looks = server.asked().iter().filter(|(request, _)| request.contains(&junk)).count();
+    assert_eq!(looks, MAX_SIGNATURES - 1, "and no more are looked at than anybody needs");
+}
+
+#[tokio::test]
+async fn a_tag_that_names_what_it_did_costs_no_manifest() {
+    let server = Server::start().await;
+    let layer = json!({"mediaType": "application/wasm", "digest": Digest::of(b"c").to_string(), "size": 1});
+    let digest = server.manifest("1", &json!({"mediaType": manifest::MANIFEST, "layers": [layer]}));
+    let artifact = resolve(&server.registry(None)).await.expect("an artifact");
+    let head = |digest: Digest| (200, vec![("docker-content-digest", digest.to_string())], Vec::new());
+    server.answer("HEAD /v2/echo/manifests/1", head(digest));
+    assert_eq!(is_still(&server.registry(None), &artifact).await, Ok(true));
+    server.answer("HEAD /v2/echo/manifests/1", head(Digest::of(b"moved")));
+    assert_eq!(is_still(&server.registry(None), &artifact).await, Ok(false));
+    server.answer("HEAD /v2/echo/manifests/1", (200, Vec::new(), Vec::new()));
+    assert_eq!(is_still(&server.registry(None), &artifact).await, Ok(false), "it does not say");
+    let gets = server.asked().iter().filter(|(request, _)| request.starts_with("GET")).count();
+    assert_eq!(gets, 1);
+}

@@ -1,0 +1,135 @@
+//! What is followed of artifacts, in a registry that answers at once.
+
+use std::collections::HashSet;
+use std::convert::Infallible;
+
+use futures::FutureExt as _;
+use http::{Request, Response};
+use kube::Client;
+use kube::client::Body;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::*;
+use crate::oci::tests::Server;
+
+const KEY: &str = include_str!("../trust/samples/p256.pub");
+const COMPONENT: &[u8] = b"component";
+
+/// A registry with one artifact, and what a look at it takes.
+struct Fixture {
+    server: Server,
+    artifact: Artifact,
+    folder: TempDir,
+}
+
+impl Fixture {
+    async fn start() -> Self {
+        let server = Server::start().await;
+        let component = server.blob(COMPONENT);
+        let size = COMPONENT.len() as u64;
+        let layer = json!({"mediaType": "application/wasm", "digest": component.to_string(), "size": size});
+        let kind = "application/vnd.oci.image.manifest.v1+json";
+        let manifest = server.manifest("1", &json!({"mediaType": kind, "layers": [layer]}));
+        let said = vec![("docker-content-digest", manifest.to_string())];
+        server.answer("HEAD /v2/echo/manifests/1", (200, said, Vec::new()));
+        let artifact = Artifact { manifest, component, size };
+        Self { server, artifact, folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    fn lookup(&self) -> Lookup {
+        let nobody = tower::service_fn(|_: Request<Body>| async {
+            Ok::<_, Infallible>(Response::builder().status(404).body(Body::empty()).expect("an answer"))
+        });
+        Lookup {
+            secrets: Secrets::new(Client::new(nobody, "n"), "n"),
+            http: Http::default(),
+            plain_http: Vec::new(),
+            verified_digests: VerifiedDigests::open(self.folder.path().join("signed.json")),
+            folder: self.folder.path().to_owned(),
+            places: Places::default(),
+        }
+    }
+
+    fn wanted(&self, verify: Option<Verify>) -> Wanted {
+        let reference = format!("{}/echo:1", self.server.address);
+        Wanted { source: OciSource { reference, ..OciSource::default() }, pinned: None, verify, pushed_at: None }
+    }
+}
+
+fn plugin() -> PluginName {
+    "echo".parse().expect("a name")
+}
+
+/// Remotes, and what they tell.
+fn remotes(lookup: Lookup) -> (Remotes, UnboundedReceiver<PluginName>) {
+    let (tell, told) = unbounded_channel();
+    let changed = Arc::new(move |plugin: &PluginName| drop(tell.send(plugin.clone())));
+    (Remotes::new(lookup, changed), told)
+}
+
+#[tokio::test]
+async fn what_is_still_as_it_was_is_vouched_for_again() {
+    let fixture = Fixture::start().await;
+    let verify: Verify = serde_json::from_value(json!({"publicKeys": [{"inline": KEY}]})).expect("keys");
+    let lookup = fixture.lookup();
+    let trust = lookup.secrets.trust(&verify).await.expect("a key");
+    let Artifact { component, .. } = fixture.artifact;
+    lookup.verified_digests.keep(component, &trust).await;
+    lookup.verified_digests.retain(&HashSet::new()).await;
+    let before = (fixture.artifact, Some(trust.clone()));
+    let seen = lookup.look(&fixture.wanted(Some(verify)), Some(&before), false).await.expect("the artifact");
+    assert_eq!(seen.artifact, fixture.artifact);
+    assert!(lookup.verified_digests.find(component, &trust), "a start without the registry must find it");
+}
+
+#[tokio::test]
+async fn what_is_being_fetched_is_in_use() {
+    let fixture = Fixture::start().await;
+    let (remotes, mut told) = remotes(fixture.lookup());
+    let (plugin, wanted) = (plugin(), fixture.wanted(None));
+    let component = fixture.artifact.component;
+    assert!(matches!(remotes.look(&plugin, &wanted), Look::Pending) && remotes.found().is_empty());
+    told.recv().await.expect("found");
+    assert!(matches!(remotes.look(&plugin, &wanted), Look::Found(found, None) if found == component));
+    remotes.fetch(&plugin);
+    assert!(matches!(remotes.look(&plugin, &wanted), Look::Pending));
+    assert_eq!(remotes.found(), [component]);
+    told.recv().await.expect("fetched");
+    let Look::Found(found, Some(fetched)) = remotes.look(&plugin, &wanted) else { panic!("no bytes") };
+    assert_eq!((found, fetched.bytes.as_slice()), (component, COMPONENT));
+    assert_eq!(remotes.found(), [component]);
+}
+
+#[tokio::test]
+async fn bytes_that_nobody_takes_keep_nobody_from_fetching() {
+    let fixture = Fixture::start().await;
+    let lookup = fixture.lookup();
+    let places = lookup.places.held.clone();
+    let (remotes, mut told) = remotes(lookup);
+    let (plugin, wanted) = (plugin(), fixture.wanted(None));
+    remotes.look(&plugin, &wanted);
+    told.recv().await.expect("found");
+    remotes.fetch(&plugin);
+    told.recv().await.expect("fetched");
+    assert_eq!(places.available_permits(), HELD - 1);
+    tokio::time::pause();
+    tokio::time::sleep(UNTAKEN + Duration::from_secs(1)).await;
+    assert_eq!(places.available_permits(), HELD);
+    assert!(matches!(remotes.look(&plugin, &wanted), Look::Found(_, None)), "they can be wanted again");
+}
+
+#[test]
+fn a_registry_that_holds_all_its_places_takes_none_of_anothers() {
+    let places = Places::default();
+    let place = |registry| places.to_download(registry).now_or_never();
+    let held: Vec<_> = (0..DOWNLOADS).map(|_| place("slow.example").expect("there is room")).collect();
+    assert!(place("slow.example").is_none(), "there is none left");
+    assert!(place("other.example").is_some());
+    drop(held);
+    assert!(place("slow.example").is_some(), "there is room again");
+    assert!(place("third.example").is_some());
+    let known: Vec<_> = places.of_registries.lock().keys().cloned().collect();
+    assert_eq!(known, ["third.example"], "of which nothing comes is forgotten");
+}

@@ -1,0 +1,107 @@
+//! What the host reads from Secrets of its own namespace: registries' credentials, and keys that are trusted.
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
+
+use super::DeliveryError;
+use super::config_map::plugin_of;
+use super::oci::{Credentials, DOCKER_CONFIG_KEY, Reference, of_docker_config};
+use super::trust::Trust;
+use crate::in_time;
+use windlass_api::{SecretRef, Verify};
+
+/// What a Secret holds under a key, unless a plugin had it written.
+fn value_of(name: &str, mut secret: Secret, key: &str) -> Result<Vec<u8>, String> {
+    if let Some(plugin) = plugin_of(&secret.metadata) {
+        return Err(format!(
+            "Secret {name} is marked as a child of plugin {plugin}, and what a plugin makes is no key and no credential; name \
+             another one"
+        ));
+    }
+    let value = secret.data.as_mut().and_then(|data| data.remove(key));
+    value.map(|value| value.0).ok_or_else(|| format!("Secret {name} has no key {key}"))
+}
+
+/// The Secrets of a namespace.
+#[derive(Clone)]
+pub struct Secrets(Api<Secret>);
+
+impl Secrets {
+    /// Those of the host's namespace.
+    pub fn new(client: Client, namespace: &str) -> Self {
+        Self(Api::namespaced(client, namespace))
+    }
+
+    /// The keys that a Plugin trusts.
+    ///
+    /// # Errors
+    /// A key cannot be had, or is none.
+    pub async fn trust(&self, verify: &Verify) -> Result<Trust, DeliveryError> {
+        let mut texts = Vec::new();
+        for (index, key) in verify.public_keys.iter().enumerate() {
+            match (&key.inline, &key.secret) {
+                (Some(text), None) => {
+                    texts.push((format!("spec.verify.publicKeys[{index}]"), text.clone().into_bytes()));
+                }
+                (None, Some(secret)) => {
+                    let text = self.get(&secret.name, &secret.key).await.map_err(DeliveryError::Keys)?;
+                    texts.push((format!("Secret {}, key {}", secret.name, secret.key), text));
+                }
+                _ => {
+                    let problem = "must be exactly one of inline and secret";
+                    return Err(DeliveryError::Keys(format!("spec.verify.publicKeys[{index}] {problem}")));
+                }
+            }
+        }
+        Trust::of_pem(texts.iter().map(|(name, text)| (name.as_str(), text.as_slice()))).map_err(DeliveryError::Keys)
+    }
+
+    /// The credentials for a registry, if a Secret holds any.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no such Secret.
+    pub async fn credentials(
+        &self,
+        secret: &SecretRef,
+        reference: &Reference,
+    ) -> Result<Option<Credentials>, DeliveryError> {
+        let unusable = |problem: String| DeliveryError::Credentials { secret: secret.name.clone(), problem };
+        let config = self.get(&secret.name, DOCKER_CONFIG_KEY).await.map_err(unusable)?;
+        of_docker_config(&config, reference).map_err(unusable)
+    }
+
+    async fn get(&self, name: &str, key: &str) -> Result<Vec<u8>, String> {
+        let secret = in_time(self.0.get_opt(name)).await.map_err(|error| match error {
+            kube::Error::Api(status) if matches!(status.code, 401 | 403) => format!(
+                "the host may not read Secret {name}: {}. Allow it by a Role in the host's namespace (docs/rights.md)",
+                status.message
+            ),
+            error => format!("Secret {name} cannot be read: {error}"),
+        })?;
+        let secret = secret.ok_or_else(|| format!("there is no Secret {name} in the host's namespace"))?;
+        value_of(name, secret, key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+    use super::*;
+
+    #[test]
+    fn s13_a_secret_that_a_plugin_had_written_is_no_key_and_no_credential() {
+        let secret = |label: &str| Secret {
+            metadata: ObjectMeta {
+                labels: Some([(label.to_owned(), "guard".to_owned())].into()),
+                ..ObjectMeta::default()
+            },
+            data: Some([("key".to_owned(), ByteString(b"value".to_vec()))].into()),
+            ..Secret::default()
+        };
+        assert_eq!(value_of("signer", secret("app"), "key"), Ok(b"value".to_vec()));
+        let said = value_of("signer", secret("windlass.dev/plugin"), "key").expect_err("refused");
+        assert!(said.contains("Secret signer is marked as a child of plugin guard"), "{said}");
+    }
+}

@@ -1,0 +1,463 @@
+//! The sources that Plugins name: which Plugins a changed ConfigMap concerns, and which version of a source is there, by
+//! one metadata watch for each namespace that holds sources. Artifacts in registries are followed beside them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::io;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher::Event;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use windlass_core::digest::Digest;
+use windlass_core::ids::PluginName;
+
+use super::fetched_versions::{FetchedVersions, Version};
+use super::folder::Folder;
+use super::oci::Http;
+use super::remotes::{Look, Lookup, Places, Remotes, Wanted};
+use super::secrets::Secrets;
+use super::trust::{Trust, VerifiedDigests};
+use super::{Changed, DeliveryError};
+use windlass_api::{ConfigMapSource, Place, Verify};
+
+/// What the watch of a namespace's ConfigMaps shows.
+#[derive(Debug)]
+pub enum Signal {
+    /// It begins, with a list.
+    Begun,
+    /// An event.
+    Event(Box<Event<PartialObjectMeta<ConfigMap>>>),
+    /// It was interrupted: what changes from now on is not seen until it begins again, with another list. A watch that went on
+    /// would say nothing until something changes, and no version would be known.
+    Interrupted,
+}
+
+/// Watches the metadata of a namespace's ConfigMaps until the task is aborted.
+pub type FollowConfigMaps = Arc<dyn Fn(&str, Box<dyn Fn(Signal) + Send + Sync>) -> AbortHandle + Send + Sync>;
+
+/// How long a look at a Plugin waits to hear which versions there are. Then it fetches the source instead.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The file of fetched versions, in the folder of compiled components.
+const FETCHED_VERSIONS: &str = "sources.json";
+/// The file of what was found to be signed, beside it.
+const VERIFIED_DIGESTS: &str = "signed.json";
+
+/// The sources that Plugins name, and the watches on them. Only metadata is watched: components are fetched when they
+/// are wanted, and never kept.
+pub struct Sources {
+    follow: FollowConfigMaps,
+    changed: Changed,
+    state: Arc<Mutex<State>>,
+    fetched_versions: Arc<FetchedVersions>,
+    remotes: Remotes,
+    secrets: Secrets,
+    verified_digests: VerifiedDigests,
+    require_signatures: bool,
+    folder: Option<Folder>,
+}
+
+/// What sources are read and trusted by.
+pub struct Needs<'a> {
+    /// Where what is learnt of them is kept: nobody else may write there.
+    pub cache_dir: &'a Path,
+    /// The host's namespace, with pull secrets and keys.
+    pub namespace: &'a str,
+    /// Registries that are spoken to without TLS.
+    pub plain_http: Vec<String>,
+    /// Whether components must be signed.
+    pub require_signatures: bool,
+    /// A folder of components that come before all sources.
+    pub plugins: Option<PathBuf>,
+    /// Follows the ConfigMaps of a namespace.
+    pub follow: FollowConfigMaps,
+}
+
+#[derive(Default)]
+struct State {
+    of_plugin: HashMap<PluginName, ConfigMapSource>,
+    namespaces: HashMap<String, Namespace>,
+}
+
+/// The ConfigMaps of a namespace as its watch shows them.
+struct Namespace {
+    task: AbortHandle,
+    /// Identity and resourceVersion of each, by name.
+    maps: Maps,
+    /// The same of a list that is not complete yet.
+    listing: Option<Maps>,
+    /// Whether `maps` is what there is: a list was complete, and the watch goes on. Not known before either a list was
+    /// complete or something went wrong.
+    follows: watch::Sender<Option<bool>>,
+    /// Whether all who look at sources wait for the first list: it is no news then.
+    awaited: bool,
+}
+
+type Maps = BTreeMap<String, Box<str>>;
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Sources {
+    /// Tells `changed` of every change of a followed source.
+    ///
+    /// # Errors
+    /// If the folder of components cannot be read.
+    pub fn new(client: Client, needs: Needs<'_>, changed: Changed) -> io::Result<Self> {
+        let Needs { cache_dir, namespace, plain_http, require_signatures, plugins, follow } = needs;
+        let secrets = Secrets::new(client, namespace);
+        let verified_digests = VerifiedDigests::open(cache_dir.join(VERIFIED_DIGESTS));
+        let lookup = Lookup {
+            secrets: secrets.clone(),
+            http: Http::default(),
+            plain_http,
+            verified_digests: verified_digests.clone(),
+            folder: cache_dir.to_owned(),
+            places: Places::default(),
+        };
+        Ok(Self {
+            follow,
+            state: Arc::default(),
+            fetched_versions: Arc::new(FetchedVersions::open(cache_dir.join(FETCHED_VERSIONS))),
+            remotes: Remotes::new(lookup, changed.clone()),
+            folder: plugins.map(|folder| Folder::open(folder, changed.clone())).transpose()?,
+            changed,
+            secrets,
+            verified_digests,
+            require_signatures,
+        })
+    }
+
+    /// The file that is a Plugin's component instead of its source, if the host has a folder with one.
+    pub fn file(&self, plugin: &PluginName) -> Option<PathBuf> {
+        self.folder.as_ref()?.file(plugin)
+    }
+
+    /// Follows the source that a Plugin names now, in place of the one it named before.
+    pub fn follow(&self, plugin: &PluginName, place: Place<'_>) {
+        match place {
+            Place::ConfigMap(source) => {
+                self.remotes.forget(plugin);
+                self.follow_config_map(plugin, source);
+            }
+            // It is followed once somebody looks.
+            Place::Oci(_) => self.forget_config_map(plugin),
+        }
+    }
+
+    fn follow_config_map(&self, plugin: &PluginName, source: &ConfigMapSource) {
+        let mut state = self.state.lock();
+        if state.of_plugin.get(plugin) == Some(source) {
+            return;
+        }
+        state.of_plugin.insert(plugin.clone(), source.clone());
+        if !state.namespaces.contains_key(&source.namespace) {
+            let (namespace, of_all, changed) = (source.namespace.clone(), self.state.clone(), self.changed.clone());
+            let on_signal = move |signal| {
+                let concerned = of_all.lock().on_signal(&namespace, signal);
+                concerned.iter().for_each(&*changed);
+            };
+            let task = (self.follow)(&source.namespace, Box::new(on_signal));
+            state.namespaces.insert(source.namespace.clone(), Namespace::new(task));
+        }
+        state.end_unused();
+    }
+
+    /// A Plugin is gone.
+    pub fn forget(&self, plugin: &PluginName) {
+        self.remotes.forget(plugin);
+        self.forget_config_map(plugin);
+    }
+
+    /// What is known of a Plugin's artifact in a registry; it is followed from now on.
+    pub fn look(&self, plugin: &PluginName, wanted: &Wanted) -> Look {
+        self.remotes.look(plugin, wanted)
+    }
+
+    /// The components that artifacts of registries are now.
+    pub fn found(&self) -> Vec<Digest> {
+        self.remotes.found()
+    }
+
+    /// The bytes of that artifact are needed: the Plugin is told when they are there.
+    pub fn fetch_artifact(&self, plugin: &PluginName) {
+        self.remotes.fetch(plugin);
+    }
+
+    /// A Plugin wants nothing of a registry, for as long as nobody looks again.
+    pub fn forget_artifact(&self, plugin: &PluginName) {
+        self.remotes.forget(plugin);
+    }
+
+    /// Whose signatures a Plugin's component must have, if it must have any.
+    ///
+    /// # Errors
+    /// The keys cannot be had, or the host wants some and the Plugin names none.
+    pub async fn trust(&self, verify: Option<&Verify>) -> Result<Option<Trust>, DeliveryError> {
+        self.check_wanted(verify)?;
+        match verify {
+            Some(verify) => self.secrets.trust(verify).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether a Plugin may want no signatures, if it does not.
+    ///
+    /// # Errors
+    /// The host wants some.
+    pub fn check_wanted(&self, verify: Option<&Verify>) -> Result<(), DeliveryError> {
+        if self.require_signatures && verify.is_none() { Err(DeliveryError::MustBeSigned) } else { Ok(()) }
+    }
+
+    /// Whether a component was found to be signed as it must be.
+    pub fn is_vouched_for(&self, component: Digest, trust: Option<&Trust>) -> bool {
+        trust.is_none_or(|trust| self.verified_digests.find(component, trust))
+    }
+
+    /// Takes down that a component was found to be signed by one of these keys.
+    pub async fn vouch_for(&self, component: Digest, trust: &Trust) {
+        self.verified_digests.keep(component, trust).await;
+    }
+
+    fn forget_config_map(&self, plugin: &PluginName) {
+        let mut state = self.state.lock();
+        state.of_plugin.remove(plugin);
+        state.end_unused();
+    }
+
+    /// The version of a followed source, if it is there and the API server lets the host follow it.
+    pub async fn version(&self, source: &ConfigMapSource) -> Option<Version> {
+        let mut follows = self.state.lock().namespaces.get(&source.namespace)?.follows.subscribe();
+        // What it gives is a lock on the channel, which the watch's task takes while it holds the state: let go at once.
+        let _ = tokio::time::timeout(PATIENCE, follows.wait_for(Option::is_some)).await.map(drop);
+        self.state.lock().version(source)
+    }
+
+    /// Digest of what this version of a source held when it was fetched.
+    pub fn receipt(&self, source: &ConfigMapSource, version: Version) -> Option<Digest> {
+        self.fetched_versions.find(source, version)
+    }
+
+    /// Keeps what was fetched after this version was seen, or later than that.
+    pub async fn keep(&self, source: &ConfigMapSource, version: Version, digest: Digest) {
+        let (fetched_versions, source) = (self.fetched_versions.clone(), source.clone());
+        // It says itself when it fails.
+        let _ = tokio::task::spawn_blocking(move || fetched_versions.keep(&source, version, digest)).await;
+    }
+
+    /// Forgets what is kept of sources that nobody names, and of components that nobody uses, once all Plugins have named
+    /// theirs.
+    pub async fn tidy(&self, used: &HashSet<Digest>) {
+        self.verified_digests.retain(used).await;
+        let named: HashSet<_> = self.state.lock().of_plugin.values().map(ToString::to_string).collect();
+        let fetched_versions = self.fetched_versions.clone();
+        let _ = tokio::task::spawn_blocking(move || fetched_versions.retain(&named)).await;
+    }
+}
+
+impl Namespace {
+    fn new(task: AbortHandle) -> Self {
+        let follows = watch::Sender::new(None);
+        Self { task, maps: Maps::new(), listing: None, follows, awaited: true }
+    }
+
+    fn version_of(&self, head: &str) -> Option<Version> {
+        self.maps.contains_key(head).then(|| {
+            let from_head = self.maps.range::<str, _>((Bound::Included(head), Bound::Unbounded));
+            let named_so = from_head.take_while(|(name, _)| name.starts_with(head));
+            let of_source = named_so.filter(|(name, _)| is_of(name, head));
+            Version::of(of_source.map(|(name, state)| (name.as_str(), &**state)))
+        })
+    }
+
+    /// Takes an event in; answers with the names of what changed.
+    fn on_event(&mut self, event: Event<PartialObjectMeta<ConfigMap>>) -> Vec<String> {
+        match event {
+            Event::Init => {
+                self.listing = Some(Maps::new());
+                Vec::new()
+            }
+            Event::InitApply(map) => {
+                let (name, state) = name_and_state(map);
+                self.listing.get_or_insert_default().insert(name, state);
+                Vec::new()
+            }
+            Event::InitDone => self.list_ends(),
+            Event::Apply(map) => {
+                let (name, state) = name_and_state(map);
+                self.maps.insert(name.clone(), state);
+                vec![name]
+            }
+            Event::Delete(map) => {
+                let (name, _) = name_and_state(map);
+                self.maps.remove(&name);
+                vec![name]
+            }
+        }
+    }
+
+    fn list_ends(&mut self) -> Vec<String> {
+        let listed = self.listing.take().unwrap_or_default();
+        let before = std::mem::replace(&mut self.maps, listed);
+        self.follows.send_replace(Some(true));
+        if std::mem::take(&mut self.awaited) {
+            return Vec::new();
+        }
+        let names: BTreeSet<_> = before.keys().chain(self.maps.keys()).collect();
+        names.into_iter().filter(|&name| before.get(name) != self.maps.get(name)).cloned().collect()
+    }
+}
+
+impl State {
+    fn end_unused(&mut self) {
+        let Self { of_plugin, namespaces } = self;
+        namespaces.retain(|namespace, _| of_plugin.values().any(|source| source.namespace == *namespace));
+    }
+
+    fn version(&mut self, source: &ConfigMapSource) -> Option<Version> {
+        let namespace = self.namespaces.get_mut(&source.namespace)?;
+        if *namespace.follows.borrow() != Some(true) {
+            namespace.awaited = false;
+            return None;
+        }
+        namespace.version_of(&source.name)
+    }
+
+    /// Takes an event of a namespace's watch in; answers with the Plugins that it concerns.
+    /// What the watch of a namespace shows; answers with the Plugins whose sources have changed.
+    fn on_signal(&mut self, namespace: &str, signal: Signal) -> Vec<PluginName> {
+        match signal {
+            Signal::Begun => self.on_start(namespace),
+            Signal::Event(event) => return self.on_event(namespace, *event),
+            Signal::Interrupted => self.on_interruption(namespace),
+        }
+        Vec::new()
+    }
+
+    /// A watch of the namespace begins. What one that panicked knew is not known any more; before the first list there is
+    /// nothing to forget, and who waits for it goes on waiting.
+    fn on_start(&self, namespace: &str) {
+        let is_followed = |followed: &Namespace| *followed.follows.borrow() == Some(true);
+        if self.namespaces.get(namespace).is_some_and(is_followed) {
+            self.on_interruption(namespace);
+        }
+    }
+
+    fn on_event(&mut self, namespace: &str, event: Event<PartialObjectMeta<ConfigMap>>) -> Vec<PluginName> {
+        let Some(followed) = self.namespaces.get_mut(namespace) else { return Vec::new() };
+        let changed = followed.on_event(event);
+        let concerned = self.of_plugin.iter().filter(|(_, source)| {
+            source.namespace == namespace && changed.iter().any(|changed| is_of(changed, &source.name))
+        });
+        concerned.map(|(plugin, _)| plugin.clone()).collect()
+    }
+
+    /// The watch of a namespace was interrupted: what it showed may be outdated.
+    fn on_interruption(&self, namespace: &str) {
+        if let Some(followed) = self.namespaces.get(namespace) {
+            followed.follows.send_replace(Some(false));
+        }
+    }
+}
+
+fn name_and_state(map: PartialObjectMeta<ConfigMap>) -> (String, Box<str>) {
+    let meta = map.metadata;
+    let state = meta.uid.unwrap_or_default() + " " + &meta.resource_version.unwrap_or_default();
+    (meta.name.unwrap_or_default(), state.into())
+}
+
+/// Whether a ConfigMap is a source's head, or may be a part of it.
+fn is_of(name: &str, head: &str) -> bool {
+    name.strip_prefix(head).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMESPACE: &str = "n";
+
+    fn map(name: &str, version: &str) -> PartialObjectMeta<ConfigMap> {
+        let metadata = serde_json::json!({"metadata": {"name": name, "uid": "u", "resourceVersion": version}});
+        serde_json::from_value(metadata).expect("metadata")
+    }
+
+    /// A Plugin `echo` of the ConfigMap of the same name, in a namespace of which nothing is known.
+    fn state() -> State {
+        let task = tokio::spawn(std::future::ready(())).abort_handle();
+        let source = ConfigMapSource { namespace: NAMESPACE.to_owned(), name: "echo".to_owned() };
+        State {
+            of_plugin: HashMap::from([("echo".parse().expect("a name"), source)]),
+            namespaces: HashMap::from([(NAMESPACE.to_owned(), Namespace::new(task))]),
+        }
+    }
+
+    fn version(state: &mut State) -> Option<Version> {
+        state.version(&ConfigMapSource { namespace: NAMESPACE.to_owned(), name: "echo".to_owned() })
+    }
+
+    /// How many Plugins a list of these concerns.
+    fn listed(state: &mut State, maps: &[(&str, &str)]) -> usize {
+        let items = maps.iter().map(|(name, version)| Event::InitApply(map(name, version)));
+        let events = std::iter::once(Event::Init).chain(items).chain([Event::InitDone]);
+        events.map(|event| state.on_event(NAMESPACE, event).len()).sum()
+    }
+
+    #[tokio::test]
+    async fn a_source_has_another_version_when_its_head_or_what_may_be_a_part_changes() {
+        let mut state = state();
+        state.on_event(NAMESPACE, Event::Init);
+        state.on_event(NAMESPACE, Event::InitApply(map("echo", "1")));
+        assert_eq!(version(&mut state), None, "the list is not complete");
+        listed(&mut state, &[("echo", "1"), ("echo-0", "1"), ("echoes", "1"), ("other", "1")]);
+        let first = version(&mut state).expect("a version");
+        for (name, concerns) in
+            [("echo", true), ("echo-0", true), ("echo-1", true), ("echoes", false), ("other", false)]
+        {
+            let told = state.on_event(NAMESPACE, Event::Apply(map(name, "2")));
+            assert_eq!((told.len() == 1, version(&mut state) != Some(first)), (concerns, concerns), "{name}");
+            let back = if name == "echo-1" { Event::Delete(map(name, "2")) } else { Event::Apply(map(name, "1")) };
+            state.on_event(NAMESPACE, back);
+            assert_eq!(version(&mut state), Some(first), "as before");
+        }
+        state.on_event(NAMESPACE, Event::Delete(map("echo", "1")));
+        assert_eq!(version(&mut state), None, "its parts alone are no source");
+    }
+
+    #[tokio::test]
+    async fn a_list_tells_what_changed_while_nobody_listened() {
+        let mut state = state();
+        assert_eq!(listed(&mut state, &[("echo", "1")]), 0, "who looks waits for the first one");
+        assert_eq!(listed(&mut state, &[("echo", "1"), ("other", "1")]), 0);
+        assert_eq!(listed(&mut state, &[("echo", "2"), ("other", "1")]), 1);
+        assert_eq!(listed(&mut state, &[("other", "1")]), 1, "it is no longer listed");
+
+        let mut state = self::state();
+        assert_eq!(listed(&mut state, &[]), 0);
+        assert_eq!(listed(&mut state, &[("echo", "1")]), 1, "it was missing");
+
+        let mut state = self::state();
+        assert_eq!(version(&mut state), None);
+        assert_eq!(listed(&mut state, &[("echo", "1")]), 1, "who did not wait may have fetched what was before");
+    }
+
+    #[tokio::test]
+    async fn while_a_watch_is_interrupted_no_version_is_known() {
+        let mut state = state();
+        listed(&mut state, &[("echo", "1")]);
+        assert!(version(&mut state).is_some());
+        state.on_interruption(NAMESPACE);
+        assert_eq!(version(&mut state), None);
+        assert_eq!(listed(&mut state, &[("echo", "1")]), 0, "as before");
+        assert!(version(&mut state).is_some(), "it goes on");
+    }
+}

@@ -1,0 +1,133 @@
+//! Sigstore's bundles, as cosign 3 writes them: of an artifact (DSSE around an in-toto statement), or of a file.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use windlass_core::digest::Digest;
+
+use super::Trust;
+use crate::oci::manifest::Descriptor;
+
+/// The most signatures of one envelope that are checked. Cosign makes one; each takes hashing what was signed, and there is
+/// room for thousands.
+const MAX_SIGNATURES: usize = 8;
+
+/// Media type of bundles, before its version (`.v0.3+json`).
+pub const BUNDLE_TYPE: &str = "application/vnd.dev.sigstore.bundle";
+
+/// What a DSSE envelope of cosign holds.
+const IN_TOTO: &str = "application/vnd.in-toto+json";
+/// What the statement says: that somebody signed, and not, say, that a scanner found flaws.
+const SIGNED: &str = "https://sigstore.dev/cosign/sign/v1";
+
+/// Whether what refers to an artifact may be its signature: not if it says that it is something else, as attestations do.
+pub fn may_be_signature(descriptor: &Descriptor) -> bool {
+    descriptor.annotations.predicate_type.as_ref().is_none_or(|predicate| predicate == SIGNED)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Bundle {
+    #[serde(default)]
+    media_type: String,
+    dsse_envelope: Option<Envelope>,
+    message_signature: Option<MessageSignature>,
+}
+
+/// Dead simple signing envelope, version 1.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope {
+    payload: String,
+    payload_type: String,
+    signatures: Vec<EnvelopeSignature>,
+}
+
+#[derive(Deserialize)]
+struct EnvelopeSignature {
+    sig: String,
+}
+
+#[derive(Deserialize)]
+struct MessageSignature {
+    signature: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Statement {
+    subject: Vec<Subject>,
+    predicate_type: String,
+}
+
+#[derive(Deserialize)]
+struct Subject {
+    digest: SubjectDigest,
+}
+
+#[derive(Deserialize)]
+struct SubjectDigest {
+    sha256: Option<String>,
+}
+
+/// Whether a bundle shows that one of the keys signed this artifact.
+///
+/// # Errors
+/// In words for a user: what is wrong with it.
+pub fn of_artifact(trust: &Trust, bundle: &[u8], artifact: Digest) -> Result<(), String> {
+    let bundle = parse(bundle)?;
+    let envelope = bundle.dsse_envelope.ok_or("its bundle has no signature of an artifact")?;
+    let payload = decode(&envelope.payload)?;
+    let signed = pre_authentication(&envelope.payload_type, &payload);
+    let mut signatures = envelope.signatures.iter().take(MAX_SIGNATURES);
+    // What was signed is read only once it is known to be.
+    if !signatures.any(|signature| decode(&signature.sig).is_ok_and(|signature| trust.signed(&signed, &signature))) {
+        return Err("the signature is by another key, or of something else".to_owned());
+    }
+    if envelope.payload_type != IN_TOTO {
+        return Err(format!("the signature is of {:?} and not of {IN_TOTO:?}", envelope.payload_type));
+    }
+    let statement: Statement = serde_json::from_slice(&payload)
+        .map_err(|error| format!("what was signed is no in-toto statement: {error}"))?;
+    if statement.predicate_type != SIGNED {
+        return Err(format!("the statement is a {:?} and not a {SIGNED:?}", statement.predicate_type));
+    }
+    let wanted = artifact.hex();
+    let mut subjects = statement.subject.iter();
+    if subjects.any(|subject| subject.digest.sha256.as_deref() == Some(&wanted)) {
+        return Ok(());
+    }
+    Err("the signature is of another artifact".to_owned())
+}
+
+/// Whether a bundle shows that one of the keys signed these bytes (`cosign sign-blob --bundle`).
+///
+/// # Errors
+/// In words for a user: what is wrong with it.
+pub fn of_blob(trust: &Trust, bundle: &[u8], bytes: &[u8]) -> Result<(), String> {
+    let message = parse(bundle)?.message_signature.ok_or("its bundle has no signature of a file")?;
+    if trust.signed(bytes, &decode(&message.signature)?) {
+        return Ok(());
+    }
+    Err("the signature is by another key, or of something else".to_owned())
+}
+
+fn parse(bundle: &[u8]) -> Result<Bundle, String> {
+    let bundle: Bundle =
+        serde_json::from_slice(bundle).map_err(|error| format!("its signature is no sigstore bundle: {error}"))?;
+    if bundle.media_type.starts_with(BUNDLE_TYPE) {
+        return Ok(bundle);
+    }
+    Err(format!("its signature is a {:?} and no sigstore bundle", bundle.media_type))
+}
+
+fn decode(text: &str) -> Result<Vec<u8>, String> {
+    STANDARD.decode(text).map_err(|error| format!("its signature is no base64: {error}"))
+}
+
+/// What a DSSE signature is of (its specification, "Protocol": PAE).
+fn pre_authentication(kind: &str, payload: &[u8]) -> Vec<u8> {
+    let mut signed = format!("DSSEv1 {} {kind} {} ", kind.len(), payload.len()).into_bytes();
+    signed.extend_from_slice(payload);
+    signed
+}

@@ -1,0 +1,134 @@
+//! Whose signatures are trusted, and whether a component has one: cosign's, checked with public keys alone and without
+//! asking anybody.
+
+mod bundle;
+mod payload;
+mod verified_digests;
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{SignatureVerificationAlgorithm, SubjectPublicKeyInfoDer};
+use webpki::ring::{
+    ECDSA_P256_SHA256, ECDSA_P256_SHA384, ECDSA_P384_SHA256, ECDSA_P384_SHA384, ED25519, RSA_PKCS1_2048_8192_SHA256,
+};
+use webpki::{Error, RawPublicKeyEntity};
+use windlass_core::digest::Digest;
+use windlass_core::names::plugin_reason as reason;
+
+pub use bundle::{BUNDLE_TYPE, may_be_signature, of_artifact, of_blob};
+pub use payload::{PAYLOAD_TYPE, of_payload};
+pub use verified_digests::VerifiedDigests;
+
+/// What cosign signs with: P-256 unless a person chooses otherwise.
+static ALGORITHMS: [&dyn SignatureVerificationAlgorithm; 6] =
+    [ECDSA_P256_SHA256, ECDSA_P256_SHA384, ECDSA_P384_SHA256, ECDSA_P384_SHA384, ED25519, RSA_PKCS1_2048_8192_SHA256];
+
+/// Public keys, any of which may have signed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Trust {
+    /// Each as DER (`SubjectPublicKeyInfo`, RFC 5280), in order and none twice.
+    keys: Arc<[Vec<u8>]>,
+}
+
+impl fmt::Debug for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Trust({})", self.fingerprint())
+    }
+}
+
+/// Why a component is not trusted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Distrust {
+    /// Nobody signed it.
+    #[error("{what} has no signature; {how}")]
+    Unsigned {
+        /// What should be signed.
+        what: String,
+        /// What to do.
+        how: String,
+    },
+    /// There are signatures, and none of them is good.
+    #[error("no signature of {what} is by one of the keys of spec.verify: {why}")]
+    NotByKeys {
+        /// What was signed.
+        what: String,
+        /// What is wrong with the last of them.
+        why: String,
+    },
+}
+
+impl Distrust {
+    /// The reason for the condition.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Unsigned { .. } => reason::NOT_SIGNED,
+            Self::NotByKeys { .. } => reason::SIGNATURE_INVALID,
+        }
+    }
+}
+
+impl Trust {
+    /// Of public keys in PEM, of which each text may hold several.
+    ///
+    /// # Errors
+    /// In words for a user: which text holds no key, or one that cannot be used.
+    pub fn of_pem<'a>(texts: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<Self, String> {
+        let mut keys = Vec::new();
+        for (name, text) in texts {
+            let before = keys.len();
+            for key in SubjectPublicKeyInfoDer::pem_slice_iter(text) {
+                let key = key.map_err(|error| format!("{name} is no public key in PEM: {error}"))?;
+                if !is_usable(&key) {
+                    return Err(format!(
+                        "{name} is a key of a kind that is not supported; use ECDSA on P-256 or P-384, RSA of 2048 bits or \
+                         more, or Ed25519"
+                    ));
+                }
+                keys.push(key.to_vec());
+            }
+            if keys.len() == before {
+                return Err(format!("{name} holds no public key in PEM (BEGIN PUBLIC KEY)"));
+            }
+        }
+        keys.sort();
+        keys.dedup();
+        Ok(Self { keys: keys.into() })
+    }
+
+    #[cfg(test)]
+    fn of_keys(keys: &[&[u8]]) -> Self {
+        Self { keys: keys.iter().map(|key| key.to_vec()).collect() }
+    }
+
+    /// Tells these keys from others.
+    pub fn fingerprint(&self) -> Digest {
+        let digests: Vec<u8> = self.keys.iter().flat_map(|key| *Digest::of(key).as_bytes()).collect();
+        Digest::of(&digests)
+    }
+
+    /// Whether one of the keys signed this.
+    fn signed(&self, message: &[u8], signature: &[u8]) -> bool {
+        self.keys.iter().any(|key| {
+            let key = SubjectPublicKeyInfoDer::from(key.as_slice());
+            let key = RawPublicKeyEntity::try_from(&key);
+            key.is_ok_and(|key| {
+                ALGORITHMS.into_iter().any(|algorithm| key.verify_signature(algorithm, message, signature).is_ok())
+            })
+        })
+    }
+}
+
+/// Whether there is an algorithm for a key: a signature that is none is refused for another reason then.
+fn is_usable(key: &SubjectPublicKeyInfoDer<'_>) -> bool {
+    let Ok(key) = RawPublicKeyEntity::try_from(key) else { return false };
+    ALGORITHMS.into_iter().any(|algorithm| {
+        matches!(key.verify_signature(algorithm, b"", b""), Ok(()) | Err(Error::InvalidSignatureForPublicKey))
+    })
+}
+
+#[cfg(test)]
+mod fuzz;
+#[cfg(test)]
+mod tests;

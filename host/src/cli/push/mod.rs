@@ -1,0 +1,603 @@
+//! `windlass push`: a component into a ConfigMap (or a head and its parts) or a registry, with its Plugin and, if wanted,
+//! its rights.
+
+mod kept;
+mod objects;
+mod progress;
+mod rights;
+mod safety;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams, Preconditions};
+use kube::core::{DynamicObject, GroupVersionKind, TypeMeta};
+use kube::{Api, Client, discovery};
+use serde_json::{Value, json};
+use windlass_core::contract::Parent;
+use windlass_core::grant::may_be_parent;
+use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::names::ANNOTATION_PUSHED_AT;
+use windlass_sandbox::Component;
+
+use self::kept::Kept;
+use self::objects::{PluginFields, Pushed, labelled, own_by, plugin_object, split};
+use self::progress::{Progress, Push};
+use super::component::{ComponentArgs, credentials_of_user};
+use super::connect::plain;
+use super::output::{DryRun, Format, print_all};
+use super::pushed::{FIELD_MANAGER, PART_OF_LABEL, reason_to_keep};
+use super::{ANSWER_IS_NO, HELD_BACK, TIMED_OUT, parse_timeout};
+use crate::cluster::account::plugin_account;
+use crate::plugins::definition;
+use crate::plugins::rbac;
+use windlass_api::{OciSource, Plugin, PluginSpec, PluginStatus, SecretRef};
+use windlass_delivery::Trust;
+use windlass_delivery::oci::{self, Http, NewArtifact, Reference, Registry, Version};
+
+/// Flags of `windlass push`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  windlass push echo.wasm --name echo --create-rbac
+  windlass push echo.wasm --name echo --dry-run=client > echo.yaml && kubectl apply --server-side -f echo.yaml
+  windlass push echo.wasm --name echo --create-rbac --dry-run=server -o name
+  windlass push echo.wasm --name echo --oci registry.example/team/echo:1.2 --pull-secret regcred --create-rbac
+
+Signed, in a registry:
+  windlass push echo.wasm --oci registry.example/team/echo:1.2 --artifact-only
+  cosign sign --key cosign.key --use-signing-config=false --tlog-upload=false registry.example/team/echo@sha256:…
+  windlass push echo.wasm --name echo --oci registry.example/team/echo:1.2 --public-key cosign.pub
+
+Signed, in a ConfigMap:
+  cosign sign-blob --key cosign.key --use-signing-config=false --tlog-upload=false --bundle echo.sigstore.json echo.wasm
+  windlass push echo.wasm --name echo --signature echo.sigstore.json --public-key cosign.pub
+
+--dry-run=client prints the same bytes for the same component and flags, so that its output can be kept in a repository.
+What is written is applied server-side: client-side `kubectl apply` would copy the component into an annotation, which
+holds only 256 KiB. The ConfigMaps belong to the Plugin and go with it; `windlass remove` takes away the rest.
+
+Exit codes:
+  0  the component is live, works, and was asked about every parent (with --no-wait: it was written)
+  1  the host rejected the component, or waits for a change by a user (the Plugin is Stalled)
+  2  wrong usage
+  3  something could not be done; the message says what
+  4  it was not Ready in time; the message says what is missing
+  5  a setting of the Plugin holds the component back: rolled back, pinned to another digest, or suspended")]
+pub struct Args {
+    #[command(flatten)]
+    component: ComponentArgs,
+    /// Name of the Plugin and of its ConfigMap; default: what the component calls itself, if no Plugin has that name yet
+    #[arg(long)]
+    name: Option<String>,
+    #[command(flatten)]
+    delivery: DeliveryArgs,
+    /// Namespace of the ConfigMap: the host's
+    #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
+    namespace: String,
+    /// Also create the plugin's ServiceAccount and its permissions (children, required objects), and the host's permissions to
+    /// watch them. Review them with --dry-run=client first
+    #[arg(long)]
+    create_rbac: bool,
+    #[command(flatten)]
+    overwrites: OverwriteArgs,
+    /// Only print what would be written; with server, only after the API server has checked it
+    #[arg(long, value_name = "WHERE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    dry_run: Option<DryRun>,
+    /// Do not wait until the Plugin is Ready with the component
+    #[arg(long)]
+    no_wait: bool,
+    /// How long to wait, as in 120s or 5m; a number alone counts seconds
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_timeout)]
+    timeout: Duration,
+    /// Format of what --dry-run prints
+    #[arg(short, long, value_enum, default_value = "yaml")]
+    output: Output,
+}
+
+/// How what would be written is printed.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Output {
+    /// YAML documents
+    Yaml,
+    /// A JSON List
+    Json,
+    /// A line for each object, as in configmap/echo
+    Name,
+}
+
+/// What a push may overwrite.
+#[derive(Debug, clap::Args)]
+struct OverwriteArgs {
+    /// Overwrite a Plugin, ConfigMap or role of that name which `windlass push` did not write
+    #[arg(long)]
+    overwrite: bool,
+    /// Replace the installed CustomResourceDefinition although the component's takes less: objects lose dropped fields at
+    /// their next write
+    #[arg(long)]
+    allow_schema_narrowing: bool,
+}
+
+/// How the component is delivered.
+#[derive(Debug, clap::Args)]
+struct DeliveryArgs {
+    /// Put the component into a registry instead of a ConfigMap, as in registry.example/team/echo:1.2, with the credentials
+    /// of `docker login`
+    #[arg(long, value_name = "REFERENCE")]
+    oci: Option<Reference>,
+    /// Only put the component into the registry, so that it can be signed there
+    #[arg(long, requires = "oci")]
+    artifact_only: bool,
+    /// Secret in the host's namespace with the credentials by which the host pulls
+    #[arg(long, value_name = "SECRET", requires = "oci")]
+    pull_secret: Option<String>,
+    /// The component's signature, as `cosign sign-blob --bundle` writes it
+    #[arg(long, value_name = "FILE", conflicts_with = "oci")]
+    signature: Option<PathBuf>,
+    /// Public key in PEM that must have signed the component. May be repeated: any one of the keys suffices. Default: the keys
+    /// that the Plugin has (`--dry-run=client` without `--create-rbac` reads no cluster and knows none)
+    #[arg(long, value_name = "FILE")]
+    public_key: Vec<PathBuf>,
+    /// Remove spec.verify: signatures are no longer checked
+    #[arg(long, conflicts_with = "public_key")]
+    no_verify: bool,
+}
+
+impl DeliveryArgs {
+    fn signature(&self) -> anyhow::Result<Option<String>> {
+        let read =
+            |file: &PathBuf| std::fs::read_to_string(file).with_context(|| format!("signature {}", file.display()));
+        self.signature.as_ref().map(read).transpose()
+    }
+
+    /// The Plugin's `spec.verify`: the given keys, or what the Plugin has.
+    fn verify(&self, existing: Option<&PluginSpec>) -> anyhow::Result<Option<Value>> {
+        if self.no_verify {
+            return Ok(None);
+        }
+        if self.public_key.is_empty() {
+            let verify = existing.and_then(|spec| spec.verify.as_ref());
+            return Ok(verify.map(serde_json::to_value).transpose()?);
+        }
+        let keys: Vec<_> = self.public_keys()?.into_iter().map(|key| json!({"inline": key})).collect();
+        Ok(Some(json!({"publicKeys": keys})))
+    }
+
+    /// The Plugin's `spec.source` of an artifact: beside where it is, what is given or what the Plugin has.
+    fn oci_source(&self, reference: &Reference, existing: Option<&PluginSpec>) -> OciSource {
+        let before = existing.and_then(|spec| spec.source.oci.clone());
+        let (pull_secret_ref, interval) =
+            before.map_or((None, None), |before| (before.pull_secret_ref, before.interval));
+        let given = self.pull_secret.clone().map(|name| SecretRef { name });
+        OciSource {
+            reference: reference.to_string(),
+            pull_secret_ref: given.or(pull_secret_ref),
+            interval,
+            ..OciSource::default()
+        }
+    }
+
+    fn public_keys(&self) -> anyhow::Result<Vec<String>> {
+        let read = |file: &PathBuf| std::fs::read_to_string(file).with_context(|| format!("key {}", file.display()));
+        let keys = self.public_key.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
+        let named = self.public_key.iter().map(|file| file.display().to_string()).collect::<Vec<_>>();
+        let texts = named.iter().zip(&keys).map(|(name, key)| (name.as_str(), key.as_bytes()));
+        Trust::of_pem(texts).map_err(anyhow::Error::msg)?;
+        Ok(keys)
+    }
+}
+
+impl Args {
+    /// Whether the cluster is read. Printing what does not depend on it must work without one.
+    fn reads_cluster(&self) -> bool {
+        self.create_rbac || self.dry_run != Some(DryRun::Client)
+    }
+}
+
+/// What a push writes.
+struct Manifests {
+    plugin: Value,
+    /// Permissions, and ConfigMaps with the component.
+    objects: Vec<Value>,
+    /// The uid of the Plugin, if it exists already.
+    existing_uid: Option<String>,
+}
+
+/// One push: a component on its way to a Plugin.
+struct Delivery<'a> {
+    args: &'a Args,
+    name: PluginName,
+    bytes: Vec<u8>,
+    component: Arc<Component>,
+    pushed: Pushed,
+}
+
+/// Writes the component and its Plugin, and waits until it is Ready.
+pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
+    let delivery = Delivery::new(args)?;
+    super::block_on(async {
+        if let Some(reference) = args.delivery.oci.as_ref().filter(|_| args.delivery.artifact_only) {
+            // Where it is built and signed there may be no cluster.
+            if args.dry_run.is_none() {
+                delivery.push_artifact(reference).await?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        let Manifests { plugin, mut objects, existing_uid } = delivery.manifests().await?;
+        if args.dry_run != Some(DryRun::Client) {
+            let client = args.component.cluster.client().await?;
+            check(&client, &delivery.name, &plugin, &objects, args.overwrites.overwrite).await?;
+        }
+        if args.dry_run.is_some() {
+            objects.push(plugin);
+            print_objects(&objects, args.output)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        delivery.write(plugin, objects, existing_uid).await
+    })
+}
+
+impl<'a> Delivery<'a> {
+    fn new(args: &'a Args) -> anyhow::Result<Self> {
+        let bytes = args.component.bytes()?;
+        let component = args.component.load_of(&bytes)?;
+        let name: PluginName = args.name.as_deref().unwrap_or(&component.descriptor().name).parse()?;
+        let pushed = match &args.delivery.oci {
+            Some(Reference { version: Version::Digest(_), .. }) => {
+                bail!("--oci takes a tag: the digest is the component's, and is printed")
+            }
+            Some(_) => Pushed { digest: component.digest(), parts: Vec::new(), objects: Vec::new() },
+            None => split(name.as_str(), &args.namespace, &bytes, args.delivery.signature()?.as_deref())?,
+        };
+        Ok(Self { args, name, bytes, component, pushed })
+    }
+
+    /// What is to be written, after all that can be checked without writing: who else has the Plugin, its CRD and its parents.
+    async fn manifests(&self) -> anyhow::Result<Manifests> {
+        let Self { args, name, component, pushed, .. } = self;
+        let descriptor = component.descriptor();
+        let existing = existing(args, name).await?;
+        if let Some(plugin) = &existing {
+            safety::check_plugin(plugin, args.name.is_some(), args.overwrites.overwrite)?;
+            if args.delivery.no_verify {
+                safety::check_no_verify(plugin)?;
+            }
+        }
+        if let (Parent::Custom(carried), true) = (&descriptor.parent, args.reads_cluster()) {
+            let client = args.component.cluster.client().await?;
+            safety::check_schema(&client, name, carried, args.overwrites.allow_schema_narrowing).await?;
+        }
+        let existing_uid = existing.as_ref().and_then(|plugin| plugin.metadata.uid.clone());
+        let status = existing.as_ref().and_then(|plugin| plugin.status.clone()).unwrap_or_default();
+        check_kind(name, &status, &descriptor.parent)?;
+        let existing = existing.as_ref().map(|plugin| &plugin.spec);
+        let verify = args.delivery.verify(existing)?;
+        let oci = args.delivery.oci.as_ref().map(|reference| args.delivery.oci_source(reference, existing));
+        // The account that a user chose, or one of the plugin's own.
+        let account = existing.and_then(|spec| spec.service_account_name.clone());
+        let account = account.unwrap_or_else(|| plugin_account(name.as_str()));
+        let mut objects: Vec<Value> = pushed.objects.clone();
+        if args.create_rbac {
+            objects.extend(self.permissions(existing, &status, &account, oci.as_ref()).await?);
+        }
+        objects.iter_mut().for_each(safety::mark);
+        let source = match oci {
+            Some(oci) => json!({"oci": oci}),
+            None => json!({"configMap": {"namespace": args.namespace, "name": name.as_str()}}),
+        };
+        let may_narrow = args.overwrites.allow_schema_narrowing.then_some(pushed.digest);
+        let fields = PluginFields { name: name.as_str(), account: &account, source, verify, may_narrow };
+        let mut plugin = plugin_object(fields);
+        safety::mark(&mut plugin);
+        Ok(Manifests { plugin, objects, existing_uid })
+    }
+
+    /// The ServiceAccount, roles and bindings of the plugin. Notes about them go to standard error.
+    async fn permissions(
+        &self,
+        existing: Option<&PluginSpec>,
+        status: &PluginStatus,
+        account: &str,
+        oci: Option<&OciSource>,
+    ) -> anyhow::Result<Vec<Value>> {
+        let Self { args, name, component, pushed, .. } = self;
+        let (descriptor, namespace) = (component.descriptor(), &args.namespace);
+        let client = args.component.cluster.client().await?;
+        let rights = rights::of(&client, name, descriptor, existing, status).await?;
+        for note in rights.notes(name) {
+            eprintln!("{note}");
+        }
+        let (kinds, set_finalizers) = (rights.kinds, status.set_finalizers == Some(true));
+        let mut permissions = vec![rbac::plugin_role(name.as_str(), descriptor, &kinds, set_finalizers)];
+        permissions.extend(rbac::account_objects(name.as_str(), account, namespace, &kinds));
+        let kept = Kept::new(pushed.digest, existing, status);
+        for role in permissions.iter_mut().filter(|object| definition::text(object, "/kind") == "ClusterRole") {
+            let components = kept.add(role, found(&client, role).await?.as_ref());
+            for component in components {
+                let role = definition::text(role, "/metadata/name");
+                eprintln!("note: ClusterRole {role} keeps what {component} needs, for a rollback");
+            }
+        }
+        if let Some(secret) = oci.and_then(|oci| oci.pull_secret_ref.as_ref()) {
+            permissions.extend(rbac::source_objects(name.as_str(), namespace, &secret.name));
+        }
+        // An account that a user chose for several plugins is not this one's.
+        let is_own = account == plugin_account(name.as_str());
+        let label = |permission| if is_own { labelled(permission, name.as_str()) } else { permission };
+        Ok(permissions.into_iter().map(label).collect())
+    }
+
+    /// Writes all of it, and waits until the Plugin is Ready.
+    async fn write(
+        &self,
+        plugin: Value,
+        objects: Vec<Value>,
+        existing_uid: Option<String>,
+    ) -> anyhow::Result<ExitCode> {
+        let Self { args, name, bytes, pushed, .. } = self;
+        let client = args.component.cluster.client().await?;
+        let at = format!("{:.3}", jiff::Timestamp::now());
+        let is_map = |object: &Value| definition::text(object, "/kind") == "ConfigMap";
+        let (maps, permissions): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_map);
+        // The permissions first: a host that finds the component needs them, and where they cannot be written, no component
+        // is delivered.
+        for permission in permissions {
+            apply(&target(&client, &permission).await?, false).await?;
+        }
+        // A host that follows the tag takes what it finds there.
+        if let Some(reference) = &args.delivery.oci {
+            self.push_artifact(reference).await?;
+        }
+        write(&client, &plugin, &at, existing_uid, maps).await?;
+        println!("pushed {} ({} bytes) as Plugin {name}", pushed.digest, bytes.len());
+        if args.no_wait {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let digest = pushed.digest.to_string();
+        let code = follow(&client, Push { name, digest: &digest, at: &at }, args.timeout).await?;
+        if code == ExitCode::SUCCESS {
+            remove_old_parts(&client, args, name, pushed).await?;
+        }
+        Ok(code)
+    }
+
+    /// Puts the component into the registry.
+    async fn push_artifact(&self, reference: &Reference) -> anyhow::Result<()> {
+        let Self { args, bytes, component, .. } = self;
+        let (descriptor, surface) = (component.descriptor(), component.surface());
+        let new = NewArtifact {
+            bytes: bytes.clone(),
+            imports: &surface.imports,
+            exports: &surface.exports,
+            annotations: BTreeMap::from([
+                ("org.opencontainers.image.title", descriptor.name.as_str()),
+                ("org.opencontainers.image.version", &descriptor.version),
+            ]),
+        };
+        let credentials = credentials_of_user(reference)?;
+        let plain_http = &args.component.registries.plain_http;
+        let context = || format!("the component was not pushed to {reference}");
+        let registry =
+            Registry::new(&Http::default(), reference.clone(), credentials, plain_http).with_context(context)?;
+        let manifest = oci::push(&registry, new).await.with_context(context)?;
+        println!("pushed {} ({} bytes) to {}", component.digest(), bytes.len(), reference.at(manifest));
+        Ok(())
+    }
+}
+
+/// Whether everything can be written: nothing is somebody else's, the user may write it, and the API server takes the Plugin and
+/// the permissions.
+async fn check(
+    client: &Client,
+    name: &PluginName,
+    plugin: &Value,
+    objects: &[Value],
+    overwrites: bool,
+) -> anyhow::Result<()> {
+    let mut others = Vec::new();
+    for object in objects {
+        others.push(target(client, object).await?);
+    }
+    if !overwrites {
+        safety::check_targets(name, &others).await?;
+    }
+    apply(&target(client, plugin).await?, true).await?;
+    for (other, object) in others.iter().zip(objects) {
+        let kind = definition::text(object, "/kind");
+        if kind.ends_with("Binding") || kind == "ConfigMap" {
+            // A binding is only taken with its role, which may not be there yet; and ConfigMaps are large.
+            safety::check_permission(client, other).await?;
+        } else {
+            apply(other, true).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a new Plugin before its ConfigMaps, which belong to it, and every Plugin after them: then the host finds all of it. `at`
+/// is the time of the push, which the last write annotates: it has the host reconcile the Plugin at once.
+async fn write(
+    client: &Client,
+    plugin: &Value,
+    at: &str,
+    existing_uid: Option<String>,
+    maps: Vec<Value>,
+) -> anyhow::Result<()> {
+    let mut pushed = target(client, plugin).await?;
+    let uid = if let Some(uid) = existing_uid { uid } else { apply(&pushed, false).await? };
+    pushed.1.metadata.annotations = Some(BTreeMap::from([(ANNOTATION_PUSHED_AT.to_owned(), at.to_owned())]));
+    for map in maps {
+        apply(&target(client, &own_by(map, plugin, &uid)).await?, false).await?;
+    }
+    apply(&pushed, false).await?;
+    Ok(())
+}
+
+/// Waits until the push is decided; says how, and answers with the exit code.
+async fn follow(client: &Client, push: Push<'_>, timeout: Duration) -> anyhow::Result<ExitCode> {
+    let Push { name, digest, .. } = push;
+    match progress::wait(client, push, timeout).await? {
+        Progress::Ready => {
+            println!("Plugin {name}: Ready with {digest}");
+            if let Some(note) = progress::failing(client, name).await? {
+                eprintln!("{note}");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Progress::Rejected(message) => {
+            eprintln!("error: Plugin {name} is not Ready with {digest}: {message}");
+            Ok(ExitCode::from(ANSWER_IS_NO))
+        }
+        Progress::HeldBack(message) => {
+            eprintln!("error: {message}");
+            Ok(ExitCode::from(HELD_BACK))
+        }
+        Progress::Gone => bail!("Plugin {name} was deleted"),
+        Progress::Waiting(missing) => {
+            eprintln!("error: Plugin {name} was not Ready with {digest} within {} s:", timeout.as_secs());
+            for line in missing {
+                eprintln!("  {line}");
+            }
+            Ok(ExitCode::from(TIMED_OUT))
+        }
+    }
+}
+
+/// Whether the component is for objects that it may reconcile, and for the parents that the Plugin has. The host would refuse
+/// it, but its roles would be written.
+fn check_kind(name: &PluginName, status: &PluginStatus, parent: &Parent) -> anyhow::Result<()> {
+    let wanted = match parent {
+        Parent::Custom(carried) => {
+            let (carried, (group, _)) = definition::read(carried).map_err(anyhow::Error::msg)?;
+            Gvk::from_api_version(&format!("{group}/v1"), definition::text(&carried, "/spec/names/kind")).group_kind()
+        }
+        Parent::Existing { kind, .. } if !may_be_parent(kind) => {
+            bail!(
+                "the component is for {kind}, which is Windlass' own: no plugin may reconcile it; nothing was written"
+            )
+        }
+        Parent::Existing { kind, .. } => kind.group_kind(),
+    };
+    let has_parents = status.parents.is_some_and(|parents| parents > 0);
+    let before = status.parent_kind.as_deref().and_then(|kind| kind.parse::<Gvk>().ok());
+    match before.filter(|before| has_parents && before.group_kind() != wanted) {
+        Some(before) => bail!(
+            "Plugin {name} has parents of {before}, and the component is for {}; nothing was written. \
+             Push it as another Plugin (--name)",
+            wanted.kind
+        ),
+        None => Ok(()),
+    }
+}
+
+/// The Plugin as it is now: what a push does not change stays.
+async fn existing(args: &Args, name: &PluginName) -> anyhow::Result<Option<Plugin>> {
+    // What is only printed must not take a cluster where nothing else does.
+    if !args.reads_cluster() {
+        return Ok(None);
+    }
+    let api: Api<Plugin> = Api::all(args.component.cluster.client().await?);
+    api.get_opt(name.as_str()).await.map_err(plain).with_context(|| format!("Plugin {name}"))
+}
+
+fn print_objects(objects: &[Value], output: Output) -> anyhow::Result<()> {
+    let format = match output {
+        Output::Yaml => Format::Yaml,
+        Output::Json => Format::Json,
+        Output::Name => {
+            // As `kubectl -o name` has it: the resource in lower case, with its group.
+            for object in objects {
+                let kind = definition::text(object, "/kind").to_lowercase();
+                let group =
+                    definition::text(object, "/apiVersion").split_once('/').map(|(group, _)| format!(".{group}"));
+                println!("{kind}{}/{}", group.unwrap_or_default(), definition::text(object, "/metadata/name"));
+            }
+            return Ok(());
+        }
+    };
+    print_all(objects, format)
+}
+
+/// An object that is to be written, and where.
+type Target = (Api<DynamicObject>, DynamicObject);
+
+/// An object as it is in the cluster.
+async fn found(client: &Client, object: &Value) -> anyhow::Result<Option<Value>> {
+    let (api, object) = target(client, object).await?;
+    let found = api.get_opt(object.metadata.name.as_deref().unwrap_or_default()).await;
+    let found = found.map_err(plain).with_context(|| format!("{} could not be read", describe(&object)))?;
+    Ok(found.map(serde_json::to_value).transpose()?)
+}
+
+async fn target(client: &Client, object: &Value) -> anyhow::Result<Target> {
+    let object: DynamicObject = serde_json::from_value(object.clone())?;
+    let TypeMeta { api_version, kind } = object.types.clone().unwrap_or_default();
+    let gvk: GroupVersionKind = TypeMeta { api_version, kind }.try_into()?;
+    let what = describe(&object);
+    let (resource, _) = discovery::pinned_kind(client, &gvk)
+        .await
+        .map_err(plain)
+        .with_context(|| format!("{what}: the cluster does not serve {}; install it with `windlass crd`", gvk.kind))?;
+    let api: Api<DynamicObject> = match &object.metadata.namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    Ok((api, object))
+}
+
+/// How messages name an object.
+fn describe(object: &DynamicObject) -> String {
+    let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    match &object.metadata.namespace {
+        Some(namespace) => format!("{kind} {namespace}/{name}"),
+        None => format!("{kind} {name}"),
+    }
+}
+
+/// Applies an object, or only asks whether it could be; answers with its uid.
+async fn apply((api, object): &Target, dry_run: bool) -> anyhow::Result<String> {
+    // A field that an older definition does not know must not be lost in silence: it may be `verify`.
+    let params = PatchParams { dry_run, ..PatchParams::apply(FIELD_MANAGER).force().validation_strict() };
+    let written = api
+        .patch_metadata(object.metadata.name.as_deref().unwrap_or_default(), &params, &Patch::Apply(object))
+        .await
+        .map_err(plain)
+        .with_context(|| format!("{} was not written", describe(object)))?;
+    Ok(written.metadata.uid.unwrap_or_default())
+}
+
+/// Parts of logic that is no longer live: the head names others now. What push did not write alone is left.
+async fn remove_old_parts(client: &Client, args: &Args, name: &PluginName, pushed: &Pushed) -> anyhow::Result<()> {
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), &args.namespace);
+    let parts = api
+        .list_metadata(&ListParams::default().labels(&format!("{PART_OF_LABEL}={name}")))
+        .await
+        .map_err(plain)
+        .context("old parts could not be listed")?;
+    for part in parts.items {
+        let PartialObjectMeta { metadata, .. } = part;
+        let uid = metadata.uid.clone();
+        let kept = reason_to_keep(name, &metadata);
+        let Some(part) = metadata.name.filter(|part| !pushed.parts.contains(part)) else { continue };
+        if let Some(reason) = kept {
+            eprintln!(
+                "note: ConfigMap {}/{part} is labelled as an old part of Plugin {name} and was left: {reason}",
+                args.namespace
+            );
+            continue;
+        }
+        let preconditions = Some(Preconditions { uid, resource_version: None });
+        match api.delete(&part, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
+            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {}
+            deleted => {
+                deleted.map_err(plain).with_context(|| format!("old part {part}"))?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! How objects that `windlass push` wrote are known again.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
+use windlass_core::ids::PluginName;
+
+/// Field manager of what a person pushes: apart from the host's.
+pub const FIELD_MANAGER: &str = "windlass-push";
+/// Label on the parts of a component, and on permissions: the Plugin that they are for.
+pub const PART_OF_LABEL: &str = "windlass.dev/part-of";
+
+/// The Plugin that an object was pushed for, where the object says that: its label, or the Plugin that it goes with.
+pub fn plugin_of(metadata: &ObjectMeta) -> Option<&str> {
+    let label = metadata.labels.as_ref().and_then(|labels| labels.get(PART_OF_LABEL)).map(String::as_str);
+    let owners = metadata.owner_references.iter().flatten();
+    let is_plugin = |owner: &&OwnerReference| owner.kind == "Plugin" && owner.api_version.starts_with("windlass.dev/");
+    label.or_else(|| owners.into_iter().find(is_plugin).map(|owner| owner.name.as_str()))
+}
+
+/// Why an object is not to be deleted with this Plugin: it is another one's, it has no fields that push wrote, or others wrote
+/// some as well.
+pub fn reason_to_keep(plugin: &PluginName, meta: &ObjectMeta) -> Option<String> {
+    if let Some(of) = plugin_of(meta).filter(|of| *of != plugin.as_str()) {
+        return Some(format!("it belongs to Plugin {of}"));
+    }
+    let entries = || meta.managed_fields.iter().flatten();
+    if !entries().any(is_pushs) {
+        return Some("it was not written by `windlass push`".to_owned());
+    }
+    let mut others: Vec<_> =
+        entries().filter(|entry| !is_pushs(entry)).filter_map(|entry| entry.manager.as_deref()).collect();
+    others.sort_unstable();
+    others.dedup();
+    (!others.is_empty()).then(|| format!("it was also written by {}; delete it by hand", others.join(", ")))
+}
+
+/// Whether an entry of managedFields is of a push.
+pub fn is_pushs(entry: &ManagedFieldsEntry) -> bool {
+    entry.manager.as_deref() == Some(FIELD_MANAGER)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn meta(managers: &[&str]) -> ObjectMeta {
+        let entry = |manager: &&str| ManagedFieldsEntry {
+            manager: Some((*manager).to_owned()),
+            operation: Some("Apply".to_owned()),
+            ..ManagedFieldsEntry::default()
+        };
+        ObjectMeta { managed_fields: Some(managers.iter().map(entry).collect()), ..ObjectMeta::default() }
+    }
+
+    #[test]
+    fn only_what_push_alone_wrote_is_deleted_and_the_rest_is_left_with_its_reason() {
+        let echo: PluginName = "echo".parse().expect("a name");
+        let kept = |meta: &ObjectMeta| reason_to_keep(&echo, meta);
+        assert_eq!(kept(&meta(&["windlass-push"])), None);
+        assert_eq!(kept(&meta(&[])).as_deref(), Some("it was not written by `windlass push`"));
+        assert_eq!(kept(&meta(&["kubectl"])).as_deref(), Some("it was not written by `windlass push`"));
+        let both = kept(&meta(&["kubectl-edit", "windlass-push", "kubectl-edit"]));
+        assert_eq!(both.as_deref(), Some("it was also written by kubectl-edit; delete it by hand"));
+        let labels = BTreeMap::from([(PART_OF_LABEL.to_owned(), "other".to_owned())]);
+        let others = ObjectMeta { labels: Some(labels), ..meta(&["windlass-push"]) };
+        assert_eq!(kept(&others).as_deref(), Some("it belongs to Plugin other"));
+    }
+}

@@ -1,0 +1,426 @@
+//! Whether a Plugin's ServiceAccount may do something: asked of the API server, and remembered for a while.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::BoxFuture;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use kube::api::PostParams;
+use kube::core::ApiResource;
+use kube::{Api, Client};
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+
+use crate::cluster::account::{Account, AskOwn};
+use crate::cluster::in_time;
+
+/// What a plugin's ServiceAccount does with its children. `get` tells a child that lost its labels from somebody else's
+/// object of the same name.
+pub const CHILD_VERBS: [&str; 4] = ["get", "create", "patch", "delete"];
+
+/// What a plugin's ServiceAccount does with what the plugin may require.
+pub const READ_VERBS: [&str; 2] = ["get", "list"];
+
+/// What a plugin's ServiceAccount must be allowed to do with parents whose kind is not the plugin's own, to be shown them.
+pub const PARENT_VERB: &str = "list";
+
+/// The part of parents that the plugin's finalizer and owner references with `blockOwnerDeletion` concern.
+pub const FINALIZERS: &str = "finalizers";
+/// What a plugin's ServiceAccount must be allowed to do with it, for the plugin's finalizer on parents whose kind is not the
+/// plugin's own.
+pub const FINALIZER_VERB: &str = "update";
+
+/// The status of parents.
+pub const STATUS: &str = "status";
+/// What a plugin's ServiceAccount must be allowed to do with it, where the kind is not the plugin's own.
+pub const STATUS_VERB: &str = "patch";
+
+/// How long a permission holds: a right that was taken away is gone after this.
+const PERMITTED: Duration = Duration::from_mins(1);
+/// How long a denial holds: somebody may be waiting for what was granted meanwhile.
+const DENIED: Duration = Duration::from_secs(5);
+/// Answers that are remembered at most, some 300 bytes each. One that is pushed out is asked again.
+const MAX_ANSWERS: usize = 8192;
+
+/// One question about a right.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Question {
+    /// Whose right it is.
+    pub account: Account,
+    /// As in RBAC: `get`, say.
+    pub verb: &'static str,
+    /// What kind of objects.
+    pub resource: Arc<ApiResource>,
+    /// Which part of them, as in RBAC: `status`, say; none for the objects themselves.
+    pub subresource: Option<&'static str>,
+    /// In which namespace; none for all of them, or if the kind is cluster-scoped.
+    pub namespace: Option<Arc<str>>,
+    /// Which object; none for all of them.
+    pub name: Option<Arc<str>>,
+}
+
+/// What the API server says to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether it may.
+    pub allowed: bool,
+    /// Why, in the API server's words; may be empty.
+    pub why: String,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unanswered {
+    /// What kept the API server from answering.
+    Failed(String),
+    /// There are no tokens for a review; how long it takes until there are.
+    Limited(Duration),
+}
+
+/// Asks the API server; the error says what kept it from answering.
+pub type Ask = Arc<dyn Fn(Question) -> BoxFuture<'static, Result<Verdict, String>> + Send + Sync>;
+
+/// By a `SubjectAccessReview`.
+pub fn by_api_server(client: Client) -> Ask {
+    Arc::new(move |question| {
+        let api: Api<SubjectAccessReview> = Api::all(client.clone());
+        let review = review(&question);
+        Box::pin(async move {
+            // All who ask the same wait for this answer.
+            let reviewed = in_time(api.create(&PostParams::default(), &review)).await.map_err(|error| match error {
+                kube::Error::Api(status) => status.message.clone(),
+                other => other.to_string(),
+            })?;
+            let status = reviewed.status.ok_or("the API server gave no verdict")?;
+            let why = [status.reason, status.evaluation_error].into_iter().flatten().filter(|why| !why.is_empty());
+            Ok(Verdict { allowed: status.allowed, why: why.collect::<Vec<_>>().join("; ") })
+        })
+    })
+}
+
+/// Who a client is to the API server.
+pub fn own_user(client: Client) -> AskOwn {
+    Box::new(move || {
+        let api: Api<SelfSubjectReview> = Api::all(client.clone());
+        Box::pin(async move {
+            let asked = in_time(api.create(&PostParams::default(), &SelfSubjectReview::default())).await;
+            let review = asked.map_err(|error| error.to_string())?;
+            let user = review.status.and_then(|status| status.user_info?.username);
+            user.ok_or_else(|| "it gives no name".to_owned())
+        })
+    })
+}
+
+fn review(question: &Question) -> SubjectAccessReview {
+    let Question { account, verb, resource, subresource, namespace, name } = question;
+    SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(account.user().to_owned()),
+            groups: Some(account.groups()),
+            resource_attributes: Some(ResourceAttributes {
+                group: Some(resource.group.clone()),
+                version: Some(resource.version.clone()),
+                resource: Some(resource.plural.clone()),
+                subresource: subresource.map(str::to_owned),
+                namespace: namespace.as_deref().map(str::to_owned),
+                name: name.as_deref().map(str::to_owned),
+                verb: Some((*verb).to_owned()),
+                ..ResourceAttributes::default()
+            }),
+            ..SubjectAccessReviewSpec::default()
+        },
+        ..SubjectAccessReview::default()
+    }
+}
+
+/// Questions and the answers that still hold.
+pub struct Reviews {
+    ask: Ask,
+    answers: Mutex<Answers>,
+}
+
+#[derive(Default)]
+struct Answers {
+    of: HashMap<Question, Asked>,
+    /// The same questions in the order in which they were asked first: the first is the first to be dropped.
+    order: VecDeque<(Instant, Question)>,
+}
+
+/// A question that was asked, and its answer as soon as there is one.
+#[derive(Clone)]
+struct Asked {
+    at: Instant,
+    answer: Arc<OnceCell<Verdict>>,
+}
+
+impl Reviews {
+    /// Nothing was asked yet.
+    pub fn new(ask: Ask) -> Self {
+        Self { ask, answers: Mutex::default() }
+    }
+
+    /// Whether an account may do something, by an answer that is known or a review that `spend` has tokens for.
+    ///
+    /// For one object, all objects of the kind in its namespace are asked about first: where the account may do it to all
+    /// of them, as by a Role without `resourceNames`, any number of names costs one review.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn find(
+        &self,
+        mut question: Question,
+        now: Instant,
+        spend: impl Fn() -> Result<(), Duration>,
+    ) -> Result<Verdict, Unanswered> {
+        let Some(name) = question.name.take() else { return self.ask_within(question, now, &spend).await };
+        let of_all = self.known(&question, now);
+        if let Some(allowed) = of_all.as_ref().filter(|of_all| of_all.allowed) {
+            return Ok(allowed.clone());
+        }
+        let named = Question { name: Some(name), ..question.clone() };
+        if let Some(known) = self.known(&named, now) {
+            return Ok(known);
+        }
+        if of_all.is_none() {
+            let of_all = self.ask_within(question, now, &spend).await?;
+            if of_all.allowed {
+                return Ok(of_all);
+            }
+        }
+        self.ask_within(named, now, &spend).await
+    }
+
+    async fn ask_within(
+        &self,
+        question: Question,
+        now: Instant,
+        spend: &impl Fn() -> Result<(), Duration>,
+    ) -> Result<Verdict, Unanswered> {
+        if let Some(known) = self.known(&question, now) {
+            return Ok(known);
+        }
+        // Before it is remembered, so that a flood of questions pushes no other plugin's answers out.
+        spend().map_err(Unanswered::Limited)?;
+        self.verdict(question, now).await.map_err(Unanswered::Failed)
+    }
+
+    fn known(&self, question: &Question, now: Instant) -> Option<Verdict> {
+        let answers = self.answers.lock();
+        let asked = answers.of.get(question)?;
+        let verdict = asked.answer.get()?;
+        let holds = if verdict.allowed { PERMITTED } else { DENIED };
+        (now.saturating_duration_since(asked.at) < holds).then(|| verdict.clone())
+    }
+
+    /// The answer to a question. Of several that ask the same at once, one asks the API server, and all have its answer.
+    ///
+    /// # Errors
+    /// What kept the API server from answering; that is not remembered.
+    pub async fn verdict(&self, question: Question, now: Instant) -> Result<Verdict, String> {
+        let answer = self.answers.lock().of(&question, now);
+        answer.get_or_try_init(|| (self.ask)(question)).await.cloned()
+    }
+}
+
+impl Answers {
+    /// Where the answer to a question is, or will be.
+    fn of(&mut self, question: &Question, now: Instant) -> Arc<OnceCell<Verdict>> {
+        let age = |asked: Instant| now.saturating_duration_since(asked);
+        while self.order.front().is_some_and(|(asked, _)| age(*asked) >= PERMITTED) {
+            self.drop_oldest();
+        }
+        if let Some(asked) = self.of.get_mut(question) {
+            if asked.answer.get().is_some_and(|verdict| !verdict.allowed) && age(asked.at) >= DENIED {
+                *asked = Asked { at: now, answer: Arc::default() };
+            }
+            return asked.answer.clone();
+        }
+        if self.order.len() >= MAX_ANSWERS {
+            self.drop_oldest();
+        }
+        let asked = Asked { at: now, answer: Arc::default() };
+        self.of.insert(question.clone(), asked.clone());
+        self.order.push_back((now, question.clone()));
+        asked.answer
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some((_, oldest)) = self.order.pop_front() {
+            self.of.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use kube::core::GroupVersionKind;
+
+    use super::*;
+
+    fn account(name: &str) -> Account {
+        Account::new("windlass-system", name).expect("a name")
+    }
+
+    fn question(name: &str) -> Question {
+        let secret = GroupVersionKind::gvk("", "v1", "Secret");
+        Question {
+            account: account("reader"),
+            verb: "get",
+            resource: Arc::new(ApiResource::from_gvk_with_plural(&secret, "secrets")),
+            subresource: None,
+            namespace: Some("shop".into()),
+            name: Some(name.into()),
+        }
+    }
+
+    /// Says yes to `db` alone, fails on `broken`, and counts how often it is asked.
+    fn counting() -> (Reviews, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter = asked.clone();
+        let ask: Ask = Arc::new(move |question| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async move {
+                // Others get their turn while this one waits for the API server.
+                tokio::task::yield_now().await;
+                match question.name.as_deref() {
+                    Some("broken") => Err("timeout".to_owned()),
+                    name => Ok(Verdict { allowed: name == Some("db"), why: String::new() }),
+                }
+            })
+        });
+        (Reviews::new(ask), asked)
+    }
+
+    #[tokio::test]
+    async fn a_permission_holds_for_a_minute_and_a_denial_for_seconds() {
+        let (reviews, asked) = counting();
+        let start = Instant::now();
+        for (name, allowed, holds) in [("db", true, PERMITTED), ("mq", false, DENIED)] {
+            asked.store(0, Ordering::SeqCst);
+            let second = Duration::from_secs(1);
+            for (after, times) in
+                [(Duration::ZERO, 1), (second, 1), (holds.saturating_sub(second), 1), (holds, 2), (holds + second, 2)]
+            {
+                let verdict = reviews.verdict(question(name), start + after).await;
+                assert_eq!(verdict.map(|verdict| verdict.allowed), Ok(allowed));
+                assert_eq!(asked.load(Ordering::SeqCst), times, "{name} after {after:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn equal_questions_at_once_are_asked_once_and_others_each() {
+        let (reviews, asked) = counting();
+        let now = Instant::now();
+        let verdicts = futures::future::join_all((0..16).map(|_| reviews.verdict(question("db"), now))).await;
+        assert!(verdicts.iter().all(|verdict| verdict.as_ref().is_ok_and(|verdict| verdict.allowed)));
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        let others = [
+            Question { verb: "list", ..question("db") },
+            Question { subresource: Some("status"), ..question("db") },
+            Question { namespace: Some("other".into()), ..question("db") },
+            Question { account: account("other"), ..question("db") },
+            question("mq"),
+        ];
+        for other in others {
+            reviews.verdict(other, now).await.expect("an answer");
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 6);
+    }
+
+    #[tokio::test]
+    async fn names_of_a_kind_that_the_account_may_read_whole_cost_one_review() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter = asked.clone();
+        let reviews = Reviews::new(Arc::new(move |question| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            let allowed = question.namespace.as_deref() == Some("shop") || question.name.as_deref() == Some("db");
+            Box::pin(async move { Ok(Verdict { allowed, why: String::new() }) })
+        }));
+        let now = Instant::now();
+        let of = |namespace: &str, name: &str| Question { namespace: Some(namespace.into()), ..question(name) };
+        for at in 0..1000 {
+            let found = reviews.find(of("shop", &at.to_string()), now, || Ok(())).await;
+            assert!(found.is_ok_and(|verdict| verdict.allowed));
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        // Where it may read some, each is asked about, and that it may not read all of them is remembered.
+        for (name, allowed, times) in [("db", true, 3), ("db", true, 3), ("mq", false, 4), ("mq", false, 4)] {
+            let found = reviews.find(of("web", name), now, || Ok(())).await;
+            assert_eq!(
+                (found.map(|verdict| verdict.allowed), asked.load(Ordering::SeqCst)),
+                (Ok(allowed), times),
+                "{name}"
+            );
+        }
+        let later = now + DENIED;
+        assert!(reviews.find(of("web", "db"), later, || Ok(())).await.is_ok_and(|verdict| verdict.allowed));
+        assert_eq!(asked.load(Ordering::SeqCst), 4, "what it may read holds for a minute");
+    }
+
+    #[tokio::test]
+    async fn reviews_end_with_the_tokens_and_known_answers_cost_none() {
+        let (reviews, asked) = counting();
+        let (now, tokens) = (Instant::now(), std::cell::Cell::new(2));
+        let spend = || {
+            if tokens.get() == 0 {
+                return Err(Duration::from_secs(7));
+            }
+            tokens.set(tokens.get() - 1);
+            Ok(())
+        };
+        assert!(reviews.find(question("db"), now, spend).await.is_ok_and(|verdict| verdict.allowed));
+        assert_eq!((tokens.get(), asked.load(Ordering::SeqCst)), (0, 2), "of all objects, and of this one");
+        let remembered = reviews.answers.lock().of.len();
+        let limited = reviews.find(question("fresh"), now, spend).await;
+        assert_eq!(limited, Err(Unanswered::Limited(Duration::from_secs(7))));
+        assert!(reviews.find(question("db"), now, spend).await.is_ok());
+        assert_eq!((asked.load(Ordering::SeqCst), reviews.answers.lock().of.len()), (2, remembered));
+    }
+
+    #[tokio::test]
+    async fn a_review_that_failed_is_not_remembered() {
+        let (reviews, asked) = counting();
+        let now = Instant::now();
+        for times in 1..3 {
+            assert_eq!(reviews.verdict(question("broken"), now).await, Err("timeout".to_owned()));
+            assert_eq!(asked.load(Ordering::SeqCst), times);
+        }
+    }
+
+    #[test]
+    fn answers_are_forgotten_when_they_are_over_or_too_many() {
+        let mut answers = Answers::default();
+        let start = Instant::now();
+        for at in 0..MAX_ANSWERS * 2 {
+            answers.of(&question(&at.to_string()), start);
+        }
+        assert_eq!((answers.of.len(), answers.order.len()), (MAX_ANSWERS, MAX_ANSWERS));
+        answers.of(&question(&MAX_ANSWERS.to_string()), start);
+        assert!(answers.of.contains_key(&question(&MAX_ANSWERS.to_string())), "a known question pushes nothing out");
+        assert!(answers.of.contains_key(&question(&(MAX_ANSWERS * 2 - 1).to_string())), "the oldest go first");
+        answers.of(&question("db"), start + PERMITTED);
+        assert_eq!((answers.of.len(), answers.order.len()), (1, 1));
+    }
+
+    #[test]
+    fn a_review_asks_as_the_service_account_with_its_groups() {
+        let json = |question| serde_json::to_value(review(&question)).expect("JSON");
+        let of_status = json(Question { subresource: Some("status"), ..question("db") });
+        assert_eq!(of_status["spec"]["resourceAttributes"]["subresource"], "status");
+        let review = json(question("db"));
+        assert_eq!(
+            review["spec"],
+            serde_json::json!({
+                "user": "system:serviceaccount:windlass-system:reader",
+                "groups": ["system:serviceaccounts", "system:serviceaccounts:windlass-system", "system:authenticated"],
+                "resourceAttributes": {"group": "", "version": "v1", "resource": "secrets", "namespace": "shop",
+                    "name": "db", "verb": "get"},
+            })
+        );
+    }
+}

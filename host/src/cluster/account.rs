@@ -1,0 +1,206 @@
+//! A Plugin's ServiceAccount: as which its children are written, and whose rights bound what it reads.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use http::{HeaderName, HeaderValue, Request};
+use tokio::sync::OnceCell;
+use windlass_core::ids::{PluginName, is_dns_subdomain};
+use windlass_core::object::Object;
+use windlass_core::reserved::HostNamespace;
+
+/// The host's ServiceAccount, Role and ClusterRole.
+pub const HOST: &str = "windlass";
+
+/// The ServiceAccount that a plugin has unless its Plugin names another.
+pub fn plugin_account(name: &str) -> String {
+    format!("windlass-plugin-{name}")
+}
+
+/// The API server does as the user whom this header names, if the host may impersonate that one. The groups of a
+/// ServiceAccount it adds by itself
+/// (<https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/>).
+const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
+
+/// A ServiceAccount of the host's namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Account {
+    namespace: Arc<str>,
+    user: Arc<str>,
+    header: HeaderValue,
+}
+
+impl Account {
+    /// The one of this name; none if no object can have it.
+    pub fn new(namespace: &str, name: &str) -> Option<Self> {
+        let user = format!("system:serviceaccount:{namespace}:{name}");
+        let header = HeaderValue::from_str(&user).ok().filter(|_| is_dns_subdomain(name))?;
+        Some(Self { namespace: namespace.into(), user: user.into(), header })
+    }
+
+    /// The namespace that it is in: the host's own.
+    pub fn home(&self) -> HostNamespace {
+        HostNamespace::new(&self.namespace)
+    }
+
+    /// The host's namespace, if an object lives there, or is that Namespace itself.
+    pub fn home_of(&self, object: &Object) -> Option<HostNamespace> {
+        let is_home = match &object.key.namespace {
+            Some(namespace) => *namespace == self.namespace,
+            None => object.kind.is("v1", "Namespace") && object.key.name == self.namespace,
+        };
+        is_home.then(|| self.home())
+    }
+
+    /// How the API server names it.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// The groups that the API server gives to it.
+    pub fn groups(&self) -> Vec<String> {
+        let all = "system:serviceaccounts";
+        vec![all.to_owned(), format!("{all}:{}", self.namespace), "system:authenticated".to_owned()]
+    }
+
+    /// Has the API server do as this one.
+    pub fn sign(&self, request: &mut Request<Vec<u8>>) {
+        request.headers_mut().insert(IMPERSONATE_USER, self.header.clone());
+    }
+}
+
+/// Asks the API server who the host itself is; the error says what kept it from answering.
+pub type AskOwn = Box<dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+
+/// Why a Plugin has no ServiceAccount.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AccountError {
+    /// It names one that it may not have.
+    #[error("{0}")]
+    Invalid(String),
+    /// Whether it may is not known.
+    #[error("the API server does not say who this host is, whose own ServiceAccount no plugin may have: {0}")]
+    Unknown(String),
+}
+
+/// The ServiceAccounts that Plugins may name: those of the host's namespace, but for its own.
+pub struct Accounts {
+    namespace: String,
+    ask: AskOwn,
+    own: OnceCell<String>,
+}
+
+impl Accounts {
+    /// Of this namespace. Who the host is, is asked until it is known: nobody gets an account before.
+    pub fn new(namespace: &str, ask: AskOwn) -> Self {
+        Self { namespace: namespace.to_owned(), ask, own: OnceCell::new() }
+    }
+
+    /// The host's namespace, in which they are.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The one that a Plugin names in its spec, or the one that it has if it names none.
+    ///
+    /// # Errors
+    /// In words for a user.
+    pub async fn of(&self, plugin: &PluginName, named: Option<&str>) -> Result<Account, AccountError> {
+        let default = plugin_account(plugin.as_str());
+        let name = named.unwrap_or(&default);
+        let account = Account::new(&self.namespace, name).ok_or_else(|| {
+            AccountError::Invalid(format!("spec.serviceAccountName {name:?} is no name of a ServiceAccount (RFC 1123)"))
+        })?;
+        let own = self.own.get_or_try_init(|| (self.ask)()).await.map_err(AccountError::Unknown)?;
+        if name == HOST || own == account.user() {
+            return Err(AccountError::Invalid(format!(
+                "spec.serviceAccountName is {name:?}, the host's own, whose rights are not a plugin's: set one of its own"
+            )));
+        }
+        Ok(account)
+    }
+}
+
+/// The user as whom a request is done; none if it is the host itself.
+pub fn signer<B>(request: &Request<B>) -> Option<&str> {
+    request.headers().get(IMPERSONATE_USER)?.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use parking_lot::Mutex;
+    use serde_json::json;
+    use windlass_core::ids::Gvk;
+
+    use super::*;
+
+    /// Those of a host that is told this of itself, one after the other.
+    fn accounts(answers: Vec<Result<String, String>>) -> Accounts {
+        let answers = Mutex::new(answers.into_iter());
+        let ask = move || std::future::ready(answers.lock().next().expect("asked too often")).boxed();
+        Accounts::new("windlass-system", Box::new(ask))
+    }
+
+    #[test]
+    fn a_request_is_done_as_the_plugins_account() {
+        let account = Account::new("windlass-system", "windlass-plugin-echo").expect("a name");
+        let mut request = Request::new(Vec::new());
+        assert_eq!(signer(&request), None);
+        account.sign(&mut request);
+        let headers: Vec<_> = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        let user = "system:serviceaccount:windlass-system:windlass-plugin-echo";
+        assert_eq!(headers, [("impersonate-user", user.as_bytes())]);
+        assert_eq!((account.user(), signer(&request)), (user, Some(user)));
+    }
+
+    #[test]
+    fn s01_what_lives_in_the_hosts_namespace_is_told_and_so_is_that_namespace() {
+        let account = Account::new("windlass-system", "windlass-plugin-echo").expect("a name");
+        let is_home = |api_version: &str, kind: &str, namespace: Option<&str>, name: &str| {
+            let kind = Arc::new(Gvk::from_api_version(api_version, kind));
+            let meta = json!({"name": name, "namespace": namespace, "uid": "u", "resourceVersion": "1"});
+            let object = Object::from_api(&kind, &json!({ "metadata": meta }).to_string()).expect("an object");
+            account.home_of(&object).is_some()
+        };
+        assert!(is_home("v1", "Secret", Some("windlass-system"), "a"));
+        assert!(is_home("v1", "Namespace", None, "windlass-system"));
+        assert!(!is_home("v1", "Secret", Some("shop"), "windlass-system"));
+        assert!(!is_home("v1", "Namespace", None, "shop"));
+        assert!(!is_home("v1", "Node", None, "windlass-system"), "a namesake of another kind");
+    }
+
+    #[tokio::test]
+    async fn a_plugin_has_an_account_of_its_own_unless_it_names_another_and_never_the_hosts() {
+        let own = "system:serviceaccount:windlass-system:operator".to_owned();
+        let accounts = accounts(vec![Ok(own)]);
+        let echo = "echo".parse().expect("a name");
+        let user = async |named| accounts.of(&echo, named).await.map(|account| account.user().to_owned());
+        let of = |name: &str| Ok(format!("system:serviceaccount:windlass-system:{name}"));
+        assert_eq!(user(None).await, of("windlass-plugin-echo"));
+        assert_eq!(user(Some("shared")).await, of("shared"));
+        for hosts in ["windlass", "operator"] {
+            let refused = user(Some(hosts)).await.expect_err("refused").to_string();
+            assert!(refused.contains("the host's own"), "{hosts}: {refused}");
+        }
+        for odd in ["a:b", "echo\r\nimpersonate-group: system:masters", "", "../echo"] {
+            assert!(user(Some(odd)).await.expect_err("refused").to_string().contains("no name"), "{odd}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_gets_an_account_before_it_is_known_which_is_the_hosts() {
+        let own = "system:serviceaccount:windlass-system:operator".to_owned();
+        let accounts = accounts(vec![Err("no answer".to_owned()), Err("no answer".to_owned()), Ok(own)]);
+        let echo = "echo".parse().expect("a name");
+        for named in [Some("operator"), None] {
+            let unknown = AccountError::Unknown("no answer".to_owned());
+            assert_eq!(accounts.of(&echo, named).await, Err(unknown), "{named:?}");
+        }
+        assert!(
+            matches!(accounts.of(&echo, Some("operator")).await, Err(AccountError::Invalid(_))),
+            "it is the host's"
+        );
+        assert!(accounts.of(&echo, None).await.is_ok(), "and is not asked again");
+    }
+}

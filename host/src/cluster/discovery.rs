@@ -1,0 +1,96 @@
+//! The kinds that the cluster serves, as its discovery says.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use kube::Client;
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::discovery::{ApiCapabilities, pinned_kind};
+use parking_lot::Mutex;
+use windlass_core::ids::Gvk;
+
+use crate::cluster::in_time;
+
+/// How long kinds that no definition can be of are taken to be what they were: another API server would have to start.
+const FRESH: Duration = Duration::from_mins(1);
+
+/// Asks the API server, but not for what it was asked a moment ago and cannot have changed.
+pub struct Discovery {
+    client: Client,
+    own: Mutex<HashMap<Gvk, (Instant, Found)>>,
+}
+
+/// Whether discovery says that the cluster has no such kind.
+pub fn is_missing(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Discovery(_) => true,
+        kube::Error::Api(status) => status.code == 404,
+        _ => false,
+    }
+}
+
+type Found = (ApiResource, ApiCapabilities);
+
+impl Discovery {
+    pub fn new(client: Client) -> Self {
+        Self { client, own: Mutex::default() }
+    }
+
+    /// How a kind is served.
+    pub async fn find(&self, kind: &Gvk) -> kube::Result<Found> {
+        if let Some(found) = self.remembered(kind) {
+            return Ok(found);
+        }
+        let wanted = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+        let found = in_time(pinned_kind(&self.client, &wanted)).await?;
+        // A custom kind's group has a dot, by the API server's own rule.
+        if !kind.group.contains('.') {
+            self.own.lock().insert(kind.clone(), (Instant::now(), found.clone()));
+        }
+        Ok(found)
+    }
+
+    /// How a kind is served, in that version or another; not at all means that there are no objects of it.
+    pub async fn find_any_version(&self, kind: &Gvk) -> kube::Result<Option<Found>> {
+        match self.find(kind).await {
+            Ok(found) => return Ok(Some(found)),
+            Err(error) if !is_missing(&error) => return Err(error),
+            Err(_) => {}
+        }
+        let group = match in_time(kube::discovery::group(&self.client, &kind.group)).await {
+            Ok(group) => group,
+            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        Ok(group.resources_by_stability().into_iter().find(|(resource, _)| *resource.kind == *kind.kind))
+    }
+
+    fn remembered(&self, kind: &Gvk) -> Option<Found> {
+        let own = self.own.lock();
+        own.get(kind).filter(|(asked, _)| asked.elapsed() < FRESH).map(|(_, found)| found.clone())
+    }
+}
+
+/// An API server that takes every request and answers none.
+#[cfg(test)]
+pub fn silent_api_server() -> Client {
+    let service = tower::service_fn(|_: http::Request<kube::client::Body>| {
+        std::future::pending::<Result<http::Response<kube::client::Body>, kube::Error>>()
+    });
+    Client::new(service, "default")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn discovery_that_is_not_answered_ends_and_is_not_taken_for_a_missing_kind() {
+        let discovery = Discovery::new(silent_api_server());
+        for kind in ["v1", "my-operator.dev/v1"].map(|version| Gvk::from_api_version(version, "Echo")) {
+            let found = tokio::time::timeout(Duration::from_mins(5), discovery.find_any_version(&kind)).await;
+            let Err(error) = found.expect("it ends") else { panic!("without an answer") };
+            assert!(!is_missing(&error), "{error}");
+        }
+    }
+}

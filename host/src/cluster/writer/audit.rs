@@ -1,0 +1,228 @@
+//! The audit line: one for each write that the host sends, with the API server's answer. Below the client, so that no write
+//! is without one.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::FutureExt;
+use futures::future::{Either, Inspect};
+use http::{Method, Request, Response, header};
+use tower::{BoxError, Layer, Service};
+use windlass_core::digest::Digest;
+use windlass_core::ids::PluginName;
+
+use super::super::account::signer;
+use super::super::lease::is_renewal;
+use super::request::is_read;
+use crate::telemetry::AUDIT;
+
+/// For which plugin a write is, and which object it writes. It travels in the request's extensions.
+#[derive(Debug, Clone)]
+pub struct About {
+    plugin: PluginName,
+    component: Option<Digest>,
+    object: Arc<str>,
+}
+
+/// Says in a write's audit line for which plugin it is, because of which component, and which object it writes. Without that,
+/// the line has the path of the request.
+pub fn about(
+    mut request: Request<Vec<u8>>,
+    plugin: &PluginName,
+    component: Option<Digest>,
+    object: &impl ToString,
+) -> Request<Vec<u8>> {
+    request.extensions_mut().insert(About { plugin: plugin.clone(), component, object: object.to_string().into() });
+    request
+}
+
+/// Has a client log its writes.
+#[derive(Debug, Clone, Copy)]
+pub struct AuditLayer;
+
+impl<S> Layer<S> for AuditLayer {
+    type Service = Audited<S>;
+
+    fn layer(&self, inner: S) -> Audited<S> {
+        Audited(inner)
+    }
+}
+
+/// A client's service whose writes are logged.
+#[derive(Debug, Clone)]
+pub struct Audited<S>(S);
+
+/// What is known of a write before it is sent.
+struct Line {
+    about: Option<About>,
+    path: String,
+    verb: &'static str,
+    impersonated_user: Option<String>,
+}
+
+impl Line {
+    /// Nothing of a request that is no write, or that renews the Lease: one every few seconds would hide the others.
+    fn of<B>(request: &Request<B>) -> Option<Self> {
+        if is_read(request) || is_renewal(request) {
+            return None;
+        }
+        Some(Self {
+            about: request.extensions().get().cloned(),
+            path: request.uri().path().to_owned(),
+            verb: verb(request),
+            impersonated_user: signer(request).map(str::to_owned),
+        })
+    }
+
+    /// `code`: the HTTP status of the answer, 0 if none came.
+    fn write(self, code: u16) {
+        let Self { about, path, verb, impersonated_user } = self;
+        // The caller's span is that of this write, or of the reconcile that it is part of.
+        tracing::Span::current().record("http.response.status_code", i64::from(code));
+        let plugin = about.as_ref().map(|about| about.plugin.as_str());
+        let digest = about.as_ref().and_then(|about| about.component).map(|digest| digest.short());
+        let object = about.as_ref().map_or(&*path, |about| &*about.object);
+        tracing::info!(target: AUDIT, plugin, digest, impersonated_user, verb, object, code, "write");
+    }
+}
+
+/// The verb of a write as Kubernetes names it; a server-side apply is `apply`.
+fn verb<B>(request: &Request<B>) -> &'static str {
+    match *request.method() {
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::DELETE => "delete",
+        _ => {
+            let content_type = request.headers().get(header::CONTENT_TYPE);
+            if content_type.is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply-patch")) {
+                "apply"
+            } else {
+                "patch"
+            }
+        }
+    }
+}
+
+type Logged<F, R> = Inspect<F, Box<dyn FnOnce(&Result<Response<R>, BoxError>) + Send>>;
+
+impl<S, B, R> Service<Request<B>> for Audited<S>
+where
+    S: Service<Request<B>, Response = Response<R>, Error = BoxError>,
+{
+    type Response = Response<R>;
+    type Error = BoxError;
+    type Future = Either<S::Future, Logged<S::Future, R>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let line = Line::of(&request);
+        let answer = self.0.call(request);
+        match line {
+            None => Either::Left(answer),
+            Some(line) => Either::Right(answer.inspect(Box::new(|answer| {
+                line.write(answer.as_ref().map_or(0, |answer| answer.status().as_u16()));
+            }))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Mutex;
+
+    use tower::{ServiceBuilder, ServiceExt, service_fn};
+    use tracing_subscriber::fmt::MakeWriter;
+
+    use super::*;
+
+    /// A log in memory.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("no panic").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl<'a> MakeWriter<'a> for Log {
+        type Writer = Self;
+
+        fn make_writer(&'a self) -> Self {
+            self.clone()
+        }
+    }
+
+    /// What the log says after requests to an API server that answers with this status, or not at all.
+    fn logged(requests: Vec<Request<Vec<u8>>>, code: Option<u16>) -> Vec<String> {
+        let log = Log::default();
+        let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).without_time().with_ansi(false).finish();
+        tracing::subscriber::with_default(subscriber, || {
+            let service =
+                ServiceBuilder::new().layer(AuditLayer).service(service_fn(move |_: Request<Vec<u8>>| async move {
+                    match code {
+                        Some(code) => Ok(Response::builder().status(code).body(()).expect("an answer")),
+                        None => Err(BoxError::from("the connection was cut")),
+                    }
+                }));
+            for request in requests {
+                let _ = service.clone().oneshot(request).now_or_never().expect("it is answered at once");
+            }
+        });
+        let text = String::from_utf8(log.0.lock().expect("no panic").clone()).expect("UTF-8");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn request(method: Method, path: &str) -> Request<Vec<u8>> {
+        Request::builder().method(method).uri(path).body(Vec::new()).expect("a request")
+    }
+
+    #[test]
+    fn each_write_has_one_line_with_the_status_of_its_answer() {
+        let plugin: PluginName = "echo".parse().expect("a name");
+        let pod = request(Method::POST, "/api/v1/namespaces/shop/pods?fieldManager=windlass");
+        let lines = logged(vec![about(pod, &plugin, None, &"Pod.v1 shop/web-0")], Some(201));
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        for field in ["plugin=\"echo\"", "verb=\"create\"", "object=\"Pod.v1 shop/web-0\"", "code=201"] {
+            assert!(lines[0].contains(field), "{field}: {lines:?}");
+        }
+    }
+
+    #[test]
+    fn write_that_nobody_described_is_named_by_its_path() {
+        let mut apply =
+            request(Method::PATCH, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/a.b.c?force=true");
+        apply.headers_mut().insert(header::CONTENT_TYPE, "application/apply-patch+yaml".parse().expect("a value"));
+        let lines = logged(vec![apply], Some(409));
+        let path = "object=\"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/a.b.c\"";
+        assert!(
+            lines[0].contains(path) && lines[0].contains("verb=\"apply\"") && lines[0].contains("code=409"),
+            "{lines:?}"
+        );
+    }
+
+    #[test]
+    fn lost_answer_has_code_0() {
+        let lines = logged(vec![request(Method::DELETE, "/api/v1/namespaces/shop/pods/web-0")], None);
+        assert!(lines[0].contains("verb=\"delete\"") && lines[0].contains("code=0"), "{lines:?}");
+    }
+
+    #[test]
+    fn reads_reviews_and_renewals_of_the_lease_have_no_line() {
+        let none = [
+            request(Method::GET, "/api/v1/pods?watch=1"),
+            request(Method::POST, "/apis/authorization.k8s.io/v1/subjectaccessreviews"),
+            request(Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/windlass-system/leases/windlass"),
+        ];
+        assert_eq!(logged(none.into(), Some(200)), [""; 0]);
+    }
+}

@@ -1,0 +1,211 @@
+//! What the API server says to a write.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::core::Status;
+use serde::Deserialize;
+use windlass_core::ids::Gvk;
+use windlass_core::outcome::WriteProblem;
+use windlass_core::plan::Delete;
+
+use super::{Subject, Written};
+
+/// The metadata of what was written; a `Status` after a delete has none.
+#[derive(Debug, Deserialize)]
+pub struct Ack {
+    #[serde(default)]
+    metadata: AckMetadata,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AckMetadata {
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    deletion_timestamp: Option<serde::de::IgnoredAny>,
+}
+
+impl Ack {
+    /// A parent has this version since.
+    pub fn parent(&self) -> Written {
+        Written::Parent { resource_version: self.resource_version() }
+    }
+
+    /// A child has this version since.
+    pub fn child(&self, kind: &Arc<Gvk>) -> Written {
+        Written::Child { kind: kind.clone(), resource_version: self.resource_version() }
+    }
+
+    /// No version means nothing to wait for.
+    fn resource_version(&self) -> u64 {
+        self.metadata.resource_version.parse().unwrap_or(0)
+    }
+
+    /// The object is gone, or marked for deletion since this version.
+    pub fn deleted(&self, delete: Delete) -> Written {
+        if self.metadata.deletion_timestamp.is_some() {
+            self.child(&delete.child.kind)
+        } else {
+            Written::Gone { child: delete.child, uid: delete.uid }
+        }
+    }
+}
+
+/// Who owns fields that an apply wanted.
+pub struct FieldOwners {
+    /// What the API server said of each field.
+    pub causes: Vec<String>,
+    /// Whether all of them were edited in place, by nobody who applies and not through a subresource.
+    pub only_drift: bool,
+    /// Whether the entry of our own POST is all that stands in the way.
+    pub only_ours: bool,
+}
+
+/// The fields and their owners, if an error is an apply's conflict.
+pub fn conflict_of(error: &kube::Error) -> Option<FieldOwners> {
+    let causes = &status_of(error).filter(|status| status.code == 409)?.details.as_ref()?.causes;
+    let conflicts: Vec<_> = causes.iter().filter(|cause| cause.reason == "FieldManagerConflict").collect();
+    if conflicts.is_empty() {
+        return None;
+    }
+    Some(FieldOwners {
+        only_drift: conflicts.iter().all(|cause| is_drift(&cause.message)),
+        only_ours: conflicts.iter().all(|cause| is_drift(&cause.message) && cause.message.starts_with(OURS)),
+        causes: conflicts.iter().map(|cause| format!("{} ({})", cause.field, cause.message)).collect(),
+    })
+}
+
+/// How the API server names [`FIELD_MANAGER`](windlass_core::names::FIELD_MANAGER).
+const OURS: &str = "conflict with \"windlass\" ";
+
+/// The API server names an Apply manager alone, as in `conflict with "helm"`, and an Update manager with its version
+/// and time, as in `conflict with "kubectl-edit" using v1 at …` (apimachinery, managedfields/internal/conflict.go).
+fn is_drift(message: &str) -> bool {
+    let after_name = message.rsplit_once('"').map_or("", |(_, after)| after);
+    after_name.starts_with(" using ") && !message.contains(" with subresource ")
+}
+
+/// Whether a create found its name taken.
+pub fn already_exists(error: &kube::Error) -> bool {
+    status_of(error).is_some_and(|status| status.reason == "AlreadyExists")
+}
+
+/// Whether a JSON patch did not fit the object as it is now, a failed `test` above all. The API server gives this one text
+/// whatever did not fit (apiserver, handlers/patch.go); 422 alone is also what admission policies say.
+pub fn does_not_fit(error: &kube::Error) -> bool {
+    status_of(error).is_some_and(|status| {
+        status.code == 422 && status.message == "the server rejected our request due to an error in our request"
+    })
+}
+
+/// Whether the object is not there.
+pub fn not_found(error: &kube::Error) -> bool {
+    status_of(error).is_some_and(|status| status.code == 404)
+}
+
+/// Whether the answer to a write leaves open if it was carried out: none came, or one of who may not know. The API server
+/// answers 429 to what it did not begin.
+fn leaves_open(error: &kube::Error) -> bool {
+    status_of(error).is_none_or(|status| status.code >= 500)
+}
+
+/// What must be looked up after a write that failed, if anything.
+pub fn unknown(error: &kube::Error, subject: Subject) -> Option<Written> {
+    leaves_open(error).then_some(Written::Unknown(subject))
+}
+
+/// What an error means for the object that was to be written.
+pub fn problem_of(error: &kube::Error) -> WriteProblem {
+    let Some(status) = status_of(error) else {
+        return WriteProblem::Unavailable { message: error.to_string(), retry_after: None };
+    };
+    match status.code {
+        409 => WriteProblem::Outdated,
+        403 if is_namespace_terminating(status) => WriteProblem::NamespaceTerminating,
+        // An apply with a field that the schema does not have: a plain error of the API server, and no passing one.
+        500 if status.message.contains("field not declared in schema") => {
+            WriteProblem::Rejected { code: status.code, message: status.message.clone() }
+        }
+        // What etcd refuses comes as it is, and no later try is smaller.
+        500 if status.message.contains("request is too large") => {
+            WriteProblem::Rejected { code: status.code, message: status.message.clone() }
+        }
+        429 | 500..=599 => WriteProblem::Unavailable {
+            message: status.message.clone(),
+            retry_after: status
+                .details
+                .as_ref()
+                .map(|details| Duration::from_secs(details.retry_after_seconds.into()))
+                .filter(|wait| !wait.is_zero()),
+        },
+        code => WriteProblem::Rejected { code, message: status.message.clone() },
+    }
+}
+
+/// Whether the API server's admission refused an object because its namespace is being deleted (apiserver,
+/// plugin/namespace/lifecycle). Old ones do not give the cause.
+fn is_namespace_terminating(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+        || status.message.contains("because it is being terminated")
+}
+
+fn status_of(error: &kube::Error) -> Option<&Status> {
+    match error {
+        kube::Error::Api(status) => Some(status),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(code: u16, message: &str) -> kube::Error {
+        kube::Error::Api(Box::new(Status { code, message: message.to_owned(), ..Status::default() }))
+    }
+
+    #[test]
+    fn what_etcd_has_no_room_for_is_refused_and_not_tried_until_it_fits() {
+        let refused = problem_of(&error(500, "etcdserver: request is too large"));
+        assert!(matches!(refused, WriteProblem::Rejected { code: 500, .. }), "{refused:?}");
+        let passing = problem_of(&error(500, "etcdserver: leader changed"));
+        assert!(matches!(passing, WriteProblem::Unavailable { .. }), "{passing:?}");
+    }
+
+    #[test]
+    fn r14_a_namespace_that_is_being_deleted_is_told_from_a_lack_of_rights() {
+        let message = r#"jobs.batch "clean" is forbidden: unable to create new content in namespace a because it is being terminated"#;
+        assert_eq!(problem_of(&error(403, message)), WriteProblem::NamespaceTerminating);
+        let status = r#"{"code": 403, "message": "no", "details": {"causes": [
+            {"reason": "NamespaceTerminating", "message": "namespace a is being terminated", "field": "metadata.namespace"}]}}"#;
+        let status: Status = serde_json::from_str(status).expect("a status");
+        assert_eq!(problem_of(&kube::Error::Api(Box::new(status))), WriteProblem::NamespaceTerminating);
+        let lacking = problem_of(&error(403, r#"jobs.batch is forbidden: User "x" cannot create resource "jobs""#));
+        assert!(matches!(lacking, WriteProblem::Rejected { code: 403, .. }), "{lacking:?}");
+    }
+
+    #[test]
+    fn r06_a_patch_that_does_not_fit_is_a_race_and_one_that_is_refused_is_not() {
+        let generic = "the server rejected our request due to an error in our request";
+        assert!(does_not_fit(&error(422, generic)));
+        let denied = r#"pods "a" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"#;
+        assert!(!does_not_fit(&error(422, denied)));
+        assert!(!does_not_fit(&error(
+            422,
+            r#"Pod "a" is invalid: spec: Forbidden: pod updates may not change fields"#
+        )));
+        assert!(!does_not_fit(&error(400, generic)));
+    }
+
+    #[test]
+    fn r06_only_edits_in_place_are_drift() {
+        assert!(is_drift(r#"conflict with "kubectl-edit" using v1"#));
+        assert!(is_drift(r#"conflict with "kubectl-patch" using apps/v1 at 2026-01-01T00:00:00Z"#));
+        assert!(!is_drift(r#"conflict with "helm""#), "an applier");
+        assert!(!is_drift(r#"conflict with "hpa" with subresource "scale" using apps/v1"#), "an autoscaler");
+        assert!(!is_drift(r#"conflict with "a "using" b""#), "an applier with an odd name");
+    }
+}

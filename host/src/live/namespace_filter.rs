@@ -1,0 +1,43 @@
+//! Which namespaces a Plugin serves, as their labels are now.
+
+use std::sync::Arc;
+
+use windlass_core::ids::ObjectKey;
+use windlass_core::object::Object;
+use windlass_core::selector::{Labels, Selector};
+
+use crate::cluster::watch::Watch;
+
+/// `spec.namespaceSelector`: parents elsewhere are not the Plugin's business.
+#[derive(Clone)]
+pub struct NamespaceFilter {
+    selector: Selector,
+    /// The watch of all Namespaces.
+    pub watch: Arc<Watch>,
+}
+
+impl NamespaceFilter {
+    /// Namespaces that a selector selects, of those that the watch shows.
+    pub fn new(selector: Selector, watch: Arc<Watch>) -> Self {
+        Self { selector, watch }
+    }
+
+    /// The selector, as text.
+    pub fn selector(&self) -> String {
+        self.selector.to_string()
+    }
+
+    /// Whether a parent is in one of them; nothing if its namespace is not known yet. What is in no namespace is
+    /// everywhere.
+    pub fn hold(&self, parent: &Object) -> Option<bool> {
+        let Some(namespace) = &parent.key.namespace else { return Some(true) };
+        let namespace = self.watch.store.get(&ObjectKey::new(None, namespace))?;
+        Some(self.selector.matches(&Labels::of(&namespace.json.bytes())))
+    }
+}
+
+impl PartialEq for NamespaceFilter {
+    fn eq(&self, other: &Self) -> bool {
+        self.selector.to_string() == other.selector.to_string() && Arc::ptr_eq(&self.watch, &other.watch)
+    }
+}

@@ -1,0 +1,288 @@
+//! Objects that the watch of a plugin's parents does not show, although children of theirs are there: they have left its
+//! label selector, or are gone. Only the API server knows which, and is asked.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use windlass_core::ids::{GroupKind, ObjectKey, PluginName, Uid, is_object_name};
+use windlass_core::mark::MarkKey;
+use windlass_core::object::Object;
+use windlass_core::selector::{Labels, Selector};
+
+use crate::cluster::watch::{Store, Watch, WatchId};
+
+/// What was read of an object outside the selector is good for so long. No event tells of a change of it, so it is read
+/// again after that while its children must not be deleted.
+pub const GOOD_FOR: Duration = Duration::from_secs(30);
+
+/// The strays of one plugin.
+pub struct Unselected {
+    plugin: PluginName,
+    kind: GroupKind,
+    namespaced: bool,
+    /// The key of the children's marks, if they have any.
+    mark_key: Option<MarkKey>,
+    /// Without one nothing can leave it.
+    selector: Option<Selector>,
+    known: Mutex<HashMap<ObjectKey, Stray>>,
+}
+
+struct Stray {
+    uid: Uid,
+    seen: Option<Seen>,
+}
+
+#[derive(Clone)]
+enum Seen {
+    /// It is the garbage collector's, and stays so.
+    Gone,
+    /// It lives on.
+    Left(Arc<Object>, Instant),
+}
+
+impl Unselected {
+    /// None yet, of a plugin whose parents are these.
+    pub fn new(plugin: &PluginName, parents: &WatchId, namespaced: bool, mark_key: Option<MarkKey>) -> Self {
+        Self {
+            plugin: plugin.clone(),
+            kind: parents.kind.group_kind(),
+            namespaced,
+            mark_key,
+            selector: parents.labels.as_ref().and_then(|labels| labels.parse().ok()),
+            known: Mutex::default(),
+        }
+    }
+
+    /// Whether the kind of the parents has namespaces.
+    pub fn parents_are_namespaced(&self) -> bool {
+        self.namespaced
+    }
+
+    /// Takes down those that the caches tell of: they may have left while nobody looked, or with other logic's selector.
+    pub fn search<'a>(&self, parents: &Store, children: impl Iterator<Item = &'a Arc<Watch>>) {
+        if !self.may_be() {
+            return;
+        }
+        let lost = |child: &Object| if self.may_miss(child) { self.parent_of(child) } else { None };
+        for (key, uid) in children.flat_map(|watch| watch.store.pick(lost)) {
+            if parents.get(&key).is_none() {
+                self.add(&key, uid);
+            }
+        }
+    }
+
+    /// Whether a parent may be one: nothing leaves a selector that is none.
+    pub fn may_be(&self) -> bool {
+        self.selector.is_some()
+    }
+
+    /// Takes an object down that the watch does not show. Of two of a name one is gone: not the one that was seen.
+    pub fn add(&self, key: &ObjectKey, uid: Uid) {
+        let mut known = self.known.lock();
+        let is_known = |stray: &Stray| stray.uid == uid || matches!(stray.seen, Some(Seen::Left(..)));
+        if !known.get(key).is_some_and(is_known) {
+            known.insert(key.clone(), Stray { uid, seen: None });
+        }
+    }
+
+    /// The parent of a child, if it is among them. One that the watch does not show is taken down if the child is there
+    /// to stay.
+    pub fn parent_of_lost(
+        &self,
+        child: &Object,
+        is_there: bool,
+        is_shown: impl FnOnce(&ObjectKey) -> bool,
+    ) -> Option<ObjectKey> {
+        if !self.may_be() {
+            return None;
+        }
+        let (key, uid) = self.parent_of(child)?;
+        if is_there && self.may_miss(child) && !is_shown(&key) {
+            self.add(&key, uid);
+        }
+        self.holds(&key).then_some(key)
+    }
+
+    /// Whether an object of that name is among them.
+    pub fn holds(&self, key: &ObjectKey) -> bool {
+        self.known.lock().contains_key(key)
+    }
+
+    /// The identity of the one of that name.
+    pub fn uid(&self, key: &ObjectKey) -> Option<Uid> {
+        self.known.lock().get(key).map(|stray| stray.uid.clone())
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<(ObjectKey, Uid)> {
+        self.known.lock().iter().map(|(key, stray)| (key.clone(), stray.uid.clone())).collect()
+    }
+
+    /// It has no children any more, or the watch shows it.
+    pub fn forget(&self, key: &ObjectKey) {
+        self.known.lock().remove(key);
+    }
+
+    /// The one of that name as it was a moment ago; nothing if it is gone, about to go, or selected again.
+    ///
+    /// # Errors
+    /// If the API server does not say.
+    pub async fn read(&self, key: &ObjectKey, parents: &Watch) -> kube::Result<Option<Arc<Object>>> {
+        let seen = self.known.lock().get(key).and_then(|stray| stray.seen.clone());
+        match seen {
+            Some(Seen::Gone) => return Ok(None),
+            Some(Seen::Left(object, read)) if read.elapsed() < GOOD_FOR => return Ok(Some(object)),
+            Some(Seen::Left(..)) | None => {}
+        }
+        Ok(self.seen(key, parents.read(key).await?.map(Arc::new)))
+    }
+
+    /// Takes down what the API server says of one; answers with it if it has left the selector and lives on.
+    fn seen(&self, key: &ObjectKey, found: Option<Arc<Object>>) -> Option<Arc<Object>> {
+        if found.as_ref().is_some_and(|found| self.selects(found)) {
+            // The watch is about to show it.
+            self.forget(key);
+            return None;
+        }
+        let left = found.filter(|found| !found.deleting);
+        if let Some(stray) = self.known.lock().get_mut(key) {
+            match &left {
+                // Whatever identity its children were said to have: it is the only one of the name.
+                Some(left) => {
+                    stray.uid = left.uid.clone();
+                    stray.seen = Some(Seen::Left(left.clone(), Instant::now()));
+                }
+                None => stray.seen = Some(Seen::Gone),
+            }
+        }
+        left
+    }
+
+    fn selects(&self, object: &Object) -> bool {
+        self.selector.as_ref().is_some_and(|selector| selector.matches(&Labels::of(&object.json.bytes())))
+    }
+
+    /// Whether a child may miss its parent: it is the plugin's, and not on its way already.
+    fn may_miss(&self, child: &Object) -> bool {
+        let has_mark = || self.mark_key.as_ref().is_none_or(|key| key.holds(child));
+        !child.deleting && child.plugin() == Some(self.plugin.as_str()) && has_mark()
+    }
+
+    /// The parent that a child's controller reference and label name.
+    fn parent_of(&self, child: &Object) -> Option<(ObjectKey, Uid)> {
+        let uid = child.controller.as_ref().filter(|uid| child.is_owned_by(uid))?;
+        let (kind, name) = child.controller_kind_and_name()?;
+        let namespace = child.key.namespace.as_deref().filter(|_| self.namespaced);
+        // Whoever may write a child chose it, and the host will ask for that name.
+        let is_one = kind == self.kind && is_object_name(&name);
+        is_one.then(|| (ObjectKey::new(namespace, &name), uid.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::ids::Gvk;
+
+    use super::*;
+
+    const KIND: &str = "Namespace";
+
+    fn strays(labels: Option<&str>, namespaced: bool) -> Unselected {
+        let kind = Arc::new(Gvk::from_api_version("v1", KIND));
+        let id = WatchId { kind, labels: labels.map(str::to_owned), finalizer: None };
+        Unselected::new(&"deco".parse().expect("a name"), &id, namespaced, None)
+    }
+
+    fn object(text: &str) -> Object {
+        let kind = Arc::new(Gvk::from_api_version("v1", KIND));
+        Object::from_api(&kind, text).expect("an object")
+    }
+
+    /// A child of `team`, as its labels and its reference say.
+    fn child(plugin: &str, labelled: &str, controller: &str, rest: &str) -> Object {
+        child_of("team", plugin, labelled, controller, rest)
+    }
+
+    fn child_of(name: &str, plugin: &str, labelled: &str, controller: &str, rest: &str) -> Object {
+        object(&format!(
+            r#"{{"metadata":{{"name":"child","namespace":"n","uid":"c","resourceVersion":"1"{rest},
+            "labels":{{"windlass.dev/plugin":"{plugin}","windlass.dev/parent-uid":"{labelled}"}},
+            "ownerReferences":[{{"apiVersion":"v1","kind":"{KIND}","name":"{name}","uid":"{controller}","controller":true}}]}}}}"#
+        ))
+    }
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new(None, name)
+    }
+
+    #[test]
+    fn a_child_whose_parent_is_not_shown_tells_of_it() {
+        let strays = strays(Some("team"), false);
+        let child = child("deco", "u", "u", "");
+        assert_eq!(strays.parent_of_lost(&child, true, |_| true), None, "it is shown");
+        assert_eq!(strays.parent_of_lost(&child, false, |_| false), None, "the child is gone: nothing is left to do");
+        assert_eq!(strays.parent_of_lost(&child, true, |_| false), Some(key("team")));
+        assert_eq!(strays.all(), [(key("team"), Uid::from("u"))]);
+        assert_eq!(strays.parent_of_lost(&child, false, |_| false), Some(key("team")), "it has one child less");
+        strays.forget(&key("team"));
+        assert!(!strays.holds(&key("team")));
+    }
+
+    #[test]
+    fn of_two_of_a_name_the_one_that_is_there_counts() {
+        let strays = strays(Some("team"), false);
+        let (team, old) = (key("team"), Uid::from("old"));
+        let read = |uid: &str, rest: &str| {
+            let text = format!(r#"{{"metadata":{{"name":"team","uid":"{uid}","resourceVersion":"1"{rest}}}}}"#);
+            strays.seen(&team, Some(Arc::new(object(&text)))).map(|object| object.uid.clone())
+        };
+        let known = || strays.uid(&team);
+        strays.add(&team, Uid::from("new"));
+        strays.add(&team, old.clone());
+        assert_eq!(read("new", ""), Some(Uid::from("new")));
+        strays.add(&team, old.clone());
+        assert_eq!(known(), Some(Uid::from("new")), "children of the old one are the garbage collector's");
+
+        assert_eq!(read("new", r#","deletionTimestamp":"2026-01-01T00:00:00Z""#), None);
+        strays.add(&team, Uid::from("newer"));
+        assert_eq!(read("newer", r#","labels":{"team":"x"}"#), None, "it is selected again");
+        assert_eq!(known(), None);
+    }
+
+    #[test]
+    fn what_is_no_child_or_on_its_way_tells_of_nobody() {
+        let strays = strays(Some("team"), false);
+        let deleting = r#","deletionTimestamp":"2026-01-01T00:00:00Z""#;
+        for child in [child("other", "u", "u", ""), child("deco", "u", "x", ""), child("deco", "u", "u", deleting)] {
+            assert_eq!(strays.parent_of_lost(&child, true, |_| false), None, "{child:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_would_lead_elsewhere_in_a_path_is_no_parents() {
+        let strays = strays(Some("team"), false);
+        for name in
+            ["vault/secrets", "vault/secrets?watch=true", "team?watch=true", "team#a", "..", "%2e%2e", "a b", ""]
+        {
+            let child = child_of(name, "deco", "u", "u", "");
+            assert_eq!(strays.parent_of_lost(&child, true, |_| false), None, "{name}");
+        }
+        assert_eq!(strays.all(), []);
+    }
+
+    #[test]
+    fn without_a_selector_nothing_leaves_it() {
+        let strays = strays(None, false);
+        assert_eq!(strays.parent_of_lost(&child("deco", "u", "u", ""), true, |_| false), None);
+        assert!(!strays.may_be());
+    }
+
+    #[test]
+    fn the_parent_of_a_namespaced_kind_is_where_its_child_is() {
+        let strays = strays(Some("team"), true);
+        let found = strays.parent_of_lost(&child("deco", "u", "u", ""), true, |_| false);
+        assert_eq!(found, Some(ObjectKey::new(Some("n"), "team")));
+    }
+}

@@ -1,0 +1,222 @@
+//! A Plugin's logic → live, or the first problem on the way; what was live goes on meanwhile.
+
+use std::sync::Arc;
+
+use windlass_core::contract::{Descriptor, Parent};
+use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::names::plugin_reason as reason;
+use windlass_core::object::Object;
+use windlass_sandbox::Component;
+
+use super::findings::Findings;
+use super::load;
+use super::problem::{Problem, Step};
+use super::rights::{self, Lacking};
+use super::shared::Plugins;
+use super::{caches, claim, crd, deletion, resource, status};
+use crate::live::Live;
+use crate::queue::Trigger;
+use windlass_api::Plugin;
+
+impl Plugins {
+    /// Loads what the resource names, and makes it live.
+    pub(super) async fn load(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<Findings, Problem> {
+        let terms = self.follow(name, object, plugin).inspect_err(|_| self.sources.forget_artifact(name))?;
+        let (component, rolled_back) = self.component(name, object, plugin, terms).await?;
+        let rolled_back_from = terms.rollback.map(|rollback| rollback.from);
+        let findings = if rolled_back {
+            self.bring(name, object, &with_definition_as_it_is(plugin), component).await?
+        } else {
+            self.bring(name, object, plugin, component).await?
+        };
+        Ok(Findings { rolled_back_from, rolled_back, file: self.sources.file(name), ..findings })
+    }
+
+    /// Something is wrong with what is newer: what is live goes on, or what was.
+    pub(super) async fn go_on(
+        &self,
+        name: &PluginName,
+        object: &Object,
+        plugin: &Plugin,
+        problem: &Problem,
+    ) -> Result<(), Problem> {
+        let live = self.registry.get(name);
+        let is_wanting = match &live {
+            None => true,
+            // What is pinned failed itself, or is not here; or it may have been live before.
+            Some(live) => {
+                let pinned = resource::pinned(plugin).ok().flatten();
+                pinned.is_some_and(|pinned| pinned != live.digest() && problem.candidate != Some(pinned))
+            }
+        };
+        if is_wanting && problem.stored_as.is_none() && self.restore(name, object, plugin).await {
+            return Ok(());
+        }
+        // What becomes of the children may have been said only now.
+        let was_live = plugin.status.as_ref().is_some_and(|status| status.parent_kind.is_some());
+        match live {
+            Some(live) => self.see_to_end(object, plugin, live.finalizes).await,
+            None if was_live => self.see_to_end(object, plugin, false).await,
+            None => Ok(()),
+        }
+    }
+
+    /// At a start, what was live before is better than nothing while something is wrong with what is newer; and a Plugin
+    /// that pins it goes back to it, whatever its source has by now. Answers whether it is live again.
+    async fn restore(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> bool {
+        let Some(component) = self.last_live(name, plugin).await else { return false };
+        match self.bring(name, object, &with_definition_as_it_is(plugin), component).await {
+            Ok(_) => {
+                tracing::info!(plugin = %name, "what was live before is live again");
+                true
+            }
+            Err(problem) => {
+                tracing::debug!(plugin = %name, message = problem.message, "what was live before cannot be");
+                false
+            }
+        }
+    }
+
+    /// Makes logic live, unless it would decide as what is live does.
+    async fn bring(
+        &self,
+        name: &PluginName,
+        object: &Object,
+        plugin: &Plugin,
+        component: Arc<Component>,
+    ) -> Result<Findings, Problem> {
+        let digest = component.digest();
+        let bring = async {
+            // Before its definition is installed, under which what is live would have to go.
+            self.check_parent(name, object, plugin, component.descriptor())?;
+            let (prepared, capped) = load::prepare(self, name, plugin, component).await?;
+            let concern = load::concern_of(&prepared);
+            let lacking = self.bring_live(object, plugin, prepared.clone()).await?;
+            self.kinds.follow(name, concern);
+            Ok(Findings { stalled: self.stalled_related(name), ..Findings::of(&prepared, plugin, capped, lacking) })
+        };
+        let findings = bring.await.map_err(|problem: Problem| problem.of(digest))?;
+        let mut known = self.known.lock();
+        let entry = known.entry(name.clone()).or_default();
+        // Now what is live holds them.
+        entry.candidate = None;
+        entry.held.clear();
+        Ok(findings)
+    }
+
+    /// Makes it live, if what is live would not decide alike; answers with what its ServiceAccount may not do.
+    async fn bring_live(&self, object: &Object, plugin: &Plugin, prepared: Live) -> Result<Option<Lacking>, Problem> {
+        if let Some(live) = self.registry.get(&prepared.name).filter(|live| live.decides_like(&prepared)) {
+            self.see_to_end(object, plugin, live.finalizes).await?;
+            let lacking = rights::review(&self.ask, &live).await?;
+            self.retry_failing(&live, lacking.is_some());
+            return Ok(lacking);
+        }
+        let status = plugin.status.as_ref();
+        let was_live = status.and_then(|status| status.active_digest.as_deref());
+        if was_live == Some(prepared.digest().to_string().as_str()) {
+            // It worked before this process began, and parents are waiting.
+            self.see_to_end(object, plugin, prepared.finalizes).await?;
+            self.record_rollout(object, &prepared).await?;
+            self.publish(object, prepared.clone())?;
+            return rights::review(&self.ask, &prepared).await;
+        }
+        let lacking = rights::review(&self.ask, &prepared).await?;
+        if let Some(problem) = lacking.as_ref().and_then(Lacking::vital) {
+            return Err(problem);
+        }
+        self.see_to_end(object, plugin, prepared.finalizes).await?;
+        self.record_rollout(object, &prepared).await?;
+        self.publish(object, prepared)?;
+        Ok(lacking)
+    }
+
+    async fn record_rollout(&self, object: &Object, prepared: &Live) -> Result<(), Problem> {
+        let record = prepared.state.record_of_rollout();
+        status::record_rollout(&self.client, &self.own.resource, object, &record).await
+    }
+
+    /// Whether the logic may have its parents: no older Plugin has them, and they are of the kind of those that this one
+    /// has. Those of another kind would be left with their children and finalizers, and nobody would know of them.
+    fn check_parent(
+        &self,
+        name: &PluginName,
+        object: &Object,
+        plugin: &Plugin,
+        descriptor: &Descriptor,
+    ) -> Result<(), Problem> {
+        let wanted = match &descriptor.parent {
+            Parent::Custom(carried) => {
+                // One that cannot be installed is refused where it would be.
+                let Some(kind) = crd::kind_of(carried) else { return Ok(()) };
+                claim::claim(self, name, object, &kind)?;
+                kind
+            }
+            Parent::Existing { kind, .. } => kind.clone(),
+        };
+        let (live, status) = (self.registry.get(name), plugin.status.as_ref());
+        let has_parents = match &live {
+            Some(live) => live.parents.store.size() > 0,
+            None => status.and_then(|status| status.parents).is_some_and(|parents| parents > 0),
+        };
+        let said = || status.and_then(|status| status.parent_kind.as_ref()?.parse().ok());
+        let before = live.map(|live| Gvk::clone(&live.parents.id.kind)).or_else(said);
+        match before.filter(|before| has_parents && before.group_kind() != wanted.group_kind()) {
+            Some(before) => {
+                let message = format!(
+                    "the component is for {wanted}, but there are parents of {before}, whose children and finalizers would \
+                     be left behind. Make another Plugin for it, or delete those parents, or this Plugin, first"
+                );
+                Err(Problem::new(Step::Granted, reason::PARENT_KIND_CHANGED, message))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Sees to it that the host hears of the Plugin's end, where it must.
+    async fn see_to_end(&self, object: &Object, plugin: &Plugin, finalizes: bool) -> Result<(), Problem> {
+        if deletion::is_wanted(plugin, finalizes) && !deletion::is_awaited(object) {
+            deletion::set_awaited(&self.client, &self.own.resource, object, true).await?;
+        }
+        Ok(())
+    }
+
+    /// The kinds that the Plugin's parents require and whose watches have stalled, as a user is told of them.
+    fn stalled_related(&self, name: &PluginName) -> Option<String> {
+        let stalled = self.watches.stalled();
+        let required = stalled
+            .iter()
+            .filter(|(watch, _)| watch.labels.is_none() && self.interests.plugins_of(&watch.kind).contains(name));
+        let mut told: Vec<_> = required.map(|(watch, stalled)| caches::told_of(&watch.kind, stalled)).collect();
+        told.sort();
+        let told = told.join(". ");
+        (!told.is_empty())
+            .then(|| format!("{told}. Until it makes progress, parents that require the kind are not reconciled"))
+    }
+
+    /// Has the failing parents reconciled if something stood in this Plugin's way until now: they may fail because of
+    /// that alone, and would wait for their backoffs.
+    fn retry_failing(&self, live: &Live, is_lacking: bool) {
+        let known = self.known.lock();
+        let look = known.get(&live.name).and_then(|known| known.look.as_ref());
+        let is_stalled = self.stalled_related(&live.name).is_some();
+        // Rights that it lacks still, and watches that make no progress still, are nothing new.
+        let is_as_before = |findings: &Findings| {
+            (findings.lacking.is_none() || is_lacking) && (findings.stalled.is_none() || is_stalled)
+        };
+        if look.is_some_and(|look| is_as_before(&look.findings)) {
+            return;
+        }
+        drop(known);
+        for parent in live.failures.failing() {
+            self.parents.add(&live.name, &parent, Trigger::Sweep);
+        }
+    }
+}
+
+/// Older logic carries an older definition, under which what newer logic made of the objects would be dropped.
+fn with_definition_as_it_is(plugin: &Plugin) -> Plugin {
+    let mut plugin = plugin.clone();
+    plugin.spec.install_crd = false;
+    plugin
+}

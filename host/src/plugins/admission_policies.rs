@@ -1,0 +1,158 @@
+//! The admission policies that back the host's own checks up: generated into manifests/.
+//!
+//! The host does not rely on them: what it counts as a child, and where plugins may write, it decides by itself. They are
+//! `ValidatingAdmissionPolicies` (<https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/>),
+//! which the API server evaluates without calling anything.
+
+use serde_json::{Value, json};
+use windlass_core::names::{
+    ANNOTATION_APPLIED, ANNOTATION_MARK, ANNOTATION_RETAINED_FOR, FIELD_MANAGER, FINALIZER_MANAGER, LABEL_PARENT_UID,
+    LABEL_PLUGIN,
+};
+
+use crate::cluster::account::HOST;
+
+/// Labels by which the host knows its children.
+const LABELS: [&str; 2] = [LABEL_PLUGIN, LABEL_PARENT_UID];
+/// Annotations by which the host knows its children, and what it applied to them.
+const ANNOTATIONS: [&str; 3] = [ANNOTATION_APPLIED, ANNOTATION_MARK, ANNOTATION_RETAINED_FOR];
+/// The verb on `plugins.windlass.dev` that lets a user set the marks: for backup tools, and for controllers that copy the
+/// labels of what they are made for. Who may do everything has it.
+const VERB: &str = "mark";
+
+/// The policies with their bindings, for a host in this namespace.
+pub fn objects(namespace: &str) -> Vec<Value> {
+    [marks(namespace), host_namespace(namespace)].into_iter().flatten().collect()
+}
+
+/// Nobody but the host and the plugins' ServiceAccounts sets or changes what marks a child, or uses the host's field
+/// managers. Who takes marks away is let be: the host puts them back.
+fn marks(namespace: &str) -> [Value; 2] {
+    let metadata = |of: &str, field: &str| format!("{of}.?metadata.?{field}.orValue({{}})");
+    // Nothing set or changed: each key is missing, or as it was.
+    let kept = |keys: &[&str], now: &str, before: &str| {
+        let keys = keys.iter().map(|key| format!("'{key}'")).collect::<Vec<_>>().join(", ");
+        format!("[{keys}].all(key, !(key in {now}) || (key in {before} && {now}[key] == {before}[key]))")
+    };
+    let unmarked = |of: &str| {
+        let keys = |keys: &[&str], field| {
+            let held = metadata(of, field);
+            keys.iter().map(|key| format!("!('{key}' in {held})")).collect::<Vec<_>>().join(" && ")
+        };
+        format!("{} && {}", keys(&LABELS, "labels"), keys(&ANNOTATIONS, "annotations"))
+    };
+    let old = |field| format!("oldObject == null ? {{}} : {}", metadata("oldObject", field));
+    let may_mark = format!("authorizer.group('windlass.dev').resource('plugins').check('{VERB}').allowed()");
+    let variables = [
+        ("labels", metadata("object", "labels")),
+        ("oldLabels", old("labels")),
+        ("annotations", metadata("object", "annotations")),
+        ("oldAnnotations", old("annotations")),
+        // What the control plane's controllers make further objects of. In other groups a template may be anything.
+        (
+            "templates",
+            "!(request.resource.group in ['', 'apps', 'batch']) ? [] : [object.?template, object.?spec.?template, \
+             object.?spec.?jobTemplate, object.?spec.?jobTemplate.?spec.?template].filter(template, template.hasValue())\
+             .map(template, template.value()) + object.?spec.?volumeClaimTemplates.orValue([])"
+                .to_owned(),
+        ),
+    ];
+    let hint =
+        format!("To let a backup tool or a controller set them, grant it the verb {VERB} on plugins.windlass.dev");
+    let validations = [
+        (
+            format!(
+                "({}) && ({}) || {may_mark}",
+                kept(&LABELS, "variables.labels", "variables.oldLabels"),
+                kept(&ANNOTATIONS, "variables.annotations", "variables.oldAnnotations"),
+            ),
+            format!(
+                "{} belong to Windlass, which marks the children of Plugins with them: leave them out. {hint}",
+                [&LABELS[..], &ANNOTATIONS[..]].concat().join(", ")
+            ),
+        ),
+        (
+            format!("variables.templates.all(template, {}) || {may_mark}", unmarked("template")),
+            format!("a template may not hold the labels and annotations that mark children of Plugins. {hint}"),
+        ),
+        (
+            format!(
+                "!(request.?options.?fieldManager.orValue('') in ['{FIELD_MANAGER}', '{FINALIZER_MANAGER}']) || {may_mark}"
+            ),
+            format!(
+                "the field managers {FIELD_MANAGER} and {FINALIZER_MANAGER} belong to Windlass: choose another \
+                 --field-manager. {hint}"
+            ),
+        ),
+    ];
+    let spec = json!({
+        // The host is safe without it, so an error in here must not keep anything from being written.
+        "failurePolicy": "Ignore",
+        "matchConstraints": {"resourceRules": [rule(&["CREATE", "UPDATE"], "*", "*/*", "*")]},
+        "matchConditions": [
+            {
+                "name": "neither-the-host-nor-a-plugin",
+                "expression": format!("!('system:serviceaccounts:{namespace}' in request.userInfo.groups)"),
+            },
+            {
+                // Its controllers copy labels and annotations: of a Service to its EndpointSlices, of a Deployment to its
+                // ReplicaSets.
+                "name": "not-the-control-plane",
+                "expression": "!('system:serviceaccounts:kube-system' in request.userInfo.groups) && \
+                               request.userInfo.username != 'system:kube-controller-manager'",
+            },
+        ],
+        "variables": variables.map(|(name, expression)| json!({"name": name, "expression": expression})),
+        "validations": validations.map(|(expression, message)| {
+            json!({"expression": expression, "message": message, "reason": "Forbidden"})
+        }),
+    });
+    policy("windlass-marks", &spec)
+}
+
+/// No plugin's ServiceAccount writes in the host's namespace, or the namespace itself.
+fn host_namespace(namespace: &str) -> [Value; 2] {
+    let all = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
+    let spec = json!({
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            // A selector of namespaces does not hold back cluster-scoped objects other than Namespaces: hence two rules.
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            "resourceRules": [rule(&all, "*", "*/*", "Namespaced"), rule(&all, "", "namespaces", "Cluster")],
+        },
+        "matchConditions": [{
+            "name": "is-a-plugin",
+            "expression": format!(
+                "'system:serviceaccounts:{namespace}' in request.userInfo.groups && \
+                 request.userInfo.username != 'system:serviceaccount:{namespace}:{HOST}'"
+            ),
+        }],
+        "validations": [{
+            "expression": "false",
+            "message": format!(
+                "the ServiceAccounts of plugins may not write in the namespace of the Windlass host, {namespace}"
+            ),
+            "reason": "Forbidden",
+        }],
+    });
+    policy("windlass-host-namespace", &spec)
+}
+
+fn rule(operations: &[&str], group: &str, resources: &str, scope: &str) -> Value {
+    json!({
+        "apiGroups": [group], "apiVersions": ["*"], "operations": operations, "resources": [resources], "scope": scope,
+    })
+}
+
+/// A policy, and the binding that puts it to work in the whole cluster.
+fn policy(name: &str, spec: &Value) -> [Value; 2] {
+    let version = "admissionregistration.k8s.io/v1";
+    let metadata = json!({"name": name});
+    [
+        json!({"apiVersion": version, "kind": "ValidatingAdmissionPolicy", "metadata": metadata, "spec": spec}),
+        json!({
+            "apiVersion": version, "kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata,
+            "spec": {"policyName": name, "validationActions": ["Deny"]},
+        }),
+    ]
+}

@@ -1,0 +1,102 @@
+//! Waits for the caches of a plugin's kinds, and says what is wrong with a watch.
+
+use std::time::Duration;
+
+use windlass_core::ids::Gvk;
+use windlass_core::names::plugin_reason as reason;
+
+use super::problem::{Problem, Step};
+use crate::cluster::watch::{Health, Stalled, Watch, WatchId};
+
+/// How long a look at a Plugin waits for the caches of its kinds. A larger cache is heard of when it is filled.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Waits for a cache: before it is filled, existing children would look as if they were missing.
+pub(super) async fn synced(watch: &Watch, is_parent: bool) -> Result<(), Problem> {
+    let synced = watch.synced(SYNC_TIMEOUT).await;
+    match (synced, watch.stalled()) {
+        (Ok(()) | Err(Health::Starting | Health::Synced), Some(stalled)) => {
+            let message = format!("{}. {WHILE_STALLED}", told_of(&watch.id.kind, &stalled));
+            Err(Problem::new(Step::Synced, reason::WATCH_STALLED, message))
+        }
+        (Ok(()), None) => Ok(()),
+        (Err(health), _) => Err(unsynced(&watch.id, &health, is_parent)),
+    }
+}
+
+/// What a user does about a kind of the plugin's own that is not followed.
+const WHILE_STALLED: &str = "Until it makes progress, no parent of this Plugin is reconciled: what the host knows of the \
+                             kind may be out of date. Check the API server and the network between it and the host; for a \
+                             custom kind also its conversion webhook";
+
+/// What is wrong with the watch of a kind.
+pub(super) fn told_of(kind: &Gvk, stalled: &Stalled) -> String {
+    format!("the host's watch of {kind} has stalled: {stalled}")
+}
+
+fn unsynced(watch: &WatchId, health: &Health, is_parent: bool) -> Problem {
+    let WatchId { kind, labels, .. } = watch;
+    let (reason, message) = match health {
+        Health::Refused { code: 404, message } => {
+            let reason = if is_parent { reason::PARENT_KIND_MISSING } else { reason::CHILD_KIND_MISSING };
+            (reason, format!("{kind} cannot be watched: {message}"))
+        }
+        Health::Refused { code: 400, message } => {
+            let selector = labels.as_deref().unwrap_or_default();
+            let message = format!("{kind} with the selector {selector:?} cannot be watched: {message}");
+            (reason::INVALID_DESCRIPTOR, message)
+        }
+        Health::Refused { message, .. } => (
+            reason::FORBIDDEN,
+            format!(
+                "the host may not watch {kind}: {message}. Grant it with an aggregated ClusterRole, as `windlass push \
+                 --create-rbac` writes it"
+            ),
+        ),
+        Health::Starting | Health::Synced => (
+            reason::API_ERROR,
+            format!("the cache of {kind} was not filled within {} s; it goes on", SYNC_TIMEOUT.as_secs()),
+        ),
+    };
+    let step = if matches!(health, Health::Refused { .. }) { Step::Granted } else { Step::Synced };
+    Problem::new(step, reason, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use windlass_core::outcome::Requeue;
+
+    use super::*;
+
+    #[test]
+    fn cache_that_is_not_filled_in_time_is_not_a_lack_of_permissions() {
+        let watch = WatchId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), labels: None, finalizer: None };
+        let problem = unsynced(&watch, &Health::Starting, false);
+        assert_eq!((problem.step, problem.reason), (Step::Synced, reason::API_ERROR));
+    }
+
+    #[test]
+    fn dynamic_a_refused_watch_says_what_a_person_has_to_change() {
+        let watch = WatchId {
+            kind: Arc::new(Gvk::from_api_version("v1", "Pod")),
+            labels: Some("a==b==c".to_owned()),
+            finalizer: None,
+        };
+        let said = |code, is_parent| {
+            unsynced(&watch, &Health::Refused { code, message: "said the API server".to_owned() }, is_parent)
+        };
+        for (code, is_parent, reason, message) in [
+            (404, true, "ParentKindMissing", "Pod.v1 cannot be watched"),
+            (404, false, "ChildKindMissing", "Pod.v1 cannot be watched"),
+            (403, true, "Forbidden", "--create-rbac"),
+            (400, true, "InvalidDescriptor", "a==b==c"),
+        ] {
+            let problem = said(code, is_parent);
+            assert_eq!((problem.reason, problem.step), (reason, Step::Granted));
+            assert!(problem.message.contains(message) && problem.message.contains("said the API server"));
+            assert_eq!(problem.requeue, Requeue::Backoff(Duration::ZERO), "it is tried again");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Which of several Plugins that have components for one custom kind keeps it.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::names::plugin_reason as reason;
+use windlass_core::object::Object;
+
+use super::problem::{Problem, Step};
+use super::shared::Plugins;
+use crate::live::Live;
+
+/// A custom kind has one Plugin: the one that has it keeps it, and of several that had it the one that has it longest.
+/// Answers with the others that have to go.
+///
+/// A Plugin that has another kind, or none, joins at the end, however old it is: a component chooses its parent kind, and
+/// must not take another Plugin's. What a Plugin has stands in its status, so every start of the host finds the same order.
+///
+/// Asked while the registry is held for writing, so that of two Plugins that load at once only one goes live.
+pub(super) fn claim(
+    plugins: &Plugins,
+    name: &PluginName,
+    object: &Object,
+    parent: &Gvk,
+) -> Result<Vec<PluginName>, Problem> {
+    let holds = |name: &PluginName, object: &Object| {
+        let is_live = |live: &Arc<Live>| live.owns_kind() && live.parents.id.kind.group_kind() == parent.group_kind();
+        let live_with_it = plugins.registry.get(name).as_ref().map(is_live);
+        let is_live = live_with_it.unwrap_or_default();
+        rank_of_holder(live_with_it, object, parent).map(|rank| (rank, is_live))
+    };
+    let own = holds(name, object).map(|(rank, _)| rank);
+    let mut others = Vec::new();
+    for key in plugins.own.store.keys() {
+        let (Ok(other), Some(rival)) = (key.name.parse::<PluginName>(), plugins.own.store.get(&key)) else { continue };
+        let Some((rank, is_live)) = holds(&other, &rival).filter(|_| other != *name && !rival.deleting) else {
+            continue;
+        };
+        if own.as_ref().is_none_or(|own| rank < *own) {
+            let message = format!(
+                "Plugin {other} reconciles {parent} already; delete it, or give it a component of another kind, first"
+            );
+            return Err(Problem::new(Step::Granted, reason::PARENT_KIND_TAKEN, message));
+        }
+        if is_live {
+            others.push(other);
+        }
+    }
+    Ok(others)
+}
+
+/// Who of several Plugins that have a kind keeps it: the smallest.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    /// Whether it is too new to stand in the status.
+    is_new: bool,
+    since: String,
+    created: String,
+    name: Arc<str>,
+}
+
+impl Rank {
+    fn of(since: Option<String>, plugin: &Object) -> Self {
+        let created = created(plugin);
+        Self { is_new: since.is_none(), since: since.unwrap_or_default(), created, name: plugin.key.name.clone() }
+    }
+}
+
+/// The rank of a Plugin that has the kind as its own: live with it, or by its status if nothing of it is live.
+/// `live_with_it` says whether the live component has it, if one is live.
+fn rank_of_holder(live_with_it: Option<bool>, plugin: &Object, parent: &Gvk) -> Option<Rank> {
+    let since = held_since(plugin, parent);
+    match live_with_it {
+        Some(true) => Some(Rank::of(since, plugin)),
+        // What it had before the host started counts for nothing if it is live with another kind.
+        Some(false) => None,
+        None => since.map(|since| Rank::of(Some(since), plugin)),
+    }
+}
+
+/// Since when a Plugin has the kind as its own, as its status says; since its creation, if the status has no time.
+fn held_since(plugin: &Object, parent: &Gvk) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Status {
+        parent_kind: Option<String>,
+        parent_kind_since: Option<String>,
+        #[serde(default)]
+        decorates: bool,
+    }
+    let status = plugin.field("status")?;
+    let status = serde_json::from_str::<Status>(status.get()).ok().filter(|status| !status.decorates)?;
+    let kind = status.parent_kind?.parse::<Gvk>().ok()?;
+    (kind.group_kind() == parent.group_kind()).then(|| status.parent_kind_since.unwrap_or_else(|| created(plugin)))
+}
+
+/// When a Plugin was created, as the API server writes it: such texts are in the order of their times.
+pub(super) fn created(plugin: &Object) -> String {
+    let created = plugin
+        .field("metadata")
+        .and_then(|meta| serde_json::from_str::<serde_json::Value>(meta.get()).ok())
+        .and_then(|meta| Some(meta.get("creationTimestamp")?.as_str()?.to_owned()));
+    created.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn plugin(name: &str, created: &str, status: &Value) -> Object {
+        let plugin = json!({
+            "metadata": {"name": name, "uid": name, "resourceVersion": "1", "creationTimestamp": created},
+            "status": status,
+        });
+        Object::from_api(&Arc::new(windlass_api::plugin_kind()), &plugin.to_string()).expect("a Plugin")
+    }
+
+    fn rank(plugin: &Object) -> Option<Rank> {
+        let kind = "Echo.v2.my-operator.dev".parse().expect("a kind");
+        held_since(plugin, &kind).map(|since| Rank::of(Some(since), plugin))
+    }
+
+    #[test]
+    fn s04_plugin_has_a_kind_by_what_is_live_and_only_before_that_by_its_status() {
+        let kind: Gvk = "Echo.v1.my-operator.dev".parse().expect("a kind");
+        let had = plugin(
+            "had",
+            "2026-01-01T00:00:00Z",
+            &json!({"parentKind": "Echo.v1.my-operator.dev", "parentKindSince": "t"}),
+        );
+        let never = plugin("never", "2026-01-01T00:00:00Z", &json!({}));
+        let has = |live_with_it, plugin| rank_of_holder(live_with_it, plugin, &kind).is_some();
+        assert!(has(None, &had), "the host has just started");
+        assert!(has(Some(true), &had));
+        assert!(!has(Some(false), &had), "it has another kind by now");
+        assert!(!has(None, &never));
+        assert!(has(Some(true), &never), "its status does not say it yet");
+    }
+
+    #[test]
+    fn plugin_that_serves_a_kind_keeps_it_however_old_another_one_is() {
+        let echo = "Echo.v1.my-operator.dev";
+        let serves = |since: &str| json!({"parentKind": echo, "parentKindSince": since});
+        let young = plugin("young", "2026-03-01T00:00:00Z", &serves("2026-03-01T00:00:01Z"));
+        let old = |status: &Value| plugin("old", "2026-01-01T00:00:00Z", status);
+        assert_eq!(rank(&old(&json!({"parentKind": "Other.v1.my-operator.dev"}))), None, "it has another kind");
+        assert_eq!(rank(&old(&json!({}))), None, "it has none");
+        assert_eq!(rank(&old(&json!({"parentKind": echo, "decorates": true}))), None, "it is not its own");
+        assert!(rank(&young) < rank(&old(&serves("2026-04-01T00:00:00Z"))), "whoever changed to it comes last");
+        assert!(rank(&old(&json!({"parentKind": echo}))) < rank(&young), "from before the time was written");
+        let unwritten = Rank::of(None, &old(&json!({})));
+        assert!(rank(&young).is_some_and(|rank| rank < unwritten));
+    }
+}

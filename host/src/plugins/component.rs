@@ -1,0 +1,373 @@
+//! Which logic a Plugin gets: what its source holds, or what was live before, if a person goes back to it, or a start
+//! finds that the source gives nothing of use.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::task::JoinError;
+use windlass_core::digest::Digest;
+use windlass_core::ids::PluginName;
+use windlass_core::names::{ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK, plugin_reason as reason};
+use windlass_core::object::Object;
+use windlass_core::outcome::Requeue;
+use windlass_sandbox::Component;
+
+use super::problem::{Problem, Step};
+use super::refusal::Refusal;
+use super::resource::parse;
+use super::shared::Plugins;
+use super::{load, resource};
+use windlass_api::{ConfigMapSource, Place, Plugin, PluginStatus};
+use windlass_delivery::{self as delivery, Delivered, DeliveryError, Look, Trust, Wanted};
+
+/// A person's wish to go back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rollback {
+    /// What was live then. Anything newer goes live as ever.
+    pub from: Digest,
+    /// What was live before that.
+    to: Digest,
+}
+
+impl Rollback {
+    /// The wish, if there is one.
+    ///
+    /// # Errors
+    /// There is nothing to go back to.
+    pub(super) fn of(object: &Object, plugin: &Plugin) -> Result<Option<Self>, Problem> {
+        let nothing = || {
+            let message = format!("{ANNOTATION_ROLLBACK} is set, but the status names no logic that was live before");
+            Problem::lasting(Step::Fetched, reason::NOTHING_TO_ROLL_BACK_TO, message)
+        };
+        let wished = object.marks.is_true(ANNOTATION_ROLLBACK);
+        wished.then(|| plugin.status.as_ref().and_then(Self::by).ok_or_else(nothing)).transpose()
+    }
+
+    fn by(status: &PluginStatus) -> Option<Self> {
+        let digest = |text: &Option<String>| text.as_ref()?.parse::<Digest>().ok();
+        let (active, previous) = (digest(&status.active_digest), digest(&status.previous_digest));
+        match digest(&status.rolled_back_from) {
+            Some(from) => Some(Self { from, to: active? }),
+            None => Some(Self { from: active?, to: previous? }),
+        }
+    }
+}
+
+/// What a Plugin says of its logic, beside where it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    /// The one component that it takes, if it says so.
+    pinned: Option<Digest>,
+    /// Whether a person wants to go back.
+    pub rollback: Option<Rollback>,
+}
+
+/// Which logic that was live before is wanted now.
+fn wanted_of_before(plugin: &Plugin) -> Option<Digest> {
+    let status = plugin.status.as_ref()?;
+    let digest = |text: &Option<String>| text.as_ref()?.parse::<Digest>().ok();
+    let active = digest(&status.active_digest);
+    match resource::pinned(plugin).ok()? {
+        None => active,
+        Some(pinned) => [active, digest(&status.previous_digest)].into_iter().flatten().find(|was| *was == pinned),
+    }
+}
+
+impl Plugins {
+    /// Follows the source that the Plugin names.
+    ///
+    /// # Errors
+    /// What the Plugin says makes no sense, or is not enough for this host: that is known without asking anybody.
+    pub(super) fn follow(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<Terms, Problem> {
+        self.sources.follow(name, resource::place(plugin)?);
+        let rollback = Rollback::of(object, plugin)?;
+        let pinned = resource::pinned(plugin)?;
+        self.sources.check_wanted(plugin.spec.verify.as_ref())?;
+        Ok(Terms { pinned, rollback })
+    }
+
+    /// The logic that is to be live, and whether that is what a person went back to.
+    pub(super) async fn component(
+        &self,
+        name: &PluginName,
+        object: &Object,
+        plugin: &Plugin,
+        Terms { pinned, rollback }: Terms,
+    ) -> Result<(Arc<Component>, bool), Problem> {
+        let delivered = self.delivered(name, object, plugin, pinned).await;
+        match (rollback, delivered) {
+            (None, delivered) => Ok((delivered?, false)),
+            (Some(rollback), Ok(delivered)) if delivered.digest() != rollback.from => Ok((delivered, false)),
+            (Some(Rollback { to, .. }), _) => {
+                if let Some(pinned) = pinned.filter(|pinned| *pinned != to) {
+                    let message = format!("{ANNOTATION_ROLLBACK} would go back to {to}, but spec.digest pins {pinned}");
+                    return Err(Problem::lasting(Step::Fetched, reason::DIGEST_MISMATCH, message));
+                }
+                if !self.may_run(plugin, to).await? {
+                    let message = format!(
+                        "{ANNOTATION_ROLLBACK} would go back to {to}, which none of spec.verify's keys is known to have signed"
+                    );
+                    return Err(Problem::lasting(Step::Verified, reason::NOT_SIGNED, message));
+                }
+                let known = self.known(name, to).await.ok_or_else(|| {
+                    let message =
+                        format!("{ANNOTATION_ROLLBACK} is set, but {to} is no longer among the compiled components");
+                    Problem::lasting(Step::Fetched, reason::NOTHING_TO_ROLL_BACK_TO, message)
+                });
+                Ok((known?, true))
+            }
+        }
+    }
+
+    /// What was live and is wanted still: what the Plugin pins, or else what was live when the host was stopped. For a
+    /// source that has nothing of use, or something else than what is pinned.
+    pub(super) async fn last_live(&self, name: &PluginName, plugin: &Plugin) -> Option<Arc<Component>> {
+        let wanted = wanted_of_before(plugin)?;
+        let may_run = self.may_run(plugin, wanted).await.unwrap_or_default();
+        if may_run { self.known(name, wanted).await } else { None }
+    }
+
+    /// Whether logic that was delivered before was signed as the Plugin wants it now.
+    async fn may_run(&self, plugin: &Plugin, digest: Digest) -> Result<bool, Problem> {
+        let trust = self.sources.trust(plugin.spec.verify.as_ref()).await?;
+        Ok(self.sources.is_vouched_for(digest, trust.as_ref()))
+    }
+
+    /// What the Plugin's source holds.
+    async fn delivered(
+        &self,
+        name: &PluginName,
+        object: &Object,
+        plugin: &Plugin,
+        pinned: Option<Digest>,
+    ) -> Result<Arc<Component>, Problem> {
+        if let Some(file) = self.sources.file(name) {
+            self.sources.forget_artifact(name);
+            return self.of_file(name, plugin, file, pinned).await;
+        }
+        match resource::place(plugin)? {
+            Place::ConfigMap(source) => self.of_config_map(name, plugin, source, pinned).await,
+            Place::Oci(source) => {
+                let wanted = Wanted {
+                    source: source.clone(),
+                    pinned,
+                    verify: plugin.spec.verify.clone(),
+                    pushed_at: object.marks.get(ANNOTATION_PUSHED_AT).map(str::to_owned),
+                };
+                self.of_registry(name, &wanted).await
+            }
+        }
+    }
+
+    /// What a known version of a ConfigMap held before is not fetched again, and what this Plugin has mapped is not mapped
+    /// again.
+    async fn of_config_map(
+        &self,
+        name: &PluginName,
+        plugin: &Plugin,
+        source: &ConfigMapSource,
+        pinned: Option<Digest>,
+    ) -> Result<Arc<Component>, Problem> {
+        let trust = self.sources.trust(plugin.spec.verify.as_ref()).await?;
+        let version = self.sources.version(source).await;
+        // It can only confirm: whatever is wrong is said of what was fetched.
+        let receipt = version
+            .and_then(|version| self.sources.receipt(source, version))
+            .filter(|digest| pinned.is_none_or(|pinned| pinned == *digest))
+            .filter(|digest| self.sources.is_vouched_for(*digest, trust.as_ref()));
+        if let Some(digest) = receipt
+            && let Some(component) = self.known(name, digest).await
+        {
+            return Ok(self.candidate(name, component));
+        }
+        let packed = delivery::fetch(&self.client, source).await?;
+        let component = self.of_bytes(name, move || packed.unpack(), pinned, trust).await?;
+        if let Some(version) = version {
+            self.sources.keep(source, version, component.digest()).await;
+        }
+        Ok(component)
+    }
+
+    async fn of_file(
+        &self,
+        name: &PluginName,
+        plugin: &Plugin,
+        file: PathBuf,
+        pinned: Option<Digest>,
+    ) -> Result<Arc<Component>, Problem> {
+        let trust = self.sources.trust(plugin.spec.verify.as_ref()).await?;
+        self.of_bytes(name, move || delivery::read_file(&file), pinned, trust).await
+    }
+
+    /// The logic of bytes that are here: the pinned ones, signed as they must be. Opening and checking them blocks, but none
+    /// of the runtime's threads.
+    async fn of_bytes(
+        &self,
+        name: &PluginName,
+        open: impl FnOnce() -> Result<Delivered, DeliveryError> + Send + 'static,
+        pinned: Option<Digest>,
+        trust: Option<Trust>,
+    ) -> Result<Arc<Component>, Problem> {
+        let keys = trust.clone();
+        let opened = tokio::task::spawn_blocking(move || {
+            let delivered = open()?;
+            let checked = delivered.check(pinned, keys.as_ref());
+            checked.map_err(|error| Problem::from(error).of(delivered.digest)).map(|()| delivered)
+        });
+        let failed = |error: JoinError| Problem::new(Step::Fetched, reason::SOURCE_INVALID, error.to_string());
+        let delivered = opened.await.map_err(failed)??;
+        let digest = delivered.digest;
+        if let Some(trust) = &trust {
+            self.sources.vouch_for(digest, trust).await;
+        }
+        let component = match self.mapped(name, digest) {
+            Some(found) => found,
+            None => load::map(self, digest, delivered.bytes).await?,
+        };
+        Ok(self.candidate(name, component))
+    }
+
+    /// What a registry has is looked up beside this, and fetched if it was not compiled before.
+    async fn of_registry(&self, name: &PluginName, wanted: &Wanted) -> Result<Arc<Component>, Problem> {
+        let reference = &wanted.source.reference;
+        match self.sources.look(name, wanted) {
+            Look::Pending => Err(Problem::pending(format!("{reference} is being looked up"))),
+            // It is tried again there, and told when something else comes of it.
+            Look::Failed(error) => Err(Problem { requeue: Requeue::Settled(None), ..error.into() }),
+            Look::Found(digest, fetched) => {
+                if let Some(known) = self.known(name, digest).await {
+                    return Ok(self.candidate(name, known));
+                }
+                if let Some(problem) = self.refusal(name, wanted, digest) {
+                    return Err(problem);
+                }
+                let Some(fetched) = fetched else {
+                    self.sources.fetch_artifact(name);
+                    return Err(Problem::pending(format!("{reference} ({digest}) is being fetched")));
+                };
+                let mapped = load::map(self, digest, fetched.bytes).await;
+                let component = mapped.map_err(|problem| self.refuse(name, wanted, problem))?;
+                Ok(self.candidate(name, component))
+            }
+        }
+    }
+
+    /// Why this component was refused before, for as long as it would not do better.
+    fn refusal(&self, name: &PluginName, wanted: &Wanted, digest: Digest) -> Option<Problem> {
+        self.known.lock().get(name)?.refused.as_ref()?.holds(wanted, digest, Instant::now())
+    }
+
+    /// Takes down that a component could not be loaded; answers with when it is tried again.
+    fn refuse(&self, name: &PluginName, wanted: &Wanted, problem: Problem) -> Problem {
+        let mut known = self.known.lock();
+        let entry = known.entry(name.clone()).or_default();
+        let refusal = Refusal::new(wanted, problem, entry.refused.take(), Instant::now());
+        let problem = refusal.problem().clone();
+        entry.refused = Some(refusal);
+        problem
+    }
+
+    /// Logic of this digest, if it is mapped, or was compiled before.
+    async fn known(&self, name: &PluginName, digest: Digest) -> Option<Arc<Component>> {
+        match self.mapped(name, digest) {
+            None => load::find(self, digest).await,
+            found => found,
+        }
+    }
+
+    /// Logic of this digest, if it is live or was mapped before.
+    fn mapped(&self, name: &PluginName, digest: Digest) -> Option<Arc<Component>> {
+        let live = self.registry.get(name).map(|live| live.component.clone());
+        let candidate = self.known.lock().get(name).and_then(|known| known.candidate.clone());
+        [live, candidate].into_iter().flatten().find(|found| found.digest() == digest)
+    }
+
+    fn candidate(&self, name: &PluginName, component: Arc<Component>) -> Arc<Component> {
+        self.known.lock().entry(name.clone()).or_default().candidate = Some(component.clone());
+        component
+    }
+
+    /// The logic that Plugins have, had or may get: what must stay compiled.
+    pub(super) fn in_use(&self) -> HashSet<Digest> {
+        let candidates =
+            self.known.lock().values().filter_map(|known| Some(known.candidate.as_ref()?.digest())).collect::<Vec<_>>();
+        let mut used: HashSet<_> =
+            self.registry.names().iter().filter_map(|name| self.registry.get(name)).map(|live| live.digest()).collect();
+        used.extend(candidates);
+        used.extend(self.sources.found());
+        for key in self.own.store.keys() {
+            let plugin = self.own.store.get(&key).and_then(|object| parse(&object).ok());
+            let status = plugin.and_then(|plugin| plugin.status).unwrap_or_default();
+            let named = [status.active_digest, status.previous_digest, status.candidate_digest];
+            used.extend(named.into_iter().flatten().filter_map(|digest| digest.parse::<Digest>().ok()));
+        }
+        used
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn digest(of: &str) -> String {
+        Digest::of(of.as_bytes()).to_string()
+    }
+
+    /// From what to what a Plugin with this status goes back.
+    fn rollback(wish: Option<&str>, status: &Value) -> Result<Option<(String, String)>, &'static str> {
+        let plugin = json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",
+            "metadata": {"name": "echo", "uid": "1", "resourceVersion": "1", "annotations": {ANNOTATION_ROLLBACK: wish}},
+            "spec": {"source": {"configMap": {"namespace": "n", "name": "echo"}}},
+            "status": status,
+        });
+        let text = plugin.to_string().replace("null", "\"\"");
+        let object = Object::from_api(&Arc::new(windlass_api::plugin_kind()), &text).expect("an object");
+        let plugin = parse(&object).expect("a Plugin");
+        let rollback = Rollback::of(&object, &plugin).map_err(|problem| problem.reason)?;
+        Ok(rollback.map(|rollback| (rollback.from.to_string(), rollback.to.to_string())))
+    }
+
+    #[test]
+    fn a_rollback_goes_to_what_was_live_before_and_stays_there() {
+        let (old, bad) = (digest("old"), digest("bad"));
+        let before = json!({"activeDigest": bad, "previousDigest": old});
+        assert_eq!(rollback(None, &before), Ok(None));
+        assert_eq!(rollback(Some("false"), &before), Ok(None));
+        let wanted = Ok(Some((bad.clone(), old.clone())));
+        assert_eq!(rollback(Some("true"), &before), wanted);
+        let after = json!({"activeDigest": old, "previousDigest": bad, "rolledBackFrom": bad});
+        assert_eq!(rollback(Some("true"), &after), wanted, "not back and forth");
+    }
+
+    #[test]
+    fn a_pin_to_what_was_live_before_goes_back_to_it_and_one_to_anything_else_to_nothing() {
+        let [active, previous, other] = ["new", "old", "other"].map(digest);
+        let wanted = |pin: Option<&str>| {
+            let plugin = json!({
+                "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "metadata": {"name": "echo"},
+                "spec": {"source": {"configMap": {"namespace": "n", "name": "echo"}}, "digest": pin},
+                "status": {"activeDigest": active, "previousDigest": previous},
+            });
+            let plugin = serde_json::from_value(plugin).expect("a Plugin");
+            wanted_of_before(&plugin).map(|digest| digest.to_string())
+        };
+        assert_eq!(wanted(None), Some(active.clone()));
+        for pin in [&active, &previous] {
+            assert_eq!(wanted(Some(pin)).as_ref(), Some(pin));
+        }
+        assert_eq!(wanted(Some(&other)), None);
+        assert_eq!(wanted(Some("latest")), None);
+    }
+
+    #[test]
+    fn a_rollback_to_nothing_says_so() {
+        for status in [json!({}), json!({"activeDigest": digest("only")})] {
+            assert_eq!(rollback(Some("true"), &status), Err("NothingToRollBackTo"));
+        }
+    }
+}

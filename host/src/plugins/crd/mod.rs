@@ -1,0 +1,645 @@
+//! The parent kind's CustomResourceDefinition: found, or installed from the component, and made ready.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionSpec,
+};
+use kube::api::{Patch, PatchParams};
+use kube::core::{ApiResource, Version};
+use kube::runtime::conditions::is_crd_established;
+use kube::runtime::wait::{Condition as _, await_condition};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use windlass_core::digest::Digest;
+use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::names::{ANNOTATION_APPLIED, FIELD_MANAGER, LABEL_PLUGIN, plugin_reason as reason};
+use windlass_core::observed_status::StatusShape;
+use windlass_core::schema::{self, Narrowing};
+
+use super::parent_kind::ParentKind;
+use super::problem::{Problem, Step};
+use crate::cluster::in_time;
+use crate::live::Definition;
+use crate::plugins::definition::{self, text};
+use windlass_api::{PluginSpec, conditions_schema};
+
+/// How long the API server may take to serve a new definition before the Plugin says so; [`super::kinds`] hears of it
+/// when it does so later.
+const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The group of the kind that a carried definition is of.
+pub(super) fn group_of(carried: &[u8]) -> Option<Arc<str>> {
+    let carried: Value = serde_json::from_slice(carried).ok()?;
+    Some(text(&carried, "/spec/group").into())
+}
+
+/// The kind that a carried definition is of, in the version that it wants to be stored.
+pub(super) fn kind_of(carried: &[u8]) -> Option<Gvk> {
+    let (definition, (group, _)) = definition::read(carried).ok()?;
+    let version = storage_of(&definition)?;
+    Some(Gvk::from_api_version(&format!("{group}/{}", text(&version, "/name")), text(&definition, "/spec/names/kind")))
+}
+
+/// Whether the objects of the kind that a carried definition is of live in namespaces.
+pub(super) fn is_namespaced(carried: &[u8]) -> bool {
+    definition::read(carried).is_ok_and(|(definition, _)| text(&definition, "/spec/scope") == "Namespaced")
+}
+
+/// The version in which objects are stored.
+fn storage_of(definition: &Value) -> Option<Value> {
+    let versions = definition.pointer("/spec/versions")?.as_array()?;
+    versions.iter().find(|version| version.get("storage") == Some(&Value::Bool(true))).cloned()
+}
+
+/// Finds the kind that a component carries the definition of, installing it first if the Plugin says so.
+pub(super) async fn resolve(
+    client: &Client,
+    plugin: &PluginName,
+    carried: &[u8],
+    install: Install,
+) -> Result<ParentKind, Problem> {
+    let definition = sanitize(carried, plugin).map_err(descriptor_problem)?;
+    let name = text(&definition, "/metadata/name").to_owned();
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let found = in_time(api.get_opt(&name)).await.map_err(|error| unavailable(&name, &error))?;
+    let served = match found {
+        None if install == Install::No => {
+            let message = format!("CustomResourceDefinition {name} does not exist; install it, or set spec.installCRD");
+            return Err(Problem::new(Step::Granted, reason::PARENT_KIND_MISSING, message));
+        }
+        Some(found) if install == Install::No || !is_outdated(&found, plugin, &definition) => {
+            if is_crd_established().matches_object(Some(&found)) {
+                Some(found)
+            } else {
+                established(&api, &name).await?
+            }
+        }
+        outdated => {
+            match outdated {
+                Some(found) => {
+                    let wanted = upgraded(&found, &definition).map_err(|why| rejected(&name, &why))?;
+                    install.review(&found, &wanted).map_err(|why| rejected(&name, &why))?;
+                    apply(&api, &name, &wanted, true).await?;
+                }
+                // Not by force: somebody else may make it just now, and then it is theirs.
+                None => apply(&api, &name, &definition, false).await?,
+            }
+            established(&api, &name).await?
+        }
+    };
+    let served = served.and_then(|served| serde_json::to_value(served).ok()).ok_or_else(|| not_established(&name))?;
+    describe(&served, &definition)
+}
+
+/// What may be done about the definition that a component carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Install {
+    /// Nothing: the one that exists is used as it is.
+    No,
+    /// It is installed, unless this component's takes less than the one that exists.
+    UnlessNarrower(Digest),
+    /// It is installed.
+    Always,
+}
+
+impl Install {
+    /// What a Plugin says of the definition of this component.
+    pub(super) fn by(spec: &PluginSpec, component: Digest) -> Self {
+        if !spec.install_crd {
+            Self::No
+        } else if spec.allow_schema_narrowing.as_deref() == Some(&component.to_string()) {
+            Self::Always
+        } else {
+            Self::UnlessNarrower(component)
+        }
+    }
+
+    /// Whether one definition may take another one's place.
+    ///
+    /// # Errors
+    /// In words for a user: fields that objects would lose, and how to have it nevertheless.
+    fn review(self, found: &CustomResourceDefinition, wanted: &Value) -> Result<(), String> {
+        let Self::UnlessNarrower(component) = self else { return Ok(()) };
+        let narrowings = narrowed(found, wanted)?;
+        if narrowings.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "it takes less than the installed one, and objects would lose data or be refused at their next write: {}. If \
+             that is intended, push the component with --allow-schema-narrowing, or set spec.allowSchemaNarrowing to \
+             {component}",
+            schema::list(&narrowings)
+        ))
+    }
+}
+
+/// Where a definition takes less than the one that is there.
+fn narrowed(found: &CustomResourceDefinition, wanted: &Value) -> Result<Vec<Narrowing>, String> {
+    let spec = wanted.get("spec").cloned().unwrap_or_default();
+    // As the API server writes it: numbers that are equal must look the same.
+    let spec: CustomResourceDefinitionSpec =
+        serde_json::from_value(spec).map_err(|error| format!("it is not a valid definition: {error}"))?;
+    let json = |spec: &CustomResourceDefinitionSpec| {
+        serde_json::to_value(spec).map_err(|error| format!("it could not be compared: {error}"))
+    };
+    Ok(schema::narrowings(&json(&found.spec)?, &json(&spec)?))
+}
+
+/// Where the definition that a component carries takes less than the installed one, which the host would replace by it.
+/// What the host would not install for another reason, it says itself.
+pub fn narrowings(found: &CustomResourceDefinition, plugin: &PluginName, carried: &[u8]) -> Vec<Narrowing> {
+    let Ok(definition) = sanitize(carried, plugin) else { return Vec::new() };
+    if !is_outdated(found, plugin, &definition) {
+        return Vec::new();
+    }
+    upgraded(found, &definition).and_then(|wanted| narrowed(found, &wanted)).unwrap_or_default()
+}
+
+/// Whether a definition that exists is ours, and another one than the component carries now.
+fn is_outdated(found: &CustomResourceDefinition, plugin: &PluginName, definition: &Value) -> bool {
+    let meta = &found.metadata;
+    let label = meta.labels.as_ref().and_then(|labels| labels.get(LABEL_PLUGIN)).map(String::as_str);
+    let applied = meta.annotations.as_ref().and_then(|marks| marks.get(ANNOTATION_APPLIED)).map(String::as_str);
+    label == Some(plugin.as_str()) && applied != definition.pointer(APPLIED_AT).and_then(Value::as_str)
+}
+
+/// The carried definition as it may take the place of the one that is there. Versions that are served, or in which objects
+/// are stored, stay if the carried one does not speak of them: who uses them goes on, and the API server refuses a
+/// definition without a version that it has stored. One that is served and that objects may be stored in is served on even
+/// if the component carries it as `served: false`. The objects of all versions differ in nothing but their `apiVersion`,
+/// as there is no conversion.
+///
+/// Two ways are left to end a version: a component that carries it with `served: false`, once a person has taken it from
+/// `status.storedVersions`, and a person who takes it from the definition.
+///
+/// # Errors
+/// In words for a user: going back to an older version would drop the fields that only the newer one has.
+fn upgraded(found: &CustomResourceDefinition, carried: &Value) -> Result<Value, String> {
+    let mut upgraded = carried.clone();
+    // What was looked at is what changes: somebody may have changed it since, or taken it from us.
+    if let Some(meta) = upgraded.get_mut("metadata").and_then(Value::as_object_mut) {
+        meta.insert("uid".to_owned(), json!(found.metadata.uid));
+        meta.insert("resourceVersion".to_owned(), json!(found.metadata.resource_version));
+    }
+    let Some(versions) = upgraded.pointer_mut("/spec/versions").and_then(Value::as_array_mut) else {
+        // The API server says what is wrong with it.
+        return Ok(upgraded);
+    };
+    let is_stored = |version: &Value| version.get("storage") == Some(&Value::Bool(true));
+    let wanted = versions.iter().find(|version| is_stored(version)).map(|version| text(version, "/name").to_owned());
+    let stored = found.status.iter().flat_map(|status| status.stored_versions.iter().flatten());
+    let stored: Vec<_> = stored.collect();
+    for version in &found.spec.versions {
+        let name = &version.name;
+        if let Some(wanted) = wanted.as_ref().filter(|wanted| version.storage && rank(name) > rank(wanted)) {
+            return Err(format!(
+                "its objects are stored as {name}, but the component is written for the older {wanted}, under which they \
+                 would lose fields. Push logic that is written for {name}, or change the definition by hand"
+            ));
+        }
+        let is_stored = stored.contains(&name);
+        if let Some(carried) = versions.iter_mut().find(|carried| text(carried, "/name") == name) {
+            if let Some(carried) = carried.as_object_mut().filter(|_| version.served && is_stored) {
+                carried.insert("served".to_owned(), Value::Bool(true));
+            }
+        } else if version.served || is_stored {
+            let mut kept =
+                serde_json::to_value(version).map_err(|error| format!("{name} could not be kept: {error}"))?;
+            if let Some(kept) = kept.as_object_mut() {
+                kept.insert("storage".to_owned(), Value::Bool(false));
+            }
+            versions.push(kept);
+        }
+    }
+    Ok(upgraded)
+}
+
+/// Which of two versions is newer: `v2beta1` comes after `v1`.
+fn rank(version: &str) -> impl Ord + use<> {
+    Version::parse(version).generation()
+}
+
+const APPLIED_AT: &str = "/metadata/annotations/windlass.dev~1applied";
+const LABEL_AT: &str = "/metadata/labels/windlass.dev~1plugin";
+
+/// A definition as it may be installed: its own group, no conversion, no metadata but ours, the host's status fields in
+/// every schema.
+///
+/// # Errors
+/// In words for the component's author.
+fn sanitize(carried: &[u8], plugin: &PluginName) -> Result<Value, String> {
+    let (carried, (group, plural)) = definition::read(carried)?;
+    let mut spec = carried.get("spec").cloned().unwrap_or_default();
+    if let Some(spec) = spec.as_object_mut() {
+        // A webhook of the component's choice would see and change every object of the kind.
+        spec.remove("conversion");
+    }
+    for version in spec.pointer_mut("/versions").and_then(Value::as_array_mut).into_iter().flatten() {
+        add_status_fields(version);
+    }
+    let hash = Digest::of(spec.to_string().as_bytes()).hex();
+    Ok(json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": format!("{plural}.{group}"),
+            "labels": {LABEL_PLUGIN: plugin.as_str()},
+            "annotations": {ANNOTATION_APPLIED: format!("1:{hash}")},
+        },
+        "spec": spec,
+    }))
+}
+
+/// Gives a version's schema the status fields that the host writes, where they are missing.
+fn add_status_fields(version: &mut Value) {
+    let Some(schema) = version.pointer_mut("/schema/openAPIV3Schema").and_then(Value::as_object_mut) else { return };
+    let properties = schema.entry("properties").or_insert_with(|| json!({}));
+    let Some(properties) = properties.as_object_mut() else { return };
+    let status = properties.entry("status").or_insert_with(|| json!({"type": "object"}));
+    let Some(status) = status.as_object_mut() else { return };
+    let fields = status.entry("properties").or_insert_with(|| json!({}));
+    let Some(fields) = fields.as_object_mut() else { return };
+    fields.entry("observedGeneration").or_insert_with(|| json!({"type": "integer", "format": "int64"}));
+    fields.entry("conditions").or_insert_with(conditions_schema);
+}
+
+async fn apply(
+    api: &Api<CustomResourceDefinition>,
+    name: &str,
+    definition: &Value,
+    force: bool,
+) -> Result<(), Problem> {
+    tracing::info!(name, "installing the CustomResourceDefinition");
+    let params = PatchParams { force, ..PatchParams::apply(FIELD_MANAGER) };
+    match in_time(api.patch_metadata(name, &params, &Patch::Apply(definition))).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 422) => {
+            Err(rejected(name, &format!("the API server refuses it: {}", status.message)))
+        }
+        Err(error) => Err(unavailable(name, &error)),
+    }
+}
+
+/// Waits until the API server serves the definition.
+async fn established(
+    api: &Api<CustomResourceDefinition>,
+    name: &str,
+) -> Result<Option<CustomResourceDefinition>, Problem> {
+    let wait = await_condition(api.clone(), name, is_crd_established());
+    match tokio::time::timeout(ESTABLISH_TIMEOUT, wait).await {
+        Ok(Ok(found)) => Ok(found),
+        Ok(Err(error)) => {
+            let message = format!("CustomResourceDefinition {name} could not be watched: {error}");
+            Err(Problem::new(Step::Granted, reason::API_ERROR, message))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+fn rejected(name: &str, why: &str) -> Problem {
+    let message = format!("CustomResourceDefinition {name} is not installed as the component carries it: {why}");
+    Problem::lasting(Step::Granted, reason::CRD_REJECTED, message)
+}
+
+fn not_established(name: &str) -> Problem {
+    let message = format!(
+        "the API server did not establish CustomResourceDefinition {name} within {} s; see its conditions",
+        ESTABLISH_TIMEOUT.as_secs()
+    );
+    Problem::new(Step::Granted, reason::CRD_REJECTED, message)
+}
+
+/// The kind in its storage version, which must be the one the component was written for.
+///
+/// To go on in another version that is served as well would lose data: what the API server reads through it has only
+/// the fields of that version's schema, and would be stored so by the next write of a status.
+fn describe(served: &Value, carried: &Value) -> Result<ParentKind, Problem> {
+    let name = text(served, "/metadata/name");
+    let version = storage_of(served).ok_or_else(|| descriptor_problem(format!("{name} has no storage version")))?;
+    let wanted = storage_of(carried).map(|version| text(&version, "/name").to_owned()).unwrap_or_default();
+    let found = text(&version, "/name");
+    let group = text(served, "/spec/group");
+    let kind = text(served, "/spec/names/kind");
+    let api_version = format!("{group}/{found}");
+    let gvk = Gvk::from_api_version(&api_version, kind);
+    if wanted != found {
+        let message = format!("{name} is stored as {found}, but the component is written for {wanted:?}");
+        let problem = Problem::new(Step::Granted, reason::PARENT_KIND_MISSING, message);
+        return Err(Problem { stored_as: Some(Box::new(gvk)), ..problem });
+    }
+    if version.get("served") == Some(&Value::Bool(false)) {
+        let message = format!("{name} does not serve {found}, in which it is stored");
+        return Err(Problem::new(Step::Granted, reason::PARENT_KIND_MISSING, message));
+    }
+    let brought_by = |definition: &Value| definition.pointer(LABEL_AT).and_then(Value::as_str).map(str::to_owned);
+    let is_own = brought_by(served) == brought_by(carried);
+    Ok(ParentKind {
+        kind: Arc::new(gvk),
+        definition: if is_own { Definition::Own } else { Definition::Others },
+        resource: ApiResource {
+            group: group.to_owned(),
+            version: found.to_owned(),
+            api_version,
+            kind: kind.to_owned(),
+            plural: text(served, "/spec/names/plural").to_owned(),
+        },
+        namespaced: text(served, "/spec/scope") == "Namespaced",
+        shape: shape_of(&version),
+        selector: None,
+    })
+}
+
+/// Which of the host's status fields the schema keeps.
+fn shape_of(version: &Value) -> StatusShape {
+    const STATUS: &str = "/schema/openAPIV3Schema/properties/status";
+    let has_status = version.pointer("/subresources/status").is_some();
+    let keeps_all = [STATUS, "/schema/openAPIV3Schema"].iter().any(|at| {
+        version.pointer(at).and_then(|schema| schema.get("x-kubernetes-preserve-unknown-fields"))
+            == Some(&Value::Bool(true))
+    });
+    let keeps =
+        |field: &str| has_status && (keeps_all || version.pointer(&format!("{STATUS}/properties/{field}")).is_some());
+    StatusShape {
+        subresource: has_status,
+        observed_generation: keeps("observedGeneration"),
+        conditions: keeps("conditions"),
+    }
+}
+
+// By value, so that it stands in `map_err`.
+fn descriptor_problem(message: String) -> Problem {
+    Problem::lasting(Step::Granted, reason::INVALID_DESCRIPTOR, message)
+}
+
+fn unavailable(name: &str, error: &kube::Error) -> Problem {
+    match error {
+        kube::Error::Api(status) if matches!(status.code, 401 | 403) => Problem::new(
+            Step::Granted,
+            reason::FORBIDDEN,
+            format!("the host may not read or install CustomResourceDefinition {name}: {}", status.message),
+        ),
+        error => Problem::new(
+            Step::Granted,
+            reason::API_ERROR,
+            format!("CustomResourceDefinition {name} could not be read or installed: {error}"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::discovery::silent_api_server;
+
+    fn carried(change: impl FnOnce(&mut Value)) -> Vec<u8> {
+        let mut crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "echoes.my-operator.dev", "labels": {"windlass.dev/plugin": "other"}},
+            "spec": {
+                "group": "my-operator.dev", "scope": "Namespaced", "names": {"plural": "echoes", "kind": "Echo"},
+                "conversion": {"strategy": "Webhook"},
+                "versions": [{"name": "v1", "storage": true, "served": true, "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": {"type": "object"}}}],
+            },
+        });
+        change(&mut crd);
+        crd.to_string().into_bytes()
+    }
+
+    fn sanitized(change: impl FnOnce(&mut Value)) -> Result<Value, String> {
+        sanitize(&carried(change), &"echo".parse().expect("a name"))
+    }
+
+    #[test]
+    fn a_carried_definition_is_installed_without_what_a_component_may_not_choose() {
+        let crd = sanitized(|_| ()).expect("valid");
+        assert_eq!(crd.pointer("/spec/conversion"), None);
+        assert_eq!(text(&crd, "/metadata/labels/windlass.dev~1plugin"), "echo");
+        let shape = shape_of(crd.pointer("/spec/versions/0").expect("a version"));
+        assert_eq!(shape, StatusShape { subresource: true, observed_generation: true, conditions: true });
+    }
+
+    #[test]
+    fn definitions_of_other_peoples_groups_are_refused() {
+        for group in ["apps.k8s.io", "k8s.io", "windlass.dev", "x.windlass.dev", "a.kubernetes.io", ""] {
+            let refused = sanitized(|crd| crd["spec"]["group"] = json!(group)).expect_err(group);
+            assert!(refused.contains("may not define kinds"), "{refused}");
+        }
+        assert!(sanitized(|crd| crd["metadata"]["name"] = json!("x")).expect_err("name").contains("must be named"));
+        let path = |crd: &mut Value| {
+            crd["spec"]["names"]["plural"] = json!("../echoes");
+            crd["metadata"]["name"] = json!("../echoes.my-operator.dev");
+        };
+        assert!(sanitized(path).expect_err("path").contains("not a valid name"));
+        for builtin in ["apps", "batch", "policy", "autoscaling", "extensions"] {
+            let refused = sanitized(|crd| {
+                crd["spec"]["group"] = json!(builtin);
+                crd["metadata"]["name"] = json!(format!("echoes.{builtin}"));
+            })
+            .expect_err(builtin);
+            assert!(refused.contains("it has no dot"), "{refused}");
+        }
+        let borrowed = |crd: &mut Value| {
+            crd["spec"]["group"] = json!("dev");
+            crd["spec"]["names"]["plural"] = json!("plugins.windlass");
+            crd["metadata"]["name"] = json!("plugins.windlass.dev");
+        };
+        assert!(sanitized(borrowed).expect_err("another group's").contains("not a valid name"));
+        assert!(sanitized(|crd| crd["kind"] = json!("Pod")).expect_err("kind").contains("CustomResourceDefinition"));
+    }
+
+    #[test]
+    fn dynamic_a_kind_is_taken_only_in_the_version_in_which_it_is_stored_and_served() {
+        let component = sanitized(|_| ()).expect("valid");
+        let versions = |stored: &str, served: bool| {
+            let mut definition = component.clone();
+            definition["spec"]["versions"] = json!(["v1", "v2"].map(
+                |name| json!({"name": name, "storage": name == stored, "served": served, "subresources": {"status": {}}})
+            ));
+            describe(&definition, &component)
+        };
+        let found = versions("v1", true).map_err(|problem| problem.message).expect("v1 is what it is written for");
+        assert_eq!(found.kind.to_string(), "Echo.v1.my-operator.dev");
+        assert!(found.namespaced && found.selector.is_none());
+        let moved = versions("v2", true).err().expect("it is not written for v2");
+        assert_eq!(moved.reason, "ParentKindMissing");
+        assert!(moved.stored_as.is_some_and(|kind| &*kind.version == "v2"));
+        let unserved = versions("v1", false).err().expect("it cannot be watched");
+        assert!(unserved.message.contains("does not serve v1") && unserved.stored_as.is_none(), "{unserved:?}");
+    }
+
+    /// A definition of ours with these versions: name, whether it is served, whether objects are stored as it. All of
+    /// them were stored as it once that are in `stored`.
+    fn found(versions: &[(&str, bool, bool)], stored: &[&str]) -> CustomResourceDefinition {
+        let mut definition = sanitized(|_| ()).expect("valid");
+        let version = |(name, served, storage): &(&str, bool, bool)| {
+            let schema = json!({"openAPIV3Schema": {"type": "object", "description": name}});
+            json!({"name": name, "served": served, "storage": storage, "schema": schema})
+        };
+        definition["spec"]["versions"] = versions.iter().map(version).collect();
+        definition["metadata"]["uid"] = json!("u-1");
+        definition["metadata"]["resourceVersion"] = json!("7");
+        definition["status"] = json!({"storedVersions": stored, "acceptedNames": {"plural": "echoes", "kind": "Echo"}});
+        serde_json::from_value(definition).expect("a definition")
+    }
+
+    /// Name, served and storage of each version, after a component came whose own is stored as this one.
+    fn upgraded_to(version: &str, found: &CustomResourceDefinition) -> Result<Vec<(String, bool, bool)>, String> {
+        let carried = sanitized(|crd| crd["spec"]["versions"][0]["name"] = json!(version)).expect("valid");
+        let upgraded = upgraded(found, &carried)?;
+        let mut metadata = carried["metadata"].clone();
+        // Whoever changes or replaces the definition meanwhile is noticed.
+        metadata["uid"] = json!("u-1");
+        metadata["resourceVersion"] = json!("7");
+        assert_eq!(upgraded["metadata"], metadata, "what is kept makes it no other definition of the component's");
+        let versions = upgraded["spec"]["versions"].as_array().expect("versions").iter();
+        let is = |version: &Value, field: &str| version[field] == json!(true);
+        Ok(versions
+            .map(|version| (text(version, "/name").to_owned(), is(version, "served"), is(version, "storage")))
+            .collect())
+    }
+
+    #[test]
+    fn a_version_that_is_served_or_stored_stays_when_a_newer_component_does_not_know_it() {
+        let before = found(
+            &[("v1", true, true), ("v1beta1", false, false), ("v1alpha1", false, false), ("v0", true, false)],
+            &["v1beta1", "v1"],
+        );
+        let kept = |name: &str, served| (name.to_owned(), served, false);
+        let wanted = vec![("v2".to_owned(), true, true), kept("v1", true), kept("v1beta1", false), kept("v0", true)];
+        assert_eq!(upgraded_to("v2", &before), Ok(wanted), "nobody uses v1alpha1, and it is neither served nor stored");
+        let carried = sanitized(|crd| crd["spec"]["versions"][0]["name"] = json!("v2")).expect("valid");
+        let upgraded = upgraded(&before, &carried).expect("newer");
+        let v1 = upgraded.pointer("/spec/versions/1").expect("v1");
+        assert_eq!(text(v1, "/schema/openAPIV3Schema/description"), "v1", "as it was");
+    }
+
+    /// A component's definition with these versions, as [`found`] has them.
+    fn carrying(versions: &[(&str, bool, bool)]) -> Value {
+        let spec = serde_json::to_value(found(versions, &[]).spec).expect("JSON");
+        sanitized(|crd| crd["spec"]["versions"] = spec["versions"].clone()).expect("valid")
+    }
+
+    #[test]
+    fn a_component_ends_a_version_by_carrying_it_unserved_once_no_object_is_stored_in_it() {
+        let carried = carrying(&[("v2", true, true), ("v1", false, false)]);
+        let served_after = |stored: &[&str], served| {
+            let upgraded = upgraded(&found(&[("v1", served, stored.len() == 1)], stored), &carried).expect("newer");
+            upgraded.pointer("/spec/versions/1/served").and_then(Value::as_bool)
+        };
+        assert_eq!(served_after(&["v1"], true), Some(true), "in use");
+        assert_eq!(served_after(&["v1", "v2"], true), Some(true), "not every object was written since");
+        assert_eq!(served_after(&["v1", "v2"], false), Some(false), "a person ended it");
+        assert_eq!(served_after(&["v2"], true), Some(false));
+    }
+
+    #[test]
+    fn a_definition_is_not_taken_back_to_a_version_under_which_objects_would_lose_fields() {
+        for (stored, older) in [("v2", "v1"), ("v1", "v1beta1"), ("v2beta1", "v1")] {
+            let newer = found(&[(stored, true, true), (older, true, false)], &[older, stored]);
+            let refused = upgraded_to(older, &newer).expect_err(stored);
+            assert!(refused.contains(stored) && refused.contains("Push logic"), "{refused}");
+            // Nor by a component that knows both.
+            let knows_both = carrying(&[(stored, true, false), (older, true, true)]);
+            assert_eq!(upgraded(&newer, &knows_both), Err(refused));
+        }
+    }
+
+    #[test]
+    fn only_a_definition_that_is_this_plugins_and_another_one_by_now_is_written() {
+        let [echo, other] = ["echo", "other"].map(|name| name.parse::<PluginName>().expect("a name"));
+        let carried = sanitized(|_| ()).expect("valid");
+        let ours: CustomResourceDefinition = serde_json::from_value(carried.clone()).expect("a definition");
+        let newer = sanitized(|crd| crd["spec"]["versions"][0]["name"] = json!("v2")).expect("valid");
+        assert!(!is_outdated(&ours, &echo, &carried), "the same");
+        assert!(is_outdated(&ours, &echo, &newer));
+        assert!(!is_outdated(&ours, &other, &newer), "another Plugin's");
+        let mut unlabelled = ours;
+        unlabelled.metadata.labels = None;
+        assert!(!is_outdated(&unlabelled, &echo, &newer), "somebody else's");
+    }
+
+    #[test]
+    fn u01_a_definition_that_drops_a_field_is_installed_only_for_the_component_that_the_plugin_names() {
+        let with = |fields: &Value| {
+            let fields = fields.clone();
+            sanitized(|crd| {
+                crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] =
+                    json!({"spec": {"type": "object", "properties": fields}});
+            })
+            .expect("valid")
+        };
+        let two = with(&json!({"a": {"type": "string"}, "n": {"type": "integer", "multipleOf": 2, "minimum": 1}}));
+        let found: CustomResourceDefinition = serde_json::from_value(two.clone()).expect("a definition");
+        let one = upgraded(&found, &with(&json!({"a": {"type": "string"}}))).expect("no older version");
+        let digest = Digest::of(b"component");
+        let install = |named: Option<Digest>| {
+            let named = named.map(|digest| digest.to_string());
+            let spec = PluginSpec { install_crd: true, allow_schema_narrowing: named, ..spec_of_nothing() };
+            Install::by(&spec, digest).review(&found, &one)
+        };
+        for named in [None, Some(Digest::of(b"another"))] {
+            let refused = install(named).expect_err("narrower");
+            for words in ["v1 spec.n: the field is dropped", "--allow-schema-narrowing", &digest.to_string()] {
+                assert!(refused.contains(words), "{refused}");
+            }
+        }
+        assert_eq!(install(Some(digest)), Ok(()));
+        assert_eq!(Install::UnlessNarrower(digest).review(&found, &two), Ok(()), "the same");
+        let more = with(&json!({"a": {"type": "string"}, "n": {"type": "integer"}, "b": {"type": "string"}}));
+        assert_eq!(Install::UnlessNarrower(digest).review(&found, &more), Ok(()), "wider");
+        assert_eq!(Install::by(&spec_of_nothing(), digest), Install::No);
+    }
+
+    #[test]
+    fn u01_what_a_push_would_narrow_is_known_before_it() {
+        let plugin: PluginName = "echo".parse().expect("a name");
+        let field = |crd: &mut Value| {
+            crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] = json!({"spec": {"type": "string"}});
+        };
+        let found: CustomResourceDefinition =
+            serde_json::from_value(sanitized(field).expect("valid")).expect("a definition");
+        let said: Vec<_> = narrowings(&found, &plugin, &carried(|_| ())).iter().map(ToString::to_string).collect();
+        assert_eq!(said, ["v1 spec: the field is dropped"]);
+        assert_eq!(narrowings(&found, &plugin, &carried(field)), []);
+        let other = "other".parse().expect("a name");
+        assert_eq!(narrowings(&found, &other, &carried(|_| ())), [], "another Plugin's is never changed");
+    }
+
+    fn spec_of_nothing() -> PluginSpec {
+        serde_json::from_value(json!({"source": {}})).expect("a spec")
+    }
+
+    #[test]
+    fn dynamic_a_cluster_scoped_kind_is_known_as_such() {
+        let component = sanitized(|crd| crd["spec"]["scope"] = json!("Cluster")).expect("valid");
+        assert!(!describe(&component, &component).map_err(|problem| problem.message).expect("served").namespaced);
+    }
+
+    #[test]
+    fn fields_that_a_schema_would_prune_are_known() {
+        let version = json!({"subresources": {"status": {}}, "schema": {"openAPIV3Schema": {"properties": {"status":
+            {"properties": {"conditions": {}}}}}}});
+        assert_eq!(shape_of(&version), StatusShape { subresource: true, observed_generation: false, conditions: true });
+        assert!(!shape_of(&json!({})).subresource);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn api_server_that_does_not_answer_holds_no_plugin_worker() {
+        let (client, plugin) = (silent_api_server(), "echo".parse().expect("a name"));
+        let carried = carried(|_| ());
+        let resolved = resolve(&client, &plugin, &carried, Install::Always);
+        let ended = tokio::time::timeout(Duration::from_mins(5), resolved).await.expect("it ends");
+        let Err(problem) = ended else { panic!("without an answer") };
+        assert_eq!(problem.reason, reason::API_ERROR, "{}", problem.message);
+        let api: Api<CustomResourceDefinition> = Api::all(client);
+        let definition = json!({});
+        let applied = apply(&api, "echoes.my-operator.dev", &definition, false);
+        assert!(tokio::time::timeout(Duration::from_mins(5), applied).await.expect("it ends").is_err());
+    }
+}

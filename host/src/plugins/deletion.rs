@@ -1,0 +1,163 @@
+//! A Plugin is deleted: its finalizers come off its parents, and its children are left or pruned, as its spec says. Works
+//! from what the Plugin's status says of its kinds, so that it needs no logic: that may be broken, or gone.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt};
+use kube::Client;
+use kube::core::ApiResource;
+use windlass_core::ids::Gvk;
+use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, HOST_FINALIZER, plugin_reason as reason};
+use windlass_core::next_step::{finalizer_of, finalizers_with};
+use windlass_core::object::Object;
+use windlass_core::order::install_rank;
+use windlass_core::plan::Delete;
+
+use super::leftovers::{Leftovers, plain};
+use super::problem::{Problem, Step};
+use crate::cluster::account::{Account, AccountError};
+use crate::cluster::writer::audit::about;
+use crate::cluster::writer::request::{self, Built, To};
+use crate::cluster::writer::send;
+use windlass_api::{DeletionPolicy, Plugin, PluginStatus};
+
+/// Writes that are under way at once.
+const PARALLEL: usize = 8;
+
+/// Whether the host must hear of the Plugin's end before it goes.
+pub(super) fn is_wanted(plugin: &Plugin, finalizes: bool) -> bool {
+    finalizes || plugin.spec.deletion_policy == DeletionPolicy::Delete
+}
+
+/// Whether the host has asked to hear of it.
+pub(super) fn is_awaited(object: &Object) -> bool {
+    object.finalizers.iter().any(|finalizer| **finalizer == *HOST_FINALIZER)
+}
+
+/// Sets or takes the host's finalizer on a Plugin. Nobody else's is touched.
+pub(super) async fn set_awaited(
+    client: &Client,
+    resource: &ApiResource,
+    object: &Object,
+    wanted: bool,
+) -> Result<(), Problem> {
+    let others = object.finalizers.iter().filter(|name| ***name != *HOST_FINALIZER).map(ToString::to_string);
+    let finalizers: Vec<_> = others.chain(wanted.then(|| HOST_FINALIZER.to_owned())).collect();
+    let unwritten = |why: &str| {
+        let message = format!("the Plugin's finalizer {HOST_FINALIZER} could not be written: {why}");
+        Problem::new(Step::Granted, reason::API_ERROR, message)
+    };
+    let request = request::finalizers(resource, object, &finalizers);
+    match send(client, request.map_err(|problem| unwritten(&format!("{problem:?}")))?).await {
+        Ok(_) => Ok(()),
+        // It is gone, as it should.
+        Err(kube::Error::Api(status)) if status.code == 404 && !wanted => Ok(()),
+        Err(error) => Err(unwritten(&plain(&error))),
+    }
+}
+
+/// What is taken down, and with which means.
+pub(super) struct Deletion<'a> {
+    pub estate: Leftovers<'a>,
+    pub account: Result<Account, AccountError>,
+}
+
+impl Deletion<'_> {
+    /// Prunes, if the Plugin says so and nobody gave up on it, and takes the finalizers off. Once all of it is done, nothing
+    /// is left to do.
+    pub(super) async fn say(&self, plugin: &Plugin, is_given_up: bool) -> Result<(), Problem> {
+        let status = plugin.status.clone().unwrap_or_default();
+        let Some(parents) = status.parent_kind.as_deref().and_then(parse) else { return Ok(()) };
+        let is_wanted = plugin.spec.deletion_policy == DeletionPolicy::Delete && !is_given_up;
+        let pruned = if is_wanted { self.prune_all(&status, &parents).await } else { Ok(()) };
+        // Whatever becomes of the children: nobody's deletion must wait for this Plugin.
+        let released = self.release(&parents).await;
+        pruned.and(released)
+    }
+
+    async fn prune_all(&self, status: &PluginStatus, parents: &Gvk) -> Result<(), Problem> {
+        let account = self.account.as_ref().map_err(|error| failed(&error.to_string()))?;
+        // Also what the last logic, or the last grants, left behind.
+        let kinds = status.child_kinds.iter().chain(&status.former_child_kinds).flatten();
+        let mut kinds: Vec<_> = kinds.filter_map(|kind| parse(kind)).collect();
+        kinds.sort_by_key(|kind| Reverse(install_rank(kind)));
+        let mut pruned = Ok(());
+        for kind in kinds {
+            pruned = pruned.and(self.prune(&kind, parents, account).await);
+        }
+        pruned
+    }
+
+    /// Deletes the children of one kind.
+    async fn prune(&self, kind: &Arc<Gvk>, parents: &Gvk, account: &Account) -> Result<(), Problem> {
+        let Some(resource) = self.resource(kind).await? else { return Ok(()) };
+        let children = self.estate.children(kind, &resource, parents).await.map_err(|why| failed(&why))?;
+        let deletes = children.into_iter().map(|child| {
+            let request = request::delete(To { resource: &resource, account }, &Delete::of(&child), None);
+            async move { self.write("delete", &child, request).await }
+        });
+        all(deletes).await
+    }
+
+    /// Takes the Plugin's finalizer off all parents, also off those that are no parents any more.
+    async fn release(&self, parents: &Arc<Gvk>) -> Result<(), Problem> {
+        let Some(resource) = self.resource(parents).await? else { return Ok(()) };
+        let ours = finalizer_of(self.estate.name);
+        let held = self.estate.all(parents, &resource).await.map_err(|why| failed(&why))?.into_iter();
+        let held = held.filter(|parent| parent.finalizers.iter().any(|finalizer| **finalizer == *ours));
+        let releases = held.map(|parent| {
+            let request = request::finalizers(&resource, &parent, &finalizers_with(&parent, self.estate.name, false));
+            async move { self.write("patch", &parent, request).await }
+        });
+        all(releases).await
+    }
+
+    async fn resource(&self, kind: &Gvk) -> Result<Option<ApiResource>, Problem> {
+        self.estate.resource(kind).await.map_err(|why| failed(&why))
+    }
+
+    /// Sends a write; what has gone meanwhile needs none.
+    async fn write(&self, verb: &'static str, object: &Object, request: Built) -> Result<(), Problem> {
+        let what = format!("{} {}", object.kind.kind, object.key);
+        let request = request.map_err(|problem| failed(&format!("{what}: {problem:?}")))?;
+        let result = send(self.estate.client, about(request, self.estate.name, None, &what)).await;
+        let code = match &result {
+            Ok(_) => 200,
+            Err(kube::Error::Api(status)) => status.code,
+            Err(_) => 0,
+        };
+        match result {
+            Ok(_) => Ok(()),
+            Err(_) if code == 404 => Ok(()),
+            // Another object of that name: the one that was meant is gone. Of a finalizer, another version: once more.
+            Err(_) if code == 409 && verb == "delete" => Ok(()),
+            Err(error) => Err(failed(&format!("{verb} {what}: {}", plain(&error)))),
+        }
+    }
+}
+
+/// Does all of it, whatever fails on the way; answers with the first failure.
+async fn all(writes: impl Iterator<Item = impl Future<Output = Result<(), Problem>>>) -> Result<(), Problem> {
+    let results: Vec<_> = stream::iter(writes).buffer_unordered(PARALLEL).collect().await;
+    results.into_iter().collect()
+}
+
+/// A person may give up on it.
+pub(super) fn is_given_up(object: &Object) -> bool {
+    object.marks.is_true(ANNOTATION_SKIP_FINALIZE)
+}
+
+/// Says what keeps a Plugin from going, and how it goes nevertheless.
+fn failed(what: &str) -> Problem {
+    let message = format!(
+        "The Plugin is being deleted, but {what}. It is tried again; the annotation {ANNOTATION_SKIP_FINALIZE}=\"true\" \
+         on the Plugin lets it go as things are"
+    );
+    Problem::new(Step::Granted, reason::TERMINATING, message)
+}
+
+/// A kind as the status names it.
+fn parse(kind: &str) -> Option<Arc<Gvk>> {
+    kind.parse().ok().map(Arc::new)
+}

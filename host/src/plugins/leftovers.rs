@@ -1,0 +1,152 @@
+//! What a plugin has in the cluster, asked of the API server: for kinds that nothing watches (any more).
+
+use std::sync::Arc;
+
+use kube::api::ListParams;
+use kube::core::{ApiResource, DynamicObject};
+use kube::discovery::Scope;
+use kube::{Api, Client};
+use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::mark::MarkKey;
+use windlass_core::names::LABEL_PLUGIN;
+use windlass_core::object::Object;
+
+use super::mark_key::MarkKeys;
+use crate::cluster::discovery::Discovery;
+use crate::cluster::in_time;
+
+/// Objects in one page of a list.
+const PAGE: u32 = 500;
+
+/// Asks for objects of one plugin. Errors are in words for a user.
+#[derive(Clone, Copy)]
+pub(super) struct Leftovers<'a> {
+    pub client: &'a Client,
+    pub discovery: &'a Discovery,
+    pub mark_keys: &'a MarkKeys,
+    pub name: &'a PluginName,
+}
+
+/// What children must have beside label and ownerReference.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Marks<'a> {
+    /// Nothing: their parents are in namespaces.
+    None,
+    /// The mark that this key makes: their parents are cluster-scoped.
+    Made(&'a MarkKey),
+    /// The kind of their parents is not served, so nobody knows.
+    Unknown,
+}
+
+/// Some objects of a kind, and how to ask for those that follow.
+struct Page {
+    objects: Vec<Object>,
+    next: Option<String>,
+}
+
+impl Leftovers<'_> {
+    /// How a kind is served; not at all means that nothing of it is left.
+    pub(super) async fn resource(&self, kind: &Gvk) -> Result<Option<ApiResource>, String> {
+        match self.discovery.find_any_version(kind).await {
+            Ok(found) => Ok(found.map(|(resource, _)| resource)),
+            Err(error) => Err(format!("{kind} could not be looked up: {error}")),
+        }
+    }
+
+    /// The metadata of all objects of a kind, in all namespaces.
+    pub(super) async fn all(&self, kind: &Arc<Gvk>, resource: &ApiResource) -> Result<Vec<Object>, String> {
+        self.list(kind, resource, None).await
+    }
+
+    /// The metadata of the children of a kind that parents of this kind have and that are not on their way out. What is to
+    /// outlive its parent has no owner, and is none of them.
+    pub(super) async fn children(
+        &self,
+        kind: &Arc<Gvk>,
+        resource: &ApiResource,
+        parents: &Gvk,
+    ) -> Result<Vec<Object>, String> {
+        let marks = self.marks(parents).await?;
+        if marks == Marks::Unknown {
+            // Their parents are gone, so they are the garbage collector's.
+            return Ok(Vec::new());
+        }
+        let mut children = self.list(kind, resource, Some(&self.label())).await?;
+        children.retain(|child| is_child(child, parents, marks));
+        Ok(children)
+    }
+
+    /// Which marks the children of these parents must have. Whoever may write in a namespace could have the host delete objects
+    /// there otherwise.
+    async fn marks(&self, parents: &Gvk) -> Result<Marks<'_>, String> {
+        match self.discovery.find_any_version(parents).await {
+            Ok(Some((_, capabilities))) if capabilities.scope == Scope::Cluster => {
+                self.mark_keys.existing().await.map(Marks::Made).map_err(|problem| problem.message)
+            }
+            Ok(Some(_)) => Ok(Marks::None),
+            Ok(None) => Ok(Marks::Unknown),
+            Err(error) => Err(format!("{parents} could not be looked up: {error}")),
+        }
+    }
+
+    /// Whether there is surely no such child. One page must say so: whoever has more than that has some.
+    pub(super) async fn has_no_children(&self, kind: &Gvk, parents: &Gvk) -> Result<bool, String> {
+        let Some(resource) = self.resource(kind).await? else { return Ok(true) };
+        let marks = self.marks(parents).await?;
+        let page = self.page(&Arc::new(kind.clone()), &resource, &params(Some(&self.label()))).await?;
+        Ok(page.next.is_none() && !page.objects.iter().any(|child| is_child(child, parents, marks)))
+    }
+
+    fn label(&self) -> String {
+        format!("{LABEL_PLUGIN}={}", self.name)
+    }
+
+    async fn list(&self, kind: &Arc<Gvk>, resource: &ApiResource, labels: Option<&str>) -> Result<Vec<Object>, String> {
+        let mut params = params(labels);
+        let mut objects = Vec::new();
+        loop {
+            let page = self.page(kind, resource, &params).await?;
+            objects.extend(page.objects);
+            match page.next {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(objects),
+            }
+        }
+    }
+
+    async fn page(&self, kind: &Arc<Gvk>, resource: &ApiResource, params: &ListParams) -> Result<Page, String> {
+        let unlisted = |error: &dyn std::fmt::Display| format!("{kind} could not be listed: {error}");
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
+        let page = in_time(api.list_metadata(params)).await.map_err(|error| unlisted(&plain(&error)))?;
+        let mut objects = Vec::with_capacity(page.items.len());
+        for item in &page.items {
+            let text = serde_json::to_string(item).map_err(|error| unlisted(&error))?;
+            objects.push(Object::from_api(kind, &text).map_err(|error| unlisted(&error))?);
+        }
+        Ok(Page { objects, next: page.metadata.continue_.filter(|token| !token.is_empty()) })
+    }
+}
+
+fn params(labels: Option<&str>) -> ListParams {
+    ListParams { label_selector: labels.map(str::to_owned), ..ListParams::default() }.limit(PAGE)
+}
+
+/// A label alone makes nothing a child; nor does an ownerReference, where children have marks.
+fn is_child(object: &Object, parents: &Gvk, marks: Marks<'_>) -> bool {
+    let is_owned = object.controller.as_ref().is_some_and(|owner| object.is_owned_by(owner));
+    let owner = object.controller_kind_and_name();
+    let is_of_parent = owner.is_some_and(|(kind, _)| kind == parents.group_kind());
+    let is_marked = match marks {
+        Marks::None | Marks::Unknown => true,
+        Marks::Made(key) => key.holds(object),
+    };
+    is_owned && !object.deleting && is_of_parent && is_marked
+}
+
+/// What the API server said.
+pub(super) fn plain(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,24 @@
+//! The kind of a plugin's parents, as the cluster serves it.
+
+use std::sync::Arc;
+
+use kube::core::ApiResource;
+use windlass_core::ids::Gvk;
+use windlass_core::observed_status::StatusShape;
+
+use crate::live::Definition;
+
+/// A parent kind, ready to be watched.
+pub(super) struct ParentKind {
+    pub kind: Arc<Gvk>,
+    pub definition: Definition,
+    pub resource: ApiResource,
+    pub namespaced: bool,
+    pub shape: StatusShape,
+    /// Which objects of it are parents; none for all.
+    pub selector: Option<String>,
+}
+
+/// Of a status that nobody writes for the plugin.
+pub(super) const NOT_OURS: StatusShape =
+    StatusShape { subresource: false, observed_generation: false, conditions: false };

@@ -1,0 +1,62 @@
+//! What can be said of new logic before its definition takes the place of the one that is there: under another version, what
+//! is live would have to go, and could not come back.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use windlass_core::contract::{Descriptor, Parent};
+use windlass_core::ids::Gvk;
+use windlass_core::names::LABEL_PLUGIN;
+use windlass_core::object::Object;
+
+use super::kinds::Concern;
+use super::problem::Problem;
+use super::rights::{self, Lacking};
+use super::shared::Plugins;
+use super::{caches, crd, grants};
+use crate::cluster::account::Account;
+use crate::cluster::watch::Watch;
+use crate::live::Live;
+use windlass_api::Plugin;
+
+/// Goes through the steps of new logic that need no definition of its own, if it brings one along. The caches that are
+/// filled on the way are held, and added to what the Plugin waits for.
+///
+/// # Errors
+/// The first thing that would keep it from going live.
+pub(super) async fn check(
+    plugins: &Plugins,
+    plugin: &Plugin,
+    descriptor: &Descriptor,
+    (live, account): (&Live, &Account),
+    waiting: &mut Concern,
+) -> Result<(), Problem> {
+    let Parent::Custom(carried) = &descriptor.parent else { return Ok(()) };
+    // One that cannot be installed is refused where it would be.
+    let Some(own) = crd::kind_of(carried).filter(|_| plugin.spec.install_crd) else { return Ok(()) };
+    let is_anothers = |kind: &Gvk| kind.group_kind() != own.group_kind();
+    let others = Descriptor {
+        children: descriptor.children.iter().filter(|rule| is_anothers(&rule.kind)).cloned().collect(),
+        related: descriptor.related.iter().filter(|kind| is_anothers(kind)).cloned().collect(),
+        ..descriptor.clone()
+    };
+    let granted =
+        grants::resolve(&plugins.discovery, &others, plugin, crd::is_namespaced(carried), &account.home()).await?;
+    grants::resolve_reads(&plugins.discovery, &others, plugin, &account.home()).await?;
+    let watches: Vec<Arc<Watch>> = granted
+        .resources
+        .iter()
+        .map(|(kind, resource)| plugins.watches.lease(kind, resource, Some(LABEL_PLUGIN)))
+        .collect();
+    waiting.watches.extend(watches.iter().map(|watch| watch.id.clone()));
+    plugins.kinds.follow(&live.name, waiting.clone());
+    plugins.hold(&live.name, watches.clone());
+    for result in join_all(watches.iter().map(|watch| caches::synced(watch, false))).await {
+        result?;
+    }
+    let home = |parent: &Object| parent.key.namespace.clone().filter(|_| live.is_home(parent));
+    let homes = || live.parents.store.pick(home).into_iter().collect::<BTreeSet<_>>();
+    let lacking = rights::review_children(&plugins.ask, account, &homes, &granted).await?;
+    lacking.as_ref().and_then(Lacking::vital).map_or(Ok(()), Err)
+}

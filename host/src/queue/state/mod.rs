@@ -1,0 +1,521 @@
+//! What the queue decides, as a plain state machine: time and chance are arguments.
+//!
+//! A key is looked up by its name only when something happens to it from outside. From then on it goes by its place: the
+//! lanes, the timers and the end of a run cost no hash, and no second copy of the name.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::{BuildHasher, Hash};
+use std::time::{Duration, Instant};
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use slab::Slab;
+use windlass_core::outcome::Requeue;
+
+use super::times::{DELAY_MAX, backoff, backoff_of_unavailable, moment};
+
+/// Of so many runs of a group one goes to a key that is not urgent while there are any: none waits for ever.
+const AGEING: u8 = 8;
+
+/// Why a key should run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trigger {
+    /// Time has passed: not urgent.
+    Resync,
+    /// One of all keys of its group: a first list, new logic or config. Not urgent, but failures so far are forgotten.
+    Sweep,
+    /// Something around it changed; waits for a backoff to end.
+    Event,
+    /// It is new, or its own generation is: runs now, and failures so far are forgotten.
+    Fresh,
+}
+
+impl Trigger {
+    /// As a span attribute.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Resync => "resync",
+            Self::Sweep => "sweep",
+            Self::Event => "event",
+            Self::Fresh => "fresh",
+        }
+    }
+
+    /// Whether it comes before keys that may wait.
+    pub fn is_urgent(self) -> bool {
+        self >= Self::Event
+    }
+
+    fn forgets_failures(self) -> bool {
+        matches!(self, Self::Sweep | Self::Fresh)
+    }
+}
+
+/// A key taken out to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job<G, K> {
+    /// Its group.
+    pub group: G,
+    /// The key.
+    pub key: K,
+    /// The most urgent reason for the run.
+    pub trigger: Trigger,
+    place: usize,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End {
+    /// When the key comes back.
+    pub requeue: Requeue,
+    /// Time between its unprompted runs.
+    pub resync: Duration,
+    /// Whether it had stepped aside.
+    pub aside: bool,
+}
+
+#[derive(Debug)]
+struct Entry<K> {
+    key: K,
+    /// Place of its group.
+    group: usize,
+    phase: Phase,
+    /// Runs again at this time, as one of the timers says too.
+    due: Option<(Instant, Trigger)>,
+    /// Failures in a row.
+    failures: u32,
+    /// Whether the API server made the last run fail.
+    is_unavailable: bool,
+    /// Events wait until then.
+    not_before: Option<Instant>,
+}
+
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+enum Phase {
+    Idle,
+    Ready(Trigger),
+    Running { again: Option<Trigger>, forget: bool },
+}
+
+#[derive(Debug)]
+struct Group<G> {
+    name: G,
+    /// Places of its keys, by name.
+    keys: HashTable<usize>,
+    /// Places of keys that are ready. One may be stale: its key was forgotten, or stands in the other lane by now.
+    urgent: VecDeque<usize>,
+    patient: VecDeque<usize>,
+    /// Urgent keys that ran since a patient one did.
+    urgent_in_row: u8,
+    running: usize,
+    /// Of these, how many have stepped aside.
+    aside: usize,
+    concurrency: usize,
+    /// Whether it stands in the turn.
+    in_turn: bool,
+    /// Whether it goes, with its settings, when its last key has ended.
+    forgotten: bool,
+}
+
+type Timers = BTreeSet<(Instant, usize)>;
+
+#[derive(Debug)]
+pub(super) struct State<G, K> {
+    names: HashMap<G, usize>,
+    groups: Slab<Group<G>>,
+    entries: Slab<Entry<K>>,
+    hasher: DefaultHashBuilder,
+    /// Groups with a key that may run, each once: the next one to serve stands first.
+    turn: VecDeque<usize>,
+    /// Keys that run now, and how many may at once.
+    running: usize,
+    workers: usize,
+    /// Of those that run, how many have stepped aside: they wait, or see to it that others find a thread.
+    aside: usize,
+    busy_max: Busy,
+    /// Times at which keys are due, and the places of these keys.
+    timers: Timers,
+    concurrency: usize,
+    /// Keys whose last run the API server made fail.
+    unavailable: usize,
+    /// The moment from which crowds are counted.
+    origin: Instant,
+}
+
+/// How many of the keys that run may keep a thread busy at once before others are woken for more of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Busy {
+    /// In all: as many as there are cores.
+    pub of_all: usize,
+    /// Of one group.
+    pub of_group: usize,
+}
+
+impl<G> Group<G> {
+    fn wants_turn(&self) -> bool {
+        self.running < self.concurrency && !(self.urgent.is_empty() && self.patient.is_empty())
+    }
+}
+
+impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
+    pub(super) fn new(workers: usize, concurrency: usize, busy_max: Busy, origin: Instant) -> Self {
+        Self {
+            names: HashMap::new(),
+            groups: Slab::new(),
+            entries: Slab::new(),
+            hasher: DefaultHashBuilder::default(),
+            turn: VecDeque::new(),
+            running: 0,
+            workers,
+            aside: 0,
+            busy_max,
+            timers: BTreeSet::new(),
+            concurrency,
+            unavailable: 0,
+            origin,
+        }
+    }
+
+    pub(super) fn set_concurrency(&mut self, name: &G, concurrency: usize) {
+        let place = self.group(name);
+        if let Some(group) = self.groups.get_mut(place) {
+            group.concurrency = concurrency.max(1);
+        }
+        self.take_turn(place);
+    }
+
+    pub(super) fn add(&mut self, group: &G, key: &K, trigger: Trigger, now: Instant) {
+        let place = self.entry(group, key);
+        self.add_place(place, trigger, now);
+    }
+
+    fn add_place(&mut self, place: usize, trigger: Trigger, now: Instant) {
+        let Some(entry) = self.entries.get_mut(place) else { return };
+        if trigger.forgets_failures() {
+            entry.failures = 0;
+            entry.not_before = None;
+        }
+        match (entry.phase, entry.not_before) {
+            (Phase::Idle, Some(until)) if until > now => self.add_place_at(place, trigger, until),
+            (Phase::Idle, _) => self.make_ready(place, trigger),
+            // It may stand among the patient: among the urgent as well then.
+            (Phase::Ready(before), _) if before < trigger => {
+                if trigger.is_urgent() && !before.is_urgent() {
+                    self.make_ready(place, trigger);
+                } else {
+                    entry.phase = Phase::Ready(trigger);
+                }
+            }
+            (Phase::Ready(_), _) => {}
+            (Phase::Running { again, .. }, _) => {
+                entry.phase = Phase::Running { again: again.max(Some(trigger)), forget: false };
+            }
+        }
+    }
+
+    pub(super) fn add_at(&mut self, group: &G, key: &K, trigger: Trigger, at: Instant) {
+        let place = self.entry(group, key);
+        self.add_place_at(place, trigger, at);
+    }
+
+    /// A moment of a span, as chance has it.
+    pub(super) fn moment(&self, now: Instant, span: Duration, chance: f64) -> Instant {
+        moment(self.origin, now, span, chance)
+    }
+
+    fn add_place_at(&mut self, place: usize, trigger: Trigger, at: Instant) {
+        let Some(entry) = self.entries.get_mut(place) else { return };
+        // The sooner of two times counts, and the more urgent of two reasons.
+        let (at, trigger) = match entry.due {
+            Some((before, reason)) => (before.min(at), reason.max(trigger)),
+            None => (at, trigger),
+        };
+        if let Phase::Running { forget, .. } = &mut entry.phase {
+            *forget = false;
+        }
+        set_due(&mut self.timers, place, entry, Some((at, trigger)));
+    }
+
+    fn forget(&mut self, place: usize) {
+        match self.entries.get_mut(place) {
+            Some(entry) if matches!(entry.phase, Phase::Running { .. }) => {
+                entry.phase = Phase::Running { again: None, forget: true };
+                set_due(&mut self.timers, place, entry, None);
+            }
+            // A lane may still hold the place; it is skipped when its turn comes.
+            Some(_) => self.remove(place),
+            None => {}
+        }
+    }
+
+    fn remove(&mut self, place: usize) {
+        let Some(mut entry) = self.entries.try_remove(place) else { return };
+        self.unavailable -= usize::from(entry.is_unavailable);
+        set_due(&mut self.timers, place, &mut entry, None);
+        let Some(group) = self.groups.get_mut(entry.group) else { return };
+        if let Ok(found) = group.keys.find_entry(self.hasher.hash_one(&entry.key), |known| *known == place) {
+            found.remove();
+        }
+    }
+
+    pub(super) fn forget_group(&mut self, name: &G) {
+        let Some(place) = self.names.get(name).copied() else { return };
+        let Some(group) = self.groups.get_mut(place) else { return };
+        group.forgotten = true;
+        for key in group.keys.iter().copied().collect::<Vec<_>>() {
+            self.forget(key);
+        }
+        self.drop_forgotten_group(place);
+    }
+
+    pub(super) fn is_running(&self, name: &G) -> bool {
+        self.names.get(name).and_then(|place| self.groups.get(*place)).is_some_and(|group| group.running > 0)
+    }
+
+    pub(super) fn next(&mut self, now: Instant) -> Option<Job<G, K>> {
+        self.ring_timers(now);
+        // A group may have as many workers as it leaves idle: one alone takes half of them, and however many are busy,
+        // a group that has none yet finds one.
+        let idle = self.idle();
+        for _ in 0..self.turn.len() {
+            let Some(place) = self.turn.pop_front() else { break };
+            let Some(group) = self.groups.get_mut(place) else { continue };
+            if group.running >= idle {
+                self.turn.push_back(place);
+                continue;
+            }
+            group.in_turn = false;
+            let may_run = group.running < group.concurrency;
+            let job = if may_run { take(group, place, &mut self.entries, &mut self.timers) } else { None };
+            self.take_turn(place);
+            if job.is_some() {
+                self.running += 1;
+                return job;
+            }
+        }
+        None
+    }
+
+    fn idle(&self) -> usize {
+        self.workers.saturating_sub(self.running)
+    }
+
+    /// How many keys that run keep a thread busy.
+    pub(super) fn busy(&self) -> usize {
+        self.running - self.aside
+    }
+
+    /// Whether another worker would find a key that none of those that are busy will come to soon.
+    pub(super) fn wants_worker(&self) -> bool {
+        let idle = self.idle();
+        let wants = |group: &Group<G>| group.running < idle && group.running - group.aside < self.busy_max.of_group;
+        self.busy() < self.busy_max.of_all && self.turn.iter().any(|place| self.groups.get(*place).is_some_and(wants))
+    }
+
+    /// A key that runs keeps no thread busy from now on.
+    pub(super) fn step_aside(&mut self, job: &Job<G, K>) {
+        self.aside += 1;
+        if let Some(group) = self.entries.get(job.place).and_then(|entry| self.groups.get_mut(entry.group)) {
+            group.aside += 1;
+        }
+    }
+
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// A run has ended.
+    pub(super) fn done(&mut self, job: &Job<G, K>, end: End, now: Instant, chance: f64) {
+        let End { requeue, resync, aside } = end;
+        self.running = self.running.saturating_sub(1);
+        self.aside -= usize::from(aside);
+        let origin = self.origin;
+        // It is where it was: nothing that runs is removed.
+        let Some(entry) = self.entries.get_mut(job.place) else { return };
+        let (Phase::Running { again, forget }, place) = (entry.phase, entry.group) else { return };
+        if let Some(group) = self.groups.get_mut(place) {
+            group.running = group.running.saturating_sub(1);
+            group.aside -= usize::from(aside);
+        }
+        entry.phase = Phase::Idle;
+        if forget || (requeue == Requeue::Gone && again.is_none()) {
+            self.remove(job.place);
+            self.drop_forgotten_group(place);
+            self.take_turn(place);
+            return;
+        }
+        self.unavailable -= usize::from(entry.is_unavailable);
+        entry.is_unavailable = matches!(requeue, Requeue::Unavailable(_));
+        self.unavailable += usize::from(entry.is_unavailable);
+        if !matches!(requeue, Requeue::Pause(_) | Requeue::Backoff(_) | Requeue::Unavailable(_)) {
+            entry.failures = 0;
+            entry.not_before = None;
+        }
+        let delay = match requeue {
+            Requeue::Settled(asked) => Some(asked.unwrap_or_else(|| {
+                let resync = resync.min(DELAY_MAX);
+                moment(origin, now + resync.mul_f64(0.9), resync.mul_f64(0.2), chance) - now
+            })),
+            Requeue::Pause(delay) => Some(delay.min(DELAY_MAX).mul_f64(1.0 + 0.1 * chance)),
+            Requeue::After(delay) => Some(delay),
+            Requeue::Backoff(at_least) | Requeue::Unavailable(at_least) => {
+                let delay = if entry.is_unavailable {
+                    backoff_of_unavailable(entry.failures, self.unavailable, chance)
+                } else {
+                    backoff(entry.failures, chance)
+                };
+                let delay = delay.max(at_least);
+                // A change during the run may already be what heals it.
+                if !again.is_some_and(Trigger::forgets_failures) {
+                    entry.failures = entry.failures.saturating_add(1);
+                    entry.not_before = Some(now + delay.min(DELAY_MAX));
+                }
+                Some(delay)
+            }
+            Requeue::WhenChanged | Requeue::Gone => None,
+        };
+        if let Some(delay) = delay {
+            self.add_place_at(job.place, Trigger::Resync, now + delay.min(DELAY_MAX));
+        }
+        if let Some(trigger) = again {
+            self.add_place(job.place, trigger, now);
+        }
+        self.take_turn(place);
+    }
+
+    fn ring_timers(&mut self, now: Instant) {
+        while let Some((_, place)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
+            self.timers.pop_first();
+            let Some(entry) = self.entries.get_mut(place) else { continue };
+            entry.not_before = None;
+            if let Some((_, trigger)) = entry.due.take() {
+                self.add_place(place, trigger, now);
+            }
+        }
+    }
+
+    fn make_ready(&mut self, place: usize, trigger: Trigger) {
+        let Some(entry) = self.entries.get_mut(place) else { return };
+        entry.phase = Phase::Ready(trigger);
+        let group = entry.group;
+        if let Some(group) = self.groups.get_mut(group) {
+            if trigger.is_urgent() { &mut group.urgent } else { &mut group.patient }.push_back(place);
+        }
+        self.take_turn(group);
+    }
+
+    fn take_turn(&mut self, place: usize) {
+        let Some(group) = self.groups.get_mut(place) else { return };
+        if !group.in_turn && group.wants_turn() {
+            group.in_turn = true;
+            self.turn.push_back(place);
+        }
+    }
+
+    fn drop_forgotten_group(&mut self, place: usize) {
+        let is_over = |group: &Group<G>| group.forgotten && group.keys.is_empty() && group.running == 0;
+        if self.groups.get(place).is_some_and(is_over) {
+            self.names.remove(&self.groups.remove(place).name);
+            // Another group may get its place.
+            self.turn.retain(|group| *group != place);
+        }
+    }
+
+    /// Place of a group, which is there from now on.
+    fn group(&mut self, name: &G) -> usize {
+        if let Some(place) = self.names.get(name).copied() {
+            if let Some(group) = self.groups.get_mut(place) {
+                group.forgotten = false;
+            }
+            return place;
+        }
+        let place = self.groups.insert(Group {
+            name: name.clone(),
+            keys: HashTable::new(),
+            urgent: VecDeque::new(),
+            patient: VecDeque::new(),
+            urgent_in_row: 0,
+            running: 0,
+            aside: 0,
+            concurrency: self.concurrency,
+            in_turn: false,
+            forgotten: false,
+        });
+        self.names.insert(name.clone(), place);
+        place
+    }
+
+    /// Place of a key, which is there from now on.
+    fn entry(&mut self, group: &G, key: &K) -> usize {
+        let of = self.group(group);
+        let Self { groups, entries, hasher, .. } = self;
+        let name_of =
+            |entries: &Slab<Entry<K>>, place: usize| entries.get(place).map(|entry| hasher.hash_one(&entry.key));
+        let hash = hasher.hash_one(key);
+        let known = groups.get(of).and_then(|group| {
+            group.keys.find(hash, |place| entries.get(*place).is_some_and(|entry| entry.key == *key))
+        });
+        if let Some(place) = known {
+            return *place;
+        }
+        let entry = Entry {
+            key: key.clone(),
+            group: of,
+            phase: Phase::Idle,
+            due: None,
+            failures: 0,
+            is_unavailable: false,
+            not_before: None,
+        };
+        let place = entries.insert(entry);
+        if let Some(group) = groups.get_mut(of) {
+            group.keys.insert_unique(hash, place, |place| name_of(entries, *place).unwrap_or_default());
+        }
+        place
+    }
+}
+
+/// The next key of a group.
+fn take<G: Clone, K: Clone>(
+    group: &mut Group<G>,
+    of: usize,
+    entries: &mut Slab<Entry<K>>,
+    timers: &mut Timers,
+) -> Option<Job<G, K>> {
+    loop {
+        let patient_first = group.urgent.is_empty() || group.urgent_in_row >= AGEING - 1;
+        let patient = if patient_first { group.patient.pop_front() } else { None };
+        let (place, urgent) = match patient {
+            Some(place) => (place, false),
+            None => (group.urgent.pop_front()?, true),
+        };
+        let Some(entry) = entries.get_mut(place).filter(|entry| entry.group == of) else { continue };
+        let Phase::Ready(trigger) = entry.phase else { continue };
+        if trigger.is_urgent() != urgent {
+            continue;
+        }
+        entry.phase = Phase::Running { again: None, forget: false };
+        // The run sees all that is so now; a time that is set while it runs is for another one.
+        set_due(timers, place, entry, None);
+        group.urgent_in_row = if urgent { group.urgent_in_row.saturating_add(1) } else { 0 };
+        group.running += 1;
+        return Some(Job { group: group.name.clone(), key: entry.key.clone(), trigger, place });
+    }
+}
+
+/// A key has one timer, or none.
+fn set_due<K>(timers: &mut Timers, place: usize, entry: &mut Entry<K>, due: Option<(Instant, Trigger)>) {
+    let (before, after) = (entry.due.map(|(at, _)| at), due.map(|(at, _)| at));
+    entry.due = due;
+    if before == after {
+        return;
+    }
+    if let Some(at) = before {
+        timers.remove(&(at, place));
+    }
+    if let Some(at) = after {
+        timers.insert((at, place));
+    }
+}
+
+#[cfg(test)]
+mod tests;

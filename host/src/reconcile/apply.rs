@@ -1,0 +1,499 @@
+//! plan → creates, server-side applies and deletes → what was written. Decides nothing.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::StreamExt;
+use http::Request;
+use kube::Client;
+use tracing::Instrument;
+use windlass_core::claim::{Claim, claim, marks, may_be_adopted};
+use windlass_core::desired::DesiredChild;
+use windlass_core::digest::Digest;
+use windlass_core::events::Changes;
+use windlass_core::ids::{Gvk, ObjectKey};
+use windlass_core::managed::Posted;
+use windlass_core::next_step::finalizers_with;
+use windlass_core::object::Object;
+use windlass_core::order::install_rank;
+use windlass_core::outcome::WriteProblem;
+use windlass_core::plan::{ChildId, Delete, Plan, Target, Write};
+use windlass_core::snapshot::Snapshot;
+
+use super::kept_values::KeptValues;
+use crate::cluster::in_time;
+use crate::cluster::writer::audit::about;
+use crate::cluster::writer::request::{self, Force, To};
+use crate::cluster::writer::response::{
+    Ack, already_exists, conflict_of, does_not_fit, not_found, problem_of, unknown,
+};
+use crate::cluster::writer::{Subject, Written, send};
+use crate::live::Live;
+use crate::telemetry::TRACE;
+
+/// Writes of one parent that are under way at once: enough to hide the round trip, few enough that one parent with a
+/// thousand children leaves room for others.
+const PARALLEL_WRITES: usize = 8;
+
+/// Proof of what was sent: status may only speak of this.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// What the caches must show before the next decision.
+    pub written: Vec<Written>,
+    /// The same in words for people: what was done to which children.
+    pub changes: Changes,
+    /// What did not succeed.
+    pub problems: Vec<(ChildId, WriteProblem)>,
+}
+
+/// What a write did to its child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Created,
+    Updated,
+    /// Put back after an edit by hand.
+    Restored,
+    TakenOver,
+    /// It lost the host's marks, and has them again.
+    Marked,
+    /// Nobody's until now.
+    Adopted,
+    /// Deleted, to be made anew.
+    Replaced,
+    Deleted,
+    /// Nothing: it was gone already, or is left as it is.
+    Nothing,
+}
+
+/// A write that succeeded.
+struct Done {
+    effect: Effect,
+    child: ChildId,
+    written: Option<Written>,
+}
+
+/// A write that did not succeed.
+#[derive(Debug)]
+pub struct Failed {
+    /// Why.
+    pub problem: WriteProblem,
+    /// What the cache must show, or what must be looked up, before the next decision.
+    pub awaited: Option<Box<Written>>,
+}
+
+impl Failed {
+    /// What an error of the API server, or none of its answers, means for the object that was to be written.
+    fn of(error: &kube::Error, subject: Subject) -> Self {
+        Self { problem: problem_of(error), awaited: unknown(error, subject).map(Box::new) }
+    }
+}
+
+impl From<WriteProblem> for Failed {
+    /// Surely nothing was written.
+    fn from(problem: WriteProblem) -> Self {
+        Self { problem, awaited: None }
+    }
+}
+
+/// What a write of one child did, or why it did not.
+type Outcome = Result<(Effect, Option<Written>), Failed>;
+
+impl Applied {
+    fn add(&mut self, done: Done) {
+        let Done { effect, child, written } = done;
+        self.written.extend(written);
+        let changes = &mut self.changes;
+        match effect {
+            Effect::Created => changes.created.push(child),
+            Effect::Updated => changes.updated.push(child),
+            Effect::Restored | Effect::Marked => changes.restored.push(child),
+            Effect::TakenOver => changes.taken_over.push(child),
+            Effect::Adopted => changes.adopted.push(child),
+            Effect::Replaced => changes.replaced.push(child),
+            Effect::Deleted => changes.deleted.push(child),
+            Effect::Nothing => {}
+        }
+    }
+
+    fn fail(&mut self, child: ChildId, failed: Failed) {
+        self.written.extend(failed.awaited.map(|awaited| *awaited));
+        self.problems.push((child, failed.problem));
+    }
+}
+
+/// Writes to the API server.
+#[derive(Clone)]
+pub struct Applier {
+    client: Client,
+    kept_values: KeptValues,
+}
+
+impl Applier {
+    /// Writes with this client.
+    pub fn new(client: Client) -> Self {
+        Self { client, kept_values: KeptValues::default() }
+    }
+
+    /// Whether an apply of this child found that the API server, or who changes objects on their way to it, keeps these values.
+    pub fn is_insisted_on(&self, live: &Object, child: &DesiredChild, values: Digest) -> bool {
+        self.kept_values.holds(&live.uid, &child.applied, values)
+    }
+
+    /// Carries out a plan: writes in install order, independent ones at once; deletes when all of them succeeded.
+    pub async fn apply(&self, live: &Live, snapshot: &Snapshot, mut plan: Plan) -> Applied {
+        let mut applied = Applied::default();
+        let prunes = plan.take_due_prunes();
+        let mut writes = plan.writes.into_iter().peekable();
+        while let Some(first) = writes.next() {
+            let rank = rank_of(&first);
+            let mut wave = vec![first];
+            while let Some(write) = writes.next_if(|write| rank_of(write) == rank) {
+                wave.push(write);
+            }
+            send_wave(&mut applied, wave.into_iter().map(|write| self.write(live, snapshot, write))).await;
+            if !applied.problems.is_empty() {
+                // What comes later in the order leans on what failed.
+                return applied;
+            }
+        }
+        for wave in prunes {
+            send_wave(
+                &mut applied,
+                wave.into_iter().map(|delete| self.delete(live, snapshot, delete, Effect::Deleted)),
+            )
+            .await;
+            if !applied.problems.is_empty() {
+                // What comes later was leaned on by what still stands.
+                return applied;
+            }
+        }
+        applied
+    }
+
+    /// Sets or removes a parent's finalizer. None written: the parent is gone, and its event follows.
+    ///
+    /// # Errors
+    /// The API server's refusal; [`WriteProblem::Outdated`] if the parent has changed.
+    pub async fn set_finalizer(&self, live: &Live, parent: &Object, wanted: bool) -> Result<Option<Written>, Failed> {
+        let id = ChildId { kind: parent.kind.clone(), key: parent.key.clone() };
+        let finalizers = finalizers_with(parent, &live.name, wanted);
+        let request = request::finalizers(&live.parents.resource, parent, &finalizers)?;
+        match self.send(live, "patch", &id, request).await {
+            Ok(ack) => Ok(Some(ack.parent())),
+            Err(error) if not_found(&error) => Ok(None),
+            Err(error) => Err(Failed::of(&error, Subject::Parent)),
+        }
+    }
+
+    /// Looks up an object after a write of it that may have been carried out: what its cache must show now.
+    ///
+    /// # Errors
+    /// If the API server does not say.
+    pub async fn look_up(
+        &self,
+        live: &Live,
+        parent: &ObjectKey,
+        of: &Subject,
+    ) -> Result<Option<Written>, WriteProblem> {
+        match of {
+            Subject::Parent => {
+                let found = live.parents.read(parent).await.map_err(|error| problem_of(&error))?;
+                Ok(found.map(|found| Written::Parent { resource_version: found.resource_version }))
+            }
+            Subject::Child(child) => Ok(match self.metadata(live, child).await? {
+                // No watch shows an object without the label.
+                Some(found) if found.plugin().is_none() => None,
+                Some(found) => {
+                    Some(Written::Child { kind: child.kind.clone(), resource_version: found.resource_version })
+                }
+                None => {
+                    let cached = live.child_watch(&child.kind).and_then(|watch| watch.store.get(&child.key));
+                    cached.map(|cached| Written::Gone { child: child.clone(), uid: cached.uid.clone() })
+                }
+            }),
+        }
+    }
+
+    /// The metadata of what has a child's name.
+    async fn metadata(&self, live: &Live, child: &ChildId) -> Result<Option<Object>, WriteProblem> {
+        let request = request::get(to(live, &child.kind)?, child)?;
+        match in_time(self.client.request_text(request)).await {
+            Ok(text) => Object::from_api(&child.kind, &text).map(Some).map_err(|error| WriteProblem::Unavailable {
+                message: format!("its metadata cannot be read: {error}"),
+                retry_after: None,
+            }),
+            Err(error) if not_found(&error) => Ok(None),
+            Err(error) => Err(problem_of(&error)),
+        }
+    }
+
+    async fn write(&self, live: &Live, snapshot: &Snapshot, write: Write) -> Result<Done, (ChildId, Failed)> {
+        match write {
+            Write::Create(child) => named(&child, self.create(live, snapshot, &child).await),
+            Write::Apply { child, target } => {
+                let outcome = self.change(live, &child, &target).await;
+                named(&child, self.after_comparing(live, &child, &target, outcome))
+            }
+            Write::Replace(delete) => self.delete(live, snapshot, delete, Effect::Replaced).await,
+        }
+    }
+
+    async fn create(&self, live: &Live, snapshot: &Snapshot, child: &Arc<DesiredChild>) -> Outcome {
+        let request = request::create(to(live, &child.kind)?, child)?;
+        match self.send(live, "create", &id(child), request).await {
+            Ok(ack) => Ok((Effect::Created, Some(ack.child(&child.kind)))),
+            Err(error) if already_exists(&error) => self.reclaim(live, snapshot, child).await,
+            Err(error) => Err(Failed::of(&error, Subject::Child(id(child)))),
+        }
+    }
+
+    /// The name is taken by something that the cache did not show when this was decided. So nothing of its content is
+    /// written; at most it is marked, and the next decision sees it.
+    async fn reclaim(&self, live: &Live, snapshot: &Snapshot, child: &Arc<DesiredChild>) -> Outcome {
+        let Some(found) = self.metadata(live, &id(child)).await? else { return Err(WriteProblem::Outdated.into()) };
+        let seen = || Written::Child { kind: child.kind.clone(), resource_version: found.resource_version };
+        let adopts = live.adopts && may_be_adopted(&found, child);
+        match claim(&found, snapshot, adopts, |plugin| live.inherits(plugin)) {
+            Claim::Unseen => Err(Failed { problem: WriteProblem::CacheBehind, awaited: Some(Box::new(seen())) }),
+            Claim::Restore => self.mark(live, child, &found, Effect::Marked).await,
+            // Asked of the API server: the garbage collector would delete what is adopted for a parent that is gone.
+            Claim::Adopt if !Self::lives(live, snapshot).await? => Err(WriteProblem::Outdated.into()),
+            Claim::Adopt => self.mark(live, child, &found, Effect::Adopted).await,
+            Claim::Orphaned => Ok((Effect::Nothing, None)),
+            // The deletion of the parent may have released it, which the cache of parents does not show yet.
+            Claim::Foreign
+                if found.controller.is_none()
+                    && found.labelled.as_ref() == Some(&snapshot.parent.uid)
+                    && !Self::lives(live, snapshot).await? =>
+            {
+                Err(WriteProblem::Outdated.into())
+            }
+            Claim::Foreign => Err(WriteProblem::Taken.into()),
+        }
+    }
+
+    /// Whether the parent exists and is not being deleted, as the API server has it now.
+    async fn lives(live: &Live, snapshot: &Snapshot) -> Result<bool, Failed> {
+        let parent = live.parents.read(&snapshot.parent.key).await.map_err(|error| problem_of(&error))?;
+        Ok(parent.is_some_and(|parent| parent.uid == snapshot.parent.uid && !parent.deleting))
+    }
+
+    async fn mark(&self, live: &Live, child: &DesiredChild, found: &Object, effect: Effect) -> Outcome {
+        let request = request::mark(to(live, &child.kind)?, child, &marks(found, child, effect == Effect::Adopted))?;
+        match self.send(live, "patch", &id(child), request).await {
+            Ok(ack) => Ok((effect, Some(ack.child(&child.kind)))),
+            Err(error) => Err(Failed::of(&error, Subject::Child(id(child)))),
+        }
+    }
+
+    async fn change(&self, live: &Live, child: &DesiredChild, target: &Target) -> Outcome {
+        let failed = |error: &kube::Error| Failed::of(error, Subject::Child(id(child)));
+        let force = match target.posted {
+            // Whose fields it takes is known: our own.
+            Some(Posted::Within) => Force::Of { resource_version: target.resource_version },
+            Some(Posted::InTheWay { entry, exit }) => {
+                let request = request::migrate(to(live, &child.kind)?, child, target.resource_version, entry, exit)?;
+                self.send(live, "patch", &id(child), request).await.map_err(|error| {
+                    // Somebody else's write moved our entry.
+                    if does_not_fit(&error) { WriteProblem::Outdated.into() } else { failed(&error) }
+                })?;
+                Force::No
+            }
+            None => Force::No,
+        };
+        let apply = async |force, effect| {
+            let sent = self
+                .send(live, "apply", &id(child), request::apply(to(live, &child.kind)?, child, &target.uid, force)?)
+                .await;
+            Ok::<_, WriteProblem>(sent.map(|ack| (effect, Some(ack.child(&child.kind)))))
+        };
+        let mut first = apply(force, Effect::Updated).await?;
+        if first.as_ref().is_err_and(|error| matches!(force, Force::Of { .. }) && is_outdated(error)) {
+            // A status moved it, or somebody took a field: the API server says which.
+            first = apply(Force::No, Effect::Updated).await?;
+        }
+        let error = match first {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        let effect = match conflict_of(&error) {
+            Some(conflict) if conflict.only_ours => Effect::Updated,
+            // Somebody edited by hand what is the plugin's: put it back.
+            Some(conflict) if conflict.only_drift => Effect::Restored,
+            Some(_) if child.take_over => Effect::TakenOver,
+            Some(conflict) => return Err(WriteProblem::FieldConflict { conflicts: conflict.causes }.into()),
+            None => return Err(failed(&error)),
+        };
+        apply(Force::Yes, effect).await?.map_err(|error| failed(&error))
+    }
+
+    /// What it means that an apply whose only reason were the live values ended so. One that changed nothing, or that is invalid,
+    /// would end like that each time: the values are left as they are. A 403 is no such answer: rights are granted, quotas are raised and
+    /// admission policies are changed without a change of the child.
+    fn after_comparing(&self, live: &Live, child: &DesiredChild, target: &Target, outcome: Outcome) -> Outcome {
+        let Some(values) = target.differing else { return outcome };
+        match outcome {
+            Ok((_, Some(Written::Child { resource_version, .. }))) if resource_version == target.resource_version => {
+                self.kept_values.keep(&target.uid, &child.applied, values);
+                Ok((Effect::Nothing, None))
+            }
+            Ok((_, written)) => Ok((Effect::Restored, written)),
+            Err(Failed { problem: WriteProblem::Rejected { code: 400 | 422, message }, .. }) => {
+                self.kept_values.keep(&target.uid, &child.applied, values);
+                tracing::warn!(plugin = %live.name, object = %id(child), message, "live values differ from what is desired, and cannot be changed");
+                Ok((Effect::Nothing, None))
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn delete(
+        &self,
+        live: &Live,
+        snapshot: &Snapshot,
+        delete: Delete,
+        effect: Effect,
+    ) -> Result<Done, (ChildId, Failed)> {
+        let child = delete.child.clone();
+        let request = match to(live, &child.kind)
+            .and_then(|to| request::delete(to, &delete, version_to_delete(snapshot, &delete)))
+        {
+            Ok(request) => request,
+            Err(problem) => return Err((child, problem.into())),
+        };
+        match self.send(live, "delete", &child, request).await {
+            Ok(ack) => Ok(Done { effect, child, written: Some(ack.deleted(delete)) }),
+            Err(error) if not_found(&error) => {
+                let written = Written::Gone { child: delete.child, uid: delete.uid };
+                Ok(Done { effect: Effect::Nothing, child, written: Some(written) })
+            }
+            Err(error) => {
+                let failed = Failed::of(&error, Subject::Child(child.clone()));
+                Err((child, failed))
+            }
+        }
+    }
+
+    async fn send(
+        &self,
+        live: &Live,
+        verb: &'static str,
+        child: &ChildId,
+        request: Request<Vec<u8>>,
+    ) -> Result<Ack, kube::Error> {
+        let span = tracing::debug_span!(
+            target: TRACE,
+            "write",
+            otel.name = verb,
+            windlass.verb = verb,
+            k8s.object.kind = &*child.kind.kind,
+            k8s.object.name = &*child.key.name,
+            http.response.status_code = tracing::field::Empty,
+        );
+        let request = about(request, &live.name, Some(live.digest()), child);
+        send(&self.client, request).instrument(span).await
+    }
+}
+
+/// Where children of a kind are written, and as whom.
+fn to<'a>(live: &'a Live, kind: &Gvk) -> Result<To<'a>, WriteProblem> {
+    let unwatched = || WriteProblem::Unavailable { message: format!("{kind} is not watched"), retry_after: None };
+    let watch = live.child_watch(kind).ok_or_else(unwatched)?;
+    Ok(To { resource: &watch.resource, account: &live.account })
+}
+
+/// Sends writes that are independent of each other. After one that failed for no reason of its child's own none is begun: a
+/// thousand behind an API server that is overloaded, or a webhook that does not answer, would keep a worker for hours.
+async fn send_wave<F>(applied: &mut Applied, mut writes: impl Iterator<Item = F>)
+where
+    F: Future<Output = Result<Done, (ChildId, Failed)>>,
+{
+    let stopped = AtomicBool::new(false);
+    let writes = std::iter::from_fn(|| if stopped.load(Ordering::Relaxed) { None } else { writes.next() });
+    let mut results = pin!(futures::stream::iter(writes).buffer_unordered(PARALLEL_WRITES));
+    while let Some(result) = results.next().await {
+        match result {
+            Ok(done) => applied.add(done),
+            Err((child, failed)) => {
+                stopped.fetch_or(!failed.problem.is_childs_own(), Ordering::Relaxed);
+                applied.fail(child, failed);
+            }
+        }
+    }
+}
+
+/// The only version of a child that may be deleted, if it matters: while its parent is being deleted, the garbage collector
+/// may have released the child a moment ago (`--cascade=orphan`), and its finalizer that said so may be gone already.
+fn version_to_delete(snapshot: &Snapshot, delete: &Delete) -> Option<u64> {
+    let child = snapshot.children.iter().filter(|_| snapshot.parent.deleting).find(|child| child.uid == delete.uid);
+    child.map(|child| child.resource_version)
+}
+
+/// Whether an apply by force came too late for its version.
+fn is_outdated(error: &kube::Error) -> bool {
+    matches!(problem_of(error), WriteProblem::Outdated)
+}
+
+fn id(child: &DesiredChild) -> ChildId {
+    ChildId { kind: child.kind.clone(), key: child.key.clone() }
+}
+
+/// The end of a write with the child that it was for.
+fn named(child: &DesiredChild, outcome: Outcome) -> Result<Done, (ChildId, Failed)> {
+    match outcome {
+        Ok((effect, written)) => Ok(Done { effect, child: id(child), written }),
+        Err(failed) => Err((id(child), failed)),
+    }
+}
+
+fn rank_of(write: &Write) -> u8 {
+    let kind: &Arc<_> = match write {
+        Write::Create(child) | Write::Apply { child, .. } => &child.kind,
+        Write::Replace(delete) => &delete.child.kind,
+    };
+    install_rank(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use windlass_core::ids::Gvk;
+
+    use super::*;
+
+    /// Sends a wave of a hundred writes whose third fails so, and counts how many are begun.
+    async fn begun(problem: WriteProblem) -> (usize, Applied) {
+        let begun = Cell::new(0);
+        let write = |at: usize| {
+            let (begun, problem) = (&begun, problem.clone());
+            async move {
+                begun.set(begun.get() + 1);
+                tokio::task::yield_now().await;
+                let key = ObjectKey::new(Some("n"), &format!("a{at}"));
+                let child = ChildId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), key };
+                let done = Done { effect: Effect::Created, child: child.clone(), written: None };
+                if at == 3 { Err((child, problem.into())) } else { Ok(done) }
+            }
+        };
+        let mut applied = Applied::default();
+        send_wave(&mut applied, (0..100).map(write)).await;
+        (begun.get(), applied)
+    }
+
+    #[tokio::test]
+    async fn r13_a_wave_stops_at_the_first_failure_that_is_not_the_childs_own() {
+        let unavailable = WriteProblem::Unavailable { message: "timeout".to_owned(), retry_after: None };
+        for problem in [unavailable, WriteProblem::CacheBehind] {
+            let (begun, applied) = begun(problem.clone()).await;
+            assert!(begun < 3 * PARALLEL_WRITES, "{problem:?}: {begun}");
+            assert_eq!(applied.problems.len(), 1);
+            assert_eq!(applied.changes.created.len(), begun - 1, "what was begun came to its end");
+        }
+        let rejected = WriteProblem::Rejected { code: 422, message: "no".to_owned() };
+        for problem in [rejected, WriteProblem::Taken, WriteProblem::Outdated] {
+            assert_eq!(begun(problem.clone()).await.0, 100, "{problem:?}");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! What plugins require beside their children: watched while somebody requires it, served from the caches, and only
+//! what the Plugin's own ServiceAccount may read.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use kube::core::ApiResource;
+use windlass_core::budget::Cost;
+use windlass_core::ids::{Gvk, PluginName};
+use windlass_core::object::Object;
+use windlass_core::outcome::WriteProblem;
+use windlass_core::parent::ParentRef;
+use windlass_core::related::{Denied, Need, Needs, ReadProblem, Refusal, Rounds, Select};
+use windlass_core::snapshot::Served;
+use windlass_sandbox::registry::Registry;
+
+use crate::cluster::watch::{Health, Watch, Watches};
+use crate::live::{Definition, Live, ParentKey};
+
+use crate::cluster::access_review::{
+    Ask, FINALIZER_VERB, FINALIZERS, PARENT_VERB, Question, Reviews, Unanswered, Verdict,
+};
+use crate::live::interests::{Followed, Interests};
+
+/// How long a cache may take to be filled before who requires it is told so. Counted from the watch's beginning: a kind
+/// that hangs holds up no worker twice.
+const FILLED_WITHIN: Duration = Duration::from_secs(10);
+/// Reviews of one parent's needs that are under way at once.
+const PARALLEL_REVIEWS: usize = 8;
+
+/// Related objects of all plugins.
+pub struct Related {
+    registry: Registry<Live>,
+    watches: Arc<Watches>,
+    interests: Interests,
+    reviews: Reviews,
+}
+
+impl Related {
+    /// With the shared watches, the index that their changes are looked up in, and who knows the Plugins' rights.
+    pub fn new(registry: Registry<Live>, watches: Arc<Watches>, interests: Interests, ask: Ask) -> Self {
+        Self { registry, watches, interests, reviews: Reviews::new(ask) }
+    }
+
+    /// Begins the rounds of a reconcile with what the parent's last final answer required, and serves it.
+    ///
+    /// What is not granted any more, or cannot be read, begins without it: the parent may no longer need it. If it does,
+    /// [`serve`](Self::serve) will say what is wrong.
+    pub async fn begin(&self, live: &Live, parent: &ParentRef) -> (Rounds, Vec<Served>) {
+        let nothing = || (Rounds::starting_with(Needs::default()), Vec::new());
+        let Some(last) = self.interests.last(&live.name, &parent.key) else { return nothing() };
+        if !last.iter().all(|need| live.reads.grants.permit(need, &parent.key)) {
+            return nothing();
+        }
+        match self.serve(live, parent, &last).await {
+            Ok(served) => (Rounds::starting_with(last), served),
+            Err(problem) => {
+                tracing::debug!(plugin = %live.name, object = %parent, %problem, "what was required before is not served");
+                nothing()
+            }
+        }
+    }
+
+    /// The objects that a parent needs. From now on, their changes concern it.
+    ///
+    /// # Errors
+    /// What may not or cannot be read; then nothing is served.
+    pub async fn serve(&self, live: &Live, parent: &ParentRef, needs: &Needs) -> Result<Vec<Served>, ReadProblem> {
+        if needs.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.review(live, needs).await?;
+        // First followed, then read: a change in between is an event.
+        let known = self.interests.followed(&live.name, &parent.key, needs);
+        let followed = match known.filter(|known| is_of(live, needs, known)) {
+            Some(followed) => followed,
+            None => self.follow(live, &parent.key, needs)?,
+        };
+        self.forget_what_is_gone(live, &parent.key);
+        for (need, followed) in needs.iter().zip(&followed) {
+            filled(need, followed).await?;
+        }
+        let mut served = Vec::with_capacity(needs.len());
+        for (need, followed) in needs.iter().zip(&followed) {
+            served.push(found(need, &followed.watch));
+            // Each reads the labels of a whole namespace, if it selects by them, and others have work on this thread.
+            tokio::task::yield_now().await;
+        }
+        Ok(served)
+    }
+
+    /// Whether the Plugin's ServiceAccount may read a parent whose definition the Plugin did not bring along: in all
+    /// namespaces, or in its own. A component chooses the kind of its parents, and must not choose what it is shown.
+    ///
+    /// # Errors
+    /// It may not, or that cannot be found out.
+    pub async fn review_parent(&self, live: &Live, parent: &ParentRef) -> Result<(), ReadProblem> {
+        if live.definition == Definition::Own {
+            return Ok(());
+        }
+        let verdict = self.of_parent(live, parent, PARENT_VERB, None).await;
+        let (user, kind) = (live.account.user().to_owned(), Gvk::clone(&live.parents.id.kind));
+        let verdict =
+            verdict.map_err(|message| ReadProblem::NotReviewed { user: user.clone(), kind: kind.clone(), message })?;
+        if verdict.allowed {
+            return Ok(());
+        }
+        let namespace = parent.key.namespace.clone();
+        let denied = Denied { user, verb: PARENT_VERB, kind, namespace, name: None, why: verdict.why };
+        Err(ReadProblem::Denied(Box::new(denied)))
+    }
+
+    /// Whether the plugin's finalizer may be set on a parent whose definition the Plugin did not bring along. The host could
+    /// set it by the permissions that it has for other Plugins, and would keep objects of others from being deleted.
+    ///
+    /// # Errors
+    /// The Plugin's ServiceAccount may not, or that cannot be found out.
+    pub async fn review_finalizer(&self, live: &Live, parent: &ParentRef) -> Result<(), WriteProblem> {
+        if live.definition == Definition::Own {
+            return Ok(());
+        }
+        let verdict = self.of_parent(live, parent, FINALIZER_VERB, Some(FINALIZERS)).await;
+        let (user, kind) = (live.account.user(), &live.parents.id.kind);
+        match verdict {
+            Ok(verdict) if verdict.allowed => Ok(()),
+            Ok(_) => Err(WriteProblem::Rejected {
+                code: 403,
+                message: format!(
+                    "{user} may not {FINALIZER_VERB} {kind}/{FINALIZERS}, so the plugin's finalizer is not set: the kind is not \
+                     the plugin's own. Grant it with a Role or ClusterRole, as `windlass push --create-rbac` writes it"
+                ),
+            }),
+            Err(message) => Err(WriteProblem::Unavailable {
+                message: format!(
+                    "whether {user} may {FINALIZER_VERB} {kind}/{FINALIZERS} could not be reviewed: {message}"
+                ),
+                retry_after: None,
+            }),
+        }
+    }
+
+    /// What the API server says of the ServiceAccount and a parent: in all namespaces, or else in the parent's own.
+    async fn of_parent(
+        &self,
+        live: &Live,
+        parent: &ParentRef,
+        verb: &'static str,
+        subresource: Option<&'static str>,
+    ) -> Result<Verdict, String> {
+        let resource = Arc::new(live.parents.resource.clone());
+        let question = |namespace| Question {
+            account: live.account.clone(),
+            verb,
+            resource: resource.clone(),
+            subresource,
+            namespace,
+            name: None,
+        };
+        let now = Instant::now();
+        let anywhere = self.reviews.verdict(question(None), now).await?;
+        match &parent.key.namespace {
+            Some(namespace) if !anywhere.allowed => self.reviews.verdict(question(Some(namespace.clone())), now).await,
+            _ => Ok(anywhere),
+        }
+    }
+
+    /// The answer for a parent that was served these needs is final.
+    pub fn keep(&self, plugin: &PluginName, parent: &ParentKey, needs: &Needs) {
+        self.interests.keep(plugin, parent, needs);
+    }
+
+    fn follow(&self, live: &Live, parent: &ParentKey, needs: &Needs) -> Result<Vec<Followed>, ReadProblem> {
+        let lease = |need: &Need| Ok(self.watches.lease(&need.kind, resource_of(live, need)?, None));
+        let leases = needs.iter().map(lease).collect::<Result<Vec<_>, ReadProblem>>()?;
+        Ok(self.interests.follow(&live.name, parent, needs, leases, Instant::now()))
+    }
+
+    /// A parent is gone.
+    pub fn forget(&self, plugin: &PluginName, parent: &ParentKey) {
+        self.interests.forget(plugin, parent);
+    }
+
+    /// Whoever ended while this reconcile ran was forgotten before it was followed again.
+    fn forget_what_is_gone(&self, live: &Live, parent: &ParentKey) {
+        if self.registry.get(&live.name).is_none() {
+            self.interests.forget_plugin(&live.name);
+        } else if live.parents.store.get(parent).is_none() {
+            self.interests.forget(&live.name, parent);
+        }
+    }
+
+    /// Whether the Plugin's ServiceAccount may read all of it.
+    async fn review(&self, live: &Live, needs: &Needs) -> Result<(), ReadProblem> {
+        let now = Instant::now();
+        let reviews: Vec<_> = needs.iter().map(|need| self.review_one(live, need, now)).collect();
+        // In the order of the needs, so that of several problems it is always the same that is told.
+        let mut reviewed = futures::stream::iter(reviews).buffered(PARALLEL_REVIEWS);
+        while let Some(result) = reviewed.next().await {
+            result?;
+        }
+        Ok(())
+    }
+
+    async fn review_one(&self, live: &Live, need: &Need, now: Instant) -> Result<(), ReadProblem> {
+        let (verb, name) = match &need.select {
+            Select::Name(name) => ("get", Some(name.clone())),
+            Select::Labels(_) => ("list", None),
+        };
+        let user = || live.account.user().to_owned();
+        let question = Question {
+            account: live.account.clone(),
+            verb,
+            resource: resource_of(live, need)?.clone(),
+            subresource: None,
+            namespace: need.namespace.clone(),
+            name: name.clone(),
+        };
+        let kind = || Gvk::clone(&need.kind);
+        let spend = || live.budget.lock().spend(Cost::Review, 1, Timestamp::now());
+        match self.reviews.find(question, now, spend).await {
+            Ok(verdict) if verdict.allowed => Ok(()),
+            Ok(verdict) => {
+                let namespace = need.namespace.clone();
+                let denied = Denied { user: user(), verb, kind: kind(), namespace, name, why: verdict.why };
+                Err(ReadProblem::Denied(Box::new(denied)))
+            }
+            Err(Unanswered::Limited(wait)) => Err(ReadProblem::Limited { wait }),
+            Err(Unanswered::Failed(message)) => Err(ReadProblem::NotReviewed { user: user(), kind: kind(), message }),
+        }
+    }
+}
+
+fn resource_of<'a>(live: &'a Live, need: &Need) -> Result<&'a Arc<ApiResource>, ReadProblem> {
+    live.reads
+        .resources
+        .get(&*need.kind)
+        .ok_or_else(|| Refusal::KindNotGranted { id: need.id.to_string(), kind: Gvk::clone(&need.kind) }.into())
+}
+
+/// Whether these watches are of the resources as the Plugin found them last.
+fn is_of(live: &Live, needs: &Needs, watches: &[Followed]) -> bool {
+    needs
+        .iter()
+        .zip(watches)
+        .all(|(need, followed)| resource_of(live, need).is_ok_and(|resource| followed.watch.resource == **resource))
+}
+
+async fn filled(need: &Need, followed: &Followed) -> Result<(), ReadProblem> {
+    let waited = followed.since.elapsed();
+    let kind = || Gvk::clone(&need.kind);
+    let synced = followed.watch.synced(FILLED_WITHIN.saturating_sub(waited)).await;
+    match (synced, followed.watch.stalled()) {
+        (Err(Health::Refused { code, message }), _) => Err(ReadProblem::NotWatched { kind: kind(), code, message }),
+        (_, Some(stalled)) => Err(ReadProblem::Stalled { kind: kind(), message: stalled.to_string() }),
+        (Err(Health::Starting | Health::Synced), None) => {
+            Err(ReadProblem::NotFilled { kind: kind(), waited: waited.max(FILLED_WITHIN) })
+        }
+        (Ok(()), None) => Ok(()),
+    }
+}
+
+/// What the cache holds of it.
+fn found(need: &Need, watch: &Watch) -> Served {
+    let objects: Vec<Arc<Object>> = match &need.select {
+        Select::Name(name) => {
+            let key = ParentKey { namespace: need.namespace.clone(), name: name.clone() };
+            watch.store.get(&key).into_iter().collect()
+        }
+        Select::Labels(_) => {
+            let mut objects = watch.store.in_namespace(need.namespace.as_deref());
+            // Outside of the cache's lock: this reads labels.
+            objects.retain(|object| need.selects(object));
+            objects
+        }
+    };
+    Served::new(need.id.clone(), objects)
+}

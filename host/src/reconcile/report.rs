@@ -1,0 +1,179 @@
+//! Verdict → the parent's status, if it changed, and events. Speaks only of what was written.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use kube::Client;
+use parking_lot::Mutex;
+use windlass_core::breaker::{Breaker, PACE, StatusPass};
+use windlass_core::contract::Event;
+use windlass_core::events::{Before, Changes, FinalizerEnd, Note, Occasion, note};
+use windlass_core::json::Map;
+use windlass_core::outcome::{Problem, Verdict, WriteProblem};
+use windlass_core::parent::ParentRef;
+use windlass_core::plan::ChildId;
+use windlass_core::snapshot::Snapshot;
+use windlass_core::status;
+
+use crate::cluster::events::Recorder;
+use crate::cluster::writer::audit::about;
+use crate::cluster::writer::response::{Ack, conflict_of, problem_of, unknown};
+use crate::cluster::writer::{Subject, Written, request, send};
+use crate::live::Live;
+
+/// Writes the status of parents, and has events written.
+#[derive(Clone)]
+pub struct Reporter {
+    client: Client,
+    recorder: Recorder,
+}
+
+/// What became of a status.
+#[derive(Debug, Default)]
+pub struct Reported {
+    /// The write, if one was needed and made, or may have been made.
+    pub written: Option<Written>,
+    /// Why a write that was needed was not made.
+    pub failed: Option<WriteProblem>,
+    /// When to look again, because it was written too often (rule R18).
+    pub again: Option<Duration>,
+    /// What it says of that, instead of the verdict.
+    pub instead: Option<Verdict>,
+}
+
+/// What one reconcile did, as far as events tell of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Happened<'a> {
+    /// What was done to children.
+    pub changes: &'a Changes,
+    /// How it ended.
+    pub verdict: &'a Verdict,
+    /// Whether the parent's status had to change.
+    pub status_differs: bool,
+    /// Whether nothing is to be said of how it ended.
+    pub silent: bool,
+    /// What the plugin wants told.
+    pub events: &'a [Event],
+    /// Whether the plugin was asked because it is asked about all its parents, and not because of this one.
+    pub sweep: bool,
+}
+
+impl Reporter {
+    /// Writes statuses with this client, and hands events to the recorder.
+    pub fn new(client: Client, recorder: Recorder) -> Self {
+        Self { client, recorder }
+    }
+
+    /// Has told on the parent what a person would want to know; at rest nothing. Never waits.
+    pub fn tell(&self, live: &Live, snapshot: &Snapshot, happened: Happened<'_>) {
+        let Happened { changes, verdict, status_differs, silent, events, sweep } = happened;
+        let before = if silent {
+            Before::Same
+        } else if !(live.shape.subresource && live.shape.conditions) {
+            self.recorder.before(&snapshot.parent.uid, verdict)
+        } else if status_differs {
+            Before::in_status(&snapshot.parent, verdict)
+        } else {
+            Before::Same
+        };
+        let own = note(snapshot, changes, &before, verdict);
+        let occasion = match (status_differs || !changes.is_empty() || before != Before::Same, sweep) {
+            (true, _) => Occasion::Changed,
+            (false, true) => Occasion::Sweep,
+            (false, false) => Occasion::AtRest,
+        };
+        let notes = own.into_iter().chain(events.iter().map(Note::of_plugin)).collect();
+        self.recorder.record(&live.name, &snapshot.parent_ref, notes, occasion);
+    }
+
+    /// Has told that the parent's finalizer is gone, and why, after what the plugin said last.
+    pub fn tell_finalized(&self, live: &Live, snapshot: &Snapshot, last_words: &[Event], why: &FinalizerEnd) {
+        let notes = last_words.iter().map(Note::of_plugin).chain([Note::finalized(why)]).collect();
+        let of_plugin = match why {
+            // No event can be created in that namespace.
+            FinalizerEnd::NamespaceTerminating(_) => live.peers.plugin(&live.name),
+            FinalizerEnd::CleanedUp | FinalizerEnd::Skipped => None,
+        };
+        let about = match of_plugin {
+            Some(plugin) => ParentRef::of(&live.name, &plugin, None),
+            None => snapshot.parent_ref.clone(),
+        };
+        self.recorder.record(&live.name, &about, notes, Occasion::Changed);
+    }
+
+    /// Brings the parent's status to what the verdict says, if the breaker lets it.
+    pub async fn report(
+        &self,
+        live: &Live,
+        snapshot: &Snapshot,
+        part: Option<&Map>,
+        verdict: &Verdict,
+        breaker: &Mutex<Breaker>,
+    ) -> Reported {
+        let parent = &snapshot.parent;
+        let at = |verdict: &Verdict, now| status::next(parent, part, verdict, live.shape, now);
+        let next = |verdict: &Verdict| at(verdict, Timestamp::now());
+        let Some(changed) = next(verdict) else { return Reported::default() };
+        let thrashing = || {
+            let itself = ChildId { kind: parent.kind.clone(), key: parent.key.clone() };
+            Verdict::from(&Problem::Thrashing(vec![(itself, PACE)]))
+        };
+        let wish = || {
+            let says_all = next(&thrashing()).is_none();
+            // At a time that stands still: that of a look makes no other wish.
+            says_all.then(|| at(verdict, Timestamp::UNIX_EPOCH)).flatten()
+        };
+        let pass = breaker.lock().admit_status(snapshot, wish, Instant::now());
+        let (status, again, instead) = match pass {
+            StatusPass::Write => (Some(changed), None, None),
+            StatusPass::WriteThrashing => {
+                let thrashing = thrashing();
+                (next(&thrashing), Some(PACE), Some(thrashing))
+            }
+            StatusPass::Wait(wait) => (None, Some(wait), None),
+        };
+        let reported = Reported { written: None, failed: None, again, instead };
+        let Some(status) = status else { return reported };
+        let request = match request::status(&live.parents.resource, parent, status, live.status_account()) {
+            Ok(request) => request,
+            Err(problem) => return Reported { failed: Some(problem), ..reported },
+        };
+        let object = format!("{}/status", snapshot.parent_ref);
+        let answer = send(&self.client, about(request, &live.name, Some(live.digest()), &object)).await;
+        let (written, failed) = outcome(answer);
+        Reported { written, failed, ..reported }
+    }
+}
+
+/// What must be seen before the next decision, and why the status is not what it should be: whatever the failure is, it
+/// must be tried again.
+fn outcome(answer: Result<Ack, kube::Error>) -> (Option<Written>, Option<WriteProblem>) {
+    match answer {
+        Ok(ack) => (Some(ack.parent()), None),
+        Err(error) => {
+            // Only what is applied without force meets one.
+            let conflict = conflict_of(&error).map(|of| WriteProblem::FieldConflict { conflicts: of.causes });
+            (unknown(&error, Subject::Parent), Some(conflict.unwrap_or_else(|| problem_of(&error))))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r12_a_status_that_was_not_written_is_known_to_be_missing_whatever_the_api_server_said() {
+        for code in [400, 403, 404, 409, 422, 429, 500, 503, 504] {
+            let status = kube::core::Status { code, ..kube::core::Status::default() };
+            let (written, failed) = outcome(Err(kube::Error::Api(Box::new(status))));
+            assert!(failed.is_some(), "{code}");
+            assert_eq!(written, (code >= 500).then_some(Written::Unknown(Subject::Parent)), "{code}");
+        }
+        let (written, failed) = outcome(Err(kube::Error::Service("the connection was cut".into())));
+        assert_eq!(written, Some(Written::Unknown(Subject::Parent)), "it may have been carried out");
+        assert!(failed.is_some());
+        let ack = serde_json::from_str(r#"{"metadata":{"resourceVersion":"7"}}"#).expect("metadata");
+        assert_eq!(outcome(Ok(ack)), (Some(Written::Parent { resource_version: 7 }), None));
+    }
+}

@@ -1,0 +1,175 @@
+//! The spans of one reconcile's steps, above all `plugin.call`.
+
+use opentelemetry::KeyValue;
+use opentelemetry::trace::Status;
+use tracing::Span;
+use tracing::field::Empty;
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+use windlass_core::contract::{Answer, CallFailure, CallReport, Failure, Level, Note};
+use windlass_core::digest::Digest;
+use windlass_core::ids::ObjectKey;
+use windlass_core::outcome::bounded;
+use windlass_core::plan::Plan;
+use windlass_core::snapshot::Snapshot;
+
+use crate::live::Live;
+use crate::telemetry::{GUEST, TRACE, int, one_line};
+
+/// Runs `observe` in its span.
+pub fn observed(observe: impl FnOnce() -> Option<Snapshot>) -> Option<Snapshot> {
+    let span = tracing::debug_span!(target: TRACE, "observe", windlass.children = Empty);
+    let snapshot = span.in_scope(observe);
+    if let Some(snapshot) = &snapshot {
+        span.record("windlass.children", int(snapshot.children.len()));
+    }
+    snapshot
+}
+
+/// Runs `plan` in its span.
+pub fn planned(plan: impl FnOnce() -> Plan) -> Plan {
+    let span = tracing::debug_span!(
+        target: TRACE,
+        "plan",
+        windlass.creates = Empty,
+        windlass.updates = Empty,
+        windlass.deletes = Empty,
+        windlass.terminating = Empty
+    );
+    let plan = span.in_scope(plan);
+    let (creates, updates, deletes) = plan.counts();
+    span.record("windlass.creates", int(creates)).record("windlass.updates", int(updates));
+    span.record("windlass.deletes", int(deletes)).record("windlass.terminating", int(plan.terminating.len()));
+    plan
+}
+
+/// The span of one call of a plugin: a child of `reconcile`, always.
+pub fn call_span(live: &Live, snapshot: &Digest) -> Span {
+    let surface = live.component.surface();
+    tracing::debug_span!(
+        target: TRACE,
+        "plugin.call",
+        windlass.plugin = %live.name,
+        windlass.digest = %surface.digest,
+        windlass.contract = surface.contract,
+        windlass.version = live.version,
+        windlass.snapshot = %snapshot.short(),
+        windlass.deadline_ms = int(live.limits.deadline.as_millis()),
+        windlass.guest_time_us = Empty,
+        windlass.memory_peak = Empty,
+        windlass.request_bytes = Empty,
+        windlass.response_bytes = Empty,
+        windlass.impure = Empty,
+        windlass.outcome = Empty,
+        error.r#type = Empty,
+        otel.status_code = Empty,
+    )
+}
+
+/// What came of a call, and what the guest said meanwhile.
+pub fn record_call(
+    span: &Span,
+    (live, parent): (&Live, &ObjectKey),
+    answer: &Result<Answer, CallFailure>,
+    report: &CallReport,
+) {
+    span.record("windlass.guest_time_us", int(report.guest_time_us))
+        .record("windlass.memory_peak", int(report.memory_peak))
+        .record("windlass.request_bytes", int(report.request_bytes))
+        .record("windlass.response_bytes", int(report.response_bytes))
+        .record("windlass.impure", report.impure);
+    let (outcome, error) = outcome_of(answer);
+    span.record("windlass.outcome", outcome);
+    if let Some(error) = error {
+        span.record("error.type", error);
+        span.set_status(Status::error(description_of(answer)));
+    }
+    span.in_scope(|| {
+        for note in &report.notes {
+            tell(span, live, parent, note);
+        }
+        if let Some(dropped) = live.state.unlogged(report.notes_dropped) {
+            tracing::warn!(target: GUEST, plugin = %live.name, dropped, "the plugin said more than is kept");
+        }
+    });
+}
+
+fn outcome_of(answer: &Result<Answer, CallFailure>) -> (&'static str, Option<&'static str>) {
+    match answer {
+        Ok(Ok(_)) => ("answered", None),
+        Ok(Err(Failure::Invalid(_))) => ("invalid", None),
+        Ok(Err(Failure::Retry { .. })) => ("retry", None),
+        Ok(Err(Failure::Failed(_))) => ("failed", Some("plugin_failed")),
+        Err(failure) => (
+            "aborted",
+            Some(match failure {
+                CallFailure::Deadline { .. } => "deadline",
+                CallFailure::Memory { .. } => "memory",
+                CallFailure::TableElements { .. } => "table_elements",
+                CallFailure::Instances { .. } => "instances",
+                CallFailure::StackOverflow => "stack_overflow",
+                CallFailure::Trap { .. } => "trap",
+                CallFailure::UnknownImport { .. } => "unknown_import",
+                CallFailure::Exit { .. } => "exit",
+                CallFailure::RequestTooLarge { .. } => "request_too_large",
+                CallFailure::ResponseTooLarge { .. } => "response_too_large",
+                CallFailure::Malformed { .. } => "malformed",
+                CallFailure::Host { .. } => "host",
+            }),
+        ),
+    }
+}
+
+/// In words: of a panic, what the plugin itself said.
+fn description_of(answer: &Result<Answer, CallFailure>) -> String {
+    let text = match answer {
+        Ok(Ok(_)) => String::new(),
+        Ok(Err(Failure::Invalid(message) | Failure::Failed(message) | Failure::Retry { message, .. })) => {
+            message.clone()
+        }
+        Err(failure) => failure.to_string(),
+    };
+    bounded(one_line(&text).into_owned())
+}
+
+fn tell(span: &Span, live: &Live, parent: &ObjectKey, note: &Note) {
+    match note {
+        Note::Log { level, message, fields } => log(live, parent, *level, message, fields),
+        Note::SpanAttribute { key, value } => span.set_attribute(key.clone(), value.clone()),
+        Note::SpanEvent { name, attributes } => {
+            let attributes: Vec<_> =
+                attributes.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())).collect();
+            span.add_event(name.clone(), attributes);
+        }
+        Note::Measure { metric, value, labels } => live.measures.record(metric, *value, labels),
+    }
+}
+
+fn log(live: &Live, parent: &ObjectKey, level: Level, message: &str, fields: &[(String, String)]) {
+    let fields = fields.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
+    let (message, fields) = (one_line(message), one_line(&fields));
+    let fields = Some(&*fields).filter(|fields| !fields.is_empty());
+    let length = message.len() + fields.map_or(0, str::len);
+    macro_rules! line {
+        ($level:ident, $LEVEL:ident) => {
+            // What nobody would see takes no room.
+            if tracing::event_enabled!(target: GUEST, tracing::Level::$LEVEL) && live.state.may_log(length) {
+                tracing::$level!(
+                    target: GUEST,
+                    plugin = %live.name,
+                    kind = &*live.parents.id.kind.kind,
+                    namespace = parent.namespace.as_deref(),
+                    name = &*parent.name,
+                    fields,
+                    "{message}"
+                );
+            }
+        };
+    }
+    match level {
+        Level::Trace => line!(trace, TRACE),
+        Level::Debug => line!(debug, DEBUG),
+        Level::Info => line!(info, INFO),
+        Level::Warn => line!(warn, WARN),
+        Level::Error => line!(error, ERROR),
+    }
+}

@@ -1,0 +1,294 @@
+//! A change in a cache → the keys that it concerns.
+
+use std::sync::Arc;
+
+use windlass_core::ids::{Gvk, ObjectKey, PluginName};
+use windlass_core::names::LABEL_PLUGIN;
+use windlass_core::object::{Object, OwnerKey};
+use windlass_sandbox::registry::Registry;
+
+use crate::cluster::watch::{Change, WatchId};
+use crate::live::interests::Interests;
+use crate::live::{Live, ParentIndex, ParentKey, had_no_parents};
+use crate::queue::{PluginQueue, Queue, Trigger};
+
+/// Who is told of changes.
+pub struct Triggers {
+    registry: Registry<Live>,
+    /// Which of them have a kind's objects as parents.
+    index: ParentIndex,
+    /// Who requires what.
+    interests: Interests,
+    parents: Queue<PluginName, ParentKey>,
+    plugins: PluginQueue,
+    /// The kind of the Plugins.
+    own: Gvk,
+}
+
+impl Triggers {
+    /// With the live plugins, by name and by parents, what they require, and the queues of parents and of Plugins.
+    pub fn new(
+        registry: Registry<Live>,
+        index: ParentIndex,
+        interests: Interests,
+        (parents, plugins): (Queue<PluginName, ParentKey>, PluginQueue),
+    ) -> Self {
+        Self { registry, index, interests, parents, plugins, own: windlass_api::plugin_kind() }
+    }
+
+    /// Queues what a change in a watch concerns. Costs a lookup, and allocates nothing for what concerns nobody.
+    pub fn on_change(&self, watch: &WatchId, change: &Change) {
+        if *watch.kind == self.own {
+            self.plugin_changed(change);
+            return;
+        }
+        self.index.for_each(watch, |plugin| self.parent_changed(plugin, change));
+        if let (true, Some(namespace)) = (is_of_namespaces(watch), &change.after) {
+            self.home_changed(watch, namespace);
+        }
+        for child in states_of_a_child(change) {
+            self.child_changed(child, change.after.is_some());
+        }
+        // What is required is watched without a selector; another watch of the kind would only say it twice.
+        if watch.labels.is_none() {
+            for interest in self.interests.concerned(&watch.kind, change) {
+                self.parents.add(&interest.plugin, &interest.parent, Trigger::Event);
+            }
+        }
+    }
+
+    fn plugin_changed(&self, change: &Change) {
+        let Some(object) = change.after.as_ref().or(change.before.as_ref()) else { return };
+        if let (Some(before), Some(after)) = (&change.before, &change.after)
+            && (&before.uid, before.generation, before.deleting, &before.marks)
+                == (&after.uid, after.generation, after.deleting, &after.marks)
+        {
+            // Our own word in the status.
+            return;
+        }
+        match object.key.name.parse::<PluginName>() {
+            Ok(name) => self.plugins.add(&(), &name, plugin_urgency(change)),
+            // The CRD's own rule refuses such names.
+            Err(error) => tracing::warn!(%error, "a Plugin was skipped"),
+        }
+    }
+
+    /// A namespace may have been given or taken the labels by which Plugins select it. Seldom enough to go over all that
+    /// is live.
+    fn home_changed(&self, watch: &WatchId, namespace: &Object) {
+        for plugin in self.registry.names() {
+            let housed = |live: &Arc<Live>| live.namespaces.as_ref().is_some_and(|homes| homes.watch.id == *watch);
+            let Some(live) = self.registry.get(&plugin).filter(housed) else { continue };
+            for parent in live.parents.store.in_namespace(Some(&namespace.key.name)) {
+                self.parents.add(&plugin, &parent.key, Trigger::Event);
+            }
+        }
+    }
+
+    fn parent_changed(&self, plugin: &PluginName, change: &Change) {
+        let live = || self.registry.get(plugin);
+        match (&change.before, &change.after) {
+            (before, Some(object)) => {
+                self.parents.add(plugin, &object.key, urgency(change));
+                if before.is_none()
+                    && let Some(live) = live()
+                {
+                    live.failures.added();
+                }
+            }
+            (Some(object), None) => {
+                if let Some(live) = live() {
+                    live.failures.removed(&object.key);
+                    // What is deleted with its children is no stray.
+                    if live.unselected.may_be() && !object.deleting && live.has_children(&object.uid) {
+                        live.unselected.add(&object.key, object.uid.clone());
+                    }
+                }
+                // One run more finds it gone, and forgets all that was kept of it.
+                self.parents.add(plugin, &object.key, Trigger::Fresh);
+                self.interests.forget(plugin, &object.key);
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// A child concerns the parent that its marks name, of the plugin that its label names. `is_there`: it was not deleted.
+    fn child_changed(&self, child: &Object, is_there: bool) {
+        let Some(live) = child.marks.get(LABEL_PLUGIN).and_then(|name| self.registry.get(name)) else { return };
+        let parent = match child.owner_key() {
+            Some(OwnerKey::Uid(uid)) => live
+                .parents
+                .store
+                .key_of(&uid)
+                .or_else(|| {
+                    live.unselected.parent_of_lost(child, is_there, |parent| live.parents.store.get(parent).is_some())
+                })
+                .or_else(|| successor(&live, child)),
+            Some(OwnerKey::Retained(parent)) => retained_parent(&parent),
+            None => None,
+        };
+        if let Some(parent) = parent {
+            self.parents.add(&live.name, &parent, Trigger::Event);
+        }
+    }
+}
+
+fn is_of_namespaces(watch: &WatchId) -> bool {
+    watch.labels.is_none() && watch.kind.is("v1", "Namespace")
+}
+
+/// The states of a child whose parents a change concerns: as it was, unless it names the same parent still, and as it is.
+fn states_of_a_child(change: &Change) -> impl Iterator<Item = &Arc<Object>> {
+    let names_the_same = |before: &&Arc<Object>| {
+        let after = change.after.as_ref();
+        after.is_some_and(|after| {
+            (&after.marks, &after.labelled, &after.controller) == (&before.marks, &before.labelled, &before.controller)
+        })
+    };
+    change.before.iter().filter(move |before| !names_the_same(before)).chain(&change.after)
+}
+
+/// The parent that has the name of a child's parent, which is gone: it may wait for the child to go.
+fn successor(live: &Live, child: &Object) -> Option<ObjectKey> {
+    let (kind, name) = child.controller_kind_and_name()?;
+    let namespaced = ObjectKey::new(child.key.namespace.as_deref(), &name);
+    let keys = [namespaced, ObjectKey::new(None, &name)];
+    keys.into_iter().find(|key| kind == live.parents.id.kind.group_kind() && live.parents.store.get(key).is_some())
+}
+
+/// A new object, a new generation, changed labels or annotations and a deletion run now; anything else waits for a backoff.
+fn urgency(change: &Change) -> Trigger {
+    match (&change.before, &change.after) {
+        (Some(before), Some(after))
+            if (&before.uid, before.generation, before.deleting, &before.marks, before.others_marks)
+                == (&after.uid, after.generation, after.deleting, &after.marks, after.others_marks) =>
+        {
+            Trigger::Event
+        }
+        _ => Trigger::Fresh,
+    }
+}
+
+/// At a start, Plugins that may have something to write come before those that had no parents.
+fn plugin_urgency(change: &Change) -> Trigger {
+    match (&change.before, &change.after) {
+        (None, Some(plugin)) if had_no_parents(plugin) => Trigger::Sweep,
+        _ => Trigger::Fresh,
+    }
+}
+
+/// `plugin/Kind.group/namespace/name`, or without the namespace (see `ParentRef::retained_for`).
+fn retained_parent(text: &str) -> Option<ObjectKey> {
+    let mut parts = text.splitn(3, '/');
+    let (_plugin, _kind, key) = (parts.next()?, parts.next()?, parts.next()?);
+    Some(match key.split_once('/') {
+        Some((namespace, name)) => ObjectKey::new(Some(namespace), name),
+        None => ObjectKey::new(None, key),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_sandbox::registry::Publisher;
+
+    use super::*;
+    use crate::queue::Busy;
+
+    fn object(text: &str) -> Arc<Object> {
+        let kind = Arc::new(Gvk::from_api_version("v1", "Namespace"));
+        let text = format!(r#"{{"metadata":{{"name":"n","uid":"1","resourceVersion":"1",{text}}}}}"#);
+        Arc::new(Object::from_api(&kind, &text).expect("an object"))
+    }
+
+    fn changed(before: &str, after: &str) -> Change {
+        Change { before: Some(object(before)), after: Some(object(after)) }
+    }
+
+    #[test]
+    fn r13_a_change_of_spec_labels_or_annotations_runs_now_and_anything_else_waits_for_a_backoff() {
+        let plain = r#""labels":{"team":"a"}"#;
+        for fresh in [
+            r#""annotations":{"windlass.dev/suspend":"true"}"#,
+            r#""deletionTimestamp":"2026-01-01T00:00:00Z""#,
+            r#""generation":2"#,
+            r#""labels":{"team":"b"}"#,
+            r#""labels":{"team":"a"},"annotations":{"note":"x"}"#,
+        ] {
+            assert_eq!(urgency(&changed(plain, fresh)), Trigger::Fresh, "{fresh}");
+        }
+        assert_eq!(urgency(&changed(plain, r#""labels":{"team":"a"},"finalizers":["a/b"]"#)), Trigger::Event);
+        assert_eq!(urgency(&Change { before: None, after: Some(object(plain)) }), Trigger::Fresh);
+    }
+
+    #[test]
+    fn plugins_that_had_no_parents_come_after_those_that_may_have_something_to_write() {
+        let listed = |status: &str| {
+            let text = format!(r#"{{"metadata":{{"name":"n","uid":"1","resourceVersion":"1"}},"status":{status}}}"#);
+            let plugin = Object::from_api(&Arc::new(windlass_api::plugin_kind()), &text).expect("an object");
+            Change { before: None, after: Some(Arc::new(plugin)) }
+        };
+        assert_eq!(plugin_urgency(&listed(r#"{"parents":0}"#)), Trigger::Sweep);
+        assert_eq!(plugin_urgency(&listed(r#"{"parents":1}"#)), Trigger::Fresh);
+        assert_eq!(plugin_urgency(&listed("{}")), Trigger::Fresh, "it was never live: a new one");
+        let changed = Change { before: listed("{}").after, ..listed(r#"{"parents":0}"#) };
+        assert_eq!(plugin_urgency(&changed), Trigger::Fresh, "somebody did something to it just now");
+    }
+
+    #[test]
+    fn r01_a_child_that_loses_its_parents_label_concerns_the_parent_that_it_had() {
+        let child = |labels: &str| {
+            format!(
+                r#""labels":{{"windlass.dev/plugin":"echo"{labels}}},"ownerReferences":[{{"uid":"p","controller":true}}]"#
+            )
+        };
+        let (web, other) = (r#","windlass.dev/parent-uid":"p""#, r#","windlass.dev/parent-uid":"q""#);
+        let told = |change: &Change| states_of_a_child(change).map(|child| child.owner_key()).collect::<Vec<_>>();
+        let parent = |uid: &str| Some(OwnerKey::Uid(uid.into()));
+        assert_eq!(told(&changed(&child(web), &child(""))), [parent("p"), None]);
+        assert_eq!(told(&changed(&child(web), &child(other))), [parent("p"), parent("q")]);
+        assert_eq!(
+            told(&changed(&child(web), &child(&format!(r#"{web},"app":"x""#)))),
+            [parent("p")],
+            "once is enough"
+        );
+        assert_eq!(told(&Change { after: None, ..changed(&child(web), &child(web)) }), [parent("p")]);
+        let retained = r#""labels":{"windlass.dev/plugin":"echo","windlass.dev/parent-uid":"p"},"annotations":{"windlass.dev/retained-for":"x"}"#;
+        let owned = format!(r#"{retained},"ownerReferences":[{{"uid":"p","controller":true}}]"#);
+        let of_x = Some(OwnerKey::Retained("x".into()));
+        assert_eq!(told(&changed(&owned, retained)), [parent("p"), of_x], "it is no longer a child of p");
+    }
+
+    #[tokio::test]
+    async fn a_parent_is_queued_for_the_plugins_of_its_watch_alone() {
+        let watch = |labels: Option<&str>| WatchId {
+            kind: Arc::new(Gvk::from_api_version("v1", "Namespace")),
+            labels: labels.map(str::to_owned),
+            finalizer: None,
+        };
+        let index = ParentIndex::default();
+        let team: PluginName = "team".parse().expect("a name");
+        index.replace([(team.clone(), watch(Some("team"))), ("tier".parse().expect("a name"), watch(Some("tier")))]);
+        let parents = Queue::new(1, 1, Busy { of_all: 1, of_group: 1 });
+        let triggers = Triggers::new(
+            Publisher::new().registry(),
+            index,
+            Interests::default(),
+            (parents.clone(), PluginQueue::new(1, 1, Busy { of_all: 1, of_group: 1 })),
+        );
+        let appeared = Change { before: None, after: Some(object(r#""generation":1"#)) };
+        // Another selector's watch, and the watch of the kind's children, are not the parents'.
+        for labels in [None, Some(LABEL_PLUGIN), Some("team")] {
+            triggers.on_change(&watch(labels), &appeared);
+        }
+        let job = parents.next().await;
+        assert_eq!((job.group, job.key), (team, ObjectKey::new(None, "n")));
+        let another = tokio::time::timeout(std::time::Duration::ZERO, parents.next()).await;
+        assert!(another.is_err(), "nobody else");
+    }
+
+    #[test]
+    fn the_name_of_a_retained_childs_parent_may_be_of_any_scope() {
+        assert_eq!(retained_parent("p/Echo.g/ns/name"), Some(ObjectKey::new(Some("ns"), "name")));
+        assert_eq!(retained_parent("p/Tenant.g/name"), Some(ObjectKey::new(None, "name")));
+    }
+}

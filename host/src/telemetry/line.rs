@@ -1,0 +1,27 @@
+//! Text of others in the host's own lines.
+
+use std::borrow::Cow;
+
+/// What a guest says stays one line: it must not be able to write lines of its own, such as forged audit lines, into the
+/// host's log.
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    Cow::Owned(text.chars().map(escaped).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_cannot_write_a_line_of_the_hosts() {
+        assert_eq!(one_line("plain, and wörds"), "plain, and wörds");
+        assert_eq!(
+            one_line("bad\n2026 INFO windlass::audit: write\x1b[0m"),
+            r"bad\n2026 INFO windlass::audit: write\u{1b}[0m"
+        );
+    }
+}

@@ -1,0 +1,185 @@
+//! The shape of the code, as ARCHITECTURE.md draws it, held by a test: Cargo forbids the edges between crates, this the
+//! edges between modules.
+
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test ends by panicking")]
+
+mod graph;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use graph::Graph;
+
+/// Modules of the host that may name the Kubernetes client.
+const MAY_NAME_CLIENT: [&str; 6] = ["run", "cli", "cluster", "plugins", "reconcile/apply.rs", "reconcile/report.rs"];
+
+/// The modules of the host from top to bottom: one may import only from layers below its own.
+const LAYERS: [&[&str]; 7] =
+    [&[""], &["cli"], &["run"], &["plugins", "reconcile", "serve"], &["live"], &["cluster", "queue"], &["telemetry"]];
+
+/// The folders of the host's crates.
+const CRATES: [&str; 5] = ["src", "api/src", "core/src", "delivery/src", "sandbox/src"];
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn host() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+/// The code of a file without its comments and its tests.
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).expect("UTF-8");
+    let before_tests = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    before_tests.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// The module below `src` that a file belongs to.
+fn module(path: &Path) -> String {
+    let inside = path.strip_prefix(host().join("src")).expect("below src");
+    let first = inside.components().next().expect("a name").as_os_str().to_string_lossy().into_owned();
+    first.trim_end_matches(".rs").to_owned()
+}
+
+#[test]
+fn only_the_named_modules_hold_a_kubernetes_client() {
+    for path in sources(&host().join("src")) {
+        let named = code(&path).split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "Client");
+        let module = module(&path);
+        let file = path.strip_prefix(host().join("src")).expect("below src").to_string_lossy();
+        assert!(
+            !named || [&*module, &*file].iter().any(|name| MAY_NAME_CLIENT.contains(name)),
+            "{} names Client; only {MAY_NAME_CLIENT:?} may: hand it what it needs instead",
+            path.display()
+        );
+    }
+}
+
+/// The graph of the modules of one crate, without its tests.
+fn graph_of(folder: &str) -> Graph {
+    let src = host().join(folder);
+    let is_code = |path: &PathBuf| {
+        !path.iter().any(|part| ["tests", "tests.rs", "fuzz.rs", "fixtures.rs"].iter().any(|tests| part == *tests))
+    };
+    let files: Vec<_> = sources(&src).into_iter().filter(is_code).collect();
+    Graph::new(
+        files
+            .iter()
+            .map(|path| (path.strip_prefix(&src).expect("below src"), fs::read_to_string(path).expect("UTF-8"))),
+    )
+}
+
+#[test]
+fn host_imports_only_from_layers_below() {
+    let layer = |module: &graph::Module| {
+        let top = module.first().map_or("", String::as_str);
+        LAYERS.iter().position(|layer| layer.contains(&top)).unwrap_or_else(|| panic!("{top} is in no layer"))
+    };
+    for (from, to) in graph_of("src").imports() {
+        let is_inside = from.first() == to.first();
+        assert!(
+            is_inside || layer(from) < layer(to),
+            "{} imports from {}, which is in its own layer or above it: {LAYERS:?}",
+            from.join("/"),
+            to.join("/")
+        );
+    }
+}
+
+#[test]
+fn modules_of_a_crate_import_each_other_in_no_circle() {
+    for folder in CRATES {
+        let graph = graph_of(folder);
+        let cycles = graph.cycles();
+        assert!(cycles.is_empty(), "host/{folder}: {cycles:#?}");
+    }
+}
+
+#[test]
+fn every_module_says_its_duty_in_its_first_line() {
+    let folders = CRATES.map(|folder| host().join(folder));
+    for path in folders.iter().flat_map(|folder| sources(folder)) {
+        let text = fs::read_to_string(&path).expect("UTF-8");
+        let is_tests = path.file_name().is_some_and(|name| name == "tests.rs");
+        assert!(is_tests || text.starts_with("//! "), "{} does not start with `//! ` and its duty", path.display());
+    }
+}
+
+#[test]
+fn the_core_reads_neither_clock_nor_environment_nor_files() {
+    for path in sources(&host().join("core/src")) {
+        let code = code(&path);
+        for forbidden in
+            ["Timestamp::now", "SystemTime", "Instant::now", "std::env", "std::fs", "std::net", "std::process"]
+        {
+            assert!(!code.contains(forbidden), "{} uses {forbidden}: pass it in", path.display());
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_stands_in_the_sandboxs_cache_alone() {
+    let folders = CRATES.map(|folder| host().join(folder));
+    for path in folders.iter().flat_map(|folder| sources(folder)) {
+        let allowed = path.ends_with("sandbox/src/cache.rs") || path.to_string_lossy().contains("/bindings/");
+        assert!(allowed || !code(&path).contains("unsafe_code"), "{} allows unsafe code", path.display());
+    }
+}
+
+#[test]
+fn every_name_that_the_host_writes_is_documented() {
+    let names = fs::read_to_string(host().join("core/src/names.rs")).expect("UTF-8");
+    let page = fs::read_to_string(host().join("../docs/conditions.md")).expect("UTF-8");
+    let constants = names.lines().filter(|line| line.trim_start().starts_with("pub const "));
+    let values: Vec<_> = constants.filter_map(|line| line.split('"').nth(1)).collect();
+    assert!(values.len() > 30, "the constants are found");
+    for value in values.iter().filter(|value| !matches!(**value, "windlass" | "windlass.dev/")) {
+        assert!(page.contains(&format!("`{value}`")), "docs/conditions.md says nothing of {value}");
+    }
+}
+
+/// Those of `hostile` and `unloadable` have a row each, where they are run.
+#[test]
+fn every_guest_is_named_by_a_test() {
+    let tests: String = ["../tests/e2e", "sandbox/tests"]
+        .iter()
+        .flat_map(|folder| sources(&host().join(folder)))
+        .filter_map(|path| fs::read_to_string(path).ok())
+        .collect();
+    let mut guests = 0;
+    for folder in ["puppets", "spies", "variants", "languages"] {
+        for entry in fs::read_dir(host().join("../tests/guests").join(folder)).expect("the guests") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+            let is_named = [format!("\"{name}\""), format!("/{name}\"")].iter().any(|named| tests.contains(named));
+            assert!(is_named, "tests/guests/{folder}: no test of the host runs {name}");
+            guests += 1;
+        }
+    }
+    assert!(guests > 15, "the guests are found");
+}
+
+/// One that stands in no target is built by nobody, and nobody would see it.
+#[test]
+fn every_guest_in_rust_is_built() {
+    let guests = host().join("../tests/guests");
+    let manifest = fs::read_to_string(guests.join("Cargo.toml")).expect("UTF-8");
+    let folders = ["hostile", "unloadable", "puppets", "spies", "variants", "languages"];
+    let sources: Vec<_> = folders.iter().flat_map(|folder| sources(&guests.join(folder))).collect();
+    assert!(sources.len() > 60, "the guests are found");
+    for path in sources {
+        let path = path.strip_prefix(&guests).expect("a guest").display().to_string();
+        assert!(manifest.contains(&format!("path = \"{path}\"")), "tests/guests/Cargo.toml names no target {path}");
+    }
+}
