@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::{
-    place,
+    json_path,
     raw::{Failure, Retry},
 };
 
@@ -47,7 +47,7 @@ pub(crate) fn explained<'a, T: Deserialize<'a>>(json: &'a [u8], place: &str) -> 
 }
 
 fn explanation(json: &[u8], place: &str, error: &serde_json::Error) -> String {
-    let field = place::after(json, place::bytes_before(json, error));
+    let field = json_path::after(json, json_path::bytes_before(json, error));
     let reason = reason(error);
     let missing = reason.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
     let path = [place, &field, missing.unwrap_or_default()];

@@ -75,7 +75,7 @@
 //! # Comfort
 //!
 //! - [`checks`] say what is wrong with a spec and name the field; [`Quantity`] reads, compares and passes on `100m` and `1.5Gi`.
-//! - [`Request::child`] and [`Request::children_of`] find what exists; [`Object::rollout`] says how far a Deployment is, and
+//! - [`Request::child`] and [`Request::children_of`] find what exists, [`Object::get`] and [`Object::at`] read one field of it; [`Object::rollout`] says how far a Deployment is, and
 //!   [`Object::trouble`] what keeps a Pod from running.
 //! - [`Response::retained_child`] keeps data beyond its parent's life, [`Response::taken_over_child`] takes fields from another
 //!   applier; `clock::steady` keeps a time in the status that moves only when something else does.
@@ -111,8 +111,8 @@ mod descriptor;
 mod failure;
 mod host;
 mod json;
+mod json_path;
 pub mod kinds;
-mod place;
 mod pod;
 mod quantity;
 pub mod raw;

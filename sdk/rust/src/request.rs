@@ -3,11 +3,12 @@
 use std::{collections::BTreeMap, marker::PhantomData};
 
 use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use crate::{
     Failure, Kind, Phase, Reconciler,
     failure::{explained, reason},
-    raw,
+    json, raw,
 };
 
 /// Everything that an answer may depend on.
@@ -235,6 +236,34 @@ impl<'a, K: Kind> Object<'a, K> {
             .map_err(|error| Failure::failed(format!("{} {}: {}", K::KIND, self.name(), reason(&error))))
     }
 
+    /// The value at a JSON pointer (RFC 6901), as a `T`. None if the object has no such value, or if it is not a `T`. Only the
+    /// value is parsed, not the whole object.
+    ///
+    /// ```
+    /// # use windlass_plugin::{Quantity, Object, kinds::{Deployment, Pod}};
+    /// # fn example(pod: Object<'_, Pod>, deployment: Object<'_, Deployment>) {
+    /// let image: Option<String> = pod.get("/spec/containers/0/image");
+    /// let cpu = pod.get::<Quantity>("/spec/containers/0/resources/limits/cpu");
+    /// // In a name, `/` is written `~1` and `~` is written `~0`.
+    /// let revision = deployment.get::<String>("/metadata/annotations/deployment.kubernetes.io~1revision");
+    /// # }
+    /// ```
+    pub fn get<T: Deserialize<'a>>(&self, pointer: &str) -> Option<T> {
+        serde_json::from_slice(json::at(self.json(), pointer)?).ok()
+    }
+
+    /// The value at a JSON pointer, as [`get`](Self::get); null if the object has no such value.
+    ///
+    /// ```
+    /// # use windlass_plugin::{Object, kinds::Pod};
+    /// # fn example(pod: Object<'_, Pod>) -> bool {
+    /// pod.at("/spec/containers/0/image") == "nginx:1.29"
+    /// # }
+    /// ```
+    pub fn at(&self, pointer: &str) -> Value {
+        self.get(pointer).unwrap_or_default()
+    }
+
     /// Its metadata.
     pub fn metadata(&self) -> Metadata {
         self.read_as::<WithMetadata>().map(|object| object.metadata).unwrap_or_default()
@@ -247,18 +276,8 @@ impl<'a, K: Kind> Object<'a, K> {
 
     /// One of its `status.conditions`.
     pub fn condition(&self, kind: &str) -> Option<Condition> {
-        #[derive(Deserialize, Default)]
-        #[serde(default)]
-        struct Conditioned {
-            status: Status,
-        }
-        #[derive(Deserialize, Default)]
-        #[serde(default)]
-        struct Status {
-            conditions: Vec<Condition>,
-        }
-        let object: Conditioned = serde_json::from_slice(self.json()).ok()?;
-        object.status.conditions.into_iter().find(|condition| condition.kind == kind)
+        let conditions: Vec<Condition> = self.get("/status/conditions")?;
+        conditions.into_iter().find(|condition| condition.kind == kind)
     }
 
     /// Whether one of its conditions has status True.

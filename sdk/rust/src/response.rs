@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::{
     Failure, Kind, Reconciler,
     failure::milliseconds,
-    json::{bytes, object, set},
+    json::{bytes, drop_nulls, object, set},
     kinds, raw,
 };
 
@@ -169,18 +169,6 @@ fn status_json(status: Option<impl Serialize>, conditions: Vec<Value>) -> Result
     let mut status = Value::Object(fields);
     drop_nulls(&mut status);
     Ok(Some(bytes(&status)))
-}
-
-/// To the API server a null field is an absent one: sent, it would differ from what comes back on every pass.
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, field| !field.is_null());
-            fields.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
-    }
 }
 
 /// A Kubernetes event on the parent. For what a person would want to know, when it happens: not on every call.

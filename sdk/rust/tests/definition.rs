@@ -443,3 +443,36 @@ fn children_of_another_kind_are_not_a_kinds_children() {
     assert_eq!(answer.status, Some(json!({ "names": ["a", "b"], "data": { "k": "v" } })));
     assert_eq!(testing::crd::<Count>(), Value::Null);
 }
+
+#[test]
+fn fields_of_a_live_object_are_read_by_pointers() {
+    struct Read;
+    impl Reconciler for Read {
+        type Spec = Value;
+        type Status = ();
+        fn descriptor() -> Descriptor {
+            Descriptor::new("read", "1.0.0", windlass_plugin::Existing::<ConfigMap>::all())
+        }
+        fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
+            let pod = request.child::<windlass_plugin::kinds::Pod>("web").unwrap();
+            assert_eq!(pod.at("/spec/containers/0/image"), "web:1");
+            assert_eq!(pod.at("/spec/nodeName"), Value::Null);
+            assert_eq!(pod.get("/spec/containers/0/resources/limits/cpu"), Some(windlass_plugin::Quantity::of("500m")));
+            assert_eq!(pod.get::<u32>("/spec/containers/0/image"), None, "another type");
+            assert_eq!(pod.get::<&str>("/metadata/annotations/example.com~1a"), Some("b"));
+            assert_eq!((pod.is_being_deleted(), pod.metadata().annotations.len()), (true, 1));
+            Ok(Response::new())
+        }
+    }
+    let pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "web",
+            "annotations": { "example.com/a": "b" },
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": { "containers": [{ "image": "web:1", "resources": { "limits": { "cpu": "0.5" } } }] },
+    });
+    testing::request::<Read>(json!({})).child(pod).call().unwrap();
+}

@@ -1,21 +1,21 @@
-//! Where in a document something is: the path to a byte, as `spec.env[1].name`.
+//! The path to a byte of a JSON document, as `spec.env[1].name`.
 //!
-//! `serde_json` says how far it came before it gave up. To find the path from there takes a look at the document once more,
-//! and only when something is wrong; to keep track of it all the time (`serde_path_to_error`) doubles the code that reads
-//! every type, and a component travels in a ConfigMap.
+//! An error of `serde_json` has the position at which it stopped. This module reads the document a second time to find the
+//! path to that position, and only after an error. Tracking the path while reading (`serde_path_to_error`) doubles the code
+//! that reads every type, and the size of a component is limited.
 
 use std::fmt::Write as _;
 
-/// The member of an object or array that is being read.
+/// The member of an object or array that the reader is in.
 enum Member {
-    /// Of an object, by its name; none where the next name has not been read yet.
+    /// A field of an object; none before its name was read.
     Field(Option<String>),
-    /// Of an array, by its index.
+    /// An item of an array.
     Item(usize),
 }
 
-/// The path to where a reader stood after so many bytes of a document, which is JSON up to there. Empty for the whole
-/// document.
+/// The path to the value that a reader had reached after this many bytes of a document. The document must be valid JSON up to
+/// there. The path is empty for the document itself.
 pub(crate) fn after(document: &[u8], bytes: usize) -> String {
     let document = document.get(..bytes).unwrap_or(document);
     let mut path: Vec<Member> = Vec::new();
@@ -63,8 +63,8 @@ pub(crate) fn after(document: &[u8], bytes: usize) -> String {
     text
 }
 
-/// The byte behind a string's closing quotation mark.
-fn end_of_string(document: &[u8], start: usize) -> usize {
+/// The index after the closing quotation mark of a string; `start` is the index after the opening one.
+pub(crate) fn end_of_string(document: &[u8], start: usize) -> usize {
     let mut at = start;
     while let Some(byte) = document.get(at) {
         match byte {
@@ -76,7 +76,7 @@ fn end_of_string(document: &[u8], start: usize) -> usize {
     document.len()
 }
 
-/// How many bytes of a document `serde_json` had read when it gave up.
+/// How many bytes of a document `serde_json` had read when it stopped.
 pub(crate) fn bytes_before(document: &[u8], error: &serde_json::Error) -> usize {
     let lines = document.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
     lines.map(<[u8]>::len).sum::<usize>() + error.column()
@@ -127,14 +127,14 @@ mod tests {
         One,
     }
 
-    /// The path at which `serde_json` gives up.
-    fn place(document: &str) -> String {
+    /// The path at which `serde_json` stops.
+    fn path_of_error(document: &str) -> String {
         let error = serde_json::from_str::<Spec>(document).expect_err(document);
         after(document.as_bytes(), bytes_before(document.as_bytes(), &error))
     }
 
     #[test]
-    fn the_path_leads_to_what_is_wrong() {
+    fn the_path_leads_to_the_wrong_value() {
         for (document, path) in [
             (r#"{"number": "1"}"#, "number"),
             (r#"{"number": 300, "text": ""}"#, "number"),
@@ -156,12 +156,12 @@ mod tests {
             ("{\n  \"list\": [\n    {\"name\": true}\n  ]\n}", "list[0].name"),
             ("\"text\"", ""),
         ] {
-            assert_eq!(place(document), path, "{document}");
+            assert_eq!(path_of_error(document), path, "{document}");
         }
     }
 
     #[test]
-    fn nothing_before_a_document_or_behind_it_is_looked_at() {
+    fn a_position_beyond_the_end_is_the_end() {
         assert_eq!(after(b"", 10), "");
         assert_eq!(after(br#"{"a": "unfinished"#, 99), "a");
         assert_eq!(after(br#"{"a\"#, 99), "");
