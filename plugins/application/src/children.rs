@@ -1,4 +1,4 @@
-//! What should exist.
+//! The desired children. `Response` drops fields that are null, so an `Option` is an optional field.
 
 use windlass_plugin::{Request, Value, json};
 
@@ -8,7 +8,7 @@ use crate::{
     spec::{Claim, Probe, SecurityContext, ServiceType},
 };
 
-/// The Pods' labels select them, so they never change.
+/// The labels of all children. A Deployment's selector is immutable, so they never change.
 fn labels(request: &Request<Application>) -> Value {
     json!({ "app": request.name(), "managed-by": "windlass" })
 }
@@ -17,103 +17,99 @@ fn metadata(request: &Request<Application>) -> Value {
     json!({ "name": request.name(), "labels": labels(request) })
 }
 
+/// A list, or none if it is empty.
+fn list<T>(items: impl IntoIterator<Item = T>) -> Option<Vec<T>> {
+    let items: Vec<_> = items.into_iter().collect();
+    (!items.is_empty()).then_some(items)
+}
+
 pub(crate) fn claim_name(application: &str, claim: &str) -> String {
     format!("{application}-{claim}")
 }
 
 pub(crate) fn claim(request: &Request<Application>, claim: &Claim) -> Value {
-    let mut spec = json!({
-        "accessModes": claim.access_modes,
-        "resources": { "requests": { "storage": claim.size } },
-    });
-    put(&mut spec, "storageClassName", claim.storage_class_name.as_ref().map(|class| json!(class)));
     json!({
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": { "name": claim_name(request.name(), &claim.name), "labels": labels(request) },
-        "spec": spec,
+        "spec": {
+            "accessModes": claim.access_modes,
+            "resources": { "requests": { "storage": claim.size } },
+            "storageClassName": claim.storage_class_name,
+        },
     })
 }
 
-/// Sets a field that is there.
-fn put(object: &mut Value, field: &str, value: Option<Value>) {
-    if let (Some(object), Some(value)) = (object.as_object_mut(), value) {
-        object.insert(field.to_owned(), value);
-    }
-}
-
 pub(crate) fn deployment(request: &Request<Application>, scale: Scale) -> Value {
-    let mut metadata = metadata(request);
-    put(&mut metadata, "annotations", scale.annotations());
-    let mut spec = json!({
-        "selector": { "matchLabels": { "app": request.name() } },
-        "template": { "metadata": { "labels": labels(request) }, "spec": pod(request) },
-    });
-    put(&mut spec, "replicas", scale.replicas().map(|replicas| json!(replicas)));
-    // A Pod that waits for a volume which the Pod before it holds would wait forever.
+    // A new Pod would wait forever for a volume that the old Pod holds.
     let is_held = request.spec.storage.persistent_volume_claims.iter().any(|claim| !claim.is_shared());
     let one_by_one = || json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 0, "maxUnavailable": 1 } });
-    put(&mut spec, "strategy", is_held.then(one_by_one));
-    json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec })
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": { "name": request.name(), "labels": labels(request), "annotations": scale.annotations() },
+        "spec": {
+            "replicas": scale.replicas(),
+            "selector": { "matchLabels": { "app": request.name() } },
+            "strategy": is_held.then(one_by_one),
+            "template": { "metadata": { "labels": labels(request) }, "spec": pod(request) },
+        },
+    })
 }
 
 fn pod(request: &Request<Application>) -> Value {
     let ApplicationSpec { image, port, environment, resources, health_check, storage, security, .. } = &request.spec;
     let claims = &storage.persistent_volume_claims;
-    let mut container = json!({
-        "name": "app",
-        "image": image,
-        "ports": [{ "name": "http", "containerPort": port }],
-        "env": environment,
-        "resources": resources,
-    });
-    put(&mut container, "livenessProbe", health_check.liveness_probe.as_ref().map(probe));
-    put(&mut container, "readinessProbe", health_check.readiness_probe.as_ref().map(probe));
-    let mounts: Vec<_> = claims.iter().map(|claim| json!({ "name": claim.name, "mountPath": claim.path() })).collect();
-    put(&mut container, "volumeMounts", (!mounts.is_empty()).then(|| json!(mounts)));
-
-    let mut pod = json!({});
-    if let Some(context) = &security.security_context {
-        // A group that owns volumes is the Pod's; all else is the container's as well.
-        let SecurityContext { fs_group, .. } = context;
-        let context = SecurityContext { fs_group: None, ..context.clone() };
-        put(&mut container, "securityContext", Some(json!(context)));
-        put(&mut pod, "securityContext", fs_group.map(|group| json!({ "fsGroup": group })));
-    }
-    put(&mut pod, "containers", Some(json!([container])));
-    put(&mut pod, "serviceAccountName", security.service_account.as_ref().map(|account| json!(account)));
-    let secrets = &security.image_pull_secrets;
-    put(&mut pod, "imagePullSecrets", (!secrets.is_empty()).then(|| json!(secrets)));
-    let volumes: Vec<_> = claims
-        .iter()
-        .map(|claim| {
-            let name = claim_name(request.name(), &claim.name);
-            json!({ "name": claim.name, "persistentVolumeClaim": { "claimName": name } })
-        })
-        .collect();
-    put(&mut pod, "volumes", (!volumes.is_empty()).then(|| json!(volumes)));
-    pod
+    let volume = |claim: &Claim| {
+        let name = claim_name(request.name(), &claim.name);
+        json!({ "name": claim.name, "persistentVolumeClaim": { "claimName": name } })
+    };
+    // The group that owns volumes is a field of the Pod, all others are the container's.
+    let context = security.security_context.clone();
+    let group = context.as_ref().and_then(|context| context.fs_group);
+    let context = context.map(|context| SecurityContext { fs_group: None, ..context });
+    json!({
+        "containers": [{
+            "name": "app",
+            "image": image,
+            "ports": [{ "name": "http", "containerPort": port }],
+            "env": environment,
+            "resources": resources,
+            "livenessProbe": health_check.liveness_probe.as_ref().map(probe),
+            "readinessProbe": health_check.readiness_probe.as_ref().map(probe),
+            "volumeMounts": list(claims.iter().map(|claim| json!({ "name": claim.name, "mountPath": claim.path() }))),
+            "securityContext": context,
+        }],
+        "securityContext": group.map(|group| json!({ "fsGroup": group })),
+        "serviceAccountName": security.service_account,
+        "imagePullSecrets": list(&security.image_pull_secrets),
+        "volumes": list(claims.iter().map(volume)),
+    })
 }
 
+/// A probe of the application's port, unless it names another one.
 fn probe(probe: &Probe) -> Value {
     let mut value = json!(probe);
-    if let Some(get) = value.get_mut("httpGet").filter(|get| get.get("port").is_none()) {
-        put(get, "port", Some(json!("http")));
+    if let (None, Some(Value::Object(get))) = (probe.http_get.port, value.get_mut("httpGet")) {
+        get.insert("port".to_owned(), json!("http"));
     }
     value
 }
 
 pub(crate) fn service(request: &Request<Application>) -> Value {
     let network = &request.spec.network;
-    let mut spec = json!({
-        "type": network.service_type,
-        "selector": { "app": request.name() },
-        "ports": [{ "name": "http", "port": request.spec.port, "targetPort": "http" }],
-    });
     let balancer = network.load_balancer.as_ref().filter(|_| network.service_type == ServiceType::LoadBalancer);
-    let ranges = balancer.map(|balancer| &balancer.source_ranges).filter(|ranges| !ranges.is_empty());
-    put(&mut spec, "loadBalancerSourceRanges", ranges.map(|ranges| json!(ranges)));
-    json!({ "apiVersion": "v1", "kind": "Service", "metadata": metadata(request), "spec": spec })
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(request),
+        "spec": {
+            "type": network.service_type,
+            "selector": { "app": request.name() },
+            "ports": [{ "name": "http", "port": request.spec.port, "targetPort": "http" }],
+            "loadBalancerSourceRanges": balancer.and_then(|balancer| list(&balancer.source_ranges)),
+        },
+    })
 }
 
 pub(crate) fn autoscaler(request: &Request<Application>) -> Option<Value> {
@@ -139,19 +135,16 @@ pub(crate) fn autoscaler(request: &Request<Application>) -> Option<Value> {
     }))
 }
 
-/// Whoever it is may reach the port, and nothing else.
-pub(crate) fn network_policy(request: &Request<Application>) -> Option<Value> {
-    let policy = || {
-        json!({
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "NetworkPolicy",
-            "metadata": metadata(request),
-            "spec": {
-                "podSelector": { "matchLabels": { "app": request.name() } },
-                "policyTypes": ["Ingress"],
-                "ingress": [{ "ports": [{ "protocol": "TCP", "port": "http" }] }],
-            },
-        })
-    };
-    request.spec.security.network_policy.then(policy)
+/// Lets every client reach the application's port, and no other port.
+pub(crate) fn network_policy(request: &Request<Application>) -> Value {
+    json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata(request),
+        "spec": {
+            "podSelector": { "matchLabels": { "app": request.name() } },
+            "policyTypes": ["Ingress"],
+            "ingress": [{ "ports": [{ "protocol": "TCP", "port": "http" }] }],
+        },
+    })
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use windlass_plugin::{
-    CustomResource, Descriptor, Failure, Reconciler, Request, Response, definition,
+    ChildOptions, CustomResource, Descriptor, Failure, Reconciler, Request, Response, definition,
     kinds::{Deployment, HorizontalPodAutoscaler, NetworkPolicy, PersistentVolumeClaim, Service},
 };
 
@@ -74,10 +74,9 @@ impl Reconciler for Application {
         let mut response = Response::new()
             .children(claims.iter().map(|claim| children::claim(&request, claim)))
             .child(children::service(&request))
-            .children(children::network_policy(&request))
-            .children(children::autoscaler(&request));
-        response =
-            if scale.is_taken_over() { response.taken_over_child(deployment) } else { response.child(deployment) };
+            .child_if(request.spec.security.network_policy, children::network_policy(&request))
+            .children(children::autoscaler(&request))
+            .child_with(deployment, ChildOptions::new().force_ownership(scale.is_taken_over()));
 
         let events = before.iter().flat_map(|before| status.events(before));
         response = events.fold(response, Response::event);

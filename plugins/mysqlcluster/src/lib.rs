@@ -8,7 +8,8 @@ mod volumes;
 use std::time::Duration;
 
 use windlass_plugin::{
-    CustomResource, Descriptor, Event, Failure, Reconciler, Request, Response, UpdateStrategy, clock, definition,
+    ChildOptions, CustomResource, Descriptor, Event, Failure, Reconciler, Request, Response, UpdateStrategy, clock,
+    definition,
     kinds::{PersistentVolumeClaim, Pod, Secret, Service},
     span,
 };
@@ -67,12 +68,8 @@ impl Reconciler for MySQLCluster {
         let mut response = Response::new();
         let claims = volumes.wanted(&request);
         span::event("pvc_ensured", &[("count", &claims.len().to_string())]);
-        for claim in claims {
-            response = if request.spec.delete_data { response.child(claim) } else { response.retained_child(claim) };
-        }
-        if let Some(secret) = children::secret(&request, has_data)? {
-            response = if request.spec.delete_data { response.child(secret) } else { response.retained_child(secret) };
-        }
+        let data = ChildOptions::new().retain(!request.spec.delete_data);
+        response = response.children_with(claims, data).children_with(children::secret(&request, has_data)?, data);
         response = response.child(children::service(&request));
         span::event("service_ensured", &[("name", request.name())]);
         let ended = children::first_ended(&request);

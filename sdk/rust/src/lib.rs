@@ -77,8 +77,8 @@
 //! - [`checks`] say what is wrong with a spec and name the field; [`Quantity`] reads, compares and passes on `100m` and `1.5Gi`.
 //! - [`Request::child`] and [`Request::children_of`] find what exists, [`Object::get`] and [`Object::at`] read one field of it; [`Object::rollout`] says how far a Deployment is, and
 //!   [`Object::trouble`] what keeps a Pod from running.
-//! - [`Response::retained_child`] keeps data beyond its parent's life, [`Response::taken_over_child`] takes fields from another
-//!   applier; `clock::steady` keeps a time in the status that moves only when something else does.
+//! - [`Response::child_if`] and [`Response::children`] add optional children; [`ChildOptions`] keep a child when its parent is deleted,
+//!   or force ownership of its fields; `clock::steady` keeps a time in the status that moves only when something else does.
 //! - [`testing`] calls the plugin in a plain test, and `testing::golden` asks it a folder of questions.
 //! - [`Admission`] judges parents before they are stored. The host does not serve it yet: nothing calls it in a cluster.
 //!
@@ -138,7 +138,7 @@ pub use kinds::Kind;
 pub use quantity::{NotAQuantity, Quantity};
 pub use raw::{Failure, Phase, UpdateStrategy};
 pub use request::{Condition, Metadata, Object, Request};
-pub use response::{Event, Requirement, Response};
+pub use response::{ChildOptions, Event, Requirement, Response};
 pub use rollout::{Rollout, Stage};
 pub use serde_json::{Value, json};
 

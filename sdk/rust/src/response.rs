@@ -43,17 +43,56 @@ impl<R: Reconciler> Default for Response<R> {
     }
 }
 
+/// Options of one child, for [`Response::child_with`]. The host reads them from annotations and removes these.
+#[derive(Debug, Clone, Copy, Default)]
+#[must_use]
+pub struct ChildOptions {
+    retain: bool,
+    force_ownership: bool,
+}
+
+impl ChildOptions {
+    /// No options.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether the child is kept when its parent is deleted, like data. The child gets no ownerReference. A later parent of the
+    /// same plugin, kind, namespace and name adopts it. Default: false.
+    pub fn retain(mut self, retain: bool) -> Self {
+        self.retain = retain;
+        self
+    }
+
+    /// Whether the host forces ownership of the child's fields that another field manager owns, as an autoscaler owns
+    /// `spec.replicas`, once. Default: false, and such a field is a conflict.
+    pub fn force_ownership(mut self, force: bool) -> Self {
+        self.force_ownership = force;
+        self
+    }
+
+    /// The annotations of the options that are set.
+    fn annotations(self) -> impl Iterator<Item = &'static str> {
+        let options = [(self.retain, "windlass.dev/retain"), (self.force_ownership, "windlass.dev/take-over")];
+        options.into_iter().filter_map(|(is_set, annotation)| is_set.then_some(annotation))
+    }
+}
+
 impl<R: Reconciler> Response<R> {
     /// An answer without children: what is owned is deleted.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A child that should exist: `json!`, a type of your own, or one of k8s-openapi's. It needs `apiVersion`, `kind`
-    /// and `metadata.name`.
+    /// Adds a desired child: a k8s-openapi type, `json!`, or a type of your own. It needs `apiVersion`, `kind` and
+    /// `metadata.name`. Fields that are null are left out, so an `Option` can be a field of `json!`. A child that cannot be
+    /// serialized fails the whole response.
     pub fn child(mut self, child: impl Serialize) -> Self {
         match serde_json::to_value(child) {
-            Ok(child) => self.children.push(child),
+            Ok(mut child) => {
+                drop_nulls(&mut child);
+                self.children.push(child);
+            }
             Err(error) => {
                 self.error = Some(Failure::failed(format!("a child is not JSON: {error}")));
             }
@@ -61,35 +100,28 @@ impl<R: Reconciler> Response<R> {
         self
     }
 
-    /// Several children.
+    /// Adds a desired child if a condition holds; otherwise the live child is deleted.
+    pub fn child_if(self, condition: bool, child: impl Serialize) -> Self {
+        if condition { self.child(child) } else { self }
+    }
+
+    /// Adds a desired child with [`ChildOptions`].
+    pub fn child_with(self, child: impl Serialize, options: ChildOptions) -> Self {
+        let mut response = self.child(child);
+        if let Some(child) = response.children.last_mut() {
+            options.annotations().for_each(|annotation| annotate(child, annotation));
+        }
+        response
+    }
+
+    /// Adds several desired children, or an optional one: an `Option` is an iterator too.
     pub fn children<C: Serialize>(self, children: impl IntoIterator<Item = C>) -> Self {
         children.into_iter().fold(self, Self::child)
     }
 
-    /// A child that outlives its parent, like data: what owns no object deletes none. A parent of the same plugin, kind,
-    /// namespace and name takes it up again.
-    pub fn retained_child(self, child: impl Serialize) -> Self {
-        self.child_with(child, "windlass.dev/retain")
-    }
-
-    /// A child whose fields are taken over from who else has applied them, an autoscaler or another tool: once.
-    pub fn taken_over_child(self, child: impl Serialize) -> Self {
-        self.child_with(child, "windlass.dev/take-over")
-    }
-
-    /// The host reads these annotations, and takes them off.
-    fn child_with(self, child: impl Serialize, option: &str) -> Self {
-        let mut response = self.child(child);
-        let metadata = response.children.last_mut().and_then(|child| child.get_mut("metadata"));
-        if let Some(Value::Object(metadata)) = metadata {
-            let annotations = metadata.entry("annotations").or_insert(Value::Null);
-            // A type of the author's may say `null` for none.
-            if !annotations.is_object() {
-                *annotations = object([]);
-            }
-            set(annotations, option, "true".into());
-        }
-        response
+    /// Adds several desired children, or an optional one, with the same [`ChildOptions`].
+    pub fn children_with<C: Serialize>(self, children: impl IntoIterator<Item = C>, options: ChildOptions) -> Self {
+        children.into_iter().fold(self, |response, child| response.child_with(child, options))
     }
 
     /// The plugin's part of the parent's status. Without it, that part stays as it is. Fields that are `None` are left
@@ -149,6 +181,13 @@ impl<R: Reconciler> Response<R> {
             finalized: self.finalized,
             extensions: Vec::new(),
         })
+    }
+}
+
+/// Sets an annotation of a child to `true`.
+fn annotate(child: &mut Value, annotation: &str) {
+    if let Some(Value::Object(metadata)) = child.get_mut("metadata") {
+        set(metadata.entry("annotations").or_insert_with(|| object([])), annotation, "true".into());
     }
 }
 

@@ -476,3 +476,44 @@ fn fields_of_a_live_object_are_read_by_pointers() {
     });
     testing::request::<Read>(json!({})).child(pod).call().unwrap();
 }
+
+#[test]
+fn children_have_their_options_and_no_null_fields() {
+    struct Children;
+    impl Reconciler for Children {
+        type Spec = Value;
+        type Status = ();
+        fn descriptor() -> Descriptor {
+            Descriptor::new("children", "1.0.0", windlass_plugin::Existing::<ConfigMap>::all())
+        }
+        fn reconcile(_: Request<Self>) -> Result<Response<Self>, Failure> {
+            let child = |name: &str| json!({ "metadata": { "name": name, "annotations": null } });
+            let (retain, force) = (
+                windlass_plugin::ChildOptions::new().retain(true),
+                windlass_plugin::ChildOptions::new().force_ownership(true),
+            );
+            Ok(Response::new()
+                .child(json!({ "metadata": { "name": "a" }, "data": None::<u8>, "items": [{ "b": null }] }))
+                .child_if(true, child("b"))
+                .child_if(false, child("c"))
+                .child_with(child("d"), retain)
+                .child_with(json!({ "metadata": { "annotations": { "x": "y" } } }), force)
+                .child_with(child("f"), retain.retain(false))
+                .children(Some(child("g")))
+                .children_with([child("h")], retain.force_ownership(true)))
+        }
+    }
+    let response = testing::request::<Children>(json!({})).call().unwrap();
+    let named = |name: &str| json!({ "metadata": { "name": name } });
+    let (retain, force) = ("windlass.dev/retain", "windlass.dev/take-over");
+    let expected = [
+        json!({ "metadata": { "name": "a" }, "items": [{}] }),
+        named("b"),
+        json!({ "metadata": { "name": "d", "annotations": { retain: "true" } } }),
+        json!({ "metadata": { "annotations": { "x": "y", force: "true" } } }),
+        named("f"),
+        named("g"),
+        json!({ "metadata": { "name": "h", "annotations": { retain: "true", force: "true" } } }),
+    ];
+    assert_eq!(response.children, expected);
+}
