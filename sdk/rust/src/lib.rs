@@ -120,6 +120,7 @@ mod request;
 mod response;
 mod rollout;
 mod schema;
+mod status;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;
 
@@ -137,10 +138,11 @@ pub use host::{log, measure, span};
 pub use kinds::Kind;
 pub use quantity::{NotAQuantity, Quantity};
 pub use raw::{Failure, Phase, UpdateStrategy};
-pub use request::{Condition, Metadata, Object, Request};
+pub use request::{Metadata, Object, Request};
 pub use response::{ChildOptions, Event, Requirement, Response};
 pub use rollout::{Rollout, Stage};
 pub use serde_json::{Value, json};
+pub use status::{Condition, ConditionStatus};
 
 use serde::{Serialize, de::DeserializeOwned};
 

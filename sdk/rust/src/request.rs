@@ -6,7 +6,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
-    Failure, Kind, Phase, Reconciler,
+    Condition, ConditionStatus, Failure, Kind, Phase, Reconciler,
     failure::{explained, reason},
     json, raw,
 };
@@ -43,21 +43,6 @@ pub struct Metadata {
     pub creation_timestamp: Option<String>,
     /// RFC 3339; present while the object is being deleted.
     pub deletion_timestamp: Option<String>,
-}
-
-/// One entry of an object's `status.conditions`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Condition {
-    /// Like `Ready`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// `True`, `False` or `Unknown`.
-    pub status: String,
-    /// Why, in CamelCase.
-    pub reason: String,
-    /// For people.
-    pub message: String,
 }
 
 /// Parts of an object, each read alone: what nobody asks for is skipped.
@@ -127,7 +112,8 @@ impl<R: Reconciler> Request<R> {
             conditions: Vec<Condition>,
         }
         self.status::<Seen>().is_some_and(|seen| {
-            let is_stalled = |condition: &Condition| (&*condition.kind, &*condition.status) == ("Stalled", "True");
+            let is_stalled =
+                |condition: &Condition| condition.type_ == "Stalled" && condition.status == ConditionStatus::True;
             seen.observed_generation >= self.metadata.generation && !seen.conditions.iter().any(is_stalled)
         })
     }
@@ -275,13 +261,13 @@ impl<'a, K: Kind> Object<'a, K> {
     }
 
     /// One of its `status.conditions`.
-    pub fn condition(&self, kind: &str) -> Option<Condition> {
+    pub fn condition(&self, type_: &str) -> Option<Condition> {
         let conditions: Vec<Condition> = self.get("/status/conditions")?;
-        conditions.into_iter().find(|condition| condition.kind == kind)
+        conditions.into_iter().find(|condition| condition.type_ == type_)
     }
 
     /// Whether one of its conditions has status True.
     pub fn is_true(&self, condition: &str) -> bool {
-        self.condition(condition).is_some_and(|condition| condition.status == "True")
+        self.condition(condition).is_some_and(|condition| condition.status == ConditionStatus::True)
     }
 }

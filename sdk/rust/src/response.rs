@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    Failure, Kind, Reconciler,
+    ConditionStatus, Failure, Kind, Reconciler,
     failure::milliseconds,
     json::{bytes, drop_nulls, object, set},
     kinds, raw,
@@ -131,13 +131,13 @@ impl<R: Reconciler> Response<R> {
         self
     }
 
-    /// A condition of the plugin's own in the parent's status. With type `Ready` it replaces the host's verdict when
-    /// all is applied. The host keeps `lastTransitionTime` and `observedGeneration`.
-    pub fn condition(mut self, kind: &str, is_true: bool, reason: &str, message: &str) -> Self {
-        let status = if is_true { "True" } else { "False" };
+    /// Adds a condition to the parent's status: its type, its status (a `bool` or a [`ConditionStatus`]), and reason and message.
+    /// A condition of type `Ready` replaces the host's when all children are applied. The host sets `lastTransitionTime` and
+    /// `observedGeneration`.
+    pub fn condition(mut self, type_: &str, status: impl Into<ConditionStatus>, reason: &str, message: &str) -> Self {
         self.conditions.push(object([
-            ("type", kind.into()),
-            ("status", status.into()),
+            ("type", type_.into()),
+            ("status", status.into().as_str().into()),
             ("reason", reason.into()),
             ("message", message.into()),
         ]));

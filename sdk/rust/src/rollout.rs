@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::{Condition, Object, kinds::Deployment};
+use crate::{Condition, ConditionStatus, Object, kinds::Deployment};
 
 /// How many Pods of a Deployment there are, and whether its last change has arrived at all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,8 +84,8 @@ impl Object<'_, Deployment> {
             return rollout;
         }
         let failed = status.conditions.iter().find(|condition| {
-            matches!((&*condition.kind, &*condition.status), ("ReplicaFailure", "True"))
-                || (&*condition.kind, &*condition.reason) == ("Progressing", "ProgressDeadlineExceeded")
+            (&*condition.type_, condition.status) == ("ReplicaFailure", ConditionStatus::True)
+                || (&*condition.type_, &*condition.reason) == ("Progressing", "ProgressDeadlineExceeded")
         });
         let is_complete = [rollout.replicas, rollout.updated, rollout.ready, rollout.available] == [wanted; 4];
         let stage = match failed {

@@ -517,3 +517,64 @@ fn children_have_their_options_and_no_null_fields() {
     ];
     assert_eq!(response.children, expected);
 }
+
+#[test]
+fn a_condition_is_true_false_or_unknown() {
+    struct Conditions;
+    impl Reconciler for Conditions {
+        type Spec = Value;
+        type Status = ();
+        fn descriptor() -> Descriptor {
+            Descriptor::new("conditions", "1.0.0", windlass_plugin::Existing::<ConfigMap>::all())
+        }
+        fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
+            let pod = request.child::<windlass_plugin::kinds::Pod>("web").unwrap();
+            let status = |type_: &str| pod.condition(type_).map(|condition| condition.status);
+            assert_eq!(status("Ready"), Some(windlass_plugin::ConditionStatus::True));
+            assert_eq!(status("Initialized"), Some(windlass_plugin::ConditionStatus::False));
+            assert_eq!(status("Odd"), Some(windlass_plugin::ConditionStatus::Unknown));
+            assert_eq!(status("Missing"), None);
+            let is_true = ["Ready", "Initialized", "Odd", "Missing"].map(|type_| pod.is_true(type_));
+            assert_eq!(is_true, [true, false, false, false]);
+            Ok(Response::new().condition("A", true, "A", "").condition("B", false, "B", "").condition(
+                "C",
+                windlass_plugin::ConditionStatus::Unknown,
+                "C",
+                "",
+            ))
+        }
+    }
+    let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web" }, "status": { "conditions": [
+        { "type": "Ready", "status": "True" },
+        { "type": "Initialized", "status": "False" },
+        { "type": "Odd", "status": "Perhaps" },
+    ] } });
+    let status = testing::request::<Conditions>(json!({})).child(pod).call().unwrap().status.unwrap();
+    let statuses: Vec<_> = status["conditions"].as_array().unwrap().iter().map(|one| one["status"].clone()).collect();
+    assert_eq!(statuses, ["True", "False", "Unknown"]);
+}
+
+#[test]
+fn a_spec_is_applied_when_the_host_has_observed_it_and_is_not_stalled() {
+    struct Applied;
+    impl Reconciler for Applied {
+        type Spec = Value;
+        type Status = Value;
+        fn descriptor() -> Descriptor {
+            Descriptor::new("applied", "1.0.0", windlass_plugin::Existing::<ConfigMap>::all())
+        }
+        fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
+            Ok(Response::new().status(json!({ "applied": request.is_applied() })))
+        }
+    }
+    let applied = |status: Value| {
+        let parent = json!({ "metadata": { "generation": 2 }, "status": status });
+        testing::request::<Applied>(parent).call().unwrap().status.unwrap()["applied"] == true
+    };
+    let stalled = |status| json!({ "observedGeneration": 2, "conditions": [{ "type": "Stalled", "status": status }] });
+    assert!(applied(json!({ "observedGeneration": 2 })));
+    assert!(applied(stalled("False")));
+    assert!(!applied(stalled("True")));
+    assert!(!applied(json!({ "observedGeneration": 1 })));
+    assert!(!applied(Value::Null));
+}
