@@ -145,12 +145,12 @@ fn is_cidr(range: &str) -> bool {
 
 fn security(security: &Security) -> Checked {
     if let Some(account) = &security.service_account {
-        checks::dns_name("spec.security.serviceAccount", account)?;
+        checks::dns_subdomain("spec.security.serviceAccount", account)?;
     }
     let mut names = BTreeSet::new();
     for (index, secret) in security.image_pull_secrets.iter().enumerate() {
         let field = format!("spec.security.imagePullSecrets[{index}].name");
-        checks::dns_name(&field, &secret.name)?;
+        checks::dns_subdomain(&field, &secret.name)?;
         if !names.insert(&secret.name) {
             return invalid(format!("{field}: {:?} is given twice", secret.name));
         }

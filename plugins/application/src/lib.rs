@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use windlass_plugin::{
-    ChildOptions, CustomResource, Descriptor, Failure, Reconciler, Request, Response, definition,
+    ChildOptions, CustomResource, Descriptor, Failure, Reconciler, Request, Response, crd,
     kinds::{Deployment, HorizontalPodAutoscaler, NetworkPolicy, PersistentVolumeClaim, Service},
 };
 
@@ -46,7 +46,7 @@ impl Reconciler for Application {
     type Status = ApplicationStatus;
 
     fn descriptor() -> Descriptor {
-        let descriptor = Descriptor::new("application", env!("CARGO_PKG_VERSION"), definition!("../crd.json", kind()))
+        let descriptor = Descriptor::new("application", env!("CARGO_PKG_VERSION"), crd!("../crd.json", kind()))
             .description("Runs an application with health checks, autoscaling, storage and network rules")
             .child::<PersistentVolumeClaim>()
             .child::<Service>()
@@ -59,10 +59,10 @@ impl Reconciler for Application {
 
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
         // The host writes one with its first answer, also where that is a refusal.
-        if request.status::<IgnoredAny>().is_none() {
+        if request.status_as::<IgnoredAny>().is_none() {
             measures::first_seen();
         }
-        let before = request.status::<ApplicationStatus>();
+        let before = request.status();
         check::check(&request.spec).and_then(|()| storage::check(&request)).inspect_err(|_| measures::refused())?;
 
         let scale = Scale::of(&request);
@@ -76,7 +76,7 @@ impl Reconciler for Application {
             .child(children::service(&request))
             .child_if(request.spec.security.network_policy, children::network_policy(&request))
             .children(children::autoscaler(&request))
-            .child_with(deployment, ChildOptions::new().force_ownership(scale.is_taken_over()));
+            .child_with(deployment, ChildOptions::new().force_ownership(scale.forces_ownership()));
 
         let events = before.iter().flat_map(|before| status.events(before));
         response = events.fold(response, Response::event);

@@ -1,12 +1,12 @@
-//! Who says how many Pods there are: the spec, or an autoscaler.
+//! The writer of the Deployment's number of replicas: this plugin or an autoscaler.
 //!
-//! An autoscaler writes the number into the Deployment itself. From then on the Deployment is applied without it: applied
-//! with another number it would be a conflict, and every change of the autoscaler's undone. Until then it is applied with
-//! the number to begin with: taken out while nobody else has written it, it would be 1, the API server's default.
+//! An autoscaler writes `spec.replicas` of the Deployment. From then on the plugin applies the Deployment without the field:
+//! with it, the apply would conflict, or undo every change of the autoscaler. Until then the plugin applies an initial
+//! number: without one, the API server's default is 1.
 //!
-//! The number to begin with is written beside itself, into an annotation. Where the two differ, somebody else has written:
-//! the autoscaler, or a person who scaled within or beyond its bounds and leaves the rest to it. That this has happened is
-//! remembered in another annotation: the fields are somebody else's still when the autoscaler is deleted by hand.
+//! An annotation has the initial number too. If `spec.replicas` differs from it, another writer has set the field: the
+//! autoscaler, or a user with `kubectl scale`. Another annotation records this, because the other writer still owns the field
+//! after the autoscaler is deleted.
 
 use windlass_plugin::{Request, Value, json, kinds::Deployment};
 
@@ -14,26 +14,27 @@ use crate::Application;
 
 const SCALED_BY: &str = "apps.example.com/scaled-by";
 const AUTOSCALER: &str = "autoscaler";
-const BEGAN_WITH: &str = "apps.example.com/replicas";
+const INITIAL_REPLICAS: &str = "apps.example.com/replicas";
 
-/// Who says how many Pods there are.
+/// The writer of the number of replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {
-    /// The spec does.
+    /// The plugin, with the spec's number.
     Spec {
-        /// How many.
+        /// The number.
         replicas: u32,
-        /// An autoscaler did before: its number is taken over.
-        back: bool,
+        /// Whether an autoscaler wrote the field before: the plugin forces ownership.
+        was_autoscaled: bool,
     },
-    /// The spec says with how many an autoscaler begins.
-    Beginning {
-        /// How many.
+    /// The plugin, with the number with which an autoscaler starts.
+    Initial {
+        /// The number.
         replicas: u32,
-        /// The Deployment was there before the autoscaler: whoever wrote a number then has to let it go.
-        over: bool,
+        /// Whether the Deployment is older than the autoscaler, and may have another owner of the field: the plugin forces
+        /// ownership.
+        is_older: bool,
     },
-    /// Another number has been written since.
+    /// An autoscaler or a user, who has written another number.
     Autoscaler,
 }
 
@@ -41,37 +42,37 @@ impl Scale {
     pub(crate) fn of(request: &Request<Application>) -> Self {
         let deployment = request.child::<Deployment>(request.name());
         let annotations = deployment.as_ref().map(|deployment| deployment.metadata().annotations).unwrap_or_default();
-        let began_with = annotations.get(BEGAN_WITH);
-        let wanted = deployment.as_ref().map(|deployment| deployment.rollout().wanted.to_string());
+        let initial = annotations.get(INITIAL_REPLICAS);
+        let live = deployment.as_ref().map(|deployment| deployment.rollout().desired.to_string());
         let was_autoscaled = annotations.get(SCALED_BY).is_some_and(|scaled_by| scaled_by == AUTOSCALER)
-            || (began_with.is_some() && began_with != wanted.as_ref());
+            || (initial.is_some() && initial != live.as_ref());
         match &request.spec.scaling {
-            None => Self::Spec { replicas: request.spec.replicas, back: was_autoscaled },
+            None => Self::Spec { replicas: request.spec.replicas, was_autoscaled },
             Some(_) if was_autoscaled => Self::Autoscaler,
-            // What an autoscaler would make of it at once.
-            Some(scaling) => Self::Beginning {
+            // Within the bounds of the autoscaler, which would change any other number at once.
+            Some(scaling) => Self::Initial {
                 replicas: request.spec.replicas.clamp(scaling.min_replicas, scaling.max_replicas),
-                over: deployment.is_some() && began_with.is_none(),
+                is_older: deployment.is_some() && initial.is_none(),
             },
         }
     }
 
     pub(crate) fn replicas(self) -> Option<u32> {
         match self {
-            Self::Spec { replicas, .. } | Self::Beginning { replicas, .. } => Some(replicas),
+            Self::Spec { replicas, .. } | Self::Initial { replicas, .. } => Some(replicas),
             Self::Autoscaler => None,
         }
     }
 
-    /// Whether the number is taken over from who wrote another.
-    pub(crate) fn is_taken_over(self) -> bool {
-        matches!(self, Self::Spec { back: true, .. } | Self::Beginning { over: true, .. })
+    /// Whether the plugin forces ownership of the number, because another field manager may own it.
+    pub(crate) fn forces_ownership(self) -> bool {
+        matches!(self, Self::Spec { was_autoscaled: true, .. } | Self::Initial { is_older: true, .. })
     }
 
     pub(crate) fn annotations(self) -> Option<Value> {
         match self {
             Self::Spec { .. } => None,
-            Self::Beginning { replicas, .. } => Some(json!({ BEGAN_WITH: replicas.to_string() })),
+            Self::Initial { replicas, .. } => Some(json!({ INITIAL_REPLICAS: replicas.to_string() })),
             Self::Autoscaler => Some(json!({ SCALED_BY: AUTOSCALER })),
         }
     }

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_plugin::{Event, Request, Rollout, Stage, kinds::Deployment};
+use windlass_plugin::{Event, Request, Rollout, RolloutState, kinds::Deployment};
 
 use crate::{Application, scale::Scale};
 
@@ -60,39 +60,39 @@ impl ApplicationStatus {
     pub(crate) fn of(request: &Request<Application>, scale: Scale, before: Option<&Self>) -> Self {
         let rollout = request.child::<Deployment>(request.name()).map(|deployment| deployment.rollout());
         let rollout = rollout.unwrap_or(Rollout {
-            wanted: 0,
+            desired: 0,
             replicas: 0,
             updated: 0,
             ready: 0,
             available: 0,
-            is_seen: true,
-            stage: Stage::Progressing,
+            is_outdated: false,
+            state: RolloutState::Progressing,
         });
-        let wanted = scale.replicas().unwrap_or(rollout.wanted);
+        let desired = scale.replicas().unwrap_or(rollout.desired);
         let is_new = before.is_none_or(|before| before.phase == Phase::Creating);
-        let is_as_many = |before: &Self| before.desired_replicas == wanted;
+        let is_as_many = |before: &Self| before.desired_replicas == desired;
         let was_updating = before.is_some_and(|before| before.phase == Phase::Updating && is_as_many(before));
         // What is seen of a spec that is still on its way is not of that spec.
-        let is_on_its_way = !request.is_applied() || !rollout.is_seen;
-        let phase = match rollout.stage {
-            Stage::Failed(_) => Phase::Failed,
-            Stage::Complete if rollout.wanted == wanted && !is_on_its_way => Phase::Running,
+        let is_on_its_way = !request.is_spec_applied() || rollout.is_outdated;
+        let phase = match rollout.state {
+            RolloutState::Failed(_) => Phase::Failed,
+            RolloutState::Complete if rollout.desired == desired && !is_on_its_way => Phase::Running,
             _ if is_new => Phase::Creating,
-            _ if rollout.updated < rollout.replicas && rollout.wanted == wanted => Phase::Updating,
+            _ if rollout.updated < rollout.replicas && rollout.desired == desired => Phase::Updating,
             // Another number would be seen.
-            _ if is_on_its_way && rollout.replicas == wanted => Phase::Updating,
+            _ if is_on_its_way && rollout.replicas == desired => Phase::Updating,
             // The last Pods that are replaced, or that are replaced one by one, are missing for a moment.
             _ if was_updating => Phase::Updating,
             _ => Phase::Scaling,
         };
-        let ready = format!("{}/{wanted} replicas ready", rollout.ready);
-        let message = match rollout.stage {
-            Stage::Failed(why) => format!("{ready}: {why}"),
+        let ready = format!("{}/{desired} replicas ready", rollout.ready);
+        let message = match rollout.state {
+            RolloutState::Failed(why) => format!("{ready}: {why}"),
             _ => ready,
         };
         Self {
             phase,
-            desired_replicas: wanted,
+            desired_replicas: desired,
             replicas: rollout.replicas,
             updated_replicas: rollout.updated,
             ready_replicas: rollout.ready,

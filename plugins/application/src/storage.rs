@@ -1,37 +1,40 @@
-//! What the volumes that exist allow.
+//! Checks of the claims that exist.
 
-use windlass_plugin::{Claimed, Failure, Request, kinds::PersistentVolumeClaim};
+use windlass_plugin::{Failure, Object, Request, kinds::PersistentVolumeClaim};
 
 use crate::{Application, children::claim_name, spec::Claim};
 
-/// Refuses what a volume that exists cannot become: only its size may change, and only grow.
+/// Checks that the live claims can become the desired ones: only their size can change, and only grow.
+///
+/// # Errors
+///
+/// [`Failure::invalid`], naming the field and the claim.
 pub(crate) fn check(request: &Request<Application>) -> Result<(), Failure> {
-    for (index, wanted) in request.spec.storage.persistent_volume_claims.iter().enumerate() {
-        let name = claim_name(request.name(), &wanted.name);
-        let Some(claim) = request.child::<PersistentVolumeClaim>(&name).filter(|claim| !claim.is_being_deleted())
-        else {
-            continue;
-        };
-        let (claimed, field) = (claim.claimed()?, format!("spec.storage.persistentVolumeClaims[{index}]"));
-        claimed.check_size(&format!("{field}.size"), &wanted.size, &name)?;
-        kept(&claimed, wanted, &field, &name)?;
+    for (index, desired) in request.spec.storage.persistent_volume_claims.iter().enumerate() {
+        let name = claim_name(request.name(), &desired.name);
+        let Some(claim) = request.child(&name).filter(|claim| !claim.is_being_deleted()) else { continue };
+        let field = format!("spec.storage.persistentVolumeClaims[{index}]");
+        claim.check_not_shrinking(&format!("{field}.size"), &desired.size)?;
+        check_immutable(&claim, desired, &field)?;
     }
     Ok(())
 }
 
-/// To the API server these are immutable.
-fn kept(claimed: &Claimed, wanted: &Claim, field: &str, name: &str) -> Result<(), Failure> {
-    let changed = |part: &str, is: &str| {
+/// Checks the fields that the API server does not let change.
+fn check_immutable(claim: &Object<PersistentVolumeClaim>, desired: &Claim, field: &str) -> Result<(), Failure> {
+    let changed = |part: &str, live: &str| {
         Failure::invalid(format!(
-            "{field}.{part}: cannot change: PersistentVolumeClaim {name} has {is}; give another claim another name"
+            "{field}.{part}: cannot change: PersistentVolumeClaim {} has {live}; give another claim another name",
+            claim.name()
         ))
     };
-    if !claimed.access_modes.iter().map(String::as_str).eq(wanted.access_modes.iter().map(|mode| mode.as_str())) {
-        return Err(changed("accessModes", &claimed.access_modes.join(", ")));
+    let modes: Vec<String> = claim.get("/spec/accessModes").unwrap_or_default();
+    if !desired.access_modes.iter().map(|mode| mode.as_str()).eq(&modes) {
+        return Err(changed("accessModes", &modes.join(", ")));
     }
-    // Without one it is the cluster's default, whichever it was then.
-    match (&claimed.storage_class_name, &wanted.storage_class_name) {
-        (Some(is), Some(class)) if is != class => Err(changed("storageClassName", is)),
+    // A claim without a class has the cluster's default.
+    match (claim.get::<String>("/spec/storageClassName"), &desired.storage_class_name) {
+        (Some(live), Some(class)) if live != *class => Err(changed("storageClassName", &live)),
         _ => Ok(()),
     }
 }

@@ -1,11 +1,11 @@
-//! As many Pods as asked for: the smallest useful operator.
+//! A number of Pods of one image: the smallest useful operator.
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_plugin::{
-    CustomResource, Descriptor, Failure, Reconciler, Request, Response, checks, definition, json, kinds::Pod,
+    CustomResource, Descriptor, Failure, Reconciler, Request, Response, checks, crd, json, kinds::Pod,
 };
 
 /// As many Pods as asked for.
@@ -33,13 +33,13 @@ pub struct EchoStatus {
 #[derive(Debug)]
 pub struct Echo;
 
-/// `crd.json` is made of it (`UPDATE_EXPECT=1 cargo test`).
+/// The source of `crd.json` (`UPDATE_EXPECT=1 cargo test` writes it).
 fn kind() -> CustomResource {
     CustomResource::namespaced::<Echo>("my-operator.dev", "v1", "Echo")
         .short_name("ec")
         .column("Wanted", "integer", ".spec.replicas")
         .column("Current", "integer", ".status.currentReplicas")
-        // The name is a label of the Pods, and `-999` follows it in theirs.
+        // The name is the value of a label, and the Pods' names append up to `-999` to it.
         .rule("size(self.metadata.name) <= 59", "name over 59 characters")
 }
 
@@ -48,7 +48,7 @@ impl Reconciler for Echo {
     type Status = EchoStatus;
 
     fn descriptor() -> Descriptor {
-        Descriptor::new("echo", env!("CARGO_PKG_VERSION"), definition!("../crd.json", kind()))
+        Descriptor::new("echo", env!("CARGO_PKG_VERSION"), crd!("../crd.json", kind()))
             .description("Runs as many Pods of an image as asked for")
             .child::<Pod>()
             .resync(Duration::from_mins(5))
@@ -70,7 +70,7 @@ impl Reconciler for Echo {
             })
         });
         let current: Vec<_> = request.children_of::<Pod>().collect();
-        let ready = current.iter().filter(|pod| pod.is_true("Ready")).count();
+        let ready = current.iter().filter(|pod| pod.is_condition_true("Ready")).count();
         let status = EchoStatus {
             current_replicas: current.len(),
             is_ready: ready == current.len() && ready == *replicas as usize,

@@ -1,14 +1,14 @@
-//! Echo's answers, without wasm and without a cluster; the host's tests hold the component to the same.
+//! The golden cases of Echo, without wasm and without a cluster. The host's tests run them with the component.
 
 use echo::Echo;
 use windlass_plugin::testing::golden;
 
 #[test]
-fn answers_are_as_they_were_found_to_be_right() {
+fn responses_are_the_expected_ones() {
     golden::check::<Echo>("cases");
 }
 
 #[test]
-fn the_definition_is_the_one_that_the_types_make() {
-    golden::definition::<Echo>("crd.json");
+fn crd_json_is_the_crd_of_the_types() {
+    golden::crd::<Echo>("crd.json");
 }

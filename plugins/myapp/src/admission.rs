@@ -1,7 +1,7 @@
-//! Judges applications before they are stored, and fills in what was left out.
+//! Validates applications before they are stored, and sets their defaults.
 
 use serde::Deserialize;
-use windlass_plugin::{Admission, Failure, Review, Value, Verdict};
+use windlass_plugin::{Admission, AdmissionRequest, AdmissionResponse, Failure, Value};
 
 use crate::{MyApp, MyAppSpec};
 
@@ -11,18 +11,18 @@ struct WithSpec {
 }
 
 impl Admission for MyApp {
-    fn review(review: Review) -> Verdict {
-        judged(&review).unwrap_or_else(Verdict::from)
+    fn review(request: AdmissionRequest) -> AdmissionResponse {
+        reviewed(&request).unwrap_or_else(AdmissionResponse::from)
     }
 }
 
-fn judged(review: &Review) -> Result<Verdict, Failure> {
-    if review.is_being_deleted() {
-        return Ok(Verdict::Allow(Vec::new()));
+fn reviewed(request: &AdmissionRequest) -> Result<AdmissionResponse, Failure> {
+    if request.is_being_deleted() {
+        return Ok(AdmissionResponse::Allow(Vec::new()));
     }
-    let (Some(object), Some(WithSpec { spec })) = (review.object::<Value>()?, review.object()?) else {
-        return Ok(Verdict::Deny("there is no object to judge".to_owned()));
+    let (Some(object), Some(WithSpec { spec })) = (request.object::<Value>()?, request.object()?) else {
+        return Ok(AdmissionResponse::Deny("the request has no object".to_owned()));
     };
     spec.check()?;
-    Ok(Verdict::with_defaults(object, &spec))
+    Ok(AdmissionResponse::with_defaults(object, &spec))
 }

@@ -1,16 +1,15 @@
-//! What should exist.
+//! The desired children.
 
-use serde::Serialize;
-use windlass_plugin::{Request, json};
+use windlass_plugin::{Request, Value, json};
 
 use crate::{MyApp, MyAppSpec};
 
-/// The Pods' labels select them, so they never change.
-fn labels(request: &Request<MyApp>) -> impl Serialize {
+/// The labels of all children. A Deployment's selector is immutable, so they never change.
+fn labels(request: &Request<MyApp>) -> Value {
     json!({ "app": request.name(), "managed-by": "windlass" })
 }
 
-pub(crate) fn deployment(request: &Request<MyApp>) -> impl Serialize + use<> {
+pub(crate) fn deployment(request: &Request<MyApp>) -> Value {
     let MyAppSpec { image, replicas, port, resources, env, .. } = &request.spec;
     json!({
         "apiVersion": "apps/v1",
@@ -35,7 +34,7 @@ pub(crate) fn deployment(request: &Request<MyApp>) -> impl Serialize + use<> {
     })
 }
 
-pub(crate) fn service(request: &Request<MyApp>) -> impl Serialize + use<> {
+pub(crate) fn service(request: &Request<MyApp>) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
@@ -48,7 +47,7 @@ pub(crate) fn service(request: &Request<MyApp>) -> impl Serialize + use<> {
     })
 }
 
-pub(crate) fn ingress(request: &Request<MyApp>) -> Option<impl Serialize + use<>> {
+pub(crate) fn ingress(request: &Request<MyApp>) -> Option<Value> {
     let host = request.spec.ingress_host.as_ref()?;
     Some(json!({
         "apiVersion": "networking.k8s.io/v1",

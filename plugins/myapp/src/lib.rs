@@ -8,7 +8,7 @@ mod status;
 use std::time::Duration;
 
 use windlass_plugin::{
-    CustomResource, Descriptor, Event, Failure, Phase, Reconciler, Request, Response, clock, definition,
+    CustomResource, Descriptor, Event, Failure, Reconciler, Request, Response, clock, crd,
     kinds::{Deployment, Ingress, Service},
 };
 
@@ -40,7 +40,7 @@ impl Reconciler for MyApp {
     type Status = MyAppStatus;
 
     fn descriptor() -> Descriptor {
-        Descriptor::new("myapp", env!("CARGO_PKG_VERSION"), definition!("../crd.json", kind()))
+        Descriptor::new("myapp", env!("CARGO_PKG_VERSION"), crd!("../crd.json", kind()))
             .description("Runs a web application, with its Service and Ingress")
             .child::<Deployment>()
             .child::<Service>()
@@ -50,12 +50,12 @@ impl Reconciler for MyApp {
     }
 
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
-        if request.phase == Phase::Finalize {
+        if request.is_finalizing() {
             return Ok(released(&request));
         }
         request.spec.check()?;
         let status = MyAppStatus::of(&request);
-        let before = request.status::<MyAppStatus>().map(|before| before.phase);
+        let before = request.status().map(|before| before.phase);
         let mut response = Response::new()
             .child(children::deployment(&request))
             .child(children::service(&request))
@@ -67,12 +67,12 @@ impl Reconciler for MyApp {
         if status.phase.has_failed() {
             response = response.requeue(AFTER_FAILURE);
         }
-        Ok(response.status(clock::steady(&request, status, |status| &mut status.last_update_time)))
+        Ok(response.status(clock::steady(request.status(), status, |status| &mut status.last_update_time)))
     }
 }
 
 /// Where an operator gives back what it holds outside the cluster: a DNS record, say. This one has nothing there, and says
-/// so; what it has in the cluster goes because it is not in the answer.
+/// so; what it has in the cluster goes because it is not in the response.
 fn released(request: &Request<MyApp>) -> Response<MyApp> {
     let message = format!("Nothing of {} is left outside the cluster", request.name());
     Response::new().event(Event::normal("CleanedUp", message)).finalized()

@@ -54,7 +54,7 @@ pub struct Resources {
 
 impl Default for Resources {
     fn default() -> Self {
-        Self { cpu: Quantity::of("100m"), memory: Quantity::of("128Mi") }
+        Self { cpu: Quantity::from_static("100m"), memory: Quantity::from_static("128Mi") }
     }
 }
 
@@ -91,6 +91,6 @@ impl MyAppSpec {
         checks::positive("spec.resources.cpu", &self.resources.cpu)?;
         checks::positive("spec.resources.memory", &self.resources.memory)?;
         checks::env_names("spec.env", self.env.iter().map(|variable| &*variable.name))?;
-        self.ingress_host.iter().try_for_each(|host| checks::dns_name("spec.ingressHost", host))
+        self.ingress_host.iter().try_for_each(|host| checks::dns_subdomain("spec.ingressHost", host))
     }
 }

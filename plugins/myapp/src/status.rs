@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_plugin::{Event, Request, Rollout, Stage, kinds::Deployment};
+use windlass_plugin::{Event, Request, Rollout, RolloutState, kinds::Deployment};
 
 use crate::MyApp;
 
@@ -57,20 +57,21 @@ impl Phase {
 impl MyAppStatus {
     /// Without its time.
     pub(crate) fn of(request: &Request<MyApp>) -> Self {
-        let wanted = request.spec.replicas;
+        let desired = request.spec.replicas;
         let rollout = request.child::<Deployment>(request.name()).map(|deployment| deployment.rollout());
         // Between a change of the spec and its way into the Deployment, that one is complete in the old way.
-        let arrived =
-            |rollout: &Rollout| rollout.stage == Stage::Complete && rollout.wanted == wanted && request.is_applied();
-        let (phase, trouble) = match &rollout {
-            Some(Rollout { stage: Stage::Failed(why), .. }) => (Phase::Failed, Some(why)),
+        let arrived = |rollout: &Rollout| {
+            rollout.state == RolloutState::Complete && rollout.desired == desired && request.is_spec_applied()
+        };
+        let (phase, failure) = match &rollout {
+            Some(Rollout { state: RolloutState::Failed(why), .. }) => (Phase::Failed, Some(why)),
             Some(rollout) if arrived(rollout) => (Phase::Running, None),
             _ => (Phase::Pending, None),
         };
         let ready = rollout.as_ref().map_or(0, |rollout| rollout.ready);
-        let message = match trouble {
-            Some(why) => format!("{ready}/{wanted} replicas ready: {why}"),
-            None => format!("{ready}/{wanted} replicas ready"),
+        let message = match failure {
+            Some(why) => format!("{ready}/{desired} replicas ready: {why}"),
+            None => format!("{ready}/{desired} replicas ready"),
         };
         Self {
             phase,

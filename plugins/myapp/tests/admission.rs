@@ -1,21 +1,22 @@
-//! What MyApp says to who writes an application.
+//! The admission of applications.
 
 #![allow(clippy::panic)]
 
 use myapp::MyApp;
-use windlass_plugin::{Operation, Value, Verdict, json, testing};
+use windlass_plugin::{AdmissionResponse, Operation, Value, json, testing};
 
 fn app(spec: Value) -> Value {
     json!({ "apiVersion": "example.com/v1", "kind": "MyApp", "metadata": { "name": "shop" }, "spec": spec })
 }
 
-fn create(spec: Value) -> Verdict {
+fn create(spec: Value) -> AdmissionResponse {
     testing::review::<MyApp>(Operation::Create, Some(&app(spec)), None)
 }
 
 #[test]
-fn what_is_left_out_is_filled_in_and_what_is_given_stays() {
-    let Verdict::Replace(object) = create(json!({ "image": "shop:1", "resources": { "cpu": 2 }, "other": true }))
+fn missing_fields_get_defaults_and_others_stay() {
+    let AdmissionResponse::Replace(object) =
+        create(json!({ "image": "shop:1", "resources": { "cpu": 2 }, "other": true }))
     else {
         panic!("not replaced");
     };
@@ -31,33 +32,36 @@ fn what_is_left_out_is_filled_in_and_what_is_given_stays() {
 }
 
 #[test]
-fn what_is_whole_is_allowed_as_it_is() {
-    let Verdict::Replace(whole) = create(json!({ "image": "shop:1" })) else { panic!("not replaced") };
-    assert_eq!(testing::review::<MyApp>(Operation::Update, Some(&whole), Some(&whole)), Verdict::Allow(Vec::new()));
+fn a_complete_object_is_allowed_unchanged() {
+    let AdmissionResponse::Replace(whole) = create(json!({ "image": "shop:1" })) else { panic!("not replaced") };
+    assert_eq!(
+        testing::review::<MyApp>(Operation::Update, Some(&whole), Some(&whole)),
+        AdmissionResponse::Allow(Vec::new())
+    );
 }
 
 #[test]
-fn what_is_wrong_is_refused_and_the_field_is_named() {
-    let refused = |spec: Value| match create(spec) {
-        Verdict::Deny(why) => why,
+fn an_invalid_object_is_denied_and_the_field_is_named() {
+    let denied = |spec: Value| match create(spec) {
+        AdmissionResponse::Deny(message) => message,
         other => panic!("{other:?}"),
     };
-    assert_eq!(refused(json!({ "image": "shop:1", "replicas": 101 })), "spec.replicas: 101 is not between 1 and 100");
-    assert_eq!(refused(json!({ "replicas": 1 })), "spec.image: is required");
+    assert_eq!(denied(json!({ "image": "shop:1", "replicas": 101 })), "spec.replicas: 101 is not between 1 and 100");
+    assert_eq!(denied(json!({ "replicas": 1 })), "spec.image: is required");
     assert_eq!(
-        refused(json!({ "image": "shop:1", "port": "http" })),
+        denied(json!({ "image": "shop:1", "port": "http" })),
         "spec.port: invalid type: string \"http\", expected a whole number from 0 to 4294967295"
     );
 }
 
 #[test]
-fn who_goes_may_go_whatever_is_wrong() {
-    let allowed = Verdict::Allow(Vec::new());
-    let wrong = app(json!({ "image": "" }));
-    assert_eq!(testing::review::<MyApp>(Operation::Delete, None, Some(&wrong)), allowed);
-    let mut leaving = wrong.clone();
-    if let Some(metadata) = leaving["metadata"].as_object_mut() {
+fn a_deletion_is_allowed_even_if_the_object_is_invalid() {
+    let allowed = AdmissionResponse::Allow(Vec::new());
+    let invalid = app(json!({ "image": "" }));
+    assert_eq!(testing::review::<MyApp>(Operation::Delete, None, Some(&invalid)), allowed);
+    let mut deleted = invalid.clone();
+    if let Some(metadata) = deleted["metadata"].as_object_mut() {
         metadata.insert("deletionTimestamp".to_owned(), json!("2026-01-01T00:00:00Z"));
     }
-    assert_eq!(testing::review::<MyApp>(Operation::Update, Some(&leaving), Some(&wrong)), allowed);
+    assert_eq!(testing::review::<MyApp>(Operation::Update, Some(&deleted), Some(&invalid)), allowed);
 }

@@ -126,9 +126,9 @@ pub(crate) fn pod(request: &Request<MySQLCluster>, server: u32) -> Value {
 
 /// The first server whose Pod has ended for good, evicted perhaps: left out of the answer it goes, and the next answer has
 /// it again. One at a time.
-pub(crate) fn first_ended(request: &Request<MySQLCluster>) -> Option<u32> {
+pub(crate) fn first_terminal(request: &Request<MySQLCluster>) -> Option<u32> {
     (0..request.spec.replicas).find(|server| {
         let pod = request.child::<Pod>(&pod_name(request.name(), *server));
-        pod.is_some_and(|pod| pod.has_ended() && !pod.is_being_deleted())
+        pod.is_some_and(|pod| pod.is_terminal() && !pod.is_being_deleted())
     })
 }

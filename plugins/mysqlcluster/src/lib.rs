@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use windlass_plugin::{
     ChildOptions, CustomResource, Descriptor, Event, Failure, Reconciler, Request, Response, UpdateStrategy, clock,
-    definition,
+    crd,
     kinds::{PersistentVolumeClaim, Pod, Secret, Service},
     span,
 };
@@ -45,7 +45,7 @@ impl Reconciler for MySQLCluster {
     type Status = MySQLClusterStatus;
 
     fn descriptor() -> Descriptor {
-        Descriptor::new("mysqlcluster", env!("CARGO_PKG_VERSION"), definition!("../crd.json", kind()))
+        Descriptor::new("mysqlcluster", env!("CARGO_PKG_VERSION"), crd!("../crd.json", kind()))
             .description("Runs independent MySQL servers, each with a volume that survives the cluster")
             .child::<PersistentVolumeClaim>()
             .child::<Secret>()
@@ -66,22 +66,23 @@ impl Reconciler for MySQLCluster {
         let status = MySQLClusterStatus::of(&request);
 
         let mut response = Response::new();
-        let claims = volumes.wanted(&request);
+        let claims = volumes.desired(&request);
         span::event("pvc_ensured", &[("count", &claims.len().to_string())]);
         let data = ChildOptions::new().retain(!request.spec.delete_data);
         response = response.children_with(claims, data).children_with(children::secret(&request, has_data)?, data);
         response = response.child(children::service(&request));
         span::event("service_ensured", &[("name", request.name())]);
-        let ended = children::first_ended(&request);
-        response = response
-            .children((0..request.spec.replicas).filter(|at| Some(*at) != ended).map(|at| children::pod(&request, at)));
+        let terminal = children::first_terminal(&request);
+        response = response.children(
+            (0..request.spec.replicas).filter(|at| Some(*at) != terminal).map(|at| children::pod(&request, at)),
+        );
         span::event("pods_ensured", &[("count", &replicas)]);
-        if let Some(at) = ended {
+        if let Some(at) = terminal {
             let message = format!("Pod {}-{at} has ended and is made anew, with its volume", request.name());
             response = response.event(Event::warning("ServerReplaced", message));
         }
 
-        let before = request.status::<MySQLClusterStatus>().map(|before| before.phase);
+        let before = request.status().map(|before| before.phase);
         if before.is_some_and(|before| before != status.phase) {
             response = response.event(status.event(&request));
         }
@@ -90,7 +91,7 @@ impl Reconciler for MySQLCluster {
         }
         let message = status.message(&request);
         response = response.condition("Ready", status.phase.is_running(), status.phase.as_str(), &message);
-        let status = clock::steady(&request, status, |status| &mut status.last_update);
+        let status = clock::steady(request.status(), status, |status| &mut status.last_update);
         if request.status().as_ref() != Some(&status) {
             span::event("status_updated", &[("phase", status.phase.as_str())]);
         }

@@ -51,7 +51,7 @@ pub struct Resources {
 
 impl Default for Resources {
     fn default() -> Self {
-        Self { cpu: Quantity::of("500m"), memory: Quantity::of("1Gi") }
+        Self { cpu: Quantity::from_static("500m"), memory: Quantity::from_static("1Gi") }
     }
 }
 
@@ -96,7 +96,7 @@ impl MySQLClusterSpec {
         checks::positive("spec.resources.cpu", &self.resources.cpu)?;
         checks::positive("spec.resources.memory", &self.resources.memory)?;
         match &self.root_password_secret_ref {
-            Some(secret) => checks::dns_name("spec.rootPasswordSecretRef.name", &secret.name),
+            Some(secret) => checks::dns_subdomain("spec.rootPasswordSecretRef.name", &secret.name),
             None => Ok(()),
         }
     }

@@ -58,15 +58,15 @@ impl MySQLClusterStatus {
         let MySQLClusterSpec { replicas, .. } = &request.spec;
         let servers: Vec<_> =
             (0..*replicas).filter_map(|server| request.child::<Pod>(&pod_name(request.name(), server))).collect();
-        let ready = servers.iter().filter(|pod| pod.is_true("Ready")).count();
+        let ready = servers.iter().filter(|pod| pod.is_condition_true("Ready")).count();
         let is_all = |count: usize| u32::try_from(count) == Ok(*replicas);
         let password = password_ref(request);
-        let as_wanted = servers.iter().filter(|pod| is_as_wanted(pod, &request.spec, &password)).count();
+        let updated = servers.iter().filter(|pod| runs(pod, &request.spec, &password)).count();
         // One that is too many is still on its way out.
         let is_alone = request.children_of::<Pod>().count() == servers.len();
-        let phase = if trouble(request).is_some() {
+        let phase = if failure(request).is_some() {
             Phase::Failed
-        } else if is_all(ready) && is_all(as_wanted) && is_alone {
+        } else if is_all(ready) && is_all(updated) && is_alone {
             Phase::Running
         } else {
             Phase::Pending
@@ -77,8 +77,8 @@ impl MySQLClusterStatus {
     /// For people.
     pub(crate) fn message(&self, request: &Request<MySQLCluster>) -> String {
         let ready = format!("{}/{} servers ready", self.ready_replicas, request.spec.replicas);
-        match trouble(request) {
-            Some(trouble) => format!("{ready}: {trouble}"),
+        match failure(request) {
+            Some(failure) => format!("{ready}: {failure}"),
             None => ready,
         }
     }
@@ -91,13 +91,13 @@ impl MySQLClusterStatus {
 }
 
 /// What keeps the first server that is in trouble from running.
-fn trouble(request: &Request<MySQLCluster>) -> Option<String> {
+fn failure(request: &Request<MySQLCluster>) -> Option<String> {
     let mut pods = request.children_of::<Pod>().filter(|pod| !pod.is_being_deleted());
-    pods.find_map(|pod| Some(format!("Pod {}: {}", pod.name(), pod.trouble()?)))
+    pods.find_map(|pod| Some(format!("Pod {}: {}", pod.name(), pod.failure_message()?)))
 }
 
 /// Whether a server runs the version and has the resources and the password that are wanted, and not those from before.
-fn is_as_wanted(pod: &Object<Pod>, spec: &MySQLClusterSpec, password: &SecretRef) -> bool {
+fn runs(pod: &Object<Pod>, spec: &MySQLClusterSpec, password: &SecretRef) -> bool {
     #[derive(Deserialize)]
     struct Running {
         spec: Containers,

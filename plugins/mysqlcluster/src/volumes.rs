@@ -1,4 +1,4 @@
-//! A claim for each server, which outlives the server: the data of a server that is scaled away is there when it comes back.
+//! One claim for each server. A claim is kept when its server is scaled down, so that its data is there when the server returns.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use windlass_plugin::{Failure, Quantity, Request, Value, json, kinds::Persistent
 
 use crate::MySQLCluster;
 
-/// The claims that exist, by the index of their server.
+/// The sizes of the live claims, by the index of their server.
 pub(crate) struct Volumes(BTreeMap<u32, Quantity>);
 
 pub(crate) fn name(cluster: &str, server: u32) -> String {
@@ -14,35 +14,33 @@ pub(crate) fn name(cluster: &str, server: u32) -> String {
 }
 
 impl Volumes {
-    /// Those that exist.
+    /// The live claims.
     ///
     /// # Errors
     ///
-    /// [`Failure::invalid`] when one is larger than what is asked for: a volume cannot shrink.
+    /// [`Failure::invalid`] if one is larger than the spec's size: a volume cannot shrink.
     pub(crate) fn of(request: &Request<MySQLCluster>) -> Result<Self, Failure> {
-        let wanted = &request.spec.storage_size;
         let mut sizes = BTreeMap::new();
         for claim in request.children_of::<PersistentVolumeClaim>() {
-            // One that is on its way out is nobody's data any more.
+            // The data of a claim that is being deleted is lost.
             if claim.is_being_deleted() {
                 continue;
             }
             let index = claim.name().strip_prefix(request.name()).and_then(|rest| rest.strip_prefix("-data-"));
             let Some(index) = index.and_then(|index| index.parse().ok()) else { continue };
-            let claimed = claim.claimed()?;
-            claimed.check_size("spec.storageSize", wanted, claim.name())?;
-            sizes.insert(index, claimed.size);
+            claim.check_not_shrinking("spec.storageSize", &request.spec.storage_size)?;
+            sizes.insert(index, claim.requested_storage()?);
         }
         Ok(Self(sizes))
     }
 
-    /// Whether there are any.
+    /// Whether there is any claim.
     pub(crate) fn exist(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// One for each server, and those of servers that were scaled away, as they are.
-    pub(crate) fn wanted(self, request: &Request<MySQLCluster>) -> Vec<Value> {
+    /// The desired claims: one for each server, and those of servers that were scaled down, with their live size.
+    pub(crate) fn desired(self, request: &Request<MySQLCluster>) -> Vec<Value> {
         let mut sizes = self.0;
         for server in 0..request.spec.replicas {
             sizes.insert(server, request.spec.storage_size.clone());

@@ -37,7 +37,7 @@ pub struct Network {
 }
 
 fn amounts<const N: usize>(amounts: [(&str, &'static str); N]) -> BTreeMap<String, Quantity> {
-    amounts.into_iter().map(|(resource, amount)| (resource.to_owned(), Quantity::of(amount))).collect()
+    amounts.into_iter().map(|(resource, amount)| (resource.to_owned(), Quantity::from_static(amount))).collect()
 }
 
 impl Default for Config {

@@ -1,6 +1,5 @@
-//! Network policy, quota and limits for Namespaces that ask to be guarded: a decorator of a built-in kind.
-//!
-//! A Namespace asks with the label `windlass.dev/guard: "true"`. Sizes come from the Plugin's `spec.config`.
+//! A network policy, a quota and limits for Namespaces with the label `windlass.dev/guard: "true"`: a decorator of a built-in
+//! kind. The sizes are the Plugin's `spec.config`.
 
 mod config;
 
@@ -16,7 +15,7 @@ pub use config::Config;
 pub struct NamespaceGuard;
 
 impl Reconciler for NamespaceGuard {
-    // A Namespace's spec holds nothing that matters here.
+    // No field of a Namespace's spec is used.
     type Spec = Value;
     type Status = ();
 
@@ -33,13 +32,13 @@ impl Reconciler for NamespaceGuard {
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
         let config: Config = request.config()?;
         config.check()?;
-        // Their parent is in no namespace, so they say where they are.
+        // The parent is cluster-scoped, so the children name their namespace.
         let metadata = |name: &str| json!({ "name": name, "namespace": request.name() });
         let policy = json!({
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
             "metadata": metadata("default-deny"),
-            // Every Pod, and nothing that it may accept; what it may ask is what the configuration says.
+            // All Pods, with no ingress, and the egress of the configuration.
             "spec": {
                 "podSelector": {},
                 "policyTypes": ["Ingress", "Egress"],

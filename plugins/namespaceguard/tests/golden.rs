@@ -1,9 +1,9 @@
-//! NamespaceGuard's answers, without wasm and without a cluster; the host's tests hold the component to the same.
+//! The golden cases of NamespaceGuard, without wasm and without a cluster. The host's tests run them with the component.
 
 use namespaceguard::NamespaceGuard;
 use windlass_plugin::testing::golden;
 
 #[test]
-fn answers_are_as_they_were_found_to_be_right() {
+fn responses_are_the_expected_ones() {
     golden::check::<NamespaceGuard>("cases");
 }

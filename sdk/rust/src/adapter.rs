@@ -1,10 +1,10 @@
-//! Between the contract's bytes and an author's types.
+//! Converts between the bytes of the contract and the types of a plugin.
 
 use std::marker::PhantomData;
 
 use crate::{Failure, Reconciler, Request, raw, raw::exports::windlass::plugin::reconciler::Guest};
 
-/// The component that a [`Reconciler`] makes; [`export!`](crate::export) names it.
+/// The component of a [`Reconciler`]; [`export!`](crate::export) names it.
 #[derive(Debug)]
 pub struct Adapter<R>(PhantomData<R>);
 
@@ -20,7 +20,7 @@ impl<R: Reconciler> Guest for Adapter<R> {
     }
 }
 
-/// A panic traps, and a trap says nothing: let the message reach the host's log before.
+/// A panic becomes a trap, which has no message: this writes the message to the host's log first.
 pub(crate) fn report_panics() {
     #[cfg(target_family = "wasm")]
     std::panic::set_hook(Box::new(|panic| crate::log::error(panic.to_string())));

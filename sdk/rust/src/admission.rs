@@ -1,94 +1,95 @@
-//! Judging parents before they are stored. The host does not serve this yet.
+//! Admission of parents. The host does not serve this yet.
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{Failure, Reconciler, failure::explained, json::bytes, raw, request::WithMetadata};
+use crate::{Failure, Reconciler, failure::parse, json::bytes, raw, request::WithMetadata};
 
-/// A plugin that also admits its parents, exported by [`export_admission!`](crate::export_admission) beside
-/// [`export!`](crate::export).
+/// A plugin that also validates and defaults its parents before they are stored, exported by
+/// [`export_admission!`](crate::export_admission) beside [`export!`](crate::export).
 ///
-/// **The host does not serve admission yet**: it registers no webhook and never calls [`review`](Admission::review). What it
-/// does can be tested with [`testing`](crate::testing); in a cluster the CRD's schema and its CEL rules
-/// ([`CustomResource::rule`](crate::CustomResource::rule)) refuse and fill in, and [`Reconciler::reconcile`] must check the
+/// **The host does not serve admission yet**: it registers no webhook and never calls [`review`](Admission::review), which
+/// only [`testing`](crate::testing) calls. In a cluster the CRD's schema and its CEL rules
+/// ([`CustomResource::rule`](crate::CustomResource::rule)) validate and default, and [`Reconciler::reconcile`] must check the
 /// spec itself.
 ///
-/// A judgement is pure, like [`Reconciler::reconcile`]: it depends on its [`Review`] alone.
+/// A review is pure, like [`Reconciler::reconcile`]: it depends on its [`AdmissionRequest`] alone.
 pub trait Admission: Reconciler {
-    /// Judges one write.
-    fn review(review: Review) -> Verdict;
+    /// Reviews one write.
+    fn review(request: AdmissionRequest) -> AdmissionResponse;
 }
 
 pub use crate::raw::Operation;
 
-/// One object that somebody wants to write.
+/// One write of a parent, before it is stored.
 #[derive(Debug)]
-pub struct Review {
+pub struct AdmissionRequest {
     raw: raw::AdmissionRequest,
 }
 
-impl Review {
-    /// What somebody wants to do.
+impl AdmissionRequest {
+    /// The operation.
     pub fn operation(&self) -> Operation {
         self.raw.operation
     }
 
-    /// Whether the object is on its way out: then it must be able to lose its finalizers, whatever else is wrong with it.
+    /// Whether the object is being deleted. Its finalizers must be removable then, so even an invalid object must be allowed.
     pub fn is_being_deleted(&self) -> bool {
         let metadata = self.object::<WithMetadata>().ok().flatten().map(|object| object.metadata);
         self.operation() == Operation::Delete || metadata.is_some_and(|metadata| metadata.deletion_timestamp.is_some())
     }
 
-    /// Who wants it: the user's name, as the API server authenticated it.
+    /// The name of the user who writes, as the API server authenticated it.
     pub fn username(&self) -> &str {
         &self.raw.username
     }
 
-    /// The object as it would be; `None` for a deletion.
+    /// The object after the write; none for a deletion.
     ///
     /// # Errors
     ///
-    /// [`Failure::invalid`], naming the field, when it is not a `T`.
+    /// [`Failure::invalid`], naming the field, if it is not a `T`.
     pub fn object<T: DeserializeOwned>(&self) -> Result<Option<T>, Failure> {
         read(self.raw.object.as_deref())
     }
 
-    /// The object as it is; `None` for a new one.
+    /// The object before the write; none for a new one.
     ///
     /// # Errors
     ///
-    /// [`Failure::invalid`], naming the field, when it is not a `T`.
+    /// [`Failure::invalid`], naming the field, if it is not a `T`.
     pub fn old_object<T: DeserializeOwned>(&self) -> Result<Option<T>, Failure> {
         read(self.raw.old_object.as_deref())
     }
 
-    /// The Plugin's `spec.config`; without one, as if it were `{}`.
+    /// The Plugin's `spec.config`; without one, `{}` is read.
     ///
     /// # Errors
     ///
-    /// [`Failure::invalid`], naming the field.
+    /// [`Failure::invalid`], naming the field, if it is not a `C`.
     pub fn config<C: DeserializeOwned>(&self) -> Result<C, Failure> {
-        explained(self.raw.config.as_deref().unwrap_or(b"{}"), "the Plugin's spec.config").map_err(Failure::invalid)
+        parse(self.raw.config.as_deref().unwrap_or(b"{}"), "the Plugin's spec.config").map_err(Failure::invalid)
     }
 }
 
 fn read<T: DeserializeOwned>(object: Option<&[u8]>) -> Result<Option<T>, Failure> {
-    object.map(|object| explained(object, "").map_err(Failure::invalid)).transpose()
+    object.map(|object| parse(object, "").map_err(Failure::invalid)).transpose()
 }
 
-/// What becomes of a write.
+/// The response to a write.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
-    /// Allowed, with warnings for the user.
+pub enum AdmissionResponse {
+    /// The write is allowed, with warnings for the user.
     Allow(Vec<String>),
-    /// Allowed as this object instead: with defaults filled in.
+    /// The write is allowed, and this object is stored instead: the object with its defaults.
     Replace(Value),
-    /// Refused, and why.
+    /// The write is denied, with a message for the user.
     Deny(String),
 }
 
-impl Verdict {
-    /// Allows an object with what its spec leaves out: fields that it gives stay as they are.
+impl AdmissionResponse {
+    /// Allows an object with its defaults: `spec` is the object's spec with all defaults, and fields that the object has stay as
+    /// they are.
     pub fn with_defaults(mut object: Value, spec: &impl Serialize) -> Self {
         let Some(given) = object.get_mut("spec") else {
             return Self::Allow(Vec::new());
@@ -101,7 +102,7 @@ impl Verdict {
     }
 }
 
-/// Puts in what is missing; whether anything was.
+/// Adds the fields that are missing. Returns whether any was.
 fn fill(given: &mut Value, whole: Value) -> bool {
     let (Value::Object(given), Value::Object(whole)) = (given, whole) else { return false };
     let mut filled = false;
@@ -116,8 +117,8 @@ fn fill(given: &mut Value, whole: Value) -> bool {
     filled
 }
 
-/// A failure refuses, in its own words.
-impl From<Failure> for Verdict {
+/// A failure denies the write with its message.
+impl From<Failure> for AdmissionResponse {
     fn from(failure: Failure) -> Self {
         Self::Deny(match failure {
             Failure::Invalid(message) | Failure::Failed(message) => message,
@@ -126,17 +127,17 @@ impl From<Failure> for Verdict {
     }
 }
 
-pub(crate) fn judge<R: Admission>(request: raw::AdmissionRequest) -> Verdict {
-    R::review(Review { raw: request })
+pub(crate) fn review<R: Admission>(request: raw::AdmissionRequest) -> AdmissionResponse {
+    R::review(AdmissionRequest { raw: request })
 }
 
 impl<R: Admission> raw::admission::exports::windlass::plugin::admission::Guest for crate::Adapter<R> {
     fn review(request: raw::AdmissionRequest) -> raw::Verdict {
         crate::adapter::report_panics();
-        match judge::<R>(request) {
-            Verdict::Allow(warnings) => raw::Verdict::Allow(warnings),
-            Verdict::Replace(object) => raw::Verdict::Replace(bytes(&object)),
-            Verdict::Deny(why) => raw::Verdict::Deny(why),
+        match review::<R>(request) {
+            AdmissionResponse::Allow(warnings) => raw::Verdict::Allow(warnings),
+            AdmissionResponse::Replace(object) => raw::Verdict::Replace(bytes(&object)),
+            AdmissionResponse::Deny(message) => raw::Verdict::Deny(message),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The allocator of plugins: that of Rust's own library, which begins with memory that is there from the start.
+//! The allocator of plugins: that of Rust's standard library, with a first region that is part of the component's initial memory.
 //!
-//! Every call gets a fresh instance, and the first growth of its memory costs the host two changes of the pages'
-//! protection: more than what many a plugin computes.
+//! Every call runs in a new instance. The first growth of its memory costs the host two changes of page protection, which take
+//! longer than the computation of many plugins.
 #![allow(unsafe_code)]
 
 #[cfg(target_feature = "atomics")]
@@ -14,12 +14,12 @@ use std::cell::{Cell, UnsafeCell};
 
 use dlmalloc::{Allocator, Dlmalloc};
 
-/// Enough for requests and answers of the usual size. Pages that are not touched cost nothing.
+/// Bytes, enough for requests and responses of the usual size. Pages that are not touched cost nothing.
 const FIRST: usize = 256 * 1024;
 const PAGE: usize = 64 * 1024;
 
-/// Aligned for whatever the allocator puts at its begin. Some bytes longer than what is handed out: no region that comes
-/// later may touch it, or the allocator would make one of the two.
+/// The alignment is the largest that the allocator needs. The region is 16 bytes longer than what the allocator gets: if a later
+/// region were adjacent, the allocator would merge the two.
 #[repr(align(16))]
 struct FirstRegion(UnsafeCell<[u8; FIRST + 16]>);
 
@@ -28,7 +28,7 @@ unsafe impl Sync for FirstRegion {}
 
 static FIRST_REGION: FirstRegion = FirstRegion(UnsafeCell::new([0; FIRST + 16]));
 
-/// Where the allocator gets its regions: the first one is there, for others the memory grows.
+/// The source of regions: the first region is static, and memory grows for others.
 struct Regions {
     first_is_free: Cell<bool>,
 }
@@ -43,7 +43,7 @@ unsafe impl Allocator for Regions {
             usize::MAX => (std::ptr::null_mut(), 0, 0),
             page => {
                 let begin = page * PAGE;
-                // The last page of the address space ends where no pointer can: the allocator gets some bytes less.
+                // No pointer can hold the end of the last page of the address space: the allocator gets 16 bytes less.
                 let cut = if begin.wrapping_add(pages * PAGE) == 0 { 16 } else { 0 };
                 (begin as *mut u8, pages * PAGE - cut, 0)
             }
@@ -84,7 +84,7 @@ unsafe impl Sync for Heap {}
 static HEAP: Heap = Heap(UnsafeCell::new(Dlmalloc::new_with_allocator(Regions { first_is_free: Cell::new(true) })));
 
 impl Heap {
-    /// Does something with the heap. Nothing that the heap does comes back here.
+    /// Runs a function with the heap. The heap never calls its allocator, so this is not reentered.
     fn with<T>(&self, act: impl FnOnce(&mut Dlmalloc<Regions>) -> T) -> T {
         act(unsafe { &mut *self.0.get() })
     }

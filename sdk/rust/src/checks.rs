@@ -1,5 +1,5 @@
-//! What specs are asked most often, with messages that name the field: a CRD's schema refuses the same at admission, but an
-//! object may be older than the schema.
+//! Checks that many specs need, with messages that name the field. The schema of a CRD has the same rules and rejects a
+//! write, but an object may be older than the schema, so a plugin checks its spec as well.
 //!
 //! ```
 //! use windlass_plugin::{Failure, checks};
@@ -11,67 +11,66 @@
 //! );
 //! ```
 
-use std::{fmt::Display, ops::RangeInclusive};
+use std::{collections::BTreeSet, fmt::Display, ops::RangeInclusive};
 
 use crate::{Failure, Quantity};
 
 type Checked = Result<(), Failure>;
 
-fn ensure(holds: bool, field: &str, value: impl Display, wanted: &str) -> Checked {
-    if holds { Ok(()) } else { Err(Failure::invalid(format!("{field}: {value} {wanted}"))) }
+fn ensure(holds: bool, field: &str, value: impl Display, rule: &str) -> Checked {
+    if holds { Ok(()) } else { Err(Failure::invalid(format!("{field}: {value} {rule}"))) }
 }
 
-/// A number within bounds.
+/// Checks that a number is within bounds.
 ///
 /// # Errors
 ///
-/// [`Failure::invalid`], as all checks here.
+/// [`Failure::invalid`], as all checks of this module.
 pub fn range(field: &str, value: u32, range: RangeInclusive<u32>) -> Checked {
-    let wanted = format!("is not between {} and {}", range.start(), range.end());
-    ensure(range.contains(&value), field, value, &wanted)
+    let rule = format!("is not between {} and {}", range.start(), range.end());
+    ensure(range.contains(&value), field, value, &rule)
 }
 
-/// More than nothing.
+/// Checks that a quantity is greater than zero.
 pub fn positive(field: &str, quantity: &Quantity) -> Checked {
     ensure(quantity.is_positive(), field, quantity, "is not more than 0")
 }
 
-/// What the API server takes as an image: something without spaces.
+/// Checks that an image is neither empty nor has whitespace: the API server accepts every other text.
 pub fn image(field: &str, image: &str) -> Checked {
     let holds = !image.is_empty() && !image.contains(char::is_whitespace);
     ensure(holds, field, format_args!("{image:?}"), "is not the name of an image")
 }
 
-/// A DNS label (RFC 1123): what most names of objects and their parts are made of.
+/// Checks that a name is a DNS label (RFC 1123).
 pub fn dns_label(field: &str, name: &str) -> Checked {
-    let wanted = "is not a DNS label: at most 63 of a-z, 0-9 and -, not beginning or ending with -";
-    ensure(name.len() <= 63 && is_labelled(name), field, format_args!("{name:?}"), wanted)
+    let rule = "is not a DNS label: at most 63 of a-z, 0-9 and -, not beginning or ending with -";
+    ensure(name.len() <= 63 && is_labelled(name), field, format_args!("{name:?}"), rule)
 }
 
-/// A DNS name as the API server takes one (RFC 1123's subdomain): labels with dots between them, of which it bounds the
-/// length of the whole alone.
-pub fn dns_name(field: &str, name: &str) -> Checked {
+/// Checks that a name is a DNS subdomain (RFC 1123): labels with dots between them. Like the API server, it bounds the length
+/// of the whole name alone.
+pub fn dns_subdomain(field: &str, name: &str) -> Checked {
     let holds = name.len() <= 253 && name.split('.').all(is_labelled);
-    let wanted = "is not a DNS name: labels of a-z, 0-9 and - with dots between them, at most 253 characters";
-    ensure(holds, field, format_args!("{name:?}"), wanted)
+    let rule = "is not a DNS name: labels of a-z, 0-9 and - with dots between them, at most 253 characters";
+    ensure(holds, field, format_args!("{name:?}"), rule)
 }
 
-/// A label of DNS, of any length.
+/// Whether a name has the characters of a DNS label.
 fn is_labelled(name: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !name.is_empty() && name.bytes().all(inner) && !name.starts_with('-') && !name.ends_with('-')
 }
 
-/// Names of environment variables, each given once.
+/// Checks the names of environment variables: their characters, and that each is given once.
 pub fn env_names<'a>(field: &str, names: impl IntoIterator<Item = &'a str>) -> Checked {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for (index, name) in names.into_iter().enumerate() {
         let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
         let holds = !name.is_empty() && name.bytes().all(inner) && !name.starts_with(|c: char| c.is_ascii_digit());
         let field = format!("{field}[{index}].name");
-        let wanted =
-            "is not the name of an environment variable: A-Z, a-z, 0-9, _, - and ., not beginning with a digit";
-        ensure(holds, &field, format_args!("{name:?}"), wanted)?;
+        let rule = "is not the name of an environment variable: A-Z, a-z, 0-9, _, - and ., not beginning with a digit";
+        ensure(holds, &field, format_args!("{name:?}"), rule)?;
         ensure(seen.insert(name), &field, format_args!("{name:?}"), "is given twice")?;
     }
     Ok(())
@@ -79,11 +78,11 @@ pub fn env_names<'a>(field: &str, names: impl IntoIterator<Item = &'a str>) -> C
 
 #[cfg(test)]
 mod tests {
-    use super::{dns_label, dns_name, env_names, image};
+    use super::{dns_label, dns_subdomain, env_names, image};
     use crate::Failure;
 
     #[test]
-    fn dns_names_are_what_the_api_server_takes() {
+    fn dns_names_are_checked_like_the_api_server_does() {
         let long = "a".repeat(64);
         for (name, label, full) in [
             ("a", true, true),
@@ -99,21 +98,22 @@ mod tests {
             ("a.b.", false, false),
             (&long, false, true),
         ] {
-            assert_eq!((dns_label("f", name).is_ok(), dns_name("f", name).is_ok()), (label, full), "{name:?}");
+            assert_eq!((dns_label("f", name).is_ok(), dns_subdomain("f", name).is_ok()), (label, full), "{name:?}");
         }
         let longest = [&*"a".repeat(63); 4].join(".");
-        assert_eq!((dns_name("f", &longest[..253]).is_ok(), dns_name("f", &longest).is_ok()), (true, false));
+        assert_eq!((dns_subdomain("f", &longest[..253]).is_ok(), dns_subdomain("f", &longest).is_ok()), (true, false));
     }
 
     #[test]
-    fn the_message_names_the_field_and_what_is_there() {
-        let wrong = env_names("spec.env", ["A", "1B"]);
+    fn the_message_names_the_field_and_its_value() {
+        let check = |names: &[&'static str]| env_names("spec.env", names.iter().copied());
+        let wrong = check(&["A", "1B"]);
         assert!(
             matches!(wrong, Err(Failure::Invalid(why)) if why.starts_with("spec.env[1].name: \"1B\" is not the name"))
         );
-        let twice = env_names("spec.env", ["A", "B", "A"]);
+        let twice = check(&["A", "B", "A"]);
         assert_eq!(twice, Err(Failure::invalid("spec.env[2].name: \"A\" is given twice")));
-        assert_eq!(env_names("spec.env", ["A", "_b.c-d"]), Ok(()));
+        assert_eq!(check(&["A", "_b.c-d"]), Ok(()));
         assert_eq!(
             image("spec.image", "a b"),
             Err(Failure::invalid("spec.image: \"a b\" is not the name of an image"))

@@ -1,13 +1,9 @@
-//! The host's clocks. Virtual: the monotonic one starts at zero with each call, and waiting for it returns at once.
+//! The host's clocks. The monotonic clock is virtual: it starts at zero in each call, and a wait returns at once.
 
 use std::time::{Duration, SystemTime};
 
-use serde::de::DeserializeOwned;
-
-use crate::{Reconciler, Request};
-
-/// The wall clock. Reading it makes a call impure: the host cannot reuse its answer, and an answer that contains the
-/// time is another one on every call. Outside wasm it stands still ([`testing`](crate::testing) sets it).
+/// The wall clock. A call that reads it is impure: the host cannot reuse its response, and a response that contains the time
+/// differs in every call. Outside wasm the clock stands still; [`testing`](crate::testing) sets it.
 pub fn now() -> SystemTime {
     #[cfg(target_family = "wasm")]
     {
@@ -15,7 +11,7 @@ pub fn now() -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::new(now.seconds, now.nanoseconds)
     }
     #[cfg(not(target_family = "wasm"))]
-    crate::testing::sink::now()
+    crate::testing::host::now()
 }
 
 /// The wall clock as Kubernetes writes times: RFC 3339 in UTC, to the second.
@@ -23,28 +19,56 @@ pub fn timestamp() -> String {
     humantime::format_rfc3339_seconds(now()).to_string()
 }
 
-/// The status with a time that moves only when something else in it does. It takes the time from the status that is
-/// there, and reads the clock only when that one is another: at rest a call stays pure, and nothing is written.
-pub fn steady<R>(
-    request: &Request<R>,
-    mut status: R::Status,
-    time: fn(&mut R::Status) -> &mut Option<String>,
-) -> R::Status
-where
-    R: Reconciler<Status: DeserializeOwned + PartialEq>,
-{
-    let kept = request.status::<R::Status>().and_then(|mut last| {
-        let at = time(&mut last).take();
-        (last == status).then_some(at)?
+/// Returns a field of a status that has the time of its last change.
+pub type TimeField<S> = fn(&mut S) -> &mut Option<String>;
+
+/// Sets the time of the last change in a status: the time that the status before has, if all other fields are equal, or else now
+/// (RFC 3339). In steady state the clock is not read, so the call stays pure, and the status does not change.
+///
+/// `before` is [`Request::status`](crate::Request::status). The time that `status` has is replaced.
+pub fn steady<S: PartialEq>(before: Option<S>, mut status: S, time: TimeField<S>) -> S {
+    *time(&mut status) = None;
+    let kept = before.and_then(|mut before| {
+        let at = time(&mut before).take();
+        (before == status).then_some(at)?
     });
     *time(&mut status) = kept.or_else(|| Some(timestamp()));
     status
 }
 
-/// Time since the call began, as the virtual monotonic clock has it. Outside wasm always zero.
+/// Time since the call began by the virtual monotonic clock. Outside wasm it is always zero.
 pub fn elapsed() -> Duration {
     #[cfg(target_family = "wasm")]
     return Duration::from_nanos(wasip2::clocks::monotonic_clock::now());
     #[cfg(not(target_family = "wasm"))]
     Duration::ZERO
+}
+
+#[cfg(test)]
+mod tests {
+    use super::steady;
+
+    #[derive(Debug, Clone, PartialEq)]
+    struct Status {
+        pods: u32,
+        time: Option<String>,
+    }
+
+    fn status(pods: u32, time: Option<&str>) -> Status {
+        Status { pods, time: time.map(str::to_owned) }
+    }
+
+    fn time(before: Option<Status>, pods: u32) -> Option<String> {
+        steady(before, status(pods, Some("ignored")), |status| &mut status.time).time
+    }
+
+    #[test]
+    fn the_time_moves_only_when_another_field_does() {
+        let now = Some("2026-01-01T00:00:00Z".to_owned());
+        let before = status(1, Some("2020-01-01T00:00:00Z"));
+        assert_eq!(time(Some(before.clone()), 1), before.time);
+        assert_eq!(time(Some(before), 2), now);
+        assert_eq!(time(Some(status(1, None)), 1), now);
+        assert_eq!(time(None, 1), now);
+    }
 }

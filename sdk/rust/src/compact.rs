@@ -1,25 +1,24 @@
-//! JSON without what only people need, made while a plugin is compiled: a component travels in a ConfigMap, and the
-//! indentation of a definition is half of it.
+//! Removes the indentation of JSON at compile time: the size of a component is limited, and indentation is half of a CRD.
 
-/// Whether a byte outside of a string says nothing.
+/// Whether a byte outside of a string is whitespace.
 const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }
 
-/// How many bytes are left of a document.
+/// The number of bytes of a document without whitespace.
 #[must_use]
 pub const fn size(document: &[u8]) -> usize {
     walk::<0>(document).0
 }
 
-/// What is left of a document; `N` is its [`size`].
+/// A document without whitespace; `N` is its [`size`].
 #[must_use]
 pub const fn bytes<const N: usize>(document: &[u8]) -> [u8; N] {
     walk(document).1
 }
 
-/// How many bytes are left, and the first `N` of them.
-#[allow(clippy::indexing_slicing, reason = "a wrong index would be told by the compiler")]
+/// The size of a document without whitespace, and its first `N` bytes.
+#[allow(clippy::indexing_slicing, reason = "runs at compile time, where a wrong index is an error")]
 const fn walk<const N: usize>(document: &[u8]) -> (usize, [u8; N]) {
     let (mut left, mut kept) = (0, [0; N]);
     let (mut at, mut in_string, mut is_escaped) = (0, false, false);
@@ -48,7 +47,7 @@ mod tests {
     use super::{bytes, size};
 
     #[test]
-    fn nothing_but_indentation_goes() {
+    fn only_whitespace_outside_of_strings_is_removed() {
         const DOCUMENT: &[u8] = b"{\n  \"a b\": [1, \"x\\\" y\", true ],\r\n\t\"c\": {}\n}\n";
         let compact: [u8; size(DOCUMENT)] = bytes(DOCUMENT);
         assert_eq!(compact.as_slice(), br#"{"a b":[1,"x\" y",true],"c":{}}"#);

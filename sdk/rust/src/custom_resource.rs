@@ -1,4 +1,4 @@
-//! The CustomResourceDefinition that a plugin brings along.
+//! The CustomResourceDefinition of a plugin.
 
 use schemars::JsonSchema;
 use serde_json::Value;
@@ -9,8 +9,8 @@ use crate::{
     schema::{self, Direction},
 };
 
-/// A custom kind. Its CustomResourceDefinition has a schema from the plugin's spec and status types, the status
-/// subresource, `observedGeneration` and `conditions` in the status, and the columns `Ready` and `Age`.
+/// A custom kind. Its CRD has a schema from the plugin's spec and status types, the status subresource, `observedGeneration` and
+/// `conditions` in the status, and the columns `Ready` and `Age`.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct CustomResource {
@@ -28,7 +28,7 @@ pub struct CustomResource {
 }
 
 impl CustomResource {
-    /// A kind whose objects live in namespaces: its group (`example.com`), version (`v1`) and name (`Greeting`).
+    /// A namespaced kind with this group (`example.com`), version (`v1`) and name (`Greeting`).
     pub fn namespaced<R>(group: &str, version: &str, kind: &str) -> Self
     where
         R: Reconciler<Spec: JsonSchema, Status: JsonSchema>,
@@ -36,7 +36,7 @@ impl CustomResource {
         Self::new::<R>(group, version, kind, "Namespaced")
     }
 
-    /// A kind whose objects live in no namespace.
+    /// A cluster-scoped kind with this group, version and name.
     pub fn cluster_scoped<R>(group: &str, version: &str, kind: &str) -> Self
     where
         R: Reconciler<Spec: JsonSchema, Status: JsonSchema>,
@@ -63,41 +63,41 @@ impl CustomResource {
         }
     }
 
-    /// The plural, where it is not the English one of the kind (`echo`, `echoes`; `policy`, `policies`).
+    /// Sets the plural. The default is the English plural of the kind (`echo`, `echoes`; `policy`, `policies`).
     pub fn plural(mut self, plural: &str) -> Self {
         plural.clone_into(&mut self.plural);
         self
     }
 
-    /// A short name for kubectl.
+    /// Adds a short name for kubectl.
     pub fn short_name(mut self, name: &str) -> Self {
         self.short_names.push(name.to_owned());
         self
     }
 
-    /// A group of kinds for kubectl: with category `all`, `kubectl get all` shows it.
+    /// Adds a category: with category `all`, `kubectl get all` shows objects of this kind.
     pub fn category(mut self, category: &str) -> Self {
         self.categories.push(category.to_owned());
         self
     }
 
-    /// A column of `kubectl get`: its title, its type (`integer`, `number`, `string`, `boolean`, `date`) and where it
-    /// is, as a JSON path. `Ready` (from the conditions) and `Age` are there by themselves; a column of one of these
-    /// names replaces it.
+    /// Adds a column of `kubectl get`: its title, its type (`integer`, `number`, `string`, `boolean`, `date`) and the JSON
+    /// path of its value. `Ready` (from the conditions) and `Age` are always added; a column of one of these names replaces
+    /// it.
     pub fn column(mut self, name: &str, kind: &str, path: &str) -> Self {
         self.columns.push(column(name, kind, path));
         self
     }
 
-    /// A rule in CEL on the whole object (`self.metadata.name`, `self.spec`, `oldSelf`…), and what to tell who breaks
-    /// it. Rules on fields belong to the types: `#[schemars(extend("x-kubernetes-validations" = […]))]`.
+    /// Adds a CEL rule on the whole object (`self.metadata.name`, `self.spec`, `oldSelf`, …), and the message for objects that
+    /// violate it. Rules on fields belong to the types: `#[schemars(extend("x-kubernetes-validations" = […]))]`.
     pub fn rule(mut self, rule: &str, message: &str) -> Self {
         self.rules.push(object([("rule", rule.into()), ("message", message.into())]));
         self
     }
 
-    /// The CustomResourceDefinition.
-    pub fn definition(self) -> Value {
+    /// The CustomResourceDefinition as JSON.
+    pub fn crd(self) -> Value {
         let mut names = object([
             ("kind", self.kind.as_str().into()),
             ("listKind", format!("{}List", self.kind).into()),
@@ -107,7 +107,7 @@ impl CustomResource {
         set(&mut names, "shortNames", self.short_names.into());
         set(&mut names, "categories", self.categories.into());
 
-        // A spec whose fields are all optional may be left out as a whole.
+        // A spec without required fields is optional.
         let required = if self.spec.get("required").is_some() { vec!["spec"] } else { Vec::new() };
         let mut root = object([
             ("type", "object".into()),
@@ -163,7 +163,7 @@ fn columns(mut columns: Vec<Value>) -> Vec<Value> {
     columns
 }
 
-/// The plugin's fields and the host's. None is required: after a failed first call the host's are there alone.
+/// The plugin's fields and the host's. None is required: after a failed first call, the status has only the host's fields.
 fn status(plugin: Value) -> Value {
     let mut properties = object([]);
     let mut status = object([("type", "object".into())]);
@@ -182,7 +182,7 @@ fn status(plugin: Value) -> Value {
     status
 }
 
-/// A list of `metav1.Condition`, with that type's bounds.
+/// A list of `metav1.Condition` with the bounds of that type.
 fn conditions() -> Value {
     let text = |mut bounds: Value| {
         set(&mut bounds, "type", "string".into());
@@ -218,7 +218,7 @@ fn strings(strings: &[&str]) -> Value {
     strings.to_vec().into()
 }
 
-/// English as far as kinds need it.
+/// The English plural of a kind.
 fn plural(singular: &str) -> String {
     let before_y = singular.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'o', 'u']));
     if let Some(stem) = before_y {

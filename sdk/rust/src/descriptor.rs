@@ -1,4 +1,4 @@
-//! What a plugin is.
+//! The description of a plugin.
 
 use std::{marker::PhantomData, time::Duration};
 
@@ -13,14 +13,14 @@ use crate::{
     schema,
 };
 
-/// What a plugin is: its name, its parents, the kinds it may own and read.
+/// The description of a plugin: its name, its parents, and the kinds of its children and related objects.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Descriptor(raw::Descriptor);
 
 impl Descriptor {
-    /// A plugin of this name (a DNS label) and version (`env!("CARGO_PKG_VERSION")`), for these parents: a
-    /// [`CustomResource`] that it brings along, or an [`Existing`] kind.
+    /// A plugin with this name (a DNS label) and version (`env!("CARGO_PKG_VERSION")`). Its parents are of a [`CustomResource`]
+    /// whose CRD the plugin contains, or of an [`Existing`] kind.
     pub fn new(name: &str, version: &str, parent: impl Into<Parent>) -> Self {
         Self(raw::Descriptor {
             name: name.to_owned(),
@@ -37,49 +37,50 @@ impl Descriptor {
         })
     }
 
-    /// One sentence on what the plugin does.
+    /// Sets one sentence about what the plugin does.
     pub fn description(mut self, description: &str) -> Self {
         description.clone_into(&mut self.0.description);
         self
     }
 
-    /// A kind of children, changed in place by server-side apply.
+    /// Adds a kind of children, which are updated by server-side apply.
     pub fn child<K: Kind>(self) -> Self {
         self.child_with::<K>(UpdateStrategy::Apply)
     }
 
-    /// A kind of children, changed in another way.
+    /// Adds a kind of children with another update strategy.
     pub fn child_with<K: Kind>(mut self, update: UpdateStrategy) -> Self {
         self.0.children.push(raw::ChildRule { kind: kinds::raw::<K>(), update });
         self
     }
 
-    /// A kind that requirements may name: read, not owned.
+    /// Adds a kind that requirements may name. The plugin reads such objects and does not own them.
     pub fn related<K: Kind>(mut self) -> Self {
         self.0.related.push(kinds::raw::<K>());
         self
     }
 
-    /// Parents get a finalizer, and a call with [`Phase::Finalize`](crate::Phase) when they are deleted or leave the label
-    /// selector. A parent whose spec cannot be read cannot be finalized either: give fields that are added later a default.
+    /// Gives parents a finalizer. When they are deleted or leave the label selector, the plugin is called to clean up
+    /// ([`Request::is_finalizing`](crate::Request::is_finalizing)). A parent whose spec cannot be read cannot be finalized: give
+    /// fields that are added later a default.
     pub fn finalizes(mut self) -> Self {
         self.0.finalizes = true;
         self
     }
 
-    /// Time between unprompted reconciles of one parent; the host adds jitter.
+    /// Sets the time between reconciles of a parent while nothing changes. The host adds jitter.
     pub fn resync(mut self, interval: Duration) -> Self {
         self.0.resync = Some(milliseconds(interval));
         self
     }
 
-    /// The Plugin's `spec.config` is a `C`; read it with [`Request::config`](crate::Request::config).
+    /// Sets the type of the Plugin's `spec.config`, which [`Request::config`](crate::Request::config) reads.
     pub fn config<C: JsonSchema>(mut self) -> Self {
         self.0.config_schema = Some(bytes(&schema::of::<C>(schema::Direction::Read)));
         self
     }
 
-    /// A metric that [`measure`](crate::measure()) keeps.
+    /// Adds a metric that [`measure`](crate::measure()) may name.
     pub fn metric(mut self, metric: Metric) -> Self {
         self.0.metrics.push(metric);
         self
@@ -93,17 +94,18 @@ impl Descriptor {
 pub use crate::raw::Metric;
 
 impl Metric {
-    /// Adds up: how often something happened. A Prometheus name without prefix, one sentence, and the labels' names.
+    /// A counter, whose values add up. `name` is a Prometheus name without prefix, `description` one sentence, and `labels`
+    /// are the names of labels.
     pub fn counter(name: &str, description: &str, labels: &[&str]) -> Self {
         Self::new(MetricType::Counter, name, "", description, labels)
     }
 
-    /// The last value counts. The unit is UCUM's (`s`, `By`), or empty for plain numbers.
+    /// A gauge, whose last value counts. `unit` is a UCUM unit (`s`, `By`), or empty for plain numbers.
     pub fn gauge(name: &str, unit: &str, description: &str, labels: &[&str]) -> Self {
         Self::new(MetricType::Gauge, name, unit, description, labels)
     }
 
-    /// A distribution.
+    /// A histogram of values. `unit` is a UCUM unit (`s`, `By`), or empty for plain numbers.
     pub fn histogram(name: &str, unit: &str, description: &str, labels: &[&str]) -> Self {
         Self::new(MetricType::Histogram, name, unit, description, labels)
     }
@@ -120,12 +122,12 @@ impl Metric {
 }
 
 impl UpdateStrategy {
-    /// One child at a time, in place, each when the one before has these conditions with status True.
+    /// Updates one child at a time in place. The next one follows when the one before has these conditions with status True.
     pub fn rolling<'a>(conditions: impl IntoIterator<Item = &'a str>) -> Self {
         Self::one_by_one(false, conditions)
     }
 
-    /// One child at a time, deleted and created anew, each when the one before has these conditions with status True.
+    /// Recreates one child at a time. The next one follows when the one before has these conditions with status True.
     pub fn rolling_recreate<'a>(conditions: impl IntoIterator<Item = &'a str>) -> Self {
         Self::one_by_one(true, conditions)
     }
@@ -135,20 +137,20 @@ impl UpdateStrategy {
     }
 }
 
-/// What a plugin reconciles: made from a [`CustomResource`] or an [`Existing`] kind.
+/// The kind that a plugin reconciles: a [`CustomResource`] or an [`Existing`] kind.
 #[derive(Debug, Clone)]
 pub struct Parent(raw::Parent);
 
 impl Parent {
-    /// A custom kind whose definition is a file: what [`definition!`](crate::definition) puts into a component.
-    pub fn defined_by(definition: &'static [u8]) -> Self {
-        Self(raw::Parent::Custom(definition.to_owned()))
+    /// A custom kind with this CRD in JSON; [`crd!`](crate::crd) embeds one.
+    pub fn from_crd(crd: &'static [u8]) -> Self {
+        Self(raw::Parent::Custom(crd.to_owned()))
     }
 }
 
 impl From<CustomResource> for Parent {
     fn from(resource: CustomResource) -> Self {
-        Self(raw::Parent::Custom(bytes(&resource.definition())))
+        Self(raw::Parent::Custom(bytes(&resource.crd())))
     }
 }
 
@@ -158,7 +160,7 @@ impl<K: Kind> From<Existing<K>> for Parent {
     }
 }
 
-/// A parent kind that exists already: a built-in one, or a custom one that something else installs.
+/// A kind that the plugin does not define: a built-in kind, or a custom kind of another operator.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Existing<K> {
@@ -167,12 +169,12 @@ pub struct Existing<K> {
 }
 
 impl<K: Kind> Existing<K> {
-    /// All objects of the kind.
+    /// Reconciles all objects of the kind.
     pub fn all() -> Self {
         Self { selector: None, kind: PhantomData }
     }
 
-    /// Those that match a label selector in kubectl's syntax.
+    /// Reconciles the objects that match a label selector in kubectl's syntax.
     pub fn selected(selector: &str) -> Self {
         Self { selector: Some(selector.to_owned()), kind: PhantomData }
     }

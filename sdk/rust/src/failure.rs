@@ -1,4 +1,4 @@
-//! Why there is no answer: constructors for the contract's own type.
+//! Failures of a call: constructors for the type of the contract.
 
 use std::time::Duration;
 
@@ -10,29 +10,29 @@ use crate::{
 };
 
 impl Failure {
-    /// The parent's spec is wrong. Say which field and what would be right: users read it in the parent's condition
-    /// (`Stalled=True, reason=InvalidSpec`). No retry before the parent changes.
+    /// The parent's spec is invalid. The message names the field and what would be valid: users read it in the parent's condition
+    /// (`Stalled=True, reason=InvalidSpec`). The host does not retry before the parent changes.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::Invalid(message.into())
     }
 
-    /// Not now: call again after `after`, and say what is being waited for.
+    /// The plugin waits for something, which the message names: the host calls again after `after`, at least one second.
     pub fn retry(message: impl Into<String>, after: Duration) -> Self {
         Self::Retry(Retry { message: message.into(), after: milliseconds(after) })
     }
 
-    /// Something went wrong: call again, with exponential backoff.
+    /// Any other failure: the host calls again with exponential backoff.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::Failed(message.into())
     }
 }
 
-/// The contract's unit of time.
+/// Milliseconds, the unit of time in the contract.
 pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What serde says, without its position in a document that the reader has never seen.
+/// The message of a serde error without the position in the document, which users do not see.
 pub(crate) fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {
@@ -41,16 +41,16 @@ pub(crate) fn reason(error: &serde_json::Error) -> String {
     }
 }
 
-/// Reads what a person wrote; the error is a sentence that names the field, as `place.field`.
-pub(crate) fn explained<'a, T: Deserialize<'a>>(json: &'a [u8], place: &str) -> Result<T, String> {
-    serde_json::from_slice(json).map_err(|error| explanation(json, place, &error))
+/// Reads JSON that a user wrote. The error is a message for users that names the field, below `root`: `spec.env[1].name: …`.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], root: &str) -> Result<T, String> {
+    serde_json::from_slice(json).map_err(|error| message(json, root, &error))
 }
 
-fn explanation(json: &[u8], place: &str, error: &serde_json::Error) -> String {
+fn message(json: &[u8], root: &str, error: &serde_json::Error) -> String {
     let field = json_path::after(json, json_path::bytes_before(json, error));
     let reason = reason(error);
     let missing = reason.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
-    let path = [place, &field, missing.unwrap_or_default()];
+    let path = [root, &field, missing.unwrap_or_default()];
     let path: Vec<_> = path.into_iter().filter(|part| !part.is_empty()).collect();
     match (path.join("."), missing) {
         (path, Some(_)) => format!("{path}: is required"),
@@ -59,7 +59,7 @@ fn explanation(json: &[u8], place: &str, error: &serde_json::Error) -> String {
     }
 }
 
-/// What was expected, to somebody who does not know the types of Rust.
+/// Replaces the types of Rust by words for users.
 fn plain(reason: String) -> String {
     let Some((found, expected)) = reason.split_once(", expected ") else { return reason };
     let expected = match expected {
@@ -83,7 +83,7 @@ mod tests {
 
     use serde::Deserialize;
 
-    use super::explained;
+    use super::parse;
 
     #[derive(Debug, Deserialize)]
     #[allow(dead_code, reason = "only read")]
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_names_the_field_and_no_type_of_rust() {
+    fn the_message_names_the_field_and_no_type_of_rust() {
         for (spec, message) in [
             ("{}", "spec.replicas: is required"),
             (
@@ -130,7 +130,7 @@ mod tests {
             (r#"{"replicas": 1, "labels": []}"#, "spec.labels: invalid type: sequence, expected an object"),
             (r#"{"replicas": 1, "labels": {"a": 1}}"#, "spec.labels.a: invalid type: integer `1`, expected a string"),
         ] {
-            assert_eq!(explained::<Spec>(spec.as_bytes(), "spec").map(drop), Err(message.to_owned()), "{spec}");
+            assert_eq!(parse::<Spec>(spec.as_bytes(), "spec").map(drop), Err(message.to_owned()), "{spec}");
         }
     }
 }

@@ -1,54 +1,54 @@
-//! What a plugin may tell the host in the course of a call. Write-only, so that no answer can depend on it.
+//! Functions of the host that a plugin may call. They return nothing, so no response can depend on them.
 
 #[cfg(target_family = "wasm")]
 use crate::raw::windlass::plugin::host as sink;
 #[cfg(not(target_family = "wasm"))]
-use crate::testing::sink;
+use crate::testing::host as sink;
 
 fn pairs(fields: &[(&str, &str)]) -> Vec<(String, String)> {
     fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
 /// Adds to a counter, sets a gauge or records in a histogram that [`Descriptor::metric`](crate::Descriptor::metric)
-/// declared. Labels are name and value.
+/// declares. `labels` are pairs of name and value.
 pub fn measure(metric: &str, value: f64, labels: &[(&str, &str)]) {
     sink::measure(metric, value, &pairs(labels));
 }
 
-/// Lines in the host's log, with the plugin and the parent. At most 64 KiB in one call.
+/// Writes lines into the host's log, with the plugin and the parent. At most 64 KiB in one call; the host drops the rest.
 ///
-/// When a call panics, the last error is quoted in the parent's condition and events, which more people read than a log:
-/// neither it nor a panic's message may hold the value of a Secret.
+/// When a call panics, the host copies its last error line into the parent's condition and events, which more users read than a
+/// log: neither that line nor the message of a panic may contain the value of a Secret.
 pub mod log {
     use super::{pairs, sink};
     pub use crate::raw::windlass::plugin::host::Level;
 
-    /// Writes a line with fields.
+    /// Writes a line with fields, which are pairs of name and value.
     pub fn write(level: Level, message: &str, fields: &[(&str, &str)]) {
         sink::log(level, message, &pairs(fields));
     }
 
-    /// Every step.
+    /// Writes a line about a single step.
     pub fn trace(message: impl AsRef<str>) {
         sink::log(Level::Trace, message.as_ref(), &[]);
     }
 
-    /// For whoever debugs the plugin.
+    /// Writes a line for debugging the plugin.
     pub fn debug(message: impl AsRef<str>) {
         sink::log(Level::Debug, message.as_ref(), &[]);
     }
 
-    /// Worth a line in production.
+    /// Writes a line that is useful in production.
     pub fn info(message: impl AsRef<str>) {
         sink::log(Level::Info, message.as_ref(), &[]);
     }
 
-    /// Odd, but handled.
+    /// Writes a line about something unexpected that the plugin handles.
     pub fn warn(message: impl AsRef<str>) {
         sink::log(Level::Warn, message.as_ref(), &[]);
     }
 
-    /// Went wrong.
+    /// Writes a line about an error.
     pub fn error(message: impl AsRef<str>) {
         sink::log(Level::Error, message.as_ref(), &[]);
     }

@@ -1,9 +1,9 @@
 //! Kinds of Kubernetes objects, to name them in types: `request.children_of::<Pod>()`.
 //!
-//! These are only names. To read fields, let a small struct of your own be a [`Kind`] and take what you need (serde
-//! skips the rest), or turn on feature `k8s-openapi` and use that crate's types.
+//! These are only names. [`Object::get`](crate::Object::get) reads single fields. To read a whole object, use a type of
+//! k8s-openapi (feature `k8s-openapi`), or implement [`Kind`] for a struct of your own with the fields that you need.
 
-/// A type that stands for one kind of object.
+/// A type that names one kind of object.
 ///
 /// ```
 /// use serde::Deserialize;
@@ -24,9 +24,9 @@
 /// }
 /// ```
 pub trait Kind {
-    /// As in an object's `apiVersion`: `apps/v1`.
+    /// The `apiVersion` of objects: `apps/v1`.
     const API_VERSION: &str;
-    /// As in an object's `kind`: `Deployment`.
+    /// The `kind` of objects: `Deployment`.
     const KIND: &str;
 }
 

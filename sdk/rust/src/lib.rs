@@ -1,9 +1,8 @@
 //! Write a Kubernetes operator as one function.
 //!
-//! A Windlass plugin answers one question: *given this custom resource and what exists now, what should exist?* The
-//! host does the rest: it watches, caches, queues, applies, deletes what is no longer wanted, writes the status,
-//! retries and traces. This crate lets the question and its answer be Rust types, and makes the
-//! CustomResourceDefinition out of them.
+//! A Windlass plugin is a function from a custom resource and the live objects to the desired state. The host does everything
+//! else: it watches, caches and queues, applies the desired children, deletes the others, writes the status, retries and traces.
+//! With this crate the input and the output of the function are Rust types, and the CustomResourceDefinition comes from them.
 //!
 //! # A whole plugin
 //!
@@ -12,10 +11,10 @@
 //! use serde::{Deserialize, Serialize};
 //! use windlass_plugin::{CustomResource, Descriptor, Failure, Reconciler, Request, Response, json, kinds::ConfigMap};
 //!
-//! /// What a user writes under `spec`; this sentence ends up in `kubectl explain`.
+//! /// The fields that a user writes under `spec`. `kubectl explain` shows this sentence.
 //! #[derive(Deserialize, JsonSchema)]
 //! struct GreetingSpec {
-//!     /// Whom to greet.
+//!     /// The name to greet.
 //!     #[schemars(length(min = 1))]
 //!     name: String,
 //! }
@@ -39,7 +38,7 @@
 //!
 //!     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
 //!         if request.spec.name.contains('\n') {
-//!             return Err(Failure::invalid("spec.name must be one line"));
+//!             return Err(Failure::invalid("spec.name: must be one line"));
 //!         }
 //!         Ok(Response::new()
 //!             .child(json!({
@@ -54,48 +53,51 @@
 //!
 //! windlass_plugin::export!(Greeting);
 //!
-//! // And its test, which needs neither wasm nor a cluster:
+//! // A test needs neither wasm nor a cluster:
 //! use windlass_plugin::testing;
 //!
-//! let answer = testing::request::<Greeting>(json!({ "metadata": { "name": "hi" }, "spec": { "name": "Ada" } })).call()?;
-//! assert_eq!(answer.children[0]["data"]["greeting"], "Hello, Ada!");
+//! let response = testing::request::<Greeting>(json!({ "metadata": { "name": "hi" }, "spec": { "name": "Ada" } })).call()?;
+//! assert_eq!(response.children[0]["data"]["greeting"], "Hello, Ada!");
 //! # Ok::<(), Failure>(())
 //! ```
 //!
-//! # The rules
+//! # Rules
 //!
-//! - The answer lists **all** children that should exist. One that is left out is deleted.
-//! - A call depends on its [`Request`] alone and gives the same answer for the same request. There is no network, no
-//!   file, no memory of the last call.
-//! - Ownership, namespace and labels of ownership are the host's: leave them out of children.
-//! - `status.observedGeneration` and the conditions `Reconciling` and `Stalled` are the host's too, and so is `Ready`
-//!   unless the plugin gives one ([`Response::condition`]).
-//! - A failure or a panic writes and deletes nothing.
+//! - The response lists **all** desired children. The host deletes a live child that is missing.
+//! - A call depends on its [`Request`] alone, and returns the same response for the same request. There is no network, no
+//!   file, and no memory of the last call.
+//! - The host sets ownerReferences, namespaces and its labels: leave them out of children.
+//! - The host sets `status.observedGeneration` and the conditions `Reconciling` and `Stalled`, and `Ready` unless the plugin
+//!   sets it ([`Response::condition`]).
+//! - After a failure or a panic the host writes and deletes nothing.
 //!
-//! # Comfort
+//! # What the SDK offers
 //!
-//! - [`checks`] say what is wrong with a spec and name the field; [`Quantity`] reads, compares and passes on `100m` and `1.5Gi`.
-//! - [`Request::child`] and [`Request::children_of`] find what exists, [`Object::get`] and [`Object::at`] read one field of it; [`Object::rollout`] says how far a Deployment is, and
-//!   [`Object::trouble`] what keeps a Pod from running.
-//! - [`Response::child_if`] and [`Response::children`] add optional children; [`ChildOptions`] keep a child when its parent is deleted,
-//!   or force ownership of its fields; `clock::steady` keeps a time in the status that moves only when something else does.
-//! - [`testing`] calls the plugin in a plain test, and `testing::golden` asks it a folder of questions.
-//! - [`Admission`] judges parents before they are stored. The host does not serve it yet: nothing calls it in a cluster.
+//! - [`Object::get`] and [`Object::at`] read single fields of live objects by JSON pointers, [`Object::rollout`] tells how far a
+//!   Deployment is rolled out, and [`Object::failure_message`] why a Pod does not run.
+//! - `clock::steady` keeps a time in a status that moves only when another field does.
+//! - [`Response::child_if`] and [`Response::children`] add optional children; [`ChildOptions`] keep a child when its parent
+//!   is deleted, or force ownership of its fields.
+//! - [`checks`] validate a spec with messages that name the field; [`Quantity`] reads and compares `100m` and `1.5Gi`.
+//! - [`testing`] calls the plugin in a plain test, and `testing::golden` calls it with a folder of requests.
+//! - [`Admission`] validates and defaults parents before they are stored. The host does not serve it yet: nothing calls it in
+//!   a cluster.
 //!
 //! # Building
 //!
-//! A plugin is a library crate of type `cdylib`, built for `wasm32-unknown-unknown` and made a component by
-//! `wasm-tools component new` (in Windlass' own repository: `cargo xtask guests`). Use `json!` or small types of your
-//! own for children: feature `k8s-openapi` makes that crate's types usable, at the price of a much larger component. So does
-//! a definition that is made from types in the component: [`definition!`] puts the finished one in its place.
+//! A plugin is a library crate of type `cdylib`, built for `wasm32-unknown-unknown` and made a component by `wasm-tools
+//! component new` (in Windlass' own repository: `cargo xtask guests`). Use `json!` or small types of your own for children:
+//! the types of feature `k8s-openapi` make a component much larger. A CRD that is made from types in the component costs a
+//! hundred kilobytes and more; [`crd!`] embeds the finished CRD instead.
 //!
 //! # Features
 //!
-//! - `clock`: module `clock`, the host's clocks. Reading the wall clock makes a call impure: not memoised.
-//! - `random`: module `random`, a repeatable stream of random bytes.
-//! - `allocator` (on by default): an allocator whose first memory is there when a call begins. A plugin that brings a
-//!   global allocator of its own turns it off; a library for plugins depends on this crate without it.
 //! - `k8s-openapi`: its types are [`Kind`]s.
+//! - `clock`: module `clock`, the host's clocks. A call that reads the wall clock is
+//!   impure: the host does not reuse its response.
+//! - `random`: module `random`, random bytes from the host, the same for the same request.
+//! - `allocator` (on by default): an allocator whose first memory exists when a call begins. A plugin with a global allocator
+//!   of its own turns the feature off; a library for plugins depends on this crate without it.
 //! - `golden`: module `testing::golden`, for tests.
 
 mod adapter;
@@ -103,7 +105,6 @@ mod admission;
 #[cfg(all(target_arch = "wasm32", feature = "allocator"))]
 mod allocator;
 pub mod checks;
-mod claim;
 #[doc(hidden)]
 pub mod compact;
 mod custom_resource;
@@ -123,6 +124,7 @@ mod schema;
 mod status;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;
+mod volume_claim;
 
 #[cfg(feature = "clock")]
 pub mod clock;
@@ -130,44 +132,43 @@ pub mod clock;
 pub mod random;
 
 pub use adapter::Adapter;
-pub use admission::{Admission, Operation, Review, Verdict};
-pub use claim::Claimed;
+pub use admission::{Admission, AdmissionRequest, AdmissionResponse, Operation};
 pub use custom_resource::CustomResource;
 pub use descriptor::{Descriptor, Existing, Metric, Parent};
 pub use host::{log, measure, span};
 pub use kinds::Kind;
-pub use quantity::{NotAQuantity, Quantity};
-pub use raw::{Failure, Phase, UpdateStrategy};
+pub use quantity::{ParseQuantityError, Quantity};
+pub use raw::{Failure, UpdateStrategy};
 pub use request::{Metadata, Object, Request};
 pub use response::{ChildOptions, Event, Requirement, Response};
-pub use rollout::{Rollout, Stage};
+pub use rollout::{Rollout, RolloutState};
 pub use serde_json::{Value, json};
 pub use status::{Condition, ConditionStatus};
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// An operator: what it is, and what it wants.
+/// An operator: its description, and the function that returns the desired state.
 pub trait Reconciler: Sized + 'static {
-    /// The parent's `spec`. For a custom resource it also derives `JsonSchema`, and the CRD's schema comes from it.
+    /// The parent's `spec`. For a custom resource it also derives `JsonSchema`, and the schema of the CRD comes from it.
     type Spec: DeserializeOwned;
 
-    /// The plugin's part of the parent's `status`; `()` for none.
+    /// The plugin's part of the parent's `status`; `()` for none. [`Request::status`] needs `Deserialize` as well.
     type Status: Serialize;
 
-    /// Says what the plugin is. Always the same answer.
+    /// Describes the plugin. Must return the same value in every call.
     fn descriptor() -> Descriptor;
 
-    /// Says what should exist because of one parent.
+    /// Returns the desired state for one parent.
     ///
     /// # Errors
     ///
-    /// [`Failure::invalid`] when the user's spec is wrong, [`Failure::retry`] when it is too early,
-    /// [`Failure::failed`] for all else. Then nothing is written and nothing deleted.
+    /// [`Failure::invalid`] if the user's spec is invalid, [`Failure::retry`] to wait for something, [`Failure::failed`] for all
+    /// other failures. The host then writes and deletes nothing.
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure>;
 }
 
-/// Makes a [`Reconciler`] the plugin that this crate is, once in a crate. Outside wasm it is nothing, so that plain
-/// `cargo test` works.
+/// Makes a [`Reconciler`] the plugin of this crate; once in a crate. Outside wasm it expands to nothing, so that plain `cargo
+/// test` works.
 #[macro_export]
 macro_rules! export {
     ($plugin:ty) => {
@@ -179,29 +180,28 @@ macro_rules! export {
     };
 }
 
-/// A [`CustomResource`] whose definition was made before: natively it is made from the types, and a component carries the
-/// file instead of the code that makes it, which is a hundred kilobytes and more.
+/// A [`CustomResource`] whose CRD is a file. The component embeds the file instead of the code that makes the CRD from types,
+/// which is a hundred kilobytes and more. Outside wasm the CRD comes from the types, so that a test can compare both.
 ///
-/// The file is JSON, lies where the path says (beside this source file, if it says nothing) and is written and checked by
-/// `testing::golden::definition` (feature `golden`).
+/// The file is JSON, its path is relative to the source file, and `testing::golden::crd` (feature `golden`) writes and checks it.
 ///
 /// ```ignore
-/// Descriptor::new("greeting", env!("CARGO_PKG_VERSION"), windlass_plugin::definition!("../crd.json", kind()))
+/// Descriptor::new("greeting", env!("CARGO_PKG_VERSION"), windlass_plugin::crd!("../crd.json", kind()))
 /// ```
 #[macro_export]
-macro_rules! definition {
+macro_rules! crd {
     ($file:literal, $kind:expr) => {
         if cfg!(target_family = "wasm") {
             const FILE: &[u8] = include_bytes!($file);
-            static DEFINITION: [u8; $crate::compact::size(FILE)] = $crate::compact::bytes(FILE);
-            $crate::Parent::defined_by(&DEFINITION)
+            static CRD: [u8; $crate::compact::size(FILE)] = $crate::compact::bytes(FILE);
+            $crate::Parent::from_crd(&CRD)
         } else {
             $crate::Parent::from($kind)
         }
     };
 }
 
-/// Makes an [`Admission`] the judge of its parents, too, once in a crate and beside [`export!`]. The host does not serve
+/// Makes an [`Admission`] the admission of this crate's plugin; once in a crate, beside [`export!`]. The host does not serve
 /// admission yet: the component exports it, and nothing calls it in a cluster.
 #[macro_export]
 macro_rules! export_admission {

@@ -1,14 +1,8 @@
-//! How a Pod fares: its status, read once and for all.
+//! Why a Pod does not run, from its status.
 
 use serde::Deserialize;
 
 use crate::{Object, kinds::Pod};
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Whole {
-    status: Status,
-}
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
@@ -53,7 +47,7 @@ struct Terminated {
 }
 
 impl Terminated {
-    /// Whether it failed before it had run for ten minutes: after those a kubelet takes a container to be well.
+    /// Whether the container failed within ten minutes: after ten minutes the kubelet resets its back-off.
     fn has_failed_soon(&self) -> bool {
         let seconds = |time: &str| {
             let mut parts = time.trim_end_matches('Z').splitn(3, ':').map(str::parse::<u32>);
@@ -74,18 +68,18 @@ impl Terminated {
 }
 
 impl Container {
-    /// What keeps it from running. The same from one attempt to the next, so that a status which tells it rests.
-    fn trouble(&self) -> Option<String> {
+    /// Why the container does not run. The message is the same in every attempt, so that a status with it is steady.
+    fn failure_message(&self) -> Option<String> {
         let ended = [&self.state.terminated, &self.last_state.terminated];
-        // Started once more it runs for a moment, and is as far as it was. Once is no habit.
+        // A restarted container runs for a moment before it crashes again. One restart may have another cause.
         if !self.ready && self.restart_count > 1 && ended.into_iter().flatten().any(Terminated::has_failed_soon) {
             return Some(sentence(&[&self.name, "CrashLoopBackOff"]));
         }
         let Waiting { reason, message } = self.state.waiting.as_ref()?;
         match &**reason {
-            // What a kubelet says of a container that it is about to start.
+            // The kubelet is about to start the container.
             "" | "ContainerCreating" | "PodInitializing" => None,
-            // It says these in turn, and the longer message with the first alone.
+            // The kubelet alternates between these two, and only the first has the longer message.
             "ErrImagePull" | "ImagePullBackOff" => Some(sentence(&[&self.name, "ImagePullBackOff"])),
             "CrashLoopBackOff" => Some(sentence(&[&self.name, "CrashLoopBackOff"])),
             _ => Some(sentence(&[&self.name, reason, message])),
@@ -94,23 +88,24 @@ impl Container {
 }
 
 impl Object<'_, Pod> {
-    /// Whether it has ended for good, as an evicted one has: nothing starts it again.
-    pub fn has_ended(&self) -> bool {
+    /// Whether the Pod is in a terminal phase (`Failed`, as after an eviction, or `Succeeded`): it never runs again.
+    pub fn is_terminal(&self) -> bool {
         matches!(&*self.status().phase, "Failed" | "Succeeded")
     }
 
-    /// What keeps it from running that will not pass by itself, in a sentence: an image that cannot be had, a container
-    /// that crashes again and again.
-    pub fn trouble(&self) -> Option<String> {
+    /// Why the Pod does not run and will not without a change: an image that cannot be pulled (`app: ImagePullBackOff`), a
+    /// container that keeps crashing (`app: CrashLoopBackOff`), an eviction (`failed: Evicted`). None for a Pod that runs, starts
+    /// or has succeeded.
+    pub fn failure_message(&self) -> Option<String> {
         let status = self.status();
         if status.phase == "Failed" {
             return Some(sentence(&["failed", &status.reason, &status.message]));
         }
-        status.init_container_statuses.iter().chain(&status.container_statuses).find_map(Container::trouble)
+        status.init_container_statuses.iter().chain(&status.container_statuses).find_map(Container::failure_message)
     }
 
     fn status(&self) -> Status {
-        self.read_as::<Whole>().unwrap_or_default().status
+        self.get("/status").unwrap_or_default()
     }
 }
 
@@ -126,75 +121,75 @@ mod tests {
     use super::{Object, Pod};
     use crate::testing::observed;
 
-    fn told(status: &Value) -> (bool, Option<String>) {
+    fn outcome(status: &Value) -> (bool, Option<String>) {
         let observed = observed(&json!({ "status": status }));
         let pod = Object::<Pod>::new(&observed);
-        (pod.has_ended(), pod.trouble())
+        (pod.is_terminal(), pod.failure_message())
     }
 
     #[test]
-    fn what_passes_by_itself_is_no_trouble() {
+    fn a_pod_that_runs_or_starts_has_no_failure_message() {
         for status in [
             json!({}),
             json!({ "phase": "Running", "containerStatuses": [{ "name": "a", "state": { "running": {} } }] }),
             json!({ "containerStatuses": [{ "name": "a", "state": { "waiting": { "reason": "ContainerCreating" } } }] }),
         ] {
-            assert_eq!(told(&status), (false, None), "{status}");
+            assert_eq!(outcome(&status), (false, None), "{status}");
         }
     }
 
     #[test]
-    fn a_container_that_crashes_again_and_again_is_in_trouble_all_the_while() {
+    fn a_crash_loop_has_the_same_message_in_every_state() {
         let ran = |from: &str, to: &str| {
             let time = |time: &str| format!("2026-01-01T{time}Z");
             json!({ "terminated": { "exitCode": 1, "reason": "Error", "startedAt": time(from), "finishedAt": time(to) } })
         };
         let ended = ran("10:59:58", "11:00:07");
         let waiting = json!({ "waiting": { "reason": "CrashLoopBackOff", "message": "back-off 40s" } });
-        let trouble = (false, Some("mysql: CrashLoopBackOff".to_owned()));
+        let crash_loop = (false, Some("mysql: CrashLoopBackOff".to_owned()));
         for (state, last) in [(ended.clone(), json!({})), (waiting, ended.clone()), (json!({ "running": {} }), ended)] {
             let container =
                 json!({ "name": "mysql", "ready": false, "restartCount": 5, "state": state, "lastState": last });
             let but = |field: &str, value: Value| {
                 let mut container = container.clone();
                 container[field] = value;
-                told(&json!({ "phase": "Running", "containerStatuses": [container] }))
+                outcome(&json!({ "phase": "Running", "containerStatuses": [container] }))
             };
-            assert_eq!(but("restartCount", json!(5)), trouble, "{state}");
+            assert_eq!(but("restartCount", json!(5)), crash_loop, "{state}");
             if state.get("running").is_some() {
                 assert_eq!(but("ready", json!(true)), (false, None));
-                assert_eq!(but("restartCount", json!(1)), (false, None), "it may have been the node");
-                let long_ago = but("lastState", ran("10:00:00", "10:30:00"));
-                assert_eq!(long_ago, (false, None), "it had run well");
+                assert_eq!(but("restartCount", json!(1)), (false, None), "one restart is no crash loop");
+                let ran_long = but("lastState", ran("10:00:00", "10:30:00"));
+                assert_eq!(ran_long, (false, None), "the container ran for half an hour");
             }
         }
         let done = json!([{ "name": "setup", "ready": false, "state": { "terminated": { "exitCode": 0 } } }]);
-        assert_eq!(told(&json!({ "phase": "Running", "initContainerStatuses": done })), (false, None));
+        assert_eq!(outcome(&json!({ "phase": "Running", "initContainerStatuses": done })), (false, None));
     }
 
     #[test]
-    fn an_image_that_cannot_be_had_is_told_alike_whether_it_is_tried_or_waited_for() {
+    fn a_failed_pull_has_the_same_message_between_attempts() {
         for reason in ["ErrImagePull", "ImagePullBackOff"] {
             let waiting = json!([{ "name": "mysql", "state": { "waiting": { "reason": reason, "message": "40s" } } }]);
             let expected = (false, Some("mysql: ImagePullBackOff".to_owned()));
-            assert_eq!(told(&json!({ "phase": "Pending", "containerStatuses": waiting })), expected);
+            assert_eq!(outcome(&json!({ "phase": "Pending", "containerStatuses": waiting })), expected);
         }
     }
 
     #[test]
-    fn a_container_that_waits_is_told_with_the_reason() {
+    fn a_waiting_container_has_its_reason_and_message() {
         let waiting = json!([{ "name": "mysql", "state": { "waiting": { "reason": "CreateContainerConfigError", "message": "not found" } } }]);
         let expected = (false, Some("mysql: CreateContainerConfigError: not found".to_owned()));
-        assert_eq!(told(&json!({ "phase": "Pending", "containerStatuses": waiting })), expected);
-        assert_eq!(told(&json!({ "phase": "Pending", "initContainerStatuses": waiting })), expected);
+        assert_eq!(outcome(&json!({ "phase": "Pending", "containerStatuses": waiting })), expected);
+        assert_eq!(outcome(&json!({ "phase": "Pending", "initContainerStatuses": waiting })), expected);
     }
 
     #[test]
-    fn a_pod_that_has_ended_stays_so() {
+    fn a_pod_in_a_terminal_phase_is_terminal() {
         assert_eq!(
-            told(&json!({ "phase": "Failed", "reason": "Evicted" })),
+            outcome(&json!({ "phase": "Failed", "reason": "Evicted" })),
             (true, Some("failed: Evicted".to_owned()))
         );
-        assert_eq!(told(&json!({ "phase": "Succeeded" })), (true, None));
+        assert_eq!(outcome(&json!({ "phase": "Succeeded" })), (true, None));
     }
 }

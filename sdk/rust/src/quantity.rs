@@ -1,15 +1,15 @@
-//! Amounts as Kubernetes writes them: `100m` of a processor, `1.5Gi` of memory.
+//! Quantities as Kubernetes writes them: `100m` CPUs, `1.5Gi` of memory.
 
 use std::{borrow::Cow, cmp::Ordering, fmt, str::FromStr};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// An amount in the notation of Kubernetes (`resource.Quantity` of apimachinery): a decimal number and perhaps a suffix,
-/// like `100m`, `2`, `128Mi` or `1e3`.
+/// A quantity (`resource.Quantity` of apimachinery): a decimal number with an optional suffix, like `100m`, `2`, `128Mi` or
+/// `1e3`.
 ///
-/// It is written as it was read, so that a child says what the user said. Two are equal when their values are:
-/// `1000m` and `1`.
+/// It is serialized as it was read, so that a child has the notation of the user. Quantities are compared by value: `1000m`
+/// equals `1`.
 ///
 /// ```
 /// use windlass_plugin::Quantity;
@@ -18,46 +18,52 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 /// assert!(small < large);
 /// assert_eq!("1000m".parse::<Quantity>()?, "1".parse()?);
 /// assert_eq!("1.5Ki".parse::<Quantity>()?.as_f64(), 1536.0);
-/// # Ok::<(), windlass_plugin::NotAQuantity>(())
+/// # Ok::<(), windlass_plugin::ParseQuantityError>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Quantity {
     text: String,
-    /// A billion of them make one: what Kubernetes keeps of a number, too.
+    /// The value in billionths, the precision of Kubernetes.
     nanos: i128,
 }
 
-/// What was read is no quantity.
+/// A text that is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotAQuantity(String);
+pub struct ParseQuantityError(String);
 
-impl fmt::Display for NotAQuantity {
+impl fmt::Display for ParseQuantityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} is not a quantity like 100m, 2 or 128Mi", self.0)
     }
 }
 
-impl std::error::Error for NotAQuantity {}
+impl std::error::Error for ParseQuantityError {}
 
 const ONE: i128 = 1_000_000_000;
 
-/// `resource.Quantity` holds no more than this.
+/// The largest value of `resource.Quantity`.
 const MOST: i128 = i64::MAX as i128 * ONE;
 
 impl Quantity {
-    /// One that is in the program's text, like a default. What is no quantity is nothing.
-    pub fn of(text: &'static str) -> Self {
-        Self { text: text.to_owned(), nanos: Self::read(text).unwrap_or_default() }
+    /// A quantity from a literal, like a default.
+    ///
+    /// # Panics
+    ///
+    /// If the text is not a quantity.
+    pub fn from_static(text: &'static str) -> Self {
+        #![allow(clippy::panic, reason = "the text is part of the program")]
+        let Some(nanos) = Self::read(text) else { panic!("not a quantity") };
+        Self { text: text.to_owned(), nanos }
     }
 
-    /// The amount in units: processors, bytes.
+    /// The value in units: CPUs, bytes.
     pub fn as_f64(&self) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "for measurements")]
         let amount = self.nanos as f64 / 1e9;
         amount
     }
 
-    /// Whether it is more than nothing.
+    /// Whether the value is greater than zero.
     pub fn is_positive(&self) -> bool {
         self.nanos > 0
     }
@@ -73,7 +79,7 @@ impl Quantity {
         let (numerator, tens) = scale(suffix)?;
         let mut value: i128 = 0;
         for digit in whole.bytes().chain(fraction.bytes()) {
-            // More digits than this are more than any amount, or less than a billionth of any unit.
+            // More digits than an i128 holds: the number is beyond any quantity, or more precise than any.
             value = value.checked_mul(10)?.checked_add(i128::from(digit - b'0'))?;
         }
         let tens = tens + 9 - i32::try_from(fraction.len()).ok()?;
@@ -86,14 +92,14 @@ impl Quantity {
             inexact |= value % 10 != 0;
             value /= 10;
         }
-        // As there: away from zero, so that something never becomes nothing.
+        // Kubernetes rounds away from zero too.
         value += i128::from(inexact);
         let value = value.min(MOST);
         Some(if text.starts_with('-') { -value } else { value })
     }
 }
 
-/// What a suffix multiplies by: a factor, and tens.
+/// The multiplier of a suffix: a factor, and a power of ten.
 fn scale(suffix: &str) -> Option<(i128, i32)> {
     if let Some(exponent) = suffix.strip_prefix(['e', 'E']).filter(|rest| !rest.is_empty() && *rest != "i") {
         return exponent.parse().ok().filter(|tens| (-99..=99).contains(tens)).map(|tens| (1, tens));
@@ -121,10 +127,10 @@ fn scale(suffix: &str) -> Option<(i128, i32)> {
 }
 
 impl FromStr for Quantity {
-    type Err = NotAQuantity;
+    type Err = ParseQuantityError;
 
-    fn from_str(text: &str) -> Result<Self, NotAQuantity> {
-        let nanos = Self::read(text).ok_or_else(|| NotAQuantity(text.to_owned()))?;
+    fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
+        let nanos = Self::read(text).ok_or_else(|| ParseQuantityError(text.to_owned()))?;
         Ok(Self { text: text.to_owned(), nanos })
     }
 }
@@ -189,7 +195,7 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
-/// As controller-gen writes it for Go's type.
+/// The schema that controller-gen writes for the Go type.
 impl JsonSchema for Quantity {
     fn inline_schema() -> bool {
         true
@@ -202,7 +208,7 @@ impl JsonSchema for Quantity {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "x-kubernetes-int-or-string": true,
-            // Without it a rule in CEL on a list of quantities would be too costly for the API server.
+            // The API server estimates the cost of CEL rules by it: without it, a rule on a list of quantities is rejected.
             "maxLength": 64,
             "pattern": "^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\\+|-)?[0-9]+))?$",
         })
@@ -218,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn every_suffix_is_what_kubernetes_says() {
+    fn every_suffix_has_the_value_of_kubernetes() {
         let ones = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
         for (power, suffix) in ones.iter().enumerate() {
             let expected = 1000_i128.pow(u32::try_from(power).unwrap_or_default());
@@ -231,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_in_every_form() {
+    fn every_notation_is_read() {
         for (text, same) in [
             ("1.5Gi", "1536Mi"),
             (".5", "500m"),
@@ -251,23 +257,29 @@ mod tests {
     }
 
     #[test]
-    fn what_is_less_than_a_billionth_is_a_billionth() {
+    fn a_fraction_of_a_billionth_is_rounded_up() {
         assert_eq!(nanos("0.1n"), Some(1));
         assert_eq!(nanos("1.0000000001"), Some(super::ONE + 1));
     }
 
     #[test]
-    fn what_is_more_than_kubernetes_holds_is_the_most() {
+    fn a_value_beyond_the_largest_is_the_largest() {
         assert_eq!(nanos("16Ei"), Some(super::MOST));
         assert_eq!(nanos("1e19"), Some(super::MOST));
     }
 
     #[test]
-    fn all_else_is_refused() {
+    fn any_other_text_is_no_quantity() {
         for text in
             ["", ".", "-", "1.2.3", "1 Gi", "Gi", "1gi", "1K", "1e", "1ee3", "1e1.5", "one", "1Mi ", "--1", "1e999"]
         {
             assert_eq!(nanos(text), None, "{text:?}");
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "not a quantity")]
+    fn a_literal_that_is_no_quantity_panics() {
+        let _ = Quantity::from_static("1 Gi");
     }
 }

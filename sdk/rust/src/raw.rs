@@ -1,8 +1,8 @@
-//! The contract as it is: types and traits generated from `wit/`, for what the typed API does not express.
+//! The untyped contract: types and traits generated from `wit/`, for plugins that need more than the typed API has.
 //!
-//! A plugin that goes this way implements [`exports::windlass::plugin::reconciler::Guest`] and exports it with
-//! `windlass_plugin::raw::export_component!(MyType with_types_in windlass_plugin::raw)`. Everything is documented in
-//! the WIT files themselves.
+//! Such a plugin implements [`exports::windlass::plugin::reconciler::Guest`] and exports it with
+//! `windlass_plugin::raw::export_component!(MyType with_types_in windlass_plugin::raw)`. The WIT files have the
+//! documentation.
 #![allow(unsafe_code, missing_docs, unused_qualifications, clippy::all, clippy::pedantic, clippy::restriction)]
 
 wit_bindgen::generate!({
@@ -16,7 +16,7 @@ wit_bindgen::generate!({
 pub use self::admission::exports::windlass::plugin::admission::{AdmissionRequest, Operation, Verdict};
 pub use windlass::plugin::types::*;
 
-/// The optional export `admission`: a world of its own, so that a plugin without it does not speak of it.
+/// The optional export `admission`: a world of its own, so that components without it do not mention it.
 pub mod admission {
     wit_bindgen::generate!({
         inline: "package windlass:sdk; world admission { export windlass:plugin/admission@0.1.0; }",

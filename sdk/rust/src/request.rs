@@ -1,4 +1,4 @@
-//! The question, typed.
+//! The request of a call, typed.
 
 use std::{collections::BTreeMap, marker::PhantomData};
 
@@ -6,16 +6,14 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
-    Condition, ConditionStatus, Failure, Kind, Phase, Reconciler,
-    failure::{explained, reason},
+    Condition, ConditionStatus, Failure, Kind, Reconciler,
+    failure::{parse, reason},
     json, raw,
 };
 
-/// Everything that an answer may depend on.
+/// Everything that a response may depend on.
 #[derive(Debug)]
 pub struct Request<R: Reconciler> {
-    /// Why the plugin is called.
-    pub phase: Phase,
     /// The parent's metadata.
     pub metadata: Metadata,
     /// The parent's spec.
@@ -23,29 +21,29 @@ pub struct Request<R: Reconciler> {
     raw: raw::Request,
 }
 
-/// What a plugin needs of an object's `metadata`.
+/// The fields of an object's `metadata` that plugins need.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
-    /// `metadata.name`.
+    /// The name.
     pub name: String,
-    /// Absent for a cluster-scoped object.
+    /// The namespace; none for a cluster-scoped object.
     pub namespace: Option<String>,
-    /// Unlike any other object's, also of the same name later.
+    /// The unique id: a later object of the same name has another one.
     pub uid: String,
-    /// Moves with each change of the spec.
+    /// The generation, which grows with each change of the spec.
     pub generation: i64,
-    /// `metadata.labels`.
+    /// The labels.
     pub labels: BTreeMap<String, String>,
-    /// `metadata.annotations`.
+    /// The annotations.
     pub annotations: BTreeMap<String, String>,
-    /// RFC 3339.
+    /// The time of creation in RFC 3339.
     pub creation_timestamp: Option<String>,
-    /// RFC 3339; present while the object is being deleted.
+    /// The time of the deletion request in RFC 3339; none while the object is not being deleted.
     pub deletion_timestamp: Option<String>,
 }
 
-/// Parts of an object, each read alone: what nobody asks for is skipped.
+/// An object of which only the metadata is read.
 #[derive(Deserialize)]
 pub(crate) struct WithMetadata {
     #[serde(default)]
@@ -57,19 +55,14 @@ struct WithSpec<S> {
     spec: Option<S>,
 }
 
-#[derive(Deserialize)]
-struct WithStatus<S> {
-    status: Option<S>,
-}
-
 impl<R: Reconciler> Request<R> {
     pub(crate) fn parse(raw: raw::Request) -> Result<Self, Failure> {
         let WithMetadata { metadata } =
             serde_json::from_slice(&raw.parent).map_err(|error| Failure::failed(format!("the parent: {error}")))?;
-        let WithSpec { spec } = explained(&raw.parent, "").map_err(Failure::invalid)?;
-        // A parent without spec is one whose fields all have defaults, or a built-in kind that has none.
-        let spec = spec.map_or_else(|| explained(b"{}", "spec").map_err(Failure::invalid), Ok)?;
-        Ok(Self { phase: raw.phase, metadata, spec, raw })
+        let WithSpec { spec } = parse(&raw.parent, "").map_err(Failure::invalid)?;
+        // A parent without spec is one whose fields all have defaults, or a built-in kind that has no spec.
+        let spec = spec.map_or_else(|| parse(b"{}", "spec").map_err(Failure::invalid), Ok)?;
+        Ok(Self { metadata, spec, raw })
     }
 
     /// The parent's name.
@@ -82,85 +75,100 @@ impl<R: Reconciler> Request<R> {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// Whether the parent is cleaned up in a namespace that is being deleted. No child can be created there any more, and
-    /// the host removes the finalizer after 30 seconds: a plugin that wants a Job to clean up must do without.
-    pub fn is_namespace_terminating(&self) -> bool {
-        self.raw.extensions.iter().any(|(name, _)| name == "namespace-terminating")
-    }
-
     /// The parent's uid.
     pub fn uid(&self) -> &str {
         &self.metadata.uid
     }
 
-    /// The parent's status as last written; `None` when there is none or it is of another shape (an older version's).
-    pub fn status<S: DeserializeOwned>(&self) -> Option<S> {
-        let WithStatus { status } = serde_json::from_slice(&self.raw.parent).ok()?;
-        status
+    /// Whether the parent is being deleted or has left the label selector, and the plugin has to clean up
+    /// ([`Descriptor::finalizes`](crate::Descriptor::finalizes)). The response then lists the children that must still exist, and
+    /// [`Response::finalized`](crate::Response::finalized) ends the parent.
+    pub fn is_finalizing(&self) -> bool {
+        self.raw.phase == raw::Phase::Finalize
     }
 
-    /// Whether all that an answer about this generation of the spec wanted has been applied: the host says so in
-    /// `status.observedGeneration` and the condition `Stalled`. Until then what is observed was made of the spec before,
-    /// however complete it looks, and is no reason to call the parent ready. Never true of a kind whose status does not keep
-    /// these, as those that are built in.
-    pub fn is_applied(&self) -> bool {
+    /// Whether the parent is being finalized in a namespace that is being deleted. No child can be created there, and the host
+    /// removes the finalizer after 30 seconds: a plugin that cleans up with a Job must do without it.
+    pub fn is_namespace_terminating(&self) -> bool {
+        self.raw.extensions.iter().any(|(name, _)| name == "namespace-terminating")
+    }
+
+    /// The parent's status as last written; none if there is no status, or if it is not an `R::Status` (an older version may have
+    /// written it).
+    pub fn status(&self) -> Option<R::Status>
+    where
+        R::Status: DeserializeOwned,
+    {
+        self.status_as()
+    }
+
+    /// The parent's status as another type, as [`status`](Self::status).
+    pub fn status_as<S: DeserializeOwned>(&self) -> Option<S> {
+        serde_json::from_slice(json::at(&self.raw.parent, "/status")?).ok()
+    }
+
+    /// Whether the children of the last response for the current generation of the spec have been applied: the host writes
+    /// this into `status.observedGeneration` and the condition `Stalled`. Until then the live children belong to an older
+    /// spec: however complete they look, the parent is not ready. Always false for kinds whose status has no such fields, as
+    /// built-in kinds.
+    pub fn is_spec_applied(&self) -> bool {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Seen {
+        struct Applied {
             observed_generation: i64,
             #[serde(default)]
             conditions: Vec<Condition>,
         }
-        self.status::<Seen>().is_some_and(|seen| {
+        self.status_as::<Applied>().is_some_and(|applied| {
             let is_stalled =
                 |condition: &Condition| condition.type_ == "Stalled" && condition.status == ConditionStatus::True;
-            seen.observed_generation >= self.metadata.generation && !seen.conditions.iter().any(is_stalled)
+            applied.observed_generation >= self.metadata.generation && !applied.conditions.iter().any(is_stalled)
         })
     }
 
-    /// The whole parent, for kinds that keep things outside `spec`.
+    /// The whole parent, for kinds with fields outside `spec`.
     ///
     /// # Errors
     ///
-    /// [`Failure::invalid`], naming the field, when it is not a `T`.
+    /// [`Failure::invalid`], naming the field, if the parent is not a `T`.
     pub fn parent<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        explained(&self.raw.parent, "").map_err(Failure::invalid)
+        parse(&self.raw.parent, "").map_err(Failure::invalid)
     }
 
-    /// The Plugin's `spec.config`; without one, as if it were `{}`.
+    /// The Plugin's `spec.config`; without one, `{}` is read.
     ///
     /// # Errors
     ///
-    /// [`Failure::failed`], naming the field: the parent's user cannot mend it.
+    /// [`Failure::failed`], naming the field: the parent's user cannot correct it.
     pub fn config<C: DeserializeOwned>(&self) -> Result<C, Failure> {
         let config = self.raw.config.as_deref().unwrap_or(b"{}");
-        explained(config, "the Plugin's spec.config").map_err(Failure::failed)
+        parse(config, "the Plugin's spec.config").map_err(Failure::failed)
     }
 
-    /// The children of one kind that this parent owns, ordered by namespace and name. Those being deleted are among
-    /// them.
+    /// The live children of one kind, ordered by namespace and name. Children that are being deleted are among them.
     pub fn children_of<K: Kind>(&self) -> impl Iterator<Item = Object<'_, K>> {
         of_kind(&self.raw.children)
     }
 
-    /// The child of this kind and name in the parent's namespace; of a cluster-scoped parent, the one without a namespace.
+    /// The live child of this kind and name in the parent's namespace; for a cluster-scoped parent, the cluster-scoped child.
     pub fn child<K: Kind>(&self, name: &str) -> Option<Object<'_, K>> {
         self.child_in(self.namespace(), name)
     }
 
-    /// The child of this kind and name in a namespace. Children of a cluster-scoped parent may have the same name in several.
+    /// The live child of this kind and name in a namespace. A cluster-scoped parent may have children of the same name in several
+    /// namespaces.
     pub fn child_in<K: Kind>(&self, namespace: &str, name: &str) -> Option<Object<'_, K>> {
         self.children_of().find(|child| child.namespace() == namespace && child.name() == name)
     }
 
-    /// What the requirement of this id found; `None` while it was not served yet. Answer then without what depends on
-    /// it, but with the requirement: the host looks and calls again at once.
+    /// The related objects that the requirement of this id selects. None while the host has not served the requirement: return a
+    /// response with the requirement and without whatever depends on it, and the host calls again at once.
     pub fn related<K: Kind>(&self, id: &str) -> Option<impl Iterator<Item = Object<'_, K>>> {
         let related = self.raw.related.iter().find(|related| related.id == id)?;
         Some(of_kind(&related.objects))
     }
 
-    /// What the contract carries, untyped.
+    /// The untyped request of the contract.
     pub fn raw(&self) -> &raw::Request {
         &self.raw
     }
@@ -173,7 +181,7 @@ fn of_kind<K: Kind>(objects: &[raw::Observed]) -> impl Iterator<Item = Object<'_
         .map(Object::new)
 }
 
-/// An object that exists: a child, or something related.
+/// A live object: a child or a related object.
 #[derive(Debug)]
 pub struct Object<'a, K> {
     observed: &'a raw::Observed,
@@ -185,12 +193,12 @@ impl<'a, K: Kind> Object<'a, K> {
         Self { observed, kind: PhantomData }
     }
 
-    /// `metadata.name`.
+    /// The name.
     pub fn name(&self) -> &'a str {
         &self.observed.name
     }
 
-    /// Empty for a cluster-scoped object.
+    /// The namespace; empty for a cluster-scoped object.
     pub fn namespace(&self) -> &'a str {
         self.observed.namespace.as_deref().unwrap_or_default()
     }
@@ -200,11 +208,11 @@ impl<'a, K: Kind> Object<'a, K> {
         &self.observed.object
     }
 
-    /// The object as a `K`: a type of your own that takes what it needs, or k8s-openapi's.
+    /// The object as a `K`: a type of k8s-openapi (feature `k8s-openapi`), or your own [`Kind`] with the fields that you need.
     ///
     /// # Errors
     ///
-    /// [`Failure::failed`], naming the object, when it is not a `K`.
+    /// [`Failure::failed`], naming the object, if it is not a `K`.
     pub fn read(&self) -> Result<K, Failure>
     where
         K: Deserialize<'a>,
@@ -212,11 +220,11 @@ impl<'a, K: Kind> Object<'a, K> {
         self.read_as()
     }
 
-    /// The object as any type, for kinds that are only names ([`kinds`](crate::kinds)).
+    /// The object as any type, for the [`kinds`](crate::kinds) that are only names.
     ///
     /// # Errors
     ///
-    /// [`Failure::failed`], naming the object, when it is not a `T`.
+    /// [`Failure::failed`], naming the object, if it is not a `T`.
     pub fn read_as<T: Deserialize<'a>>(&self) -> Result<T, Failure> {
         serde_json::from_slice(self.json())
             .map_err(|error| Failure::failed(format!("{} {}: {}", K::KIND, self.name(), reason(&error))))
@@ -250,24 +258,24 @@ impl<'a, K: Kind> Object<'a, K> {
         self.get(pointer).unwrap_or_default()
     }
 
-    /// Its metadata.
+    /// The metadata.
     pub fn metadata(&self) -> Metadata {
-        self.read_as::<WithMetadata>().map(|object| object.metadata).unwrap_or_default()
+        self.get("/metadata").unwrap_or_default()
     }
 
-    /// Whether it is on its way out.
+    /// Whether the object is being deleted (`metadata.deletionTimestamp`).
     pub fn is_being_deleted(&self) -> bool {
-        self.metadata().deletion_timestamp.is_some()
+        self.get::<&str>("/metadata/deletionTimestamp").is_some()
     }
 
-    /// One of its `status.conditions`.
+    /// The entry of `status.conditions` with this type.
     pub fn condition(&self, type_: &str) -> Option<Condition> {
         let conditions: Vec<Condition> = self.get("/status/conditions")?;
         conditions.into_iter().find(|condition| condition.type_ == type_)
     }
 
-    /// Whether one of its conditions has status True.
-    pub fn is_true(&self, condition: &str) -> bool {
-        self.condition(condition).is_some_and(|condition| condition.status == ConditionStatus::True)
+    /// Whether the condition of this type has status True.
+    pub fn is_condition_true(&self, type_: &str) -> bool {
+        self.condition(type_).is_some_and(|condition| condition.status == ConditionStatus::True)
     }
 }

@@ -1,4 +1,4 @@
-//! The answer, typed.
+//! The response of a call, typed.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::{
     kinds, raw,
 };
 
-/// What should exist.
+/// The desired state for one parent.
 #[derive(Debug)]
 #[must_use]
 pub struct Response<R: Reconciler> {
-    /// All children that should exist; an owned one that is missing here is deleted.
+    /// All desired children. A live child that is missing here is deleted.
     pub children: Vec<Value>,
     status: Option<R::Status>,
     conditions: Vec<Value>,
@@ -24,7 +24,7 @@ pub struct Response<R: Reconciler> {
     events: Vec<raw::Event>,
     requirements: Vec<raw::Requirement>,
     finalized: bool,
-    /// Builders return no `Result`: what could not be serialized fails the answer as a whole.
+    /// Builders return no `Result`: a child that cannot be serialized fails the whole response.
     error: Option<Failure>,
 }
 
@@ -79,7 +79,7 @@ impl ChildOptions {
 }
 
 impl<R: Reconciler> Response<R> {
-    /// An answer without children: what is owned is deleted.
+    /// A response without children: all live children are deleted.
     pub fn new() -> Self {
         Self::default()
     }
@@ -124,8 +124,8 @@ impl<R: Reconciler> Response<R> {
         children.into_iter().fold(self, |response, child| response.child_with(child, options))
     }
 
-    /// The plugin's part of the parent's status. Without it, that part stays as it is. Fields that are `None` are left
-    /// out.
+    /// Sets the plugin's part of the parent's status. Without a call, the status stays as it is. Fields that are null are
+    /// left out.
     pub fn status(mut self, status: R::Status) -> Self {
         self.status = Some(status);
         self
@@ -144,25 +144,28 @@ impl<R: Reconciler> Response<R> {
         self
     }
 
-    /// When to reconcile next, if nothing happens before; without it, after the resync interval.
+    /// Sets the time until the next reconcile, at least one second. Without a call, it is the resync interval. Changes of the
+    /// parent, its children and its related objects reconcile earlier.
     pub fn requeue(mut self, after: Duration) -> Self {
         self.requeue = Some(milliseconds(after));
         self
     }
 
-    /// An event on the parent.
+    /// Adds an event on the parent.
     pub fn event(mut self, event: Event) -> Self {
         self.events.push(event.0);
         self
     }
 
-    /// A related object that the answer depends on. Always give all of them, also those that were served.
+    /// Adds a requirement: related objects that the response depends on. Every response has all of them, also those that the host
+    /// has served.
     pub fn require(mut self, requirement: Requirement) -> Self {
         self.requirements.push(requirement.0);
         self
     }
 
-    /// In [`Phase::Finalize`](crate::Phase): all is done, the finalizer may go.
+    /// Ends a finalizing parent: all is cleaned up, and the host removes the finalizer
+    /// ([`Request::is_finalizing`](crate::Request::is_finalizing)).
     pub fn finalized(mut self) -> Self {
         self.finalized = true;
         self
@@ -210,17 +213,17 @@ fn status_json(status: Option<impl Serialize>, conditions: Vec<Value>) -> Result
     Ok(Some(bytes(&status)))
 }
 
-/// A Kubernetes event on the parent. For what a person would want to know, when it happens: not on every call.
+/// A Kubernetes event on the parent, about a change that users want to know. An event in every call is noise.
 #[derive(Debug, Clone)]
 pub struct Event(raw::Event);
 
 impl Event {
-    /// Things went as they should. The reason is CamelCase, as in `ScaledUp`.
+    /// An expected change. The reason is in CamelCase: `ScaledUp`.
     pub fn normal(reason: &str, message: impl Into<String>) -> Self {
         Self::new(raw::EventType::Normal, reason, message.into())
     }
 
-    /// Somebody may want to act.
+    /// A change that may need action. The reason is in CamelCase: `ScaleFailed`.
     pub fn warning(reason: &str, message: impl Into<String>) -> Self {
         Self::new(raw::EventType::Warning, reason, message.into())
     }
@@ -230,31 +233,31 @@ impl Event {
     }
 }
 
-/// Related objects that an answer depends on: read with [`Request::related`](crate::Request::related), watched by the
-/// host from then on.
+/// Related objects that a response depends on, without owning them. [`Request::related`](crate::Request::related) reads them. The
+/// host watches them, and reconciles the parent when they change.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Requirement(raw::Requirement);
 
 impl Requirement {
-    /// The object of this name, in the parent's namespace. The id is the plugin's, unique in one answer.
+    /// The object of this name in the parent's namespace. The plugin chooses the id, which is unique in one response.
     pub fn named<K: Kind>(id: &str, name: &str) -> Self {
         Self::new::<K>(id, raw::Selection::Name(name.to_owned()))
     }
 
-    /// The objects that match a label selector in kubectl's syntax, in the parent's namespace.
+    /// The objects in the parent's namespace that match a label selector in kubectl's syntax.
     pub fn labelled<K: Kind>(id: &str, selector: &str) -> Self {
         Self::new::<K>(id, raw::Selection::Labels(selector.to_owned()))
     }
 
-    /// Objects of a kind that has no type here, because a spec or a configuration names it. It still has to be one of the
-    /// descriptor's related kinds; what was found is in [`Request::raw`](crate::Request::raw).
+    /// Objects of a kind that is not known when the plugin is compiled, because a spec or a configuration names it. The
+    /// descriptor must still list the kind as related. [`Request::raw`](crate::Request::raw) has the objects.
     pub fn dynamic(id: &str, api_version: &str, kind: &str, select: raw::Selection) -> Self {
         let kind = raw::Kind { api_version: api_version.to_owned(), name: kind.to_owned() };
         Self(raw::Requirement { id: id.to_owned(), kind, namespace: None, select })
     }
 
-    /// In another namespace than the parent's; needed for a cluster-scoped parent.
+    /// Selects in this namespace instead of the parent's. A cluster-scoped parent must name one for namespaced kinds.
     pub fn in_namespace(mut self, namespace: &str) -> Self {
         self.0.namespace = Some(namespace.to_owned());
         self

@@ -1,57 +1,37 @@
-//! How far a Deployment is: its status, read once and for all.
+//! The rollout of a Deployment, from its status.
 
 use serde::Deserialize;
 
 use crate::{Condition, ConditionStatus, Object, kinds::Deployment};
 
-/// How many Pods of a Deployment there are, and whether its last change has arrived at all of them.
+/// The Pods of a Deployment, and how far its last change is rolled out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rollout {
-    /// How many Pods its spec asks for: an autoscaler's number, where there is one.
-    pub wanted: u32,
-    /// Pods that exist, those of the state before among them.
+    /// Pods that the Deployment's spec desires (`spec.replicas`); an autoscaler writes it too.
+    pub desired: u32,
+    /// Pods that exist, with those of older revisions.
     pub replicas: u32,
-    /// Pods that are as the spec says now.
+    /// Pods of the current revision.
     pub updated: u32,
     /// Pods that are Ready.
     pub ready: u32,
-    /// Pods that have been Ready for long enough.
+    /// Pods that have been Ready for at least `spec.minReadySeconds`.
     pub available: u32,
-    /// Whether its controller has seen the newest spec: if not, all this is of the one before.
-    pub is_seen: bool,
-    /// Where it stands.
-    pub stage: Stage,
+    /// Whether the status is older than the spec (`status.observedGeneration`): then the counts are of the spec before.
+    pub is_outdated: bool,
+    /// The state.
+    pub state: RolloutState,
 }
 
-/// Where a Deployment stands, as kstatus (`sigs.k8s.io/cli-utils`) tells it.
+/// The state of a rollout, by the rules of kstatus (`sigs.k8s.io/cli-utils`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stage {
-    /// The controllers are at it, or have not seen the last change yet.
+pub enum RolloutState {
+    /// The rollout goes on, or has not begun.
     Progressing,
-    /// All Pods that are wanted are there, as wanted, and available.
+    /// All desired Pods are available and of the current revision, and there are no others.
     Complete,
-    /// It does not go on by itself: why, as the controllers say it.
+    /// The rollout does not go on without a change. The message is that of the Deployment's condition.
     Failed(String),
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Whole {
-    metadata: Generation,
-    spec: Spec,
-    status: Status,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Generation {
-    generation: i64,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Spec {
-    replicas: Option<u32>,
 }
 
 #[derive(Deserialize, Default)]
@@ -66,34 +46,34 @@ struct Status {
 }
 
 impl Object<'_, Deployment> {
-    /// How far it is. One that cannot be read is taken to be at its beginning.
+    /// The Deployment's rollout. A status that cannot be read counts as empty.
     pub fn rollout(&self) -> Rollout {
-        let Whole { metadata, spec, status } = self.read_as().unwrap_or_default();
-        // What the API server puts where nothing is given.
-        let wanted = spec.replicas.unwrap_or(1);
+        let status: Status = self.get("/status").unwrap_or_default();
+        // The API server's default.
+        let desired = self.get("/spec/replicas").unwrap_or(1);
         let rollout = Rollout {
-            wanted,
+            desired,
             replicas: status.replicas,
             updated: status.updated_replicas,
             ready: status.ready_replicas,
             available: status.available_replicas,
-            is_seen: status.observed_generation >= metadata.generation,
-            stage: Stage::Progressing,
+            is_outdated: status.observed_generation < self.get("/metadata/generation").unwrap_or_default(),
+            state: RolloutState::Progressing,
         };
-        if !rollout.is_seen {
+        if rollout.is_outdated {
             return rollout;
         }
         let failed = status.conditions.iter().find(|condition| {
             (&*condition.type_, condition.status) == ("ReplicaFailure", ConditionStatus::True)
                 || (&*condition.type_, &*condition.reason) == ("Progressing", "ProgressDeadlineExceeded")
         });
-        let is_complete = [rollout.replicas, rollout.updated, rollout.ready, rollout.available] == [wanted; 4];
-        let stage = match failed {
-            Some(condition) => Stage::Failed(condition.message.clone()),
-            None if is_complete => Stage::Complete,
-            None => Stage::Progressing,
+        let is_complete = [rollout.replicas, rollout.updated, rollout.ready, rollout.available] == [desired; 4];
+        let state = match failed {
+            Some(condition) => RolloutState::Failed(condition.message.clone()),
+            None if is_complete => RolloutState::Complete,
+            None => RolloutState::Progressing,
         };
-        Rollout { stage, ..rollout }
+        Rollout { state, ..rollout }
     }
 }
 
@@ -101,7 +81,7 @@ impl Object<'_, Deployment> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Deployment, Object, Rollout, Stage};
+    use super::{Deployment, Object, Rollout, RolloutState};
     use crate::testing::observed;
 
     fn rollout(deployment: &Value) -> Rollout {
@@ -124,32 +104,36 @@ mod tests {
     }
 
     #[test]
-    fn a_new_deployment_is_at_its_beginning() {
+    fn a_new_deployment_is_progressing() {
         let new = rollout(&json!({ "metadata": { "generation": 1 }, "spec": {} }));
-        assert_eq!((new.wanted, new.replicas, new.stage), (1, 0, Stage::Progressing));
+        assert_eq!((new.desired, new.replicas, new.state), (1, 0, RolloutState::Progressing));
     }
 
     #[test]
-    fn it_is_complete_when_all_pods_are_as_wanted_and_none_else_are_left() {
-        assert_eq!(rollout(&deployment(2, [3; 4], &json!([]))).stage, Stage::Complete);
+    fn a_rollout_is_complete_when_exactly_the_desired_pods_are_available() {
+        assert_eq!(rollout(&deployment(2, [3; 4], &json!([]))).state, RolloutState::Complete);
         for counts in [[4, 3, 3, 3], [3, 2, 3, 3], [3, 3, 2, 2], [3, 3, 3, 2]] {
-            assert_eq!(rollout(&deployment(2, counts, &json!([]))).stage, Stage::Progressing, "{counts:?}");
+            assert_eq!(rollout(&deployment(2, counts, &json!([]))).state, RolloutState::Progressing, "{counts:?}");
         }
     }
 
     #[test]
-    fn what_was_said_of_an_older_generation_counts_no_more() {
+    fn conditions_of_an_older_generation_are_ignored() {
         let failed = json!([{ "type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded" }]);
-        assert_eq!(rollout(&deployment(1, [3; 4], &failed)).stage, Stage::Progressing);
+        assert_eq!(rollout(&deployment(1, [3; 4], &failed)).state, RolloutState::Progressing);
     }
 
     #[test]
-    fn a_failure_is_told_as_the_controller_tells_it() {
+    fn a_failed_rollout_has_the_message_of_its_condition() {
         for (kind, status, reason) in
             [("Progressing", "False", "ProgressDeadlineExceeded"), ("ReplicaFailure", "True", "FailedCreate")]
         {
             let condition = json!([{ "type": kind, "status": status, "reason": reason, "message": "quota" }]);
-            assert_eq!(rollout(&deployment(2, [0; 4], &condition)).stage, Stage::Failed("quota".to_owned()), "{kind}");
+            assert_eq!(
+                rollout(&deployment(2, [0; 4], &condition)).state,
+                RolloutState::Failed("quota".to_owned()),
+                "{kind}"
+            );
         }
     }
 }

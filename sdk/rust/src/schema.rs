@@ -1,8 +1,8 @@
-//! From a Rust type to a structural schema.
+//! Converts a Rust type to a structural schema.
 //!
-//! What the API server takes as a CRD's schema (apiextensions v1, "structural schemas") is less than JSON Schema: no
-//! references, one type a field, no `null` type, and properties may not hide inside `oneOf`. What cannot be said in it
-//! becomes `x-kubernetes-preserve-unknown-fields`: accepted unchecked by the API server, and then judged by serde.
+//! The schema of a CRD (apiextensions v1, "structural schemas") is a subset of JSON Schema: no references, one type for each
+//! field, no `null` type, and no properties inside `oneOf` alone. A type beyond that becomes
+//! `x-kubernetes-preserve-unknown-fields`: the API server accepts any value, and serde checks it when the plugin reads it.
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value};
@@ -11,10 +11,10 @@ use crate::json::object;
 
 type Fields = Map<String, Value>;
 
-/// A type's schema depends on who writes the document.
+/// Who writes the document: the schema of a type depends on it.
 #[derive(Clone, Copy)]
 pub(crate) enum Direction {
-    /// Somebody writes it, the plugin reads it (`spec`).
+    /// Users write it, and the plugin reads it (`spec`).
     Read,
     /// The plugin writes it (`status`).
     Written,
@@ -32,7 +32,7 @@ pub(crate) fn of<T: JsonSchema>(direction: Direction) -> Value {
     structural(settings.into_generator().into_root_schema_for::<T>().to_value())
 }
 
-/// Keywords that mean the same in both, and whose values hold no schemas.
+/// Keywords with the same meaning in both, whose values contain no schemas.
 const PLAIN: [&str; 12] = [
     "description",
     "default",
@@ -56,7 +56,7 @@ fn structural(schema: Value) -> Value {
         return unchecked(None);
     };
     let description = from.get("description").cloned();
-    // Only a type that contains itself is still a reference, and a structural schema is finite.
+    // Subschemas are inlined, so only a recursive type has a reference; a structural schema cannot be recursive.
     if from.contains_key("$ref") {
         return unchecked(description);
     }
@@ -91,7 +91,7 @@ fn structural(schema: Value) -> Value {
     Value::Object(to)
 }
 
-/// Anything goes.
+/// A schema that accepts any value.
 fn unchecked(description: Option<Value>) -> Value {
     let mut schema = Fields::new();
     schema.insert(PRESERVE.to_owned(), true.into());
@@ -120,7 +120,7 @@ fn text<'a>(fields: &'a Fields, keyword: &str) -> Option<&'a str> {
     fields.get(keyword).and_then(Value::as_str)
 }
 
-/// `type` and `format`; false if the types together cannot be said.
+/// Sets `type` and `format`. False if a structural schema cannot express the types.
 fn set_type(from: &mut Fields, to: &mut Fields) -> bool {
     let mut types = match from.remove("type") {
         Some(Value::Array(types)) => types,
@@ -147,7 +147,7 @@ fn set_type(from: &mut Fields, to: &mut Fields) -> bool {
     true
 }
 
-/// The API server warns of integer formats other than these two; unsigned ones become bounds.
+/// Replaces integer formats: the API server warns about others than these two. Unsigned ones become bounds.
 fn set_format(format: &str, to: &mut Fields) {
     let (format, maximum) = match format {
         "int8" | "int16" | "int32" | "uint8" | "uint16" => ("int32", None),
@@ -161,7 +161,7 @@ fn set_format(format: &str, to: &mut Fields) {
     }
 }
 
-/// `OpenAPI` 3.0 has the exclusive bounds as flags.
+/// Sets exclusive bounds, which are flags in `OpenAPI` 3.0.
 fn set_bounds(from: &mut Fields, to: &mut Fields) {
     for (keyword, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         if let Some(value) = from.remove(keyword) {
@@ -224,7 +224,7 @@ fn set_properties(from: &mut Fields, to: &mut Fields) {
     }
 }
 
-/// `oneOf` and `anyOf`; false if they cannot be said.
+/// Sets `oneOf` or `anyOf`. False if a structural schema cannot express the variants.
 fn set_variants(keyword: &str, variants: Vec<Value>, to: &mut Fields) -> bool {
     let count = variants.len();
     let variants: Vec<Value> = variants.into_iter().filter(|one| one.get("type") != Some(&"null".into())).collect();
@@ -259,7 +259,8 @@ fn set_variants(keyword: &str, variants: Vec<Value>, to: &mut Fields) -> bool {
     false
 }
 
-/// Objects of several shapes: properties go up to the object, and what is left of a variant says which ones it needs.
+/// Moves the properties of variants that are objects to the object itself. What stays of a variant is the list of properties
+/// that it requires.
 fn hoist(keyword: &str, variants: Vec<Value>, to: &mut Fields) {
     to.insert("type".to_owned(), "object".into());
     let mut branches = Vec::new();
@@ -286,13 +287,13 @@ fn hoist(keyword: &str, variants: Vec<Value>, to: &mut Fields) {
         merge(to, variant);
         branches.push(Value::Object(branch));
     }
-    // A variant that needs nothing fits everything: then the shapes cannot be told apart.
+    // A variant that requires nothing matches every object, so `oneOf` would reject the others.
     if branches.iter().all(|branch| branch.get("required").is_some()) {
         to.insert(keyword.to_owned(), Value::Array(branches));
     }
 }
 
-/// Takes over what is not there yet; properties in both become one that allows either.
+/// Adds the keywords that are missing. A property in both becomes one that allows either.
 fn merge(to: &mut Fields, from: Value) {
     let Value::Object(from) = from else { return };
     for (keyword, value) in from {

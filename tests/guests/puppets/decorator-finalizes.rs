@@ -2,7 +2,7 @@
 
 use hostile_guests::hold;
 use serde::Deserialize;
-use windlass_plugin::{Descriptor, Failure, Phase, Reconciler, Request, Response};
+use windlass_plugin::{Descriptor, Failure, Reconciler, Request, Response};
 
 pub struct DecoratorFinalizes;
 
@@ -19,7 +19,7 @@ impl Reconciler for DecoratorFinalizes {
 
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
         let response = Response::new().children(hold::config_maps(request.name()));
-        Ok(if request.phase == Phase::Finalize { response.finalized() } else { response })
+        Ok(if request.is_finalizing() { response.finalized() } else { response })
     }
 }
 

@@ -9,8 +9,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use windlass_plugin::{
-    CustomResource, Descriptor, Event, Failure, Kind, Phase, Reconciler, Request, Requirement, Response,
-    UpdateStrategy, clock,
+    CustomResource, Descriptor, Event, Failure, Kind, Reconciler, Request, Requirement, Response, UpdateStrategy,
+    clock,
     kinds::{ConfigMap, Deployment, Namespace, Pod, Secret, Service},
     log, raw,
 };
@@ -201,14 +201,10 @@ where
     }
 
     let mut response = Response::new();
-    let scripted = match request.phase {
-        Phase::Sync => &script.children,
-        Phase::Finalize => &script.finalize.children,
-    };
+    let is_finalizing = request.is_finalizing();
+    let scripted = if is_finalizing { &script.finalize.children } else { &script.children };
     let mut children: Vec<_> = scripted.iter().map(|child| child_of(child, request.name(), &seen.children)).collect();
-    if request.phase == Phase::Sync
-        && let Some(id) = &script.children_from
-    {
+    if !is_finalizing && let Some(id) = &script.children_from {
         children.extend(found(seen, id).flat_map(|object| {
             let keys: Vec<_> = data(object).keys().cloned().collect();
             keys.into_iter().map(|key| config_map(&format!("{}-{key}", request.name())))
@@ -239,9 +235,9 @@ where
         FinalizedWhen::Always => true,
         FinalizedWhen::Never => false,
         FinalizedWhen::ChildrenGone => seen.children.is_empty(),
-        FinalizedWhen::JobComplete => request.children_of::<Job>().any(|job| job.is_true("Complete")),
+        FinalizedWhen::JobComplete => request.children_of::<Job>().any(|job| job.is_condition_true("Complete")),
     };
-    Ok(if request.phase == Phase::Finalize && finalized { response.finalized() } else { response })
+    Ok(if is_finalizing && finalized { response.finalized() } else { response })
 }
 
 /// `batch/v1` Job.
@@ -257,7 +253,7 @@ fn announce<R: Reconciler<Spec = Script>>(request: &Request<R>) {
     let clock = if request.spec.read_clock { format!(" clock={}", seconds()) } else { String::new() };
     log::info(format!(
         "puppet called: {} {}/{} children={} related={}{clock}",
-        phase(request.phase),
+        phase(request),
         request.namespace(),
         request.name(),
         seen.children.len(),
@@ -276,11 +272,8 @@ fn seconds() -> u64 {
     clock::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-fn phase(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Sync => "sync",
-        Phase::Finalize => "finalize",
-    }
+fn phase<R: Reconciler>(request: &Request<R>) -> &'static str {
+    if request.is_finalizing() { "finalize" } else { "sync" }
 }
 
 fn child_of(script: &Value, parent: &str, live: &[raw::Observed]) -> Value {
@@ -338,7 +331,7 @@ fn reflect<R: Reconciler<Spec = Script>>(request: &Request<R>) -> Value {
             (related.id.clone(), json!({ "names": names, "values": values }))
         })
         .collect();
-    let mut status = json!({ "phase": phase(request.phase), "children": children, "related": related });
+    let mut status = json!({ "phase": phase(request), "children": children, "related": related });
     if request.spec.read_clock
         && let Some(status) = status.as_object_mut()
     {

@@ -1,5 +1,4 @@
-//! What a component exports beside the reconciler: admission, which the host does not ask for yet. Asked here, it judges as
-//! the same code does natively.
+//! The export `admission`, which the host does not call yet. A component's responses are those of the same code natively.
 
 use std::fs;
 
@@ -7,7 +6,7 @@ use myapp::MyApp;
 use serde_json::{Value, json};
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Engine, Store};
-use windlass_plugin::{Operation, Verdict, testing};
+use windlass_plugin::{AdmissionResponse, Operation, testing};
 
 use crate::golden::component;
 
@@ -17,14 +16,14 @@ mod generated {
 use generated::AdmittingPlugin;
 use generated::exports::windlass::plugin::admission;
 
-/// One write: what somebody wants to do, the object as it would be, and as it is.
+/// One write: the operation, the object after it, and the object before it.
 type Write = (Operation, Option<Value>, Option<Value>);
 
 fn app(spec: &Value) -> Value {
     json!({ "apiVersion": "example.com/v1", "kind": "MyApp", "metadata": { "name": "shop" }, "spec": spec })
 }
 
-/// Every spec of the golden cases, written for the first time and over another one; and what else may happen.
+/// Every spec of the golden cases as a creation and as an update, and a deletion.
 fn writes() -> Vec<Write> {
     let other = app(&json!({ "image": "shop:1" }));
     let mut writes = vec![(Operation::Delete, None, Some(app(&json!({ "image": "" }))))];
@@ -39,13 +38,13 @@ fn writes() -> Vec<Write> {
 }
 
 #[test]
-fn myapp_judges_as_it_does_natively() {
+fn myapp_admits_as_it_does_natively() {
     let engine = Engine::default();
     let component = Component::new(&engine, component("myapp")).unwrap();
-    // A judgement needs nothing of a host: whatever it calls, traps.
+    // Admission calls no function of the host: such a call would trap.
     let mut linker = Linker::new(&engine);
     linker.define_unknown_imports_as_traps(&component).unwrap();
-    let (mut refused, mut completed) = (0, 0);
+    let (mut denied, mut defaulted) = (0, 0);
     for (operation, object, old) in writes() {
         let bytes = |object: &Option<Value>| object.as_ref().map(|object| object.to_string().into_bytes());
         let request = admission::AdmissionRequest {
@@ -61,14 +60,14 @@ fn myapp_judges_as_it_does_natively() {
         };
         let mut store = Store::new(&engine, ());
         let plugin = AdmittingPlugin::instantiate(&mut store, &component, &linker).unwrap();
-        let judged = match plugin.windlass_plugin_admission().call_review(&mut store, &request).unwrap() {
-            admission::Verdict::Allow(warnings) => Verdict::Allow(warnings),
-            admission::Verdict::Replace(object) => Verdict::Replace(serde_json::from_slice(&object).unwrap()),
-            admission::Verdict::Deny(why) => Verdict::Deny(why),
+        let response = match plugin.windlass_plugin_admission().call_review(&mut store, &request).unwrap() {
+            admission::Verdict::Allow(warnings) => AdmissionResponse::Allow(warnings),
+            admission::Verdict::Replace(object) => AdmissionResponse::Replace(serde_json::from_slice(&object).unwrap()),
+            admission::Verdict::Deny(message) => AdmissionResponse::Deny(message),
         };
-        assert_eq!(judged, testing::review::<MyApp>(operation, object.as_ref(), old.as_ref()), "{object:?}");
-        refused += usize::from(matches!(judged, Verdict::Deny(_)));
-        completed += usize::from(matches!(judged, Verdict::Replace(_)));
+        assert_eq!(response, testing::review::<MyApp>(operation, object.as_ref(), old.as_ref()), "{object:?}");
+        denied += usize::from(matches!(response, AdmissionResponse::Deny(_)));
+        defaulted += usize::from(matches!(response, AdmissionResponse::Replace(_)));
     }
-    assert!(refused > 10 && completed > 10, "{refused} refused, {completed} completed");
+    assert!(denied > 10 && defaulted > 10, "{denied} denied, {defaulted} defaulted");
 }

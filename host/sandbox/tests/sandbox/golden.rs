@@ -14,7 +14,7 @@ use windlass_core::contract::{
     Phase, Related, Request, Requirement, Response, Selection, UpdateStrategy,
 };
 use windlass_core::ids::Gvk;
-use windlass_plugin::testing::{self, Measurement, Told, golden};
+use windlass_plugin::testing::{self, HostCalls, Measurement, golden};
 use windlass_plugin::{Reconciler, raw};
 use windlass_sandbox::{Ambient, Component, run_here};
 
@@ -47,9 +47,9 @@ fn assert_agrees<R: Reconciler>(plugin: &str) {
         // What a guest gets of the sandbox's stream, which no more than one of these asks for.
         let mut random = vec![0; 64];
         ChaCha20Rng::from_seed(SEED).fill_bytes(&mut random);
-        let (native, told) = case.call.random(random).at(NOW).call_raw();
+        let (native, calls) = case.call.random(random).at(NOW).call_raw();
         assert_eq!(text(&asked), text(&native.map(response).map_err(failure)), "{plugin}: {}", case.name);
-        assert_eq!(told_in(report), told, "{plugin}: {}", case.name);
+        assert_eq!(host_calls(report), calls, "{plugin}: {}", case.name);
     }
 }
 
@@ -90,18 +90,18 @@ fn ask(component: &Component, request: &Request) -> (Answer, CallReport) {
     (answer.unwrap(), report)
 }
 
-/// What a component told the host beside its answer.
-fn told_in(report: CallReport) -> Told {
-    let mut told = Told::default();
+/// The calls of the host's functions.
+fn host_calls(report: CallReport) -> HostCalls {
+    let mut calls = HostCalls::default();
     for note in report.notes {
         match note {
-            Note::Log { message, .. } => told.logs.push(message),
-            Note::Measure { metric, value, labels } => told.measurements.push(Measurement { metric, value, labels }),
-            Note::SpanAttribute { key, value } => told.span_attributes.push((key, value)),
-            Note::SpanEvent { name, .. } => told.span_events.push(name),
+            Note::Log { message, .. } => calls.logs.push(message),
+            Note::Measure { metric, value, labels } => calls.measurements.push(Measurement { metric, value, labels }),
+            Note::SpanAttribute { key, value } => calls.span_attributes.push((key, value)),
+            Note::SpanEvent { name, .. } => calls.span_events.push(name),
         }
     }
-    told
+    calls
 }
 
 /// Bytes as text, so that a difference can be read.

@@ -145,7 +145,7 @@ fn an_enum_with_documented_names_is_one_enum() {
 }
 
 #[test]
-fn an_enum_with_data_has_its_properties_on_top() {
+fn an_enum_with_data_has_its_properties_on_the_object() {
     #[derive(Deserialize, JsonSchema)]
     #[serde(rename_all = "camelCase")]
     #[expect(dead_code)]
@@ -252,7 +252,7 @@ fn the_tag_of_a_tagged_enum_is_one_enum() {
 }
 
 #[test]
-fn maps_sets_and_free_form_values_are_said_in_kubernetes_words() {
+fn maps_sets_and_free_form_values_have_kubernetes_extensions() {
     #[derive(Deserialize, JsonSchema)]
     #[expect(dead_code)]
     struct Collections {
@@ -303,7 +303,7 @@ fn maps_sets_and_free_form_values_are_said_in_kubernetes_words() {
 }
 
 #[test]
-fn an_integer_or_string_is_one() {
+fn an_integer_or_string_is_int_or_string() {
     #[derive(Deserialize, JsonSchema)]
     #[serde(untagged)]
     #[expect(dead_code)]
@@ -318,7 +318,7 @@ fn an_integer_or_string_is_one() {
 }
 
 #[test]
-fn a_type_that_contains_itself_ends_unchecked() {
+fn a_recursive_type_is_unchecked_where_it_recurs() {
     #[derive(Deserialize, JsonSchema)]
     #[expect(dead_code)]
     struct Tree {

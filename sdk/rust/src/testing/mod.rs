@@ -1,4 +1,4 @@
-//! Call a plugin in a plain test: no wasm, no cluster. The call goes through the same bytes as in the host.
+//! Calls a plugin in a plain test, without wasm and without a cluster. The call goes through the same bytes as in the host.
 //!
 //! ```
 //! # use windlass_plugin::{*, kinds::Pod, testing};
@@ -18,9 +18,9 @@
 //! let echo = || testing::request::<Echo>(json!({ "metadata": { "name": "web" }, "spec": { "replicas": 2 } }));
 //! let pod = |name| json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name } });
 //!
-//! let answer = echo().child(pod("web-0")).call()?;
-//! assert_eq!(answer.children.len(), 2);
-//! assert_eq!(answer.logs, ["seen"]);
+//! let response = echo().child(pod("web-0")).call()?;
+//! assert_eq!(response.children.len(), 2);
+//! assert_eq!(response.logs, ["seen"]);
 //!
 //! let failure = echo().child(pod("web-0")).child(pod("web-1")).call();
 //! assert_eq!(failure, Err(Failure::invalid("spec.replicas is too small")));
@@ -29,7 +29,7 @@
 
 #[cfg(feature = "golden")]
 pub mod golden;
-pub(crate) mod sink;
+pub(crate) mod host;
 
 use std::{
     marker::PhantomData,
@@ -39,14 +39,14 @@ use std::{
 pub use serde_json::Value;
 use serde_json::json;
 
-use self::sink::World;
-pub use self::sink::{Measurement, Told};
+use self::host::Input;
+pub use self::host::{HostCalls, Measurement};
 use crate::{
-    Adapter, Admission, Failure, Operation, Phase, Reconciler, Verdict,
+    Adapter, Admission, AdmissionResponse, Failure, Operation, Reconciler,
     raw::{self, exports::windlass::plugin::reconciler::Guest},
 };
 
-/// Starts a request about this parent. `metadata.uid`, where it is missing, is `uid`.
+/// Prepares a call with this parent. A missing `metadata.uid` becomes `uid`.
 pub fn request<R: Reconciler>(mut parent: Value) -> Call<R> {
     let metadata =
         parent.as_object_mut().and_then(|parent| parent.entry("metadata").or_insert_with(|| json!({})).as_object_mut());
@@ -55,22 +55,23 @@ pub fn request<R: Reconciler>(mut parent: Value) -> Call<R> {
     }
     Call {
         request: raw::Request {
-            phase: Phase::Sync,
+            phase: raw::Phase::Sync,
             parent: parent.to_string().into_bytes(),
             children: Vec::new(),
             related: Vec::new(),
             config: None,
             extensions: Vec::new(),
         },
-        world: World::default(),
+        input: Input::default(),
         plugin: PhantomData,
     }
 }
 
-/// What the plugin says to an object that somebody wants to write: `old` is what it was, for a change.
-pub fn review<R: Admission>(operation: Operation, object: Option<&Value>, old: Option<&Value>) -> Verdict {
+/// Calls the plugin's admission with a write of an object by the user `user`: `object` is the object after the write, `old` the
+/// object before it.
+pub fn review<R: Admission>(operation: Operation, object: Option<&Value>, old: Option<&Value>) -> AdmissionResponse {
     let bytes = |object: Option<&Value>| object.map(|object| object.to_string().into_bytes());
-    crate::admission::judge::<R>(raw::AdmissionRequest {
+    crate::admission::review::<R>(raw::AdmissionRequest {
         operation,
         object: bytes(object),
         old_object: bytes(old),
@@ -79,111 +80,111 @@ pub fn review<R: Admission>(operation: Operation, object: Option<&Value>, old: O
     })
 }
 
-/// The plugin's CustomResourceDefinition; null for a plugin on an existing kind.
+/// The plugin's CRD; null for a plugin on an existing kind.
 pub fn crd<R: Reconciler>() -> Value {
     match R::descriptor().into_raw().parent {
-        raw::Parent::Custom(definition) => json_of(&definition),
+        raw::Parent::Custom(crd) => json_of(&crd),
         raw::Parent::Existing(_) => Value::Null,
     }
 }
 
-/// What the plugin tells the host about itself.
+/// The plugin's description of itself.
 pub fn descriptor<R: Reconciler>() -> raw::Descriptor {
     Adapter::<R>::describe()
 }
 
-/// A call in preparation.
+/// A prepared call.
 #[derive(Debug)]
 #[must_use]
 pub struct Call<R> {
     request: raw::Request,
-    world: World,
+    input: Input,
     plugin: PhantomData<R>,
 }
 
-/// By hand: derived, it would ask that the plugin can be cloned.
+/// Not derived: a derived `Clone` would require that the plugin is `Clone`.
 impl<R> Clone for Call<R> {
     fn clone(&self) -> Self {
-        Self { request: self.request.clone(), world: self.world.clone(), plugin: PhantomData }
+        Self { request: self.request.clone(), input: self.input.clone(), plugin: PhantomData }
     }
 }
 
 impl<R: Reconciler> Call<R> {
-    #[allow(clippy::needless_pass_by_value, reason = "it is mostly a `json!` on the spot")]
-    /// A child that exists. The host keeps children ordered, so this does too.
+    #[allow(clippy::needless_pass_by_value, reason = "the argument is mostly a `json!`")]
+    /// Adds a live child. Children are ordered as the host orders them.
     pub fn child(mut self, object: Value) -> Self {
         self.request.children.push(observed(&object));
         self.request.children.sort_by(|a, b| key(a).cmp(&key(b)));
         self
     }
 
-    /// Several children that exist: also the children of an earlier answer.
+    /// Adds several live children: those of an earlier response, for example.
     pub fn children(self, objects: impl IntoIterator<Item = Value>) -> Self {
         objects.into_iter().fold(self, Self::child)
     }
 
-    /// What the requirement of this id found.
+    /// Serves the requirement of this id with these objects.
     pub fn related(mut self, id: &str, objects: impl IntoIterator<Item = Value>) -> Self {
         let objects = objects.into_iter().map(|object| observed(&object)).collect();
         self.request.related.push(raw::Related { id: id.to_owned(), objects });
         self
     }
 
-    /// The Plugin's `spec.config`.
+    /// Sets the Plugin's `spec.config`.
     pub fn config(mut self, config: &Value) -> Self {
         self.request.config = Some(config.to_string().into_bytes());
         self
     }
 
-    /// The parent is being deleted.
+    /// Makes this a call to clean up ([`Request::is_finalizing`](crate::Request::is_finalizing)).
     pub fn finalize(mut self) -> Self {
-        self.request.phase = Phase::Finalize;
+        self.request.phase = raw::Phase::Finalize;
         self
     }
 
-    /// The wall clock, so long after 1970. Without it, it is the first second of 2026.
+    /// Sets the wall clock, as time since 1970. The default is the first second of 2026.
     pub fn at(mut self, since_epoch: Duration) -> Self {
-        self.world.now = SystemTime::UNIX_EPOCH + since_epoch;
+        self.input.now = SystemTime::UNIX_EPOCH + since_epoch;
         self
     }
 
-    /// The random bytes that the plugin gets, in their order. Without them, they are the same ones in every call.
+    /// Sets the random bytes that the plugin reads, in this order. By default they are the same in every call.
     pub fn random(mut self, bytes: impl Into<Vec<u8>>) -> Self {
-        self.world.random = Some(bytes.into());
+        self.input.random = Some(bytes.into());
         self
     }
 
-    /// The request as the contract carries it.
+    /// The untyped request of the contract.
     pub fn request(&self) -> &raw::Request {
         &self.request
     }
 
-    /// Calls the plugin, for the answer as the contract carries it, or the failure; and what it told meanwhile.
-    pub fn call_raw(self) -> (Result<raw::Response, Failure>, Told) {
-        sink::begin(self.world);
-        let answer = Adapter::<R>::reconcile(self.request);
-        (answer, sink::take())
+    /// Calls the plugin. Returns the untyped response of the contract or the failure, and the calls of the host's functions.
+    pub fn call_raw(self) -> (Result<raw::Response, Failure>, HostCalls) {
+        host::begin(self.input);
+        let response = Adapter::<R>::reconcile(self.request);
+        (response, host::take())
     }
 
     /// Calls the plugin.
     ///
     /// # Errors
     ///
-    /// The plugin's failure, or that of a spec which is not a `Reconciler::Spec`.
-    pub fn call(self) -> Result<Answer, Failure> {
-        let (response, told) = self.call_raw();
+    /// The plugin's failure, or [`Failure::invalid`] if the spec is not a `Reconciler::Spec`.
+    pub fn call(self) -> Result<Response, Failure> {
+        let (response, calls) = self.call_raw();
         let response = response?;
-        Ok(Answer {
+        Ok(Response {
             children: response.children.iter().map(|child| json_of(child)).collect(),
             status: response.status.as_deref().map(json_of),
             requeue: response.requeue,
             events: response.events,
             requirements: response.requirements,
             finalized: response.finalized,
-            logs: told.logs,
-            measurements: told.measurements,
-            span_attributes: told.span_attributes,
-            span_events: told.span_events,
+            logs: calls.logs,
+            measurements: calls.measurements,
+            span_attributes: calls.span_attributes,
+            span_events: calls.span_events,
         })
     }
 }
@@ -209,10 +210,10 @@ fn key(observed: &raw::Observed) -> (&str, &str, Option<&str>, &str) {
     (&observed.kind.api_version, &observed.kind.name, observed.namespace.as_deref(), &observed.name)
 }
 
-/// What the plugin answered.
+/// The response of a plugin with parsed JSON, and the calls of the host's functions.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
-    /// All children that should exist, in the plugin's order.
+pub struct Response {
+    /// All desired children, in the plugin's order.
     pub children: Vec<Value>,
     /// The plugin's part of the status.
     pub status: Option<Value>,
@@ -220,16 +221,16 @@ pub struct Answer {
     pub requeue: Option<u64>,
     /// Events on the parent.
     pub events: Vec<raw::Event>,
-    /// Related objects that the answer depends on.
+    /// Related objects that the response depends on.
     pub requirements: Vec<raw::Requirement>,
-    /// The finalizer may go.
+    /// Whether the host may remove the finalizer.
     pub finalized: bool,
-    /// Messages of the lines logged.
+    /// Messages of log lines.
     pub logs: Vec<String>,
-    /// What was measured.
+    /// Measurements.
     pub measurements: Vec<Measurement>,
-    /// Attributes of the call's span.
+    /// Attributes of the call's span, as pairs of name and value.
     pub span_attributes: Vec<(String, String)>,
-    /// Names of the span's events.
+    /// Names of events of the call's span.
     pub span_events: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Stands in for what the host gives and takes in the course of a call.
+//! The host of a test: its clock and random bytes, and a record of the calls of its functions.
 
 use std::{
     cell::RefCell,
@@ -7,65 +7,65 @@ use std::{
 
 use crate::log::Level;
 
-/// One value that a plugin measured.
+/// One call of [`measure`](crate::measure()).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measurement {
-    /// The metric.
+    /// The name of the metric.
     pub metric: String,
     /// The value.
     pub value: f64,
-    /// Labels and their values.
+    /// Labels, as pairs of name and value.
     pub labels: Vec<(String, String)>,
 }
 
-/// What a call can see beside its request.
+/// The input of a call beside its request.
 #[derive(Debug, Clone)]
-pub(crate) struct World {
+pub(crate) struct Input {
     pub(crate) now: SystemTime,
     pub(crate) random: Option<Vec<u8>>,
 }
 
-impl Default for World {
+impl Default for Input {
     fn default() -> Self {
         Self { now: SystemTime::UNIX_EPOCH + Duration::from_hours(490_896), random: None }
     }
 }
 
-/// What a call told the host beside its answer.
+/// The calls of the host's functions during one call of a plugin.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Told {
-    /// Messages of the lines logged.
+pub struct HostCalls {
+    /// Messages of log lines.
     pub logs: Vec<String>,
-    /// What was measured.
+    /// Measurements.
     pub measurements: Vec<Measurement>,
-    /// Attributes of the call's span.
+    /// Attributes of the call's span, as pairs of name and value.
     pub span_attributes: Vec<(String, String)>,
-    /// Names of the span's events.
+    /// Names of events of the call's span.
     pub span_events: Vec<String>,
 }
 
 thread_local! {
-    static WORLD: RefCell<World> = RefCell::default();
-    static TOLD: RefCell<Told> = RefCell::default();
+    static INPUT: RefCell<Input> = RefCell::default();
+    static CALLS: RefCell<HostCalls> = RefCell::default();
 }
 
-pub(crate) fn begin(world: World) {
-    WORLD.replace(world);
+pub(crate) fn begin(input: Input) {
+    INPUT.replace(input);
     take();
 }
 
-pub(crate) fn take() -> Told {
-    TOLD.take()
+pub(crate) fn take() -> HostCalls {
+    CALLS.take()
 }
 
 #[cfg(feature = "clock")]
 pub(crate) fn now() -> SystemTime {
-    WORLD.with_borrow(|world| world.now)
+    INPUT.with_borrow(|input| input.now)
 }
 
 #[cfg(feature = "random")]
 pub(crate) fn random(count: u32) -> Vec<u8> {
-    WORLD.with_borrow_mut(|world| match &mut world.random {
+    INPUT.with_borrow_mut(|input| match &mut input.random {
         Some(bytes) => {
             let count = bytes.len().min(usize::try_from(count).unwrap_or(usize::MAX));
             bytes.drain(..count).collect()
@@ -75,18 +75,18 @@ pub(crate) fn random(count: u32) -> Vec<u8> {
 }
 
 pub(crate) fn log(_level: Level, message: &str, _fields: &[(String, String)]) {
-    TOLD.with_borrow_mut(|told| told.logs.push(message.to_owned()));
+    CALLS.with_borrow_mut(|calls| calls.logs.push(message.to_owned()));
 }
 
 pub(crate) fn span_attribute(key: &str, value: &str) {
-    TOLD.with_borrow_mut(|told| told.span_attributes.push((key.to_owned(), value.to_owned())));
+    CALLS.with_borrow_mut(|calls| calls.span_attributes.push((key.to_owned(), value.to_owned())));
 }
 
 pub(crate) fn span_event(name: &str, _attributes: &[(String, String)]) {
-    TOLD.with_borrow_mut(|told| told.span_events.push(name.to_owned()));
+    CALLS.with_borrow_mut(|calls| calls.span_events.push(name.to_owned()));
 }
 
 pub(crate) fn measure(metric: &str, value: f64, labels: &[(String, String)]) {
     let measurement = Measurement { metric: metric.to_owned(), value, labels: labels.to_vec() };
-    TOLD.with_borrow_mut(|told| told.measurements.push(measurement));
+    CALLS.with_borrow_mut(|calls| calls.measurements.push(measurement));
 }

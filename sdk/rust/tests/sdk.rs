@@ -1,4 +1,4 @@
-//! The CustomResourceDefinition of a plugin that uses all there is, and what the SDK makes of requests and answers.
+//! The CRD of a plugin that uses every feature of the SDK, and the conversion of requests and responses.
 
 #![allow(clippy::indexing_slicing, clippy::needless_pass_by_value, clippy::too_many_lines, clippy::unwrap_used)]
 
@@ -8,9 +8,9 @@ use expect_test::expect;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_plugin::{
-    CustomResource, Descriptor, Event, Failure, Phase, Reconciler, Request, Requirement, Response, UpdateStrategy,
-    json,
-    kinds::{ConfigMap, Deployment, Secret},
+    ChildOptions, ConditionStatus, CustomResource, Descriptor, Event, Failure, Quantity, Reconciler, Request,
+    Requirement, Response, UpdateStrategy, json,
+    kinds::{ConfigMap, Deployment, Pod, Secret},
     testing::{self, Value},
 };
 
@@ -75,8 +75,8 @@ impl Reconciler for Site {
 
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
         let config: Config = request.config()?;
-        if request.phase == Phase::Finalize {
-            return Ok(Response::new().event(Event::normal("Gone", "all is done")).finalized());
+        if request.is_finalizing() {
+            return Ok(Response::new().event(Event::normal("Gone", "all is cleaned up")).finalized());
         }
         let mut response = Response::new();
         let mut certificate = None;
@@ -90,7 +90,7 @@ impl Reconciler for Site {
             };
             certificate = Some(secret.name().to_owned());
         }
-        let before: Option<SiteStatus> = request.status();
+        let before = request.status();
         Ok(response
             .child(
                 json!({ "kind": "Deployment", "metadata": { "name": format!("{}{}", config.prefix, request.name()) } }),
@@ -108,7 +108,7 @@ fn site(spec: Value) -> testing::Call<Site> {
 }
 
 #[test]
-fn the_definition_comes_from_the_types() {
+fn the_crd_comes_from_the_types() {
     expect![[r#"
         {
           "apiVersion": "apiextensions.k8s.io/v1",
@@ -285,7 +285,7 @@ fn the_definition_comes_from_the_types() {
 }
 
 #[test]
-fn the_descriptor_says_what_was_built() {
+fn the_descriptor_has_everything_that_was_set() {
     let descriptor = testing::descriptor::<Site>();
     expect![[r#"
         (
@@ -336,20 +336,20 @@ fn the_descriptor_says_what_was_built() {
 }
 
 #[test]
-fn an_answer_carries_all_that_was_said() {
-    let answer = site(json!({ "host": "blog.example.com" })).config(&json!({ "prefix": "a-" })).call().unwrap();
-    assert_eq!(answer.children, [json!({ "kind": "Deployment", "metadata": { "name": "a-blog" } })]);
-    assert_eq!(answer.requeue, Some(1500));
+fn the_response_has_everything_that_was_set() {
+    let response = site(json!({ "host": "blog.example.com" })).config(&json!({ "prefix": "a-" })).call().unwrap();
+    assert_eq!(response.children, [json!({ "kind": "Deployment", "metadata": { "name": "a-blog" } })]);
+    assert_eq!(response.requeue, Some(1500));
     let condition = json!({ "type": "Served", "status": "False", "reason": "Tls", "message": "web" });
     assert_eq!(
-        answer.status,
+        response.status,
         Some(json!({ "readyReplicas": 4, "conditions": [condition] })),
         "a field that is None is left out"
     );
 }
 
 #[test]
-fn what_is_required_is_asked_for_until_it_was_served() {
+fn a_requirement_is_returned_before_and_after_it_is_served() {
     let call = || site(json!({ "host": "blog.example.com", "tls": { "secretName": "cert" } }));
     let asked = call().call().unwrap();
     assert_eq!((asked.children.len(), asked.requirements.len(), asked.status), (0, 1, None));
@@ -364,14 +364,14 @@ fn what_is_required_is_asked_for_until_it_was_served() {
 }
 
 #[test]
-fn a_finalizing_plugin_says_when_it_is_done() {
-    let answer = site(json!({ "host": "h" })).finalize().call().unwrap();
-    assert!(answer.finalized);
-    assert_eq!(answer.events[0].reason, "Gone");
+fn a_finalizing_plugin_ends_its_parent() {
+    let response = site(json!({ "host": "h" })).finalize().call().unwrap();
+    assert!(response.finalized);
+    assert_eq!(response.events[0].reason, "Gone");
 }
 
 #[test]
-fn a_wrong_field_is_named_by_its_path() {
+fn a_wrong_field_is_named_with_its_path() {
     let failure = |spec| site(spec).call().unwrap_err();
     assert_eq!(failure(json!({})), Failure::invalid("spec.host: is required"));
     assert_eq!(
@@ -385,7 +385,7 @@ fn a_wrong_field_is_named_by_its_path() {
 }
 
 #[test]
-fn a_child_is_found_by_its_namespace_and_its_name() {
+fn a_child_is_found_by_namespace_and_name() {
     struct Find;
     impl Reconciler for Find {
         type Spec = Value;
@@ -420,7 +420,7 @@ fn a_child_is_found_by_its_namespace_and_its_name() {
 }
 
 #[test]
-fn children_of_another_kind_are_not_a_kinds_children() {
+fn children_of_other_kinds_are_left_out() {
     struct Count;
     impl Reconciler for Count {
         type Spec = Value;
@@ -436,45 +436,12 @@ fn children_of_another_kind_are_not_a_kinds_children() {
     }
     let child =
         |kind, name| json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name }, "data": { "k": "v" } });
-    let answer = testing::request::<Count>(json!({}))
+    let response = testing::request::<Count>(json!({}))
         .children([child("Secret", "a"), child("ConfigMap", "b"), child("ConfigMap", "a")])
         .call()
         .unwrap();
-    assert_eq!(answer.status, Some(json!({ "names": ["a", "b"], "data": { "k": "v" } })));
+    assert_eq!(response.status, Some(json!({ "names": ["a", "b"], "data": { "k": "v" } })));
     assert_eq!(testing::crd::<Count>(), Value::Null);
-}
-
-#[test]
-fn fields_of_a_live_object_are_read_by_pointers() {
-    struct Read;
-    impl Reconciler for Read {
-        type Spec = Value;
-        type Status = ();
-        fn descriptor() -> Descriptor {
-            Descriptor::new("read", "1.0.0", windlass_plugin::Existing::<ConfigMap>::all())
-        }
-        fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
-            let pod = request.child::<windlass_plugin::kinds::Pod>("web").unwrap();
-            assert_eq!(pod.at("/spec/containers/0/image"), "web:1");
-            assert_eq!(pod.at("/spec/nodeName"), Value::Null);
-            assert_eq!(pod.get("/spec/containers/0/resources/limits/cpu"), Some(windlass_plugin::Quantity::of("500m")));
-            assert_eq!(pod.get::<u32>("/spec/containers/0/image"), None, "another type");
-            assert_eq!(pod.get::<&str>("/metadata/annotations/example.com~1a"), Some("b"));
-            assert_eq!((pod.is_being_deleted(), pod.metadata().annotations.len()), (true, 1));
-            Ok(Response::new())
-        }
-    }
-    let pod = json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": "web",
-            "annotations": { "example.com/a": "b" },
-            "deletionTimestamp": "2026-01-01T00:00:00Z",
-        },
-        "spec": { "containers": [{ "image": "web:1", "resources": { "limits": { "cpu": "0.5" } } }] },
-    });
-    testing::request::<Read>(json!({})).child(pod).call().unwrap();
 }
 
 #[test]
@@ -488,10 +455,7 @@ fn children_have_their_options_and_no_null_fields() {
         }
         fn reconcile(_: Request<Self>) -> Result<Response<Self>, Failure> {
             let child = |name: &str| json!({ "metadata": { "name": name, "annotations": null } });
-            let (retain, force) = (
-                windlass_plugin::ChildOptions::new().retain(true),
-                windlass_plugin::ChildOptions::new().force_ownership(true),
-            );
+            let (retain, force) = (ChildOptions::new().retain(true), ChildOptions::new().force_ownership(true));
             Ok(Response::new()
                 .child(json!({ "metadata": { "name": "a" }, "data": None::<u8>, "items": [{ "b": null }] }))
                 .child_if(true, child("b"))
@@ -528,17 +492,17 @@ fn a_condition_is_true_false_or_unknown() {
             Descriptor::new("conditions", "1.0.0", windlass_plugin::Existing::<ConfigMap>::all())
         }
         fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
-            let pod = request.child::<windlass_plugin::kinds::Pod>("web").unwrap();
+            let pod = request.child::<Pod>("web").unwrap();
             let status = |type_: &str| pod.condition(type_).map(|condition| condition.status);
-            assert_eq!(status("Ready"), Some(windlass_plugin::ConditionStatus::True));
-            assert_eq!(status("Initialized"), Some(windlass_plugin::ConditionStatus::False));
-            assert_eq!(status("Odd"), Some(windlass_plugin::ConditionStatus::Unknown));
+            assert_eq!(status("Ready"), Some(ConditionStatus::True));
+            assert_eq!(status("Initialized"), Some(ConditionStatus::False));
+            assert_eq!(status("Odd"), Some(ConditionStatus::Unknown));
             assert_eq!(status("Missing"), None);
-            let is_true = ["Ready", "Initialized", "Odd", "Missing"].map(|type_| pod.is_true(type_));
+            let is_true = ["Ready", "Initialized", "Odd", "Missing"].map(|type_| pod.is_condition_true(type_));
             assert_eq!(is_true, [true, false, false, false]);
             Ok(Response::new().condition("A", true, "A", "").condition("B", false, "B", "").condition(
                 "C",
-                windlass_plugin::ConditionStatus::Unknown,
+                ConditionStatus::Unknown,
                 "C",
                 "",
             ))
@@ -555,6 +519,39 @@ fn a_condition_is_true_false_or_unknown() {
 }
 
 #[test]
+fn fields_of_a_live_object_are_read_by_pointers() {
+    struct Read;
+    impl Reconciler for Read {
+        type Spec = Value;
+        type Status = ();
+        fn descriptor() -> Descriptor {
+            Descriptor::new("read", "1.0.0", windlass_plugin::Existing::<ConfigMap>::all())
+        }
+        fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
+            let pod = request.child::<Pod>("web").unwrap();
+            assert_eq!(pod.at("/spec/containers/0/image"), "web:1");
+            assert_eq!(pod.at("/spec/nodeName"), Value::Null);
+            assert_eq!(pod.get("/spec/containers/0/resources/limits/cpu"), Some(Quantity::from_static("500m")));
+            assert_eq!(pod.get::<u32>("/spec/containers/0/image"), None, "another type");
+            assert_eq!(pod.get::<&str>("/metadata/annotations/example.com~1a"), Some("b"));
+            assert_eq!((pod.is_being_deleted(), pod.metadata().annotations.len()), (true, 1));
+            Ok(Response::new())
+        }
+    }
+    let pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "web",
+            "annotations": { "example.com/a": "b" },
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": { "containers": [{ "image": "web:1", "resources": { "limits": { "cpu": "0.5" } } }] },
+    });
+    testing::request::<Read>(json!({})).child(pod).call().unwrap();
+}
+
+#[test]
 fn a_spec_is_applied_when_the_host_has_observed_it_and_is_not_stalled() {
     struct Applied;
     impl Reconciler for Applied {
@@ -564,7 +561,7 @@ fn a_spec_is_applied_when_the_host_has_observed_it_and_is_not_stalled() {
             Descriptor::new("applied", "1.0.0", windlass_plugin::Existing::<ConfigMap>::all())
         }
         fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
-            Ok(Response::new().status(json!({ "applied": request.is_applied() })))
+            Ok(Response::new().status(json!({ "applied": request.is_spec_applied() })))
         }
     }
     let applied = |status: Value| {
