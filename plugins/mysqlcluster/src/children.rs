@@ -1,9 +1,8 @@
-//! What should exist beside the volumes.
+//! The desired children beside the volumes.
 
 use std::fmt::Write as _;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use serde::Deserialize;
 use windlass_plugin::{
     Failure, Request, Value, json,
     kinds::{Pod, Secret},
@@ -12,23 +11,23 @@ use windlass_plugin::{
 
 use crate::{
     MySQLCluster, MySQLClusterSpec,
-    spec::{PASSWORD, SecretRef},
+    spec::{PASSWORD, SecretKeyRef},
     volumes,
 };
 
-/// Where MySQL listens.
+/// The port of MySQL.
 const PORT: u32 = 3306;
 
-/// 192 bits: nobody guesses it.
+/// 192 bits cannot be guessed.
 const PASSWORD_BYTES: u32 = 24;
 
 fn secret_name(request: &Request<MySQLCluster>) -> String {
     format!("{}-root", request.name())
 }
 
-/// Where servers find their password.
-pub(crate) fn password_ref(request: &Request<MySQLCluster>) -> SecretRef {
-    let generated = || SecretRef { name: secret_name(request), key: PASSWORD.to_owned() };
+/// The key of the Secret with the password of the servers.
+pub(crate) fn password_ref(request: &Request<MySQLCluster>) -> SecretKeyRef {
+    let generated = || SecretKeyRef { name: secret_name(request), key: PASSWORD.to_owned() };
     request.spec.root_password_secret_ref.clone().unwrap_or_else(generated)
 }
 
@@ -36,26 +35,17 @@ pub(crate) fn pod_name(cluster: &str, server: u32) -> String {
     format!("{cluster}-{server}")
 }
 
-/// The generated password: made once, and then what is there. MySQL takes it at its first start alone, so another one would
-/// lock everybody out.
+/// The Secret with the generated password; none if the user names a Secret. The password is generated once and then kept:
+/// MySQL reads it only at its first start, so another password would not open the existing data.
 pub(crate) fn secret(request: &Request<MySQLCluster>, has_data: bool) -> Result<Option<Value>, Failure> {
-    #[derive(Deserialize)]
-    struct Kept {
-        #[serde(default)]
-        data: std::collections::BTreeMap<String, String>,
-    }
-
     let name = secret_name(request);
     let password = match request.child::<Secret>(&name) {
-        Some(secret) => {
-            let Kept { mut data } = secret.read_as()?;
-            data.remove(PASSWORD).ok_or_else(|| {
-                let message = format!(
-                    "Secret {name} has no key {PASSWORD}: put the password of root there, as the servers' volumes have it"
-                );
-                Failure::failed(message)
-            })?
-        }
+        Some(secret) => secret.get(&format!("/data/{PASSWORD}")).ok_or_else(|| {
+            let message = format!(
+                "Secret {name} has no key {PASSWORD}: put the password of root there, as the servers' volumes have it"
+            );
+            Failure::failed(message)
+        })?,
         None if request.spec.root_password_secret_ref.is_some() => return Ok(None),
         None if has_data => {
             let message = format!(
@@ -82,7 +72,7 @@ pub(crate) fn secret(request: &Request<MySQLCluster>, has_data: bool) -> Result<
     })))
 }
 
-/// Gives each server a name in DNS: `<cluster>-<index>.<cluster>`.
+/// The headless Service, which gives each server the DNS name `<cluster>-<index>.<cluster>`.
 pub(crate) fn service(request: &Request<MySQLCluster>) -> Value {
     json!({
         "apiVersion": "v1",
@@ -96,10 +86,14 @@ pub(crate) fn service(request: &Request<MySQLCluster>) -> Value {
     })
 }
 
+/// The environment variable with which a server reads its password.
+pub(crate) fn password_env(password: &SecretKeyRef) -> Value {
+    json!([{ "name": "MYSQL_ROOT_PASSWORD", "valueFrom": { "secretKeyRef": password } }])
+}
+
 pub(crate) fn pod(request: &Request<MySQLCluster>, server: u32) -> Value {
     let MySQLClusterSpec { version, resources, .. } = &request.spec;
     let name = pod_name(request.name(), server);
-    let SecretRef { name: secret, key } = password_ref(request);
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -111,7 +105,7 @@ pub(crate) fn pod(request: &Request<MySQLCluster>, server: u32) -> Value {
                 "name": "mysql",
                 "image": format!("mysql:{version}"),
                 "ports": [{ "name": "mysql", "containerPort": PORT }],
-                "env": [{ "name": "MYSQL_ROOT_PASSWORD", "valueFrom": { "secretKeyRef": { "name": secret, "key": key } } }],
+                "env": password_env(&password_ref(request)),
                 "resources": { "requests": resources, "limits": resources },
                 "readinessProbe": { "tcpSocket": { "port": "mysql" }, "periodSeconds": 5 },
                 "volumeMounts": [{ "name": "data", "mountPath": "/var/lib/mysql" }],
@@ -124,8 +118,8 @@ pub(crate) fn pod(request: &Request<MySQLCluster>, server: u32) -> Value {
     })
 }
 
-/// The first server whose Pod has ended for good, evicted perhaps: left out of the answer it goes, and the next answer has
-/// it again. One at a time.
+/// The first server whose Pod is in a terminal phase, as after an eviction. A response without the Pod deletes it, and the next
+/// response recreates it: one at a time.
 pub(crate) fn first_terminal(request: &Request<MySQLCluster>) -> Option<u32> {
     (0..request.spec.replicas).find(|server| {
         let pod = request.child::<Pod>(&pod_name(request.name(), *server));

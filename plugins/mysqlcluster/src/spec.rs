@@ -28,7 +28,7 @@ pub struct MySQLClusterSpec {
     /// The Secret that holds the password of `root`. Without it, one is generated. MySQL reads it when a server starts for
     /// the first time: changed later, servers that have data keep the password that they have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub root_password_secret_ref: Option<SecretRef>,
+    pub root_password_secret_ref: Option<SecretKeyRef>,
     /// Delete the volumes and the generated password with the cluster. Otherwise they stay, and the next cluster of this
     /// name has them.
     #[serde(default)]
@@ -57,7 +57,7 @@ impl Default for Resources {
 
 /// A key of a Secret in the cluster's namespace.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
-pub struct SecretRef {
+pub struct SecretKeyRef {
     /// The Secret's name.
     #[schemars(
         length(min = 1, max = 253),

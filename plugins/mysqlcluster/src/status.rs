@@ -2,12 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_plugin::{Event, Object, Quantity, Request, kinds::Pod};
+use windlass_plugin::{Event, Object, Request, Value, json, kinds::Pod};
 
 use crate::{
     MySQLCluster, MySQLClusterSpec,
-    children::{password_ref, pod_name},
-    spec::SecretRef,
+    children::{password_env, password_ref, pod_name},
 };
 
 /// What became of a cluster.
@@ -60,8 +59,8 @@ impl MySQLClusterStatus {
             (0..*replicas).filter_map(|server| request.child::<Pod>(&pod_name(request.name(), server))).collect();
         let ready = servers.iter().filter(|pod| pod.is_condition_true("Ready")).count();
         let is_all = |count: usize| u32::try_from(count) == Ok(*replicas);
-        let password = password_ref(request);
-        let updated = servers.iter().filter(|pod| runs(pod, &request.spec, &password)).count();
+        let container = container(request);
+        let updated = servers.iter().filter(|pod| runs(pod, &request.spec, &container)).count();
         // One that is too many is still on its way out.
         let is_alone = request.children_of::<Pod>().count() == servers.len();
         let phase = if failure(request).is_some() {
@@ -96,50 +95,19 @@ fn failure(request: &Request<MySQLCluster>) -> Option<String> {
     pods.find_map(|pod| Some(format!("Pod {}: {}", pod.name(), pod.failure_message()?)))
 }
 
-/// Whether a server runs the version and has the resources and the password that are wanted, and not those from before.
-fn runs(pod: &Object<Pod>, spec: &MySQLClusterSpec, password: &SecretRef) -> bool {
-    #[derive(Deserialize)]
-    struct Running {
-        spec: Containers,
-    }
-    #[derive(Deserialize)]
-    struct Containers {
-        containers: Vec<Container>,
-    }
-    #[derive(Deserialize)]
-    struct Container {
-        image: String,
-        resources: Bounds,
-        #[serde(default)]
-        env: Vec<Variable>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Variable {
-        value_from: Option<Source>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Source {
-        secret_key_ref: Option<SecretRef>,
-    }
-    #[derive(Deserialize)]
-    struct Bounds {
-        limits: Limits,
-    }
-    #[derive(Deserialize)]
-    struct Limits {
-        cpu: Quantity,
-        memory: Quantity,
-    }
+/// The part of a Pod that has the desired resources and password.
+fn container(request: &Request<MySQLCluster>) -> Value {
+    let container = json!({
+        "resources": { "limits": request.spec.resources },
+        "env": password_env(&password_ref(request)),
+    });
+    json!({ "spec": { "containers": [container] } })
+}
 
-    let Ok(Running { spec: Containers { containers } }) = pod.read_as() else { return false };
-    containers.first().is_some_and(|Container { image, resources: Bounds { limits }, env }| {
-        // A cluster may have its own copy of the registry, and put that into every Pod.
-        let image = image.rsplit('/').next().and_then(|image| image.strip_prefix("mysql:"));
-        let mut secrets = env.iter().filter_map(|variable| variable.value_from.as_ref()?.secret_key_ref.as_ref());
-        image == Some(&spec.version)
-            && (&limits.cpu, &limits.memory) == (&spec.resources.cpu, &spec.resources.memory)
-            && secrets.any(|secret| secret == password)
-    })
+/// Whether a server runs the desired version with the desired resources and password.
+fn runs(pod: &Object<Pod>, spec: &MySQLClusterSpec, container: &Value) -> bool {
+    // Admission may put the cluster's own registry before the image.
+    let image = pod.get::<String>("/spec/containers/0/image").unwrap_or_default();
+    let version = image.rsplit('/').next().and_then(|image| image.strip_prefix("mysql:"));
+    version == Some(&*spec.version) && pod.matches(container)
 }

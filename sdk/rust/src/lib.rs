@@ -73,8 +73,9 @@
 //!
 //! # What the SDK offers
 //!
-//! - [`Object::get`] and [`Object::at`] read single fields of live objects by JSON pointers, [`Object::rollout`] tells how far a
-//!   Deployment is rolled out, and [`Object::failure_message`] why a Pod does not run.
+//! - [`Object::get`] and [`Object::at`] read single fields of live objects by JSON pointers, [`Object::matches`] tells
+//!   whether a child has the desired state, [`Object::rollout`] how far a Deployment is rolled out, and
+//!   [`Object::failure_message`] why a Pod does not run.
 //! - `clock::steady` keeps a time in a status that moves only when another field does.
 //! - [`Response::child_if`] and [`Response::children`] add optional children; [`ChildOptions`] keep a child when its parent
 //!   is deleted, or force ownership of its fields.
@@ -114,6 +115,7 @@ mod host;
 mod json;
 mod json_path;
 pub mod kinds;
+mod matches;
 mod pod;
 mod quantity;
 pub mod raw;
