@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use windlass_plugin::{
-    ChildOptions, CustomResource, Descriptor, Failure, Reconciler, Request, Response, crd,
+    ChildOptions, CustomResource, Descriptor, Failure, Reconciler, Request, Response, StatusPhase, crd,
     kinds::{Deployment, HorizontalPodAutoscaler, NetworkPolicy, PersistentVolumeClaim, Service},
 };
 
@@ -20,21 +20,18 @@ use scale::Scale;
 pub use spec::ApplicationSpec;
 pub use status::{ApplicationStatus, Phase};
 
-/// How soon to look again at an application that has failed: it may be mended by what the host does not watch.
-const AFTER_FAILURE: Duration = Duration::from_secs(30);
-
 /// The operator.
 #[derive(Debug)]
 pub struct Application;
 
-/// `crd.json` is made of it (`UPDATE_EXPECT=1 cargo test`).
+/// The source of `crd.json` (`UPDATE_EXPECT=1 cargo test` writes it).
 fn kind() -> CustomResource {
     CustomResource::namespaced::<Application>("apps.example.com", "v1alpha1", "Application")
         .short_name("app")
         .column("Phase", "string", ".status.phase")
         .column("Wanted", "integer", ".status.desiredReplicas")
         .column("Available", "integer", ".status.availableReplicas")
-        // The Service has the same name, and the Pods have it as a label.
+        // The Service has the same name.
         .rule(
             "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 63",
             "name must be a label of DNS that begins with a letter (a-z, 0-9, -), at most 63 characters",
@@ -58,38 +55,30 @@ impl Reconciler for Application {
     }
 
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
-        // The host writes one with its first answer, also where that is a refusal.
+        // The host writes a status after the first call, even if that fails.
         if request.status_as::<IgnoredAny>().is_none() {
             measures::first_seen();
         }
-        let before = request.status();
         check::check(&request.spec).and_then(|()| storage::check(&request)).inspect_err(|_| measures::refused())?;
 
         let scale = Scale::of(&request);
-        let status = ApplicationStatus::of(&request, scale, before.as_ref());
+        let status = ApplicationStatus::of(&request, scale);
         measures::reconciled(&request, &status);
 
         let claims = &request.spec.storage.persistent_volume_claims;
         let deployment = children::deployment(&request, scale);
-        let mut response = Response::new()
+        let is_changing = matches!(status.phase, Phase::Creating | Phase::Scaling | Phase::Updating);
+        let is_available = status.available_replicas >= status.desired_replicas;
+        let (reason, message) = (status.phase.as_str(), status.message.clone());
+        Ok(Response::new()
             .children(claims.iter().map(|claim| children::claim(&request, claim)))
             .child(children::service(&request))
             .child_if(request.spec.security.network_policy, children::network_policy(&request))
             .children(children::autoscaler(&request))
-            .child_with(deployment, ChildOptions::new().force_ownership(scale.forces_ownership()));
-
-        let events = before.iter().flat_map(|before| status.events(before));
-        response = events.fold(response, Response::event);
-        if status.phase == Phase::Failed {
-            response = response.requeue(AFTER_FAILURE);
-        }
-        let is_changing = matches!(status.phase, Phase::Creating | Phase::Scaling | Phase::Updating);
-        let (reason, message) = (status.phase.as_str(), status.message.clone());
-        Ok(response
-            .condition("Ready", status.phase == Phase::Running, reason, &message)
-            .condition("Available", status.available_replicas >= status.desired_replicas, reason, &message)
-            .condition("Progressing", is_changing, reason, &message)
-            .status(status))
+            .child_with(deployment, ChildOptions::new().force_ownership(scale.forces_ownership()))
+            .phase_status(&request, status, &message)
+            .condition("Available", is_available, reason, &message)
+            .condition("Progressing", is_changing, reason, &message))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is counted and measured. How long a reconcile takes is the host's to measure: a plugin has no clock that runs.
 
-use windlass_plugin::{Metric, Request, measure};
+use windlass_plugin::{Metric, Request, StatusPhase, measure};
 
 use crate::{Application, ApplicationStatus, Phase, spec::Resources};
 

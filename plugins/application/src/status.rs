@@ -1,8 +1,8 @@
-//! What became of it, as the Deployment says it.
+//! The status of an application, from its Deployment.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_plugin::{Event, Request, Rollout, RolloutState, kinds::Deployment};
+use windlass_plugin::{Event, PhaseStatus, Request, RolloutState, StatusPhase, kinds::Deployment};
 
 use crate::{Application, scale::Scale};
 
@@ -29,23 +29,23 @@ pub struct ApplicationStatus {
     pub recovering: bool,
 }
 
-/// Where an application stands.
+/// The phase of an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum Phase {
-    /// It has neither run nor failed yet.
+    /// The application has neither run nor failed yet.
     Creating,
-    /// All Pods are there, as wanted, and available.
+    /// All desired Pods are available and of the current spec.
     Running,
-    /// There are more or fewer available Pods than wanted.
+    /// More or fewer Pods are available than desired.
     Scaling,
-    /// The newest spec is on its way, or Pods of the state before are being replaced.
+    /// The current spec is being applied, or Pods of an older spec are being replaced.
     Updating,
-    /// It does not go on by itself.
+    /// The rollout does not go on without a change.
     Failed,
 }
 
-impl Phase {
-    pub(crate) fn as_str(self) -> &'static str {
+impl StatusPhase for Phase {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Creating => "Creating",
             Self::Running => "Running",
@@ -54,41 +54,38 @@ impl Phase {
             Self::Failed => "Failed",
         }
     }
+
+    fn is_ready(self) -> bool {
+        self == Self::Running
+    }
+
+    fn is_failed(self) -> bool {
+        self == Self::Failed
+    }
 }
 
 impl ApplicationStatus {
-    pub(crate) fn of(request: &Request<Application>, scale: Scale, before: Option<&Self>) -> Self {
-        let rollout = request.child::<Deployment>(request.name()).map(|deployment| deployment.rollout());
-        let rollout = rollout.unwrap_or(Rollout {
-            desired: 0,
-            replicas: 0,
-            updated: 0,
-            ready: 0,
-            available: 0,
-            is_outdated: false,
-            state: RolloutState::Progressing,
-        });
+    pub(crate) fn of(request: &Request<Application>, scale: Scale) -> Self {
+        let before = request.status();
+        let before = before.as_ref();
+        let deployment = request.child::<Deployment>(request.name());
+        let rollout = deployment.map(|deployment| deployment.rollout()).unwrap_or_default();
         let desired = scale.replicas().unwrap_or(rollout.desired);
         let is_new = before.is_none_or(|before| before.phase == Phase::Creating);
-        let is_as_many = |before: &Self| before.desired_replicas == desired;
-        let was_updating = before.is_some_and(|before| before.phase == Phase::Updating && is_as_many(before));
-        // What is seen of a spec that is still on its way is not of that spec.
-        let is_on_its_way = !request.is_spec_applied() || rollout.is_outdated;
+        let was_updating =
+            before.is_some_and(|before| before.phase == Phase::Updating && before.desired_replicas == desired);
+        // The live Deployment does not have the current spec yet.
+        let is_pending = !request.is_spec_applied() || rollout.is_outdated;
         let phase = match rollout.state {
             RolloutState::Failed(_) => Phase::Failed,
-            RolloutState::Complete if rollout.desired == desired && !is_on_its_way => Phase::Running,
+            RolloutState::Complete if rollout.desired == desired && !is_pending => Phase::Running,
             _ if is_new => Phase::Creating,
             _ if rollout.updated < rollout.replicas && rollout.desired == desired => Phase::Updating,
-            // Another number would be seen.
-            _ if is_on_its_way && rollout.replicas == desired => Phase::Updating,
-            // The last Pods that are replaced, or that are replaced one by one, are missing for a moment.
+            // With the same number of Pods, the pending change is no scaling.
+            _ if is_pending && rollout.replicas == desired => Phase::Updating,
+            // The last Pods that are replaced are missing for a moment, as are those that are replaced one by one.
             _ if was_updating => Phase::Updating,
             _ => Phase::Scaling,
-        };
-        let ready = format!("{}/{desired} replicas ready", rollout.ready);
-        let message = match rollout.state {
-            RolloutState::Failed(why) => format!("{ready}: {why}"),
-            _ => ready,
         };
         Self {
             phase,
@@ -97,15 +94,25 @@ impl ApplicationStatus {
             updated_replicas: rollout.updated,
             ready_replicas: rollout.ready,
             available_replicas: rollout.available,
-            message,
-            recovering: phase != Phase::Running
-                && before.is_some_and(|before| before.recovering || before.phase == Phase::Failed),
+            message: rollout.message(desired),
+            recovering: phase != Phase::Running && before.is_some_and(Self::has_failed),
         }
     }
 
-    /// What a person would want to know of the change since `before`.
-    pub(crate) fn events(&self, before: &Self) -> Vec<Event> {
-        let message = &*self.message;
+    /// Whether the application has failed and has not run since.
+    fn has_failed(&self) -> bool {
+        self.recovering || self.phase == Phase::Failed
+    }
+}
+
+impl PhaseStatus for ApplicationStatus {
+    type Phase = Phase;
+
+    fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    fn events(&self, before: &Self, message: &str) -> Vec<Event> {
         let mut events = Vec::new();
         if self.desired_replicas != before.desired_replicas {
             let numbers = format!("From {} to {} replicas", before.desired_replicas, self.desired_replicas);
@@ -114,14 +121,14 @@ impl ApplicationStatus {
         if self.phase == before.phase {
             return events;
         }
-        if self.phase == Phase::Running && (before.recovering || before.phase == Phase::Failed) {
+        if self.phase == Phase::Running && before.has_failed() {
             events.push(Event::normal("Recovered", message));
         }
         match self.phase {
             Phase::Failed => events.push(Event::warning("Failed", message)),
             Phase::Updating => events.push(Event::normal("Updating", message)),
             Phase::Running => events.push(Event::normal("Healthy", message)),
-            // As many as before are wanted, and fewer are well.
+            // The number is the same as before, so Pods have lost their readiness.
             Phase::Scaling
                 if self.desired_replicas == before.desired_replicas && self.ready_replicas < self.desired_replicas =>
             {

@@ -1,4 +1,4 @@
-//! A web application: its Deployment, its Service and, if it has a host name, its Ingress.
+//! A web application: a Deployment, a Service and, for a host name, an Ingress.
 
 mod admission;
 mod children;
@@ -8,27 +8,24 @@ mod status;
 use std::time::Duration;
 
 use windlass_plugin::{
-    CustomResource, Descriptor, Event, Failure, Reconciler, Request, Response, clock, crd,
+    CustomResource, Descriptor, Event, Failure, Reconciler, Request, Response, crd,
     kinds::{Deployment, Ingress, Service},
 };
 
 pub use spec::MyAppSpec;
 pub use status::MyAppStatus;
 
-/// How soon to look again at an application that has failed: it may be mended by what the host does not watch.
-const AFTER_FAILURE: Duration = Duration::from_secs(30);
-
 /// The operator.
 #[derive(Debug)]
 pub struct MyApp;
 
-/// `crd.json` is made of it (`UPDATE_EXPECT=1 cargo test`).
+/// The source of `crd.json` (`UPDATE_EXPECT=1 cargo test` writes it).
 fn kind() -> CustomResource {
     CustomResource::namespaced::<MyApp>("example.com", "v1", "MyApp")
         .short_name("ma")
         .column("Phase", "string", ".status.phase")
         .column("Replicas", "integer", ".status.replicas")
-        // The Service has the same name, and the Pods have it as a label.
+        // The Service has the same name.
         .rule(
             "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 63",
             "name must be a label of DNS that begins with a letter (a-z, 0-9, -), at most 63 characters",
@@ -51,29 +48,22 @@ impl Reconciler for MyApp {
 
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
         if request.is_finalizing() {
-            return Ok(released(&request));
+            return Ok(clean_up(&request));
         }
         request.spec.check()?;
         let status = MyAppStatus::of(&request);
-        let before = request.status().map(|before| before.phase);
-        let mut response = Response::new()
+        let message = status.message.clone();
+        Ok(Response::new()
             .child(children::deployment(&request))
             .child(children::service(&request))
             .children(children::ingress(&request))
-            .condition("Ready", status.phase.is_running(), status.phase.as_str(), &status.message);
-        if before.is_some_and(|before| before != status.phase) {
-            response = response.event(status.event());
-        }
-        if status.phase.has_failed() {
-            response = response.requeue(AFTER_FAILURE);
-        }
-        Ok(response.status(clock::steady(request.status(), status, |status| &mut status.last_update_time)))
+            .phase_status(&request, status, &message))
     }
 }
 
-/// Where an operator gives back what it holds outside the cluster: a DNS record, say. This one has nothing there, and says
-/// so; what it has in the cluster goes because it is not in the response.
-fn released(request: &Request<MyApp>) -> Response<MyApp> {
+/// Cleans up outside the cluster: a DNS record, for example. MyApp has nothing there, and only emits an event. The response
+/// has no children, so the host deletes the live ones.
+fn clean_up(request: &Request<MyApp>) -> Response<MyApp> {
     let message = format!("Nothing of {} is left outside the cluster", request.name());
     Response::new().event(Event::normal("CleanedUp", message)).finalized()
 }

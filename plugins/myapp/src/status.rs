@@ -1,8 +1,8 @@
-//! What became of it, as the Deployment says it.
+//! The status of an application, from its Deployment.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_plugin::{Event, Request, Rollout, RolloutState, kinds::Deployment};
+use windlass_plugin::{Phase, PhaseStatus, Request, RolloutState, clock::TimeField, kinds::Deployment};
 
 use crate::MyApp;
 
@@ -25,71 +25,34 @@ pub struct MyAppStatus {
     pub message: String,
 }
 
-/// Where an application stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum Phase {
-    /// Not all of it is there as wanted.
-    Pending,
-    /// All Pods are there, as wanted, and Ready.
-    Running,
-    /// It does not go on by itself.
-    Failed,
-}
+impl PhaseStatus for MyAppStatus {
+    type Phase = Phase;
+    const LAST_UPDATE: Option<TimeField<Self>> = Some(|status| &mut status.last_update_time);
 
-impl Phase {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Running => "Running",
-            Self::Failed => "Failed",
-        }
-    }
-
-    pub(crate) fn is_running(self) -> bool {
-        self == Self::Running
-    }
-
-    pub(crate) fn has_failed(self) -> bool {
-        self == Self::Failed
+    fn phase(&self) -> Phase {
+        self.phase
     }
 }
 
 impl MyAppStatus {
-    /// Without its time.
+    /// The status without its time.
     pub(crate) fn of(request: &Request<MyApp>) -> Self {
         let desired = request.spec.replicas;
-        let rollout = request.child::<Deployment>(request.name()).map(|deployment| deployment.rollout());
-        // Between a change of the spec and its way into the Deployment, that one is complete in the old way.
-        let arrived = |rollout: &Rollout| {
-            rollout.state == RolloutState::Complete && rollout.desired == desired && request.is_spec_applied()
-        };
-        let (phase, failure) = match &rollout {
-            Some(Rollout { state: RolloutState::Failed(why), .. }) => (Phase::Failed, Some(why)),
-            Some(rollout) if arrived(rollout) => (Phase::Running, None),
-            _ => (Phase::Pending, None),
-        };
-        let ready = rollout.as_ref().map_or(0, |rollout| rollout.ready);
-        let message = match failure {
-            Some(why) => format!("{ready}/{desired} replicas ready: {why}"),
-            None => format!("{ready}/{desired} replicas ready"),
+        let deployment = request.child::<Deployment>(request.name());
+        let rollout = deployment.map(|deployment| deployment.rollout()).unwrap_or_default();
+        let phase = match rollout.state {
+            RolloutState::Failed(_) => Phase::Failed,
+            // Until a change of the spec is applied, the rollout of the old spec is complete.
+            RolloutState::Complete if rollout.desired == desired && request.is_spec_applied() => Phase::Running,
+            _ => Phase::Pending,
         };
         Self {
             phase,
-            replicas: rollout.as_ref().map_or(0, |rollout| rollout.replicas),
-            ready_replicas: ready,
-            available_replicas: rollout.as_ref().map_or(0, |rollout| rollout.available),
+            replicas: rollout.replicas,
+            ready_replicas: rollout.ready,
+            available_replicas: rollout.available,
             last_update_time: None,
-            message,
-        }
-    }
-
-    /// For a phase that is another one than before.
-    pub(crate) fn event(&self) -> Event {
-        let reason = self.phase.as_str();
-        if self.phase.has_failed() {
-            Event::warning(reason, &*self.message)
-        } else {
-            Event::normal(reason, &*self.message)
+            message: rollout.message(desired),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Independent MySQL servers, each with a volume of its own, that survive their cluster. No replication is claimed.
+//! Independent MySQL servers without replication. Each has a volume, which is kept when the cluster is deleted.
 
 mod children;
 mod spec;
@@ -8,8 +8,8 @@ mod volumes;
 use std::time::Duration;
 
 use windlass_plugin::{
-    ChildOptions, CustomResource, Descriptor, Event, Failure, Reconciler, Request, Response, UpdateStrategy, clock,
-    crd,
+    ChildOptions, CustomResource, Descriptor, Event, Failure, Reconciler, Request, Response, StatusPhase,
+    UpdateStrategy, crd,
     kinds::{PersistentVolumeClaim, Pod, Secret, Service},
     span,
 };
@@ -18,14 +18,11 @@ pub use spec::MySQLClusterSpec;
 pub use status::MySQLClusterStatus;
 use volumes::Volumes;
 
-/// How soon to look again at a cluster that has failed: it may be mended by what the host does not watch.
-const AFTER_FAILURE: Duration = Duration::from_secs(30);
-
 /// The operator.
 #[derive(Debug)]
 pub struct MySQLCluster;
 
-/// `crd.json` is made of it (`UPDATE_EXPECT=1 cargo test`).
+/// The source of `crd.json` (`UPDATE_EXPECT=1 cargo test` writes it).
 fn kind() -> CustomResource {
     CustomResource::namespaced::<MySQLCluster>("database.example.com", "v1", "MySQLCluster")
         .short_name("mysql")
@@ -33,7 +30,7 @@ fn kind() -> CustomResource {
         .column("Servers", "integer", ".spec.replicas")
         .column("ReadyServers", "integer", ".status.readyReplicas")
         .column("Version", "string", ".spec.version")
-        // The Service has the same name, the Pods have it as a label, and `-data-8` follows it.
+        // The Service has the same name, and the claims' names append up to `-data-8` to it.
         .rule(
             "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 56",
             "name must be a label of DNS that begins with a letter (a-z, 0-9, -), at most 56 characters",
@@ -50,7 +47,7 @@ impl Reconciler for MySQLCluster {
             .child::<PersistentVolumeClaim>()
             .child::<Secret>()
             .child::<Service>()
-            // A Pod's resources and version cannot change in place, and never are all servers down for it.
+            // A Pod's resources cannot change in place. One server at a time, so that the others stay available.
             .child_with::<Pod>(UpdateStrategy::rolling_recreate(["Ready"]))
             .resync(Duration::from_mins(5))
     }
@@ -63,39 +60,31 @@ impl Reconciler for MySQLCluster {
         request.spec.check()?;
         let volumes = Volumes::of(&request)?;
         let has_data = volumes.exist();
-        let status = MySQLClusterStatus::of(&request);
-
-        let mut response = Response::new();
         let claims = volumes.desired(&request);
         span::event("pvc_ensured", &[("count", &claims.len().to_string())]);
+        let secret = children::secret(&request, has_data)?;
         let data = ChildOptions::new().retain(!request.spec.delete_data);
-        response = response.children_with(claims, data).children_with(children::secret(&request, has_data)?, data);
-        response = response.child(children::service(&request));
         span::event("service_ensured", &[("name", request.name())]);
-        let terminal = children::first_terminal(&request);
-        response = response.children(
-            (0..request.spec.replicas).filter(|at| Some(*at) != terminal).map(|at| children::pod(&request, at)),
-        );
         span::event("pods_ensured", &[("count", &replicas)]);
-        if let Some(at) = terminal {
-            let message = format!("Pod {}-{at} has ended and is made anew, with its volume", request.name());
+        let terminal = children::first_terminal(&request);
+        let pods = (0..request.spec.replicas).filter(|server| Some(*server) != terminal);
+        let mut response = Response::new()
+            .children_with(claims, data)
+            .children_with(secret, data)
+            .child(children::service(&request))
+            .children(pods.map(|server| children::pod(&request, server)));
+        if let Some(server) = terminal {
+            let message = format!("Pod {}-{server} has ended and is made anew, with its volume", request.name());
             response = response.event(Event::warning("ServerReplaced", message));
         }
 
-        let before = request.status().map(|before| before.phase);
-        if before.is_some_and(|before| before != status.phase) {
-            response = response.event(status.event(&request));
+        let status = MySQLClusterStatus::of(&request);
+        let (phase, message) = (status.phase, status.message(&request));
+        response = response.phase_status(&request, status, &message);
+        if response.changes_status(&request) {
+            span::event("status_updated", &[("phase", phase.as_str())]);
         }
-        if status.phase.has_failed() {
-            response = response.requeue(AFTER_FAILURE);
-        }
-        let message = status.message(&request);
-        response = response.condition("Ready", status.phase.is_running(), status.phase.as_str(), &message);
-        let status = clock::steady(request.status(), status, |status| &mut status.last_update);
-        if request.status().as_ref() != Some(&status) {
-            span::event("status_updated", &[("phase", status.phase.as_str())]);
-        }
-        Ok(response.status(status))
+        Ok(response)
     }
 }
 

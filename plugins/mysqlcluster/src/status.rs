@@ -1,8 +1,8 @@
-//! What became of it, as the Pods say it.
+//! The status of a cluster, from its Pods.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_plugin::{Event, Object, Request, Value, json, kinds::Pod};
+use windlass_plugin::{Object, Phase, PhaseStatus, Request, Value, clock::TimeField, json, kinds::Pod};
 
 use crate::{
     MySQLCluster, MySQLClusterSpec,
@@ -22,58 +22,40 @@ pub struct MySQLClusterStatus {
     pub last_update: Option<String>,
 }
 
-/// Where a cluster stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum Phase {
-    /// Not all servers are there as wanted.
-    Pending,
-    /// All servers are there, as wanted, and take connections.
-    Running,
-    /// A server does not come up by itself.
-    Failed,
-}
+impl PhaseStatus for MySQLClusterStatus {
+    type Phase = Phase;
+    const LAST_UPDATE: Option<TimeField<Self>> = Some(|status| &mut status.last_update);
 
-impl Phase {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Running => "Running",
-            Self::Failed => "Failed",
-        }
-    }
-
-    pub(crate) fn is_running(self) -> bool {
-        self == Self::Running
-    }
-
-    pub(crate) fn has_failed(self) -> bool {
-        self == Self::Failed
+    fn phase(&self) -> Phase {
+        self.phase
     }
 }
 
 impl MySQLClusterStatus {
-    /// Without its time.
+    /// The status without its time.
     pub(crate) fn of(request: &Request<MySQLCluster>) -> Self {
-        let MySQLClusterSpec { replicas, .. } = &request.spec;
-        let servers: Vec<_> =
-            (0..*replicas).filter_map(|server| request.child::<Pod>(&pod_name(request.name(), server))).collect();
-        let ready = servers.iter().filter(|pod| pod.is_condition_true("Ready")).count();
-        let is_all = |count: usize| u32::try_from(count) == Ok(*replicas);
+        let replicas = request.spec.replicas;
+        let servers = (0..replicas).filter_map(|server| request.child::<Pod>(&pod_name(request.name(), server)));
+        let servers: Vec<_> = servers.collect();
+        let count = |holds: &dyn Fn(&Object<Pod>) -> bool| {
+            u32::try_from(servers.iter().filter(|pod| holds(pod)).count()).unwrap_or(u32::MAX)
+        };
+        let ready = count(&|pod| pod.is_condition_true("Ready"));
         let container = container(request);
-        let updated = servers.iter().filter(|pod| runs(pod, &request.spec, &container)).count();
-        // One that is too many is still on its way out.
-        let is_alone = request.children_of::<Pod>().count() == servers.len();
+        let updated = count(&|pod| runs(pod, &request.spec, &container));
+        // A Pod beyond the desired ones is still being deleted.
+        let has_others = request.children_of::<Pod>().count() > servers.len();
         let phase = if failure(request).is_some() {
             Phase::Failed
-        } else if is_all(ready) && is_all(updated) && is_alone {
+        } else if ready == replicas && updated == replicas && !has_others {
             Phase::Running
         } else {
             Phase::Pending
         };
-        Self { ready_replicas: u32::try_from(ready).unwrap_or(u32::MAX), phase, last_update: None }
+        Self { ready_replicas: ready, phase, last_update: None }
     }
 
-    /// For people.
+    /// A message for users.
     pub(crate) fn message(&self, request: &Request<MySQLCluster>) -> String {
         let ready = format!("{}/{} servers ready", self.ready_replicas, request.spec.replicas);
         match failure(request) {
@@ -81,15 +63,9 @@ impl MySQLClusterStatus {
             None => ready,
         }
     }
-
-    /// For a phase that is another one than before.
-    pub(crate) fn event(&self, request: &Request<MySQLCluster>) -> Event {
-        let (reason, message) = (self.phase.as_str(), self.message(request));
-        if self.phase.has_failed() { Event::warning(reason, message) } else { Event::normal(reason, message) }
-    }
 }
 
-/// What keeps the first server that is in trouble from running.
+/// The first Pod that does not run, and why.
 fn failure(request: &Request<MySQLCluster>) -> Option<String> {
     let mut pods = request.children_of::<Pod>().filter(|pod| !pod.is_being_deleted());
     pods.find_map(|pod| Some(format!("Pod {}: {}", pod.name(), pod.failure_message()?)))

@@ -76,7 +76,8 @@
 //! - [`Object::get`] and [`Object::at`] read single fields of live objects by JSON pointers, [`Object::matches`] tells
 //!   whether a child has the desired state, [`Object::rollout`] how far a Deployment is rolled out, and
 //!   [`Object::failure_message`] why a Pod does not run.
-//! - `clock::steady` keeps a time in a status that moves only when another field does.
+//! - [`Response::phase_status`] writes a status with a [`Phase`], the condition `Ready`, an event when the phase changes, and
+//!   a time that moves only when another field does.
 //! - [`Response::child_if`] and [`Response::children`] add optional children; [`ChildOptions`] keep a child when its parent
 //!   is deleted, or force ownership of its fields.
 //! - [`checks`] validate a spec with messages that name the field; [`Quantity`] reads and compares `100m` and `1.5Gi`.
@@ -94,8 +95,8 @@
 //! # Features
 //!
 //! - `k8s-openapi`: its types are [`Kind`]s.
-//! - `clock`: module `clock`, the host's clocks. A call that reads the wall clock is
-//!   impure: the host does not reuse its response.
+//! - `clock`: module `clock`, the host's clocks, and the time of the last change in [`PhaseStatus`]. A call that reads the
+//!   wall clock is impure: the host does not reuse its response.
 //! - `random`: module `random`, random bytes from the host, the same for the same request.
 //! - `allocator` (on by default): an allocator whose first memory exists when a call begins. A plugin with a global allocator
 //!   of its own turns the feature off; a library for plugins depends on this crate without it.
@@ -145,7 +146,7 @@ pub use request::{Metadata, Object, Request};
 pub use response::{ChildOptions, Event, Requirement, Response};
 pub use rollout::{Rollout, RolloutState};
 pub use serde_json::{Value, json};
-pub use status::{Condition, ConditionStatus};
+pub use status::{Condition, ConditionStatus, Phase, PhaseStatus, StatusPhase};
 
 use serde::{Serialize, de::DeserializeOwned};
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    ConditionStatus, Failure, Kind, Reconciler,
+    ConditionStatus, Failure, Kind, Reconciler, Request,
     failure::milliseconds,
     json::{bytes, drop_nulls, object, set},
     kinds, raw,
@@ -131,6 +131,14 @@ impl<R: Reconciler> Response<R> {
         self
     }
 
+    /// Whether the status of this response differs from the parent's last status.
+    pub fn changes_status(&self, request: &Request<R>) -> bool
+    where
+        R::Status: serde::de::DeserializeOwned + PartialEq,
+    {
+        self.status.is_some() && self.status != request.status()
+    }
+
     /// Adds a condition to the parent's status: its type, its status (a `bool` or a [`ConditionStatus`]), and reason and message.
     /// A condition of type `Ready` replaces the host's when all children are applied. The host sets `lastTransitionTime` and
     /// `observedGeneration`.
@@ -155,6 +163,11 @@ impl<R: Reconciler> Response<R> {
     pub fn event(mut self, event: Event) -> Self {
         self.events.push(event.0);
         self
+    }
+
+    /// Adds several events on the parent.
+    pub fn events(self, events: impl IntoIterator<Item = Event>) -> Self {
+        events.into_iter().fold(self, Self::event)
     }
 
     /// Adds a requirement: related objects that the response depends on. Every response has all of them, also those that the host

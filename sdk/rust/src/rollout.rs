@@ -4,8 +4,9 @@ use serde::Deserialize;
 
 use crate::{Condition, ConditionStatus, Object, kinds::Deployment};
 
-/// The Pods of a Deployment, and how far its last change is rolled out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The Pods of a Deployment, and how far its last change is rolled out. The default is the rollout of a Deployment that does
+/// not exist: no Pods, and [`RolloutState::Progressing`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rollout {
     /// Pods that the Deployment's spec desires (`spec.replicas`); an autoscaler writes it too.
     pub desired: u32,
@@ -24,14 +25,27 @@ pub struct Rollout {
 }
 
 /// The state of a rollout, by the rules of kstatus (`sigs.k8s.io/cli-utils`).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum RolloutState {
     /// The rollout goes on, or has not begun.
+    #[default]
     Progressing,
     /// All desired Pods are available and of the current revision, and there are no others.
     Complete,
     /// The rollout does not go on without a change. The message is that of the Deployment's condition.
     Failed(String),
+}
+
+impl Rollout {
+    /// A message for users: `2/3 replicas ready`, followed by the message of a failed rollout. `desired` is the parent's number
+    /// of replicas.
+    pub fn message(&self, desired: u32) -> String {
+        let ready = format!("{}/{desired} replicas ready", self.ready);
+        match &self.state {
+            RolloutState::Failed(message) => format!("{ready}: {message}"),
+            _ => ready,
+        }
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -135,5 +149,12 @@ mod tests {
                 "{kind}"
             );
         }
+    }
+
+    #[test]
+    fn the_message_counts_ready_pods_and_ends_with_the_failure() {
+        assert_eq!(Rollout::default().message(3), "0/3 replicas ready");
+        let failed = Rollout { ready: 2, state: RolloutState::Failed("quota".to_owned()), ..Rollout::default() };
+        assert_eq!(failed.message(3), "2/3 replicas ready: quota");
     }
 }
