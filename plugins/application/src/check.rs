@@ -1,7 +1,6 @@
-//! What is wrong with a spec, in words for its user. The CRD's schema says most of it, to who writes through the API server
-//! today.
+//! Checks of a spec. The schema of the CRD checks most of it too, but an object may be older than the schema.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::net::IpAddr;
 
 use windlass_plugin::{Failure, Quantity, checks};
 
@@ -9,16 +8,16 @@ use crate::spec::{ApplicationSpec, Claim, HealthCheck, Network, Probe, Resources
 
 type Checked = Result<(), Failure>;
 
-/// Says what is wrong with a spec.
+/// Checks a spec.
 ///
 /// # Errors
 ///
-/// [`Failure::invalid`] with the field.
+/// [`Failure::invalid`], naming the field.
 pub(crate) fn check(spec: &ApplicationSpec) -> Checked {
     checks::range("spec.replicas", spec.replicas, 0..=1000)?;
     checks::image("spec.image", &spec.image)?;
     checks::range("spec.port", spec.port, 1..=65535)?;
-    checks::env_names("spec.environment", spec.environment.iter().map(|variable| &*variable.name))?;
+    checks::env_vars("spec.environment", &spec.environment)?;
     resources(&spec.resources)?;
     probes(&spec.health_check)?;
     if let Some(scaling) = &spec.scaling {
@@ -39,12 +38,12 @@ fn resources(resources: &Resources) -> Checked {
     };
     resources.requests.iter().try_for_each(|request| positive("requests", request))?;
     resources.limits.iter().try_for_each(|limit| positive("limits", limit))?;
-    for (name, request) in &resources.requests {
-        if let Some(limit) = resources.limits.get(name).filter(|limit| request > *limit) {
-            return invalid(format!("spec.resources.requests.{name}: {request} is more than the limit of {limit}"));
+    match checks::request_over_limit(&resources.requests, &resources.limits) {
+        Some((name, request, limit)) => {
+            invalid(format!("spec.resources.requests.{name}: {request} is more than the limit of {limit}"))
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn probes(health: &HealthCheck) -> Checked {
@@ -58,7 +57,7 @@ fn probes(health: &HealthCheck) -> Checked {
     };
     if let Some(liveness) = &health.liveness_probe {
         probe("livenessProbe", liveness)?;
-        if liveness.success_threshold.is_some_and(|answers| answers != 1) {
+        if liveness.success_threshold.is_some_and(|threshold| threshold != 1) {
             return invalid("spec.healthCheck.livenessProbe.successThreshold: must be 1 for liveness".to_owned());
         }
     }
@@ -84,7 +83,7 @@ fn scaling(scaling: &Scaling, resources: &Resources) -> Checked {
         let Some(target) = target else { continue };
         let field = format!("spec.scaling.target{title}UtilizationPercentage");
         checks::range(&field, target, 1..=1000)?;
-        // Where only a limit is given, it is the request, too.
+        // The API server makes a limit without a request the request.
         if !resources.requests.contains_key(resource) && !resources.limits.contains_key(resource) {
             return invalid(format!("{field}: is a part of spec.resources.requests.{resource}, which is not given"));
         }
@@ -92,17 +91,16 @@ fn scaling(scaling: &Scaling, resources: &Resources) -> Checked {
     Ok(())
 }
 
+const CLAIMS: &str = "spec.storage.persistentVolumeClaims";
+
 fn claims(claims: &[Claim]) -> Checked {
-    let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
+    let paths: Vec<_> = claims.iter().map(Claim::path).collect();
     for (index, claim) in claims.iter().enumerate() {
-        let field = |name: &str| format!("spec.storage.persistentVolumeClaims[{index}].{name}");
+        let field = |name: &str| format!("{CLAIMS}[{index}].{name}");
         checks::dns_label(&field("name"), &claim.name)?;
         checks::positive(&field("size"), &claim.size)?;
         if claim.access_modes.is_empty() {
             return invalid(format!("{}: give at least one", field("accessModes")));
-        }
-        if !names.insert(&claim.name) {
-            return invalid(format!("{}: {:?} is given twice", field("name"), claim.name));
         }
         let path = claim.path();
         if !path.starts_with('/') || path.contains(':') {
@@ -111,11 +109,9 @@ fn claims(claims: &[Claim]) -> Checked {
                 field("mountPath")
             ));
         }
-        if !paths.insert(path) {
-            return invalid(format!("{}: {:?} is given twice", field("mountPath"), claim.path()));
-        }
     }
-    Ok(())
+    checks::distinct(CLAIMS, "name", claims.iter().map(|claim| &*claim.name))?;
+    checks::distinct(CLAIMS, "mountPath", paths.iter().map(String::as_str))
 }
 
 fn network(network: &Network) -> Checked {
@@ -143,19 +139,16 @@ fn is_cidr(range: &str) -> bool {
     bits.bytes().all(|byte| byte.is_ascii_digit()) && bits.parse::<u8>().is_ok_and(|bits| bits <= most)
 }
 
+const SECRETS: &str = "spec.security.imagePullSecrets";
+
 fn security(security: &Security) -> Checked {
     if let Some(account) = &security.service_account {
         checks::dns_subdomain("spec.security.serviceAccount", account)?;
     }
-    let mut names = BTreeSet::new();
     for (index, secret) in security.image_pull_secrets.iter().enumerate() {
-        let field = format!("spec.security.imagePullSecrets[{index}].name");
-        checks::dns_subdomain(&field, &secret.name)?;
-        if !names.insert(&secret.name) {
-            return invalid(format!("{field}: {:?} is given twice", secret.name));
-        }
+        checks::dns_subdomain(&format!("{SECRETS}[{index}].name"), &secret.name)?;
     }
-    Ok(())
+    checks::distinct(SECRETS, "name", security.image_pull_secrets.iter().map(|secret| &*secret.name))
 }
 
 #[cfg(test)]
@@ -163,7 +156,7 @@ mod tests {
     use super::is_cidr;
 
     #[test]
-    fn networks_are_what_the_api_server_takes() {
+    fn networks_are_checked_like_the_api_server_does() {
         for range in ["10.0.0.0/8", "0.0.0.0/0", "192.168.1.1/32", "fd00::/8", "::/0"] {
             assert!(is_cidr(range), "{range}");
         }

@@ -1,6 +1,6 @@
-//! What is counted and measured. How long a reconcile takes is the host's to measure: a plugin has no clock that runs.
+//! Metrics. The host measures the duration of a reconcile: a plugin's clock does not advance.
 
-use windlass_plugin::{Metric, Request, StatusPhase, measure};
+use windlass_plugin::{Metric, Quantity, Request, StatusPhase, measure};
 
 use crate::{Application, ApplicationStatus, Phase, spec::Resources};
 
@@ -12,16 +12,15 @@ const MEMORY: &str = "requested_memory_bytes";
 
 pub(crate) fn declared() -> [Metric; 5] {
     [
-        Metric::counter(SEEN, "Applications that were seen for the first time", &[]),
-        Metric::counter(RECONCILES, "Answers, by the phase that they found, or Refused", &["phase"]),
-        Metric::counter(ERRORS, "Those that found something wrong: with the spec, or with the Pods", &["reason"]),
-        Metric::gauge(CPU, "", "Processors that the Pods of a namespace's application ask for", &["namespace", "name"]),
-        Metric::gauge(
-            MEMORY,
-            "By",
-            "Memory that the Pods of a namespace's application ask for",
-            &["namespace", "name"],
+        Metric::counter(SEEN, "Applications that were reconciled for the first time", &[]),
+        Metric::counter(
+            RECONCILES,
+            "Reconciles by the phase that they found, or Refused for an invalid spec",
+            &["phase"],
         ),
+        Metric::counter(ERRORS, "Reconciles that found an invalid spec or a failed application", &["reason"]),
+        Metric::gauge(CPU, "", "CPUs that the Pods of an application request", &["namespace", "name"]),
+        Metric::gauge(MEMORY, "By", "Memory that the Pods of an application request", &["namespace", "name"]),
     ]
 }
 
@@ -46,8 +45,8 @@ pub(crate) fn reconciled(request: &Request<Application>, status: &ApplicationSta
     }
 }
 
-/// What one Pod asks for. Where only a limit is given, it is the request, too.
+/// The request of one Pod. The API server makes a limit without a request the request.
 fn requested(resources: &Resources, resource: &str) -> f64 {
     let amount = resources.requests.get(resource).or_else(|| resources.limits.get(resource));
-    amount.map_or(0.0, windlass_plugin::Quantity::as_f64)
+    amount.map_or(0.0, Quantity::as_f64)
 }

@@ -1,10 +1,12 @@
-//! What a user asks for.
-
-use std::collections::BTreeMap;
+//! The spec of an application.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_plugin::Quantity;
+use windlass_plugin::{
+    Quantity,
+    checks::{DNS_SUBDOMAIN, positive_rule},
+    spec::{EnvVar, ResourceList},
+};
 
 /// An application with all that it needs to run.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -48,33 +50,18 @@ pub struct ApplicationSpec {
     pub security: Security,
 }
 
-/// One environment variable.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
-pub struct EnvVar {
-    /// Its name.
-    #[schemars(length(min = 1, max = 253), regex(pattern = "^[-._a-zA-Z][-._a-zA-Z0-9]*$"))]
-    pub name: String,
-    /// Its value.
-    #[serde(default)]
-    #[schemars(length(max = 32768))]
-    pub value: String,
-}
-
-/// Amounts by the name of their resource: `cpu`, `memory`, `ephemeral-storage`, `example.com/gpu`.
-pub(crate) type Amounts = BTreeMap<String, Quantity>;
-
 /// What each Pod asks of its node, and what it gets at most.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 pub struct Resources {
     /// What it is sure to get.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
     #[schemars(extend("maxProperties" = 16))]
-    pub requests: Amounts,
+    pub requests: ResourceList,
     /// What it gets at most.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
     #[schemars(extend("maxProperties" = 16))]
-    pub limits: Amounts,
+    pub limits: ResourceList,
 }
 
 /// How to find out whether it is well.
@@ -178,7 +165,7 @@ pub struct Storage {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
-    { "rule": "quantity(string(self.size)).isGreaterThan(quantity('0'))", "message": "size must be more than 0", "fieldPath": ".size" },
+    positive_rule("size"),
     {
         "rule": "!has(oldSelf.storageClassName) || has(self.storageClassName)",
         "message": "storageClassName cannot be taken back; give another claim another name",
@@ -206,12 +193,12 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Where containers find it.
+    /// The mount path in containers.
     pub(crate) fn path(&self) -> String {
         self.mount_path.clone().unwrap_or_else(|| format!("/data/{}", self.name))
     }
 
-    /// Whether Pods on several nodes can have it at once.
+    /// Whether Pods on several nodes can mount it at the same time.
     pub(crate) fn is_shared(&self) -> bool {
         self.access_modes.iter().any(|mode| matches!(mode, AccessMode::ReadOnlyMany | AccessMode::ReadWriteMany))
     }
@@ -219,7 +206,7 @@ impl Claim {
 
 /// Who may mount a volume how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[allow(clippy::enum_variant_names, reason = "they are Kubernetes'")]
+#[allow(clippy::enum_variant_names, reason = "the names of Kubernetes")]
 pub enum AccessMode {
     /// One node reads and writes.
     ReadWriteOnce,
@@ -291,14 +278,11 @@ pub struct LoadBalancer {
 pub struct Security {
     /// The ServiceAccount of its Pods, in its namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        length(min = 1, max = 253),
-        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-    )]
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub service_account: Option<String>,
     /// As whom its processes run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[allow(clippy::struct_field_names, reason = "it is Kubernetes'")]
+    #[allow(clippy::struct_field_names, reason = "the name of Kubernetes")]
     pub security_context: Option<SecurityContext>,
     /// The Secrets with which its image is pulled.
     #[schemars(
@@ -314,10 +298,7 @@ pub struct Security {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct SecretRef {
     /// Its name.
-    #[schemars(
-        length(min = 1, max = 253),
-        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-    )]
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub name: String,
 }
 

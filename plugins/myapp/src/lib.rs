@@ -26,10 +26,7 @@ fn kind() -> CustomResource {
         .column("Phase", "string", ".status.phase")
         .column("Replicas", "integer", ".status.replicas")
         // The Service has the same name.
-        .rule(
-            "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 63",
-            "name must be a label of DNS that begins with a letter (a-z, 0-9, -), at most 63 characters",
-        )
+        .rfc1035_name(63)
 }
 
 impl Reconciler for MyApp {

@@ -1,8 +1,12 @@
-//! What a user asks for.
+//! The spec of an application.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_plugin::{Failure, Quantity, checks};
+use windlass_plugin::{
+    Failure, Quantity,
+    checks::{self, DNS_SUBDOMAIN, positive_rule},
+    spec::EnvVar,
+};
 
 /// A web application.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -31,20 +35,14 @@ pub struct MyAppSpec {
     pub env: Vec<EnvVar>,
     /// The host name under which an Ingress makes it known. Without it there is no Ingress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        length(max = 253),
-        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-    )]
+    #[schemars(length(max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub ingress_host: Option<String>,
 }
 
 /// What each Pod asks of its node.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
-#[schemars(extend("x-kubernetes-validations" = [
-    { "rule": "quantity(string(self.cpu)).isGreaterThan(quantity('0'))", "message": "cpu must be more than 0", "fieldPath": ".cpu" },
-    { "rule": "quantity(string(self.memory)).isGreaterThan(quantity('0'))", "message": "memory must be more than 0", "fieldPath": ".memory" },
-]))]
+#[schemars(extend("x-kubernetes-validations" = [positive_rule("cpu"), positive_rule("memory")]))]
 pub struct Resources {
     /// Processors, like 100m.
     pub cpu: Quantity,
@@ -58,18 +56,6 @@ impl Default for Resources {
     }
 }
 
-/// One environment variable.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
-pub struct EnvVar {
-    /// Its name.
-    #[schemars(length(min = 1, max = 253), regex(pattern = "^[-._a-zA-Z][-._a-zA-Z0-9]*$"))]
-    pub name: String,
-    /// Its value.
-    #[serde(default)]
-    #[schemars(length(max = 32768))]
-    pub value: String,
-}
-
 fn one() -> u32 {
     1
 }
@@ -79,18 +65,18 @@ fn port() -> u32 {
 }
 
 impl MyAppSpec {
-    /// Says what is wrong with it. The CRD's schema says the same, to who writes through the API server today.
+    /// Checks what the schema of the CRD checks too, for objects that are older than the schema.
     ///
     /// # Errors
     ///
-    /// [`Failure::invalid`] with the field.
+    /// [`Failure::invalid`], naming the field.
     pub fn check(&self) -> Result<(), Failure> {
         checks::image("spec.image", &self.image)?;
         checks::range("spec.replicas", self.replicas, 1..=100)?;
         checks::range("spec.port", self.port, 1..=65535)?;
         checks::positive("spec.resources.cpu", &self.resources.cpu)?;
         checks::positive("spec.resources.memory", &self.resources.memory)?;
-        checks::env_names("spec.env", self.env.iter().map(|variable| &*variable.name))?;
+        checks::env_vars("spec.env", &self.env)?;
         self.ingress_host.iter().try_for_each(|host| checks::dns_subdomain("spec.ingressHost", host))
     }
 }

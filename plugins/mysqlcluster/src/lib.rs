@@ -31,10 +31,7 @@ fn kind() -> CustomResource {
         .column("ReadyServers", "integer", ".status.readyReplicas")
         .column("Version", "string", ".spec.version")
         // The Service has the same name, and the claims' names append up to `-data-8` to it.
-        .rule(
-            "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 56",
-            "name must be a label of DNS that begins with a letter (a-z, 0-9, -), at most 56 characters",
-        )
+        .rfc1035_name(56)
 }
 
 impl Reconciler for MySQLCluster {

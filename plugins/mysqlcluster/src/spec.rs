@@ -1,17 +1,16 @@
-//! What a user asks for.
+//! The spec of a cluster.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_plugin::{Failure, Quantity, checks};
+use windlass_plugin::{
+    Failure, Quantity,
+    checks::{self, DNS_SUBDOMAIN, positive_rule},
+};
 
 /// Independent MySQL servers. They know nothing of each other: no replication is set up.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [{
-    "rule": "quantity(string(self.storageSize)).isGreaterThan(quantity('0'))",
-    "message": "storageSize must be more than 0",
-    "fieldPath": ".storageSize",
-}]))]
+#[schemars(extend("x-kubernetes-validations" = [positive_rule("storageSize")]))]
 pub struct MySQLClusterSpec {
     /// The version of MySQL: a tag of the image `mysql`.
     #[schemars(length(min = 1, max = 128), regex(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.-]*$"))]
@@ -38,10 +37,7 @@ pub struct MySQLClusterSpec {
 /// What each server gets: requests and limits are the same.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
-#[schemars(extend("x-kubernetes-validations" = [
-    { "rule": "quantity(string(self.cpu)).isGreaterThan(quantity('0'))", "message": "cpu must be more than 0", "fieldPath": ".cpu" },
-    { "rule": "quantity(string(self.memory)).isGreaterThan(quantity('0'))", "message": "memory must be more than 0", "fieldPath": ".memory" },
-]))]
+#[schemars(extend("x-kubernetes-validations" = [positive_rule("cpu"), positive_rule("memory")]))]
 pub struct Resources {
     /// Processors, like 500m.
     pub cpu: Quantity,
@@ -59,10 +55,7 @@ impl Default for Resources {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct SecretKeyRef {
     /// The Secret's name.
-    #[schemars(
-        length(min = 1, max = 253),
-        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-    )]
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub name: String,
     /// Its key that holds the password.
     #[serde(default = "password")]
@@ -70,7 +63,7 @@ pub struct SecretKeyRef {
     pub key: String,
 }
 
-/// The key under which a generated password lies.
+/// The key of a generated password, and the default key.
 pub(crate) const PASSWORD: &str = "password";
 
 fn password() -> String {
@@ -78,11 +71,11 @@ fn password() -> String {
 }
 
 impl MySQLClusterSpec {
-    /// Says what is wrong with it. The CRD's schema says the same, to who writes through the API server today.
+    /// Checks what the schema of the CRD checks too, for objects that are older than the schema.
     ///
     /// # Errors
     ///
-    /// [`Failure::invalid`] with the field.
+    /// [`Failure::invalid`], naming the field.
     pub fn check(&self) -> Result<(), Failure> {
         let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
         let is_tag = (1..=128).contains(&self.version.len())

@@ -1,17 +1,15 @@
-//! What the Plugin's `spec.config` says: how much a guarded Namespace may take, and whom it may ask.
-
-use std::collections::BTreeMap;
+//! The Plugin's `spec.config`: the sizes of guarded Namespaces, and what their Pods may reach.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_plugin::{Failure, Quantity, Value, json};
+use windlass_plugin::{Failure, Quantity, Value, checks, json, spec::ResourceList};
 
 /// The sizes of every guarded Namespace. What is left out is as in [`Config::default`].
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// What all Pods of a Namespace may take together: a ResourceQuota's `hard`.
-    pub quota: BTreeMap<String, Quantity>,
+    pub quota: ResourceList,
     /// What a container has that says nothing itself.
     pub container: Container,
     /// What Pods may ask of others.
@@ -23,9 +21,9 @@ pub struct Config {
 #[serde(default, deny_unknown_fields)]
 pub struct Container {
     /// What it is sure to get.
-    pub request: BTreeMap<String, Quantity>,
+    pub request: ResourceList,
     /// What it gets at most.
-    pub limit: BTreeMap<String, Quantity>,
+    pub limit: ResourceList,
 }
 
 /// What Pods may ask of others. Nothing but this leaves a guarded Namespace, unless another policy allows it.
@@ -36,7 +34,7 @@ pub struct Network {
     pub allow_dns: bool,
 }
 
-fn amounts<const N: usize>(amounts: [(&str, &'static str); N]) -> BTreeMap<String, Quantity> {
+fn amounts<const N: usize>(amounts: [(&str, &'static str); N]) -> ResourceList {
     amounts.into_iter().map(|(resource, amount)| (resource.to_owned(), Quantity::from_static(amount))).collect()
 }
 
@@ -66,17 +64,18 @@ impl Default for Container {
 }
 
 impl Config {
-    /// Says what the API server would refuse.
+    /// Checks what the API server would reject.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::failed`], naming the resource.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        let Container { request, limit } = &self.container;
-        for (resource, amount) in request {
-            if let Some(most) = limit.get(resource).filter(|most| amount > *most) {
-                return Err(Failure::failed(format!(
-                    "the Plugin's spec.config.container: a request of {amount} {resource} is more than the limit of {most}"
-                )));
-            }
+        match checks::request_over_limit(&self.container.request, &self.container.limit) {
+            Some((resource, request, limit)) => Err(Failure::failed(format!(
+                "the Plugin's spec.config.container: a request of {request} {resource} is more than the limit of {limit}"
+            ))),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -13,7 +13,12 @@
 
 use std::{collections::BTreeSet, fmt::Display, ops::RangeInclusive};
 
-use crate::{Failure, Quantity};
+use serde_json::Value;
+
+use crate::{
+    Failure, Quantity, json,
+    spec::{EnvVar, ResourceList},
+};
 
 type Checked = Result<(), Failure>;
 
@@ -31,7 +36,7 @@ pub fn range(field: &str, value: u32, range: RangeInclusive<u32>) -> Checked {
     ensure(range.contains(&value), field, value, &rule)
 }
 
-/// Checks that a quantity is greater than zero.
+/// Checks that a quantity is greater than zero. In a schema, [`positive_rule`] is the same rule.
 pub fn positive(field: &str, quantity: &Quantity) -> Checked {
     ensure(quantity.is_positive(), field, quantity, "is not more than 0")
 }
@@ -48,6 +53,10 @@ pub fn dns_label(field: &str, name: &str) -> Checked {
     ensure(name.len() <= 63 && is_labelled(name), field, format_args!("{name:?}"), rule)
 }
 
+/// The pattern of a DNS subdomain, for a schema: `#[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]`.
+/// [`dns_subdomain`] checks the same.
+pub const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
 /// Checks that a name is a DNS subdomain (RFC 1123): labels with dots between them. Like the API server, it bounds the length
 /// of the whole name alone.
 pub fn dns_subdomain(field: &str, name: &str) -> Checked {
@@ -63,23 +72,55 @@ fn is_labelled(name: &str) -> bool {
 }
 
 /// Checks the names of environment variables: their characters, and that each is given once.
-pub fn env_names<'a>(field: &str, names: impl IntoIterator<Item = &'a str>) -> Checked {
-    let mut seen = BTreeSet::new();
-    for (index, name) in names.into_iter().enumerate() {
+pub fn env_vars(field: &str, variables: &[EnvVar]) -> Checked {
+    for (index, EnvVar { name, .. }) in variables.iter().enumerate() {
         let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
         let holds = !name.is_empty() && name.bytes().all(inner) && !name.starts_with(|c: char| c.is_ascii_digit());
-        let field = format!("{field}[{index}].name");
         let rule = "is not the name of an environment variable: A-Z, a-z, 0-9, _, - and ., not beginning with a digit";
-        ensure(holds, &field, format_args!("{name:?}"), rule)?;
-        ensure(seen.insert(name), &field, format_args!("{name:?}"), "is given twice")?;
+        ensure(holds, &format!("{field}[{index}].name"), format_args!("{name:?}"), rule)?;
+    }
+    distinct(field, "name", variables.iter().map(|variable| &*variable.name))
+}
+
+/// Checks that no two items of a list have the same value in a field. `list` is the list, `field` the field of its items: the
+/// message names `spec.env[1].name`.
+pub fn distinct<'a>(list: &str, field: &str, values: impl IntoIterator<Item = &'a str>) -> Checked {
+    let mut seen = BTreeSet::new();
+    for (index, value) in values.into_iter().enumerate() {
+        ensure(seen.insert(value), &format!("{list}[{index}].{field}"), format_args!("{value:?}"), "is given twice")?;
     }
     Ok(())
 }
 
+/// The first resource whose request is greater than its limit, with both: the API server rejects such a container.
+pub fn request_over_limit<'a>(
+    requests: &'a ResourceList,
+    limits: &'a ResourceList,
+) -> Option<(&'a str, &'a Quantity, &'a Quantity)> {
+    requests.iter().find_map(|(resource, request)| {
+        let limit = limits.get(resource).filter(|limit| request > *limit)?;
+        Some((&**resource, request, limit))
+    })
+}
+
+/// A CEL rule of a schema: this field, a [`Quantity`], must be greater than zero.
+/// `#[schemars(extend("x-kubernetes-validations" = [positive_rule("cpu")]))]` on the struct with the field; [`positive`]
+/// checks the same.
+pub fn positive_rule(field: &str) -> Value {
+    json::object([
+        ("rule", format!("quantity(string(self.{field})).isGreaterThan(quantity('0'))").into()),
+        ("message", format!("{field} must be more than 0").into()),
+        ("fieldPath", format!(".{field}").into()),
+    ])
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{dns_label, dns_subdomain, env_names, image};
-    use crate::Failure;
+    use super::{dns_label, dns_subdomain, env_vars, image, request_over_limit};
+    use crate::{
+        Failure, Quantity,
+        spec::{EnvVar, ResourceList},
+    };
 
     #[test]
     fn dns_names_are_checked_like_the_api_server_does() {
@@ -106,7 +147,10 @@ mod tests {
 
     #[test]
     fn the_message_names_the_field_and_its_value() {
-        let check = |names: &[&'static str]| env_names("spec.env", names.iter().copied());
+        let variables = |names: &[&str]| -> Vec<_> {
+            names.iter().map(|name| EnvVar { name: (*name).to_owned(), value: String::new() }).collect()
+        };
+        let check = |names: &[&str]| env_vars("spec.env", &variables(names));
         let wrong = check(&["A", "1B"]);
         assert!(
             matches!(wrong, Err(Failure::Invalid(why)) if why.starts_with("spec.env[1].name: \"1B\" is not the name"))
@@ -118,5 +162,17 @@ mod tests {
             image("spec.image", "a b"),
             Err(Failure::invalid("spec.image: \"a b\" is not the name of an image"))
         );
+    }
+
+    #[test]
+    fn a_request_over_its_limit_is_found() {
+        let list = |amounts: &[(&str, &'static str)]| -> ResourceList {
+            amounts.iter().map(|(name, amount)| ((*name).to_owned(), Quantity::from_static(amount))).collect()
+        };
+        let limits = list(&[("cpu", "1"), ("memory", "1Gi")]);
+        assert_eq!(request_over_limit(&list(&[("cpu", "1000m"), ("gpu", "4")]), &limits), None);
+        let requests = list(&[("cpu", "500m"), ("memory", "2Gi")]);
+        let expected = ("memory", &Quantity::from_static("2Gi"), &Quantity::from_static("1Gi"));
+        assert_eq!(request_over_limit(&requests, &limits), Some(expected));
     }
 }

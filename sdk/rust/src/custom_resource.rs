@@ -96,6 +96,19 @@ impl CustomResource {
         self
     }
 
+    /// Adds the rule that the object's name is a label by RFC 1035 of at most `max_length` characters (63 or less): for a
+    /// kind whose objects share their name with a Service. A plugin that appends to the name subtracts the length of what it
+    /// appends.
+    pub fn rfc1035_name(self, max_length: u8) -> Self {
+        let rule = format!(
+            "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= {max_length}"
+        );
+        let message = format!(
+            "name must be a label of DNS that begins with a letter (a-z, 0-9, -), at most {max_length} characters"
+        );
+        self.rule(&rule, &message)
+    }
+
     /// The CustomResourceDefinition as JSON.
     pub fn crd(self) -> Value {
         let mut names = object([

@@ -80,7 +80,7 @@
 //!   a time that moves only when another field does.
 //! - [`Response::child_if`] and [`Response::children`] add optional children; [`ChildOptions`] keep a child when its parent
 //!   is deleted, or force ownership of its fields.
-//! - [`checks`] validate a spec with messages that name the field; [`Quantity`] reads and compares `100m` and `1.5Gi`.
+//! - [`checks`] validate a spec with messages that name the field; [`spec`] and [`Quantity`] are types for specs.
 //! - [`testing`] calls the plugin in a plain test, and `testing::golden` calls it with a folder of requests.
 //! - [`Admission`] validates and defaults parents before they are stored. The host does not serve it yet: nothing calls it in
 //!   a cluster.
@@ -124,6 +124,7 @@ mod request;
 mod response;
 mod rollout;
 mod schema;
+pub mod spec;
 mod status;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_plugin::{
     ChildOptions, ConditionStatus, CustomResource, Descriptor, Event, Failure, PhaseStatus, Quantity, Reconciler,
-    Request, Requirement, Response, UpdateStrategy, json,
+    Request, Requirement, Response, UpdateStrategy, checks, json,
     kinds::{ConfigMap, Deployment, Pod, Secret},
     raw,
     testing::{self, Value},
@@ -658,4 +658,51 @@ fn a_spec_is_applied_when_the_host_has_observed_it_and_is_not_stalled() {
     assert!(!applied(stalled("True")));
     assert!(!applied(json!({ "observedGeneration": 1 })));
     assert!(!applied(Value::Null));
+}
+
+#[test]
+fn a_name_for_a_service_is_a_rule_of_the_crd() {
+    let crd = CustomResource::namespaced::<Site>("example.com", "v1", "Site").rfc1035_name(40).crd();
+    let rules = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"];
+    assert_eq!(
+        rules,
+        &json!([{
+            "rule": "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 40",
+            "message": "name must be a label of DNS that begins with a letter (a-z, 0-9, -), at most 40 characters",
+        }])
+    );
+}
+
+#[test]
+fn rules_of_a_schema_come_from_the_checks() {
+    #[derive(Deserialize, JsonSchema)]
+    #[schemars(extend("x-kubernetes-validations" = [checks::positive_rule("size")]))]
+    #[expect(dead_code)]
+    struct Volume {
+        size: Quantity,
+        #[schemars(regex(pattern = checks::DNS_SUBDOMAIN))]
+        name: String,
+    }
+    struct Volumes;
+    impl Reconciler for Volumes {
+        type Spec = Volume;
+        type Status = ();
+        fn descriptor() -> Descriptor {
+            Descriptor::new("volumes", "1.0.0", CustomResource::namespaced::<Self>("example.com", "v1", "Volume"))
+        }
+        fn reconcile(_: Request<Self>) -> Result<Response<Self>, Failure> {
+            Ok(Response::new())
+        }
+    }
+    let crd = testing::crd::<Volumes>();
+    let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    assert_eq!(
+        spec["x-kubernetes-validations"],
+        json!([{
+            "rule": "quantity(string(self.size)).isGreaterThan(quantity('0'))",
+            "message": "size must be more than 0",
+            "fieldPath": ".size",
+        }])
+    );
+    assert_eq!(spec["properties"]["name"]["pattern"], checks::DNS_SUBDOMAIN);
 }
