@@ -36,6 +36,24 @@ impl<K: k8s_openapi::Resource> Kind for K {
     const KIND: &str = K::KIND;
 }
 
+/// A type that names the same kind as another: `Is<Pod>` is [`Pod`], or the Pod of k8s-openapi.
+pub trait Is<K: Kind>: Kind {}
+
+macro_rules! is {
+    ($($name:ident = $($typed:ident)::+;)+) => {$(
+        impl Is<$name> for $name {}
+
+        #[cfg(feature = "k8s-openapi")]
+        impl Is<$name> for k8s_openapi::api::$($typed)::+ {}
+    )+};
+}
+
+is! {
+    Deployment = apps::v1::Deployment;
+    PersistentVolumeClaim = core::v1::PersistentVolumeClaim;
+    Pod = core::v1::Pod;
+}
+
 pub(crate) fn raw<K: Kind>() -> crate::raw::Kind {
     crate::raw::Kind { api_version: K::API_VERSION.to_owned(), name: K::KIND.to_owned() }
 }

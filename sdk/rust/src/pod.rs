@@ -2,7 +2,10 @@
 
 use serde::Deserialize;
 
-use crate::{Object, kinds::Pod};
+use crate::{
+    Object,
+    kinds::{Is, Pod},
+};
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
@@ -87,7 +90,7 @@ impl Container {
     }
 }
 
-impl Object<'_, Pod> {
+impl<K: Is<Pod>> Object<'_, K> {
     /// Whether the Pod is in a terminal phase (`Failed`, as after an eviction, or `Succeeded`): it never runs again.
     pub fn is_terminal(&self) -> bool {
         matches!(&*self.status().phase, "Failed" | "Succeeded")

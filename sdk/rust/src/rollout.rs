@@ -2,7 +2,10 @@
 
 use serde::Deserialize;
 
-use crate::{Condition, ConditionStatus, Object, kinds::Deployment};
+use crate::{
+    Condition, ConditionStatus, Object,
+    kinds::{Deployment, Is},
+};
 
 /// The Pods of a Deployment, and how far its last change is rolled out. The default is the rollout of a Deployment that does
 /// not exist: no Pods, and [`RolloutState::Progressing`].
@@ -59,7 +62,7 @@ struct Status {
     conditions: Vec<Condition>,
 }
 
-impl Object<'_, Deployment> {
+impl<K: Is<Deployment>> Object<'_, K> {
     /// The Deployment's rollout. A status that cannot be read counts as empty.
     pub fn rollout(&self) -> Rollout {
         let status: Status = self.get("/status").unwrap_or_default();

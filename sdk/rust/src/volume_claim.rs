@@ -1,8 +1,11 @@
 //! What a `PersistentVolumeClaim` requests.
 
-use crate::{Failure, Object, Quantity, kinds::PersistentVolumeClaim};
+use crate::{
+    Failure, Object, Quantity,
+    kinds::{Is, PersistentVolumeClaim},
+};
 
-impl Object<'_, PersistentVolumeClaim> {
+impl<K: Is<PersistentVolumeClaim>> Object<'_, K> {
     /// The storage that the claim requests: `spec.resources.requests.storage`.
     ///
     /// # Errors

@@ -706,3 +706,52 @@ fn rules_of_a_schema_come_from_the_checks() {
     );
     assert_eq!(spec["properties"]["name"]["pattern"], checks::DNS_SUBDOMAIN);
 }
+
+#[cfg(feature = "k8s-openapi")]
+#[test]
+fn types_of_k8s_openapi_are_children_and_kinds() {
+    use k8s_openapi::api::{
+        apps::v1::{Deployment, DeploymentSpec, DeploymentStatus},
+        core::v1::Pod,
+    };
+
+    struct Typed;
+    impl Reconciler for Typed {
+        type Spec = Value;
+        type Status = Value;
+        fn descriptor() -> Descriptor {
+            Descriptor::new("typed", "1.0.0", windlass_plugin::Existing::<ConfigMap>::all()).child::<Deployment>()
+        }
+        fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
+            let mut desired = Deployment::default();
+            desired.metadata.name = Some("web".to_owned());
+            desired.spec = Some(DeploymentSpec { replicas: Some(3), ..DeploymentSpec::default() });
+            let live = request.child::<Deployment>("web").unwrap();
+            let status: DeploymentStatus = live.read()?.status.unwrap();
+            Ok(Response::new()
+                .status(json!({
+                    "matches": live.matches(&desired),
+                    "ready": status.ready_replicas,
+                    "message": live.rollout().message(3),
+                    "failure": request.child::<Pod>("web-0").unwrap().failure_message(),
+                }))
+                .child(desired))
+        }
+    }
+    let deployment = json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": { "name": "web", "uid": "1" },
+        "spec": { "replicas": 3, "selector": {}, "template": {} },
+        "status": { "readyReplicas": 2 },
+    });
+    let pod =
+        json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web-0" }, "status": { "phase": "Failed" } });
+    let response = testing::request::<Typed>(json!({})).children([deployment, pod]).call().unwrap();
+    let status = json!({ "matches": true, "ready": 2, "message": "2/3 replicas ready", "failure": "failed" });
+    assert_eq!(response.status, Some(status));
+    let child = &response.children[0];
+    assert_eq!((&child["apiVersion"], &child["kind"]), (&"apps/v1".into(), &"Deployment".into()));
+    assert_eq!((&child["metadata"], &child["spec"]["replicas"]), (&json!({ "name": "web" }), &3.into()));
+    assert_eq!(testing::descriptor::<Typed>().children[0].kind.name, "Deployment");
+}
