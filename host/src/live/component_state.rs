@@ -1,5 +1,5 @@
-//! How live logic behaves: what it would delete, and how often it broke. Begins anew with new logic or config, and goes on
-//! when only the Plugin's settings change.
+//! What the host learns of a live component: the deletions that it would cause, and its failures. It starts empty with each new
+//! component or config, and stays when only the Plugin's settings change.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,30 +19,30 @@ use windlass_core::snapshot::Snapshot;
 
 use crate::live::Live;
 
-/// Bytes of log lines: what a person reads of a rollout over a thousand parents, and what a chatty plugin says for good.
-/// What is more would drown the host's log, which the threads of all plugins write to.
+/// The rate of a component's log lines, in bytes: enough for a rollout over a thousand parents, and a bound for a component that
+/// logs in each call. All plugins share the host's log.
 const LOG: Rate = Rate { burst: 1024.0 * 1024.0, per_second: 64.0 * 1024.0 };
-/// Added to each line's bytes: what the host's log says beside it.
+/// Added to each line's bytes: the fields that the host's log adds.
 const LOG_OVERHEAD: usize = 128;
 
-/// What is learnt of live logic while it runs.
+/// What the host has learnt of a live component.
 #[derive(Debug)]
 pub struct ComponentState {
-    /// Tells it from all others of this process.
+    /// Unique in this process.
     pub id: u64,
     fleet: Mutex<Fleet>,
     quarantine: Mutex<Quarantine>,
     log: Mutex<Bucket>,
     unasked: Unasked,
-    /// Whether the component gave a status that nobody writes.
+    /// Whether a response had a status that is not written.
     gave_unwritten_status: AtomicBool,
 }
 
-/// The parents that the component was not asked about since it went live.
+/// The parents that were not reconciled since the component went live.
 #[derive(Debug, Default)]
 struct Unasked {
     parents: Mutex<HashSet<ObjectKey>>,
-    /// How many they are: at rest nobody takes the lock.
+    /// Their number: in steady state the lock is not taken.
     count: AtomicUsize,
 }
 
@@ -53,7 +53,7 @@ impl Unasked {
         Self { parents: Mutex::new(parents), count }
     }
 
-    /// Takes parents out; answers whether these were the last.
+    /// Removes parents. Returns whether they were the last ones.
     fn retain(&self, is_unasked: impl Fn(&ObjectKey) -> bool) -> bool {
         if self.count.load(Ordering::Relaxed) == 0 {
             return false;
@@ -76,29 +76,29 @@ impl Unasked {
     }
 }
 
-/// Whom a decision about deletions concerns.
+/// What has to be reconciled again after a decision about deletions.
 #[derive(Debug, Default)]
 pub struct Consequences {
-    /// Parents that must be looked at again.
+    /// Parents to reconcile again.
     pub parents: Vec<ObjectKey>,
-    /// Whether the Plugin has something else to say now.
+    /// Whether the Plugin's status changes.
     pub plugin: bool,
 }
 
 impl ComponentState {
-    /// Of what goes live over these parents and children. `before` is what was written down of the rollout before, and
-    /// `was_held` what its [`hold`](Self::hold) said.
+    /// For a component that goes live, with its parents and children. `before` is the record of the previous rollout, and `was_held`
+    /// the result of its [`hold`](Self::hold).
     pub fn begin(live: &Live, before: Option<&Record>, was_held: Option<&str>) -> Self {
-        // Retained children have no controller: they are never deleted. Those of parents that are gone are the garbage
-        // collector's, and would make the deletions a smaller part.
+        // Retained children have no controller and are never deleted. Children of parents that are gone are deleted by the garbage
+        // collector, and would make the deletions a smaller part.
         let mut uids = live.parents.store.pick(|parent| Some(parent.uid.clone()));
         let (left, of_left): (Vec<_>, Vec<_>) = live.unselected.all().into_iter().unzip();
         uids.extend(of_left);
-        // The parents of a custom kind have no other plugin: whatever they own was left to this one.
+        // Parents of a custom kind have no other plugin, so this one re-adopts all their children.
         let owns_kind = live.owns_kind();
         let is_ours =
             |child: &Object| (owns_kind || child.plugin() == Some(live.name.as_str())) && live.has_mark(child);
-        // By parent: of a kind that a hundred plugins share, each has few of all the children.
+        // Counted by parent: of a kind that a hundred plugins share, each plugin has few of the children.
         let owned = live.children.values().map(|watch| watch.store.count_controlled(&uids, is_ours)).sum();
         let shown = live.parents.store.keys();
         let unasked = Unasked::new(shown.iter().cloned());
@@ -107,7 +107,7 @@ impl ComponentState {
         Self { unasked, ..Self::of(rollout.after(before, Timestamp::now())) }
     }
 
-    /// Of nothing that is live, to be replaced.
+    /// A placeholder until the real one is known.
     pub fn none() -> Self {
         Self::of(Rollout::begin(DeletionGuard::default(), Digest::of(b""), [], 0, None))
     }
@@ -122,7 +122,7 @@ impl ComponentState {
         Self { id, fleet, quarantine: Mutex::default(), log, unasked, gave_unwritten_status }
     }
 
-    /// Takes deletions out of a parent's plan that must not be carried out now.
+    /// Takes the deletions out of a parent's plan that must not be carried out now.
     pub fn judge(
         &self,
         (parents, guard): (&mut HeldParents, DeletionGuard),
@@ -134,29 +134,29 @@ impl ComponentState {
         self.with_fleet(|fleet| guard::judge(fleet, (parents, guard), snapshot, cause, leavers, plan))
     }
 
-    /// A parent's reconcile ended without a plan.
+    /// Records that a parent's reconcile ended without a plan.
     pub fn unanswered(&self, parent: &ObjectKey) -> Consequences {
         self.with_fleet(|fleet| fleet.unanswered(parent)).1
     }
 
-    /// A parent is gone, or being deleted.
+    /// Forgets a parent that is gone or being deleted.
     pub fn forget(&self, parent: &ObjectKey) -> Consequences {
         self.with_fleet(|fleet| fleet.forget(parent)).1
     }
 
-    /// What the Plugin's annotation says of held deletions.
+    /// Applies the Plugin's annotation that releases blocked deletions.
     pub fn allow(&self, annotation: Option<&str>) -> Consequences {
         self.with_fleet(|fleet| fleet.allow(annotation)).1
     }
 
-    /// The Plugin's guard is another one now. All its parents are to be looked at again.
+    /// Puts another `deletionGuard` into force. All parents have to be reconciled again.
     pub fn adjust(&self, guard: DeletionGuard) {
         self.with_fleet(|fleet| fleet.adjust(guard));
     }
 
     fn with_fleet<T>(&self, change: impl FnOnce(&mut Fleet) -> T) -> (T, Consequences) {
         let mut fleet = self.fleet.lock();
-        // A user reads the name of what is blocked at the Plugin, so it follows every change of it.
+        // The Plugin's status has the hash of the blocked deletions, so it changes with them.
         let said = |fleet: &Fleet| {
             let rollout = fleet.rollout();
             (fleet.held().map(|held| held.hash.clone()), fleet.hold().map(str::to_owned), rollout.is_complete())
@@ -167,48 +167,48 @@ impl ComponentState {
         (result, Consequences { parents: fleet.take_to_queue(), plugin })
     }
 
-    /// Deletions of many parents that are held.
+    /// The blocked deletions of many parents together.
     pub fn held_of_all(&self) -> Option<Held> {
         self.fleet.lock().held().cloned()
     }
 
-    /// The name of what is held of many parents, or was held before and is not decided about yet.
+    /// The hash of the deletions of many parents that are blocked, or were blocked before and are undecided.
     pub fn hold(&self) -> Option<String> {
         self.fleet.lock().hold().map(str::to_owned)
     }
 
-    /// What to write down of its rollout.
+    /// The record of its rollout, for the Plugin's status.
     pub fn record_of_rollout(&self) -> Record {
         self.fleet.lock().rollout().record()
     }
 
-    /// Parents that the deletions of all others wait for, and that no longer exist.
+    /// Parents that no longer exist and that the deletions of other parents wait for.
     pub fn awaited_in_vain(&self, exists: impl Fn(&ObjectKey) -> bool) -> Vec<ObjectKey> {
         self.fleet.lock().rollout().untried().filter(|parent| !exists(parent)).cloned().collect()
     }
 
-    /// A parent was reconciled; answers whether it was the last one that the component had not been asked about.
+    /// Records that a parent was reconciled. Returns whether it was the last one.
     pub fn asked(&self, parent: &ObjectKey) -> bool {
         self.unasked.take(parent)
     }
 
-    /// Parents that went before they were asked about: nobody waits for them. Answers whether they were the last.
+    /// Forgets the parents that no longer exist. Returns whether they were the last ones.
     pub fn asked_in_vain(&self, exists: impl Fn(&ObjectKey) -> bool) -> bool {
         self.unasked.retain(exists)
     }
 
-    /// How many parents the component was not asked about since it went live.
+    /// How many parents were not reconciled since the component went live.
     pub fn unasked(&self) -> usize {
         self.unasked.count.load(Ordering::Relaxed)
     }
 
-    /// The component gave a status that nobody writes; answers whether it is the first one.
+    /// Records a response whose status is not written. Returns whether it is the first one.
     pub fn note_unwritten_status(&self) -> bool {
-        // Read first: it is set once, and every reconcile of such a component comes here.
+        // Read before it is written: it is set once, and each reconcile of such a component comes here.
         !self.gave_unwritten_status.load(Ordering::Relaxed) && !self.gave_unwritten_status.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether the component gave a status that nobody writes.
+    /// Whether a response had a status that is not written.
     pub fn gave_unwritten_status(&self) -> bool {
         self.gave_unwritten_status.load(Ordering::Relaxed)
     }
@@ -218,32 +218,32 @@ impl ComponentState {
         self.quarantine.lock().admit(&parent.key, parent.generation, Instant::now())
     }
 
-    /// How an admitted call ended.
+    /// Records the result of an admitted call.
     pub fn record<T>(&self, parent: &Object, admission: Admission, call: &Result<T, CallFailure>) -> Option<Change> {
         let parent = (&parent.key, parent.generation);
         self.quarantine.lock().record(parent, admission, Outcome::of(call), Instant::now(), fastrand::f64())
     }
 
-    /// Whether a line of so many bytes may go to the log; counts what may not.
+    /// Whether a line of so many bytes may be logged. Counts the lines that may not.
     pub fn may_log(&self, length: usize) -> bool {
         let bytes = u32::try_from(length.saturating_add(LOG_OVERHEAD)).map_or(f64::INFINITY, f64::from);
         self.log.lock().take(bytes, 0.0, Timestamp::now())
     }
 
-    /// How much of what it said in its calls did not get to the log, of late; it includes what a call itself dropped.
+    /// How many log lines were dropped of late, by the call itself or by the rate.
     pub fn unlogged(&self, by_call: u64) -> Option<u64> {
         let mut log = self.log.lock();
         log.count_dropped(by_call);
         log.take_dropped(Timestamp::now())
     }
 
-    /// A parent is gone, and not only being deleted.
+    /// Forgets a parent that is gone.
     pub fn gone(&self, parent: &ObjectKey) -> Consequences {
         self.quarantine.lock().forget(parent);
         self.forget(parent)
     }
 
-    /// Whether the component breaks so often, for parents of several namespaces, that it is called only now and then.
+    /// Whether the component is in quarantine: it failed so often, for parents of several namespaces, that it is called only seldom.
     pub fn is_quarantined(&self) -> bool {
         self.quarantine.lock().is_active()
     }
@@ -262,7 +262,7 @@ mod tests {
         ObjectKey::new(Some("n"), name)
     }
 
-    /// Of logic over these parents, which own a hundred children in all.
+    /// For a component with these parents, which own a hundred children together.
     fn conduct(parents: &[&str], was_held: Option<&str>) -> ComponentState {
         let parents = parents.iter().map(|name| key(name));
         let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, 100, was_held);

@@ -1,7 +1,8 @@
-//! Which parents of a Plugin fail, for its status: the only place where those show whose own status is not ours.
+//! Counts the failing parents of a Plugin for its status. Parents whose own status the host does not write show their failures
+//! only there.
 //!
-//! A parent that does well costs nothing here, a failing one its name and a hash. What changes is written together, at
-//! most every [`PAUSE`]; what does not change is not written at all.
+//! A parent that does not fail takes no memory here, a failing one takes its name and a hash. Changes are written together, at
+//! most every [`PAUSE`].
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,38 +12,38 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use windlass_core::ids::ObjectKey;
 
-/// Least time between two writes of the counts.
+/// Shortest time between two writes of the counts.
 const PAUSE: Duration = Duration::from_secs(10);
-/// Time in which changes gather before the first write after a quiet time: parents come in crowds.
+/// How long the first write after a quiet time waits for further changes: many parents often change together.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// The newest failure of a parent that did well before, or failed otherwise.
+/// The newest failure of a parent that did not fail before, or failed for another reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastFailure {
     /// One of [`windlass_core::names::parent_reason`].
     pub reason: String,
     /// Namespace and name of the parent.
     pub object: String,
-    /// What its condition says, or would say.
+    /// The message of its condition, also if the host does not write its status.
     pub message: String,
-    /// Since when.
+    /// When it began to fail like this.
     pub time: Timestamp,
 }
 
-/// Failing parents of one Plugin. It outlives the logic: what is live may change, the parents stay.
+/// The failing parents of one Plugin. All components of the Plugin share it.
 pub struct FailureCounts {
     ledger: Mutex<Ledger>,
-    /// Has the Plugin's status written after so long; must not block.
+    /// Queues the Plugin after this time, so that its status is written. Must not block.
     wake: Box<dyn Fn(Duration) + Send + Sync>,
 }
 
 impl FailureCounts {
-    /// With what has the Plugin's status written after a time.
+    /// With a function that queues the Plugin after a time.
     pub fn new(wake: impl Fn(Duration) + Send + Sync + 'static) -> Self {
         Self { ledger: Mutex::default(), wake: Box::new(wake) }
     }
 
-    /// How a parent's reconcile ended: with nothing to say, or with a reason and a message. Called after each.
+    /// Records the end of a parent's reconcile: a success, or a failure with its reason and message.
     pub fn record(&self, parent: &ObjectKey, failure: Option<(&str, &str)>) {
         let mut ledger = self.ledger.lock();
         if ledger.record(parent, failure, Timestamp::now()) {
@@ -50,12 +51,12 @@ impl FailureCounts {
         }
     }
 
-    /// A parent appeared.
+    /// Records a new parent.
     pub fn added(&self) {
         self.changed(self.ledger.lock());
     }
 
-    /// A parent is gone.
+    /// Forgets a parent that is gone.
     pub fn removed(&self, parent: &ObjectKey) {
         let mut ledger = self.ledger.lock();
         ledger.failing.remove(parent);
@@ -70,14 +71,14 @@ impl FailureCounts {
         }
     }
 
-    /// The parents that fail.
+    /// The failing parents.
     pub fn failing(&self) -> Vec<ObjectKey> {
         self.ledger.lock().failing.keys().cloned().collect()
     }
 
-    /// What a status written now says. `before` is how many fail by the last status, which may be of an earlier run of
-    /// the host: it stands until the parents had the time to be reconciled once. A parent that no longer `exists` is
-    /// left out for good: it may have gone while its last reconcile was under way, or while nothing was live.
+    /// The counts for a status that is written now. `before` is the count in the last status, perhaps of an earlier process: it stays
+    /// until the parents had the time to be reconciled once. Forgets parents that no longer `exists`: a parent may have gone while its
+    /// last reconcile ran, or while no component was live.
     pub fn read(&self, before: Option<u64>, exists: impl Fn(&ObjectKey) -> bool) -> Sums {
         let mut ledger = self.ledger.lock();
         ledger.failing.retain(|parent, _| exists(parent));
@@ -90,29 +91,29 @@ impl FailureCounts {
     }
 }
 
-/// What a Plugin's status says of its failing parents.
+/// The failing parents, as a Plugin's status reports them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sums {
     pub failing: u64,
-    /// Nothing if none failed since the host started.
+    /// None if no parent failed since the host started.
     pub last: Option<LastFailure>,
 }
 
 #[derive(Debug, Default)]
 struct Ledger {
-    /// Each with a hash of its reason and message: the texts of thousands would cost megabytes.
+    /// The failing parents, each with a hash of its reason and message: the texts of thousands would take megabytes.
     failing: HashMap<ObjectKey, u64>,
     last: Option<LastFailure>,
-    /// When the status was written last, or looked at for it.
+    /// When the status was last written or compared.
     told: Option<Instant>,
-    /// Whether a write is due already.
+    /// Whether a write is scheduled.
     due: bool,
-    /// When the status was written for the first time since the host started.
+    /// When the status was first written since the host started.
     since: Option<Instant>,
 }
 
 impl Ledger {
-    /// Takes the end of a reconcile in; answers whether the sums changed.
+    /// Records the end of a reconcile. Returns whether the counts changed.
     fn record(&mut self, parent: &ObjectKey, failure: Option<(&str, &str)>, now: Timestamp) -> bool {
         let Some((reason, message)) = failure else {
             return !self.failing.is_empty() && self.failing.remove(parent).is_some();
@@ -134,7 +135,7 @@ impl Ledger {
         true
     }
 
-    /// When the change should be written, unless a write is due already.
+    /// When the change should be written; none if a write is scheduled.
     fn schedule(&mut self, now: Instant) -> Option<Duration> {
         if std::mem::replace(&mut self.due, true) {
             return None;
@@ -221,7 +222,7 @@ mod tests {
         assert_eq!(tally.read(None, |_| true).failing, 0);
         tally.record(&key("b"), None);
         assert_eq!(woken.lock().len(), 1);
-        // Its last reconcile ends after it has gone.
+        // Its last reconcile ends after it is gone.
         tally.record(&key("a"), CONFLICT);
         tally.record(&key("b"), CONFLICT);
         assert_eq!(tally.read(None, |parent| *parent == key("b")).failing, 1);

@@ -1,4 +1,5 @@
-//! Who requires what: an index from changes to the parents that they concern, and the watches that this takes.
+//! Which parents require which related objects: an index from a change to the parents that it concerns, and the watches of the
+//! required kinds.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
@@ -13,12 +14,12 @@ use windlass_core::selector::{Labels, Selector};
 use crate::cluster::watch::{Change, Watch};
 use crate::live::ParentKey;
 
-/// What every parent requires. Clones share it. Parents that require nothing are not in it.
+/// The requirements of all parents. Clones share it. Parents without requirements are not in it.
 ///
-/// `W` is the watch of a kind: it ends when nobody holds it.
+/// `W` is the watch of a kind, which ends when its last holder drops it.
 pub struct Interests<W = Watch>(Arc<RwLock<State<W>>>);
 
-/// One parent's interest in what it requires.
+/// The requirements of one parent.
 #[derive(Debug)]
 pub struct Interest {
     /// The plugin that reconciles the parent.
@@ -28,11 +29,11 @@ pub struct Interest {
     needs: Needs,
 }
 
-/// The watch of a kind that somebody requires.
+/// The watch of a required kind.
 pub struct Followed<W = Watch> {
     /// The watch.
     pub watch: Arc<W>,
-    /// Since when it is held.
+    /// When it began.
     pub since: Instant,
 }
 
@@ -42,22 +43,22 @@ struct State<W> {
 }
 
 struct Kept {
-    /// What the parent was served last, whether or not that was final.
+    /// The requirements that were served last, final or not.
     interest: Arc<Interest>,
-    /// What its last final answer required.
+    /// The requirements of the last final response.
     last: Option<Needs>,
 }
 
 struct OfKind<W> {
     followed: Followed<W>,
     by_name: HashMap<ObjectKey, Concerned>,
-    /// Equal selectors are matched once, however many parents have them.
+    /// Parents by label selector: equal selectors are matched once.
     by_labels: HashMap<Option<Arc<str>>, HashMap<Selector, Concerned>>,
 }
 
 type Concerned = HashSet<ByIdentity>;
 
-/// An interest is equal to itself alone.
+/// Compared by identity.
 struct ByIdentity(Arc<Interest>);
 
 impl PartialEq for ByIdentity {
@@ -93,7 +94,7 @@ impl<W> Default for Interests<W> {
 }
 
 impl<W> Interests<W> {
-    /// The watches of these needs in their order, if they are what the parent follows already.
+    /// The watches of these requirements in their order, if they are the parent's current ones.
     pub fn followed(&self, plugin: &PluginName, parent: &ParentKey, needs: &Needs) -> Option<Vec<Followed<W>>> {
         let state = self.0.read();
         let known = &state.parents.get(plugin)?.get(parent)?.interest.needs;
@@ -103,8 +104,8 @@ impl<W> Interests<W> {
         needs.iter().map(|need| Some(state.kinds.get(&need.kind)?.followed.clone())).collect()
     }
 
-    /// From now on a change of what is needed concerns the parent, in place of what it needed before. Takes the watch of
-    /// each need, in their order, and answers with those that are held.
+    /// Replaces the requirements of a parent: from now on, a change of a required object concerns it. `watches` has the watch of each
+    /// requirement in their order. Returns the watches that are held.
     pub fn follow(
         &self,
         plugin: &PluginName,
@@ -115,7 +116,7 @@ impl<W> Interests<W> {
     ) -> Vec<Followed<W>> {
         let interest = Arc::new(Interest { plugin: plugin.clone(), parent: parent.clone(), needs: needs.clone() });
         let mut state = self.0.write();
-        // Before the old one goes, so that no watch ends that is still wanted.
+        // Before the old ones are dropped, so that no watch ends that is still required.
         let followed = state.add(&interest, watches, now);
         let of_plugin = state.parents.entry(plugin.clone()).or_default();
         match of_plugin.get_mut(parent) {
@@ -128,12 +129,12 @@ impl<W> Interests<W> {
         followed
     }
 
-    /// What the last final answer for a parent required, if it required anything.
+    /// The requirements of the last final response for a parent, if it had any.
     pub fn last(&self, plugin: &PluginName, parent: &ParentKey) -> Option<Needs> {
         self.0.read().parents.get(plugin)?.get(parent)?.last.clone()
     }
 
-    /// The answer for a parent that was served these needs is final.
+    /// Records that the response for a parent that was served these requirements is final.
     pub fn keep(&self, plugin: &PluginName, parent: &ParentKey, needs: &Needs) {
         if needs.is_empty() {
             self.forget(plugin, parent);
@@ -142,7 +143,7 @@ impl<W> Interests<W> {
         }
     }
 
-    /// A parent is gone, or requires nothing any more.
+    /// Forgets a parent that is gone, or has no requirements any more.
     pub fn forget(&self, plugin: &PluginName, parent: &ParentKey) {
         if self.0.read().parents.get(plugin).is_none_or(|parents| !parents.contains_key(parent)) {
             return;
@@ -156,7 +157,7 @@ impl<W> Interests<W> {
         state.remove(&kept.interest);
     }
 
-    /// A plugin is gone.
+    /// Forgets the parents of a plugin that is gone.
     pub fn forget_plugin(&self, plugin: &PluginName) {
         let mut state = self.0.write();
         for kept in state.parents.remove(plugin).into_iter().flatten().map(|(_, kept)| kept) {
@@ -192,7 +193,7 @@ impl<W> State<W> {
                     by_labels: HashMap::new(),
                 });
                 if !Arc::ptr_eq(&of_kind.followed.watch, &watch) {
-                    // The kind came back under another plural: the old watch is refused for ever.
+                    // The kind was defined again with another plural: the old watch is refused for ever.
                     of_kind.followed = Followed { watch, since: now };
                 }
                 let concerned = match &need.select {
@@ -247,7 +248,7 @@ impl<W> OfKind<W> {
         let object = change.after.as_ref().or(change.before.as_ref());
         let by_name = object.and_then(|object| self.by_name.get(&object.key)).into_iter().flatten();
         let selectors = object.and_then(|object| self.by_labels.get(&object.key.namespace));
-        // An object that no longer matches concerns those who saw it.
+        // An object that no longer matches concerns the parents that it matched before.
         let states = selectors.map(|_| [&change.before, &change.after]).into_iter().flatten().flatten();
         let states: Vec<_> = states.map(|object| object.json.bytes()).collect();
         let labels: Vec<_> = states.iter().map(|json| Labels::of(json)).collect();

@@ -1,8 +1,8 @@
-//! What came of the last look at each parent: the same snapshot again needs no call, and the same answer about the same
-//! objects nothing but the call (rule R17).
+//! Remembers the parents in steady state: the same snapshot again needs no call, and the same response about the same objects
+//! needs nothing but the call (rule R17).
 //!
-//! Only the end of the road is kept, "nothing follows from this": two names and a time for each settled parent. The names
-//! hold all that was decided by, so new logic or config finds only what it would come to as well.
+//! For each such parent it keeps two hashes and a time. The hashes cover everything that the decision depended on, so another
+//! component or config finds only entries that hold for it as well.
 
 use std::time::{Duration, Instant};
 
@@ -12,21 +12,22 @@ use windlass_core::digest::Digest;
 use windlass_core::ids::ObjectKey;
 use windlass_core::outcome::Requeue;
 
-/// Snapshots and answers of which it is known that nothing follows from them.
+/// Snapshots and responses that are known to need no write.
 #[derive(Debug, Default)]
 pub struct Memo {
     settled: Mutex<HashMap<ObjectKey, Settled>>,
-    /// When the values of a parent's children were compared last; not at all since the host started, if it is not in here.
+    /// When the values of a parent's children were last compared, since the host started.
     compared: Mutex<HashMap<ObjectKey, Instant>>,
 }
 
-/// What nothing followed from.
+/// A parent in steady state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Names {
-    /// The conduct under which the plugin was called, and the snapshot's name; none if the call was impure. Under another
-    /// conduct it must be asked again, as others may wait for that (see [`ComponentState`](crate::live::component_state::ComponentState)).
+    /// The id of the component's state and the hash of the snapshot; none if the call was impure. With another state the plugin must
+    /// be called again, because other parents may wait for that (see
+    /// [`ComponentState`](crate::live::component_state::ComponentState)).
     pub call: Option<(u64, Digest)>,
-    /// The answer's, with the objects that it was about; none of an answer with events, which are told each time.
+    /// The hash of the response and its objects; none of a response with events, which are emitted each time.
     pub answer: Option<Digest>,
 }
 
@@ -35,11 +36,11 @@ struct Settled {
     call: Option<(u64, Short)>,
     answer: Option<Short>,
     asked: Option<Duration>,
-    /// Whether the values of these very objects were compared with what is desired.
+    /// Whether the values of these objects were compared with the desired ones.
     is_compared: bool,
 }
 
-/// The first half of a digest: enough to tell apart what one parent ever comes to.
+/// The first half of a digest: enough to tell the snapshots of one parent apart.
 type Short = [u8; 16];
 
 fn short(digest: Digest) -> Short {
@@ -47,13 +48,13 @@ fn short(digest: Digest) -> Short {
 }
 
 impl Memo {
-    /// When to come back, if this snapshot is the one that needed nothing under this conduct. `compares`: also the values of
-    /// its objects must have been compared.
+    /// When to reconcile again, if this snapshot needed no write with this component state. `compares`: the values of its objects
+    /// must have been compared as well.
     pub fn settled(&self, parent: &ObjectKey, conduct: u64, snapshot: Digest, compares: bool) -> Option<Requeue> {
         self.find(parent, compares, |settled| settled.call == Some((conduct, short(snapshot))))
     }
 
-    /// When to come back, if this answer about these objects is the one that needed nothing.
+    /// When to reconcile again, if this response about these objects needed no write.
     pub fn answered(&self, parent: &ObjectKey, answer: Digest, compares: bool) -> Option<Requeue> {
         self.find(parent, compares, |settled| settled.answer == Some(short(answer)))
     }
@@ -64,19 +65,19 @@ impl Memo {
         found.map(|settled| Requeue::Settled(settled.asked))
     }
 
-    /// Whether the values of its children are to be compared: they were not within this interval. A resync comes only to parents
-    /// that nothing else happened to, so it is not what decides.
+    /// Whether the values of a parent's children are due to be compared: they were not within this interval. Resyncs alone do not
+    /// decide, because a parent that changes often has none.
     pub fn is_comparison_due(&self, parent: &ObjectKey, interval: Duration, now: Instant) -> bool {
         let last = self.compared.lock().get(parent).copied();
         last.is_none_or(|last| now.saturating_duration_since(last) >= interval)
     }
 
-    /// The values of its children were compared.
+    /// Records that the values of a parent's children were compared.
     pub fn note_compared(&self, parent: &ObjectKey, now: Instant) {
         self.compared.lock().insert(parent.clone(), now);
     }
 
-    /// Nothing was written, and the parent is settled. Forgets it if it is not.
+    /// Records that nothing was written and the parent is in steady state; forgets it if it is not.
     pub fn keep(&self, parent: &ObjectKey, names: Names, requeue: Requeue, is_compared: bool) {
         let mut memo = self.settled.lock();
         match requeue {
@@ -88,13 +89,13 @@ impl Memo {
         }
     }
 
-    /// The same answer about the same objects was given by another call.
+    /// Records that another call had the same response about the same objects.
     pub fn keep_answered(&self, parent: &ObjectKey, names: Names, requeue: Requeue) {
         let is_compared = self.settled.lock().get(parent).is_some_and(|settled| settled.is_compared);
         self.keep(parent, names, requeue, is_compared);
     }
 
-    /// The parent is not settled any more.
+    /// Forgets a parent that is no longer in steady state.
     pub fn forget(&self, parent: &ObjectKey) {
         self.settled.lock().remove(parent);
     }
@@ -105,7 +106,7 @@ impl Memo {
         self.compared.lock().remove(parent);
     }
 
-    /// Forgets the parents that do not exist.
+    /// Forgets the parents that no longer exist.
     pub fn forget_unless(&self, exists: impl Fn(&ObjectKey) -> bool) {
         self.settled.lock().retain(|parent, _| exists(parent));
         self.compared.lock().retain(|parent, _| exists(parent));

@@ -1,4 +1,4 @@
-//! A plugin as it is live: its component, and all that was resolved for it. Replaced whole, never changed.
+//! A live plugin: its component and everything that was resolved for it. A `Live` is replaced as a whole and never changed.
 
 pub mod component_state;
 pub mod failure_counts;
@@ -39,92 +39,92 @@ use crate::live::own_writes::Caches;
 use crate::live::unselected::Unselected;
 use crate::telemetry::Measures;
 
-/// One Plugin's live logic and settings. A reconcile keeps the one it started with to its end.
+/// One Plugin's live component and settings. A reconcile uses the one that it began with to its end.
 #[derive(Clone)]
 pub struct Live {
     /// The Plugin's name.
     pub name: PluginName,
-    /// The logic.
+    /// The component.
     pub component: Arc<Component>,
-    /// Names all that decides beside the objects (see [`windlass_core::snapshot::logic`]).
+    /// Hash of everything beside the objects that a response depends on (see [`windlass_core::snapshot::logic`]).
     pub logic: Digest,
-    /// What the descriptor calls the logic's version.
+    /// The component's version, from its descriptor.
     pub version: String,
     /// The watch of the parent kind.
     pub parents: Arc<Watch>,
-    /// Whose the definition of that kind is.
+    /// Whether the Plugin installed the CRD of that kind.
     pub definition: Definition,
-    /// Which of the host's status fields the parent kind keeps; none of a kind whose status nobody writes for the plugin.
+    /// Which of the host's status fields the parent kind keeps. None of a kind whose status is not written for the plugin.
     pub shape: StatusShape,
-    /// As whom its parents' status is written.
+    /// As whom the status of parents is written.
     pub status_writer: StatusWriter,
-    /// What that watch does not show any more, and has children still.
+    /// Former parents that this watch no longer shows and that still have children.
     pub unselected: Arc<Unselected>,
     /// The watches of the child kinds.
     pub children: HashMap<GroupKind, Arc<Watch>>,
-    /// What it may want.
+    /// The kinds of children that the plugin may own, and where.
     pub grants: Grants,
-    /// Names all that answers are judged by (see [`windlass_core::snapshot::rules`]).
+    /// Hash of everything that responses are validated by (see [`windlass_core::snapshot::rules`]).
     pub rules: Digest,
-    /// Whether its parents get a finalizer.
+    /// Whether parents get the plugin's finalizer.
     pub finalizes: bool,
-    /// Whether objects that exist under its children's names become its children.
+    /// Whether the plugin adopts existing objects that have its children's names (`spec.adopt`).
     pub adopts: bool,
-    /// Whether the Plugin says `spec.suspend`.
+    /// `spec.suspend`
     pub suspended: bool,
-    /// As whom its children are written, and who may read what it requires.
+    /// The Plugin's ServiceAccount: children are written as it, and related objects are shown only if it may read them.
     pub account: Account,
-    /// Where its parents may be; nothing for everywhere.
+    /// The namespaces whose objects are parents; none for all namespaces.
     pub namespaces: Option<NamespaceFilter>,
-    /// The other Plugins.
+    /// All Plugins of the cluster.
     pub peers: Peers,
-    /// What it may require beside its children.
+    /// The related objects that the plugin may require.
     pub reads: Reads,
     /// `spec.config`, as JSON.
     pub config: Option<Arc<[u8]>>,
-    /// Bounds of its calls.
+    /// Limits of each call.
     pub limits: Limits,
-    /// Time between unprompted reconciles, before jitter.
+    /// Time between resyncs, before jitter.
     pub resync: Duration,
-    /// How many of its parents are reconciled at once.
+    /// How many parents are reconciled at once.
     pub concurrency: usize,
-    /// Which parents fail, for the Plugin's status. The same one for all of a Plugin's logic.
+    /// The failing parents, for the Plugin's status. All components of the Plugin share it.
     pub failures: Arc<FailureCounts>,
-    /// Calls of this plugin that run at once: fewer than there are cores, so that one that loops leaves room. The same
-    /// for all of a Plugin's logic, as calls to older logic may still run.
+    /// Places for calls of this plugin: one fewer than there are cores, so that a plugin that loops leaves room. All components of
+    /// the Plugin share them, because calls of an earlier component may still run.
     pub call_slots: Arc<Semaphore>,
-    /// How many requests it may cause. The same for all of a Plugin's logic.
+    /// The rate of requests that the plugin may cause. All components of the Plugin share it.
     pub budget: Arc<Mutex<Budget>>,
-    /// Which deletions are held without a user's word (rule R9).
+    /// From how many deletions on the host blocks them until a user releases them (rule R9).
     pub guard: DeletionGuard,
-    /// The parents whose deletions are held. The same for all of a Plugin's logic: what a parent's creates diluted, new
-    /// logic must not find small.
+    /// The parents whose deletions are blocked. All components of the Plugin share it: children that one component created must not
+    /// make the deletions of the next one a smaller part.
     pub held: Arc<Mutex<HeldParents>>,
-    /// Parents of which it is known that nothing needs to be done. The same for all of a Plugin's logic.
+    /// The parents that are in steady state. All components of the Plugin share it.
     pub memo: Arc<Memo>,
-    /// How it behaves. The same one while only the Plugin's settings change.
+    /// What the host has learnt of the component's behaviour. It stays while only the Plugin's settings change.
     pub state: Arc<ComponentState>,
-    /// The key of its children's marks, if its parents are cluster-scoped.
+    /// The key of the marks on its children, if its parents are cluster-scoped.
     pub mark_key: Option<MarkKey>,
-    /// What it measures.
+    /// The component's metrics.
     pub measures: Arc<Measures>,
 }
 
-/// What a live plugin may read, as far as its own ServiceAccount may.
+/// The related objects that a plugin was granted. Its ServiceAccount must be allowed to read them as well.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reads {
     /// Kinds and namespaces.
     pub grants: ReadGrants,
-    /// How the API server names the granted kinds.
+    /// The granted kinds as the API server names them.
     pub resources: HashMap<Gvk, Arc<ApiResource>>,
 }
 
-/// Whose the definition of a parent kind is.
+/// Who installed the CRD of a parent kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Definition {
-    /// The Plugin brought it along: there are no objects of the kind but for it.
+    /// The Plugin: all objects of the kind are its parents.
     Own,
-    /// It is built in, or somebody else's, whatever the component says: a right is needed to see its objects.
+    /// Another owner, or the kind is built in, whatever CRD the component carries: the plugin needs permission to see its objects.
     Others,
 }
 
@@ -135,77 +135,77 @@ pub enum StatusWriter {
     Host,
     /// As the Plugin's ServiceAccount, which may patch the status of a kind that is not the Plugin's own.
     Account,
-    /// By nobody: the kind is not the Plugin's own, and its ServiceAccount may not patch the status.
+    /// The status is not written: the kind is not the Plugin's own, and its ServiceAccount may not patch the status.
     Denied,
-    /// By nobody: the kind is built in or exists without the plugin, or has no status.
+    /// The status is not written: the kind is built in or exists without the plugin, or has no status.
     Nobody,
 }
 
-/// How many calls run at once in all: as many as there are cores, since each keeps one busy. On a single core two share it,
-/// so that there is a place that no plugin takes from all others.
+/// The most calls that run at once: one for each core, because each keeps one busy. On a single core two share it, so that one
+/// plugin cannot take the only place.
 pub fn calls_at_once() -> usize {
-    // Each question opens three files.
+    // The system call opens three files each time.
     static CORES: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
     (*CORES).max(2)
 }
 
-/// How many of them may be of one plugin: all but one.
+/// The most calls of one plugin: all but one of these.
 pub fn calls_of_one() -> usize {
     calls_at_once() - 1
 }
 
 impl Live {
-    /// Digest of the logic.
+    /// The component's digest.
     pub fn digest(&self) -> Digest {
         self.component.surface().digest
     }
 
-    /// Whether the API server lets the host follow all its kinds. While it does not, the caches show the past.
+    /// Whether the caches of all its kinds follow the API server. While one does not, it is out of date.
     pub fn is_followed(&self) -> bool {
         self.watches().all(|watch| watch.is_followed())
     }
 
-    /// The watches that it rests on: of its parents, their namespaces and its children.
+    /// The watches of its parents, their namespaces and its children.
     pub fn watches(&self) -> impl Iterator<Item = &Arc<Watch>> {
         let homes = self.namespaces.iter().map(|homes| &homes.watch);
         std::iter::once(&self.parents).chain(homes).chain(self.children.values())
     }
 
-    /// Whether the Plugin serves an object's namespace, as far as that is known.
+    /// Whether `spec.namespaceSelector` selects the object's namespace, as far as the host knows its labels.
     pub fn is_home(&self, parent: &Object) -> bool {
         self.namespaces.as_ref().is_none_or(|homes| homes.hold(parent) == Some(true))
     }
 
-    /// Whether an object of the parent kind is one of its parents, and no longer or not yet only kept in sight; nothing
-    /// if that is not known yet.
+    /// Whether the selectors make an object of the parent kind a parent. None while the host does not know the labels of the object's
+    /// namespace.
     pub fn selects(&self, parent: &Object) -> Option<bool> {
         let home = self.namespaces.as_ref().map_or(Some(true), |homes| homes.hold(parent))?;
         Some(home && self.parents.selects(parent))
     }
 
-    /// Whether there is something to do for an object: it is shown, or has left children behind.
+    /// Whether an object is a parent, or a former one that still has children.
     pub fn knows(&self, parent: &ObjectKey) -> bool {
         self.parents.store.get(parent).is_some() || self.unselected.holds(parent)
     }
 
-    /// Whether an object has children of the plugin's that are not on their way already.
+    /// Whether an object has children of this plugin that are not being deleted.
     pub fn has_children(&self, parent: &Uid) -> bool {
         self.children.values().any(|watch| self.count_children(watch, parent) > 0)
     }
 
-    /// How many children of one kind an object has that are the plugin's and not on their way already.
+    /// How many children of one kind an object has that are this plugin's and not being deleted.
     fn count_children(&self, watch: &Watch, parent: &Uid) -> usize {
         let is_ours = |child: &Object| child.plugin() == Some(self.name.as_str()) && self.has_mark(child);
         let counts = |child: &Object| !child.deleting && is_ours(child);
         watch.store.count_controlled(std::slice::from_ref(parent), counts)
     }
 
-    /// Whether an object that says it is a child has the mark of one, as far as its children have any.
+    /// Whether an object with a child's labels has a valid mark. Only children of cluster-scoped parents need one.
     pub fn has_mark(&self, child: &Object) -> bool {
         self.mark_key.as_ref().is_none_or(|key| key.holds(child))
     }
 
-    /// The objects of a namespace that have such children.
+    /// The parents in a namespace that have children of this plugin.
     pub fn with_children_in(&self, namespace: Option<&str>) -> Leavers {
         let mut leavers = Leavers::default();
         for parent in self.parents.store.in_namespace(namespace).iter().filter(|parent| !parent.deleting) {
@@ -218,20 +218,20 @@ impl Live {
         leavers
     }
 
-    /// Whether the parent kind is the plugin's own. It may be another's (a built-in kind, say): then its status is left
-    /// alone, and any number of plugins may have it.
+    /// Whether the component carries the CRD of the parent kind. Of any other kind, for example a built-in one, the host leaves the
+    /// status alone, and several plugins may have parents of it.
     pub fn owns_kind(&self) -> bool {
         matches!(self.component.descriptor().parent, Parent::Custom(_))
     }
 
-    /// Whether the children of another plugin are this one's by now: a custom kind has one plugin, which is the heir of those
-    /// that are gone.
+    /// Whether this plugin may own the children of another plugin: a custom kind has one plugin, which re-adopts the children of
+    /// those that are gone.
     pub fn inherits(&self, plugin: &str) -> bool {
         self.owns_kind() && self.peers.is_gone(plugin)
     }
 
-    /// Whether every parent would be reconciled as by another one: logic, kinds, grants, config, limits and rights
-    /// are the same.
+    /// Whether every parent would be reconciled as by another `Live`: component, kinds, grants, config, limits and permissions are
+    /// the same.
     pub fn decides_like(&self, other: &Self) -> bool {
         self.digest() == other.digest()
             && self.config == other.config
@@ -252,13 +252,13 @@ impl Live {
                 .all(|(kind, watch)| other.children.get(kind).is_some_and(|other| Arc::ptr_eq(watch, other)))
     }
 
-    /// The account as which the status of its parents is written; none for the host itself.
+    /// The account as which the status of parents is written; none if the host writes it as itself.
     pub fn status_account(&self) -> Option<&Account> {
         (self.status_writer != StatusWriter::Host).then_some(&self.account)
     }
 
-    /// Names what decides which children a parent has: the component, config, grants, limits, and whose parents it has. Two
-    /// processes find the same name.
+    /// Hash of what decides which children a parent has: component, config, grants, limits and selectors. It is the same in every
+    /// process.
     pub fn decides_by(&self) -> Digest {
         let mut text = self.logic.as_bytes().to_vec();
         text.extend_from_slice(self.rules.as_bytes());
@@ -287,7 +287,7 @@ impl Caches for Live {
     }
 }
 
-/// The Plugins that exist, live or not.
+/// The Plugins of the cluster, live or not.
 #[derive(Clone)]
 pub struct Peers(pub Arc<Watch>);
 
@@ -297,34 +297,34 @@ impl Peers {
         self.0.store.get(&ObjectKey::new(None, name.as_str()))
     }
 
-    /// Whether there is surely no Plugin of that name.
+    /// Whether the cache of Plugins is filled and has no Plugin of that name.
     pub fn is_gone(&self, plugin: &str) -> bool {
         self.0.is_synced() && self.0.store.get(&ObjectKey::new(None, plugin)).is_none()
     }
 }
 
-/// Whether a Plugin's status says that there was no parent when it was written.
+/// Whether a Plugin's status counts no parents.
 pub fn had_no_parents(plugin: &Object) -> bool {
     observed(plugin).count("parents") == Some(0)
 }
 
-/// What the work queue holds for each plugin: a parent's namespace and name.
+/// A key of the queue of parents: namespace and name of a parent.
 pub type ParentKey = ObjectKey;
 
-/// The live plugins by the watch of their parents: what one event asks for, without going over all that is live. Clones
-/// share it; `plugins` keeps it in step with the registry.
+/// The live plugins by the watch of their parents, so that an event need not go through all live plugins. Clones share it;
+/// `plugins` updates it with the registry.
 #[derive(Clone, Default)]
 pub struct ParentIndex(Arc<ArcSwap<HashMap<WatchId, Vec<PluginName>>>>);
 
 impl ParentIndex {
-    /// Does something for each plugin whose parents a watch shows. Allocates nothing.
+    /// Calls `act` for each plugin whose parents a watch shows. Allocates nothing.
     pub fn for_each(&self, watch: &WatchId, act: impl FnMut(&PluginName)) {
         if let Some(plugins) = self.0.load().get(watch) {
             plugins.iter().for_each(act);
         }
     }
 
-    /// The plugins that are live from now on, with the watches of their parents.
+    /// Replaces the index by these live plugins, each with the watch of its parents.
     pub fn replace(&self, live: impl IntoIterator<Item = (PluginName, WatchId)>) {
         let mut index: HashMap<WatchId, Vec<PluginName>> = HashMap::new();
         for (plugin, watch) in live {

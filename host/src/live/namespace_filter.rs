@@ -1,4 +1,4 @@
-//! Which namespaces a Plugin serves, as their labels are now.
+//! The namespaces whose objects are parents of a Plugin, by their current labels.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use windlass_core::selector::{Labels, Selector};
 
 use crate::cluster::watch::Watch;
 
-/// `spec.namespaceSelector`: parents elsewhere are not the Plugin's business.
+/// `spec.namespaceSelector`, with the watch of all Namespaces.
 #[derive(Clone)]
 pub struct NamespaceFilter {
     selector: Selector,
@@ -17,7 +17,7 @@ pub struct NamespaceFilter {
 }
 
 impl NamespaceFilter {
-    /// Namespaces that a selector selects, of those that the watch shows.
+    /// Selects the namespaces that the watch shows by this selector.
     pub fn new(selector: Selector, watch: Arc<Watch>) -> Self {
         Self { selector, watch }
     }
@@ -27,8 +27,8 @@ impl NamespaceFilter {
         self.selector.to_string()
     }
 
-    /// Whether a parent is in one of them; nothing if its namespace is not known yet. What is in no namespace is
-    /// everywhere.
+    /// Whether a parent's namespace is selected. None while the watch does not show the namespace. Cluster-scoped parents are always
+    /// selected.
     pub fn hold(&self, parent: &Object) -> Option<bool> {
         let Some(namespace) = &parent.key.namespace else { return Some(true) };
         let namespace = self.watch.store.get(&ObjectKey::new(None, namespace))?;

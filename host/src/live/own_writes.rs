@@ -1,7 +1,6 @@
-//! Own writes that the caches have not shown yet: until they do, their parent is not decided again (rule R3).
+//! The host's own writes that the caches do not show yet. Until they do, their parent is not decided again (rule R3).
 //!
-//! There is no time after which a decision is made on a cache that is behind. A parent waits as long as the watch takes,
-//! and its conditions say so.
+//! No time ends this wait: the host never decides on a cache that is behind. The parent's conditions report a long wait.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -16,35 +15,35 @@ use crate::cluster::writer::{Subject, Written};
 /// What a parent waits for before it is decided again.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Nothing: the caches show all that was written for it.
+    /// Nothing: the caches show all writes.
     Over,
-    /// These objects must be looked up: whether a write of them was carried out is not known.
+    /// These objects must be read: it is not known whether a write of them was carried out.
     ForAnswers(Vec<Subject>),
-    /// A watch; it is looked at again after this long.
+    /// A watch. The cache is checked again after this time.
     ForWatch(Duration),
-    /// The watches of these kinds, for longer than a watch ever takes when all is well.
+    /// The watches of these kinds, for longer than a working watch ever takes.
     Long {
         /// The kinds.
         kinds: Vec<String>,
-        /// Whether the parent's conditions say so already.
+        /// Whether the parent's conditions report it already.
         told: bool,
     },
 }
 
-/// The writes of all parents that are not seen yet.
+/// The writes of all parents that the caches do not show yet.
 #[derive(Debug, Default)]
 pub struct OwnWrites(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
     of_parent: HashMap<(PluginName, ObjectKey), Pending>,
-    /// Number of parents at which those that nobody asks for are cleared out.
+    /// Number of parents at which the forgotten ones are removed.
     clear_at: usize,
 }
 
-/// So few parents are not worth clearing out.
+/// Fewer parents than this are not cleared out.
 const CLEAR_MIN: usize = 1024;
-/// Who waits is asked for every [`LOOK_AGAIN`]; a parent that was not asked for so long is gone with its Plugin.
+/// A parent that waits is reconciled every [`LOOK_AGAIN`]. One that was not for this long is gone with its Plugin.
 const FORGOTTEN: Duration = Duration::from_mins(10);
 
 #[derive(Debug)]
@@ -52,11 +51,11 @@ struct Pending {
     since: Instant,
     asked: Instant,
     told: bool,
-    /// With the moment at which the write had surely been carried out.
+    /// Each write with a time at which it had been carried out.
     writes: Vec<(Written, Instant)>,
 }
 
-/// The caches, as far as own writes show in them.
+/// The caches in which own writes show.
 pub trait Caches {
     /// The cache that shows this parent.
     fn of_parents(&self) -> &Store;
@@ -67,7 +66,7 @@ pub trait Caches {
 }
 
 impl OwnWrites {
-    /// Remembers what was written for a parent.
+    /// Records what was written for a parent.
     pub fn add(&self, plugin: &PluginName, parent: &ObjectKey, writes: Vec<Written>) {
         self.add_at(plugin, parent, writes, Instant::now());
     }
@@ -133,7 +132,7 @@ impl OwnWrites {
         }
     }
 
-    /// An object whose write may have been carried out was looked up: `fact` is what its cache must show now, if anything.
+    /// Records that an object was read after a write that may have been carried out. `fact` is what its cache must show now.
     pub fn looked_up(&self, plugin: &PluginName, parent: &ObjectKey, subject: &Subject, fact: Option<Written>) {
         let now = Instant::now();
         let id = (plugin.clone(), parent.clone());
@@ -143,26 +142,26 @@ impl OwnWrites {
         }
     }
 
-    /// The conditions of a parent say that it waits.
+    /// Records that the parent's conditions report the wait.
     pub fn told(&self, plugin: &PluginName, parent: &ObjectKey) {
         if let Some(pending) = self.0.lock().of_parent.get_mut(&(plugin.clone(), parent.clone())) {
             pending.told = true;
         }
     }
 
-    /// A parent is gone.
+    /// Forgets a parent that is gone.
     pub fn forget(&self, plugin: &PluginName, parent: &ObjectKey) {
         self.0.lock().of_parent.remove(&(plugin.clone(), parent.clone()));
     }
 }
 
-/// Whether the cache shows what was written: the version itself, or a whole list that began after it.
+/// Whether the cache shows a write: by its version, or by a complete list that began after the write.
 fn is_seen(caches: &impl Caches, parent: &ObjectKey, write: &Written, at: Instant) -> bool {
-    // A kind that is no longer watched has nothing to wait for.
+    // The writes of a kind that is no longer watched are not waited for.
     let Some(store) = cache_of(caches, write) else { return true };
     match write {
         Written::Unknown(_) => false,
-        // A parent that the watch does not show has left the selector: its versions are never shown.
+        // A parent that the watch does not show has left the label selector: the watch never shows its versions.
         Written::Parent { resource_version } => store.has_seen(*resource_version, at) || store.get(parent).is_none(),
         Written::Child { resource_version, .. } => store.has_seen(*resource_version, at),
         Written::Gone { child, uid } => store.get(&child.key).is_none_or(|found| found.uid != *uid || found.deleting),
@@ -302,7 +301,7 @@ mod tests {
             assert_eq!(fixture.wait(), wait);
         }
         fixture.writes.told(&echo(), &web());
-        // As the status that says so is.
+        // As the status is that reports it.
         fixture.add(vec![Written::Parent { resource_version: 2 }]);
         assert_eq!(fixture.wait(), long(&["ConfigMap", "Secret"], true));
         fixture.parents.applied(object("ConfigMap", "web", 2));
@@ -331,7 +330,7 @@ mod tests {
         fixture.add(vec![child("Secret", 7)]);
         fixture.secrets.list_ends();
         assert_eq!(fixture.wait(), Wait::ForWatch(LOOK_AGAIN));
-        // What was written is deleted by now, so that no version of it will ever come.
+        // The object is deleted by now, so no version of it will ever come.
         fixture.secrets.list_begins();
         fixture.secrets.list_ends();
         assert_eq!(fixture.wait(), Wait::Over);

@@ -1,5 +1,5 @@
-//! Parents that are cleaned up in a namespace that is being deleted: no child can be created there any more, so what their
-//! plugin waits for may never come (rule R14).
+//! Parents that are finalized in a namespace that is being deleted. No child can be created there any more, so a clean-up Job
+//! that the plugin wants may never exist (rule R14).
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,18 +10,18 @@ use windlass_core::object::Object;
 use windlass_core::outcome::WriteProblem;
 use windlass_core::plan::ChildId;
 
-/// Since when the API server has refused children of which parents.
+/// For each parent the time since which the API server refuses its children.
 #[derive(Debug, Default)]
 pub struct Terminating(Mutex<HashMap<(PluginName, ObjectKey), (Uid, Instant)>>);
 
 impl Terminating {
-    /// Whether a child of this parent was refused.
+    /// Whether the API server refused a child of this parent.
     pub fn is_known(&self, plugin: &PluginName, parent: &Object) -> bool {
         let known = self.0.lock();
         !known.is_empty() && known.get(&(plugin.clone(), parent.key.clone())).is_some_and(|(uid, _)| *uid == parent.uid)
     }
 
-    /// A child of this parent is refused: for how long that has been so.
+    /// Records that the API server refuses a child of this parent. Returns for how long it has.
     pub fn refused(&self, plugin: &PluginName, parent: &Object, now: Instant) -> Duration {
         let mut known = self.0.lock();
         let entry = known.entry((plugin.clone(), parent.key.clone())).or_insert_with(|| (parent.uid.clone(), now));
@@ -31,7 +31,7 @@ impl Terminating {
         now.saturating_duration_since(entry.1)
     }
 
-    /// A parent is gone.
+    /// Forgets a parent that is gone.
     pub fn forget(&self, plugin: &PluginName, parent: &ObjectKey) {
         let mut known = self.0.lock();
         if !known.is_empty() {
@@ -40,8 +40,8 @@ impl Terminating {
     }
 }
 
-/// Whether the API server refused a child because the parent's own namespace is being deleted. That of a cluster-scoped
-/// parent's child is not: the parent does not keep it from going, and may have other children to clean up.
+/// Whether the API server refused a child because the parent's own namespace is being deleted. The namespace of a cluster-scoped
+/// parent's child does not count: that parent does not block its deletion, and may have other children to clean up.
 pub fn refuses(parent: &Object, problems: &[(ChildId, WriteProblem)]) -> bool {
     parent.key.namespace.is_some()
         && problems.iter().any(|(child, problem)| {

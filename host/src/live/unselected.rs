@@ -1,5 +1,5 @@
-//! Objects that the watch of a plugin's parents does not show, although children of theirs are there: they have left its
-//! label selector, or are gone. Only the API server knows which, and is asked.
+//! Former parents: objects that still have children but that the watch of the plugin's parents does not show. They have left the
+//! label selector, or are gone; the host asks the API server which.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use windlass_core::selector::{Labels, Selector};
 
 use crate::cluster::watch::{Store, Watch, WatchId};
 
-/// What was read of an object outside the selector is good for so long. No event tells of a change of it, so it is read
-/// again after that while its children must not be deleted.
+/// How long the host uses what it read of an object outside the label selector. No watch shows its changes, so it is read again
+/// after this time while its children are not deleted.
 pub const GOOD_FOR: Duration = Duration::from_secs(30);
 
-/// The strays of one plugin.
+/// The former parents of one plugin.
 pub struct Unselected {
     plugin: PluginName,
     kind: GroupKind,
     namespaced: bool,
-    /// The key of the children's marks, if they have any.
+    /// The key of the children's marks, if the parents are cluster-scoped.
     mark_key: Option<MarkKey>,
-    /// Without one nothing can leave it.
+    /// Without a label selector no object can leave it.
     selector: Option<Selector>,
     known: Mutex<HashMap<ObjectKey, Stray>>,
 }
@@ -36,14 +36,14 @@ struct Stray {
 
 #[derive(Clone)]
 enum Seen {
-    /// It is the garbage collector's, and stays so.
+    /// It is gone: the garbage collector deletes its children.
     Gone,
-    /// It lives on.
+    /// It exists outside the label selector.
     Left(Arc<Object>, Instant),
 }
 
 impl Unselected {
-    /// None yet, of a plugin whose parents are these.
+    /// Empty, for a plugin with parents of this watch.
     pub fn new(plugin: &PluginName, parents: &WatchId, namespaced: bool, mark_key: Option<MarkKey>) -> Self {
         Self {
             plugin: plugin.clone(),
@@ -60,7 +60,8 @@ impl Unselected {
         self.namespaced
     }
 
-    /// Takes down those that the caches tell of: they may have left while nobody looked, or with other logic's selector.
+    /// Finds former parents by their children in the caches: they may have left while no host ran, or with another component's
+    /// selector.
     pub fn search<'a>(&self, parents: &Store, children: impl Iterator<Item = &'a Arc<Watch>>) {
         if !self.may_be() {
             return;
@@ -73,12 +74,12 @@ impl Unselected {
         }
     }
 
-    /// Whether a parent may be one: nothing leaves a selector that is none.
+    /// Whether an object can have left: without a label selector none can.
     pub fn may_be(&self) -> bool {
         self.selector.is_some()
     }
 
-    /// Takes an object down that the watch does not show. Of two of a name one is gone: not the one that was seen.
+    /// Records an object that the watch does not show. Of two objects of one name, the one that was seen exists.
     pub fn add(&self, key: &ObjectKey, uid: Uid) {
         let mut known = self.known.lock();
         let is_known = |stray: &Stray| stray.uid == uid || matches!(stray.seen, Some(Seen::Left(..)));
@@ -87,8 +88,8 @@ impl Unselected {
         }
     }
 
-    /// The parent of a child, if it is among them. One that the watch does not show is taken down if the child is there
-    /// to stay.
+    /// The parent of a child, if it is a former parent. A parent that the watch does not show is recorded, if the child is not being
+    /// deleted.
     pub fn parent_of_lost(
         &self,
         child: &Object,
@@ -105,30 +106,30 @@ impl Unselected {
         self.holds(&key).then_some(key)
     }
 
-    /// Whether an object of that name is among them.
+    /// Whether there is a former parent of that name.
     pub fn holds(&self, key: &ObjectKey) -> bool {
         self.known.lock().contains_key(key)
     }
 
-    /// The identity of the one of that name.
+    /// The uid of the former parent of that name.
     pub fn uid(&self, key: &ObjectKey) -> Option<Uid> {
         self.known.lock().get(key).map(|stray| stray.uid.clone())
     }
 
-    /// All of them.
+    /// All former parents.
     pub fn all(&self) -> Vec<(ObjectKey, Uid)> {
         self.known.lock().iter().map(|(key, stray)| (key.clone(), stray.uid.clone())).collect()
     }
 
-    /// It has no children any more, or the watch shows it.
+    /// Forgets an object that has no children any more, or that the watch shows.
     pub fn forget(&self, key: &ObjectKey) {
         self.known.lock().remove(key);
     }
 
-    /// The one of that name as it was a moment ago; nothing if it is gone, about to go, or selected again.
+    /// Reads the object of that name. None if it is gone, being deleted without our finalizer, or selected again.
     ///
     /// # Errors
-    /// If the API server does not say.
+    /// If the API server does not respond.
     pub async fn read(&self, key: &ObjectKey, parents: &Watch) -> kube::Result<Option<Arc<Object>>> {
         let seen = self.known.lock().get(key).and_then(|stray| stray.seen.clone());
         match seen {
@@ -139,17 +140,17 @@ impl Unselected {
         Ok(self.seen(key, parents.read(key).await?.map(Arc::new)))
     }
 
-    /// Takes down what the API server says of one; answers with it if it has left the selector and lives on.
+    /// Records the API server's response about one. Returns the object if it exists outside the label selector.
     fn seen(&self, key: &ObjectKey, found: Option<Arc<Object>>) -> Option<Arc<Object>> {
         if found.as_ref().is_some_and(|found| self.selects(found)) {
-            // The watch is about to show it.
+            // The watch is about to show the object.
             self.forget(key);
             return None;
         }
         let left = found.filter(|found| !found.deleting);
         if let Some(stray) = self.known.lock().get_mut(key) {
             match &left {
-                // Whatever identity its children were said to have: it is the only one of the name.
+                // Whatever uid its children name: it is the only object of the name.
                 Some(left) => {
                     stray.uid = left.uid.clone();
                     stray.seen = Some(Seen::Left(left.clone(), Instant::now()));
@@ -164,18 +165,18 @@ impl Unselected {
         self.selector.as_ref().is_some_and(|selector| selector.matches(&Labels::of(&object.json.bytes())))
     }
 
-    /// Whether a child may miss its parent: it is the plugin's, and not on its way already.
+    /// Whether a child counts: it is the plugin's, and not being deleted.
     fn may_miss(&self, child: &Object) -> bool {
         let has_mark = || self.mark_key.as_ref().is_none_or(|key| key.holds(child));
         !child.deleting && child.plugin() == Some(self.plugin.as_str()) && has_mark()
     }
 
-    /// The parent that a child's controller reference and label name.
+    /// The parent that a child's controller ownerReference and label name.
     fn parent_of(&self, child: &Object) -> Option<(ObjectKey, Uid)> {
         let uid = child.controller.as_ref().filter(|uid| child.is_owned_by(uid))?;
         let (kind, name) = child.controller_kind_and_name()?;
         let namespace = child.key.namespace.as_deref().filter(|_| self.namespaced);
-        // Whoever may write a child chose it, and the host will ask for that name.
+        // A user who may write a child chose this name, and the host requests it: it must be a valid one.
         let is_one = kind == self.kind && is_object_name(&name);
         is_one.then(|| (ObjectKey::new(namespace, &name), uid.clone()))
     }
@@ -200,7 +201,7 @@ mod tests {
         Object::from_api(&kind, text).expect("an object")
     }
 
-    /// A child of `team`, as its labels and its reference say.
+    /// A child of `team`, by its labels and ownerReference.
     fn child(plugin: &str, labelled: &str, controller: &str, rest: &str) -> Object {
         child_of("team", plugin, labelled, controller, rest)
     }

@@ -1,4 +1,4 @@
-//! plan → creates, server-side applies and deletes → what was written. Decides nothing.
+//! Sends the writes of a plan: creates, server-side applies and deletes. It decides nothing.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -32,18 +32,18 @@ use crate::cluster::writer::{Subject, Written, send};
 use crate::live::Live;
 use crate::telemetry::TRACE;
 
-/// Writes of one parent that are under way at once: enough to hide the round trip, few enough that one parent with a
+/// The most writes of one parent that are under way at once: enough to hide the round trip, few enough that a parent with a
 /// thousand children leaves room for others.
 const PARALLEL_WRITES: usize = 8;
 
-/// Proof of what was sent: status may only speak of this.
+/// What was sent. The status reports nothing else.
 #[derive(Debug, Default)]
 pub struct Applied {
-    /// What the caches must show before the next decision.
+    /// What the caches must show before the parent is decided again.
     pub written: Vec<Written>,
-    /// The same in words for people: what was done to which children.
+    /// The same for events: what was done to which children.
     pub changes: Changes,
-    /// What did not succeed.
+    /// The writes that failed, each with its child.
     pub problems: Vec<(ChildId, WriteProblem)>,
 }
 
@@ -52,17 +52,17 @@ pub struct Applied {
 enum Effect {
     Created,
     Updated,
-    /// Put back after an edit by hand.
+    /// Put back after another manager edited it.
     Restored,
     TakenOver,
-    /// It lost the host's marks, and has them again.
+    /// It had lost the host's labels or ownerReference, and has them again.
     Marked,
-    /// Nobody's until now.
+    /// It had no owner, and is the parent's child now.
     Adopted,
-    /// Deleted, to be made anew.
+    /// Deleted, to be recreated.
     Replaced,
     Deleted,
-    /// Nothing: it was gone already, or is left as it is.
+    /// Nothing: the child was gone already, or is left as it is.
     Nothing,
 }
 
@@ -78,25 +78,25 @@ struct Done {
 pub struct Failed {
     /// Why.
     pub problem: WriteProblem,
-    /// What the cache must show, or what must be looked up, before the next decision.
+    /// What the cache must show, or what must be looked up, before the parent is decided again.
     pub awaited: Option<Box<Written>>,
 }
 
 impl Failed {
-    /// What an error of the API server, or none of its answers, means for the object that was to be written.
+    /// From an error of the API server, or from a request that got no response.
     fn of(error: &kube::Error, subject: Subject) -> Self {
         Self { problem: problem_of(error), awaited: unknown(error, subject).map(Box::new) }
     }
 }
 
 impl From<WriteProblem> for Failed {
-    /// Surely nothing was written.
+    /// The API server executed nothing.
     fn from(problem: WriteProblem) -> Self {
         Self { problem, awaited: None }
     }
 }
 
-/// What a write of one child did, or why it did not.
+/// The result of the write of one child.
 type Outcome = Result<(Effect, Option<Written>), Failed>;
 
 impl Applied {
@@ -122,7 +122,7 @@ impl Applied {
     }
 }
 
-/// Writes to the API server.
+/// Sends writes to the API server.
 #[derive(Clone)]
 pub struct Applier {
     client: Client,
@@ -130,17 +130,17 @@ pub struct Applier {
 }
 
 impl Applier {
-    /// Writes with this client.
+    /// Sends writes with this client.
     pub fn new(client: Client) -> Self {
         Self { client, kept_values: KeptValues::default() }
     }
 
-    /// Whether an apply of this child found that the API server, or who changes objects on their way to it, keeps these values.
+    /// Whether an earlier apply of this child could not change these values, because the API server or a webhook sets them.
     pub fn is_insisted_on(&self, live: &Object, child: &DesiredChild, values: Digest) -> bool {
         self.kept_values.holds(&live.uid, &child.applied, values)
     }
 
-    /// Carries out a plan: writes in install order, independent ones at once; deletes when all of them succeeded.
+    /// Sends the writes in install order, those of one rank in parallel; then, if all succeeded, the deletes.
     pub async fn apply(&self, live: &Live, snapshot: &Snapshot, mut plan: Plan) -> Applied {
         let mut applied = Applied::default();
         let prunes = plan.take_due_prunes();
@@ -153,7 +153,7 @@ impl Applier {
             }
             send_wave(&mut applied, wave.into_iter().map(|write| self.write(live, snapshot, write))).await;
             if !applied.problems.is_empty() {
-                // What comes later in the order leans on what failed.
+                // Later children depend on the ones that failed.
                 return applied;
             }
         }
@@ -164,14 +164,14 @@ impl Applier {
             )
             .await;
             if !applied.problems.is_empty() {
-                // What comes later was leaned on by what still stands.
+                // The children that are still there depend on the later ones.
                 return applied;
             }
         }
         applied
     }
 
-    /// Sets or removes a parent's finalizer. None written: the parent is gone, and its event follows.
+    /// Sets or removes the finalizer of a parent. None if the parent is gone; its event follows.
     ///
     /// # Errors
     /// The API server's refusal; [`WriteProblem::Outdated`] if the parent has changed.
@@ -186,10 +186,10 @@ impl Applier {
         }
     }
 
-    /// Looks up an object after a write of it that may have been carried out: what its cache must show now.
+    /// Reads an object after a write that may have been carried out. Returns what the cache must show now.
     ///
     /// # Errors
-    /// If the API server does not say.
+    /// If the API server does not respond.
     pub async fn look_up(
         &self,
         live: &Live,
@@ -202,7 +202,7 @@ impl Applier {
                 Ok(found.map(|found| Written::Parent { resource_version: found.resource_version }))
             }
             Subject::Child(child) => Ok(match self.metadata(live, child).await? {
-                // No watch shows an object without the label.
+                // An object without the label is in no cache.
                 Some(found) if found.plugin().is_none() => None,
                 Some(found) => {
                     Some(Written::Child { kind: child.kind.clone(), resource_version: found.resource_version })
@@ -215,7 +215,7 @@ impl Applier {
         }
     }
 
-    /// The metadata of what has a child's name.
+    /// The metadata of the object that has a child's name.
     async fn metadata(&self, live: &Live, child: &ChildId) -> Result<Option<Object>, WriteProblem> {
         let request = request::get(to(live, &child.kind)?, child)?;
         match in_time(self.client.request_text(request)).await {
@@ -248,8 +248,8 @@ impl Applier {
         }
     }
 
-    /// The name is taken by something that the cache did not show when this was decided. So nothing of its content is
-    /// written; at most it is marked, and the next decision sees it.
+    /// A create found the child's name taken by an object that the cache did not show. The host writes none of its content: at most
+    /// it adds its labels and ownerReference, and the next reconcile sees the object.
     async fn reclaim(&self, live: &Live, snapshot: &Snapshot, child: &Arc<DesiredChild>) -> Outcome {
         let Some(found) = self.metadata(live, &id(child)).await? else { return Err(WriteProblem::Outdated.into()) };
         let seen = || Written::Child { kind: child.kind.clone(), resource_version: found.resource_version };
@@ -257,11 +257,11 @@ impl Applier {
         match claim(&found, snapshot, adopts, |plugin| live.inherits(plugin)) {
             Claim::Unseen => Err(Failed { problem: WriteProblem::CacheBehind, awaited: Some(Box::new(seen())) }),
             Claim::Restore => self.mark(live, child, &found, Effect::Marked).await,
-            // Asked of the API server: the garbage collector would delete what is adopted for a parent that is gone.
+            // The cache may be behind: the garbage collector would delete a child that is adopted for a parent that is gone.
             Claim::Adopt if !Self::lives(live, snapshot).await? => Err(WriteProblem::Outdated.into()),
             Claim::Adopt => self.mark(live, child, &found, Effect::Adopted).await,
             Claim::Orphaned => Ok((Effect::Nothing, None)),
-            // The deletion of the parent may have released it, which the cache of parents does not show yet.
+            // The parent may have been deleted with --cascade=orphan, which the cache of parents does not show yet.
             Claim::Foreign
                 if found.controller.is_none()
                     && found.labelled.as_ref() == Some(&snapshot.parent.uid)
@@ -290,12 +290,12 @@ impl Applier {
     async fn change(&self, live: &Live, child: &DesiredChild, target: &Target) -> Outcome {
         let failed = |error: &kube::Error| Failed::of(error, Subject::Child(id(child)));
         let force = match target.posted {
-            // Whose fields it takes is known: our own.
+            // The fields in the way are the host's own.
             Some(Posted::Within) => Force::Of { resource_version: target.resource_version },
             Some(Posted::InTheWay { entry, exit }) => {
                 let request = request::migrate(to(live, &child.kind)?, child, target.resource_version, entry, exit)?;
                 self.send(live, "patch", &id(child), request).await.map_err(|error| {
-                    // Somebody else's write moved our entry.
+                    // Another write moved the host's entry in managedFields.
                     if does_not_fit(&error) { WriteProblem::Outdated.into() } else { failed(&error) }
                 })?;
                 Force::No
@@ -310,7 +310,7 @@ impl Applier {
         };
         let mut first = apply(force, Effect::Updated).await?;
         if first.as_ref().is_err_and(|error| matches!(force, Force::Of { .. }) && is_outdated(error)) {
-            // A status moved it, or somebody took a field: the API server says which.
+            // A status update raised the version, or another manager took a field: without force, the API server's response says which.
             first = apply(Force::No, Effect::Updated).await?;
         }
         let error = match first {
@@ -319,7 +319,7 @@ impl Applier {
         };
         let effect = match conflict_of(&error) {
             Some(conflict) if conflict.only_ours => Effect::Updated,
-            // Somebody edited by hand what is the plugin's: put it back.
+            // A manager edited fields of the desired child in place: put them back.
             Some(conflict) if conflict.only_drift => Effect::Restored,
             Some(_) if child.take_over => Effect::TakenOver,
             Some(conflict) => return Err(WriteProblem::FieldConflict { conflicts: conflict.causes }.into()),
@@ -328,9 +328,9 @@ impl Applier {
         apply(Force::Yes, effect).await?.map_err(|error| failed(&error))
     }
 
-    /// What it means that an apply whose only reason were the live values ended so. One that changed nothing, or that is invalid,
-    /// would end like that each time: the values are left as they are. A 403 is no such answer: rights are granted, quotas are raised and
-    /// admission policies are changed without a change of the child.
+    /// The result of an apply that was sent because live values differ. An apply that changed nothing, or is invalid, would have the
+    /// same result each time, so the values are left. A 403 is different: permissions, quotas and admission policies change without
+    /// a change of the child.
     fn after_comparing(&self, live: &Live, child: &DesiredChild, target: &Target, outcome: Outcome) -> Outcome {
         let Some(values) = target.differing else { return outcome };
         match outcome {
@@ -403,8 +403,8 @@ fn to<'a>(live: &'a Live, kind: &Gvk) -> Result<To<'a>, WriteProblem> {
     Ok(To { resource: &watch.resource, account: &live.account })
 }
 
-/// Sends writes that are independent of each other. After one that failed for no reason of its child's own none is begun: a
-/// thousand behind an API server that is overloaded, or a webhook that does not answer, would keep a worker for hours.
+/// Sends writes that do not depend on each other. After a failure that is not the child's own, no further write is begun: a
+/// thousand writes to an overloaded API server, or behind a webhook that does not respond, would hold a worker for hours.
 async fn send_wave<F>(applied: &mut Applied, mut writes: impl Iterator<Item = F>)
 where
     F: Future<Output = Result<Done, (ChildId, Failed)>>,
@@ -423,14 +423,14 @@ where
     }
 }
 
-/// The only version of a child that may be deleted, if it matters: while its parent is being deleted, the garbage collector
-/// may have released the child a moment ago (`--cascade=orphan`), and its finalizer that said so may be gone already.
+/// The version of the child that may be deleted; none for any. While the parent is being deleted, the garbage collector may have
+/// released the child a moment ago (`--cascade=orphan`), and the parent's orphan finalizer may be gone already.
 fn version_to_delete(snapshot: &Snapshot, delete: &Delete) -> Option<u64> {
     let child = snapshot.children.iter().filter(|_| snapshot.parent.deleting).find(|child| child.uid == delete.uid);
     child.map(|child| child.resource_version)
 }
 
-/// Whether an apply by force came too late for its version.
+/// Whether an apply by force failed because the object has a newer version.
 fn is_outdated(error: &kube::Error) -> bool {
     matches!(problem_of(error), WriteProblem::Outdated)
 }
@@ -439,7 +439,7 @@ fn id(child: &DesiredChild) -> ChildId {
     ChildId { kind: child.kind.clone(), key: child.key.clone() }
 }
 
-/// The end of a write with the child that it was for.
+/// The result of a write, with its child.
 fn named(child: &DesiredChild, outcome: Outcome) -> Result<Done, (ChildId, Failed)> {
     match outcome {
         Ok((effect, written)) => Ok(Done { effect, child: id(child), written }),

@@ -1,5 +1,4 @@
-//! Snapshot → the plugin's answer: whose turn it is, the random numbers it gets, and what becomes of logic that breaks
-//! every time (rule R19).
+//! Calls a plugin with a snapshot: takes a place for the call, gives it its random seed, and counts its failures (rule R19).
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -20,38 +19,38 @@ use crate::live::{Live, calls_at_once};
 use crate::queue::Turn;
 use crate::reconcile::rng_seed::RngSeeds;
 
-/// A call that took so many microseconds has kept its thread from other work for long enough.
+/// After a call of so many microseconds, the worker lets other work use its thread.
 const LONG: u64 = 500;
 
-/// Told when the logic of a plugin enters or leaves quarantine.
+/// Called when a component enters or leaves quarantine.
 pub type QuarantineListener = Box<dyn Fn(&Arc<Live>, Change) + Send + Sync>;
 
-/// Runs guests.
+/// Calls components.
 pub struct Caller {
     quarantine_changed: QuarantineListener,
-    /// Guests that run at once.
+    /// Places for calls that run at once, of all plugins.
     slots: tokio::sync::Semaphore,
     seeds: RngSeeds,
 }
 
-/// An answer, and whether it depended on its request alone.
+/// A response, and whether it depends on its request alone.
 pub struct Answered {
-    /// What the plugin said.
+    /// The response.
     pub response: Response,
-    /// Whether the same request would get the same answer.
+    /// Whether the same request would get the same response: the component read no wall clock.
     pub pure: bool,
 }
 
 impl Caller {
-    /// With what this host seeds random numbers by.
+    /// Seeds the random numbers of calls with this.
     pub fn new(seeds: RngSeeds, quarantine_changed: QuarantineListener) -> Self {
         Self { quarantine_changed, slots: tokio::sync::Semaphore::new(calls_at_once()), seeds }
     }
 
-    /// Asks the plugin what follows from a snapshot; `hash` is the snapshot's.
+    /// Calls the plugin with a snapshot, whose hash is `hash`.
     ///
     /// # Errors
-    /// The host's verdict on the call, or the plugin's own failure.
+    /// The call failed, or the response is a failure.
     pub async fn call(
         &self,
         live: &Arc<Live>,
@@ -62,11 +61,11 @@ impl Caller {
     ) -> Result<Answered, Problem> {
         let host_failed = |message: String| Problem::Call(CallFailure::Host { message });
         let seed = self.seeds.of(hash);
-        // The plugin's own slot first: who waits for it must not hold one that a neighbour could use.
+        // The plugin's own place first: a call that waits for it must not hold a place that another plugin could use.
         let stopping = |_| host_failed("the host is stopping".to_owned());
         let _of_plugin = live.call_slots.acquire().await.map_err(stopping)?;
         let _of_host = self.slots.acquire().await.map_err(stopping)?;
-        // Asked as late as possible: what waited for a slot may have heard of the failures meanwhile.
+        // As late as possible: other calls may have failed while this one waited.
         let admission = live.state.admit(&snapshot.parent);
         if let Admission::Denied(wait) = admission {
             return Err(Problem::Quarantined(wait));
@@ -74,18 +73,18 @@ impl Caller {
         let span = spans::call_span(live, hash);
         let (size, limit) = (snapshot.size(), live.limits.request_bytes);
         let (answer, report) = if size > limit {
-            // The caches hold it packed, and one object for all who are shown it: it would be unpacked for nothing.
+            // Objects are packed in the caches and shared: a call that is not made must not unpack them.
             let report = CallReport { request_bytes: size, ..CallReport::default() };
             (Err(CallFailure::RequestTooLarge { size, limit }), report)
         } else {
-            // Now, and not while it waited: it unpacks what the caches hold packed.
+            // Only now, because this unpacks the objects.
             let request = snapshot.request(phase);
             let call = live.component.reconcile(&request, &live.limits, Ambient::now(seed)).instrument(span.clone());
-            // A panic in the host's part of the call must cost this answer, and not the worker.
+            // A panic in the host's part of the call ends this call, and not the worker.
             let mut call = pin!(AssertUnwindSafe(call).catch_unwind());
             let called = match poll!(call.as_mut()) {
                 Poll::Ready(called) => called,
-                // A long one may keep its thread busy up to the deadline: other work goes on on another.
+                // A long call may keep its thread busy up to the deadline: the runtime's other work moves to another thread.
                 Poll::Pending => {
                     turn.step_aside();
                     tokio::task::block_in_place(|| run_here(call))
@@ -94,7 +93,7 @@ impl Caller {
             called.map_err(|_| host_failed("the call panicked; the log says where".to_owned()))?
         };
         if report.guest_time_us > LONG {
-            // Calls follow on each other without a wait between them, and others have work on this thread.
+            // Calls follow each other without a wait, and other tasks have work on this thread.
             tokio::task::yield_now().await;
         }
         spans::record_call(&span, (live, &snapshot.parent.key), &answer, &report);

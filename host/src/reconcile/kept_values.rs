@@ -1,5 +1,5 @@
-//! Values that an apply did not change, though they are not what is desired: the API server, an admission webhook or the kind's
-//! schema makes them so. Without this, every comparison would end in the same apply.
+//! Remembers live values that differ from the desired ones and that an apply could not change, because the API server, an
+//! admission webhook or the kind's schema sets them. Otherwise each comparison would end in the same apply.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use parking_lot::Mutex;
 use windlass_core::digest::Digest;
 use windlass_core::ids::Uid;
 
-/// Objects that are remembered at most, some 200 bytes each. What is forgotten is applied once more.
+/// The most objects that are remembered, some 200 bytes each. A forgotten object is applied once more.
 const MAX: usize = 16_384;
 
-/// By object: what was desired, and the values that stayed.
+/// For each object the hash of the desired child, and of the values that stayed.
 #[derive(Clone, Default)]
 pub(super) struct KeptValues(Arc<Mutex<HashMap<Uid, (Digest, Digest)>>>);
 
 impl KeptValues {
-    /// Whether this very wish left these very values.
+    /// Whether an apply of this desired child left these values.
     pub(super) fn holds(&self, object: &Uid, applied: &str, values: Digest) -> bool {
         self.0.lock().get(object) == Some(&(Digest::of(applied.as_bytes()), values))
     }
 
-    /// An apply of what is desired left these values.
+    /// Records that an apply of this desired child left these values.
     pub(super) fn keep(&self, object: &Uid, applied: &str, values: Digest) {
         let mut kept = self.0.lock();
         if kept.len() >= MAX && !kept.contains_key(object) {

@@ -1,4 +1,4 @@
-//! Caches → snapshot: what a plugin is shown of one parent.
+//! Makes the snapshot of a parent from the caches.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use windlass_core::snapshot::Snapshot;
 
 use crate::live::Live;
 
-/// The parent and its children as the caches hold them; nothing if there is no such parent.
+/// The parent of this key and its children, from the caches. None if the cache has no such parent.
 pub fn observe(live: &Live, key: &ObjectKey) -> Option<Snapshot> {
     live.parents.store.get(key).map(|parent| around(live, parent))
 }
 
-/// A parent, and its children as the caches hold them.
+/// This parent, with its children from the caches.
 pub fn around(live: &Live, parent: Arc<Object>) -> Snapshot {
     let parent_ref = ParentRef::of(&live.name, &parent, live.mark_key.as_ref());
     let mut children = Vec::new();

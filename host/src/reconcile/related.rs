@@ -1,5 +1,5 @@
-//! What plugins require beside their children: watched while somebody requires it, served from the caches, and only
-//! what the Plugin's own ServiceAccount may read.
+//! Related objects: watched while a parent requires them, served from the caches, and only those that the Plugin's ServiceAccount
+//! may read.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,10 +24,10 @@ use crate::cluster::access_review::{
 };
 use crate::live::interests::{Followed, Interests};
 
-/// How long a cache may take to be filled before who requires it is told so. Counted from the watch's beginning: a kind
-/// that hangs holds up no worker twice.
+/// How long a reconcile waits for a related cache to be filled. It counts from the start of the watch, so a kind that hangs holds
+/// up no worker twice.
 const FILLED_WITHIN: Duration = Duration::from_secs(10);
-/// Reviews of one parent's needs that are under way at once.
+/// The most access reviews of one parent that are under way at once.
 const PARALLEL_REVIEWS: usize = 8;
 
 /// Related objects of all plugins.
@@ -39,15 +39,15 @@ pub struct Related {
 }
 
 impl Related {
-    /// With the shared watches, the index that their changes are looked up in, and who knows the Plugins' rights.
+    /// With the shared watches, the index of what parents require, and what asks for access reviews.
     pub fn new(registry: Registry<Live>, watches: Arc<Watches>, interests: Interests, ask: Ask) -> Self {
         Self { registry, watches, interests, reviews: Reviews::new(ask) }
     }
 
-    /// Begins the rounds of a reconcile with what the parent's last final answer required, and serves it.
+    /// Begins the rounds of a reconcile with what the parent's last final response required, and serves it.
     ///
-    /// What is not granted any more, or cannot be read, begins without it: the parent may no longer need it. If it does,
-    /// [`serve`](Self::serve) will say what is wrong.
+    /// If some of it is no longer granted or cannot be read, the reconcile begins without any: the parent may no longer require it. If
+    /// it does, [`serve`](Self::serve) returns the problem.
     pub async fn begin(&self, live: &Live, parent: &ParentRef) -> (Rounds, Vec<Served>) {
         let nothing = || (Rounds::starting_with(Needs::default()), Vec::new());
         let Some(last) = self.interests.last(&live.name, &parent.key) else { return nothing() };
@@ -63,16 +63,16 @@ impl Related {
         }
     }
 
-    /// The objects that a parent needs. From now on, their changes concern it.
+    /// The objects that a parent requires. From now on, a change of them queues the parent.
     ///
     /// # Errors
-    /// What may not or cannot be read; then nothing is served.
+    /// An object that may not or cannot be read; then nothing is served.
     pub async fn serve(&self, live: &Live, parent: &ParentRef, needs: &Needs) -> Result<Vec<Served>, ReadProblem> {
         if needs.is_empty() {
             return Ok(Vec::new());
         }
         self.review(live, needs).await?;
-        // First followed, then read: a change in between is an event.
+        // Followed before they are read: a change in between is an event.
         let known = self.interests.followed(&live.name, &parent.key, needs);
         let followed = match known.filter(|known| is_of(live, needs, known)) {
             Some(followed) => followed,
@@ -85,17 +85,17 @@ impl Related {
         let mut served = Vec::with_capacity(needs.len());
         for (need, followed) in needs.iter().zip(&followed) {
             served.push(found(need, &followed.watch));
-            // Each reads the labels of a whole namespace, if it selects by them, and others have work on this thread.
+            // A label selector reads the labels of a whole namespace, and other tasks have work on this thread.
             tokio::task::yield_now().await;
         }
         Ok(served)
     }
 
-    /// Whether the Plugin's ServiceAccount may read a parent whose definition the Plugin did not bring along: in all
-    /// namespaces, or in its own. A component chooses the kind of its parents, and must not choose what it is shown.
+    /// Whether the Plugin's ServiceAccount may read a parent whose CRD the Plugin did not install: in all namespaces, or in the
+    /// parent's own. A component chooses the kind of its parents, and must not thereby choose what it may read.
     ///
     /// # Errors
-    /// It may not, or that cannot be found out.
+    /// It may not, or the API server could not be asked.
     pub async fn review_parent(&self, live: &Live, parent: &ParentRef) -> Result<(), ReadProblem> {
         if live.definition == Definition::Own {
             return Ok(());
@@ -112,11 +112,11 @@ impl Related {
         Err(ReadProblem::Denied(Box::new(denied)))
     }
 
-    /// Whether the plugin's finalizer may be set on a parent whose definition the Plugin did not bring along. The host could
-    /// set it by the permissions that it has for other Plugins, and would keep objects of others from being deleted.
+    /// Whether the plugin's finalizer may be set on a parent whose CRD the Plugin did not install. The host could set it by the
+    /// permissions that it has for other Plugins, and would block the deletion of other owners' objects.
     ///
     /// # Errors
-    /// The Plugin's ServiceAccount may not, or that cannot be found out.
+    /// The Plugin's ServiceAccount may not, or the API server could not be asked.
     pub async fn review_finalizer(&self, live: &Live, parent: &ParentRef) -> Result<(), WriteProblem> {
         if live.definition == Definition::Own {
             return Ok(());
@@ -141,7 +141,7 @@ impl Related {
         }
     }
 
-    /// What the API server says of the ServiceAccount and a parent: in all namespaces, or else in the parent's own.
+    /// The access review of the ServiceAccount for a parent: in all namespaces, or else in the parent's own.
     async fn of_parent(
         &self,
         live: &Live,
@@ -166,7 +166,7 @@ impl Related {
         }
     }
 
-    /// The answer for a parent that was served these needs is final.
+    /// Records what the parent's final response required.
     pub fn keep(&self, plugin: &PluginName, parent: &ParentKey, needs: &Needs) {
         self.interests.keep(plugin, parent, needs);
     }
@@ -182,7 +182,7 @@ impl Related {
         self.interests.forget(plugin, parent);
     }
 
-    /// Whoever ended while this reconcile ran was forgotten before it was followed again.
+    /// The watches that ended while this reconcile ran, which are started again.
     fn forget_what_is_gone(&self, live: &Live, parent: &ParentKey) {
         if self.registry.get(&live.name).is_none() {
             self.interests.forget_plugin(&live.name);
@@ -191,11 +191,11 @@ impl Related {
         }
     }
 
-    /// Whether the Plugin's ServiceAccount may read all of it.
+    /// Whether the Plugin's ServiceAccount may read all of the requirements.
     async fn review(&self, live: &Live, needs: &Needs) -> Result<(), ReadProblem> {
         let now = Instant::now();
         let reviews: Vec<_> = needs.iter().map(|need| self.review_one(live, need, now)).collect();
-        // In the order of the needs, so that of several problems it is always the same that is told.
+        // In the order of the requirements, so that the same one of several problems is reported each time.
         let mut reviewed = futures::stream::iter(reviews).buffered(PARALLEL_REVIEWS);
         while let Some(result) = reviewed.next().await {
             result?;
@@ -239,7 +239,7 @@ fn resource_of<'a>(live: &'a Live, need: &Need) -> Result<&'a Arc<ApiResource>, 
         .ok_or_else(|| Refusal::KindNotGranted { id: need.id.to_string(), kind: Gvk::clone(&need.kind) }.into())
 }
 
-/// Whether these watches are of the resources as the Plugin found them last.
+/// Whether these watches are of the resources that the Plugin's last reconcile found.
 fn is_of(live: &Live, needs: &Needs, watches: &[Followed]) -> bool {
     needs
         .iter()
@@ -261,7 +261,7 @@ async fn filled(need: &Need, followed: &Followed) -> Result<(), ReadProblem> {
     }
 }
 
-/// What the cache holds of it.
+/// The objects in the cache that a requirement selects.
 fn found(need: &Need, watch: &Watch) -> Served {
     let objects: Vec<Arc<Object>> = match &need.select {
         Select::Name(name) => {
@@ -270,7 +270,7 @@ fn found(need: &Need, watch: &Watch) -> Served {
         }
         Select::Labels(_) => {
             let mut objects = watch.store.in_namespace(need.namespace.as_deref());
-            // Outside of the cache's lock: this reads labels.
+            // Outside the cache's lock, because this reads labels.
             objects.retain(|object| need.selects(object));
             objects
         }

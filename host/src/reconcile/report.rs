@@ -1,4 +1,4 @@
-//! Verdict → the parent's status, if it changed, and events. Speaks only of what was written.
+//! Writes a parent's status if the outcome changes it, and hands events to the recorder. Reports only what was written.
 
 use std::time::{Duration, Instant};
 
@@ -21,40 +21,40 @@ use crate::cluster::writer::response::{Ack, conflict_of, problem_of, unknown};
 use crate::cluster::writer::{Subject, Written, request, send};
 use crate::live::Live;
 
-/// Writes the status of parents, and has events written.
+/// Writes the statuses of parents, and their events.
 #[derive(Clone)]
 pub struct Reporter {
     client: Client,
     recorder: Recorder,
 }
 
-/// What became of a status.
+/// The result of reporting a status.
 #[derive(Debug, Default)]
 pub struct Reported {
-    /// The write, if one was needed and made, or may have been made.
+    /// The write, if one was needed and was carried out, or may have been.
     pub written: Option<Written>,
-    /// Why a write that was needed was not made.
+    /// Why a write that was needed failed.
     pub failed: Option<WriteProblem>,
-    /// When to look again, because it was written too often (rule R18).
+    /// When to reconcile again, because the status was written too often (rule R18).
     pub again: Option<Duration>,
-    /// What it says of that, instead of the verdict.
+    /// The outcome that the status reports in place of the real one, for that reason.
     pub instead: Option<Verdict>,
 }
 
-/// What one reconcile did, as far as events tell of it.
+/// What one reconcile did, for its events.
 #[derive(Debug, Clone, Copy)]
 pub struct Happened<'a> {
     /// What was done to children.
     pub changes: &'a Changes,
-    /// How it ended.
+    /// Its outcome.
     pub verdict: &'a Verdict,
     /// Whether the parent's status had to change.
     pub status_differs: bool,
-    /// Whether nothing is to be said of how it ended.
+    /// Whether the outcome is left out of status and events.
     pub silent: bool,
-    /// What the plugin wants told.
+    /// The events of the response.
     pub events: &'a [Event],
-    /// Whether the plugin was asked because it is asked about all its parents, and not because of this one.
+    /// Whether all parents of the plugin are reconciled, and not this one alone.
     pub sweep: bool,
 }
 
@@ -64,7 +64,7 @@ impl Reporter {
         Self { client, recorder }
     }
 
-    /// Has told on the parent what a person would want to know; at rest nothing. Never waits.
+    /// Emits events on the parent for what changed; in steady state none. Never waits.
     pub fn tell(&self, live: &Live, snapshot: &Snapshot, happened: Happened<'_>) {
         let Happened { changes, verdict, status_differs, silent, events, sweep } = happened;
         let before = if silent {
@@ -86,7 +86,7 @@ impl Reporter {
         self.recorder.record(&live.name, &snapshot.parent_ref, notes, occasion);
     }
 
-    /// Has told that the parent's finalizer is gone, and why, after what the plugin said last.
+    /// Emits the plugin's last events, and one that says why the parent's finalizer was removed.
     pub fn tell_finalized(&self, live: &Live, snapshot: &Snapshot, last_words: &[Event], why: &FinalizerEnd) {
         let notes = last_words.iter().map(Note::of_plugin).chain([Note::finalized(why)]).collect();
         let of_plugin = match why {
@@ -101,7 +101,7 @@ impl Reporter {
         self.recorder.record(&live.name, &about, notes, Occasion::Changed);
     }
 
-    /// Brings the parent's status to what the verdict says, if the breaker lets it.
+    /// Writes the parent's status if it differs from the outcome, and the breaker admits the write.
     pub async fn report(
         &self,
         live: &Live,
@@ -120,7 +120,7 @@ impl Reporter {
         };
         let wish = || {
             let says_all = next(&thrashing()).is_none();
-            // At a time that stands still: that of a look makes no other wish.
+            // At a fixed time: the time of a reconcile makes no difference.
             says_all.then(|| at(verdict, Timestamp::UNIX_EPOCH)).flatten()
         };
         let pass = breaker.lock().admit_status(snapshot, wish, Instant::now());
@@ -145,13 +145,12 @@ impl Reporter {
     }
 }
 
-/// What must be seen before the next decision, and why the status is not what it should be: whatever the failure is, it
-/// must be tried again.
+/// What the cache must show before the parent is decided again, and why the status was not written: every failure is tried again.
 fn outcome(answer: Result<Ack, kube::Error>) -> (Option<Written>, Option<WriteProblem>) {
     match answer {
         Ok(ack) => (Some(ack.parent()), None),
         Err(error) => {
-            // Only what is applied without force meets one.
+            // Only an apply without force can meet a conflict.
             let conflict = conflict_of(&error).map(|of| WriteProblem::FieldConflict { conflicts: of.causes });
             (unknown(&error, Subject::Parent), Some(conflict.unwrap_or_else(|| problem_of(&error))))
         }

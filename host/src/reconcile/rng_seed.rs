@@ -1,4 +1,4 @@
-//! What the random numbers of calls come from: a secret of this host, which outlives the process.
+//! The seeds of the random numbers that components get, from a secret of this host that outlives the process.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -10,20 +10,20 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use tempfile::NamedTempFile;
 use windlass_core::digest::Digest;
 
-/// The file of the secret in the folder of compiled components, which nobody else may read.
+/// The file of the secret, in the host's cache folder. Only the host's user may read it.
 const FILE: &str = "random-secret";
-/// Its length, in bytes: that of what HMAC-SHA-256 gives.
+/// Its length in bytes: that of HMAC-SHA-256.
 const LENGTH: usize = 32;
 
-/// Seeds of calls: the same for the same snapshot, also after a restart, and unknown outside.
+/// Seeds of calls: the same for the same snapshot, also after a restart, and not predictable outside the host.
 pub struct RngSeeds(hmac::Key);
 
 impl RngSeeds {
-    /// With the secret in that folder. One is made if there is none.
+    /// With the secret in that folder, which is created if there is none.
     ///
     /// # Errors
-    /// If the secret is there and cannot be read, or there are no random numbers. A secret that cannot be kept is one of this
-    /// process alone, and the log says so.
+    /// If the secret exists and cannot be read, or the system has no random numbers. A secret that cannot be written is used by this
+    /// process alone, which the log reports.
     pub fn open(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(FILE);
         let kept = match fs::read(&path) {
@@ -53,7 +53,7 @@ impl RngSeeds {
         Ok(secret)
     }
 
-    /// The seed of the call about a snapshot with that hash.
+    /// The seed of the call with the snapshot of this hash.
     pub fn of(&self, snapshot: &Digest) -> [u8; LENGTH] {
         let mut seed = [0; LENGTH];
         seed.copy_from_slice(hmac::sign(&self.0, snapshot.as_bytes()).as_ref());
@@ -94,7 +94,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join(FILE), [7; LENGTH]).expect("written");
         let seeds = RngSeeds::open(folder.path()).expect("seeds");
-        // As Python's `hmac` says it.
+        // Computed with Python's `hmac`.
         let said = Digest::from_bytes(seeds.of(&Digest::of(b"snapshot"))).to_string();
         assert_eq!(said, "sha256:ee225c25ecaa852ea228099d8a5c67905ab17409592300d3f8c39ed8e14cc554");
     }

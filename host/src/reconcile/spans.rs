@@ -1,4 +1,4 @@
-//! The spans of one reconcile's steps, above all `plugin.call`.
+//! The spans of a reconcile's steps, and the record of a call in `plugin.call`.
 
 use opentelemetry::KeyValue;
 use opentelemetry::trace::Status;
@@ -42,7 +42,7 @@ pub fn planned(plan: impl FnOnce() -> Plan) -> Plan {
     plan
 }
 
-/// The span of one call of a plugin: a child of `reconcile`, always.
+/// The span of one call of a plugin: always a child of `reconcile`.
 pub fn call_span(live: &Live, snapshot: &Digest) -> Span {
     let surface = live.component.surface();
     tracing::debug_span!(
@@ -65,7 +65,7 @@ pub fn call_span(live: &Live, snapshot: &Digest) -> Span {
     )
 }
 
-/// What came of a call, and what the guest said meanwhile.
+/// Records the result of a call, and the guest's log lines, span events and metrics.
 pub fn record_call(
     span: &Span,
     (live, parent): (&Live, &ObjectKey),
@@ -119,7 +119,7 @@ fn outcome_of(answer: &Result<Answer, CallFailure>) -> (&'static str, Option<&'s
     }
 }
 
-/// In words: of a panic, what the plugin itself said.
+/// The result as text; after a panic, the plugin's own message.
 fn description_of(answer: &Result<Answer, CallFailure>) -> String {
     let text = match answer {
         Ok(Ok(_)) => String::new(),
@@ -151,7 +151,7 @@ fn log(live: &Live, parent: &ObjectKey, level: Level, message: &str, fields: &[(
     let length = message.len() + fields.map_or(0, str::len);
     macro_rules! line {
         ($level:ident, $LEVEL:ident) => {
-            // What nobody would see takes no room.
+            // A line below the log's level does not count.
             if tracing::event_enabled!(target: GUEST, tracing::Level::$LEVEL) && live.state.may_log(length) {
                 tracing::$level!(
                     target: GUEST,

@@ -1,4 +1,4 @@
-//! A change in a cache → the keys that it concerns.
+//! Queues the parents and Plugins that a change in a cache concerns.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use crate::live::interests::Interests;
 use crate::live::{Live, ParentIndex, ParentKey, had_no_parents};
 use crate::queue::{PluginQueue, Queue, Trigger};
 
-/// Who is told of changes.
+/// Turns changes into keys.
 pub struct Triggers {
     registry: Registry<Live>,
-    /// Which of them have a kind's objects as parents.
+    /// The live plugins by the watch of their parents.
     index: ParentIndex,
-    /// Who requires what.
+    /// Which parents require which objects.
     interests: Interests,
     parents: Queue<PluginName, ParentKey>,
     plugins: PluginQueue,
-    /// The kind of the Plugins.
+    /// The kind `Plugin`.
     own: Gvk,
 }
 
 impl Triggers {
-    /// With the live plugins, by name and by parents, what they require, and the queues of parents and of Plugins.
+    /// With the live plugins by name and by the watch of their parents, what parents require, and the queues of parents and of Plugins.
     pub fn new(
         registry: Registry<Live>,
         index: ParentIndex,
@@ -36,7 +36,7 @@ impl Triggers {
         Self { registry, index, interests, parents, plugins, own: windlass_api::plugin_kind() }
     }
 
-    /// Queues what a change in a watch concerns. Costs a lookup, and allocates nothing for what concerns nobody.
+    /// Queues the keys that a change concerns. A change that concerns no key costs a lookup and no allocation.
     pub fn on_change(&self, watch: &WatchId, change: &Change) {
         if *watch.kind == self.own {
             self.plugin_changed(change);
@@ -49,7 +49,7 @@ impl Triggers {
         for child in states_of_a_child(change) {
             self.child_changed(child, change.after.is_some());
         }
-        // What is required is watched without a selector; another watch of the kind would only say it twice.
+        // Required kinds are watched without a selector. Another watch of the same kind would queue the key twice.
         if watch.labels.is_none() {
             for interest in self.interests.concerned(&watch.kind, change) {
                 self.parents.add(&interest.plugin, &interest.parent, Trigger::Event);
@@ -63,18 +63,17 @@ impl Triggers {
             && (&before.uid, before.generation, before.deleting, &before.marks)
                 == (&after.uid, after.generation, after.deleting, &after.marks)
         {
-            // Our own word in the status.
+            // The change is the host's own status.
             return;
         }
         match object.key.name.parse::<PluginName>() {
             Ok(name) => self.plugins.add(&(), &name, plugin_urgency(change)),
-            // The CRD's own rule refuses such names.
+            // A CEL rule of the CRD refuses such names.
             Err(error) => tracing::warn!(%error, "a Plugin was skipped"),
         }
     }
 
-    /// A namespace may have been given or taken the labels by which Plugins select it. Seldom enough to go over all that
-    /// is live.
+    /// The labels of a namespace may have changed, by which Plugins select it. This is rare, so all live plugins are gone through.
     fn home_changed(&self, watch: &WatchId, namespace: &Object) {
         for plugin in self.registry.names() {
             let housed = |live: &Arc<Live>| live.namespaces.as_ref().is_some_and(|homes| homes.watch.id == *watch);
@@ -99,12 +98,12 @@ impl Triggers {
             (Some(object), None) => {
                 if let Some(live) = live() {
                     live.failures.removed(&object.key);
-                    // What is deleted with its children is no stray.
+                    // A parent that is deleted with its children has not left the label selector.
                     if live.unselected.may_be() && !object.deleting && live.has_children(&object.uid) {
                         live.unselected.add(&object.key, object.uid.clone());
                     }
                 }
-                // One run more finds it gone, and forgets all that was kept of it.
+                // One more run finds the parent gone, and forgets what is remembered of it.
                 self.parents.add(plugin, &object.key, Trigger::Fresh);
                 self.interests.forget(plugin, &object.key);
             }
@@ -112,7 +111,8 @@ impl Triggers {
         }
     }
 
-    /// A child concerns the parent that its marks name, of the plugin that its label names. `is_there`: it was not deleted.
+    /// A child concerns the parent that its labels and ownerReference name, of the plugin that its label names. `is_there`: the child
+    /// was not deleted.
     fn child_changed(&self, child: &Object, is_there: bool) {
         let Some(live) = child.marks.get(LABEL_PLUGIN).and_then(|name| self.registry.get(name)) else { return };
         let parent = match child.owner_key() {
@@ -137,7 +137,7 @@ fn is_of_namespaces(watch: &WatchId) -> bool {
     watch.labels.is_none() && watch.kind.is("v1", "Namespace")
 }
 
-/// The states of a child whose parents a change concerns: as it was, unless it names the same parent still, and as it is.
+/// The states of a child whose parents a change concerns: the new one, and the old one if it names another parent.
 fn states_of_a_child(change: &Change) -> impl Iterator<Item = &Arc<Object>> {
     let names_the_same = |before: &&Arc<Object>| {
         let after = change.after.as_ref();
@@ -148,7 +148,7 @@ fn states_of_a_child(change: &Change) -> impl Iterator<Item = &Arc<Object>> {
     change.before.iter().filter(move |before| !names_the_same(before)).chain(&change.after)
 }
 
-/// The parent that has the name of a child's parent, which is gone: it may wait for the child to go.
+/// The parent with the name of a child's former parent: it may wait for that child's deletion.
 fn successor(live: &Live, child: &Object) -> Option<ObjectKey> {
     let (kind, name) = child.controller_kind_and_name()?;
     let namespaced = ObjectKey::new(child.key.namespace.as_deref(), &name);
@@ -156,7 +156,7 @@ fn successor(live: &Live, child: &Object) -> Option<ObjectKey> {
     keys.into_iter().find(|key| kind == live.parents.id.kind.group_kind() && live.parents.store.get(key).is_some())
 }
 
-/// A new object, a new generation, changed labels or annotations and a deletion run now; anything else waits for a backoff.
+/// A new object, a new generation, changed labels or annotations and a deletion end a backoff; any other change waits for it.
 fn urgency(change: &Change) -> Trigger {
     match (&change.before, &change.after) {
         (Some(before), Some(after))
@@ -169,7 +169,7 @@ fn urgency(change: &Change) -> Trigger {
     }
 }
 
-/// At a start, Plugins that may have something to write come before those that had no parents.
+/// At a start of the host, Plugins that had parents come before those that had none.
 fn plugin_urgency(change: &Change) -> Trigger {
     match (&change.before, &change.after) {
         (None, Some(plugin)) if had_no_parents(plugin) => Trigger::Sweep,
@@ -276,7 +276,7 @@ mod tests {
             (parents.clone(), PluginQueue::new(1, 1, Busy { of_all: 1, of_group: 1 })),
         );
         let appeared = Change { before: None, after: Some(object(r#""generation":1"#)) };
-        // Another selector's watch, and the watch of the kind's children, are not the parents'.
+        // A watch with another selector, and the watch of the kind as children, do not show parents.
         for labels in [None, Some(LABEL_PLUGIN), Some("team")] {
             triggers.on_change(&watch(labels), &appeared);
         }

@@ -1,0 +1,231 @@
+//! From a response to writes: validate → plan → guard → apply.
+
+use super::spans;
+use super::{Attempt, How, Reconciler};
+use crate::live::Live;
+use crate::live::component_state::Consequences;
+use crate::queue::Trigger;
+use crate::reconcile::apply::Applied;
+use crate::telemetry::TRACE;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tracing::Instrument;
+use windlass_core::budget::{Budget, Cost};
+use windlass_core::contract::{Phase, Response};
+use windlass_core::desired::{self, Desired, DesiredChild};
+use windlass_core::digest::Digest;
+use windlass_core::guard::{self, Cause, Stop};
+use windlass_core::next_step::{keeps_children, may_write_children};
+use windlass_core::object::Object;
+use windlass_core::outcome::{Problem, Verdict};
+use windlass_core::plan::{self, ChildId, Plan, Write};
+use windlass_core::snapshot::Snapshot;
+
+impl Reconciler {
+    /// Validates a response and carries it out, up to the status.
+    pub(super) async fn attempt(
+        &self,
+        live: &Arc<Live>,
+        snapshot: &Snapshot,
+        (phase, compares): (Phase, bool),
+        answer: Response,
+    ) -> Attempt {
+        let desired = match desired::validate(&answer, &snapshot.parent_ref, &live.grants, &live.limits) {
+            Ok(desired) => finalizing(desired, snapshot, phase),
+            Err(refusal) => return self.without_plan(live, snapshot, &Problem::Refused(refusal)),
+        };
+        // A parent that is finalized but not deleted has left the label selector or the Plugin's namespaces.
+        let is_selected = phase == Phase::Sync || snapshot.parent.deleting;
+        let how = How { phase, is_selected, compares };
+        Attempt { events: answer.events, ..self.carry_out(live, snapshot, how, desired).await }
+    }
+
+    /// Plans the writes that lead to the desired state, and sends those that may be sent now.
+    pub(super) async fn carry_out(
+        &self,
+        live: &Arc<Live>,
+        snapshot: &Snapshot,
+        How { phase, is_selected, compares }: How,
+        desired: Desired,
+    ) -> Attempt {
+        let differing = |live: &Object, child: &DesiredChild| {
+            let differing = if compares { plan::differing(live, child) } else { None };
+            differing.filter(|values| !self.applier.is_insisted_on(live, child, *values))
+        };
+        let mut plan = spans::planned(|| planned(live, snapshot, &desired, differing));
+        let held = self.guard(live, snapshot, (phase, is_selected), &mut plan);
+        // A user may release blocked deletions at any moment, and no snapshot contains that; nor does it contain children that
+        // were left out. So neither result is remembered.
+        let is_final = held.is_none() && snapshot.left_out.is_empty();
+        // Before the breaker, which counts the writes that are left.
+        let limited = limited(&live.budget, &mut plan);
+        let thrashing = self.breaker.lock().admit_plan(&snapshot.parent, &mut plan, Instant::now());
+        let (terminating, rolling) = (being_deleted(&plan), std::mem::take(&mut plan.rolling));
+        let applied = if plan.is_empty() {
+            Applied::default()
+        } else {
+            self.applier.apply(live, snapshot, plan).instrument(tracing::debug_span!(target: TRACE, "apply")).await
+        };
+        // The gravest problem is reported.
+        let problem = if let Some(wait) = limited {
+            Some(Problem::WritesLimited(wait))
+        } else if !applied.problems.is_empty() {
+            Some(Problem::Writes(applied.problems.clone()))
+        } else if !thrashing.is_empty() {
+            Some(Problem::Thrashing(thrashing))
+        } else if let Some(held) = held {
+            Some(held)
+        } else if !terminating.is_empty() {
+            Some(Problem::Terminating(terminating))
+        } else if !rolling.is_empty() {
+            Some(Problem::Rolling(rolling))
+        } else if !snapshot.left_out.is_empty() {
+            // Also if the plugin reports that it has cleaned up: it has not seen all children.
+            Some(left_out(snapshot, live.limits.request_bytes, desired.requeue))
+        } else if phase == Phase::Finalize && !desired.finalized {
+            Some(Problem::Finalizing(desired.requeue))
+        } else {
+            None
+        };
+        let verdict = match &problem {
+            Some(problem) => Verdict::from(problem),
+            None => Verdict::applied(desired.children.len(), desired.requeue),
+        };
+        let finalized = phase == Phase::Finalize && desired.finalized;
+        let silent = matches!(problem, Some(Problem::PutOff));
+        Attempt { part: desired.status, applied, verdict, finalized, is_final, silent, events: Vec::new() }
+    }
+
+    /// Ends a reconcile before its plan. The deletions of other parents no longer wait for this parent's.
+    pub(super) fn without_plan(&self, live: &Live, snapshot: &Snapshot, problem: &Problem) -> Attempt {
+        self.follow(live, live.state.unanswered(&snapshot.parent.key));
+        Attempt::failed(problem)
+    }
+
+    /// Takes deletions out of the plan that no user asked for, if they are too many of one parent or of the whole plugin (rule R9).
+    pub(super) fn guard(
+        &self,
+        live: &Arc<Live>,
+        snapshot: &Snapshot,
+        (phase, is_selected): (Phase, bool),
+        plan: &mut Plan,
+    ) -> Option<Problem> {
+        let parent = &snapshot.parent;
+        let cause = || match guard::cause(snapshot, phase, live.shape) {
+            cause if is_selected || cause == Cause::Deleted => cause,
+            _ if live.is_home(parent) => Cause::LeftSelector,
+            _ => Cause::LeftNamespaces,
+        };
+        let leavers = || live.with_children_in(parent.key.namespace.as_deref());
+        let mut held = live.held.lock();
+        let (stop, consequences) = live.state.judge((&mut held, live.guard), snapshot, cause, leavers, plan);
+        drop(held);
+        self.follow(live, consequences);
+        stop.map(|stop| match stop {
+            Stop::PutOff => Problem::PutOff,
+            Stop::AtParent(held) => Problem::Held(held),
+            Stop::AtPlugin(_) => Problem::HeldAtPlugin(live.name.clone()),
+        })
+    }
+
+    /// Queues the other parents, and the Plugin, that a decision about deletions concerns.
+    pub(super) fn follow(&self, live: &Live, consequences: Consequences) {
+        for parent in consequences.parents {
+            self.parents.add(&live.name, &parent, Trigger::Event);
+        }
+        if consequences.plugin {
+            self.plugins.add(&(), &live.name, Trigger::Fresh);
+        }
+    }
+}
+
+/// The desired state of a parent that is finalized.
+fn finalizing(mut desired: Desired, snapshot: &Snapshot, phase: Phase) -> Desired {
+    if phase == Phase::Finalize && desired.finalized && !snapshot.parent.deleting {
+        // The parent lives on outside the label selector, so no garbage collector deletes its children: the host does.
+        desired.children.clear();
+    }
+    desired
+}
+
+/// The writes that lead from a snapshot to the desired state, without those that may not be sent now.
+fn planned(
+    live: &Live,
+    snapshot: &Snapshot,
+    desired: &Desired,
+    differing: impl Fn(&Object, &DesiredChild) -> Option<Digest>,
+) -> Plan {
+    let mut plan = plan::plan_comparing(snapshot, desired, differing);
+    plan.put_off_creates(|child| is_held_by_predecessor(live, snapshot, child));
+    plan.keep_left_out(snapshot);
+    if !may_write_children(&snapshot.parent) {
+        plan.writes.clear();
+    }
+    if keeps_children(&snapshot.parent) {
+        plan.keep_children();
+    }
+    if snapshot.parent.deleting && desired.finalized {
+        // The garbage collector deletes the owned children right after, with their parent.
+        plan.keep_retained_writes();
+    }
+    plan
+}
+
+/// The problem that names the children that did not fit into the request.
+fn left_out(snapshot: &Snapshot, limit: u64, again: Option<Duration>) -> Problem {
+    let of = |child: &Arc<Object>| (ChildId::of(child), child.json.unpacked_size() as u64);
+    Problem::LeftOut { children: snapshot.left_out.iter().map(of).collect(), limit, again }
+}
+
+/// Takes all writes out of a plan if the plugin has used up its rate of writes. Returns how long it takes until it has more.
+fn limited(budget: &Mutex<Budget>, plan: &mut Plan) -> Option<Duration> {
+    if plan.is_empty() {
+        return None;
+    }
+    let count = plan.writes.len() + plan.prunes.len();
+    let wait = budget.lock().spend(Cost::Write, count, Timestamp::now()).err()?;
+    plan.writes.clear();
+    plan.prunes.clear();
+    Some(wait)
+}
+
+/// Children whose deletion must end before the desired ones can take their place.
+fn being_deleted(plan: &Plan) -> Vec<ChildId> {
+    let replaced = plan.writes.iter().filter_map(|write| match write {
+        Write::Replace(delete) => Some(delete.child.clone()),
+        Write::Create(_) | Write::Apply { .. } => None,
+    });
+    plan.terminating.iter().cloned().chain(replaced).collect()
+}
+
+/// Whether a child of an earlier parent of the same name still has the child's name, because the garbage collector has not
+/// reached it yet. Its deletion queues the parent again (see [`crate::reconcile::triggers`]).
+fn is_held_by_predecessor(live: &Live, snapshot: &Snapshot, child: &DesiredChild) -> bool {
+    live.child_watch(&child.kind)
+        .and_then(|watch| watch.store.get(&child.key))
+        .is_some_and(|found| found.is_left_by_predecessor_of(&snapshot.parent_ref))
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::ids::{Gvk, ObjectKey, Uid};
+    use windlass_core::plan::Delete;
+
+    use super::*;
+
+    #[test]
+    fn plan_of_a_plugin_without_tokens_is_put_off_as_a_whole() {
+        let child =
+            ChildId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), key: ObjectKey::new(Some("n"), "web-0") };
+        let wanted = Plan { prunes: vec![Delete { child, uid: Uid::from("1") }], ..Plan::default() };
+        let budget = Mutex::new(Budget::new(Timestamp::now()));
+        let mut plan = wanted.clone();
+        assert_eq!((limited(&budget, &mut plan), &plan), (None, &wanted));
+        budget.lock().spend(Cost::Write, 200_000, Timestamp::now()).expect("it may be owed");
+        let wait = limited(&budget, &mut plan).expect("nothing is left");
+        assert!(wait > Duration::from_mins(1) && plan.is_empty(), "{wait:?}");
+        assert_eq!(limited(&budget, &mut plan), None, "a parent that needs no write waits for nothing");
+    }
+}
