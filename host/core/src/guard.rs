@@ -1,6 +1,6 @@
-//! Deletions that no user asked for are blocked until a user allows them (rule R9): of one parent by [`HeldParents`], of
-//! all parents of a plugin with a new component by [`Rollout`], of all parents in a namespace that left the Plugin by
-//! [`Fleet`].
+//! Blocks deletions that no user asked for until a user allows them (rule R9): [`HeldParents`] for a single parent,
+//! [`Rollout`] for all parents of a plugin with a new component, [`Fleet`] for all parents in a namespace that the
+//! Plugin no longer selects.
 
 mod fleet;
 mod rollout;
@@ -28,12 +28,12 @@ use crate::snapshot::Snapshot;
 pub use fleet::{Fleet, Leavers};
 pub use rollout::{Record, Rollout, Word};
 
-/// How many deletions are too many.
+/// The limits above which deletions are blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeletionGuard {
-    /// Largest part of the children that may go at once, in percent.
+    /// Largest share of a parent's children that may be deleted at once, in percent.
     pub max_percent: u8,
-    /// Fewer children than this are not worth guarding.
+    /// Parents with fewer children than this are not guarded.
     pub min_children: usize,
 }
 
@@ -43,33 +43,33 @@ impl Default for DeletionGuard {
     }
 }
 
-/// Deletions that wait for a user.
+/// Blocked deletions: they wait until a user allows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// What [`names::ANNOTATION_ALLOW_DELETION`] must say to let them go on; names these deletions alone.
+    /// The value of [`names::ANNOTATION_ALLOW_DELETION`] that allows exactly these deletions.
     pub hash: String,
-    /// How many they are.
+    /// Number of blocked deletions.
     pub prunes: usize,
-    /// Of how many children.
+    /// Number of children in total.
     pub owned: usize,
-    /// Some of them, for the message; none when the deletions of many parents are blocked.
+    /// Some of the children that would be deleted, for the message. Empty if deletions of many parents are blocked.
     pub children: Vec<ChildId>,
-    /// What wants them.
+    /// Why the children would be deleted.
     pub because: Because,
-    /// The parent, as arguments of `kubectl annotate`; empty when the deletions of many parents are blocked.
+    /// The parent, as arguments of `kubectl annotate`. Empty if deletions of many parents are blocked.
     pub target: String,
-    /// What the annotation says instead of the hash, if it is there.
+    /// The annotation's present value, if it is set and does not match the hash.
     pub mismatch: Option<Box<str>>,
 }
 
-/// What wants deletions that no user asked for.
+/// Why children would be deleted although no user asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Because {
-    /// The plugin's inputs or its own behaviour changed; the parent did not.
+    /// The plugin's inputs or its behaviour changed; the parent did not.
     Inputs,
-    /// The component, the config or the grants are new.
+    /// The component, the config or the grants changed.
     NewLogic,
-    /// The parent left the selector or the namespaces of the Plugin.
+    /// The Plugin's selector or namespaces no longer include the parent.
     Left,
 }
 
@@ -85,25 +85,25 @@ impl Because {
     }
 }
 
-/// So many seconds may the host's clock be behind the API server's.
+/// Tolerated clock skew, in seconds: how far the host's clock may be behind the API server's.
 const CLOCK_SKEW: i64 = 5;
-/// Nesting of an object's metadata.
+/// Depth limit for parsing an object's metadata.
 const JSON_DEPTH: usize = 128;
 
-/// So many children stand in a message.
+/// Maximum number of children in a message.
 const SHOWN: usize = 5;
-/// So much of a value that does not match stands in a message.
+/// Maximum length of a mismatching annotation value in a message, in characters.
 const SHOWN_VALUE: usize = 64;
 
-/// How a message about blocked deletions begins. A parent's status is recognised by it, so a parent's message begins so
-/// for deletions of its own alone.
+/// Prefix of messages about blocked deletions. The host recognises a parent's blocked deletions by this prefix in its
+/// status, so a parent's message has the prefix only for deletions of its own children.
 const BLOCKED: &str = "Blocked: ";
-/// How it began in earlier versions.
+/// The prefix that earlier versions wrote.
 const BLOCKED_BEFORE: &str = "To go on, annotate this object with";
 
 impl Held {
-    /// What the condition of a parent says while its deletions are blocked at its Plugin. It has no hash: that changes when
-    /// more is blocked, and only the Plugin's condition follows.
+    /// The message of a parent's condition while its deletions are blocked at its Plugin. It omits the hash, which
+    /// changes when more deletions are blocked: only the Plugin's condition is updated then.
     pub fn told_to_parents(plugin: &PluginName) -> String {
         format!(
             "Plugin {plugin} is blocked from deleting children of its objects; its conditions say how to go on: kubectl \
@@ -111,7 +111,7 @@ impl Held {
         )
     }
 
-    /// What the condition of a Plugin says.
+    /// The message of the Plugin's condition.
     pub fn told_by(&self, plugin: &PluginName) -> String {
         let mut text = self.began();
         let target = format!("plugins.windlass.dev {plugin}");
@@ -131,7 +131,7 @@ impl Held {
         format!("{BLOCKED}{prunes} of {owned} children would be deleted {}.", because.as_str())
     }
 
-    /// A message may be cut: what to do comes before the children's names.
+    /// Appends the instructions. They precede the children's names, because a long message is truncated.
     fn end(&self, text: &mut String, target: &str) {
         if let Some(value) = &self.mismatch {
             let _ = write!(text, " The annotation's value {value:?} does not match these deletions.");
@@ -144,7 +144,7 @@ impl Held {
     }
 }
 
-/// The condition's message of a parent.
+/// The message of the parent's condition.
 impl std::fmt::Display for Held {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { prunes, children, target, .. } = self;
@@ -161,7 +161,7 @@ impl std::fmt::Display for Held {
     }
 }
 
-/// A parent, as arguments of `kubectl annotate`.
+/// Formats a parent as arguments of `kubectl annotate`.
 fn target(parent: &ParentRef) -> String {
     let mut target = parent.kind.kind.to_string();
     if !parent.kind.group.is_empty() {
@@ -174,21 +174,21 @@ fn target(parent: &ParentRef) -> String {
     target
 }
 
-/// An annotation's value that does not name what is blocked.
+/// Returns the annotation's value if it is set and does not match the hash.
 fn mismatch(said: Option<&str>, hash: &str) -> Option<Box<str>> {
     said.filter(|said| !said.is_empty() && *said != hash)
         .map(|said| said.chars().take(SHOWN_VALUE).collect::<String>().into())
 }
 
 impl DeletionGuard {
-    /// Whether what is held may stay so. How many children there are does not matter: there are fewer for a moment while
-    /// one is made anew.
+    /// Returns true if blocked deletions may stay blocked. The number of children is not checked: it drops for a moment
+    /// while a child is recreated.
     fn can_hold(self) -> bool {
         self.max_percent < 100
     }
 
-    /// Whether these deletions of so many children are too large a part of the `baseline`: those of them that were there
-    /// before anything was created.
+    /// Returns true if `prunes` of `owned` children exceed the limit. The share is computed over `baseline`, the
+    /// children that existed before the new version created any.
     fn is_too_many(self, prunes: usize, owned: usize, baseline: usize) -> bool {
         owned >= self.min_children
             && prunes.saturating_mul(100) > baseline.saturating_mul(usize::from(self.max_percent))
@@ -197,10 +197,10 @@ impl DeletionGuard {
 
 /// The parents of one plugin whose deletions are blocked.
 ///
-/// What is blocked stays so until a user asks for it, nothing is to be deleted any more, or the guard may block nothing at
-/// all. The creates of the same response are carried out, so counting again would find the deletions to be a smaller part
-/// of more children: a response that renames all of them would get its way at the second try. A parent's status says the
-/// same to the next process.
+/// Deletions stay blocked until a user allows them, the plan deletes nothing any more, or the guard is turned off.
+/// Creates of the same response are carried out, so computing the share again would find the deletions to be a smaller
+/// part of more children: a response that renames all children would pass at its second attempt. The parent's status
+/// carries the block over to the next process.
 #[derive(Debug, Default)]
 pub struct HeldParents {
     held: HashMap<ObjectKey, Blocked>,
@@ -213,17 +213,18 @@ struct Blocked {
     because: Because,
 }
 
-/// Deletions that a user allowed, until none is left: some of them may fail, and the rest has another name.
+/// Deletions that a user allowed. They stay recorded until none is left: some of them may fail, and the remaining ones
+/// have another hash.
 #[derive(Debug)]
 struct Allowed {
-    /// What the parent's annotation says of them; nothing if they were allowed at the Plugin.
+    /// The value of the parent's annotation; `None` if the deletions were allowed at the Plugin.
     hash: Option<String>,
     children: HashSet<Uid>,
 }
 
 impl HeldParents {
-    /// Whether a user allowed these deletions: the parent's annotation names them, or named more of which these are left;
-    /// or they are left of what was allowed at the Plugin.
+    /// Returns true if a user allowed these deletions: the parent's annotation matches them, or matched a larger set
+    /// that includes them, or they remain from deletions that were allowed at the Plugin.
     fn is_allowed(&mut self, snapshot: &Snapshot, prunes: &[Delete]) -> bool {
         let said = snapshot.parent.marks.get(names::ANNOTATION_ALLOW_DELETION);
         let parent = &snapshot.parent.key;
@@ -242,7 +243,7 @@ impl HeldParents {
         self.allowed.insert(parent.clone(), Allowed { hash, children });
     }
 
-    /// What blocks a parent already, as far as this process or the parent's status knows.
+    /// Why the parent's deletions are blocked already, according to this process or to the parent's status.
     fn blocked(&self, parent: &Object) -> Option<Because> {
         match self.held.get(&parent.key) {
             Some(blocked) if blocked.uid == parent.uid => Some(blocked.because),
@@ -250,7 +251,7 @@ impl HeldParents {
         }
     }
 
-    /// Whether to block these deletions: they are too many, or were, and no user [asked](Cause) for them.
+    /// Returns the deletions as blocked if no user [asked](Cause) for them and they exceed the limit, or did before.
     fn hold(
         &mut self,
         guard: DeletionGuard,
@@ -276,7 +277,8 @@ impl HeldParents {
             self.held.remove(&parent.key);
             return None;
         }
-        // What a new component wants stays its own, also after it was asked for all other parents.
+        // Deletions that a new component caused keep that reason, even after the component was called for all other
+        // parents.
         let because = was_held.filter(|was| *was == Because::NewLogic).unwrap_or(because);
         self.held.insert(parent.key.clone(), Blocked { uid: parent.uid.clone(), because });
         let hash = hash_of(prunes).short();
@@ -292,51 +294,54 @@ impl HeldParents {
         })
     }
 
-    /// A parent is gone.
+    /// Drops the state of a parent that no longer exists.
     pub fn forget(&mut self, parent: &ObjectKey) {
         self.held.remove(parent);
         self.allowed.remove(parent);
     }
 
-    /// Parents may have gone unseen, while none of the plugin's logic was live.
+    /// Drops the state of parents that no longer exist. Parents may have been deleted while no component of the plugin
+    /// was active.
     pub fn forget_unless(&mut self, exists: impl Fn(&ObjectKey) -> bool) {
         self.held.retain(|parent, _| exists(parent));
         self.allowed.retain(|parent, _| exists(parent));
     }
 }
 
-/// Why the deletions of a plan were taken out of it.
+/// Why the deletions of a plan were removed from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
-    /// The plugin's logic is new: not before it was asked for all parents. The parent is queued again then.
+    /// The plugin has a new version, and deletions wait until it was called for all parents. The parent is queued again
+    /// then.
     PutOff,
-    /// Held for this parent.
+    /// Deletions are blocked for this parent.
     AtParent(Held),
-    /// Held for all parents of the plugin.
+    /// Deletions are blocked for all parents of the plugin.
     AtPlugin(Held),
 }
 
-/// What became of a parent, as far as it tells whether a user asked for what a plan deletes.
+/// What happened to a parent, as far as it shows whether a user asked for the plan's deletions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// It is being deleted: a user asked.
+    /// The parent is being deleted: a user asked.
     Deleted,
-    /// Its spec changed since it was reconciled last: a user asked, unless the component is new as well.
+    /// The parent's spec changed since its last reconcile: a user asked, unless the component is new as well.
     SpecChanged,
-    /// Nothing: no user asked.
+    /// Nothing happened: no user asked.
     Unchanged,
-    /// It left the label selector: no user asked.
+    /// The parent no longer matches the label selector: no user asked.
     LeftSelector,
-    /// Its namespace is none of the Plugin's any more, nor are its neighbours': no user asked.
+    /// The Plugin no longer selects the parent's namespace, and so none of the parents in it: no user asked.
     LeftNamespaces,
 }
 
-/// What became of the parent of a snapshot that is selected.
+/// Determines the cause for a parent that its Plugin selects.
 ///
-/// The spec changed when the generation is past `status.observedGeneration`. A kind without one or the other cannot tell,
-/// and so nobody asked. Nor did anybody if the status has no `observedGeneration` yet: a parent that was never
-/// reconciled has no children to lose, and one whose status was wiped, or whose schema has only now got the field, must
-/// not lose them to that. The price: a parent that never came to an end well is blocked when its user scales it down.
+/// The spec changed if `metadata.generation` is greater than `status.observedGeneration`. For a kind that lacks one of
+/// them the change cannot be detected, so the deletions count as not asked for. The same holds while the status has no
+/// `observedGeneration`: a parent that was never reconciled has no children to lose, and a parent whose status was
+/// wiped, or whose schema has only just got the field, must not lose its children. As a consequence, scaling down a
+/// parent that was never reconciled successfully is blocked.
 pub fn cause(snapshot: &Snapshot, phase: Phase, shape: StatusShape) -> Cause {
     if phase == Phase::Finalize && snapshot.parent.deleting {
         Cause::Deleted
@@ -356,16 +361,17 @@ fn has_moved(parent: &Object, shape: StatusShape) -> bool {
     keeps && matches!((parent.generation, observed), (Some(now), Some(observed)) if now > observed)
 }
 
-/// The whole of rule R9 for one plan: takes its deletions out if they must not be carried out now. Creates and updates
-/// stay.
+/// Applies rule R9 to one plan: removes its deletions if they must not be carried out now. Creates and updates stay.
 ///
-/// While a new component was not asked for all parents, a parent's changed spec is no excuse: both may have been shipped
-/// together, and a parent that failed since its last change looks the same. Children that it replaces count as deleted.
+/// Until a new component was called for all parents, a changed spec does not count as a user's request: component and
+/// spec may have been changed together, and a parent whose reconciles have failed since its last change looks the same.
+/// Children that the plan replaces count as deleted.
 ///
-/// Each parent is judged by itself in any case, also while its plugin's deletions are put off: the creates of the same
-/// answer are carried out meanwhile, and would make the deletions a smaller part.
+/// Each parent is checked on its own as well, even while all deletions of its plugin wait: the creates of the same
+/// response are carried out meanwhile, and would make the deletions a smaller share.
 ///
-/// `leavers` tells who left together with a parent that [left the Plugin's namespaces](Cause::LeftNamespaces).
+/// `leavers` returns the parents that left the Plugin together with a parent that
+/// [left the Plugin's namespaces](Cause::LeftNamespaces).
 pub fn judge(
     fleet: &mut Fleet,
     (parents, guard): (&mut HeldParents, DeletionGuard),
@@ -379,7 +385,7 @@ pub fn judge(
     let is_by_logic =
         fleet.doubts(parent) || parents.held.get(parent).is_some_and(|held| held.because == Because::NewLogic);
     let deletions = deletions(plan, is_by_logic);
-    // Most plans delete nothing, and need no look at the status.
+    // Most plans delete nothing, so the status need not be parsed.
     let cause = if deletions.is_empty() && !fleet.is_leaving(parent) { Cause::Unchanged } else { cause() };
     let by_user = match cause {
         Cause::Deleted => true,
@@ -417,7 +423,8 @@ pub fn judge(
     stop
 }
 
-/// Whether a child is older than this, by the API server's clock; its clock and the host's may differ a little.
+/// Returns true if the child was created before `since`, by the API server's clock, which may differ a little from the
+/// host's.
 fn existed(child: &Object, since: Timestamp) -> bool {
     let meta = child.field("metadata").and_then(|raw| json::parse(raw.get().as_bytes(), JSON_DEPTH).ok());
     let created = meta.as_ref().and_then(Value::as_object).and_then(|meta| meta.get("creationTimestamp")?.as_str());
@@ -425,7 +432,7 @@ fn existed(child: &Object, since: Timestamp) -> bool {
     created.is_some_and(|created| created.as_second().saturating_add(CLOCK_SKEW) < since.as_second())
 }
 
-/// What a plan deletes; with what it deletes to make it anew.
+/// The deletions of a plan; with `with_replaced`, including children that are deleted to be recreated.
 fn deletions(plan: &Plan, with_replaced: bool) -> Cow<'_, [Delete]> {
     let replaced = plan.writes.iter().filter_map(|write| match write {
         Write::Replace(delete) if with_replaced => Some(delete.clone()),
@@ -438,7 +445,7 @@ fn deletions(plan: &Plan, with_replaced: bool) -> Cow<'_, [Delete]> {
     plan.prunes.iter().cloned().chain(replaced).collect()
 }
 
-/// What blocks deletions of its own, as a parent's status says.
+/// Why a parent's own deletions are blocked, according to its status.
 fn said_held(parent: &Object) -> Option<Because> {
     let text = |condition: &Map, field: &str| condition.get(field).and_then(Value::as_str).map(str::to_owned);
     let status = observed(parent);
@@ -452,7 +459,7 @@ fn said_held(parent: &Object) -> Option<Because> {
     Because::ALL.into_iter().find(|because| said.contains(because.as_str())).or(Some(Because::Inputs))
 }
 
-/// Names a set of deletions: over kind, namespace, name and uid of each, whatever their order.
+/// Hashes a set of deletions over kind, namespace, name and UID, independent of their order.
 fn hash_of(prunes: &[Delete]) -> Digest {
     let mut lines: Vec<String> = prunes
         .iter()

@@ -1,4 +1,4 @@
-//! Every way a reconcile can end → what the conditions say, and when the parent is looked at again.
+//! Maps every way a reconcile can end to a condition reason, a message and the time of the next reconcile.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -12,104 +12,106 @@ use crate::plan::ChildId;
 use crate::related::ReadProblem;
 use crate::reserved::HostNamespace;
 
-/// Why a reconcile did not bring its parent to what is desired.
+/// Why a reconcile did not bring its parent to the desired state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
-    /// The plugin gave no answer.
+    /// The call of the plugin failed, so there is no response.
     Call(CallFailure),
-    /// The plugin answered with a failure.
+    /// The plugin's response reports a failure.
     Plugin(Failure),
-    /// The plugin's answer was refused.
+    /// The host rejected the plugin's response.
     Refused(Refusal),
-    /// What the plugin requires is not served.
+    /// Related objects that the plugin requires cannot be read.
     Reads(ReadProblem),
-    /// Writes that did not succeed, with the children they were for.
+    /// Failed writes, each with the child it was for.
     Writes(Vec<(ChildId, WriteProblem)>),
-    /// The watches of these kinds have not shown the host's own last writes for long, so nothing is decided (rule R3).
+    /// The watches of these kinds have not shown the host's own last writes for longer than [`PATIENCE`], so nothing is
+    /// planned (rule R3).
     CacheBehind(Vec<String>),
-    /// Wanted children that are still being deleted.
+    /// Desired children whose live objects are still being deleted.
     Terminating(Vec<ChildId>),
-    /// Children that wait until others are ready (`rolling`).
+    /// Children whose update waits until other children are ready (update strategy `rolling`).
     Rolling(Vec<ChildId>),
-    /// Deletions of children that nobody asked for (rule R9).
+    /// Blocked deletions of this parent's children: no user asked for them (rule R9).
     Held(Held),
-    /// The same, of many parents of a Plugin.
+    /// Deletions that are blocked at the named Plugin, because they concern many of its parents.
     HeldAtPlugin(PluginName),
-    /// Deletions that wait until new logic was asked for all parents (rule R9).
+    /// Deletions that wait until the plugin's new version was called for all parents (rule R9).
     PutOff,
-    /// Objects that were written too often, and how long each must rest (rule R18).
+    /// Objects that were written too often, each with the time until its next write is allowed (rule R18).
     Thrashing(Vec<(ChildId, Duration)>),
-    /// The plugin has no tokens left for writes of children; the next ones come after this time.
+    /// The plugin's rate limit for writes of children is used up; the next write is allowed after this time.
     WritesLimited(Duration),
-    /// The plugin failed too often in a row; its next probe is so far away (rule R19).
+    /// Too many calls of the plugin failed in a row; the next probe is due after this time (rule R19).
     Quarantined(Duration),
-    /// Nothing is to be written: by the parent's annotation, or by the Plugin (rule R16).
+    /// Writes are suspended by the parent's annotation or by its Plugin (rule R16).
     Suspended(SuspendedBy),
-    /// It lives in the host's own namespace, in which no plugin has parents.
+    /// The parent lives in the host's own namespace, where plugins reconcile nothing.
     HostNamespace(HostNamespace),
-    /// It is no longer a parent of the plugin; what was made for it is gone.
+    /// The named Plugin no longer selects the parent, and the parent's children are deleted.
     Released(PluginName),
-    /// The plugin was asked to clean up and has not finished; it wants to be asked again after so long (rule R14).
+    /// The plugin was called to finalize and has not finished. It asked for its next call after this time, if it asked
+    /// at all (rule R14).
     Finalizing(Option<Duration>),
-    /// The API server refused the plugin's part of the status.
+    /// The API server rejected the plugin's part of the status. Holds the API server's message.
     StatusRejected(String),
-    /// Children that were not shown to the plugin, with their sizes in bytes, because the request would be larger than the
-    /// limit.
+    /// Children that were omitted from the request, with their sizes in bytes, because the request would exceed its
+    /// size limit.
     LeftOut {
-        /// The children.
+        /// The omitted children.
         children: Vec<(ChildId, u64)>,
-        /// The limit of the request, in bytes.
+        /// The size limit of a request, in bytes.
         limit: u64,
-        /// When the plugin wants to be asked again.
+        /// The requeue time that the plugin asked for.
         again: Option<Duration>,
     },
 }
 
-/// Who suspended a parent.
+/// The object that suspends a parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SuspendedBy {
-    /// Its own annotation.
+    /// The parent's own annotation.
     Parent,
-    /// Its Plugin.
+    /// The parent's Plugin.
     Plugin,
 }
 
-/// Why one write did not succeed.
+/// Why a single write failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteProblem {
-    /// The name is taken by an object that is not this parent's (rule R5).
+    /// An object that is not a child of this parent already has the name (rule R5).
     Taken,
-    /// Another applier owns fields of the child (rule R6).
+    /// Another field manager owns fields of the child (rule R6).
     FieldConflict {
-        /// What the API server said of the fields and their managers.
+        /// The API server's description of the fields and their managers.
         conflicts: Vec<String>,
     },
-    /// The object exists and is marked as this parent's child, but the cache did not show it: nothing of it was written
-    /// (rule R3).
+    /// The object exists and is marked as this parent's child, but the cache has not shown it, so the host wrote
+    /// nothing to it (rule R3).
     CacheBehind,
-    /// The child cannot be created: its namespace is being deleted.
+    /// The child cannot be created, because its namespace is being deleted.
     NamespaceTerminating,
-    /// The object changed or went between the plan and the write: the next event brings the new state.
+    /// The object changed or was deleted between plan and write. The next watch event brings its new state.
     Outdated,
-    /// The API server refuses this object as it is.
+    /// The API server rejects this object as it is.
     Rejected {
-        /// HTTP status.
+        /// HTTP status code.
         code: u16,
-        /// What it said.
+        /// The API server's message.
         message: String,
     },
-    /// The API server could not be asked, or wants to be left alone for a while.
+    /// The API server could not be reached, or asked the host to retry later.
     Unavailable {
-        /// What happened.
+        /// A description of the failure.
         message: String,
-        /// How long it wants to be left alone.
+        /// The delay from the API server's `Retry-After` header.
         retry_after: Option<Duration>,
     },
 }
 
 impl WriteProblem {
-    /// Whether other children can be written all the same. The rest is about the API server, or the host's view of it:
-    /// whatever is sent after it meets the same, and takes as long.
+    /// Returns true if the failure concerns this child alone, so that other children can still be written. All other
+    /// failures concern the API server, or the host's view of it: later requests would fail likewise, and take as long.
     pub fn is_childs_own(&self) -> bool {
         match self {
             Self::Taken
@@ -122,54 +124,54 @@ impl WriteProblem {
     }
 }
 
-/// When a parent is looked at again, if nothing happens before.
+/// When a parent is reconciled next, unless an event triggers it earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requeue {
-    /// After the plugin's resync interval, or what it asked for.
+    /// After the plugin's resync interval, or after the time that the plugin asked for. Resets the key's backoff.
     Settled(Option<Duration>),
-    /// After this long, or up to a tenth later; how often it failed before is neither forgotten nor added to.
+    /// After this time plus up to 10 % of jitter. The key's count of failures stays as it is.
     Pause(Duration),
-    /// After this long.
+    /// After this time.
     After(Duration),
-    /// After the key's backoff, and at least this long.
+    /// After the key's backoff, but not before this time has passed.
     Backoff(Duration),
-    /// After a backoff of seconds, and at least this long: the API server failed, which says nothing of the key. Keys must
-    /// not stay behind for minutes when it is well again.
+    /// After a backoff of a few seconds, but not before this time has passed. The API server failed, which is unrelated
+    /// to the key, so the key must not wait for minutes once the API server has recovered.
     Unavailable(Duration),
-    /// Only when it changes.
+    /// Only when the parent changes.
     WhenChanged,
-    /// Never: it is gone for good, and nothing of it is kept.
+    /// Never: the parent no longer exists, and its state is dropped.
     Gone,
 }
 
-/// How far a parent is on its way to what is desired.
+/// How far a parent has come towards its desired state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// All that is desired was written.
+    /// The desired state is applied.
     Applied,
-    /// Not yet; it is tried again (kstatus `Reconciling`).
+    /// The desired state is not applied yet; the host tries again (kstatus `Reconciling`).
     Reconciling,
-    /// Nothing will be tried before the parent or the plugin changes (kstatus `Stalled`).
+    /// The host does not try again before the parent or the plugin changes (kstatus `Stalled`).
     Stalled,
-    /// Nothing is tried because a person said so: neither on its way nor at an end.
+    /// The host does nothing because a user suspended or deselected the parent; neither reconciling nor stalled.
     Suspended,
 }
 
-/// How a reconcile ended, in the terms of conditions.
+/// The outcome of a reconcile, as conditions report it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// How far the parent is.
+    /// How far the parent has come.
     pub progress: Progress,
-    /// Reason for the conditions; one of [`crate::names::parent_reason`].
+    /// The reason of the conditions; one of [`crate::names::parent_reason`].
     pub reason: &'static str,
-    /// Message for the conditions.
+    /// The message of the conditions.
     pub message: String,
-    /// When to look again.
+    /// When to reconcile next.
     pub requeue: Requeue,
 }
 
 impl Verdict {
-    /// All that is desired was written.
+    /// The outcome of a reconcile that applied the whole desired state.
     pub fn applied(children: usize, requeue: Option<Duration>) -> Self {
         let noun = if children == 1 { "child" } else { "children" };
         Self {
@@ -181,18 +183,20 @@ impl Verdict {
     }
 }
 
-/// When a plugin that cleans up is asked again, if it doesn't say.
+/// When a finalizing plugin is called again, if it asks for no time.
 const FINALIZE_AGAIN: Duration = Duration::from_secs(10);
 
-/// How long a plugin may go on to ask for children in a namespace that is being deleted, before its finalizer is removed all
-/// the same: no child can be created there any more, and the finalizer would keep the namespace for ever.
+/// How long a plugin may keep asking for children in a namespace that is being deleted. After that the host removes its
+/// finalizer: the API server creates no object in such a namespace, and the finalizer would block the namespace's
+/// deletion for ever.
 pub const NAMESPACE_PATIENCE: Duration = Duration::from_secs(30);
 
 const WAY_OUT: &str = "To delete the object without it, annotate the object with windlass.dev/skip-finalize=true";
 
 impl Verdict {
-    /// The same of a parent that is being deleted: names the way out, so that nobody is stuck with a broken plugin. A
-    /// plugin that refuses to clean up is asked again: nothing else can change what it says.
+    /// Converts the outcome to the one of a parent that is being deleted. The message names the annotation that skips
+    /// the finalizer, so that a broken plugin cannot block a deletion. A plugin that rejects the cleanup is retried
+    /// with backoff, because no change of the parent would trigger the next call.
     #[must_use]
     pub fn while_finalizing(mut self) -> Self {
         if !self.message.contains(WAY_OUT) {
@@ -206,20 +210,20 @@ impl Verdict {
     }
 }
 
-/// In the message of what passes within a second, and is nothing to tell anybody.
+/// Part of the messages of failures that pass within a second; no event is emitted for them.
 pub const TRYING_AGAIN: &str = "trying again";
 
 /// After the key's backoff.
 pub const BACKOFF: Requeue = Requeue::Backoff(Duration::ZERO);
 
-/// As soon as the API server may be well again.
+/// After the backoff for failures of the API server.
 pub const UNAVAILABLE: Requeue = Requeue::Unavailable(Duration::ZERO);
 
-/// How long a parent waits for its own writes before its conditions say so (rule R3). A watch lags by milliseconds; one
-/// that lags longer is being restarted.
+/// How long a parent waits for its own writes to appear in the caches before its conditions report the delay (rule R3).
+/// A watch usually lags by milliseconds; a longer lag means that the watch is being restarted.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often a parent that waits for its own writes looks for them, if no event comes first.
+/// How often a parent that waits for its own writes checks the caches, if no event triggers it earlier.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 impl From<&Problem> for Verdict {
@@ -272,7 +276,7 @@ impl From<&Problem> for Verdict {
             Problem::Terminating(children) => (
                 reason::CHILDREN_TERMINATING,
                 format!("Waiting for the deletion of {}", list(children.iter())),
-                // The deletion is an event of its own; this is for the case that it never ends.
+                // The end of the deletion triggers a reconcile; the requeue covers deletions that never end.
                 Requeue::After(Duration::from_mins(1)),
             ),
             Problem::Rolling(children) => (
@@ -280,12 +284,12 @@ impl From<&Problem> for Verdict {
                 format!("{} wait until the children before them are ready", list(children.iter())),
                 Requeue::After(Duration::from_mins(1)),
             ),
-            // Allowing it changes the parent or its Plugin, and that is an event.
+            // Allowing the deletions changes the parent or its Plugin, which triggers a reconcile.
             Problem::Held(held) => (reason::DELETION_BLOCKED, held.to_string(), Requeue::Settled(None)),
             Problem::HeldAtPlugin(plugin) => {
                 (reason::DELETION_BLOCKED, Held::told_to_parents(plugin), Requeue::Settled(None))
             }
-            // Whoever decides it looks at this parent again.
+            // The rollout queues this parent once it has decided.
             Problem::PutOff => (
                 reason::DELETION_BLOCKED,
                 "Deletions wait until the new logic was asked for all objects".to_owned(),
@@ -323,7 +327,7 @@ impl From<&Problem> for Verdict {
         };
         let progress = match problem {
             Problem::Suspended(_) | Problem::Released(_) => Progress::Suspended,
-            // Only a person's word goes on from here.
+            // Only a user's action leads out of these states.
             Problem::Held(_) | Problem::HeldAtPlugin(_) | Problem::LeftOut { .. } => Progress::Stalled,
             _ if requeue == Requeue::WhenChanged => Progress::Stalled,
             _ => Progress::Reconciling,
@@ -339,7 +343,8 @@ fn of_left_out(children: &[(ChildId, u64)], limit: u64, again: Option<Duration>)
         "The plugin is not shown {named}, which Windlass neither changes nor deletes: with {them} the request would be larger \
          than {limit} bytes. Make the children smaller, or raise spec.limits.requestBytes in the Plugin"
     );
-    // A smaller child is an event, and another limit is a new component; the other children are looked at with each resync.
+    // A smaller child triggers an event, and a new limit activates the component anew. Each resync reconciles the other
+    // children.
     (reason::LIMIT_EXCEEDED, message, Requeue::Settled(again))
 }
 
@@ -360,11 +365,12 @@ fn call_reason(failure: &CallFailure) -> &'static str {
     }
 }
 
-/// The gravest problem speaks for all: what a person must settle first, then what the API server refuses, then what
-/// passes by itself.
+/// Reports the most severe problem: first what a user must resolve, then what the API server rejects, then what passes
+/// without action.
 #[expect(clippy::too_many_lines, reason = "a table: one row for each problem")]
 fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Requeue) {
-    // Of equals always the same: writes end in any order, and another message would be another write of the status.
+    // Ties are broken by the child's name: writes end in any order, and another message would cause another status
+    // write.
     let gravest = writes.iter().min_by_key(|(child, problem)| (Reverse(gravity(problem)), child.to_string()));
     let Some((child, problem)) = gravest else {
         return (reason::API_ERROR, "A write failed".to_owned(), BACKOFF);
@@ -430,11 +436,11 @@ fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Reque
     (reason, message, as_asked(requeue, writes))
 }
 
-/// Longest wait that the API server, or a proxy before it, may ask for: objects must not stay wrong for an hour because of
-/// one answer.
+/// Longest `Retry-After` that the host honours from the API server or a proxy in front of it. One response must not
+/// leave objects outdated for an hour.
 const RETRY_AFTER_MAX: Duration = Duration::from_mins(5);
 
-/// Not before the API server wants to be asked again, whichever of the problems is named.
+/// Raises the requeue to the longest `Retry-After` among the failed writes, whichever problem the message reports.
 fn as_asked(requeue: Requeue, writes: &[(ChildId, WriteProblem)]) -> Requeue {
     let asked = writes.iter().filter_map(|(_, problem)| match problem {
         WriteProblem::Unavailable { retry_after, .. } => *retry_after,
@@ -464,7 +470,8 @@ fn gravity(problem: &WriteProblem) -> u8 {
     }
 }
 
-/// The API server has no reason of its own for a field that must not change; these are the words of its validation.
+/// The API server has no separate reason for changes of immutable fields, so this looks for the phrases of its
+/// validation.
 fn is_about_immutability(message: &str) -> bool {
     ["immutable", "may not change", "may not be changed", "updates to "].iter().any(|words| message.contains(words))
 }
@@ -499,8 +506,8 @@ fn list(children: impl ExactSizeIterator<Item = impl ToString>) -> String {
     names.join(", ")
 }
 
-/// A condition's message holds 32 768 characters (API conventions); a guest's trap or message may be longer, and a
-/// status that large helps nobody.
+/// Truncates a message to 1024 bytes. A condition's message may have 32 768 characters (API conventions), but a guest's
+/// trap or message may be longer, and a status of that size is of no use.
 pub fn bounded(message: String) -> String {
     const MAX: usize = 1024;
     if message.len() <= MAX {

@@ -1,4 +1,4 @@
-//! diff(snapshot, desired) → the writes that lead from one to the other, in order; empty when nothing differs.
+//! Computes the plan: the ordered writes that lead from snapshot to desired state; empty when nothing differs.
 
 mod rolling;
 
@@ -18,59 +18,61 @@ use crate::order::install_rank;
 use crate::snapshot::Snapshot;
 use rolling::Rolling;
 
-/// What to write for one parent.
+/// The writes for one parent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Creates and applies, in install order; independent of each other within a rank.
     pub writes: Vec<Write>,
-    /// Deletes of what is no longer wanted, in reverse install order, once all writes succeeded (rule R8).
+    /// Deletes of children that are no longer desired, in reverse install order; carried out after all writes succeeded
+    /// (rule R8).
     pub prunes: Vec<Delete>,
-    /// Wanted children that are still being deleted: they are made again when they are gone.
+    /// Desired children that are still being deleted; they are recreated once they are gone.
     pub terminating: Vec<ChildId>,
-    /// Existing children whose change waits until another one of their kind is ready (rule R11).
+    /// Existing children whose change waits until another child of their kind is ready (rule R11).
     pub rolling: Vec<ChildId>,
 }
 
-/// One write towards what is desired.
+/// One write towards the desired state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
-    /// POST: the API server decides whether the name is free.
+    /// POST; the API server decides whether the name is free.
     Create(Arc<DesiredChild>),
-    /// Server-side apply to this very object.
+    /// Server-side apply to exactly this object.
     Apply {
-        /// What it should be.
+        /// The desired child.
         child: Arc<DesiredChild>,
-        /// What is changed.
+        /// The object to change.
         target: Target,
     },
-    /// Deleted to be created anew when it is gone (`recreate`).
+    /// Delete; the child is recreated once it is gone (update strategy `recreate`).
     Replace(Delete),
 }
 
 /// The live object that an apply changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Its identity: a namesake is never hit.
+    /// The object's UID, so that another object of the same name is never written.
     pub uid: Uid,
-    /// The version that was decided on.
+    /// The resource version on which the plan is based.
     pub resource_version: u64,
-    /// What is to be done about the entry that our POST left in managedFields, if it stands there.
+    /// What to do about the `managedFields` entry that the host's own POST left, if there is one.
     pub posted: Option<Posted>,
-    /// Names the values that are live, if they alone are why it is changed: by its managed fields nobody changed it.
+    /// Hash of the live values, if the values alone are the reason for the change: according to `managedFields`, nobody
+    /// changed the object.
     pub differing: Option<Digest>,
 }
 
-/// A delete with the identity as its precondition.
+/// A delete with the object's UID as precondition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delete {
-    /// Which child.
+    /// The child's kind, namespace and name.
     pub child: ChildId,
-    /// The object's identity: a namesake is never hit.
+    /// The object's UID, so that another object of the same name is never deleted.
     pub uid: Uid,
 }
 
 impl Write {
-    /// The child that is written.
+    /// Returns the child that is written.
     pub fn child(&self) -> ChildId {
         match self {
             Self::Create(child) | Self::Apply { child, .. } => {
@@ -82,23 +84,23 @@ impl Write {
 }
 
 impl Delete {
-    /// Of an object that exists.
+    /// Deletes an existing object.
     pub fn of(live: &Object) -> Self {
         Self { child: ChildId::of(live), uid: live.uid.clone() }
     }
 }
 
-/// A child's kind, namespace and name.
+/// The kind, namespace and name of a child.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ChildId {
-    /// Kind.
+    /// The child's kind.
     pub kind: Arc<Gvk>,
-    /// Namespace and name.
+    /// The child's namespace and name.
     pub key: ObjectKey,
 }
 
 impl ChildId {
-    /// Of an object that exists.
+    /// The identity of an existing object.
     pub fn of(object: &Object) -> Self {
         Self { kind: object.kind.clone(), key: object.key.clone() }
     }
@@ -111,15 +113,16 @@ impl std::fmt::Display for ChildId {
 }
 
 impl Plan {
-    /// Whether something wanted must wait until something else is gone; then nothing is pruned yet (rule R8).
+    /// Returns true if a desired child must wait for a deletion; nothing is pruned before that (rule R8).
     pub fn waits(&self) -> bool {
         !self.terminating.is_empty() || self.writes.iter().any(|write| matches!(write, Write::Replace(_)))
     }
 
-    /// Leaves out the deletes whose time has not come; they are planned again when it has.
+    /// Removes the deletes that are not due; later plans contain them again.
     ///
-    /// None may go while something wanted must wait for a deletion. While an update rolls, only those of kinds that roll
-    /// may, which is a scale-down: children that have not changed yet may lean on everything else that they leaned on.
+    /// No delete is due while a desired child waits for a deletion. During a rolling update, only deletes of the
+    /// rolling kinds are due, that is, a scale-down: children that have not changed yet may depend on all other
+    /// children that they used.
     pub fn put_off_prunes(&mut self) {
         let Self { prunes, rolling, .. } = self;
         prunes.retain(|delete| rolling.is_empty() || rolling.iter().any(|waiting| waiting.kind == delete.child.kind));
@@ -128,7 +131,7 @@ impl Plan {
         }
     }
 
-    /// Takes out the deletes whose time has come, in waves to be carried out one after the other (rule R10).
+    /// Removes and returns the due deletes, in waves to be carried out one after another (rule R10).
     pub fn take_due_prunes(&mut self) -> Vec<Vec<Delete>> {
         self.put_off_prunes();
         let waves = self.prunes.chunk_by(|a, b| install_rank(&a.child.kind) == install_rank(&b.child.kind));
@@ -137,12 +140,12 @@ impl Plan {
         waves
     }
 
-    /// Whether there is nothing to write.
+    /// Returns true if the plan writes and deletes nothing.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.prunes.is_empty()
     }
 
-    /// Leaves out the writes of children that the plugin was not shown ([`Snapshot::left_out`]): it decided without them.
+    /// Removes the writes of children that the plugin was not shown ([`Snapshot::left_out`]): it decided without them.
     pub fn keep_left_out(&mut self, snapshot: &Snapshot) {
         if snapshot.left_out.is_empty() {
             return;
@@ -154,13 +157,14 @@ impl Plan {
         });
     }
 
-    /// Leaves out all deletes, for when the children outlive their parent.
+    /// Removes all deletes, because the children outlive their parent.
     pub fn keep_children(&mut self) {
         self.prunes.clear();
         self.writes.retain(|write| !matches!(write, Write::Replace(_)));
     }
 
-    /// Leaves out the writes of children that their parent controls, for when it is about to go.
+    /// Removes the writes of children that their parent controls, because the parent is about to be deleted; writes of
+    /// retained children stay.
     pub fn keep_retained_writes(&mut self) {
         self.writes.retain(|write| match write {
             Write::Create(child) | Write::Apply { child, .. } => child.owner.is_none(),
@@ -168,7 +172,7 @@ impl Plan {
         });
     }
 
-    /// Leaves out the creates whose names are held by what is on its way out: they would be refused.
+    /// Removes creates whose names belong to objects that are being deleted: the API server would reject them.
     pub fn put_off_creates(&mut self, is_leaving: impl Fn(&DesiredChild) -> bool) {
         let Self { writes, terminating, .. } = self;
         writes.retain(|write| match write {
@@ -180,7 +184,7 @@ impl Plan {
         });
     }
 
-    /// How many creates, updates and deletes it has.
+    /// Returns the number of creates, updates and deletes.
     pub fn counts(&self) -> (usize, usize, usize) {
         let count = |test: fn(&Write) -> bool| self.writes.iter().filter(|write| test(write)).count();
         let replaced = count(|write| matches!(write, Write::Replace(_)));
@@ -192,13 +196,13 @@ impl Plan {
     }
 }
 
-/// Plans what leads from what is to what is wanted.
+/// Plans the writes that lead from the snapshot to the desired state.
 pub fn plan(snapshot: &Snapshot, desired: &Desired) -> Plan {
     plan_comparing(snapshot, desired, |_, _| None)
 }
 
-/// The same, where `differing` is asked about each child that nobody changed by its managed fields: it answers with the name
-/// of the live values if they are to be changed nevertheless (see [`differing`]).
+/// Like [`plan`], but calls `differing` for each child that is unchanged according to its managed fields. `differing`
+/// returns the hash of the live values if they must be changed nevertheless (see [`differing`]).
 pub fn plan_comparing(
     snapshot: &Snapshot,
     desired: &Desired,
@@ -247,19 +251,20 @@ fn install_order(delete: &Delete) -> (u8, &ObjectKey, &Gvk) {
     (install_rank(&delete.child.kind), &delete.child.key, &delete.child.kind)
 }
 
-/// Whether a child is what was applied last, and nobody changed what we own since (rule R7).
+/// Returns true if the child is as it was applied last, and no other manager has changed the host's fields since (rule
+/// R7).
 fn is_settled(live: &Object, child: &DesiredChild) -> bool {
     let applied = live.marks.get(names::ANNOTATION_APPLIED);
     let as_applied = match applied {
         Some(mark) if mark.starts_with(APPLIED_VERSION) => mark == child.applied,
-        // Written by a version of Windlass that hashes in another way: changing it must write nothing.
+        // The mark is of a version of Windlass with another hash; upgrading to this version must write nothing.
         Some(_) => holds(live, &child.body),
         None => false,
     };
     as_applied && live.managed.cover(&child.body, &live.json, live.controller.as_ref())
 }
 
-/// Whether a live object has every field of a body, the annotation of what was applied aside.
+/// Returns true if a live object has every field of a body, except for the annotation with the applied hash.
 fn holds(live: &Object, body: &Map) -> bool {
     let Ok(live) = json::parse(&live.json.bytes(), usize::from(u8::MAX)) else { return false };
     let mut body = body.clone();
@@ -269,8 +274,8 @@ fn holds(live: &Object, body: &Map) -> bool {
     live.holds(&Value::Object(body))
 }
 
-/// Names the values of a live child if they are not what is desired, whoever its managed fields say changed them. Its status
-/// is its own controller's.
+/// Returns a hash of the live values if they differ from the desired values, regardless of what the managed fields
+/// record. The status is excluded, because it belongs to the child's own controller.
 pub fn differing(live: &Object, child: &DesiredChild) -> Option<Digest> {
     let Ok(Value::Object(mut values)) = json::parse(&live.json.bytes(), usize::from(u8::MAX)) else { return None };
     if !live.managed.differs(&child.body, &values, live.controller.as_ref()) {
@@ -290,19 +295,21 @@ fn apply(live: &Object, child: &Arc<DesiredChild>, differing: Option<Digest>) ->
     Write::Apply { child: child.clone(), target }
 }
 
-/// A delete, for the child to be made anew. What outlives its parent is never deleted: it is changed in place, and what
-/// cannot be changed the API server refuses.
+/// Plans a delete, so that the child is recreated. Retained children are never deleted: they are changed in place, and
+/// the API server rejects changes of immutable fields.
 fn replace(live: &Object, child: &Arc<DesiredChild>) -> Write {
     if live.controller.is_some() { Write::Replace(Delete::of(live)) } else { apply(live, child, None) }
 }
 
-/// Whether what is wanted is what was wanted: then somebody edited the child. So did who took the mark of it away; or it was
-/// adopted and nothing was applied to it yet. Neither is a reason to delete it.
+/// Returns true if the desired state is the one applied last, so that the difference is another manager's edit. A child
+/// without the mark of the last apply counts as edited too: somebody removed the mark, or the child was adopted and not
+/// applied yet. Neither is a reason to delete it.
 fn is_drift(live: &Object, child: &DesiredChild) -> bool {
     live.marks.get(names::ANNOTATION_APPLIED).is_none_or(|applied| applied == child.applied)
 }
 
-/// What to do about an edit: an apply undoes it, whatever the strategy, since nothing need restart for it.
+/// Plans the reversal of an edit. An apply suffices, whatever the update strategy, since the child need not restart for
+/// it.
 fn put_back(live: &Object, child: &Arc<DesiredChild>, differing: Option<Digest>) -> Option<Write> {
     match child.update {
         UpdateStrategy::OnDelete => None,
@@ -312,7 +319,7 @@ fn put_back(live: &Object, child: &Arc<DesiredChild>, differing: Option<Digest>)
     }
 }
 
-/// What to do about a child that is to be other than it was wanted so far; see [`Rolling`] for those that wait.
+/// Plans the write for a child whose desired state changed; see [`Rolling`] for children that wait.
 fn update(live: &Object, child: &Arc<DesiredChild>) -> Option<Write> {
     match child.update {
         UpdateStrategy::OnDelete | UpdateStrategy::Rolling { .. } => None,

@@ -1,5 +1,5 @@
-//! All parents of one plugin: what its logic would delete of them, and what is deleted because their namespace left the
-//! Plugin.
+//! Guards deletions over all parents of one plugin: those that a new version plans, and those of parents in namespaces
+//! that left the Plugin.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,28 +11,28 @@ use crate::digest::Digest;
 use crate::ids::ObjectKey;
 use crate::plan::Delete;
 
-/// The rollout of the plugin's logic, and one of each namespace that left the Plugin: one edit of a label takes all parents
-/// of a namespace away, each of which may have too few children for a guard of its own.
+/// The rollout of the plugin's version, and one rollout for each namespace that left the Plugin. A single edit of a
+/// namespace's label deselects all of its parents, each of which may have too few children for a guard of its own.
 #[derive(Debug)]
 pub struct Fleet {
     rollout: Rollout,
-    /// By namespace, until all children are gone or the namespace is selected again.
+    /// By namespace; an entry stays until all children are deleted or the namespace is selected again.
     leaving: BTreeMap<Arc<str>, Rollout>,
-    /// What the Plugin's annotation says.
+    /// The value of the Plugin's annotation.
     allowed: Option<Box<str>>,
 }
 
-/// Who left together with a parent.
+/// The parents that left the Plugin together with one parent.
 #[derive(Debug, Default)]
 pub struct Leavers {
-    /// The parents of its namespace that have children.
+    /// The parents in the namespace that have children.
     pub parents: Vec<ObjectKey>,
-    /// How many children they have in all.
+    /// Number of their children in total.
     pub owned: usize,
 }
 
 impl Fleet {
-    /// New logic is live.
+    /// Creates the fleet for a new version of the plugin.
     pub fn new(rollout: Rollout) -> Self {
         Self { rollout, leaving: BTreeMap::new(), allowed: None }
     }
@@ -42,7 +42,7 @@ impl Fleet {
         self.rollout.doubts(parent)
     }
 
-    /// Whether what its namespace deletes is summed up, because it left.
+    /// Returns true if the deletions of the parent's namespace are summed up because the namespace left the Plugin.
     pub(super) fn is_leaving(&self, parent: &ObjectKey) -> bool {
         parent.namespace.as_ref().is_some_and(|namespace| self.leaving.contains_key(namespace))
     }
@@ -52,7 +52,8 @@ impl Fleet {
         self.rollout.created_since(parent)
     }
 
-    /// A parent's plan is made. See [`Rollout::evaluated`]. `has_children`: some that are not being deleted.
+    /// Records a parent's plan. See [`Rollout::evaluated`]. `has_children`: the parent has children that are not being
+    /// deleted.
     pub fn evaluated(
         &mut self,
         guard: DeletionGuard,
@@ -65,10 +66,10 @@ impl Fleet {
         let word = self.rollout.evaluated(parent, deletions, is_asked);
         let left = parent.namespace.as_ref().filter(|_| cause == Cause::LeftNamespaces);
         match left {
-            // Of what is put off or blocked nothing is deleted, and what a user allowed is allowed.
+            // Waiting and blocked deletions are not carried out, and deletions that a user allowed are allowed.
             Some(namespace) if word == Word::Delete => {
                 if deletions.is_empty() && has_children {
-                    // Its plugin cleans up first, for instance, and its children are deleted later.
+                    // For example, the plugin finalizes first and the children are deleted later.
                     self.leaving.entry(namespace.clone()).and_modify(|rollout| rollout.wants_none_yet(parent));
                     return word;
                 }
@@ -78,7 +79,7 @@ impl Fleet {
             None => {
                 let leaving = parent.namespace.as_ref().and_then(|namespace| self.leaving.get_mut(namespace));
                 if let Some(rollout) = leaving {
-                    // It is back, or has nothing to lose.
+                    // The parent is selected again, or has no children to lose.
                     rollout.evaluated(parent, &[], true);
                 }
                 word
@@ -105,7 +106,7 @@ impl Fleet {
             let name = Digest::of(format!("leaving\n{namespace}").as_bytes());
             let mut rollout = Rollout::begin(guard, name, parents, owned, None).of_leavers();
             rollout.allow(allowed.as_deref());
-            // Some of them may have been looked at before this began.
+            // Some of them may have been reconciled before this rollout began.
             rollout.queue_untried();
             rollout
         });
@@ -142,7 +143,7 @@ impl Fleet {
         self.leaving.values_mut().for_each(|rollout| rollout.adjust(guard));
     }
 
-    /// What is blocked, for the Plugin's condition: of several the first, which is the same one each time.
+    /// The blocked deletions, for the Plugin's condition; of several the first one, so that the condition is stable.
     pub fn held(&self) -> Option<&Held> {
         self.rollout.held().or_else(|| self.leaving.values().find_map(Rollout::held))
     }
@@ -152,7 +153,7 @@ impl Fleet {
         self.rollout.hold()
     }
 
-    /// The rollout of the plugin's logic.
+    /// The rollout of the plugin's version.
     pub fn rollout(&self) -> &Rollout {
         &self.rollout
     }

@@ -1,7 +1,8 @@
-//! New logic of a plugin goes live: what it would delete, summed up over all parents before anything of it is deleted.
+//! Sums up the deletions of a plugin's new version over all parents before any of them is carried out.
 //!
-//! Parent by parent, a wrong digest may stay under every limit and still take everything. So its deletions are put off
-//! until each parent has been evaluated once; then they go, or are held for the whole plugin.
+//! A faulty version may stay below the limit for each single parent and still delete a large part of all children. So
+//! its deletions wait until each parent was evaluated once. Then they are carried out, or are blocked for the whole
+//! plugin.
 
 use std::collections::HashMap;
 
@@ -13,40 +14,40 @@ use crate::digest::Digest;
 use crate::ids::ObjectKey;
 use crate::plan::Delete;
 
-/// What new logic wants to delete, as far as it is known.
+/// The deletions that a plugin's new version plans, as far as they are known.
 ///
-/// The parents' reconciles report to it; who holds it serialises them. A process that starts begins one as well, since
-/// nothing tells it what an earlier one held. It may be dropped when it is [complete](Self::is_complete).
+/// The parents' reconciles report to it; its owner serialises them. A starting process begins a rollout too, since it
+/// does not know what an earlier process blocked. It may be dropped when it is [complete](Self::is_complete).
 #[derive(Debug)]
 pub struct Rollout {
     guard: DeletionGuard,
     logic: Digest,
-    /// Whether the logic is another than the one that the parents' statuses speak of.
+    /// Whether this version differs from the one that the parents' statuses refer to.
     is_new: bool,
     because: Because,
     owned: usize,
-    /// As many or fewer: without what was created since an earlier rollout began that was never decided.
+    /// Number of children, without those created since the first undecided rollout began; at most `owned`.
     baseline: usize,
-    /// When the first rollout began of those that were not decided, this one included.
+    /// When the first of the consecutive undecided rollouts began, this one included.
     since: Timestamp,
-    /// Whether there was one before this.
+    /// Whether an undecided rollout preceded this one.
     is_resumed: bool,
-    /// The name of what was held already: then whatever still waits is held.
+    /// The hash of deletions that were blocked before this rollout; if set, all waiting deletions are blocked.
     was_held: Option<Box<str>>,
-    /// Parents that are not through, and those whose wishes count. Who wants no deletions is in here no longer.
+    /// Parents that are not decided yet, and parents whose deletions count. Parents without deletions are removed.
     parents: HashMap<ObjectKey, Parent>,
-    /// Parents that were not evaluated yet.
+    /// Number of parents that were not evaluated yet.
     untried: usize,
-    /// Parents that were, but that gave no answer.
+    /// Number of parents whose reconcile ended without a plan.
     unanswered: usize,
-    /// Deletions that nobody asked for and that were let go.
+    /// Number of released deletions that no user asked for.
     released: usize,
-    /// Those that were not, yet: how many they are, and what names them.
+    /// Number of deletions that wait, and their hashes.
     waiting: usize,
     waits: Waiting,
     allowed: Option<Box<str>>,
     decision: Option<Decision>,
-    /// Parents to be queued again, to do or to say what was decided.
+    /// Parents to queue again, to carry out the decision or to report it.
     to_queue: Vec<ObjectKey>,
 }
 
@@ -57,22 +58,22 @@ enum Parent {
     Wants { prunes: usize, hash: Digest, released: Option<By> },
 }
 
-/// What is written down of a rollout before it begins, so that whatever follows on it, another process or other logic,
-/// does not take the children that it creates for children that were there.
+/// The state that is persisted before a rollout begins. With it a later rollout, by another process or of another
+/// version, does not count children that this one creates as children that existed before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Names the logic.
+    /// Identifies the version.
     pub hash: String,
-    /// Whether all parents were asked and nothing is blocked.
+    /// Whether all parents were evaluated and nothing is blocked.
     pub is_decided: bool,
-    /// How many children there were when it began, and when that was; as long as that matters.
+    /// The number of children when the rollout began, and the time of its beginning; `None` once they are of no use.
     pub began: Option<(usize, Timestamp)>,
 }
 
-/// Why deletions were let go.
+/// Why deletions were released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
-    /// They are few.
+    /// They do not exceed the limit.
     Limit,
     /// A user allowed them.
     User,
@@ -84,25 +85,25 @@ enum Decision {
     Held(Held),
 }
 
-/// What happens to the prunes of a plan.
+/// What happens to the deletions of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
-    /// They may go, as far as the parent's own guard lets them.
+    /// They may be carried out, if the guard of the parent itself permits it.
     Delete,
-    /// A user allowed these very ones at the Plugin: they may go.
+    /// A user allowed exactly these deletions at the Plugin: they may be carried out.
     Allowed,
-    /// Not before all parents were evaluated. The parent is queued again then.
+    /// They wait until all parents were evaluated. The parent is queued again then.
     PutOff,
-    /// Not before a person allows it at the Plugin. The parent is queued again then.
+    /// They are blocked until a user allows them at the Plugin. The parent is queued again then.
     Held(Held),
 }
 
 impl Rollout {
-    /// New logic is live: the digest and config that `logic` names, over these parents, which own so many children in
-    /// all (not retained ones).
+    /// Begins a rollout of the version that `logic` identifies (component, config and grants) over these parents, which
+    /// own `owned` children in total (retained children excluded).
     ///
-    /// `was_held` is what [`hold`](Self::hold) said of the logic before it, or of this one in another process: since then
-    /// children were created, so that the same deletions are a smaller part of them.
+    /// `was_held` is the result of [`hold`](Self::hold) for the preceding version, or for this version in another
+    /// process. Children were created since, so the same deletions would be a smaller share.
     pub fn begin(
         guard: DeletionGuard,
         logic: Digest,
@@ -111,7 +112,7 @@ impl Rollout {
         was_held: Option<&str>,
     ) -> Self {
         let was_held = was_held.filter(|_| guard.can_hold());
-        // What cannot be held need not wait.
+        // Deletions that cannot be blocked need not wait.
         let can_be_held = was_held.is_some() || guard.is_too_many(owned, owned, owned);
         let parents: HashMap<_, _> =
             parents.into_iter().filter(|_| can_be_held).map(|parent| (parent, Parent::Untried)).collect();
@@ -140,10 +141,11 @@ impl Rollout {
         rollout
     }
 
-    /// It begins now, and this is what was written down last, by another process or for other logic.
+    /// Sets the beginning of the rollout to `now` and applies the last persisted record, which another process or
+    /// another version may have written.
     ///
-    /// If that is of the same logic and was decided, the generations in the parents' statuses speak of this logic. If it was
-    /// not decided, what was created since counts for nothing.
+    /// If the record is of the same version and decided, the `observedGeneration` of the parents' statuses refers to
+    /// this version. If it is undecided, children created since it began are not counted.
     #[must_use]
     pub fn after(mut self, before: Option<&Record>, now: Timestamp) -> Self {
         self.since = now;
@@ -161,26 +163,27 @@ impl Rollout {
         self
     }
 
-    /// What to write down of it.
+    /// The state to persist.
     pub fn record(&self) -> Record {
         let is_decided = !self.is_new || self.is_complete();
         let matters = !is_decided && (self.untried > 0 || self.held().is_some());
         Record { hash: self.logic.short(), is_decided, began: matters.then_some((self.baseline, self.since)) }
     }
 
-    /// Since when children may have been created by logic whose deletions were not decided: they make none a smaller part.
+    /// The time since which children may have been created by a version whose deletions are undecided; such children do
+    /// not count towards the baseline.
     pub(super) fn created_since(&self, parent: &ObjectKey) -> Option<Timestamp> {
         (self.is_resumed && self.doubts(parent)).then_some(self.since)
     }
 
-    /// All of these parents left the Plugin.
+    /// Turns this into a rollout over parents that all left the Plugin.
     #[must_use]
     pub(super) fn of_leavers(self) -> Self {
         Self { is_new: false, because: Because::Left, ..self }
     }
 
-    /// Whether what a parent deletes may be due to new logic, whatever its user did: the logic is new, and it is not
-    /// decided yet what becomes of this parent's deletions.
+    /// Returns true if a parent's deletions may be due to a new version, whatever its user changed: the version is new,
+    /// and the deletions of this parent are undecided.
     pub fn doubts(&self, parent: &ObjectKey) -> bool {
         self.is_new
             && match self.parents.get(parent) {
@@ -189,14 +192,14 @@ impl Rollout {
             }
     }
 
-    /// A parent's plan is made. `is_asked`: a user asked for its deletions, or it has none. The prunes are all that it
-    /// wants, also those that the parent's own guard blocks.
+    /// Records a parent's plan and decides about its deletions. `is_asked`: a user asked for the deletions, or there
+    /// are none. `prunes`: all deletions of the plan, including those that the guard of the parent itself blocks.
     pub fn evaluated(&mut self, parent: &ObjectKey, prunes: &[Delete], is_asked: bool) -> Word {
         let known = self.parents.get(parent);
         if let Some(Parent::Wants { hash, released: Some(by), .. }) = known {
             let is_allowed = *by == By::User && !is_asked && *hash == hash_of(prunes);
             if self.is_complete() {
-                // It was the last to be said of it.
+                // The parent learns about the decision now, so its entry is no longer needed.
                 self.parents.remove(parent);
             }
             return if is_allowed { Word::Allowed } else { Word::Delete };
@@ -217,7 +220,7 @@ impl Rollout {
         let wants = Parent::Wants { prunes: prunes.len(), hash: wish, released: None };
         self.parents.insert(parent.clone(), wants);
         self.decide(has_grown);
-        // It is told at once.
+        // The return value reports the decision to this parent, so it need not be queued.
         self.to_queue.retain(|key| key != parent);
         match &self.decision {
             None => Word::PutOff,
@@ -229,8 +232,8 @@ impl Rollout {
         }
     }
 
-    /// A parent's reconcile ended without a plan: the call failed, or the parent is suspended. Nobody waits for it any
-    /// longer, but what it may want to delete later still counts.
+    /// Records that a parent's reconcile ended without a plan, because the call failed or the parent is suspended. The
+    /// rollout no longer waits for this parent, but counts the deletions that the parent plans later.
     pub fn unanswered(&mut self, parent: &ObjectKey) {
         if let Some(known) = self.parents.get_mut(parent)
             && matches!(known, Parent::Untried)
@@ -242,7 +245,8 @@ impl Rollout {
         }
     }
 
-    /// A parent wants no deletions so far, and has children that it may want to delete later: what it wants then still counts.
+    /// Records that a parent plans no deletions yet, but has children that it may delete later; those deletions will
+    /// count.
     pub(super) fn wants_none_yet(&mut self, parent: &ObjectKey) {
         match self.parents.get(parent) {
             Some(Parent::Untried) => self.unanswered(parent),
@@ -256,7 +260,7 @@ impl Rollout {
         }
     }
 
-    /// A parent is gone, or being deleted.
+    /// Removes a parent that no longer exists or is being deleted.
     pub fn forget(&mut self, parent: &ObjectKey) {
         let is_released = matches!(self.parents.get(parent), Some(Parent::Wants { released: Some(_), .. }));
         if !is_released {
@@ -267,7 +271,7 @@ impl Rollout {
         }
     }
 
-    /// What the Plugin's annotation [`crate::names::ANNOTATION_ALLOW_DELETION`] says now.
+    /// Sets the present value of the Plugin's annotation [`crate::names::ANNOTATION_ALLOW_DELETION`].
     pub fn allow(&mut self, annotation: Option<&str>) {
         self.allowed = annotation.map(Into::into);
         self.decide(false);
@@ -276,14 +280,14 @@ impl Rollout {
         }
     }
 
-    /// The Plugin's guard is another one now. What it cannot hold goes on.
+    /// Sets the Plugin's new limits, and releases deletions that they do not block.
     pub fn adjust(&mut self, guard: DeletionGuard) {
         self.guard = guard;
         self.was_held.take_if(|_| !guard.can_hold());
         self.decide(false);
     }
 
-    /// What is held, for the Plugin's condition.
+    /// The blocked deletions, for the Plugin's condition.
     pub fn held(&self) -> Option<&Held> {
         match &self.decision {
             Some(Decision::Held(held)) => Some(held),
@@ -291,8 +295,8 @@ impl Rollout {
         }
     }
 
-    /// The name of what is held, or was held before and is not decided about yet. What follows on this, another process
-    /// or other logic, must begin with it.
+    /// The hash of the deletions that are blocked now, or were blocked before and are undecided. The next rollout, by
+    /// another process or of another version, must begin with it.
     pub fn hold(&self) -> Option<&str> {
         match self.held() {
             Some(held) => Some(&held.hash),
@@ -301,34 +305,34 @@ impl Rollout {
         }
     }
 
-    /// Takes out the parents to be queued again, because it was decided what becomes of their deletions. To be asked after
-    /// each of the other calls.
+    /// Removes and returns the parents to queue again, because their deletions were decided. Call it after each of the
+    /// other methods.
     pub fn take_to_queue(&mut self) -> Vec<ObjectKey> {
         std::mem::take(&mut self.to_queue)
     }
 
-    /// The parents that everybody waits for: they were not evaluated yet.
+    /// The parents that were not evaluated yet; the decision waits for them.
     pub fn untried(&self) -> impl Iterator<Item = &ObjectKey> {
         self.parents.iter().filter(|(_, parent)| matches!(parent, Parent::Untried)).map(|(key, _)| key)
     }
 
-    /// Has all of them queued.
+    /// Queues all parents that were not evaluated yet.
     pub(super) fn queue_untried(&mut self) {
         let untried: Vec<_> = self.untried().cloned().collect();
         self.to_queue.extend(untried);
     }
 
-    /// Whether every parent has answered and nothing is held: nothing is left to be decided.
+    /// Returns true if every parent was evaluated with a plan and nothing is blocked: there is nothing left to decide.
     pub fn is_complete(&self) -> bool {
         self.untried == 0 && self.unanswered == 0 && matches!(self.decision, Some(Decision::Released))
     }
 
-    /// Whether it is complete, and all parents whose deletions were let go were told.
+    /// Returns true if the rollout is complete and all parents with released deletions were notified.
     pub(super) fn is_worked_off(&self) -> bool {
         self.is_complete() && self.parents.is_empty()
     }
 
-    /// Takes a parent out, whatever is known of it.
+    /// Removes a parent in whatever state.
     fn take(&mut self, parent: &ObjectKey) {
         match self.parents.remove(parent) {
             Some(Parent::Untried) => self.untried -= 1,
@@ -341,8 +345,8 @@ impl Rollout {
         }
     }
 
-    /// Decides anew, once all parents are through. `has_grown`: more is waiting than when it was decided last, or other
-    /// things.
+    /// Decides once all parents were evaluated. `has_grown`: more deletions, or other ones, are waiting than at the
+    /// last decision.
     fn decide(&mut self, has_grown: bool) {
         if self.untried > 0 {
             return;
@@ -353,7 +357,7 @@ impl Rollout {
             return self.release(By::Limit);
         }
         match &mut self.decision {
-            // The name of what is held stays while it only shrinks, as parents go: a person is about to type it.
+            // The hash stays while the set only shrinks because parents disappear: a user may be about to type it.
             Some(Decision::Held(held)) if !has_grown => held.prunes = self.waiting,
             _ => {
                 if self.held().is_none() {
@@ -373,7 +377,8 @@ impl Rollout {
             }
         }
         if self.held().is_some_and(|held| self.allowed.as_deref() == Some(&held.hash)) {
-            // Somebody asked for these now: what parents that have not answered yet may want is counted without them.
+            // A user asked for these deletions, so they do not count towards the limit for parents without a plan so
+            // far.
             let released = self.released;
             self.release(By::User);
             (self.released, self.was_held) = (released, None);

@@ -12,7 +12,7 @@ use crate::snapshot::Snapshot;
 
 const SHAPE: StatusShape = StatusShape { subresource: true, observed_generation: true, conditions: true };
 
-/// A parent at generation 3 with so many Pods, and with this status and annotation.
+/// A parent at generation 3 with this many Pods, this status and this annotation.
 fn snapshot(pods: usize, status: &Json, allowed: &str) -> Snapshot {
     let mut parent: Json = serde_json::from_slice(&parent_with(status).json.bytes()).expect("JSON");
     parent["metadata"]["annotations"] = json!({"windlass.dev/allow-deletion": allowed});
@@ -24,19 +24,19 @@ fn wanted(pods: &[usize]) -> Desired {
     validate(&pods.iter().map(|at| pod(&format!("p{at}"))).collect::<Vec<_>>()).expect("valid")
 }
 
-/// What is held of a plan that keeps `keep` of `pods` children, and how many prunes are left in it.
+/// Plans to keep `keep` of `pods` children. Returns the blocked deletions, and how many prunes are left in the plan.
 fn held(pods: usize, keep: usize) -> (Option<Held>, usize) {
     let snapshot = snapshot(pods, &json!({"observedGeneration": 3}), "");
     let mut plan = plan(&snapshot, &wanted(&(0..keep).collect::<Vec<_>>()));
     (hold(&snapshot, &mut plan), plan.prunes.len())
 }
 
-/// As a reconcile does it for a parent of which nothing was held so far.
+/// Applies the guard as a reconcile does for a parent without blocked deletions.
 fn hold(snapshot: &Snapshot, plan: &mut Plan) -> Option<Held> {
     hold_in(&mut HeldParents::default(), DeletionGuard::default(), snapshot, plan)
 }
 
-/// As a reconcile does it under logic that is not new.
+/// Applies the guard as a reconcile does under a version that is not new.
 fn hold_in(parents: &mut HeldParents, guard: DeletionGuard, snapshot: &Snapshot, plan: &mut Plan) -> Option<Held> {
     match judged(&mut Fleet::new(rollout(&[])), parents, guard, snapshot, plan) {
         Some(Stop::AtParent(held)) => Some(held),
@@ -45,7 +45,7 @@ fn hold_in(parents: &mut HeldParents, guard: DeletionGuard, snapshot: &Snapshot,
     }
 }
 
-/// Of a parent that is selected, under a Plugin that selects namespaces no longer or never.
+/// Applies the guard to a selected parent, under a Plugin whose namespaces do not change.
 fn judged(
     fleet: &mut Fleet,
     parents: &mut HeldParents,
@@ -80,13 +80,13 @@ fn r09_what_is_held_stays_held_when_the_answers_creates_made_it_a_smaller_part()
     let first = check(&mut parents, 4, &unmoved).expect("4 of 4");
     assert_eq!(check(&mut HeldParents::default(), 12, &unmoved), None, "4 of 12 are few");
     assert_eq!(check(&mut parents, 12, &unmoved).expect("held").hash, first.hash);
-    // Another process reads it in the status.
+    // Another process reads the block from the status.
     let mut said = unmoved.clone();
     said["conditions"] = json!([{"type": "Ready", "reason": "DeletionBlocked", "message": first.to_string()}]);
     assert!(check(&mut HeldParents::default(), 12, &said).is_some());
     said["conditions"][0]["message"] = json!(Held::told_to_parents(&parent_ref().plugin));
     assert_eq!(check(&mut HeldParents::default(), 12, &said), None);
-    // It ends when a user asks, or the parent goes.
+    // The block ends when a user asks for the deletions, or when the parent disappears.
     assert_eq!(check(&mut parents, 12, &json!({"observedGeneration": 2})), None);
     assert_eq!(check(&mut parents, 12, &unmoved), None);
     check(&mut parents, 4, &unmoved);
@@ -114,7 +114,7 @@ fn r09_a_guard_that_holds_nothing_at_all_lets_go_what_was_held() {
         let first = hold(DeletionGuard::default(), 4, json!([])).expect("4 of 4");
         let says = json!([{"type": "Ready", "reason": "DeletionBlocked", "message": first.to_string()}]);
         assert_eq!(hold(guard, 12, says).is_some(), holds, "{guard:?}");
-        // And it is forgotten: what comes later is counted anew.
+        // The block is dropped: later deletions are counted from scratch.
         assert_eq!(hold(DeletionGuard::default(), 12, json!([])).is_some(), holds, "{guard:?}");
 
         let mut rollout =
@@ -209,7 +209,7 @@ fn r09_what_is_left_of_allowed_deletions_is_allowed_while_the_annotation_stands(
     let status = json!({"observedGeneration": 3});
     let hash = held(10, 2).0.expect("held").hash;
     let mut parents = HeldParents::default();
-    // Of p2 to p9 the first ones are deleted already.
+    // Of p2 to p9, the first `gone` are deleted already.
     let is_held = |parents: &mut HeldParents, gone: usize, annotation: &str, keep: &[usize]| {
         let mut snapshot = snapshot(10, &status, annotation);
         snapshot.children.drain(2..2 + gone);
@@ -220,7 +220,7 @@ fn r09_what_is_left_of_allowed_deletions_is_allowed_while_the_annotation_stands(
     assert!(!is_held(&mut parents, 2, &hash, &[0, 1]));
     assert!(is_held(&mut parents, 2, &hash, &[0]), "one more");
     assert!(is_held(&mut parents, 2, "another", &[0, 1]));
-    // Done, or gone: from then on it is counted anew.
+    // All allowed deletions are done, or the parent disappeared: later deletions are counted from scratch.
     for forget in [true, false] {
         assert!(!is_held(&mut parents, 0, &hash, &[0, 1]));
         if forget {
@@ -256,7 +256,7 @@ fn prunes_of(parent: &str, count: usize) -> Vec<Delete> {
         .collect()
 }
 
-/// New logic over these parents, which own three children each.
+/// A new version over these parents, which own three children each.
 fn rollout(parents: &[&str]) -> Rollout {
     Rollout::begin(
         DeletionGuard::default(),
@@ -360,7 +360,7 @@ fn r09_the_plugins_annotation_releases_the_very_deletions_that_it_names() {
     evaluated(&mut larger, "a", 3);
     evaluated(&mut larger, "b", 3);
     assert_ne!(hash_in(evaluated(&mut larger, "c", 2)), hash, "good for one plan only");
-    // A host that starts anew comes to the same name, and finds it allowed.
+    // A restarted host computes the same hash, and finds it allowed.
     let mut again = rollout(&["a", "b", "c"]);
     again.allow(Some(&hash));
     evaluated(&mut again, "a", 3);
@@ -472,7 +472,7 @@ fn r09_what_is_held_for_the_whole_plugin_leaves_the_plan() {
     assert!(plan.is_empty());
 }
 
-/// One parent of a fleet under a new component, with so many Pods of its own.
+/// A parent in a fleet under a new component, with this many Pods of its own.
 fn fleet_parent(name: &str, pods: usize, status: &Json, annotation: &str) -> Snapshot {
     let uid = format!("uid-of-{name}");
     let mut parent: Json = serde_json::from_slice(&parent_with(status).json.bytes()).expect("JSON");
@@ -498,7 +498,7 @@ fn fleet_parent(name: &str, pods: usize, status: &Json, annotation: &str) -> Sna
     )
 }
 
-/// A plan that deletes the first so many children.
+/// A plan that deletes the first `count` children.
 fn dropping(snapshot: &Snapshot, count: usize) -> Plan {
     Plan { prunes: snapshot.children.iter().take(count).map(|child| Delete::of(child)).collect(), ..Plan::default() }
 }
@@ -508,7 +508,8 @@ fn fleet_of(parents: &[&str], owned: usize) -> Fleet {
     Fleet::new(Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, owned, None))
 }
 
-/// A parent whose spec changed since it was reconciled last, by its user or because its last reconcile failed.
+/// The status of a parent whose spec changed since its last reconcile, because its user changed it or because its last
+/// reconcile failed.
 const MOVED: &str = r#"{"observedGeneration": 2}"#;
 const UNMOVED: &str = r#"{"observedGeneration": 3}"#;
 
@@ -556,7 +557,7 @@ fn r09_parent_that_loses_most_children_to_a_new_component_is_held_also_after_its
         let stop = judge(&mut fleet);
         assert!(matches!(&stop, Some(Stop::AtParent(held)) if held.because == Because::NewLogic), "{stop:?}");
     }
-    // Another process reads it in the status.
+    // Another process reads the block from the status.
     let Some(Stop::AtParent(held)) = judge(&mut fleet) else { panic!("not held") };
     let mut said = status(MOVED);
     said["conditions"] = json!([{"type": "Ready", "reason": "DeletionBlocked", "message": held.to_string()}]);
@@ -605,12 +606,12 @@ fn r09_leaving_the_selector_is_not_asking_for_deletion_whatever_the_spec() {
 #[test]
 fn r09_namespace_that_leaves_is_held_as_a_whole_and_released_by_one_annotation() {
     let names = ["a", "b", "c"];
-    // A fleet of thousands, of whom these are few.
+    // These parents are a small part of a fleet of thousands.
     let mut fleet = fleet_of(&[], 10_000);
     let mut parents = HeldParents::default();
     let guard = DeletionGuard::default();
     let leavers = || Leavers { parents: names.map(key).to_vec(), owned: 6 };
-    // Each has too few children for a guard of its own.
+    // Each parent has too few children for a guard of its own.
     let mut leave = |fleet: &mut Fleet, name: &str, cause: Cause| {
         let snapshot = fleet_parent(name, 2, &status(MOVED), "");
         let mut plan = dropping(&snapshot, if cause == Cause::LeftNamespaces { 2 } else { 0 });
@@ -633,7 +634,7 @@ fn r09_namespace_that_leaves_is_held_as_a_whole_and_released_by_one_annotation()
         assert_eq!(leave(&mut fleet, name, Cause::LeftNamespaces), (None, 2), "{name}");
         assert_eq!(leave(&mut fleet, name, Cause::LeftNamespaces), (None, 2), "what is left of it");
     }
-    // It leaves once more, and comes back before anything was allowed.
+    // The namespace leaves once more, and is selected again before the deletions were allowed.
     fleet.allow(None);
     for name in names {
         leave(&mut fleet, name, Cause::Unchanged);
@@ -722,7 +723,7 @@ fn r09_children_created_while_a_rollout_is_undecided_do_not_count_after_a_restar
     assert_eq!((record.is_decided, record.began), (false, Some((12, begun))));
     let later: Timestamp = "2026-01-01T00:09:00Z".parse().expect("a time");
     for logic in ["first", "second"] {
-        // Each response renames all children: as many were created as are to be deleted.
+        // Each response renames all children: as many children were created as are to be deleted.
         let mut again =
             Rollout::begin(guard, Digest::of(logic.as_bytes()), parents.clone(), 24, None).after(Some(&record), later);
         assert_eq!(again.record().began, Some((12, begun)), "the beginning stays");
@@ -730,7 +731,7 @@ fn r09_children_created_while_a_rollout_is_undecided_do_not_count_after_a_restar
         let word = again.evaluated(&key("b"), &prunes_of("b", 6), false);
         assert!(matches!(word, Word::Held(_)), "12 of the 12 that there were: {word:?}");
     }
-    // The same of each parent by itself, whose fleet is large.
+    // The same holds for each parent on its own in a large fleet.
     let mut fleet = Fleet::new(
         Rollout::begin(guard, Digest::of(b"first"), parents, 2400, None)
             .after(Some(&Record { began: Some((1200, begun)), ..record }), later),
@@ -780,7 +781,8 @@ proptest! {
         let names: Vec<String> = (0..6).map(|at| at.to_string()).collect();
         let mut rollout = rollout(&names.iter().map(String::as_str).collect::<Vec<_>>());
         let mut untried: HashSet<String> = names.into_iter().collect();
-        // Per parent what it wanted last, what of it was let go, and who waits to be queued again.
+        // By parent: the deletions it planned last, those that were released, and the parents that wait to be queued
+        // again.
         let mut wanted: HashMap<String, usize> = HashMap::new();
         let mut deleted: HashMap<String, usize> = HashMap::new();
         let mut put_off: HashSet<ObjectKey> = HashSet::new();
@@ -799,7 +801,7 @@ proptest! {
                         wanted.remove(&name);
                     } else if word == Word::Delete {
                         prop_assert!(untried.is_empty());
-                        // What it wants beyond what was let go before is its own guard's.
+                        // Deletions beyond those released before are subject to the parent's own guard.
                         deleted.entry(name).or_insert(usize::from(prunes));
                     } else {
                         wanted.insert(name.clone(), usize::from(prunes));
@@ -832,14 +834,14 @@ proptest! {
     }
 }
 
-/// What befalls one parent of a fleet.
+/// What happens to one parent of a fleet.
 #[derive(Debug, Clone, Copy)]
 struct Event {
     parent: usize,
-    /// How many children its plan deletes, and replaces.
+    /// How many children its plan deletes, and how many it replaces.
     drops: usize,
     replaces: usize,
-    /// Whether its spec changed since it was reconciled last.
+    /// Whether its spec changed since its last reconcile.
     is_moved: bool,
     has_left: bool,
     fails: bool,
@@ -866,8 +868,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 }
 
 proptest! {
-    /// Five parents with six children each, in any state, under a component that wants anything: while it was not asked
-    /// about all of them, nothing is deleted; then no more than the guard allows, until a user allows more.
+    /// Five parents with six children each, in any state, under a component that plans anything: before all parents
+    /// were evaluated, nothing is deleted; afterwards, no more than the guard permits, until a user allows more.
     #[test]
     fn r09_whatever_state_parents_are_in_a_new_component_deletes_no_more_than_the_guard_allows(events in events()) {
         let guard = DeletionGuard::default();

@@ -1,4 +1,4 @@
-//! The deletions that wait in a rollout, and the name of all of them together.
+//! The deletions that wait in a rollout, and one hash over all of them.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +7,26 @@ use sha2::{Digest as _, Sha256};
 use crate::digest::Digest;
 use crate::ids::ObjectKey;
 
-/// Parts of which each has a hash of its own: in a fleet of ten thousand parents, another wish of one of them costs the
-/// hash of forty.
+/// Number of parts, each hashed separately: in a fleet of 10 000 parents, a change of one parent's deletions costs the
+/// hash of 40 entries.
 const PARTS: usize = 256;
 
-/// What parents want to delete and may not yet.
+/// Deletions by parent that may not be carried out yet.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// None while nothing waits.
+    /// Empty while nothing waits.
     parts: Vec<Part>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Part {
     wishes: BTreeMap<ObjectKey, Digest>,
-    /// Of the wishes, unless they changed since.
+    /// The hash of `wishes`; `None` if they changed since it was computed.
     hash: Option<Digest>,
 }
 
 impl Waiting {
-    /// A parent wants these deletions, in place of others.
+    /// Sets a parent's deletions, replacing its earlier ones.
     pub(super) fn insert(&mut self, parent: &ObjectKey, wish: Digest) {
         if self.parts.is_empty() {
             self.parts = vec![Part::default(); PARTS];
@@ -37,7 +37,7 @@ impl Waiting {
         }
     }
 
-    /// A parent wants none.
+    /// Removes a parent's deletions.
     pub(super) fn remove(&mut self, parent: &ObjectKey) {
         if self.parts.is_empty() {
             return;
@@ -48,12 +48,12 @@ impl Waiting {
         }
     }
 
-    /// None waits any more.
+    /// Removes all deletions.
     pub(super) fn clear(&mut self) {
         self.parts = Vec::new();
     }
 
-    /// Names the logic and all deletions that it waits with. Two processes find the same name.
+    /// Hashes the version and all waiting deletions. Two processes compute the same hash.
     pub(super) fn name(&mut self, logic: Digest) -> String {
         let mut hash = Sha256::new();
         hash.update(logic.as_bytes());
@@ -65,7 +65,7 @@ impl Waiting {
         Digest::from_bytes(hash.finalize().into()).short()
     }
 
-    /// How many wishes the next name hashes.
+    /// Number of entries that the next `name` hashes.
     #[cfg(test)]
     fn to_hash(&self) -> usize {
         self.parts.iter().filter(|part| part.hash.is_none()).map(|part| part.wishes.len()).sum()
@@ -116,7 +116,7 @@ mod tests {
     }
 
     proptest! {
-        /// The name depends on what waits, and not on how that came to be.
+        /// The hash depends on the waiting deletions alone, not on the order of changes that led to them.
         #[test]
         fn r09_name_of_deletions_depends_on_nothing_but_them(
             changes in proptest::collection::vec((0_u32..20, proptest::option::of(0_u32..3), any::<bool>()), 0..60)

@@ -1,4 +1,4 @@
-//! What holds for every plan, on generated clusters and answers.
+//! Properties of every plan, checked on generated clusters and responses.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::observed_status::StatusShape;
 mod fuzz;
 mod strange;
 
-/// A wish for a child: which of a few names, and which of a few contents.
+/// Desired children: each has one of a few names and one of a few contents.
 fn wishes() -> impl Strategy<Value = BTreeMap<(bool, u8), u8>> {
     proptest::collection::btree_map((any::<bool>(), 0_u8..5), 0_u8..3, 0..8)
 }
@@ -45,7 +45,7 @@ enum Fate {
 fn befall(mut live: Json, fate: Fate) -> Json {
     match fate {
         Fate::LeftAlone => {}
-        // Another manager took the field: it left our entry.
+        // Another manager owns the field now, so it is missing in our entry.
         Fate::Edited => live["metadata"]["managedFields"][0]["fieldsV1"]["f:data"] = json!({".": {}}),
         Fate::BeingDeleted => live["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"),
     }
@@ -56,7 +56,8 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
     proptest::collection::vec(prop_oneof![Just(Fate::LeftAlone), Just(Fate::Edited), Just(Fate::BeingDeleted)], 8)
 }
 
-/// What exists after these wishes came to be, and what happened since; nothing to what has no fate.
+/// The live children after these desired children were created and met their fates; children without a fate are
+/// unchanged.
 fn live_of(wishes: &BTreeMap<(bool, u8), u8>, fates: &[Fate]) -> Vec<Json> {
     let fates = fates.iter().copied().chain(std::iter::repeat(Fate::LeftAlone));
     desired(wishes).children.iter().zip(fates).map(|(child, fate)| befall(created(child), fate)).collect()
@@ -69,7 +70,7 @@ fn names_of(desired: &Desired) -> Vec<String> {
     names
 }
 
-/// The children as they are wanted and nothing else, in the order of their names.
+/// Exactly the desired children, in the order of their names.
 fn exactly(desired: &Desired) -> Vec<Json> {
     let mut live: Vec<Json> = desired.children.iter().map(|child| created(child)).collect();
     live.sort_by_key(name_of);
@@ -80,7 +81,7 @@ fn name_of(live: &Json) -> String {
     format!("{} {}/{}", live["kind"], live["metadata"]["namespace"], live["metadata"]["name"]).replace('"', "")
 }
 
-/// The cluster after a plan was carried out, and after what was being deleted has gone.
+/// The cluster after a plan was carried out and all pending deletions finished.
 fn carry_out(live: &[Json], plan: &Plan) -> Vec<Json> {
     let mut after: BTreeMap<String, Json> = live
         .iter()
@@ -110,7 +111,8 @@ proptest! {
         let live = live_of(&before, &fates);
         let desired = desired(&after);
         let mut cluster = carry_out(&live, &plan(&snapshot(&live), &desired));
-        // Children that were still being deleted come back in a second round, as their deletion's event brings it.
+        // Children that were still being deleted are recreated in a second round, as the event of their deletion
+        // triggers it.
         cluster = carry_out(&cluster, &plan(&snapshot(&cluster), &desired));
         prop_assert!(plan(&snapshot(&cluster), &desired).is_empty());
         prop_assert_eq!(cluster, exactly(&desired));
@@ -143,7 +145,7 @@ proptest! {
         let mut turns = Turns(ready);
         let mut live = live_of(&before, &fates);
         for _ in 0..60 {
-            // Some become ready, some fall over; none for ever.
+            // Some children become ready and some stop being ready; no child stays unready for ever.
             for live in &mut live {
                 befall_readiness(live, turns.next(4) > 0);
             }
@@ -204,7 +206,7 @@ proptest! {
 
 const SHAPE: StatusShape = StatusShape { subresource: true, observed_generation: true, conditions: true };
 
-/// A parent whose spec did not change, with what its annotation allows.
+/// A parent whose spec did not change, with this annotation that allows deletions.
 fn unmoved(live: &[Json], annotation: &str) -> Snapshot {
     let mut parent: Json =
         serde_json::from_slice(&parent_with(&json!({"observedGeneration": 3})).json.bytes()).expect("JSON");
@@ -216,8 +218,8 @@ fn befall_readiness(live: &mut Json, is_ready: bool) {
     live["status"] = json!({"conditions": [{"type": "Ready", "status": if is_ready { "True" } else { "False" }}]});
 }
 
-/// Of each kind at most one child changes, and only while every other one that is wanted is there, and ready if it is as
-/// wanted already.
+/// Per kind, at most one child changes, and only while every other desired child exists and is ready if it matches the
+/// desired state.
 fn one_at_a_time(live: &[Json], plan: &Plan, desired: &Desired) -> Result<(), TestCaseError> {
     let applied = |live: &Json| live["metadata"]["annotations"]["windlass.dev/applied"].as_str().map(str::to_owned);
     let find = |name: &str| live.iter().find(|live| name_of(live) == name);
@@ -248,7 +250,7 @@ fn sorted(items: &[impl std::fmt::Debug]) -> Vec<String> {
     texts
 }
 
-/// A few turns of chance from one number (xorshift).
+/// A pseudo-random sequence from one seed (xorshift).
 struct Turns(u64);
 
 impl Turns {
@@ -269,7 +271,7 @@ impl Turns {
         shuffled
     }
 
-    /// A JSON text of the value with its keys in any order.
+    /// JSON text of the value with its keys in random order.
     fn spell(&mut self, value: &Json) -> String {
         let Json::Object(map) = value else { return value.to_string() };
         let entries: Vec<_> = map.iter().collect();

@@ -1,8 +1,8 @@
-//! Rolling updates: which existing child of a kind changes now, and which wait for it (rule R11).
+//! Plans rolling updates: which existing child of a kind changes now, and which children wait (rule R11).
 //!
-//! One child is in progress at a time. In progress is what is being made, deleted or written, and what is as wanted but
-//! does not have the named conditions yet. A child that is still of an earlier wish never holds back its own change, or a
-//! broken rollout could not be mended.
+//! One child is in progress at a time. A child is in progress while it is created, deleted or written, and while it
+//! matches the desired state but lacks one of the named conditions. A child that still has an earlier desired state
+//! never blocks its own change; otherwise a broken rollout could not be repaired.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::json::Value;
 use crate::object::Object;
 use crate::observed_status::observed;
 
-/// The rolling kinds of one answer.
+/// The kinds of one response that use a rolling update.
 #[derive(Default)]
 pub(super) struct Rolling<'a>(Vec<OfKind<'a>>);
 
@@ -23,7 +23,7 @@ struct OfKind<'a> {
     kind: &'a Arc<Gvk>,
     conditions: &'a [String],
     recreate: bool,
-    /// Whether a child is in progress, whatever its conditions say.
+    /// Whether a child is in progress regardless of its conditions.
     is_busy: bool,
     settled: Vec<&'a Object>,
     changes: Vec<Change<'a>>,
@@ -32,26 +32,27 @@ struct OfKind<'a> {
 struct Change<'a> {
     live: &'a Object,
     child: &'a Arc<DesiredChild>,
-    /// Where its write belongs among the writes.
+    /// The index among the writes at which its write is inserted.
     at: usize,
 }
 
 impl<'a> Rolling<'a> {
-    /// A child that is missing, being deleted, or put back as it was.
+    /// Records a child that is missing, being deleted, or being reverted.
     pub(super) fn in_progress(&mut self, child: &'a DesiredChild) {
         if let Some(of_kind) = self.of_kind(child) {
             of_kind.is_busy = true;
         }
     }
 
-    /// A child that is as wanted.
+    /// Records a child that matches the desired state.
     pub(super) fn settled(&mut self, live: &'a Object, child: &'a DesiredChild) {
         if let Some(of_kind) = self.of_kind(child) {
             of_kind.settled.push(live);
         }
     }
 
-    /// A child that is to change when its turn comes; its write belongs at that place. `false` if its kind does not roll.
+    /// Records a child that changes when its turn comes, with its write inserted at index `at`. Returns `false` if its
+    /// kind does not use a rolling update.
     pub(super) fn change(&mut self, live: &'a Object, child: &'a Arc<DesiredChild>, at: usize) -> bool {
         let of_kind = self.of_kind(child);
         if let Some(of_kind) = of_kind {
@@ -62,12 +63,12 @@ impl<'a> Rolling<'a> {
         }
     }
 
-    /// Puts the change whose turn it is among the writes, for each kind, and lists those that wait.
+    /// For each kind, inserts the next change into the writes, and lists the children that wait.
     pub(super) fn plan_into(self, plan: &mut Plan) {
         let mut now = Vec::new();
         for of_kind in self.0 {
             let mut changes = of_kind.changes.into_iter().peekable();
-            // Only a kind with something to change is worth reading conditions.
+            // Conditions are read only for kinds with a pending change.
             let may_start = changes.peek().is_some()
                 && !of_kind.is_busy
                 && of_kind.settled.iter().all(|live| is_ready(live, of_kind.conditions));
@@ -76,7 +77,7 @@ impl<'a> Rolling<'a> {
             }
             plan.rolling.extend(changes.map(|change| ChildId::of(change.live)));
         }
-        // From the back, so that the places in front stay what they are.
+        // Inserted from the back, so that earlier indices stay valid.
         now.sort_by_key(|(change, _)| std::cmp::Reverse(change.at));
         for (Change { live, child, at }, recreate) in now {
             let write = if recreate { replace(live, child) } else { apply(live, child, None) };
@@ -101,8 +102,8 @@ impl<'a> Rolling<'a> {
     }
 }
 
-/// Whether a child has all these conditions, said of what it is now: a condition that its controller reported for an
-/// earlier generation says nothing of the change.
+/// Returns true if a child has all these conditions for its present generation: a condition that its controller
+/// reported for an earlier generation does not cover the change.
 fn is_ready(live: &Object, conditions: &[String]) -> bool {
     if conditions.is_empty() {
         return true;
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
     use crate::fixtures::{created, pod, snapshot, validate, validate_with};
 
-    /// A wish for Pods of these names with this image.
+    /// Desired Pods of these names with this image.
     fn pods(names: &[&str], image: &str) -> Vec<Json> {
         let with_image = |name: &&str| {
             let mut pod = pod(name);
@@ -160,7 +161,7 @@ mod tests {
         plan(&snapshot(live), &validate_with(wanted, &strategy).expect("valid"))
     }
 
-    /// What is written and what waits, by name.
+    /// The writes and the waiting children, by name.
     fn steps(plan: &Plan) -> (Vec<String>, Vec<&str>) {
         let write = |write: &Write| match write {
             Write::Create(child) => format!("create {}", child.key.name),
@@ -170,7 +171,7 @@ mod tests {
         (plan.writes.iter().map(write).collect(), plan.rolling.iter().map(|child| &*child.key.name).collect())
     }
 
-    /// What the API server holds against what is expected: the children, the writes, and those that wait.
+    /// Compares the plan for these live children with the expected writes and waiting children.
     #[track_caller]
     fn expect(live: &[Json], recreate: bool, writes: &[&str], waiting: &[&str]) {
         let plan = rolled(live, &pods(&["c", "a", "b"], "new"), recreate);
@@ -233,7 +234,7 @@ mod tests {
         for recreate in [false, true] {
             expect(&[], recreate, &["create c", "create a", "create b"], &[]);
             expect(&[old("b")], recreate, &["create c", "create a"], &["b"]);
-            // Deleted for its change, it must come back first.
+            // A child that was deleted for its change must be recreated first.
             expect(&[deleting(old("c")), old("a"), old("b")], recreate, &[], &["a", "b"]);
         }
     }

@@ -94,7 +94,7 @@ fn s06_value_that_was_edited_under_the_hosts_own_name_is_put_back_when_values_ar
     assert_eq!(named(&live), forged, "a status changes no value of the host's");
     live[0]["spec"]["containers"][0]["image"] = json!("forged:2");
     assert_ne!(named(&live), forged);
-    // What an apply left so is left alone.
+    // The values that an apply left are not changed again.
     assert!(plan_comparing(&snapshot(&live), &desired, |_, _| None).is_empty());
 }
 
@@ -128,7 +128,7 @@ fn r04_what_only_wears_our_labels_is_neither_pruned_nor_changed() {
     assert!(foreign.children.is_empty(), "not shown to the plugin");
     let none = Desired::default();
     assert!(plan(&foreign, &none).is_empty());
-    // Wanting that name leads to a POST, which the API server refuses.
+    // Desiring a child of that name leads to a POST, which the API server rejects.
     assert_eq!(plan(&foreign, &desired).counts(), (1, 0, 0));
 }
 
@@ -150,7 +150,7 @@ fn r05_a_child_without_the_mark_of_what_was_applied_is_changed_in_place_and_neve
     {
         let desired = validate_with(&[pod("a")], &update).expect("valid");
         let mut live = created(&desired.children[0]);
-        // As it is right after its adoption.
+        // The child as it is right after its adoption.
         live["metadata"]["annotations"] = json!({});
         live["spec"]["containers"][0]["image"] = json!("other");
         assert_eq!(plan(&snapshot(&[live]), &desired).counts(), (0, writes, 0), "{update:?}");
@@ -196,7 +196,7 @@ fn r11_recreate_deletes_what_differs_and_on_delete_leaves_it() {
     let (_, live) = settled(&["a"]);
     let mut changed = pod("a");
     changed["spec"]["containers"][0]["image"] = json!("nginx:2");
-    // A hand edit of what is still wanted is put back in place: nothing is restarted for it.
+    // A manual edit of an unchanged desired child is reverted in place: nothing restarts for it.
     let same = validate_with(&[pod("a")], &UpdateStrategy::Recreate).expect("valid");
     let mut edited = live.clone();
     edited[0]["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"] = json!({".": {}});

@@ -1,5 +1,5 @@
-//! Answers of any bytes, from the corpus and changed: what is taken of them reads back as it was meant, and what is
-//! written stays inside the grants.
+//! Fuzzes responses with arbitrary bytes, from the corpus and mutated: accepted responses read back unchanged, and the
+//! planned writes stay inside the grants.
 
 use jiff::Timestamp;
 use windlass_fuzz::Target;
@@ -12,19 +12,19 @@ use crate::json::{self, Malformed};
 use crate::outcome::{Problem, SuspendedBy, Verdict};
 use crate::status;
 
-/// An event of a plugin that says the same twice.
+/// A plugin's event with the text as reason and as message.
 fn event(text: &str) -> Event {
     Event { event_type: EventType::Warning, reason: text.to_owned(), message: text.to_owned() }
 }
 
-/// What the strict reader takes others take as well, for the same; and what it writes it reads again.
+/// JSON that the strict reader accepts is read alike by other readers, and the reader accepts what its writer writes.
 fn reads_back(bytes: &[u8]) -> Result<Value, Malformed> {
     let depth = Limits::default().json_depth;
     let value = json::parse(bytes, depth)?;
     let canonical = value.to_string();
     assert_eq!(json::parse(canonical.as_bytes(), depth).as_ref(), Ok(&value));
     assert_eq!(value.to_string(), canonical);
-    // Its numbers are larger than serde_json's, which reads no deeper than 128.
+    // The reader's number range exceeds that of serde_json, which also reads no deeper than 128 levels.
     if let Ok(theirs) = serde_json::from_slice::<Json>(bytes) {
         assert_eq!(serde_json::from_str::<Json>(&canonical).ok(), Some(theirs));
     }
@@ -76,7 +76,7 @@ fn fuzz_statuses() {
     });
 }
 
-/// As `metav1.Condition` has them: each type once, and what the host alone knows as the host says it.
+/// The conditions conform to `metav1.Condition`: each type occurs once, and the host sets the conditions that it owns.
 fn are_conditions(status: &Map, is_applied: bool) {
     let conditions = status.get("conditions").and_then(Value::as_array).expect("conditions");
     let text = |condition: &Value, field: &str| condition.at(&[field]).and_then(Value::as_str).map(str::to_owned);

@@ -1,4 +1,4 @@
-//! Strange answers, 100 000 of them: whatever a plugin says, what is written stays inside its grants.
+//! Checks 100 000 strange responses: whatever a plugin returns, the planned writes stay inside its grants.
 
 use std::cell::Cell;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use crate::desired::{Grants, validate as validate_answer};
 use crate::fixtures::grants_with;
 use crate::parent::ParentRef;
 
-/// What a change may hit: JSON pointers into a child.
+/// Places in a child that a mutation may change, as JSON pointers.
 const PLACES: [&str; 22] = [
     "/apiVersion",
     "/kind",
@@ -37,7 +37,7 @@ const PLACES: [&str; 22] = [
     "/status",
 ];
 
-/// What it may put there.
+/// Values that a mutation may set.
 static VALUES: LazyLock<Vec<Json>> = LazyLock::new(|| {
     let texts = [
         "",
@@ -105,7 +105,7 @@ static VALUES: LazyLock<Vec<Json>> = LazyLock::new(|| {
     values
 });
 
-/// What is done to the text of a child.
+/// Damage to the text of a child.
 #[derive(Debug, Clone, Copy)]
 enum Damage {
     Byte(u16, u8),
@@ -158,7 +158,7 @@ fn child((template, changes, damage): &Strange) -> Vec<u8> {
     text
 }
 
-/// Sets the value at a JSON pointer, where there is room for one.
+/// Sets the value at a JSON pointer, if its parent can hold one.
 fn put(child: &mut Json, place: &str, value: Json) {
     let (above, field) = place.rsplit_once('/').expect("a pointer");
     if above.len() > 1 && child.pointer(above).is_none() {
@@ -169,7 +169,7 @@ fn put(child: &mut Json, place: &str, value: Json) {
     }
 }
 
-/// What all answers meet: children that are owned, retained, and only look like it.
+/// The cluster that all responses meet: children that are owned, retained, or only look like children.
 struct World {
     snapshot: Snapshot,
     parent: ParentRef,
@@ -207,7 +207,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
     }
 });
 
-/// Everything that must hold of something that will be sent.
+/// Asserts everything that must hold for an object that will be sent.
 fn is_ours(child: &DesiredChild, parent: &ParentRef) {
     let meta = child.body.get("metadata").and_then(Value::as_object).expect("metadata");
     let text = |map: &Map, field: &str, expected: &str| {
@@ -245,7 +245,7 @@ fn is_ours(child: &DesiredChild, parent: &ParentRef) {
     }
 }
 
-/// A delete is of a child that this parent owns, and of no other life of it.
+/// Asserts that a delete concerns a child that this parent owns, by its present UID.
 fn is_owned(delete: &Delete, snapshot: &Snapshot) {
     let found = snapshot.children.iter().find(|live| live.uid == delete.uid && live.key == delete.child.key);
     let live = found.expect("a child");
@@ -253,8 +253,8 @@ fn is_owned(delete: &Delete, snapshot: &Snapshot) {
     assert_eq!(delete.child.key.namespace, snapshot.parent.key.namespace);
 }
 
-/// Everything that must hold of an answer: it is refused, or what is planned for it stays inside the grants and the
-/// parent's namespace. Says how many writes that are.
+/// Asserts that a response is either rejected, or that its plan stays inside the grants and the parent's namespace.
+/// Returns the number of planned writes; `None` if the response is rejected.
 pub(super) fn stays_inside(response: &Response, update: usize) -> Option<usize> {
     let World { snapshot, parent, grants, limits } = &*WORLD;
     let desired = validate_answer(response, parent, &grants[update % grants.len()], limits).ok()?;
