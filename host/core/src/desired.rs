@@ -1,7 +1,7 @@
-//! A plugin's answer → validated children and status. Everything behind this is infallible.
+//! Validates a plugin's response into children and status. All later steps are infallible.
 //!
-//! Scope, ownership and marks come from the host: an answer that tries to set them, or that names anything the plugin
-//! was not granted, is refused whole. Doubt never writes.
+//! Scope, ownership and marks come from the host. A response that tries to set them, or that names anything the plugin
+//! was not granted, is rejected as a whole: a doubtful response writes nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use crate::order::install_rank;
 use crate::parent::ParentRef;
 use crate::reserved::{BOOTSTRAP_SECRET, HostNamespace, SYSTEM_NAMESPACES, TOKEN_SECRET};
 
-/// Head of the annotation of what was applied: says how the hash behind it was made.
+/// Prefix of the annotation with the applied hash; it identifies the version of the hash.
 pub const APPLIED_VERSION: &str = "1:";
 
-/// Conditions that a plugin may give: each is compared with all, at the host's expense.
+/// Maximum number of conditions that a plugin may set: each is compared with all others, at the host's expense.
 const CONDITIONS_MAX: usize = 100;
 
-/// Types of Secrets with which their readers log in to the API server.
+/// Types of Secrets whose readers can log in to the API server.
 const TOKENS: [&str; 2] = [TOKEN_SECRET, BOOTSTRAP_SECRET];
 
-/// How much memory the values of an answer may take, by what its bytes may be: those of ordinary objects take three times
-/// their text, the smallest fifty times.
+/// Memory limit for a response's parsed values, as a multiple of the response's size limit. Values of ordinary objects
+/// take three times the size of their text, the smallest values fifty times.
 const VALUES: usize = 8;
 
-/// What a plugin may want, resolved against what the cluster serves.
+/// The children that a plugin may have, resolved against the kinds that the cluster serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grants {
     kinds: Vec<Grant>,
@@ -40,37 +40,37 @@ pub struct Grants {
     host_namespace: HostNamespace,
 }
 
-/// How one granted kind may be used.
+/// How a granted kind may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// The kind; shared by all children of it.
+    /// The kind; shared by all children of the kind.
     pub kind: Arc<Gvk>,
-    /// Whether its objects live in namespaces, as discovery says.
+    /// Whether the kind is namespaced, according to discovery.
     pub namespaced: bool,
-    /// How its children are updated.
+    /// How existing children are updated.
     pub update: UpdateStrategy,
-    /// The namespaces in which a cluster-scoped parent may have such children; if none are named, all but those of the
+    /// The namespaces in which a cluster-scoped parent may have such children; `None` means all but those of the
     /// control plane.
     pub namespaces: Option<Box<[Arc<str>]>>,
-    /// Whether such children may be Secrets that the control plane fills with the token of a ServiceAccount.
+    /// Whether children may be Secrets that the control plane fills with a ServiceAccount's token.
     pub tokens: bool,
 }
 
 impl Grants {
-    /// From granted kinds, and the host's namespace, which is closed to all of them. Of a kind that stands twice the last one
-    /// counts.
+    /// Creates the grants from the granted kinds and the host's namespace, where no children are allowed. If a kind
+    /// occurs twice, the last one applies.
     pub fn new(host_namespace: HostNamespace, grants: impl IntoIterator<Item = Grant>) -> Self {
         let by_kind: BTreeMap<_, _> = grants.into_iter().map(|grant| (grant.kind.clone(), grant)).collect();
         Self { kinds: by_kind.into_values().collect(), withheld: Vec::new(), host_namespace }
     }
 
-    /// The same, with the kinds that the descriptor declares and the Plugin does not grant.
+    /// Adds the kinds that the descriptor declares and the Plugin does not grant.
     #[must_use]
     pub fn without(self, withheld: Vec<(Gvk, Withheld)>) -> Self {
         Self { withheld, ..self }
     }
 
-    /// Why children of a kind that is not granted are refused.
+    /// The reason to reject children of a kind that is not granted.
     fn refusal(&self, name: &str, api_version: &str, kind: &str) -> Refusal {
         let (name, kind) = (name.to_owned(), Gvk::from_api_version(api_version, kind));
         match self.withheld.iter().find(|(withheld, _)| *withheld == kind) {
@@ -89,90 +89,90 @@ impl Grants {
         self.kinds.iter()
     }
 
-    /// The grant of a kind as objects name it. There are a handful at most.
+    /// The grant for an object's `apiVersion` and `kind`. A linear search, as there are only a few grants.
     fn of(&self, api_version: &str, kind: &str) -> Option<&Grant> {
         self.kinds.iter().find(|grant| grant.kind.is(api_version, kind))
     }
 }
 
-/// A plugin's answer after validation.
+/// A validated response.
 #[derive(Debug, Clone, Default)]
 pub struct Desired {
     /// The children, in install order.
     pub children: Vec<Arc<DesiredChild>>,
-    /// The plugin's part of the status, if it gave one.
+    /// The plugin's part of the status, if the response has one.
     pub status: Option<Map>,
-    /// When it wants to be asked again.
+    /// When the plugin asks to be called again.
     pub requeue: Option<Duration>,
-    /// Whether it has cleaned up: the finalizer may go.
+    /// Whether the plugin has finished its cleanup, so that the finalizer can be removed.
     pub finalized: bool,
 }
 
 /// A child as it will be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DesiredChild {
-    /// Its kind.
+    /// The child's kind.
     pub kind: Arc<Gvk>,
-    /// Namespace and name.
+    /// The child's namespace and name.
     pub key: ObjectKey,
-    /// All of it, with ownership, labels and the annotation of what was applied.
+    /// The complete object, with ownerReference, labels and the annotation with the applied hash.
     pub body: Map,
-    /// The value of the annotation: names what is desired.
+    /// The value of that annotation; identifies the desired state.
     pub applied: String,
-    /// How an existing one is updated.
+    /// How an existing child is updated.
     pub update: UpdateStrategy,
-    /// The parent that controls it; none if it outlives its parent.
+    /// UID of the parent that controls the child; `None` if the child is retained.
     pub owner: Option<Uid>,
-    /// Whether fields are to be taken over from other appliers.
+    /// Whether the apply forces ownership of fields that other managers own.
     pub take_over: bool,
 }
 
-/// Why an answer is refused.
+/// Why a response is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A child or status that is not JSON.
+    /// A child or the status is not valid JSON.
     #[error("{what} is not valid JSON: {error}")]
     Malformed {
-        /// Which part of the answer.
+        /// The part of the response.
         what: String,
-        /// Where and why.
+        /// Position and cause.
         error: Malformed,
     },
-    /// A child that is no Kubernetes object.
+    /// A child is not a Kubernetes object.
     #[error("child {index} is no Kubernetes object: {problem}")]
     NotAnObject {
-        /// Its place in the answer, from 0.
+        /// Index in the response, from 0.
         index: usize,
-        /// What is missing.
+        /// What is missing or invalid.
         problem: String,
     },
-    /// A status that is no object.
+    /// The status is not a JSON object.
     #[error("the status is {found} instead of an object")]
     StatusNotAnObject {
-        /// What it is.
+        /// Its actual type.
         found: &'static str,
     },
-    /// More of something than the limit allows.
+    /// The response exceeds a count limit.
     #[error("the answer has {count} {what}, more than the limit of {limit}")]
     TooMany {
-        /// What there is too much of.
+        /// What is counted.
         what: &'static str,
-        /// How much.
+        /// The count.
         count: usize,
         /// The limit.
         limit: usize,
     },
-    /// A child of a kind that the component declares and the Plugin does not grant.
+    /// A child's kind is declared by the component, but not granted by the Plugin.
     #[error("child {name:?} is of kind {kind}, which {why}")]
     KindNotGranted {
         /// The child's name.
         name: String,
-        /// Its kind.
+        /// The child's kind.
         kind: Gvk,
-        /// What the Plugin says of it.
+        /// Why the kind is not granted.
         why: Withheld,
     },
-    /// A child of a kind that the component does not declare.
+    /// A child's kind is not declared by the component.
     #[error(
         "child {name:?} is of kind {kind}, which the component's descriptor does not declare: its author must add it to the \
          descriptor's `children`"
@@ -180,10 +180,10 @@ pub enum Refusal {
     KindNotDeclared {
         /// The child's name.
         name: String,
-        /// Its kind.
+        /// The child's kind.
         kind: Gvk,
     },
-    /// A child outside its parent's namespace, or without one where it needs one.
+    /// A child is outside its parent's namespace, or lacks a required namespace.
     #[error("{child}: {problem}")]
     Scope {
         /// The child.
@@ -191,7 +191,7 @@ pub enum Refusal {
         /// What is wrong with its namespace.
         problem: String,
     },
-    /// A Secret that the control plane would fill with the token of a ServiceAccount, or would take as a token.
+    /// The child is a Secret that the control plane would fill with a ServiceAccount's token, or accept as a token.
     #[error(
         "{child} is of type {secret_type}: whoever reads it can log in to the API server as a ServiceAccount or a new node. The \
          plugin may have such children only if the Plugin's entry for Secret in spec.grants.children has serviceAccountTokens: true"
@@ -199,10 +199,10 @@ pub enum Refusal {
     TokenNotGranted {
         /// The child.
         child: String,
-        /// Its type.
+        /// The Secret's type.
         secret_type: &'static str,
     },
-    /// Something in a child that is the host's or the API server's to set.
+    /// The child sets a field that only the host or the API server may set.
     #[error("{child} sets {field}, which is not a plugin's to set")]
     NotYours {
         /// The child.
@@ -210,7 +210,7 @@ pub enum Refusal {
         /// The field.
         field: String,
     },
-    /// The same child twice.
+    /// The response contains a child twice.
     #[error("{child} stands twice in the answer")]
     Duplicate {
         /// The child.
@@ -219,16 +219,16 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether the bytes themselves are wrong, rather than what they want.
+    /// Returns true if the bytes are malformed, as opposed to a well-formed response that is not allowed.
     pub fn is_malformed(&self) -> bool {
         matches!(self, Self::Malformed { .. } | Self::NotAnObject { .. } | Self::StatusNotAnObject { .. })
     }
 }
 
-/// Checks a final answer and completes its children. What it requires is the business of [`crate::related`].
+/// Validates a final response and completes its children. [`crate::related`] handles its requirements.
 ///
 /// # Errors
-/// The first thing in the answer that a plugin may not say; then none of it counts.
+/// The first violation in the response; then the whole response is rejected.
 pub fn validate(response: &Response, parent: &ParentRef, grants: &Grants, limits: &Limits) -> Result<Desired, Refusal> {
     too_many("children", response.children.len(), limits.children)?;
     too_many("events", response.events.len(), limits.events)?;
@@ -253,8 +253,8 @@ pub fn validate(response: &Response, parent: &ParentRef, grants: &Grants, limits
     Ok(Desired { children, status, requeue: response.requeue.map(asked_wait), finalized: response.finalized })
 }
 
-/// A wait that a plugin asked for, in milliseconds: at least a second, so that it cannot keep the host busy with one
-/// parent, and at most a year.
+/// Clamps a wait that a plugin asked for, in milliseconds, to at least one second, so that the plugin cannot keep the
+/// host busy with one parent, and at most one year.
 pub fn asked_wait(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds).clamp(Duration::from_secs(1), Duration::from_hours(24 * 365))
 }
@@ -289,7 +289,7 @@ fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grant
     let text = |field: &str| body.get(field).and_then(Value::as_str);
     let api_version = text("apiVersion").ok_or_else(|| not_an_object("apiVersion is missing"))?;
     if api_version.starts_with('/') {
-        // It would name the core group, and be sent as something else.
+        // The kind would resolve to the core group, but the object would be sent with another `apiVersion`.
         return Err(not_an_object(&format!("apiVersion {api_version:?} has no group before its slash")));
     }
     let kind = text("kind").ok_or_else(|| not_an_object("kind is missing"))?;
@@ -323,7 +323,7 @@ fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grant
     }
     let options = strip_options(&mut meta, &child)?;
     complete_metadata(&mut meta, (&grant.kind, &key), parent, options.retain);
-    // The status of a child is its own controller's; typed builders leave an empty one in.
+    // A child's status belongs to its own controller; typed builders write an empty one.
     body.remove("status");
     body.insert("metadata", meta);
     let applied = mark_applied(&mut body);
@@ -338,7 +338,7 @@ fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grant
     })
 }
 
-/// The namespace a child goes to, or why it may not.
+/// Returns the namespace of a child, or why it is not allowed.
 fn placed(grant: &Grant, parent: &ParentRef, name: &str, namespace: Option<&str>) -> Result<Option<Arc<str>>, Refusal> {
     let scope = |problem: String| Refusal::Scope { child: format!("{} {name}", grant.kind.kind), problem };
     match (grant.namespaced, &parent.key.namespace, namespace) {
@@ -375,10 +375,10 @@ struct Options {
     take_over: bool,
 }
 
-/// Takes the options meant for the host out of the metadata, and refuses what is not a plugin's to set.
+/// Removes the host's options from the metadata. Rejects fields that a plugin must not set.
 fn strip_options(meta: &mut Map, child: &str) -> Result<Options, Refusal> {
     let not_yours = |field: String| Refusal::NotYours { child: child.to_owned(), field };
-    // Typed builders write nulls and empty lists for what was not set.
+    // Typed builders write null and empty lists for unset fields.
     meta.retain(|_, value| !matches!(value, Value::Null) && value.as_array().is_none_or(|items| !items.is_empty()));
     if let Some((field, _)) =
         meta.iter().find(|(key, _)| !matches!(*key, "name" | "namespace" | "labels" | "annotations"))
@@ -429,7 +429,7 @@ fn complete_metadata(meta: &mut Map, (kind, key): (&Gvk, &ObjectKey), parent: &P
     }
 }
 
-/// Hashes the child as it is, then says so in its annotation (rule R7).
+/// Hashes the child, writes the hash into its annotation and returns it (rule R7).
 fn mark_applied(body: &mut Map) -> String {
     let mut text = String::with_capacity(1024);
     body.write(&mut text);

@@ -1,5 +1,4 @@
-//! What happened to a parent → the events that tell it (rule R20). Where nothing happened nothing is told, and nothing
-//! allocated.
+//! Turns what happened to a parent into events (rule R20). If nothing happened, it emits nothing and allocates nothing.
 
 mod ledger;
 
@@ -23,39 +22,39 @@ pub use ledger::{Ledger, Occasion, Telling};
 
 /// Longest reason, in bytes (`ValidateEventCreate` of Kubernetes' API server).
 const REASON_MAX: usize = 128;
-/// Longest note, in bytes (the same).
+/// Longest note, in bytes (`ValidateEventCreate` of Kubernetes' API server).
 const NOTE_MAX: usize = 1024;
-/// Names of one kind that a message shows.
+/// Maximum number of children of one kind in a message.
 const SHOWN: usize = 5;
 
-/// Whose words an event is.
+/// Who emits an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// The host's, about what it did.
+    /// The host, about its own work.
     Host,
-    /// The plugin's, which may say the same in every answer.
+    /// The plugin, which may repeat the event in every response.
     Plugin,
 }
 
 /// One event on a parent, before it has a name and a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Whose words it is.
+    /// Who emits the event.
     pub source: Source,
     /// Normal or Warning.
     pub event_type: EventType,
-    /// CamelCase, at most 128 bytes; the host's own are in [`crate::names`].
+    /// CamelCase, at most 128 bytes; the host's own reasons are in [`crate::names`].
     pub reason: Cow<'static, str>,
     /// One of [`crate::names::event_action`].
     pub action: &'static str,
-    /// A sentence for people, at most 1024 bytes.
+    /// A sentence for users, at most 1024 bytes.
     pub message: String,
-    /// The child that it is about, if it is about one.
+    /// The child that the event is about, if it is about a single one.
     pub related: Option<ChildId>,
 }
 
 impl Note {
-    /// What the host tells of its own work.
+    /// Creates an event about the host's own work.
     pub fn of_host(event_type: EventType, reason: &'static str, message: &str) -> Self {
         Self::new(event_type, reason.into(), message)
     }
@@ -65,7 +64,7 @@ impl Note {
         Self { source, event_type, reason, action, message: cut(message), related: None }
     }
 
-    /// The last event on a parent that had a finalizer (rule R14).
+    /// Creates the last event on a parent that had a finalizer (rule R14).
     pub fn finalized(why: &FinalizerEnd) -> Self {
         let note = match why {
             FinalizerEnd::CleanedUp => {
@@ -88,7 +87,8 @@ impl Note {
         Self { action: action::FINALIZE, ..note }
     }
 
-    /// What a plugin wants told. A reason that Kubernetes would refuse is replaced, a long message is cut.
+    /// Creates an event that a plugin emits. A reason that Kubernetes would reject is replaced, a long message is
+    /// truncated.
     pub fn of_plugin(event: &Event) -> Self {
         let reason =
             if is_reason(&event.reason) { event.reason.clone().into() } else { event_reason::PLUGIN_EVENT.into() };
@@ -96,43 +96,43 @@ impl Note {
     }
 }
 
-/// Why the finalizer of a parent goes.
+/// Why the finalizer of a parent is removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FinalizerEnd {
-    /// The plugin has cleaned up.
+    /// The plugin has finished its cleanup.
     CleanedUp,
-    /// A person asked for it to go without the plugin's word.
+    /// A user asked to skip the plugin's cleanup.
     Skipped,
-    /// The plugin wants children that cannot be created any more in the namespace of this parent.
+    /// The plugin desires children in the namespace of this parent, where objects can no longer be created.
     NamespaceTerminating(String),
 }
 
-/// What was done to children in one reconcile.
+/// Changes of children in one reconcile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Created.
+    /// Created children.
     pub created: Vec<ChildId>,
-    /// Brought to what the plugin wants.
+    /// Children updated to the desired state.
     pub updated: Vec<ChildId>,
-    /// Put back to what the plugin wants, after somebody edited them.
+    /// Children reverted to the desired state after another manager edited them.
     pub restored: Vec<ChildId>,
-    /// Taken over from other appliers, as the plugin asked.
+    /// Children whose fields were taken from other field managers, because the plugin forces ownership.
     pub taken_over: Vec<ChildId>,
-    /// Existed already, and became children because the Plugin says so.
+    /// Existing objects that became children, because the Plugin adopts them.
     pub adopted: Vec<ChildId>,
-    /// Deleted, to be made anew.
+    /// Children deleted to be recreated.
     pub replaced: Vec<ChildId>,
-    /// Deleted for good.
+    /// Children deleted for good.
     pub deleted: Vec<ChildId>,
 }
 
 impl Changes {
-    /// Whether nothing was done.
+    /// Returns true if no child was changed.
     pub fn is_empty(&self) -> bool {
         self.kinds().iter().all(|(_, _, children)| children.is_empty())
     }
 
-    /// The reason for each kind of change, how a message begins to speak of it, and the children.
+    /// For each kind of change: the event's reason, the verb for the message, and the children.
     fn kinds(&self) -> [(&'static str, &'static str, &[ChildId]); 7] {
         [
             (event_reason::CREATED, "created", &self.created),
@@ -153,13 +153,13 @@ impl Changes {
         }
     }
 
-    /// The child, if it was only one.
+    /// Returns the child if there is only one.
     fn only(&self) -> Option<&ChildId> {
         let mut all = self.kinds().into_iter().flat_map(|(_, _, children)| children);
         all.next().filter(|_| all.next().is_none())
     }
 
-    /// `created Pods web-0, web-1 and 3 more; deleted Pod web-9`
+    /// Formats the changes, for example `created Pods web-0, web-1 and 3 more; deleted Pod web-9`.
     fn describe(&self, home: Option<&str>) -> String {
         let mut text = String::new();
         for (_, verb, children) in self.kinds() {
@@ -173,18 +173,19 @@ impl Changes {
     }
 }
 
-/// What was said of a parent before this reconcile.
+/// The outcome that was reported for a parent before this reconcile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Before {
-    /// The same as now.
+    /// The same outcome as now.
     Same,
-    /// Something else, with this reason; nothing at all of a parent that is new.
+    /// Another outcome, with this reason; `None` for a new parent without a reported outcome.
     Other(Option<Cow<'static, str>>),
 }
 
 impl Before {
-    /// As the parent's conditions say it: `Reconciling` or `Stalled`, whichever there is, carries the verdict's reason and
-    /// message. Without them all was applied, and `Ready` may be the plugin's; or `Ready` says that it is suspended.
+    /// Reads the earlier outcome from the parent's conditions. `Reconciling` or `Stalled`, if present, carries the
+    /// reason and message of the outcome. If both are absent, the desired state was applied, and `Ready` may be the
+    /// plugin's; or `Ready` reports that the parent is suspended.
     pub fn in_status(parent: &Object, verdict: &Verdict) -> Self {
         let status = observed(parent);
         let of = |kind: &str| {
@@ -209,7 +210,7 @@ impl Before {
     }
 }
 
-/// Whether it is the host that says so: a plugin may give its own `Ready` the same reason.
+/// Returns true if the host wrote this reason and message: a plugin may use the same reason for its own `Ready`.
 fn is_suspension((reason, message): &(String, String)) -> bool {
     let says = |by| {
         let verdict = Verdict::from(&Problem::Suspended(by));
@@ -218,9 +219,9 @@ fn is_suspension((reason, message): &(String, String)) -> bool {
     reason == parent_reason::SUSPENDED && [SuspendedBy::Parent, SuspendedBy::Plugin].into_iter().any(says)
 }
 
-/// What the host has to tell of one reconcile: one event with all of it, or none.
+/// Creates the host's event for one reconcile, which covers all changes; `None` if there is nothing to report.
 ///
-/// A failure is told when it is another than before, a recovery once.
+/// A failure is reported when it differs from the earlier outcome, a recovery once.
 pub fn note(snapshot: &Snapshot, changes: &Changes, before: &Before, verdict: &Verdict) -> Option<Note> {
     let turn = match before {
         Before::Same => None,
@@ -232,7 +233,7 @@ pub fn note(snapshot: &Snapshot, changes: &Changes, before: &Before, verdict: &V
     let done = changes.describe(snapshot.parent.key.namespace.as_deref());
     let note = match turn {
         Some(note) => {
-            // The failure stands first and is kept: what was done may be cut.
+            // The failure comes first, because a long message is truncated at its end.
             let message = format!("{}. {}", note.message.trim_end_matches('.'), capitalised(done));
             Note { message: cut(&message), ..note }
         }
@@ -246,7 +247,7 @@ pub fn note(snapshot: &Snapshot, changes: &Changes, before: &Before, verdict: &V
     Some(Note { related: changes.only().cloned(), ..note })
 }
 
-/// The turn that things took: from one verdict to another.
+/// Creates the event for a change of the outcome.
 fn turn(before: Option<&str>, verdict: &Verdict) -> Option<Note> {
     if verdict.progress != Progress::Applied {
         let event_type = match tone(verdict.reason) {
@@ -269,15 +270,15 @@ fn turn(before: Option<&str>, verdict: &Verdict) -> Option<Note> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tone {
-    /// Part of the work: its steps are told as they are done.
+    /// A regular step of the work, which is reported by the changes themselves.
     Quiet,
-    /// For information.
+    /// Reported as a Normal event.
     Told,
-    /// Something that a person should look at.
+    /// Reported as a Warning event, for a user to look at.
     Warned,
 }
 
-/// How loud a verdict is, by its reason in the conditions.
+/// Maps an outcome's reason to the severity of its event.
 fn tone(reason: &str) -> Tone {
     match reason {
         parent_reason::SUCCEEDED | parent_reason::CHILDREN_TERMINATING | parent_reason::ROLLING_UPDATE => Tone::Quiet,
@@ -286,13 +287,13 @@ fn tone(reason: &str) -> Tone {
     }
 }
 
-/// Whether a verdict is over within a second, as when a child changed while it was written.
+/// Returns true if an outcome passes within a second, for example because a child changed while it was written.
 fn passes(reason: &str, message: &str) -> bool {
     reason == parent_reason::API_ERROR && message.contains(TRYING_AGAIN)
 }
 
-/// `Pods from 2 to 5`, if that is what the changes are: of one kind there are more or fewer than before, some before
-/// and some after, because the parent is of a new generation. A child that only comes back is none of it.
+/// Returns a text such as `Pods from 2 to 5` if the changes scale one kind of child: the parent has a new generation,
+/// the number of children changes, and is above zero before and after. A recreated child does not count.
 fn scaled(snapshot: &Snapshot, changes: &Changes) -> Option<String> {
     let (more, fewer) = (&changes.created, &changes.deleted);
     let others = [&changes.restored, &changes.taken_over, &changes.adopted, &changes.replaced, &changes.updated];
@@ -314,8 +315,8 @@ fn scaled(snapshot: &Snapshot, changes: &Changes) -> Option<String> {
     (before > 0 && after > 0 && is_new).then(|| format!("{} from {before} to {after}", plural(&kind.kind)))
 }
 
-/// Children by kind, in install order: `ConfigMap web, Pods web-0, web-1 and 3 more`. Writes end in any order, and the
-/// same must always read the same.
+/// Lists children by kind, in install order: `ConfigMap web, Pods web-0, web-1 and 3 more`. Sorted, because writes end
+/// in any order and the same changes must yield the same text.
 fn list(text: &mut String, children: &[ChildId], home: Option<&str>) {
     let mut children: Vec<_> = children.iter().collect();
     children.sort_unstable_by(|a, b| {
@@ -326,7 +327,7 @@ fn list(text: &mut String, children: &[ChildId], home: Option<&str>) {
         let Some(first) = group.first() else { continue };
         let kind = if group.len() == 1 { Cow::Borrowed(&*first.kind.kind) } else { plural(&first.kind.kind) };
         let _ = write!(text, "{}{kind}", if at == 0 { "" } else { ", " });
-        // Of a list that is too long by one, "and 1 more" would be no shorter.
+        // For a single omitted child, "and 1 more" would be no shorter than its name.
         let shown = if group.len() <= SHOWN + 1 { group.len() } else { SHOWN };
         for (at, child) in group.iter().take(shown).enumerate() {
             let _ = write!(text, "{}", if at == 0 { " " } else { ", " });
@@ -341,13 +342,13 @@ fn list(text: &mut String, children: &[ChildId], home: Option<&str>) {
     }
 }
 
-/// By namespace and name; of numbered ones `web-9` before `web-10`.
+/// Orders by namespace and name; numbered names sort numerically (`web-9` before `web-10`).
 fn in_order(a: &ChildId, b: &ChildId) -> Ordering {
     let by_length = a.key.name.len().cmp(&b.key.name.len());
     a.key.namespace.cmp(&b.key.namespace).then(by_length).then_with(|| a.key.name.cmp(&b.key.name))
 }
 
-/// The plural of a kind, as English and Kubernetes make it.
+/// The English plural of a kind, with Kubernetes' exceptions.
 fn plural(kind: &str) -> Cow<'_, str> {
     let vowel_before_y = ["ay", "ey", "oy", "uy"].iter().any(|end| kind.ends_with(end));
     if kind.ends_with("points") {
@@ -368,14 +369,14 @@ fn capitalised(mut text: String) -> String {
     text
 }
 
-/// One CamelCase word that Kubernetes takes.
+/// Returns true if Kubernetes accepts the text as a reason: one CamelCase word.
 fn is_reason(text: &str) -> bool {
     text.len() <= REASON_MAX
         && text.starts_with(|first: char| first.is_ascii_uppercase())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// At most [`NOTE_MAX`] bytes of a message, whole characters only.
+/// Truncates a message to [`NOTE_MAX`] bytes, at a character boundary.
 fn cut(message: &str) -> String {
     const MORE: &str = "…";
     if message.len() <= NOTE_MAX {

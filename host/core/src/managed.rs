@@ -1,9 +1,9 @@
-//! Who owns which field (server-side apply, KEP-555): whether the host still owns all that it wants to.
+//! Field ownership (server-side apply, KEP-555): determines whether the host still owns all fields of a desired child.
 //!
-//! A field that another manager changes leaves our `managedFields` entry, and so does a field that somebody removes.
-//! So "does our entry cover every field of the desired child?" answers "did anybody change what we own?" from the
-//! object alone: after a restart too, without comparing values, and so whatever the API server or a webhook made of
-//! them (rule R7).
+//! When another manager changes or removes a field, the field disappears from the host's `managedFields` entry. So the
+//! object alone shows whether another manager changed the host's fields: check whether the host's entry covers every
+//! field of the desired child. This works after a restart as well and compares no values, so it is independent of how
+//! the API server or a webhook rewrote them (rule R7).
 
 mod finder;
 mod values;
@@ -23,51 +23,51 @@ use crate::names::FIELD_MANAGER;
 use crate::packed::Json;
 use finder::Finder;
 
-/// The host's own entries of an object's `metadata.managedFields`.
+/// The host's own entries in an object's `metadata.managedFields`.
 ///
-/// Children of one kind have the same ones but for the uid of their controller, which therefore stands as
-/// a placeholder in them: one copy serves all ([`Interner`](crate::intern::Interner)).
+/// Children of one kind have equal entries except for the UID of their controller. A placeholder replaces that UID, so
+/// one copy serves all children ([`Interner`](crate::intern::Interner)).
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct ManagedFields {
-    /// Our Apply entry.
+    /// The host's Apply entry.
     apply: Option<Fields>,
-    /// The Update entry that our POST left, and where it stands in the list.
+    /// The Update entry that the host's POST left, and its index in the list.
     update: Option<(Fields, usize)>,
-    /// Our Apply entry for the status subresource.
+    /// The host's Apply entry for the status subresource.
     status: Option<Fields>,
-    /// The entries of others, those of the status alone aside.
+    /// The entries of other managers, except those for the status alone.
     others: Box<[Fields]>,
 }
 
-/// What to do about the `Update` entry that our POST left, before or with an apply: fields that it owns stay when the
-/// plugin drops them.
+/// What to do about the `Update` entry that the host's POST left, before or with an apply. Fields that this entry owns
+/// would stay in the object when the plugin drops them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Posted {
-    /// All that it owns is wanted, and nobody else owns anything: an apply by force takes from it what it changes, and
-    /// what it keeps beside our Apply entry does no harm.
+    /// All fields that the entry owns are desired, and no other manager owns any field. A forced apply takes over the
+    /// changed fields, and the remaining ones are harmless beside the Apply entry.
     Within,
-    /// It must not be there when the apply comes.
+    /// The entry must be gone before the apply.
     InTheWay {
-        /// Its place in the list.
+        /// The entry's index in the list.
         entry: usize,
-        /// How it goes.
+        /// How the entry is removed.
         exit: Exit,
     },
 }
 
-/// How our `Update` entry goes.
+/// How the host's `Update` entry is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It becomes our Apply entry.
+    /// The entry is converted to an Apply entry.
     Convert,
-    /// It is removed, since our Apply entry owns as much.
+    /// The entry is deleted, since the host's Apply entry owns the same fields.
     Remove,
 }
 
-/// Stands for the uid of the object's controller.
+/// Placeholder for the UID of the object's controller.
 const CONTROLLER: &str = "$controller";
 
-/// One `fieldsV1`; read when somebody asks.
+/// One `fieldsV1`, parsed on first use.
 #[derive(Debug)]
 struct Fields {
     text: Box<str>,
@@ -81,25 +81,25 @@ impl Fields {
     }
 }
 
-/// One node of a `fieldsV1`, with the names of what is below it read.
+/// A node of a `fieldsV1`, with the names of its children parsed.
 #[derive(Debug, Default)]
 struct Node {
-    /// Whether it says that the field itself is owned (`.`).
+    /// Whether the node owns the field itself (`.`).
     itself: bool,
     /// Fields (`f:`), sorted by name.
     fields: Vec<(CompactString, Node)>,
-    /// Items of lists.
+    /// List items.
     items: Vec<(Item, Node)>,
 }
 
-/// How an item of a list is named.
+/// How an item of a list is identified.
 #[derive(Debug)]
 enum Item {
     /// By its key fields (`k:`).
     Keys(Value),
     /// By its value (`v:`).
     Value(Value),
-    /// By its place (`i:`), or in a way that is not known.
+    /// By its index (`i:`), or in an unknown way.
     Other,
 }
 
@@ -108,7 +108,7 @@ impl Node {
         let mut node = Self::default();
         for (name, below) in map.iter() {
             let Some(below) = below.as_object() else {
-                // Nothing that the API server writes: something that is owned.
+                // The API server writes no such node; count it as an owned item.
                 node.items.push((Item::Other, Self::default()));
                 continue;
             };
@@ -116,7 +116,7 @@ impl Node {
             let read = |text: &str| json::parse(text.as_bytes(), 8).ok();
             match name.split_once(':') {
                 None if name == "." => node.itself = true,
-                // Sorted as the map is: what comes before the names is the same.
+                // Sorted, because the map is sorted and all names have the same prefix.
                 Some(("f", field)) => node.fields.push((field.into(), below())),
                 Some(("k", keys)) => node.items.push((read(keys).map_or(Item::Other, Item::Keys), below())),
                 Some(("v", value)) => node.items.push((read(value).map_or(Item::Other, Item::Value), below())),
@@ -168,11 +168,11 @@ struct Entry<'a> {
 }
 
 impl ManagedFields {
-    /// Keeps what matters of a `managedFields` list, of an object with this controller. A list that cannot be read counts
-    /// as one without our entries: the next reconcile applies once more, which is always right.
+    /// Reads the relevant parts of a `managedFields` list of an object with this controller. An unreadable list counts
+    /// as one without the host's entries: the next reconcile applies once more, which is always safe.
     pub fn read(list: &str, controller: Option<&str>) -> Self {
         let entries: Vec<Entry<'_>> = serde_json::from_str(list).unwrap_or_default();
-        // The key of the ownerReference, as it stands in the name of a field.
+        // The UID of the ownerReference, as it occurs within a field's name.
         let named = |uid: &str| format!(r#"\"uid\":\"{uid}\""#);
         let mut ours = Self::default();
         let mut others = Vec::new();
@@ -187,7 +187,8 @@ impl ManagedFields {
                 (true, "Apply", "") => ours.apply = Some(fields),
                 (true, "Update", "") => ours.update = Some((fields, at)),
                 (true, "Apply", "status") => ours.status = Some(fields),
-                // Pods take labels and annotations through their status as well. The API server sorts the names.
+                // Pods accept labels and annotations through their status subresource as well. The API server sorts the
+                // names.
                 (false, _, "status") if fields.text.starts_with(r#"{"f:status":"#) => {}
                 (false, _, _) => others.push(fields),
                 _ => {}
@@ -197,8 +198,8 @@ impl ManagedFields {
         ours
     }
 
-    /// What stands in the way of an apply of a desired object whose controller is `controller`: the Update entry of our
-    /// POST, as long as there is one.
+    /// Returns what to do about the Update entry of the host's POST before an apply of the desired object, whose
+    /// controller is `controller`; `None` if there is no such entry.
     pub fn posted(&self, desired: &Map, controller: Option<&Uid>) -> Option<Posted> {
         let (fields, entry) = self.update.as_ref()?;
         let controller = controller.map(ToString::to_string).unwrap_or_default();
@@ -211,16 +212,17 @@ impl ManagedFields {
         Some(Posted::InTheWay { entry: *entry, exit })
     }
 
-    /// Whether we own a field of the status that this one does not have: then it must be sent to go away.
+    /// Returns true if the host owns a status field that `status` lacks; then the status must be written to remove the
+    /// field.
     pub fn own_status_beyond(&self, status: &Map) -> bool {
         let node = self.status.as_ref().and_then(Fields::tree).and_then(|tree| tree.field("status"));
-        // A status has no controller.
+        // Statuses do not contain the controller's UID.
         node.is_some_and(|node| names_more(node, status, &Names { controller: CONTROLLER }))
     }
 
-    /// Whether our entries cover every field of a desired object (apiVersion, kind, name and namespace aside, which
-    /// nobody owns) whose controller is `controller`. `live` is the object's JSON: read only where the entries leave a
-    /// doubt.
+    /// Returns true if the host's entries cover every field of a desired object, whose controller is `controller`.
+    /// Ignores apiVersion, kind, name and namespace, which no manager owns. `live` is the object's JSON; it is parsed
+    /// only if the entries are ambiguous.
     pub fn cover(&self, desired: &Map, live: &Json, controller: Option<&Uid>) -> bool {
         let entries = [self.apply.as_ref(), self.update.as_ref().map(|(fields, _)| fields)];
         let nodes = Nodes {
@@ -236,12 +238,12 @@ impl ManagedFields {
     }
 }
 
-/// Whether a node names a field below it that the map does not have.
+/// Returns true if a node owns a field that the map lacks.
 fn names_more(node: &Node, map: &Map, names: &Names<'_>) -> bool {
     node.fields.iter().any(|(field, node)| map.get(field).is_none_or(|found| goes_beyond(node, found, names)))
 }
 
-/// Whether a node names something below it that the value does not have.
+/// Returns true if a node owns a field or item that the value lacks.
 fn goes_beyond(node: &Node, value: &Value, names: &Names<'_>) -> bool {
     let (fields, items) = (value.as_object(), value.as_array().unwrap_or_default());
     let more_fields = match fields {
@@ -255,27 +257,27 @@ fn goes_beyond(node: &Node, value: &Value, names: &Names<'_>) -> bool {
     node.items.iter().any(|(name, node)| finder.first(name, names).is_none_or(|found| goes_beyond(node, found, names)))
 }
 
-/// The nodes of the trees at one place of the object.
+/// The nodes of all managers' trees for one place in the object.
 #[derive(Default)]
 struct Nodes<'a> {
     ours: Few<'a>,
     others: Few<'a>,
 }
 
-/// Nodes of different managers: rarely more than these.
+/// Nodes of different managers; rarely more than four.
 type Few<'a> = SmallVec<[&'a Node; 4]>;
 
 impl<'a> Nodes<'a> {
-    /// The nodes of a field of each tree.
+    /// The nodes of a field in each tree.
     fn below(&self, key: &str) -> Self {
         let below = |nodes: &Few<'a>| nodes.iter().filter_map(|node| node.field(key)).collect();
         Self { ours: below(&self.ours), others: below(&self.others) }
     }
 
-    /// Whether an empty node of ours owns all that there may be below it: a scalar, or an atomic list or map.
+    /// Returns true if an empty node of the host owns the whole value: a scalar, or an atomic list or map.
     ///
-    /// One that lost its last entry to others looks the same. Then somebody else owns something below, or what is wanted
-    /// is not there any more.
+    /// A node that lost its last entry to other managers looks the same. In that case another manager owns something
+    /// below it, or the live object lacks part of the desired value.
     fn own_whole(&self, value: &Value, live: Option<&Value>) -> bool {
         let taken = || self.others.iter().any(|node| node.has_below());
         self.ours.iter().any(|node| node.is_empty())
@@ -293,22 +295,22 @@ impl<'a> Nodes<'a> {
             }
     }
 
-    /// Whether another manager owns a scalar, or an atomic list or map, here. A map that several managers share does not
-    /// count: its other entries are theirs, and no apply of ours takes them away.
+    /// Returns true if another manager owns a scalar, or an atomic list or map, here. A map with several managers does
+    /// not count: its other entries belong to them, and the host's apply does not remove those.
     fn others_own_whole(&self) -> bool {
         self.others.iter().any(|node| node.is_empty())
     }
 }
 
-/// How the names of items are read.
+/// The context for comparing items with their names in `fieldsV1`.
 #[derive(Clone, Copy)]
 struct Names<'a> {
-    /// What [`CONTROLLER`] stands for.
+    /// The UID that replaces [`CONTROLLER`].
     controller: &'a str,
 }
 
 impl Names<'_> {
-    /// Whether an item is the one that is named.
+    /// Returns true if the name identifies this item.
     fn is(&self, name: &Item, item: &Value) -> bool {
         match name {
             Item::Keys(keys) => self.has_keys(item, keys),
@@ -317,7 +319,8 @@ impl Names<'_> {
         }
     }
 
-    /// Whether an item has these key fields; one that it leaves out was defaulted by the API server (a port's protocol).
+    /// Returns true if an item has these key fields; a key that the item omits was defaulted by the API server (for
+    /// example a port's protocol).
     fn has_keys(&self, item: &Value, keys: &Value) -> bool {
         let (Some(item), Some(keys)) = (item.as_object(), keys.as_object()) else { return false };
         let mut any = false;
@@ -331,7 +334,7 @@ impl Names<'_> {
         all && any
     }
 
-    /// Whether a value is the one that is named.
+    /// Returns true if the value equals the named one.
     fn same(&self, named: &Value, value: &Value) -> bool {
         match (named, value) {
             (Value::String(named), Value::String(text)) if named.contains(CONTROLLER) => {
@@ -352,7 +355,7 @@ impl Names<'_> {
     }
 }
 
-/// How trees are compared with what is desired.
+/// Compares field ownership with a desired object.
 struct Coverage<'c>(Names<'c>);
 
 impl Coverage<'_> {
@@ -371,11 +374,11 @@ impl Coverage<'_> {
         })
     }
 
-    /// `live` is the live object around the field, once that is known.
+    /// `live` is the live object that contains the field; `None` in the first pass, without the live object.
     fn of_field(&self, nodes: &Nodes<'_>, key: &str, value: &Value, live: Option<&Map>) -> bool {
         let below = live.and_then(|live| live.get(key));
-        // A create owns what the API server stored, and its types leave zero values out: wanting `false` where nothing
-        // stands is no difference.
+        // A create owns what the API server stored, and the API types omit zero values: a desired `false` equals a
+        // missing field.
         self.of(&nodes.below(key), value, below) || (live.is_some() && below.is_none() && is_zero(value))
     }
 
@@ -383,13 +386,13 @@ impl Coverage<'_> {
         if nodes.own_whole(value, live) {
             return true;
         }
-        // The API server stores few empty values, so we own none of what a create wanted empty, and it is another
-        // manager that owns what stands there now. Only the live value says whether it is still empty.
+        // The API server rarely stores empty values, so the host owns none of the values that a create left empty, and
+        // another manager owns what is there now. Only the live value shows whether the field is still empty.
         if is_zero(value) && !value.is_scalar() && nodes.others_own_whole() {
             return live.is_some_and(|live| is_as_empty(Some(value), live));
         }
         match value {
-            // The API server drops nulls and empty collections, so there may be nothing left to own.
+            // The API server drops nulls and empty collections, so there may be nothing to own.
             Value::Null => true,
             Value::Object(map) => {
                 let live = live.and_then(Value::as_object);
@@ -403,7 +406,7 @@ impl Coverage<'_> {
         }
     }
 
-    /// Whether the items of a list with keys (`k:`) or of a set (`v:`) are covered.
+    /// Returns true if the items of a keyed list (`k:`) or of a set (`v:`) are covered.
     fn of_items(&self, nodes: &Nodes<'_>, items: &[Value], live: &[Value]) -> bool {
         let all = || nodes.ours.iter().chain(&nodes.others).copied();
         let (wanted, found) = (Finder::of(items, all()), Finder::of(live, all()));
@@ -443,8 +446,8 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// Whether a live value adds nothing to a desired one that is empty: a scalar must be the same zero value, since `false`
-/// can differ from a field that is not set.
+/// Returns true if a live value adds nothing to an empty desired one. A scalar must be the same zero value, since
+/// `false` can differ from an unset field.
 fn is_as_empty(desired: Option<&Value>, live: &Value) -> bool {
     match live {
         Value::Null => true,

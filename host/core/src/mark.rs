@@ -1,9 +1,10 @@
-//! The mark by which the host knows the children of cluster-scoped parents as its own.
+//! The mark by which the host recognises children of cluster-scoped parents as its own.
 //!
-//! A namespaced parent's children are in its namespace, where whoever may write them is at home. A cluster-scoped parent has
-//! children in the namespaces of others, who may copy labels, annotations and ownerReferences to objects of their own. What
-//! they cannot make is the mark: an HMAC (RFC 2104) with a key that only the hosts of this cluster have, over all that makes
-//! the object a child, and over its own name, so that a copy is of no use.
+//! The children of a namespaced parent live in its namespace, and whoever can write them has permissions in that
+//! namespace. A cluster-scoped parent has children in namespaces of other users, who may copy labels, annotations and
+//! ownerReferences to their own objects. They cannot forge the mark: an HMAC (RFC 2104), with a key that only the hosts
+//! of this cluster have, over everything that makes the object a child, and over the object's own name, so that a
+//! copied mark is invalid.
 
 use std::sync::Arc;
 
@@ -14,33 +15,33 @@ use crate::ids::{GroupKind, ObjectKey};
 use crate::names::ANNOTATION_MARK;
 use crate::object::{Object, OwnerKey};
 
-/// Head of a mark: says how it was made.
+/// Prefix of a mark; identifies its version.
 const VERSION: &str = "1:";
 
-/// The key that marks are made with. Shared by all hosts of a cluster, and by nobody else.
+/// The key for marks. Only the hosts of a cluster share it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MarkKey(Arc<[u8; MarkKey::LENGTH]>);
 
 impl MarkKey {
-    /// How many bytes a key has.
+    /// Length of a key, in bytes.
     pub const LENGTH: usize = 32;
 
-    /// The key of these bytes, which must be random.
+    /// Creates a key from bytes, which must be random.
     pub fn new(bytes: [u8; Self::LENGTH]) -> Self {
         Self(Arc::new(bytes))
     }
 
-    /// The mark of a child: of this plugin, for this parent, of this kind and name.
+    /// The mark of a child with this plugin, parent, kind, namespace and name.
     pub fn mark(&self, plugin: &str, owner: &OwnerKey, kind: &GroupKind, key: &ObjectKey) -> String {
         let (how, owner) = match owner {
             OwnerKey::Uid(uid) => ("owned", uid.to_string()),
             OwnerKey::Retained(parent) => ("retained", parent.to_string()),
         };
         let namespace = key.namespace.as_deref().unwrap_or_default();
-        // RFC 2104 takes keys of any length, so that this cannot fail; an empty mark holds for nothing.
+        // RFC 2104 allows keys of any length, so this cannot fail; an empty mark is valid for no object.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&*self.0) else { return String::new() };
         for part in ["windlass.dev/mark", plugin, how, &owner, &kind.group, &kind.kind, namespace, &key.name] {
-            // Each with its length before it: none can pass for two.
+            // Each part is prefixed by its length, so that different lists of parts never yield the same mark.
             mac.update(&(part.len() as u64).to_le_bytes());
             mac.update(part.as_bytes());
         }
@@ -51,8 +52,8 @@ impl MarkKey {
         mark
     }
 
-    /// Whether an object has the mark of what its labels and annotations say that it is. The answer is remembered: objects do
-    /// not change, and a process has one key.
+    /// Returns true if an object has a valid mark for the plugin and parent in its labels and annotations. The result
+    /// is cached: objects are immutable, and a process has one key.
     pub fn holds(&self, object: &Object) -> bool {
         object.checked.or_check(|| match (object.plugin(), object.owner_key()) {
             (Some(plugin), Some(owner)) => self.is_of(object, plugin, &owner),
@@ -60,15 +61,16 @@ impl MarkKey {
         })
     }
 
-    /// Whether an object has the mark of a child of this plugin for this parent, whatever its labels say.
+    /// Returns true if an object has a valid mark for this plugin and parent, whatever its labels are.
     pub fn is_of(&self, object: &Object, plugin: &str, owner: &OwnerKey) -> bool {
         let wanted = || self.mark(plugin, owner, &object.kind.group_kind(), &object.key);
-        // Who can time this guesses at objects that they may write anyway, and the API server answers in milliseconds.
+        // Not a constant-time comparison: an attacker could guess marks only for objects that they can write, and the
+        // API server responds in milliseconds.
         object.marks.get(ANNOTATION_MARK).is_some_and(|mark| mark == wanted())
     }
 }
 
-/// The key itself is shown to nobody.
+/// Hides the key.
 impl std::fmt::Debug for MarkKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("MarkKey(..)")
@@ -87,7 +89,7 @@ mod tests {
         MarkKey::new([7; MarkKey::LENGTH])
     }
 
-    /// A ConfigMap as a child of a cluster-scoped parent is, with the mark of this object.
+    /// A ConfigMap like a child of a cluster-scoped parent, with the mark of an object of this namespace and name.
     fn child(labels: &Value, annotations: &Value, namespace: &str, name: &str) -> Object {
         let object = object(&json!({
             "apiVersion": "v1", "kind": "ConfigMap",

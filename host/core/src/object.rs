@@ -1,7 +1,7 @@
-//! One Kubernetes object: a small header beside the JSON bytes, which pass to the guest unparsed.
+//! A Kubernetes object: a small parsed header and the JSON bytes, which pass to the guest unparsed.
 //!
-//! The bytes are what the API server sent, with `metadata.managedFields` cut out (half of a Pod, and nothing a plugin
-//! wants) and `apiVersion` and `kind` put in where a list omitted them.
+//! The bytes are what the API server sent, without `metadata.managedFields` (half of a Pod, and of no use to a plugin)
+//! and with `apiVersion` and `kind` added where a list omitted them.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,34 +19,34 @@ use crate::managed::ManagedFields;
 use crate::names;
 use crate::packed::Json;
 
-/// An object as the caches hold it.
+/// An object in a cache.
 #[derive(Debug, Clone)]
 pub struct Object {
-    /// The kind it was asked for as; shared by all objects of a cache.
+    /// The kind under which it was requested; shared by all objects of a cache.
     pub kind: Arc<Gvk>,
     /// Namespace and name.
     pub key: ObjectKey,
-    /// Identity of this life of the object.
+    /// `metadata.uid`.
     pub uid: Uid,
-    /// As the API server counts (comparable within a kind: KEP-5504).
+    /// `metadata.resourceVersion` as a number (comparable within a kind: KEP-5504).
     pub resource_version: u64,
-    /// `metadata.generation`; kinds without one have `None`.
+    /// `metadata.generation`; `None` for kinds without one.
     pub generation: Option<i64>,
     /// Whether a deletion timestamp is set.
     pub deleting: bool,
     /// `metadata.finalizers`.
     pub finalizers: Box<[Box<str>]>,
-    /// Uid of the controller ownerReference.
+    /// UID in the controller ownerReference.
     pub controller: Option<Uid>,
-    /// What the plugin's label and the annotations of the host's own prefix say.
+    /// The value of the plugin label, and the annotations under the host's prefix.
     pub marks: Marks,
-    /// Uid of the parent that the label names.
+    /// UID of the parent, from the parent label.
     pub labelled: Option<Uid>,
-    /// Whether its mark holds, if that was checked.
+    /// The result of checking the object's mark, if it was checked.
     pub(crate) checked: Checked,
-    /// Stands for all other labels and annotations: equal in this process when they are.
+    /// Hash of all other labels and annotations; comparable in this process only.
     pub others_marks: u64,
-    /// Which fields the host owns.
+    /// The fields that the host owns.
     pub managed: Arc<ManagedFields>,
     /// SHA-256 of `json`.
     pub content: Digest,
@@ -54,8 +54,8 @@ pub struct Object {
     pub json: Json,
 }
 
-/// The label of the plugin, and the annotations under the host's prefix: names without the prefix and values, one behind the other,
-/// each ended by a NUL.
+/// The plugin label and the annotations under the host's prefix: names without the prefix and values in turn, each
+/// terminated by NUL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Marks(Box<str>);
 
@@ -63,7 +63,8 @@ impl Marks {
     fn collect<'a>(marks: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let mut text = String::new();
         for (key, value) in marks {
-            // Neither names nor values that the API server takes hold a NUL; an annotation that does is none of ours.
+            // The API server accepts NUL in neither names nor values, so an annotation that contains one is not the
+            // host's.
             if let (Some(name), false) = (key.strip_prefix(names::ANNOTATION_PREFIX), value.contains('\0')) {
                 text.extend([name, "\0", value, "\0"]);
             }
@@ -83,35 +84,35 @@ impl Marks {
         None
     }
 
-    /// Whether a mark is set to `"true"`.
+    /// Returns true if the label or annotation is set to `"true"`.
     pub fn is_true(&self, name: &str) -> bool {
         self.get(name) == Some("true")
     }
 }
 
-/// How an index finds the children of a parent.
+/// How an index finds a parent's children.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum OwnerKey {
-    /// By the uid in the label.
+    /// By the UID in the parent label.
     Uid(Uid),
-    /// By the name that a retained child keeps.
+    /// By the parent's name, which a retained child keeps.
     Retained(Arc<str>),
 }
 
 impl OwnerKey {
-    /// Whether it is that of a retained child.
+    /// Returns true if this is the key of a retained child.
     pub fn is_retained(&self) -> bool {
         matches!(self, Self::Retained(_))
     }
 }
 
-/// Why bytes are no Kubernetes object.
+/// Why bytes are not a Kubernetes object.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAnObject {
-    /// Not JSON, or a field of the wrong type.
+    /// The text is not JSON, or a field has the wrong type.
     #[error("not a Kubernetes object: {0}")]
     Json(#[from] serde_json::Error),
-    /// A field that every stored object has is missing or makes no sense.
+    /// A field that every stored object has is missing or malformed.
     #[error("not a stored Kubernetes object: metadata.{0} is missing or malformed")]
     Missing(&'static str),
 }
@@ -169,7 +170,7 @@ struct OwnerReference<'a> {
     name: Cow<'a, str>,
 }
 
-/// Entries of a string map under the host's prefix, and a hash of the rest, which is not kept.
+/// Entries of a string map under the host's prefix, and a hash of all other entries, which are not kept.
 struct OwnMarks<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>, u64);
 
 impl<'de: 'a, 'a> Deserialize<'de> for OwnMarks<'a> {
@@ -204,10 +205,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for OwnMarks<'a> {
 struct BorrowedStr<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl Object {
-    /// Reads an object of a known kind from what the API server sent for it.
+    /// Parses an object of a known kind from the API server's JSON.
     ///
     /// # Errors
-    /// Text that is no stored object of Kubernetes: no name, uid or resourceVersion.
+    /// Fails if the text is not a stored Kubernetes object: name, UID or resourceVersion is missing.
     pub fn from_api(kind: &Arc<Gvk>, text: &str) -> Result<Self, NotAnObject> {
         let header: Header<'_> = serde_json::from_str(text)?;
         let meta = &header.metadata;
@@ -225,7 +226,8 @@ impl Object {
         let annotations = || meta.annotations.iter().flat_map(|marks| &marks.0);
         let is_label = |key: &str| [names::LABEL_PLUGIN, names::LABEL_PARENT_UID].contains(&key);
         let labelled = labels().find(|(key, _)| key == names::LABEL_PARENT_UID);
-        // A label of an annotation's name, or the other way round, means nothing: who may set it need not be who may set a mark.
+        // A label with an annotation's name, or the reverse, has no meaning: it may take another permission to set one
+        // than the other.
         let plugin = labels().filter(|(key, _)| key == names::LABEL_PLUGIN);
         let marks = plugin.chain(annotations().filter(|(key, _)| !is_label(key)));
         let strange = labels().filter(|(key, _)| !is_label(key)).chain(annotations().filter(|(key, _)| is_label(key)));
@@ -243,7 +245,8 @@ impl Object {
                 let hash = |marks: &Option<OwnMarks<'_>>| marks.as_ref().map_or(0, |marks| marks.1);
                 let mut of_strange = DefaultHasher::new();
                 strange.for_each(|mark| mark.hash(&mut of_strange));
-                // Of two different maps: what moves from one to the other is a change.
+                // Labels and annotations are hashed differently, so that moving an entry between them changes the
+                // result.
                 hash(&meta.labels).rotate_left(1) ^ hash(&meta.annotations) ^ of_strange.finish().rotate_left(2)
             },
             labelled: labelled.map(|(_, uid)| Uid::from(&**uid)),
@@ -255,7 +258,7 @@ impl Object {
         })
     }
 
-    /// The object as a plugin sees it.
+    /// The object as a plugin receives it.
     pub fn observed(&self) -> Observed {
         Observed {
             kind: Gvk::clone(&self.kind),
@@ -265,28 +268,28 @@ impl Object {
         }
     }
 
-    /// Under which parent an index finds this object. Only a hint: labels get copied, so a child is
-    /// [owned](Self::is_owned_by) only when all of it agrees.
+    /// The key under which an index finds this object. Only a hint, because labels get copied: an object is
+    /// [owned](Self::is_owned_by) only if label and ownerReference agree.
     pub fn owner_key(&self) -> Option<OwnerKey> {
         match self.marks.get(names::ANNOTATION_RETAINED_FOR) {
-            // What is retained has no controller.
+            // Retained children have no controller.
             Some(parent) if self.controller.is_none() => Some(OwnerKey::Retained(parent.into())),
             Some(_) | None => self.labelled.clone().map(OwnerKey::Uid),
         }
     }
 
-    /// Whether this object is a child of that parent, and may be changed and pruned: label **and** ownerReference
-    /// (rule R4).
+    /// Returns true if this object is a child that the parent owns, so that it may be changed and pruned: it needs
+    /// label **and** ownerReference (rule R4).
     pub fn is_owned_by(&self, parent: &Uid) -> bool {
         self.controller.as_ref() == Some(parent) && self.labelled.as_ref() == Some(parent)
     }
 
-    /// The plugin that the label names.
+    /// The plugin, from the plugin label.
     pub fn plugin(&self) -> Option<&str> {
         self.marks.get(names::LABEL_PLUGIN)
     }
 
-    /// The kind and name in the controller ownerReference: for what looks beyond the uid, seldom enough to be read anew.
+    /// Kind and name in the controller ownerReference. Parsed on each call, because it is rarely needed.
     pub fn controller_kind_and_name(&self) -> Option<(GroupKind, String)> {
         let bytes = self.json.bytes();
         let header: Header<'_> = serde_json::from_slice(&bytes).ok()?;
@@ -296,7 +299,7 @@ impl Object {
         Some((kind.group_kind(), controller.name.to_string()))
     }
 
-    /// The object's top-level field, unparsed.
+    /// Returns a top-level field of the object, unparsed.
     pub fn field(&self, name: &str) -> Option<Box<RawValue>> {
         let bytes = self.json.bytes();
         let text = std::str::from_utf8(&bytes).ok()?;
@@ -335,13 +338,13 @@ impl<'de> Visitor<'de> for FieldNamed<'_> {
     }
 }
 
-/// The text without managedFields, and with apiVersion and kind at its head if they were missing.
+/// Removes `managedFields` from the text, and inserts missing `apiVersion` and `kind` at its start.
 fn trim(text: &str, kind: &Gvk, header: &Header<'_>) -> Arc<[u8]> {
     let text = text.trim();
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     if header.api_version.is_none() || header.kind.is_none() {
-        // Kubernetes names hold no character that JSON would escape.
+        // Kubernetes names contain no character that JSON would escape.
         out.push_str("{\"apiVersion\":\"");
         out.push_str(&kind.api_version());
         out.push_str("\",\"kind\":\"");
@@ -358,21 +361,22 @@ fn trim(text: &str, kind: &Gvk, header: &Header<'_>) -> Arc<[u8]> {
     out.into_bytes().into()
 }
 
-/// What stands before and after the entry whose value is `value`, a slice of `text`: key and comma are left out.
+/// Returns the text before and after the entry whose value is `value`, a slice of `text`; excludes the key and one
+/// comma.
 fn around<'a>(text: &'a str, value: &str) -> Option<(&'a str, &'a str)> {
     let start = (value.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
     let before = text.get(..start)?.trim_end().strip_suffix(':')?.trim_end();
     let before = before.strip_suffix("\"managedFields\"")?.trim_end();
     let after = text.get(start.checked_add(value.len())?..)?.trim_start();
     match (before.strip_suffix(','), after.strip_prefix(',')) {
-        // In the middle or at the end of its object: the comma before goes with it.
+        // In the middle or at the end of its object: the preceding comma is removed too.
         (Some(before), _) => Some((before, after)),
         (None, Some(after)) => Some((before, after)),
         (None, None) => Some((before, after)),
     }
 }
 
-/// Whether an object's mark holds, once that was checked.
+/// Caches whether an object's mark is valid.
 #[derive(Debug, Default)]
 pub struct Checked(AtomicU8);
 
@@ -393,7 +397,7 @@ impl Checked {
     }
 }
 
-/// A copy may be changed before it is used: it is checked by itself.
+/// A clone may be modified before use, so its mark is checked again.
 impl Clone for Checked {
     fn clone(&self) -> Self {
         Self::default()

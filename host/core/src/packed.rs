@@ -1,26 +1,26 @@
-//! Objects' JSON, kept small: most of what an object says, the others of its kind say too.
+//! Compresses the JSON of cached objects: objects of one kind have most of their content in common.
 //!
-//! A cache compresses each object against a dictionary of objects that came before (LZ4 blocks with a dictionary). What
-//! comes out is, to the byte, what went in.
+//! A cache compresses each object against a dictionary of earlier objects (LZ4 blocks with a dictionary). Unpacking
+//! returns exactly the original bytes.
 
 use std::sync::Arc;
 
 use lz4_flex::block::{compress_with_dict, decompress_into_with_dict};
 
-/// What a dictionary holds at most, in bytes: each object is compared with all of it. Matches reach back 64 KiB.
+/// Maximum size of a dictionary, in bytes: each object is compared with all of it. LZ4 matches reach back 64 KiB.
 const DICTIONARY_MAX: usize = 16 * 1024;
 
-/// What one object adds to it at most: a large one that is like no other must not be all of it.
+/// Maximum sample of one object in the dictionary, in bytes: a large and unusual object must not fill it.
 const SAMPLE_MAX: usize = DICTIONARY_MAX / 2;
 
-/// Number of objects after which a dictionary may learn for the first time, for each time that it has learnt: every
-/// version stays as long as something is packed with it, so there must be few of them for each object.
+/// Number of packed objects, per dictionary version so far, before the dictionary may learn again. Each version stays
+/// in memory while an object is packed with it, so there must be few versions in relation to objects.
 const LEARN_EVERY: usize = 64;
 
-/// Less is not worth the trouble.
+/// Minimum size of an object to be compressed, in bytes.
 const LEN_MIN: usize = 128;
 
-/// The JSON of an object, as it is or packed.
+/// The JSON of an object, plain or packed.
 #[derive(Debug, Clone)]
 pub struct Json(Kept);
 
@@ -31,20 +31,20 @@ enum Kept {
 }
 
 impl Json {
-    /// The bytes.
+    /// Returns the unpacked bytes.
     pub fn bytes(&self) -> Arc<[u8]> {
         match &self.0 {
             Kept::Plain(bytes) => bytes.clone(),
             Kept::Packed { dictionary, block, len } => {
                 let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, *len as usize).collect();
                 let unpacked = Arc::get_mut(&mut bytes).map(|out| decompress_into_with_dict(block, out, dictionary));
-                // It was unpacked once when it was packed: there is no other case.
+                // Unpacking was verified when the object was packed, so it cannot fail here.
                 if matches!(unpacked, Some(Ok(_))) { bytes } else { Arc::default() }
             }
         }
     }
 
-    /// How many bytes they are, without unpacking them.
+    /// Size of the unpacked bytes, without unpacking them.
     pub fn unpacked_size(&self) -> usize {
         match &self.0 {
             Kept::Plain(bytes) => bytes.len(),
@@ -52,7 +52,7 @@ impl Json {
         }
     }
 
-    /// How many bytes of memory they take, the dictionary aside.
+    /// Memory that the bytes occupy, without the dictionary.
     pub fn size(&self) -> usize {
         match &self.0 {
             Kept::Plain(bytes) => bytes.len(),
@@ -67,18 +67,18 @@ impl<B: Into<Arc<[u8]>>> From<B> for Json {
     }
 }
 
-/// Packs objects of one kind, and learns what they look like.
+/// Compresses objects of one kind, and learns a dictionary from them.
 #[derive(Debug, Default)]
 pub struct Packer {
     dictionary: Arc<[u8]>,
-    /// How often it has learnt.
+    /// Number of dictionary versions so far.
     versions: usize,
-    /// Objects since it did.
+    /// Number of objects since the last version.
     since: usize,
 }
 
 impl Packer {
-    /// The same JSON in less memory, if there is a way.
+    /// Returns the same JSON, compressed if that saves memory.
     pub fn pack(&mut self, json: Json) -> Json {
         let Kept::Plain(bytes) = &json.0 else { return json };
         let Ok(len) = u32::try_from(bytes.len()) else { return json };
@@ -87,7 +87,7 @@ impl Packer {
         }
         self.since += 1;
         let mut block = compress_with_dict(bytes, &self.dictionary);
-        // It looks like nothing that came before: the next one may look like it.
+        // The object resembles no earlier one; later objects may resemble it.
         if block.len() > bytes.len() / 2 && self.since > self.versions * LEARN_EVERY {
             self.learn(bytes);
             block = compress_with_dict(bytes, &self.dictionary);
@@ -96,11 +96,11 @@ impl Packer {
             return json;
         }
         let packed = Json(Kept::Packed { dictionary: self.dictionary.clone(), block: block.into(), len });
-        // Nobody must ever see another object than the API server sent.
+        // Verified, because no reader may ever see other bytes than the API server sent.
         if packed.bytes() == *bytes { packed } else { json }
     }
 
-    /// Adds a sample, for the oldest ones if need be.
+    /// Adds a sample to the dictionary, dropping its oldest content if necessary.
     fn learn(&mut self, sample: &[u8]) {
         let sample = sample.get(..SAMPLE_MAX).unwrap_or(sample);
         let known = [&self.dictionary, sample].concat();
@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// An object of a shape, with what differs from one to the next.
+    /// An object of the given shape, with fields that differ from one object to the next.
     fn object(shape: &str, n: usize) -> String {
         let digest = |text: &str| crate::digest::Digest::of(text.as_bytes()).to_string();
         let fields = (0..12).map(|at| (format!("{at}"), digest(&format!("{shape} {at}")).into()));
@@ -172,7 +172,7 @@ mod tests {
         assert!(packer.dictionary.len() <= DICTIONARY_MAX);
     }
 
-    /// Texts of a few fragments, some of them long, as objects of a few shapes are.
+    /// Texts made of a few fragments, some of them long, like objects of a few shapes.
     fn texts() -> impl Strategy<Value = Vec<Vec<u8>>> {
         let fragment =
             prop_oneof![prop::collection::vec(any::<u8>(), 1..60), prop::collection::vec(any::<u8>(), 4000..5000)];
@@ -187,7 +187,7 @@ mod tests {
         #[test]
         fn what_comes_out_is_what_went_in(texts in texts()) {
             let mut packer = Packer::default();
-            // Each time over, the dictionary knows more, and what was packed before stays as it is.
+            // The dictionary grows with each round, and objects packed earlier stay intact.
             let kept: Vec<_> = (0..LEARN_EVERY).flat_map(|_| &texts).map(|text| (packer.pack(Json::from(text.as_slice())), text)).collect();
             for (json, text) in &kept {
                 prop_assert_eq!(&json.bytes()[..], &text[..]);

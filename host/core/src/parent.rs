@@ -1,4 +1,4 @@
-//! The object that a plugin reconciles, as its children refer to it.
+//! The identity of a parent, as its children refer to it.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use crate::mark::MarkKey;
 use crate::names;
 use crate::object::{Object, OwnerKey};
 
-/// What children and conditions need to know of their parent.
+/// The properties of a parent that children and conditions refer to.
 #[derive(Debug, Clone)]
 pub struct ParentRef {
-    /// The plugin that reconciles it.
+    /// The plugin that reconciles the parent.
     pub plugin: PluginName,
-    /// Its kind, in the version that is handed to the plugin.
+    /// The parent's kind, in the version that the plugin receives.
     pub kind: Arc<Gvk>,
-    /// Namespace and name.
+    /// The parent's namespace and name.
     pub key: ObjectKey,
-    /// Identity.
+    /// The parent's UID.
     pub uid: Uid,
-    /// The key that its children's marks are made with, if they have any: those of a cluster-scoped parent, where there is a
+    /// The key for the marks of its children; set only for a cluster-scoped parent, and only if the host runs in a
     /// cluster.
     pub mark_key: Option<MarkKey>,
 }
 
 impl ParentRef {
-    /// Of an object of a plugin's parent kind. `mark_key` is the host's; what is in a namespace does without.
+    /// Creates the reference of a parent. `mark_key` is the host's key; children of namespaced parents need no mark.
     pub fn of(plugin: &PluginName, parent: &Object, mark_key: Option<&MarkKey>) -> Self {
         Self {
             plugin: plugin.clone(),
@@ -36,13 +36,13 @@ impl ParentRef {
         }
     }
 
-    /// The mark of a child, if such children have one. `retained` says whether it outlives the parent.
+    /// The mark of a child, if children of this parent have marks. `retained`: the child outlives the parent.
     pub fn mark(&self, kind: &GroupKind, key: &ObjectKey, retained: bool) -> Option<String> {
         let owner = || if retained { self.retained_key() } else { OwnerKey::Uid(self.uid.clone()) };
         self.mark_key.as_ref().map(|mark_key| mark_key.mark(self.plugin.as_str(), &owner(), kind, key))
     }
 
-    /// The controller ownerReference that every child gets (rule R4).
+    /// The controller ownerReference of every owned child (rule R4).
     pub fn owner_reference(&self) -> Map {
         Map::from([
             ("apiVersion", self.kind.api_version().into()),
@@ -54,13 +54,14 @@ impl ParentRef {
         ])
     }
 
-    /// How a retained child names its parent: the plugin, kind, namespace and name that may take it up again.
+    /// The value by which a retained child names its parent: plugin, kind, namespace and name of the parent that may
+    /// re-adopt it.
     pub fn retained_for(&self) -> String {
         let group_kind = self.kind.group_kind();
         format!("{}/{}.{}/{}", self.plugin, group_kind.kind, group_kind.group, self.key)
     }
 
-    /// Whether a retained child's annotation names this parent (see [`retained_for`](Self::retained_for)).
+    /// Returns true if a retained child's annotation names this parent (see [`retained_for`](Self::retained_for)).
     pub fn is_named_by(&self, mark: &str) -> bool {
         let mut rest = Some(mark);
         let mut expect = |text: &str| rest = rest.and_then(|rest| rest.strip_prefix(text));
@@ -70,12 +71,12 @@ impl ParentRef {
         rest == Some("")
     }
 
-    /// The key under which an index holds what is retained for it.
+    /// The key under which an index holds the parent's retained children.
     pub fn retained_key(&self) -> OwnerKey {
         OwnerKey::Retained(self.retained_for().into())
     }
 
-    /// The labels that every child gets.
+    /// The labels of every child.
     pub fn child_labels(&self) -> [(&'static str, String); 2] {
         [(names::LABEL_PLUGIN, self.plugin.to_string()), (names::LABEL_PARENT_UID, self.uid.to_string())]
     }
@@ -88,17 +89,19 @@ impl std::fmt::Display for ParentRef {
 }
 
 impl Object {
-    /// Whether this object outlived a parent of that name, or will: it may be changed, but is never pruned.
+    /// Returns true if this object is a retained child of a parent of that name: it may be changed, but is never
+    /// pruned.
     pub fn is_retained_for(&self, parent: &ParentRef) -> bool {
         let mark = || self.marks.get(names::ANNOTATION_RETAINED_FOR);
         self.controller.is_none() && mark().is_some_and(|mark| parent.is_named_by(mark))
     }
 
-    /// Whether this object is marked as a child of that parent: owned by it or retained for it. This alone decides what a
-    /// plugin is shown, what may be changed, and what the host takes for its own when it meets it. `inherits` says whether
-    /// the children of another plugin are this plugin's by now.
+    /// Returns true if this object is a child of that parent: owned by it or retained for it. This check alone decides
+    /// what a plugin is shown, what may be changed, and which existing objects the host treats as its own. `inherits`
+    /// returns whether the named plugin's children belong to this plugin by now.
     pub fn is_child_of(&self, parent: &ParentRef, inherits: impl Fn(&str) -> bool) -> bool {
-        // A namespaced parent's children live where it does; whatever says otherwise in another namespace is forged.
+        // Children of a namespaced parent live in its namespace; an object elsewhere that claims to be a child is
+        // forged.
         (parent.key.namespace.is_none() || self.key.namespace == parent.key.namespace)
             // A parent of a built-in kind may have several plugins.
             && self.plugin().is_none_or(|label| label == parent.plugin.as_str() || inherits(label))
@@ -106,8 +109,8 @@ impl Object {
             && parent.mark_key.as_ref().is_none_or(|key| key.holds(self))
     }
 
-    /// Whether this is a child of an earlier object of the parent's kind and name. Two objects of one name cannot exist
-    /// at once, so that one is gone, and the garbage collector will delete this.
+    /// Returns true if this object is a child of an earlier object of the parent's kind and name. Two objects of one
+    /// name cannot exist at once, so the earlier parent is deleted, and the garbage collector will delete this child.
     pub fn is_left_by_predecessor_of(&self, parent: &ParentRef) -> bool {
         self.controller.as_ref().is_some_and(|controller| *controller != parent.uid)
             && self.marks.get(names::LABEL_PLUGIN) == Some(parent.plugin.as_str())

@@ -1,7 +1,7 @@
-//! What a plugin requires beside its own children → what is to be read for it, and when its answer is final.
+//! Resolves a plugin's requirements into the objects to read, and decides when its response is final.
 //!
-//! Which kinds and namespaces may be read comes from the Plugin and from discovery, never from a plugin's text. What
-//! this passes must still be allowed to the Plugin's ServiceAccount before anything is read.
+//! The Plugin and discovery define which kinds and namespaces may be read, never a plugin's response. Beyond these
+//! checks, the Plugin's ServiceAccount must have the permission before anything is read.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -15,121 +15,121 @@ use crate::object::Object;
 use crate::reserved::HostNamespace;
 use crate::selector::{Labels, SELECTOR_MAX, Selector};
 
-/// How often a plugin is called for one reconcile at most, while its requirements still change.
+/// Maximum number of calls in one reconcile while the plugin's requirements still change.
 pub const MAX_ROUNDS: usize = 5;
 
-/// Longest id of a requirement.
+/// Maximum length of a requirement's ID.
 const ID_MAX: usize = 63;
 
-/// What a plugin may read, resolved against what the cluster serves.
+/// The related objects that a plugin may read, resolved against the kinds that the cluster serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadGrants {
     kinds: HashMap<Gvk, ReadGrant>,
     host_namespace: HostNamespace,
 }
 
-/// How one related kind may be read.
+/// How a related kind may be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadGrant {
-    /// The kind; shared by all that is required of it.
+    /// The kind; shared by all requirements of the kind.
     pub kind: Arc<Gvk>,
-    /// Whether its objects live in namespaces, as discovery says.
+    /// Whether the kind is namespaced, according to discovery.
     pub namespaced: bool,
-    /// Namespaces beside the parent's own. None were named: a namespaced parent has its own alone, a cluster-scoped one,
-    /// which has no own, may name any.
+    /// Namespaces in addition to the parent's own. `None`: a namespaced parent may read its own namespace only; a
+    /// cluster-scoped parent, which has none, may name any namespace.
     pub namespaces: Option<Box<[Arc<str>]>>,
 }
 
-/// One thing that an answer depends on, resolved: in which namespace, and which objects there.
+/// One resolved requirement: a kind, a namespace and a selection of objects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Need {
-    /// Chosen by the plugin, unique in one answer.
+    /// The ID that the plugin chose, unique within a response.
     pub id: Arc<str>,
     /// The kind.
     pub kind: Arc<Gvk>,
-    /// The namespace; none exactly if the kind is cluster-scoped.
+    /// The namespace; `None` exactly if the kind is cluster-scoped.
     pub namespace: Option<Arc<str>>,
-    /// Which objects.
+    /// Which objects are selected.
     pub select: Select,
 }
 
-/// All that an answer depends on, in the plugin's order.
+/// All requirements of a response, in the plugin's order.
 pub type Needs = Arc<[Need]>;
 
-/// Which objects a [`Need`] finds.
+/// Which objects a [`Need`] selects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Select {
-    /// The one with this name.
+    /// The object with this name.
     Name(Arc<str>),
-    /// Those that the selector selects.
+    /// The objects that match this label selector.
     Labels(Selector),
 }
 
-/// Why requirements are refused.
+/// Why requirements are rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// More requirements than the limit allows.
+    /// The response has too many requirements.
     #[error("the answer has {count} requirements, more than the limit of {limit}")]
     TooMany {
-        /// How many.
+        /// The number of requirements.
         count: usize,
         /// The limit.
         limit: usize,
     },
-    /// An id that is none.
+    /// An ID is empty or too long.
     #[error("the id {id:?} of requirement {index} is not 1 to {ID_MAX} characters long")]
     Id {
-        /// Its place in the answer, from 0.
+        /// Index in the response, from 0.
         index: usize,
-        /// The id.
+        /// The ID.
         id: String,
     },
-    /// The same id twice.
+    /// An ID occurs twice.
     #[error("the requirement {id:?} stands twice in the answer")]
     Duplicate {
-        /// The id.
+        /// The ID.
         id: String,
     },
-    /// A namespace, name or selector that makes no sense.
+    /// A namespace, name or selector is invalid.
     #[error("the requirement {id:?} of {kind} {problem}")]
     Malformed {
-        /// The requirement.
+        /// The requirement's ID.
         id: String,
-        /// What it wants.
+        /// The required kind.
         kind: Gvk,
         /// What is wrong.
         problem: String,
     },
-    /// A kind that was not granted.
+    /// The kind is not granted.
     #[error(
         "the requirement {id:?} is of kind {kind}, which this plugin may not read: its descriptor must name it under \
          `related`, and the Plugin must name it under spec.grants.related if it is cluster-scoped"
     )]
     KindNotGranted {
-        /// The requirement.
+        /// The requirement's ID.
         id: String,
         /// The kind.
         kind: Gvk,
     },
-    /// The host's own namespace.
+    /// The namespace is the host's own.
     #[error(
         "the requirement {id:?} is of {kind} in namespace {namespace}, which is the host's own: no plugin may read there"
     )]
     HostNamespace {
-        /// The requirement.
+        /// The requirement's ID.
         id: String,
         /// The kind.
         kind: Gvk,
         /// The namespace.
         namespace: String,
     },
-    /// A namespace that was not granted.
+    /// The namespace is not granted.
     #[error(
         "the requirement {id:?} is of {kind} in namespace {namespace}, which is not the parent's and which the Plugin's \
          spec.grants.related does not name for this kind"
     )]
     NamespaceNotGranted {
-        /// The requirement.
+        /// The requirement's ID.
         id: String,
         /// The kind.
         kind: Gvk,
@@ -138,20 +138,20 @@ pub enum Refusal {
     },
 }
 
-/// Something that the Plugin's ServiceAccount may not do.
+/// A permission that the Plugin's ServiceAccount lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denied {
-    /// Whom the API server was asked about, as in `system:serviceaccount:windlass-system:windlass-plugin-echo`.
+    /// The reviewed user, such as `system:serviceaccount:windlass-system:windlass-plugin-echo`.
     pub user: String,
     /// `get` or `list`.
     pub verb: &'static str,
-    /// Of this kind.
+    /// The kind.
     pub kind: Gvk,
-    /// In this namespace; none if the kind is cluster-scoped.
+    /// The namespace; `None` if the kind is cluster-scoped.
     pub namespace: Option<Arc<str>>,
-    /// The object, for `get`.
+    /// The object's name, for `get`.
     pub name: Option<Arc<str>>,
-    /// What the API server said; may be empty.
+    /// The API server's explanation; may be empty.
     pub why: String,
 }
 
@@ -170,16 +170,17 @@ impl fmt::Display for Denied {
     }
 }
 
-/// Why what a plugin requires is not served. Never "there is none": that would be an answer from what was not read.
+/// Why required objects cannot be read. Such a failure is never reported to the plugin as an empty result, because the
+/// plugin would decide on data that was not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadProblem {
-    /// The requirements themselves.
+    /// The requirements are invalid or not granted.
     #[error("The plugin's requirements were refused, nothing was written: {0}")]
     Refused(#[from] Refusal),
-    /// The Plugin's ServiceAccount lacks a right.
+    /// The Plugin's ServiceAccount lacks a permission.
     #[error("{0}, which the plugin requires; grant it with a Role and a RoleBinding")]
     Denied(Box<Denied>),
-    /// The host cannot follow the kind.
+    /// The host cannot watch the kind.
     #[error(
         "the host may not watch {kind}, which the plugin requires: {message}. Grant it with an aggregated ClusterRole, as \
          `windlass push --create-rbac` writes it"
@@ -187,9 +188,9 @@ pub enum ReadProblem {
     NotWatched {
         /// The kind.
         kind: Gvk,
-        /// HTTP status.
+        /// HTTP status code.
         code: u16,
-        /// What the API server said.
+        /// The API server's message.
         message: String,
     },
     /// The kind's cache is not filled yet.
@@ -197,10 +198,10 @@ pub enum ReadProblem {
     NotFilled {
         /// The kind.
         kind: Gvk,
-        /// How long it has been tried.
+        /// Time since the watch was started.
         waited: Duration,
     },
-    /// The watch of the kind makes no progress, so its cache may be out of date.
+    /// The kind's watch makes no progress, so its cache may be outdated.
     #[error("the host's watch of {kind}, which the plugin requires, has stalled: {message}")]
     Stalled {
         /// The kind.
@@ -208,26 +209,26 @@ pub enum ReadProblem {
         /// Since when, and why.
         message: String,
     },
-    /// The plugin has no tokens left for access reviews.
+    /// The plugin's rate limit for access reviews is used up.
     #[error(
         "the plugin asked to read more different objects than its rate of access reviews allows (docs/limits.md); this object \
          is tried again as soon as reviews are allowed"
     )]
     Limited {
-        /// How long it takes until there are tokens.
+        /// Time until the next review is allowed.
         wait: Duration,
     },
-    /// The API server could not be asked about a right.
+    /// The API server could not be asked to review a permission.
     #[error("whether {user} may read {kind} could not be reviewed: {message}")]
     NotReviewed {
-        /// Whose right.
+        /// The user whose permission was to be reviewed.
         user: String,
         /// The kind.
         kind: Gvk,
         /// What happened.
         message: String,
     },
-    /// Round after round other requirements.
+    /// The requirements changed in every round.
     #[error(
         "the plugin's requirements still changed after {MAX_ROUNDS} rounds, nothing was written; an answer must name all \
          that it depends on, and the same again when it is served"
@@ -236,7 +237,7 @@ pub enum ReadProblem {
 }
 
 impl ReadProblem {
-    /// Reason for the conditions; one of [`crate::names::parent_reason`].
+    /// The reason for the conditions; one of [`crate::names::parent_reason`].
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Refused(
@@ -257,7 +258,7 @@ impl ReadProblem {
 }
 
 impl ReadGrants {
-    /// From granted kinds, and the host's namespace, which is closed to all of them.
+    /// Creates the grants from the granted kinds and the host's namespace, where nothing may be read.
     pub fn new(host_namespace: HostNamespace, grants: impl IntoIterator<Item = ReadGrant>) -> Self {
         Self { kinds: grants.into_iter().map(|grant| (Gvk::clone(&grant.kind), grant)).collect(), host_namespace }
     }
@@ -269,17 +270,18 @@ impl ReadGrants {
         grants.into_iter()
     }
 
-    /// Whether this kind may be read at all.
+    /// Returns true if this kind may be read at all.
     pub fn holds(&self, kind: &Gvk) -> bool {
         self.kinds.contains_key(kind)
     }
 
-    /// Whether nothing may be read.
+    /// Returns true if nothing may be read.
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty()
     }
 
-    /// Whether a parent of that key may still need this: grants change while a list of needs is kept.
+    /// Returns true if a parent with that key may still read this: grants can change while resolved requirements are
+    /// kept.
     pub fn permit(&self, need: &Need, parent: &ObjectKey) -> bool {
         self.kinds.get(&need.kind).is_some_and(|grant| {
             let namespace = need.namespace.as_deref();
@@ -287,10 +289,10 @@ impl ReadGrants {
         })
     }
 
-    /// Checks the requirements of an answer for a parent of that key and says what exactly is to be read.
+    /// Checks the requirements of a response for the parent with that key, and resolves them to what is to be read.
     ///
     /// # Errors
-    /// The first thing that a plugin may not require; then none of the answer counts.
+    /// The first requirement that is not allowed; then the whole response is rejected.
     pub fn resolve(
         &self,
         requirements: &[Requirement],
@@ -321,7 +323,7 @@ impl ReadGrants {
         resolved.collect()
     }
 
-    /// The namespace to read in, or why it may not be read.
+    /// Returns the namespace to read in, or why reading there is not allowed.
     fn place(
         &self,
         grant: &ReadGrant,
@@ -346,7 +348,7 @@ impl ReadGrant {
         Refusal::Malformed { id: id.to_owned(), kind: Gvk::clone(&self.kind), problem }
     }
 
-    /// The namespace to read in, or why it may not be read.
+    /// Returns the namespace to read in, or why reading there is not allowed.
     fn place(&self, id: &str, parent: &ObjectKey, wanted: Option<&str>) -> Result<Option<Arc<str>>, Refusal> {
         match (self.namespaced, &parent.namespace, wanted) {
             (false, _, None) => Ok(None),
@@ -381,7 +383,7 @@ impl Select {
         match selection {
             Selection::Name(name) if is_object_name(name) => Ok(Self::Name(name.as_str().into())),
             Selection::Name(name) => Err(format!("names {name:?}, which is no object's name")),
-            // It is kept for as long as the parent lives, and matched with every object of the kind that changes.
+            // The selector is kept while the parent exists, and matched with every changed object of the kind.
             Selection::Labels(text) if text.len() > SELECTOR_MAX => {
                 Err(format!("selects by labels with {} bytes, more than the limit of {SELECTOR_MAX}", text.len()))
             }
@@ -391,7 +393,7 @@ impl Select {
 }
 
 impl Need {
-    /// Whether it finds this object.
+    /// Returns true if the requirement selects this object.
     pub fn selects(&self, object: &Object) -> bool {
         object.key.namespace == self.namespace
             && *object.kind == *self.kind
@@ -402,37 +404,37 @@ impl Need {
     }
 }
 
-/// The calls of one reconcile: what they are served, and how many there may be.
+/// The calls of one reconcile: the related objects that they are served, and the number of calls.
 #[derive(Debug)]
 pub struct Rounds {
     served: Needs,
     answered: usize,
 }
 
-/// What follows from an answer.
+/// What follows from a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// The answer depends on nothing but what it was served: it counts.
+    /// The response requires only what it was served, so it is final.
     Final,
-    /// The plugin is to be called again, with what it requires now.
+    /// The plugin must be called again with what it requires now.
     Again,
-    /// It was called often enough.
+    /// The maximum number of calls is reached.
     Unsettled,
 }
 
 impl Rounds {
-    /// Begins with what the last final answer required.
+    /// Starts with the requirements of the last final response.
     pub fn starting_with(needs: Needs) -> Self {
         Self { served: needs, answered: 0 }
     }
 
-    /// What the next call is served; after [`Next::Final`], what the final answer depends on.
+    /// The requirements that the next call is served; after [`Next::Final`], those of the final response.
     pub fn served(&self) -> &Needs {
         &self.served
     }
 
-    /// Decides about an answer by what it requires. The order of the requirements says nothing, so that it cannot
-    /// unsettle a plugin that keeps them in a hash map.
+    /// Decides about a response by its requirements. Their order does not matter, so that a plugin may keep them in a
+    /// hash map.
     pub fn answered(&mut self, required: Vec<Need>) -> Next {
         self.answered += 1;
         if is_same(&self.served, &required) {
@@ -446,7 +448,7 @@ impl Rounds {
     }
 }
 
-/// Ids are unique in both.
+/// Compares requirements regardless of their order; IDs are unique in both.
 fn is_same(served: &[Need], required: &[Need]) -> bool {
     served == required || served.len() == required.len() && served.iter().all(|need| required.contains(need))
 }

@@ -1,4 +1,4 @@
-//! What a plugin is shown: a parent, its children and what it requires as the caches hold them, in canonical order.
+//! The input of a call: a parent, its children and related objects from the caches, in canonical order.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use crate::object::Object;
 use crate::observed_status::StatusShape;
 use crate::parent::ParentRef;
 
-/// A parent and what exists because of it, at one moment of the caches.
+/// A parent and its children and related objects, as the caches held them at one moment.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// How children refer to the parent.
     pub parent_ref: ParentRef,
     /// The parent.
     pub parent: Arc<Object>,
-    /// Its children: owned or retained, ordered bytewise by apiVersion, kind, namespace and name.
+    /// The parent's owned and retained children, ordered bytewise by apiVersion, kind, namespace and name.
     pub children: Vec<Arc<Object>>,
-    /// Children that are not shown to the plugin, because the request would be too large with them ([`Snapshot::fit`]).
-    /// Ordered as the others. Nothing is written of them.
+    /// Children that are not shown to the plugin, because the request would be too large with them ([`Snapshot::fit`]),
+    /// in the same order. They are not written.
     pub left_out: Vec<Arc<Object>>,
-    /// What the last answer required, in the order of its requirements.
+    /// The related objects that the last response required, in the order of its requirements.
     pub related: Vec<Served>,
     /// The Plugin's `spec.config`.
     pub config: Option<Arc<[u8]>>,
-    /// Whether the parent is cleaned up in a namespace that is being deleted, where no child can be created any more.
+    /// Whether the parent is finalized in a namespace that is being deleted, where no child can be created any more.
     pub namespace_terminating: bool,
 }
 
-/// What was found for one requirement.
+/// The objects found for one requirement.
 #[derive(Debug, Clone)]
 pub struct Served {
     id: Arc<str>,
@@ -41,7 +41,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// Objects of one kind, ordered here bytewise by namespace and name.
+    /// Takes objects of one kind, and orders them bytewise by namespace and name.
     pub fn new(id: Arc<str>, mut objects: Vec<Arc<Object>>) -> Self {
         objects.sort_by(|a, b| a.key.cmp(&b.key));
         Self { id, objects }
@@ -53,8 +53,9 @@ impl Served {
 }
 
 impl Snapshot {
-    /// From what indexes found; objects that are not this parent's, or another plugin's, are left out. `inherits` says
-    /// whether what such a plugin made is this one's by now. Nothing is related yet.
+    /// Creates a snapshot from objects that an index found, dropping those that are not children of this parent or
+    /// belong to another plugin. `inherits` returns whether the named plugin's children belong to this plugin by now.
+    /// Related objects are not set yet.
     pub fn new(
         parent_ref: ParentRef,
         parent: Arc<Object>,
@@ -76,8 +77,8 @@ impl Snapshot {
         }
     }
 
-    /// Leaves out the largest children until the request has `limit` bytes at most, or has no children. A child may be made
-    /// large by others than the plugin, who must not keep it from being asked about the rest.
+    /// Omits the largest children until the request has at most `limit` bytes, or no children are left. Other users can
+    /// make a child large, and must not prevent the plugin from reconciling the rest.
     pub fn fit(&mut self, limit: u64) {
         if !self.left_out.is_empty() {
             self.children.append(&mut self.left_out);
@@ -89,7 +90,7 @@ impl Snapshot {
         }
         let size_of = |child: &Object| child.json.unpacked_size() as u64;
         let mut largest: Vec<_> = self.children.iter().map(|child| (size_of(child), child.uid.clone())).collect();
-        // Stable: of several that are as large, the first in canonical order.
+        // A stable sort: among children of equal size, the first one in canonical order comes first.
         largest.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
         let mut left_out = HashSet::new();
         for (of_child, uid) in largest {
@@ -103,7 +104,7 @@ impl Snapshot {
             std::mem::take(&mut self.children).into_iter().partition(|child| left_out.contains(&child.uid));
     }
 
-    /// Bytes of the objects in what the plugin is asked, the names beside them aside. Unpacks nothing.
+    /// Size of the request's objects and config in bytes, without the names beside them. Unpacks nothing.
     pub fn size(&self) -> u64 {
         let related = self.related.iter().flat_map(|served| &served.objects);
         let objects = std::iter::once(&self.parent).chain(&self.children).chain(related);
@@ -111,7 +112,7 @@ impl Snapshot {
         objects.map(|object| object.json.unpacked_size() as u64).sum::<u64>() + config as u64
     }
 
-    /// What the plugin is asked.
+    /// The request for a call.
     pub fn request(&self, phase: Phase) -> Request {
         Request {
             phase,
@@ -123,12 +124,13 @@ impl Snapshot {
         }
     }
 
-    /// The identity of a call: equal hashes mean equal inputs. Over the [`logic`], the phase, and the content hashes of
-    /// all objects in their order.
+    /// The identity of a call: equal hashes mean equal inputs. Hashes the [`logic`], the phase, and the content hashes
+    /// of all objects in their order.
     pub fn hash(&self, logic: &Digest, phase: Phase) -> Digest {
         let mut hash = self.hash_objects(logic, phase);
         for served in &self.related {
-            // No digest has this length, so that nothing related can pass for a child, and the count ends each list.
+            // No digest has the length of this tag, so related objects cannot be confused with children; the count
+            // delimits each list.
             hash.add(b"related");
             hash.add(served.id.as_bytes());
             hash.add(&served.objects.len().to_le_bytes());
@@ -142,12 +144,12 @@ impl Snapshot {
         hash.digest()
     }
 
-    /// The identity of what follows from an answer: equal hashes mean equal plans and equal statuses. Over the [`rules`],
-    /// the phase, the content hashes of the parent and its children, and the answer (its events and requirements aside,
-    /// which nothing of that follows from).
+    /// The identity of a response's consequences: equal hashes mean equal plans and equal statuses. Hashes the
+    /// [`rules`], the phase, the content hashes of the parent and its children, and the response (without its events
+    /// and requirements, which affect neither).
     pub fn hash_answer(&self, rules: &Digest, phase: Phase, answer: &Response) -> Digest {
         let mut hash = self.hash_objects(rules, phase);
-        // No digest has this length.
+        // No digest has the length of this tag.
         hash.add(b"answer");
         for child in &answer.children {
             hash.add(child);
@@ -171,7 +173,7 @@ impl Snapshot {
             hash.add(child.content.as_bytes());
         }
         if !self.left_out.is_empty() {
-            // No digest has this length.
+            // No digest has the length of this tag.
             hash.add(b"left out");
             for child in &self.left_out {
                 hash.add(child.content.as_bytes());
@@ -181,13 +183,14 @@ impl Snapshot {
     }
 }
 
-/// What answers are judged by, the same for all parents of live logic. Names it in this process only.
+/// Hash of everything by which responses are validated; equal for all parents of an active component. Valid in this
+/// process only.
 pub fn rules(grants: &Grants, limits: &Limits, shape: StatusShape) -> Digest {
     Digest::of(format!("{grants:?} {limits:?} {shape:?}").as_bytes())
 }
 
-/// What decides beside the objects, the same for all parents of live logic: contract version, the component's digest,
-/// config and granted kinds.
+/// Hash of everything besides the objects that determines a response; equal for all parents of an active component:
+/// contract version, the component's digest, config and granted kinds.
 pub fn logic(contract: &str, component: &Digest, config: Option<&[u8]>, grants: &[&Gvk]) -> Digest {
     let mut hash = Parts::default();
     hash.add(contract.as_bytes());
@@ -200,7 +203,7 @@ pub fn logic(contract: &str, component: &Digest, config: Option<&[u8]>, grants: 
     hash.digest()
 }
 
-/// A hash over parts, each with its length before it: none can pass for two.
+/// A hash over length-prefixed parts, so that different lists of parts never hash alike.
 #[derive(Default)]
 struct Parts(Sha256);
 

@@ -1,4 +1,5 @@
-//! A parent's next status: the plugin's part and the host's conditions, or nothing when it would not differ (R12).
+//! Computes a parent's next status from the plugin's part and the host's conditions; `None` if it would not differ
+//! (rule R12).
 
 use jiff::Timestamp;
 
@@ -9,9 +10,10 @@ use crate::object::Object;
 use crate::observed_status::{StatusShape, observed};
 use crate::outcome::{Progress, Verdict};
 
-/// The status that a parent should have, if it differs from the one it has (`lastTransitionTime` aside).
+/// Returns the status that a parent should have, if it differs from the present one (ignoring `lastTransitionTime`).
 ///
-/// `part` is the plugin's part; without one, what is there of it stays. `now` is used only for conditions that change.
+/// `part` is the plugin's part; without it, the plugin's fields of the present status stay. `now` is used only for
+/// conditions that change.
 pub fn next(parent: &Object, part: Option<&Map>, verdict: &Verdict, shape: StatusShape, now: Timestamp) -> Option<Map> {
     if !shape.subresource {
         return None;
@@ -36,7 +38,8 @@ pub fn next(parent: &Object, part: Option<&Map>, verdict: &Verdict, shape: Statu
     (!shows(&observed, &next) || parent.managed.own_status_beyond(&next)).then_some(next)
 }
 
-/// Whether a status has all of another one. What others put there besides costs no write.
+/// Returns true if the observed status has all fields of the next one. Additional fields of other managers cause no
+/// write.
 fn shows(observed: &Map, next: &Map) -> bool {
     next.iter().all(|(key, value)| match key {
         "conditions" => conditions_of(next).all(|wanted| conditions_of(observed).any(|found| found == wanted)),
@@ -44,8 +47,9 @@ fn shows(observed: &Map, next: &Map) -> bool {
     })
 }
 
-/// The host's conditions, then the plugin's other ones in its order. `Reconciling` and `Stalled` are there only while they
-/// are true, as kstatus has it ("abnormal-true"): at rest a person reads, and the API server validates, `Ready` alone.
+/// The host's conditions, followed by the plugin's other conditions in the plugin's order. `Reconciling` and `Stalled`
+/// are present only while they are true, as kstatus defines them ("abnormal-true"): in steady state users read, and the
+/// API server validates, `Ready` alone.
 fn merge(from_plugin: &Map, fresh: bool, verdict: &Verdict, generation: Option<i64>) -> Vec<Map> {
     let host = |kind: &str, status: &str| condition(kind, status, verdict.reason, &verdict.message, generation);
     let applied = verdict.progress == Progress::Applied;
@@ -65,7 +69,7 @@ fn merge(from_plugin: &Map, fresh: bool, verdict: &Verdict, generation: Option<i
     for own in conditions_of(from_plugin) {
         let known = all.iter().any(|condition| type_of(condition) == type_of(own));
         if !known && !hosts_alone.contains(&type_of(own)) {
-            // Kept from an earlier answer, a condition keeps what it said then.
+            // A condition kept from an earlier response keeps its `observedGeneration`.
             all.push(if fresh { completed(own, generation) } else { own.clone() });
         }
     }

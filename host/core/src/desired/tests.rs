@@ -215,7 +215,7 @@ fn a_cluster_scoped_parent_names_the_namespace_of_each_child() {
     assert_eq!(check(volume).expect("valid").children[0].key.to_string(), "a");
 }
 
-/// A plugin that owns Secrets, and a parent that is in a namespace or in none.
+/// A plugin that owns Secrets, and a parent that is namespaced or cluster-scoped.
 fn secret_for(namespace: Option<&str>, change: impl Fn(&mut Grant), child: &Value) -> Result<Desired, Refusal> {
     let mut grant = Grant {
         kind: Arc::new(Gvk::from_api_version("v1", "Secret")),

@@ -1,4 +1,4 @@
-//! What was told of late: a repetition is counted or left untold, and one plugin's flood is its own.
+//! Remembers recent events: repetitions are counted or suppressed, and each plugin has a rate limit of its own.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,55 +13,57 @@ use crate::contract::EventType;
 use crate::ids::{PluginName, Uid};
 use crate::outcome::{Progress, Verdict};
 
-/// Events of plugins that are remembered, of all parents: some 80 bytes each.
+/// Number of plugins' events to remember, over all parents; about 80 bytes each.
 const OF_PLUGINS: usize = 8192;
-/// The same of the host's own, which never come up at rest: those whose repetition could still be counted.
+/// Number of the host's own events to remember. They never occur in steady state, so only those count whose repetition
+/// could still be counted.
 const OF_HOST: usize = 1024;
-/// Parents without conditions of ours whose failure is remembered.
+/// Number of parents without the host's conditions whose failure is remembered.
 const FAILING: usize = 4096;
 
-/// The count of an event is written at most so often, in seconds; as client-go does.
+/// Minimum interval between writes of an event's count, in seconds; the same as in client-go.
 const COUNT_EVERY: i64 = 6 * 60;
-/// The API server forgets an event an hour after its last write (`--event-ttl`): a later one begins anew. In seconds.
+/// The API server deletes an event one hour after its last write (`--event-ttl`); a later repetition creates a new
+/// event. In seconds.
 const FORGOTTEN_AFTER: i64 = 50 * 60;
 
-/// What a plugin's parents may tell at once, and each second from then on. A burst is a rollout that somebody watches;
-/// what goes on for longer is a flood, which would cost the API server more than it tells a person. One event a second
-/// is at most 3600 of them in etcd.
+/// Rate limit for events of a plugin's parents. The burst covers a rollout that a user watches. Events that go on for
+/// longer are a flood, which would cost the API server more than it helps users. One event per second is at most 3600
+/// events in etcd.
 const RATE: Rate = Rate { burst: 50.0, per_second: 1.0 };
-/// So much of it is kept for warnings, which would else drown in what is created and updated.
+/// Part of the burst reserved for warnings, so that creates and updates do not displace them.
 const FOR_WARNINGS: f64 = 10.0;
 
-/// What a reconcile was that something is told of.
+/// The kind of reconcile that an event comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occasion {
-    /// Something was written, or the verdict is another than before.
+    /// The reconcile wrote something, or its outcome changed.
     Changed,
-    /// Nothing else happened.
+    /// The reconcile changed nothing: steady state.
     AtRest,
-    /// Nothing else happened, and the plugin is asked about all its parents, as after the host's start. What it tells
-    /// now it has told before, or it is old news: a restart of the host writes nothing.
+    /// The reconcile changed nothing, and the plugin is called for all its parents, as after a start of the host. Its
+    /// events were emitted before or are outdated, so a restart of the host writes no events.
     Sweep,
 }
 
-/// How an event is to be written. The stamp is part of its name, and unique for this ledger.
+/// How to write an event. The stamp is part of the event's name, and unique within this ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Telling {
-    /// A new one.
+    /// Create a new event.
     Create {
         /// Nanoseconds since 1970.
         stamp: i64,
     },
-    /// One that exists came again.
+    /// Update the count of an existing event.
     Count {
-        /// The stamp of the one that exists.
+        /// The stamp of the existing event.
         stamp: i64,
-        /// How often it came in all.
+        /// Number of occurrences in total.
         count: i32,
     },
 }
 
-/// What was told, of all parents, within fixed bounds.
+/// The events that were emitted, over all parents, with bounded memory.
 #[derive(Debug)]
 pub struct Ledger {
     hasher: RandomState,
@@ -73,12 +75,13 @@ pub struct Ledger {
     last_stamp: i64,
 }
 
-/// Events that were told, or could have been.
+/// Events that were emitted, or were dropped by the rate limit.
 #[derive(Debug)]
 struct Memory {
     told: LruCache<u64, Told>,
     room: usize,
-    /// Whether something was forgotten that is said at rest: from then on what is new at rest cannot be told from it.
+    /// Whether an event that occurs in steady state was evicted. From then on, new events in steady state cannot be
+    /// told from evicted ones.
     is_short: bool,
 }
 
@@ -86,15 +89,15 @@ struct Memory {
 struct Told {
     stamp: i64,
     count: i32,
-    /// When it was written last, in seconds since 1970; `None` if it never was.
+    /// Time of the last write, in seconds since 1970; `None` if the event was never written.
     written: Option<i64>,
-    /// Whether it is said at rest, too.
+    /// Whether the event also occurs in steady state.
     stands: bool,
 }
 
 impl Memory {
     fn new(room: usize) -> Self {
-        // Not with a capacity: the crate would take all the room at once.
+        // Without a capacity, because the crate would allocate all of it at once.
         Self { told: LruCache::unbounded(), room, is_short: false }
     }
 
@@ -120,7 +123,7 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// Decides whether and how an event is written, and takes note of it.
+    /// Decides whether and how to write an event, and records it.
     pub fn tell(
         &mut self,
         plugin: &PluginName,
@@ -156,14 +159,14 @@ impl Ledger {
         let is_written = !is_old_news && bucket_of(&mut self.buckets, plugin, now).take(1.0, kept(warns), now);
         self.last_stamp = nanoseconds(now).max(self.last_stamp.saturating_add(1));
         let stamp = self.last_stamp;
-        // Remembered also if there was no room for it: else it would come up again at rest.
+        // Recorded even if the rate limit dropped it; otherwise it would be emitted later, in steady state.
         let (written, stands) = (is_written.then_some(seconds), occasion != Occasion::Changed);
         memory.put(key, Told { stamp, count: 1, written, stands });
         is_written.then_some(Telling::Create { stamp })
     }
 
-    /// What was said before of a parent that has no conditions of ours; takes note of what is said now. At rest, after
-    /// a success, this keeps nothing of it.
+    /// Returns the earlier outcome of a parent without the host's conditions, and records the present one. After a
+    /// success in steady state, nothing is stored for the parent.
     pub fn before(&mut self, parent: &Uid, verdict: &Verdict) -> Before {
         let key = self.hasher.hash_one(parent);
         if verdict.progress == Progress::Applied {
@@ -183,13 +186,13 @@ impl Ledger {
         }
     }
 
-    /// An event that was to be written met a full queue.
+    /// Counts an event that was dropped because the queue was full.
     pub fn lost(&mut self, plugin: &PluginName, now: Timestamp) {
         bucket_of(&mut self.buckets, plugin, now).count_dropped(1);
     }
 
-    /// How many events of a plugin were dropped since this was answered last; nothing if that was less than a minute
-    /// ago.
+    /// Returns the number of a plugin's dropped events since the last call that returned one; `None` if that was less
+    /// than a minute ago.
     pub fn take_dropped(&mut self, plugin: &PluginName, now: Timestamp) -> Option<u64> {
         self.buckets.get_mut(plugin)?.take_dropped(now)
     }
@@ -197,18 +200,18 @@ impl Ledger {
 
 fn bucket_of<'a>(buckets: &'a mut HashMap<PluginName, Bucket>, plugin: &PluginName, now: Timestamp) -> &'a mut Bucket {
     if !buckets.contains_key(plugin) {
-        // One that is idle is as good as none: plugins come and go.
+        // Idle buckets are full, so they can be dropped: plugins come and go.
         buckets.retain(|_, bucket| !bucket.is_idle(now));
     }
     buckets.entry(plugin.clone()).or_insert_with(|| Bucket::new(RATE, now))
 }
 
-/// Tokens that something else must not take.
+/// Number of tokens reserved for other events.
 fn kept(warns: bool) -> f64 {
     if warns { 0.0 } else { FOR_WARNINGS }
 }
 
-/// Nanoseconds since 1970, which 64 bits hold until 2262.
+/// Nanoseconds since 1970; fits into 64 bits until the year 2262.
 fn nanoseconds(now: Timestamp) -> i64 {
     i64::try_from(now.as_nanosecond()).unwrap_or_default()
 }

@@ -38,7 +38,7 @@ fn suspended() -> Verdict {
     Verdict::from(&Problem::Suspended(SuspendedBy::Parent))
 }
 
-/// The parent's status after a verdict, and a part of the plugin's.
+/// The parent's status after an outcome, with the plugin's part.
 fn status_after(verdict: &Verdict, part: Option<&Json>) -> Json {
     let part = part.map(|part| match crate::json::parse(part.to_string().as_bytes(), 64) {
         Ok(Value::Object(map)) => map,
@@ -49,14 +49,14 @@ fn status_after(verdict: &Verdict, part: Option<&Json>) -> Json {
     serde_json::from_str(&Value::Object(status).to_string()).expect("JSON")
 }
 
-/// What is told of a parent with this status.
+/// The event for a parent with this status.
 fn told_with(status: &Json, changes: &Changes, verdict: &Verdict) -> Option<Note> {
     let parent = parent_with(status);
     let before = Before::in_status(&parent, verdict);
     note(&Snapshot { parent, ..snapshot(&[]) }, changes, &before, verdict)
 }
 
-/// What is told when one verdict follows another.
+/// The event when one outcome follows another.
 fn turn_from(before: &Verdict, after: &Verdict) -> Option<Note> {
     told_with(&status_after(before, None), &Changes::default(), after)
 }
@@ -65,7 +65,7 @@ fn line(note: &Note) -> String {
     format!("{:?} {}: {}", note.event_type, note.reason, note.message)
 }
 
-/// What is told when the verdict stays what it was.
+/// The event when the outcome stays the same.
 fn of_changes(changes: &Changes) -> String {
     line(&told_with(&status_after(&applied(), None), changes, &applied()).expect("a note"))
 }
@@ -76,7 +76,7 @@ fn r20_at_rest_there_is_nothing_to_tell() {
     for verdict in [applied(), conflict("a"), suspended(), suspended().while_finalizing(), outdated()] {
         assert_eq!(turn_from(&verdict, &verdict), None, "{verdict:?}");
     }
-    // Another number of children is another message of the same success.
+    // Another number of children changes the message, but it is the same success.
     assert_eq!(turn_from(&Verdict::applied(1, None), &applied()), None);
 }
 
@@ -129,7 +129,7 @@ fn r20_children_in_other_namespaces_are_named_with_them() {
     assert_eq!(note.message, "Created Pod default/web-0");
 }
 
-/// What is told of a parent with Pods that exist, at a generation beyond the observed one or not.
+/// The event for a parent with existing Pods, whose generation may be beyond the observed one.
 fn with_pods(names: &[&str], observed: i64, changes: &Changes) -> String {
     let wanted: Vec<_> = names.iter().map(|name| pod(name)).collect();
     let desired = validate(&wanted).expect("valid");
@@ -158,12 +158,12 @@ fn r20_more_or_fewer_of_a_kind_in_a_new_generation_is_scaling() {
         &[
             with_pods(&["web-0"], 2, &more),
             with_pods(&["web-0", "web-1"], 2, &fewer),
-            // The same generation: a Pod that was deleted by hand comes back.
+            // The generation is the same: a Pod that was deleted manually is recreated.
             with_pods(&["web-0"], 3, &more),
-            // To nothing, and from nothing.
+            // Scaling to zero and from zero.
             with_pods(&["web-1"], 2, &fewer),
             with_pods(&[], 2, &more),
-            // Not only more or fewer of what is there.
+            // Changes other than more or fewer children.
             with_pods(&["web-0", "web-1"], 2, &both),
             with_pods(&["web-0"], 2, &other),
             with_pods(&["web-0"], 2, &Changes { updated: pods(&["web-0"]), ..more.clone() }),
@@ -197,7 +197,7 @@ fn r20_a_recovery_is_told_once_and_only_from_a_failure() {
     let waiting = Verdict::from(&Problem::Plugin(Failure::Retry { message: "starts".to_owned(), after: 1000 }));
     assert_eq!(turn_from(&waiting, &applied()), None);
     assert_eq!(told_with(&json!({}), &Changes::default(), &applied()), None, "of a parent without children");
-    // What the plugin calls not ready is no failure of the host's.
+    // A plugin's own `Ready=False` is not a failure of the host.
     for reason in ["Conflict", "Suspended"] {
         let own = json!({"conditions": [{"type": "Ready", "status": "False", "reason": reason, "message": "m"}]});
         assert_eq!(told_with(&status_after(&applied(), Some(&own)), &Changes::default(), &applied()), None);
@@ -244,7 +244,7 @@ fn r20_a_failure_speaks_first_and_what_was_done_beside_it_follows() {
         &[
             told(&applied(), &invalid),
             told(&invalid, &applied()),
-            // A failure that lasts is not told again with each thing that is done.
+            // A lasting failure is not repeated with every change.
             told(&invalid, &invalid),
         ]
         .join("\n"),
@@ -301,7 +301,7 @@ mod of_the_ledger {
     use super::*;
     use crate::ids::{PluginName, Uid};
 
-    /// A ledger with a clock, and one plugin with one parent.
+    /// A ledger with a clock, one plugin and one parent.
     struct Told {
         ledger: Ledger,
         plugin: PluginName,
@@ -392,7 +392,7 @@ mod of_the_ledger {
         assert!(a < b && b < c);
     }
 
-    /// How many of so many new events are written.
+    /// Returns how many of `count` new events are written.
     fn written(told: &mut Told, event_type: EventType, what: &str, count: usize) -> usize {
         (0..count).filter(|at| is_new(told.tell_as(event_type, &format!("{what}-{at}"), Occasion::Changed))).count()
     }
@@ -424,7 +424,7 @@ mod of_the_ledger {
         assert_eq!(told.tell("flood-44", Occasion::AtRest), None);
     }
 
-    /// More than is remembered.
+    /// More events than the ledger remembers.
     const MANY: usize = 20_000;
 
     #[test]

@@ -1,4 +1,4 @@
-//! Items of a list by the names that `fieldsV1` gives them.
+//! Finds list items by the names that `fieldsV1` gives them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -9,30 +9,30 @@ use smallvec::SmallVec;
 use super::{CONTROLLER, Item, Names, Node};
 use crate::json::{Map, Value};
 
-/// Finds the items of a list that are named, without going over all of them for each name: a plugin may want thousands.
+/// Finds named list items without a scan of the list for each name: a plugin may desire thousands of items.
 pub(super) struct Finder<'v> {
     items: &'v [Value],
-    /// None for a short list.
+    /// `None` for a short list.
     index: Option<Index>,
 }
 
-/// Items by what they say of the key fields.
+/// Index of items by the values of their key fields.
 struct Index {
-    /// The key fields that some name has.
+    /// The key fields that occur in any name.
     keys: Vec<CompactString>,
-    /// Which of them items have, as bits: an item may leave some to the API server.
+    /// For each item shape, a bit set of the key fields that are present: an item may leave keys to be defaulted.
     shapes: SmallVec<[u64; 4]>,
-    /// Places of items by their shape and a hash of the values.
+    /// Indices of items by shape and hash of the key values.
     places: HashMap<(u64, u64), SmallVec<[usize; 1]>>,
 }
 
-/// The shape of items that are no objects, which stand for themselves.
+/// The shape of scalar items, which are identified by their value.
 const SCALAR: u64 = u64::MAX;
-/// Lists up to this length are gone over: that costs less than an index.
+/// Lists up to this length are scanned, which is cheaper than an index.
 const SHORT: usize = 16;
 
 impl<'v> Finder<'v> {
-    /// Of items that these nodes may name.
+    /// Creates a finder for items that these nodes may name.
     pub(super) fn of<'n>(items: &'v [Value], nodes: impl IntoIterator<Item = &'n Node>) -> Self {
         if items.len() <= SHORT {
             return Self { items, index: None };
@@ -42,7 +42,7 @@ impl<'v> Finder<'v> {
             .filter_map(|(name, _)| if let Item::Keys(keys) = name { keys.as_object() } else { None })
             .flat_map(|keys| keys.iter().map(|(key, _)| key))
             .collect();
-        // More than the API knows of by far.
+        // Far more keys than any Kubernetes list has.
         let keys: Vec<CompactString> = keys.into_iter().take(32).map(CompactString::from).collect();
         let mut index = Index { keys, shapes: SmallVec::new(), places: HashMap::new() };
         for (at, item) in items.iter().enumerate() {
@@ -58,12 +58,12 @@ impl<'v> Finder<'v> {
         Self { items, index: Some(index) }
     }
 
-    /// The first item of this name.
+    /// The first item with this name.
     pub(super) fn first(&self, name: &Item, names: &Names<'_>) -> Option<&'v Value> {
         self.all(name, names).into_iter().min().and_then(|at| self.items.get(at))
     }
 
-    /// The places of all items of this name.
+    /// The indices of all items with this name.
     pub(super) fn all(&self, name: &Item, names: &Names<'_>) -> SmallVec<[usize; 2]> {
         let is_named = |at: &usize| self.items.get(*at).is_some_and(|item| names.is(name, item));
         match self.index.as_ref().and_then(|index| index.candidates(name, names)) {
@@ -74,7 +74,7 @@ impl<'v> Finder<'v> {
 }
 
 impl Index {
-    /// The shape of an item, and the hash of what it says of the key fields.
+    /// The shape of an item, and the hash of its key values.
     fn place(&self, item: &Map) -> (u64, u64) {
         let said = self.keys.iter().enumerate().filter_map(|(bit, key)| Some((bit, item.get(key)?)));
         let mut hasher = DefaultHasher::new();
@@ -85,7 +85,7 @@ impl Index {
         (shape, hasher.finish())
     }
 
-    /// Places where items of this name must be; none if the index knows nothing of such names.
+    /// Indices of possible items with this name; `None` if the index does not cover such names.
     fn candidates<'a>(&'a self, name: &'a Item, names: &'a Names<'_>) -> Option<Box<dyn Iterator<Item = usize> + 'a>> {
         let at = |place| self.places.get(&place).into_iter().flatten().copied();
         match name {
@@ -97,7 +97,7 @@ impl Index {
                 let places = shapes.map(|shape| {
                     let mut hasher = DefaultHasher::new();
                     for (_, key) in self.keys.iter().enumerate().filter(|(bit, _)| shape & (1 << bit) != 0) {
-                        // A key that items have and the name has not: their hash is of more than the name knows.
+                        // The items have a key that the name lacks, so the hash cannot be computed from the name.
                         hasher.write_u64(hash_of(keys.get(key)?, Some(names.controller)));
                     }
                     Some((shape, hasher.finish()))
@@ -109,7 +109,7 @@ impl Index {
     }
 }
 
-/// Equal for equal values. Those that are no scalars are all alike here.
+/// Hashes a value; equal values have equal hashes. All non-scalar values have the same hash.
 fn hash_of(value: &Value, controller: Option<&str>) -> u64 {
     let mut hasher = DefaultHasher::new();
     match (value, controller) {
@@ -118,7 +118,7 @@ fn hash_of(value: &Value, controller: Option<&str>) -> u64 {
         }
         (Value::String(text), _) => text.as_str().hash(&mut hasher),
         (Value::Bool(value), _) => value.hash(&mut hasher),
-        // Equal decimals are equal here, however they are written.
+        // Equal decimals hash alike, however they are written.
         (Value::Number(number), _) => {
             let near: f64 = number.as_str().parse().unwrap_or_default();
             (near + 0.0).to_bits().hash(&mut hasher);

@@ -164,7 +164,7 @@ fn r07_a_field_that_is_named_after_the_controller_is_covered_like_any_other() {
     assert!(entry.cover(&map(wish), &Json::from(wish.as_bytes()), Some(&"of-parent".into())));
 }
 
-/// Items and names of a list with the keys `port` and `protocol`, and of a set.
+/// Items and item names of a list with the keys `port` and `protocol`, and of a set.
 fn listed() -> impl Strategy<Value = (Vec<Value>, Vec<Item>)> {
     let port = prop_oneof![Just("80"), Just("80.0"), Just("8e1"), Just("81"), Just("\"80\"")];
     let protocol = prop_oneof![Just("\"TCP\""), Just("\"UDP\""), Just("null"), Just("[1]"), Just("{\"a\":1}")];
@@ -226,7 +226,7 @@ fn a_list_of_thousands_is_covered_item_by_item() {
 
 #[test]
 fn r07_a_value_that_another_manager_set_where_an_empty_one_is_desired_is_drift() {
-    // What a POST of this leaves in managedFields: the API server stored none of the empty values.
+    // The `managedFields` that a POST of this object leaves: the API server stored none of the empty values.
     let posted = ("windlass", "Update", r#"{"f:spec":{"f:policyTypes":{}}}"#);
     let covers = |desired: &str, live: &str, other: &str| {
         let desired = map(&format!(r#"{{"spec":{{"policyTypes":["Egress"],{desired}}}}}"#));
@@ -263,7 +263,8 @@ fn r07_what_the_api_server_or_another_manager_adds_to_a_desired_empty_map_is_no_
     assert!(covers(&[defaulted]), "the API server filled it in");
     let shared = ("tuner", "Update", r#"{"f:spec":{"f:resources":{"f:limits":{"f:cpu":{}}}}}"#);
     assert!(covers(&[defaulted, shared]), "the map is shared, and its other entries are not ours");
-    // After an apply of ours, which takes an atomic one away and owns the empty map beside the other manager.
+    // The state after an apply of the host, which removes an atomic value and owns the empty map beside the other
+    // manager.
     let applied = ("windlass", "Apply", r#"{"f:spec":{"f:strategy":{},"f:resources":{},"f:extra":{}}}"#);
     assert!(covers(&[applied, shared, ("other", "Apply", r#"{"f:spec":{"f:resources":{}}}"#)]));
 }
@@ -276,8 +277,8 @@ fn r07_the_live_object_is_not_read_where_managed_fields_decide() {
     assert!(managed(&[ours, other]).cover(&desired, &Json::from(*b"no JSON"), None));
 }
 
-/// A desired value: scalars, atomic lists and maps, and maps that managers share, which are told apart by the first
-/// letter of their fields' names (`s`, `a`, `m`). The API server stores no empty value under a name that ends in `o`.
+/// A desired value: scalars, atomic lists and maps, and maps that managers share. The first letter of a field's name
+/// tells which (`s`, `a`, `m`). The API server stores no empty value under a name that ends in `o`.
 fn desired_map(depth: u32) -> BoxedStrategy<serde_json::Value> {
     use serde_json::json;
     let scalar = prop_oneof![Just(json!("")), Just(json!("x")), Just(json!(0)), Just(json!(false)), Just(json!(3))];
@@ -305,7 +306,7 @@ fn is_nothing(value: &serde_json::Value) -> bool {
     is_zero(&json::parse(value.to_string().as_bytes(), 64).expect("JSON"))
 }
 
-/// What the API server stores of a map, and what of it a create owns.
+/// What the API server stores of a map, and which of its fields a create owns.
 fn stored(desired: &serde_json::Value) -> (serde_json::Value, serde_json::Value) {
     let (mut live, mut owned) = (serde_json::Map::new(), serde_json::Map::new());
     for (name, value) in desired.as_object().expect("a map") {
@@ -321,7 +322,7 @@ fn stored(desired: &serde_json::Value) -> (serde_json::Value, serde_json::Value)
     (live.into(), owned.into())
 }
 
-/// The paths of the fields of a map that one manager alone can own.
+/// The paths of the map's fields that only one manager can own.
 fn single_owner_paths(desired: &serde_json::Value, above: &[String]) -> Vec<Vec<String>> {
     let fields = desired.as_object().into_iter().flatten();
     fields

@@ -1,12 +1,12 @@
-//! Whether a live object has the values that are desired, whoever owns them. Managed fields say who changed what, but not
-//! against somebody who writes under the host's own name: only the values show such a change.
+//! Compares a live object's values with the desired ones, whoever owns them. Managed fields record who changed what,
+//! but cannot reveal a change by a user who writes under the host's own manager name: only the values show it.
 
 use super::finder::Finder;
 use super::{Few, Fields, Item, ManagedFields, Names, Nodes, is_zero};
 use crate::ids::Uid;
 use crate::json::{Map, Value};
 
-/// Fields that the API server adds to what was written whole, an item of an atomic list, say.
+/// Fields that the API server adds to values that are written as a whole, for example to an item of an atomic list.
 const ADDED: [&str; 10] = [
     "apiVersion",
     "creationTimestamp",
@@ -21,8 +21,8 @@ const ADDED: [&str; 10] = [
 ];
 
 impl ManagedFields {
-    /// Whether the live object has another value than the desired one anywhere. Values that the API server only writes in
-    /// another way (quantities, defaults, empty values) are no difference.
+    /// Returns true if any live value differs from the desired one. A different representation by the API server
+    /// (quantities, defaults, empty values) is not a difference.
     pub fn differs(&self, desired: &Map, live: &Map, controller: Option<&Uid>) -> bool {
         let entries = [self.apply.as_ref(), self.update.as_ref().map(|(fields, _)| fields)];
         let ours = entries.into_iter().flatten().filter_map(Fields::tree).collect();
@@ -36,7 +36,7 @@ impl ManagedFields {
 #[derive(Clone, Copy)]
 struct Difference<'c> {
     names: Names<'c>,
-    /// Whether `1` and `1000m` are the same.
+    /// Whether quantities are normalised, so that `1` equals `1000m`.
     quantities: bool,
 }
 
@@ -44,9 +44,9 @@ struct Difference<'c> {
 #[derive(Clone, Copy)]
 struct At<'a, 'n> {
     nodes: &'a Nodes<'n>,
-    /// The name of the field; empty for an item of a list.
+    /// The field's name; empty for a list item.
     key: &'a str,
-    /// Whether it is part of a value that has one owner, so that more than what is desired is a difference.
+    /// Whether the place is part of a value with a single owner, so that additional live fields are a difference.
     is_whole: bool,
 }
 
@@ -61,7 +61,7 @@ impl Difference<'_> {
                 let mut fields = fields.map(|(key, value)| (key, value, live.and_then(|live| live.get(key))));
                 fields.any(|(key, value, live)| self.of_field(&inside, key, value, live, false))
             }
-            // The API server stores it under `data` alone.
+            // The API server stores `stringData` only under `data`.
             ("stringData", Value::Object(texts)) if live.get(key).is_none() => {
                 let data = live.get("data").and_then(Value::as_object);
                 texts.iter().any(|(key, text)| {
@@ -103,7 +103,7 @@ impl Difference<'_> {
         }
     }
 
-    /// Of a list whose items have owners of their own: each desired one must be there.
+    /// Compares a list whose items have separate owners: each desired item must be present.
     fn of_items(self, nodes: &Nodes<'_>, desired: &[Value], live: &[Value]) -> bool {
         let (wanted, found) =
             (Finder::of(desired, nodes.ours.iter().copied()), Finder::of(live, nodes.ours.iter().copied()));
@@ -127,22 +127,23 @@ impl Difference<'_> {
     }
 }
 
-/// Whether an entry of ours owns all that there may be below a place.
+/// Returns true if an entry of the host owns the whole value at a place.
 fn owned_whole(nodes: &Nodes<'_>) -> bool {
     nodes.ours.iter().any(|node| node.is_empty())
 }
 
-/// Whether a field selects by labels: it has one owner, and the API server adds nothing to it, also where it is empty.
+/// Returns true if the field is a label selector: it has a single owner, and the API server adds nothing to it, even if
+/// it is empty.
 fn is_selector(key: &str) -> bool {
     key.ends_with("elector")
 }
 
-/// Whether two scalars are the same quantity (`1`, `1000m`), as the API server writes them in its own way.
+/// Returns true if two scalars are the same quantity (`1`, `1000m`), which the API server may write differently.
 fn is_same_quantity(a: &Value, b: &Value) -> bool {
     matches!((quantity(a), quantity(b)), (Some(a), Some(b)) if a == b)
 }
 
-/// The digits of a quantity and the power of ten of the last one; none if it is too large or no quantity.
+/// The digits of a quantity and the power of ten of its last digit; `None` if it is too large or not a quantity.
 fn quantity(value: &Value) -> Option<(i128, i32)> {
     let text = match value {
         Value::String(text) => text.as_str(),
@@ -180,7 +181,7 @@ fn quantity(value: &Value) -> Option<(i128, i32)> {
     Some((digits, if digits == 0 { 0 } else { power }))
 }
 
-/// As Secrets have it.
+/// Base64 as used in Secrets.
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);

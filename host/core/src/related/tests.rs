@@ -58,7 +58,7 @@ fn placed(parent: &ObjectKey, name: &str, namespace: Option<&str>) -> Result<Opt
     resolve_for(parent, &[requirement("a", name, namespace, named("x"))]).map(|needs| needs[0].namespace.clone())
 }
 
-/// The reason that a parent's condition would give, and the message.
+/// The condition reason and message of the rejection.
 #[track_caller]
 fn refused(requirements: &[Requirement]) -> (&'static str, String) {
     let problem = ReadProblem::from(resolve_for(&home(), requirements).expect_err("refused"));

@@ -31,7 +31,7 @@ fn failed() -> Verdict {
     Verdict::from(&Problem::Call(CallFailure::Deadline { limit: std::time::Duration::from_secs(1) }))
 }
 
-/// The status after this verdict, as it would be stored.
+/// The stored status after this outcome.
 fn after(before: &Json, own: Option<&Json>, verdict: &Verdict) -> Option<Json> {
     next(&parent_with(before), own.map(part).as_ref(), verdict, ALL, now()).map(|map| to_json(&map))
 }
