@@ -1,5 +1,5 @@
-//! An object that is written too often is written once a minute, until it is quiet (rule R18): else the host and somebody
-//! would undo each other's work for ever.
+//! Slows writes to objects that are written too often to one per minute, until the writes cease (rule R18). Otherwise
+//! the host and another writer would undo each other's changes for ever.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -12,50 +12,51 @@ use crate::object::Object;
 use crate::plan::{ChildId, Plan};
 use crate::snapshot::Snapshot;
 
-/// So many writes to one object may fall into one [`WINDOW`]; the next one trips.
+/// Number of writes to one object that are allowed within one [`WINDOW`]; the next one trips the breaker.
 const WRITES: usize = 10;
 const WINDOW: Duration = Duration::from_mins(1);
 /// Time between two writes of a tripped object.
 pub const PACE: Duration = Duration::from_mins(1);
-/// A tripped object is forgotten when nobody wanted to write it for so long.
+/// A tripped object is reset after this time without an attempted write.
 const QUIET: Duration = Duration::from_mins(5);
-/// Objects that one half of the memory holds at most, so that it is bounded however many are written. Beyond, the older
-/// half is forgotten; an object that thrashes is written so often that it is in the younger one.
+/// Maximum number of objects in each half of the memory, so that it is bounded however many objects are written. Beyond
+/// that, the older half is dropped; an object that thrashes is written so often that it is in the younger half.
 const OBJECTS_MAX: usize = 1 << 16;
 
-/// Counts the writes to each object at each generation of its parent, for as long as they matter.
+/// Counts the writes to each object at each generation of its parent, as long as they matter.
 ///
-/// Counted is what is written because of one parent: the same object written as a child of another is another thing.
-/// Objects count by name, since one that is deleted and created again and again has another uid each time.
+/// Writes are counted per parent: the same object, written as a child of another parent, is counted separately. Objects
+/// are identified by name, since an object that is deleted and created again and again has a new UID each time.
 #[derive(Debug, Default)]
 pub struct Breaker {
     /// Makes keys small, and unpredictable from outside.
     hasher: RandomState,
-    /// Written in this window.
+    /// Objects written in this window.
     younger: HashMap<u64, Writes>,
-    /// Written in the window before, and not since.
+    /// Objects written in the previous window, and not since.
     older: HashMap<u64, Writes>,
-    /// When this window began.
+    /// Start of this window.
     since: Option<Instant>,
-    /// Each took more than [`WRITES`] in a minute, so the API server's own pace bounds them.
+    /// Tripped objects. Each had more than [`WRITES`] writes in a minute, so the rate of the API server bounds their
+    /// number.
     tripped: HashMap<u64, Tripped>,
 }
 
 /// Whether a status may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusPass {
-    /// As it is.
+    /// Write it unchanged.
     Write,
-    /// As one that thrashes: it must say so.
+    /// Write it with the reason `Thrashing`.
     WriteThrashing,
-    /// Not before this time is over.
+    /// Do not write it before this time has passed.
     Wait(Duration),
 }
 
 #[derive(Debug)]
 struct Writes {
     last: Instant,
-    /// Those before it, oldest first, less than [`WRITES`]. Most objects have none, which costs no allocation.
+    /// Earlier writes, oldest first, fewer than [`WRITES`]. Most objects have none, which costs no allocation.
     before: Vec<Instant>,
 }
 
@@ -63,26 +64,27 @@ struct Writes {
 struct Tripped {
     written: Instant,
     wanted: Instant,
-    /// What a status would have said that was held back last, as a hash.
+    /// Hash of the status that was last held back.
     wish: Option<u64>,
 }
 
 impl Breaker {
-    /// Counts a write to an object because of a parent (which is that object itself, for its status), and lets it pass.
+    /// Counts a write to an object for a parent (for a status, the parent itself), and admits it.
     ///
     /// # Errors
-    /// The object is written too often: how long this write must wait.
+    /// The object is written too often: the time until this write is allowed.
     pub fn admit(&mut self, parent: &Object, kind: &Gvk, key: &ObjectKey, now: Instant) -> Result<(), Duration> {
         self.admit_subject(self.hasher.hash_one((&parent.uid, parent.generation, &kind.group, &kind.kind, key)), now)
     }
 
     /// Counts a write to a parent's own status.
     ///
-    /// A status that follows what its children do may be written as often as they change. So each state of the children
-    /// counts by itself: what trips is a status that never comes to rest though nothing else moves.
+    /// A status that reflects its children may be written as often as the children change, so each state of the
+    /// children is counted separately. The breaker trips on a status that keeps changing while nothing else does.
     ///
-    /// One that thrashes differs for ever from what is wanted, by saying that it thrashes. So `wish`, asked of such a one
-    /// alone, is what it would say otherwise, if it says already all that it may: the same again is quiet.
+    /// A thrashing status always differs from the desired one, because it reports that it thrashes. So `wish` is called
+    /// for a tripped status only. It returns the status that would be written otherwise, if the present one already
+    /// reports the thrashing: if that status is the same as before, the parent counts as quiet.
     pub fn admit_status(
         &mut self,
         snapshot: &Snapshot,
@@ -97,14 +99,15 @@ impl Breaker {
         if let Some(tripped) = tripped {
             let wish = wish().map(|wish| self.hasher.hash_one(Value::from(wish).to_string()));
             if wish.is_some() && wish == tripped.wish {
-                // Looked at meanwhile: one that flips would be found at rest by chance.
+                // Returns early enough to check again meanwhile: a flipping status could otherwise be found unchanged
+                // by chance.
                 return StatusPass::Wait(PACE.min(tripped.quiet_in(now)));
             }
             tripped.wish = wish;
         }
         match (self.admit_subject(subject, now), was_tripped) {
             (Ok(()), false) => StatusPass::Write,
-            // The first one that is too many is written all the same, or nobody would be told.
+            // The first excessive status is written nevertheless, to report the thrashing.
             (Ok(()), true) | (Err(_), false) => StatusPass::WriteThrashing,
             (Err(wait), true) => StatusPass::Wait(wait),
         }
@@ -137,9 +140,9 @@ impl Breaker {
         Ok(())
     }
 
-    /// Counts the writes and deletes of a plan and takes out those that must wait: answers with them and how long. While a
-    /// write waits, nothing is pruned (rule R8). Only what is carried out may be counted, so deletes whose time has not
-    /// come are left out as well.
+    /// Counts the writes and deletes of a plan, and removes those that must wait. Returns the removed ones with their
+    /// waits. While a write waits, nothing is pruned (rule R8). Only operations that are carried out may be counted, so
+    /// deletes that are not due are removed as well.
     pub fn admit_plan(&mut self, parent: &Object, plan: &mut Plan, now: Instant) -> Vec<(ChildId, Duration)> {
         self.expire(now);
         plan.put_off_prunes();
@@ -160,7 +163,7 @@ impl Breaker {
         waiting
     }
 
-    /// Forgets what no longer matters. Every other call does so too; this is for when there are none.
+    /// Drops state that no longer matters. Every other method does so too; call this when there are no other calls.
     pub fn expire(&mut self, now: Instant) {
         let age = now.saturating_duration_since(*self.since.get_or_insert(now));
         if age >= WINDOW {
@@ -171,8 +174,8 @@ impl Breaker {
         }
     }
 
-    /// Begins a new window. What was written before the last one is dropped whole: no entry is looked at for its time to
-    /// end, tripped ones aside.
+    /// Begins a new window. Writes before the previous window are dropped as a whole, so no entry needs to expire on
+    /// its own, except tripped ones.
     fn turn(&mut self, now: Instant) {
         self.older = std::mem::take(&mut self.younger);
         self.since = Some(now);
@@ -213,7 +216,7 @@ mod tests {
     use crate::ids::Uid;
     use crate::plan::plan;
 
-    /// Tries to write one object at these seconds; answers with the seconds at which it was written.
+    /// Tries to write one object at the given seconds; returns the seconds at which it was written.
     struct Clock {
         breaker: Breaker,
         start: Instant,
@@ -285,7 +288,7 @@ mod tests {
         clock.trip();
         clock.parent.generation = Some(4);
         assert_eq!(clock.write("a", 11), Ok(()));
-        // Without generations nothing resets it but time.
+        // Without generations, only time resets the breaker.
         let mut plain = Clock::new();
         plain.parent.generation = None;
         plain.trip();
@@ -395,7 +398,7 @@ mod tests {
         }
     }
 
-    /// A status that tripped in second 10, looked at in these seconds with what it would say.
+    /// A status that tripped in second 10, checked in these seconds with the status that it would have otherwise.
     fn thrashing(wishes: impl IntoIterator<Item = (u64, Option<String>)>) -> Vec<(u64, StatusPass)> {
         let mut clock = Clock::new();
         let still = snapshot(&[]);
@@ -409,7 +412,7 @@ mod tests {
         passes.collect()
     }
 
-    /// When it is written as it is again.
+    /// The second at which the status is written unchanged again.
     fn calms(wishes: impl IntoIterator<Item = (u64, Option<String>)>) -> Option<u64> {
         thrashing(wishes).into_iter().find(|(_, pass)| *pass == StatusPass::Write).map(|(second, _)| second)
     }

@@ -1,18 +1,18 @@
-//! What a plugin may say of its own accord: a burst is let through, a flood is not, and what is dropped is counted.
+//! A token bucket that limits what a plugin emits: it admits bursts, drops floods, and counts what it drops.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// What is dropped is said at most so often, in seconds.
+/// Minimum interval between reports of dropped items, in seconds.
 const SAY_DROPPED_EVERY: i64 = 60;
 
-/// How much may be said.
+/// A rate limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
-    /// At once.
+    /// Number of tokens available at once.
     pub burst: f64,
-    /// Each second from then on.
+    /// Number of tokens added per second.
     pub per_second: f64,
 }
 
@@ -23,17 +23,17 @@ pub struct Bucket {
     tokens: f64,
     at: Timestamp,
     dropped: u64,
-    /// When drops were said last, in seconds since 1970.
+    /// Time of the last report of dropped items, in seconds since 1970.
     said: Option<i64>,
 }
 
 impl Bucket {
-    /// A full one.
+    /// Creates a full bucket.
     pub fn new(rate: Rate, now: Timestamp) -> Self {
         Self { rate, tokens: rate.burst, at: now, dropped: 0, said: None }
     }
 
-    /// Takes so many tokens if at least as many as are to be kept remain; counts what is dropped.
+    /// Takes tokens if at least `kept` tokens remain afterwards, and returns true; otherwise counts a drop.
     pub fn take(&mut self, tokens: f64, kept: f64, now: Timestamp) -> bool {
         self.fill(now);
         if self.tokens < kept + tokens {
@@ -44,10 +44,10 @@ impl Bucket {
         true
     }
 
-    /// Takes so many tokens if there is one; what is missing is owed.
+    /// Takes tokens if at least one is available; the balance may become negative.
     ///
     /// # Errors
-    /// How long it takes until there is one.
+    /// The time until a token is available.
     pub fn spend(&mut self, tokens: f64, now: Timestamp) -> Result<(), Duration> {
         self.fill(now);
         if self.tokens < 1.0 {
@@ -58,18 +58,19 @@ impl Bucket {
         Ok(())
     }
 
-    /// How many tokens there are.
+    /// Number of available tokens.
     pub fn level(&mut self, now: Timestamp) -> f64 {
         self.fill(now);
         self.tokens
     }
 
-    /// So much more was dropped, for another reason.
+    /// Counts items that were dropped for another reason.
     pub fn count_dropped(&mut self, count: u64) {
         self.dropped += count;
     }
 
-    /// How much was dropped since this was answered last; nothing if that was less than a minute ago.
+    /// Returns the number of dropped items since the last report; `None` if there are none, or if that report was less
+    /// than a minute ago.
     pub fn take_dropped(&mut self, now: Timestamp) -> Option<u64> {
         let seconds = now.as_second();
         if self.dropped == 0 || self.said.is_some_and(|said| seconds - said < SAY_DROPPED_EVERY) {
@@ -79,13 +80,13 @@ impl Bucket {
         Some(std::mem::take(&mut self.dropped))
     }
 
-    /// Whether it is full and has nothing to say: as good as a new one.
+    /// Returns true if the bucket is full and has no drops to report, so that it equals a new one.
     pub fn is_idle(&mut self, now: Timestamp) -> bool {
         self.fill(now);
         self.dropped == 0 && self.tokens >= self.rate.burst
     }
 
-    /// What time has brought. A clock that was set back brings nothing.
+    /// Adds the tokens for the time that has passed. A clock that was set back adds none.
     fn fill(&mut self, now: Timestamp) {
         let passed = now.duration_since(self.at).as_secs_f64().max(0.0);
         self.tokens = (self.tokens + passed * self.rate.per_second).min(self.rate.burst);

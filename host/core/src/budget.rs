@@ -1,8 +1,8 @@
-//! How many requests a plugin may cause (findings: a component that wants children of fresh names, or asks to read other
-//! objects, each second).
+//! Limits the requests that a plugin may cause (findings: a component that desires children with new names, or asks to
+//! read other objects, every second).
 //!
-//! A plan or a set of questions is carried out as a whole or not at all, and may owe tokens: what is too large for the bucket
-//! would never be carried out otherwise.
+//! A plan or a set of reviews is carried out as a whole or not at all, and may make the balance negative; otherwise one
+//! that exceeds the bucket would never be carried out.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use jiff::Timestamp;
 
 use crate::bucket::{Bucket, Rate};
 
-/// Writes of children. The burst is a new component over ten thousand parents with six children each, the rate what an API
-/// server bears beside everything else.
+/// Limit for writes of children. The burst covers a new component over 10 000 parents with six children each; the rate
+/// is what an API server sustains beside its other load.
 pub const WRITES: Rate = Rate { burst: 60_000.0, per_second: 100.0 };
 
-/// Access reviews of what a plugin asks to read. One holds for a minute, and one for all objects of a kind and namespace
-/// serves all names, where the plugin's ServiceAccount may read them all.
+/// Limit for access reviews of what a plugin asks to read. A review is valid for a minute. If the plugin's
+/// ServiceAccount may read all objects of a kind in a namespace, one review covers all names.
 pub const REVIEWS: Rate = Rate { burst: 10_000.0, per_second: 100.0 };
 
-/// A bucket is no longer said to be empty when this part of it is full: else the Plugin's condition would change with each
+/// A bucket counts as empty until it is refilled to this fraction; otherwise the Plugin's condition would change every
 /// second.
 const REFILLED: f64 = 0.1;
 
@@ -31,7 +31,7 @@ pub enum Cost {
     Review,
 }
 
-/// The tokens of one plugin.
+/// The token buckets of one plugin.
 #[derive(Debug)]
 pub struct Budget {
     writes: Allowance,
@@ -58,15 +58,15 @@ impl Allowance {
 }
 
 impl Budget {
-    /// A full one.
+    /// Creates full buckets.
     pub fn new(now: Timestamp) -> Self {
         Self { writes: Allowance::new(WRITES, now), reviews: Allowance::new(REVIEWS, now), has_news: false }
     }
 
-    /// Takes tokens, if there are any left.
+    /// Takes tokens, if any are available.
     ///
     /// # Errors
-    /// How long it takes until there are.
+    /// The time until tokens are available.
     pub fn spend(&mut self, cost: Cost, count: usize, now: Timestamp) -> Result<(), Duration> {
         let count = u32::try_from(count).map_or(f64::from(u32::MAX), f64::from);
         let allowance = match cost {
@@ -79,13 +79,13 @@ impl Budget {
         })
     }
 
-    /// What there were no tokens for, lately.
+    /// Returns which bucket is empty, or was empty recently.
     pub fn empty(&mut self, now: Timestamp) -> Option<Cost> {
         let (writes, reviews) = (self.writes.is_empty(now), self.reviews.is_empty(now));
         if writes { Some(Cost::Write) } else { reviews.then_some(Cost::Review) }
     }
 
-    /// Whether a bucket has become empty since this was asked last.
+    /// Returns true if a bucket became empty since the last call.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.has_news)
     }
@@ -103,7 +103,7 @@ mod tests {
     fn component_that_wants_fresh_children_each_second_is_held_to_the_rate_and_said_so_once() {
         let mut budget = Budget::new(at(0));
         let (mut written, mut news) = (0, 0);
-        // A thousand creates and a thousand deletes a second, for an hour.
+        // A thousand creates and a thousand deletes per second, for an hour.
         for second in 0..3600 {
             written += budget.spend(Cost::Write, 2000, at(second)).map_or(0, |()| 2000);
             news += usize::from(budget.take_news());

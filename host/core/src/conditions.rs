@@ -1,13 +1,13 @@
-//! Conditions as `metav1.Condition` has them (KEP-1623): made, and given the time of their last change. The clock is an
-//! argument.
+//! Builds conditions in the form of `metav1.Condition` (KEP-1623), and sets their transition times. The current time is
+//! an argument.
 
 use jiff::Timestamp;
 
 use crate::json::{Map, Value};
 
-/// A condition without its time.
+/// Creates a condition without `lastTransitionTime`.
 pub fn condition(kind: &str, status: &str, reason: &str, message: &str, generation: Option<i64>) -> Map {
-    // With room for the time.
+    // Capacity includes the transition time.
     let mut map = Map::with_capacity(6);
     map.insert("message", message);
     if let Some(generation) = generation {
@@ -19,7 +19,7 @@ pub fn condition(kind: &str, status: &str, reason: &str, message: &str, generati
     map
 }
 
-/// The conditions of a status, those without a type left out.
+/// The conditions of a status, without those that lack a type.
 pub fn conditions_of(status: &Map) -> impl Iterator<Item = &Map> + Clone {
     let list = status.get("conditions").and_then(Value::as_array).unwrap_or_default();
     list.iter().filter_map(Value::as_object).filter(|condition| type_of(condition).is_some())
@@ -30,7 +30,7 @@ pub fn type_of(condition: &Map) -> Option<&str> {
     condition.get("type").and_then(Value::as_str)
 }
 
-/// Gives each condition the time of its last change of status: that which the status before has, or now.
+/// Sets `lastTransitionTime` of each condition: the earlier time if the condition's status is unchanged, otherwise now.
 pub fn stamp(conditions: Vec<Map>, before: &Map, now: Timestamp) -> Value {
     let stamped = conditions.into_iter().map(|mut condition| {
         let before = conditions_of(before).find(|before| type_of(before) == type_of(&condition));

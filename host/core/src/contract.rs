@@ -1,32 +1,32 @@
-//! What plugin and host say to each other, in types that no contract version owns: `windlass-sandbox` converts
-//! between these and the WIT bindings of each version (see `wit/plugin.wit` for the meaning of every item).
+//! The types that plugin and host exchange, independent of the contract version: `windlass-sandbox` converts between
+//! these and the WIT bindings of each version. `wit/plugin.wit` documents every item.
 
 use std::sync::Arc;
 
 use crate::digest::Digest;
 use crate::ids::Gvk;
 
-/// One JSON document in UTF-8, as it travels.
+/// One JSON document in UTF-8, as it is transferred.
 pub type Json = Vec<u8>;
 
-/// What a plugin says it is, once after it was compiled.
+/// A plugin's description of itself, read once after compilation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Descriptor {
     /// DNS label; the default name of its Plugin resource.
     pub name: String,
-    /// Semantic version of the logic.
+    /// Semantic version of the component.
     pub version: String,
-    /// One sentence for people.
+    /// One sentence for users.
     pub description: String,
-    /// The kind it reconciles.
+    /// The kind that the plugin reconciles.
     pub parent: Parent,
-    /// The kinds it may answer with.
+    /// The kinds of children that the plugin may return.
     pub children: Vec<ChildRule>,
     /// Kinds that its requirements may name.
     pub related: Vec<Gvk>,
     /// Whether parents get a finalizer and `finalize` calls.
     pub finalizes: bool,
-    /// Milliseconds between unprompted reconciles, before jitter.
+    /// Interval between resyncs in milliseconds, before jitter.
     pub resync: Option<u64>,
     /// JSON Schema of the Plugin's `spec.config`.
     pub config_schema: Option<Json>,
@@ -48,30 +48,30 @@ pub enum Parent {
     },
 }
 
-/// One kind that a plugin may answer with.
+/// A kind of children that a plugin may return.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChildRule {
     /// The kind.
     pub kind: Gvk,
-    /// How an existing child is brought to what is desired.
+    /// How existing children are updated.
     pub update: UpdateStrategy,
 }
 
-/// How an existing child is brought to what is desired (rule R11).
+/// How existing children are updated to the desired state (rule R11).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UpdateStrategy {
     /// Server-side apply in place.
     Apply,
-    /// On any difference delete, wait until it is gone, create.
+    /// On any difference, delete the child, wait until it is gone, and create it.
     Recreate,
     /// Leave existing children as they are.
     OnDelete,
-    /// One child at a time, in the answer's order.
+    /// Update one child at a time, in the order of the response.
     Rolling {
-        /// Recreate instead of apply in place.
+        /// Recreate children instead of applying in place.
         recreate: bool,
-        /// Conditions with status True that a changed child must have before the next one changes. Every child of the kind
-        /// shares them.
+        /// Conditions that must have status True on a changed child before the next child changes. Shared by all
+        /// children of the kind.
         conditions: Arc<[String]>,
     },
 }
@@ -83,7 +83,7 @@ pub struct Metric {
     pub name: String,
     /// Unit (UCUM, as OpenTelemetry uses it).
     pub unit: String,
-    /// One sentence for people.
+    /// One sentence for users.
     pub description: String,
     /// Kind of instrument.
     pub metric_type: MetricType,
@@ -94,99 +94,99 @@ pub struct Metric {
 /// Kind of instrument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricType {
-    /// Only grows.
+    /// A monotonic sum.
     Counter,
-    /// Last value.
+    /// The last value.
     Gauge,
-    /// Distribution.
+    /// A distribution.
     Histogram,
 }
 
-/// What is asked of the plugin.
+/// The purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Say what should exist.
+    /// Return what should exist.
     Sync,
-    /// The parent is being deleted: say what should still exist, and whether all is done.
+    /// The parent is being deleted: return what should still exist, and whether the cleanup is finished.
     Finalize,
 }
 
-/// An object as it is handed to a plugin. The bytes are shared with the caches: handing over copies once, into the
-/// guest's memory.
+/// An object as a plugin receives it. The bytes are shared with the caches; the only copy is the one into the guest's
+/// memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
-    /// The kind, as the object says it.
+    /// The kind, as in the object's `apiVersion` and `kind`.
     pub kind: Gvk,
     /// Namespace; `None` for a cluster-scoped object.
     pub namespace: Option<Arc<str>>,
     /// Name.
     pub name: Arc<str>,
-    /// What the API server sent, without managedFields, always with apiVersion and kind.
+    /// The API server's JSON without managedFields, always with apiVersion and kind.
     pub object: Arc<[u8]>,
 }
 
-/// Everything that an answer may depend on.
+/// Everything that a response may depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// What is asked.
+    /// The purpose of the call.
     pub phase: Phase,
-    /// The parent, as [`Observed::object`].
+    /// The parent, in the form of [`Observed::object`].
     pub parent: Arc<[u8]>,
     /// Children that the parent owns, ordered bytewise by apiVersion, kind, namespace, name.
     pub children: Vec<Observed>,
-    /// What the last final answer (or the round before) required, in that order.
+    /// The objects that the last final response (or the previous round) required, in that order.
     pub related: Vec<Related>,
     /// The Plugin's `spec.config`.
     pub config: Option<Arc<[u8]>>,
-    /// Whether the parent is cleaned up in a namespace that is being deleted, where no child can be created any more.
+    /// Whether the parent is finalized in a namespace that is being deleted, where no child can be created any more.
     pub namespace_terminating: bool,
 }
 
 /// Objects served for one [`Requirement`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Related {
-    /// The requirement's id.
+    /// The requirement's ID.
     pub id: String,
-    /// What was found.
+    /// The objects found.
     pub objects: Vec<Observed>,
 }
 
-/// A wish to see objects that the plugin does not own.
+/// A request to read objects that the plugin does not own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement {
-    /// Chosen by the plugin, unique in one answer.
+    /// Chosen by the plugin, unique within a response.
     pub id: String,
     /// The kind.
     pub kind: Gvk,
-    /// The parent's namespace when absent.
+    /// The namespace; `None` means the parent's namespace.
     pub namespace: Option<String>,
-    /// Which objects.
+    /// Which objects are selected.
     pub select: Selection,
 }
 
-/// Which objects a [`Requirement`] names.
+/// The objects that a [`Requirement`] selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
-    /// The one with this name.
+    /// The object with this name.
     Name(String),
-    /// Those that a label selector in kubectl's syntax selects.
+    /// The objects that match this label selector, in kubectl's syntax.
     Labels(String),
 }
 
-/// A plugin's answer, before anything of it was checked.
+/// A plugin's response, before validation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Response {
     /// All children that should exist.
     pub children: Vec<Json>,
-    /// The plugin's part of `.status`; absent leaves that part as it is.
+    /// The plugin's part of `.status`; `None` leaves that part unchanged.
     pub status: Option<Json>,
     /// Milliseconds until the next reconcile.
     pub requeue: Option<u64>,
     /// Events to record on the parent.
     pub events: Vec<Event>,
-    /// All related objects that this answer depends on.
+    /// All related objects that this response depends on.
     pub requirements: Vec<Requirement>,
-    /// Only in [`Phase::Finalize`]: the finalizer may go.
+    /// Only in [`Phase::Finalize`]: the finalizer can be removed.
     pub finalized: bool,
 }
 
@@ -197,58 +197,58 @@ pub struct Event {
     pub event_type: EventType,
     /// CamelCase.
     pub reason: String,
-    /// A sentence for people.
+    /// A sentence for users.
     pub message: String,
 }
 
-/// As in `events.k8s.io/v1`.
+/// The type of an event, as in `events.k8s.io/v1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventType {
     /// For information.
     Normal,
-    /// Something a person should look at.
+    /// For a user to look at.
     Warning,
 }
 
 /// A failure that the plugin itself reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// The parent's spec is wrong: no retry before it changes.
+    /// The parent's spec is invalid: no retry before it changes.
     Invalid(String),
-    /// Not now: again after so long.
+    /// Not possible now: retry after this time.
     Retry {
-        /// Why.
+        /// The cause.
         message: String,
         /// Milliseconds.
         after: u64,
     },
-    /// Something went wrong: again with backoff.
+    /// The plugin failed: retry with backoff.
     Failed(String),
 }
 
-/// What a plugin answered.
+/// A plugin's response, or the failure that it reports.
 pub type Answer = Result<Response, Failure>;
 
-/// What one call cost and said beside its answer, for the trace.
+/// The cost of one call, and what the guest emitted beside its response; for the trace.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CallReport {
     /// Time inside the guest and its host calls, in microseconds.
     pub guest_time_us: u64,
-    /// Highest size of the guest's linear memories, in bytes.
+    /// Peak size of the guest's linear memories, in bytes.
     pub memory_peak: u64,
-    /// Bytes handed to the guest.
+    /// Size of the request, in bytes.
     pub request_bytes: u64,
-    /// Bytes of the answer.
+    /// Size of the response, in bytes.
     pub response_bytes: u64,
-    /// Whether the guest read the wall clock, so that the answer depends on more than its request.
+    /// Whether the guest read the wall clock, so that the response depends on more than the request.
     pub impure: bool,
-    /// What the guest said while it ran, in order.
+    /// What the guest emitted while it ran, in order.
     pub notes: Vec<Note>,
-    /// How many notes were dropped because a bound was reached.
+    /// Number of notes dropped because of a limit.
     pub notes_dropped: u64,
 }
 
-/// One thing that a guest said through `host` or its standard streams.
+/// A log line, attribute, event or measurement that a guest emitted through `host` or its standard streams.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Note {
     /// A log line.
@@ -288,42 +288,42 @@ pub enum Note {
 /// Severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Finest.
+    /// Most detailed.
     Trace,
-    /// For authors.
+    /// For plugin authors.
     Debug,
-    /// For operators.
+    /// For cluster admins.
     Info,
-    /// Odd, but going on.
+    /// Unusual, but the call goes on.
     Warn,
-    /// Wrong.
+    /// An error.
     Error,
 }
 
-/// Bounds of one call. Defaults are those of the contract.
+/// Limits of one call. The defaults are those of the contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Linear memory of one call, in bytes, over all memories of the component.
+    /// Linear memory in bytes, summed over all memories of the component.
     pub memory: u64,
-    /// Elements over all tables of the component; each takes 8 bytes in the host.
+    /// Table elements, summed over all tables of the component; each takes 8 bytes in the host.
     pub table_elements: usize,
-    /// Core instances that the component is made of.
+    /// Core instances of the component.
     pub instances: usize,
-    /// Wall time of a whole call, host calls included.
+    /// Wall-clock time of a whole call, including host calls.
     pub deadline: std::time::Duration,
-    /// Bytes handed to the guest.
+    /// Size of a request, in bytes.
     pub request_bytes: u64,
-    /// Bytes of an answer.
+    /// Size of a response, in bytes.
     pub response_bytes: u64,
-    /// Children in an answer.
+    /// Children in a response.
     pub children: usize,
-    /// Bytes of log lines, span attributes and span events kept of one call.
+    /// Size of the log lines, span attributes and span events kept of one call, in bytes.
     pub log_bytes: usize,
-    /// Events in an answer.
+    /// Events in a response.
     pub events: usize,
-    /// Requirements in an answer.
+    /// Requirements in a response.
     pub requirements: usize,
-    /// Depth of a JSON document.
+    /// Nesting depth of a JSON document.
     pub json_depth: usize,
 }
 
@@ -333,7 +333,7 @@ impl Default for Limits {
         Self {
             memory: 64 * MIB,
             table_elements: 1024 * 1024,
-            // Each library of a Python component is one: 14 without any of the plugin's own.
+            // Each library of a Python component is an instance: 14 without any of the plugin's own.
             instances: 512,
             deadline: std::time::Duration::from_secs(1),
             request_bytes: 4 * MIB,
@@ -347,45 +347,45 @@ impl Default for Limits {
     }
 }
 
-/// What a component shows of itself before it runs: for conditions, `windlass inspect` and the linker.
+/// The interface of a component, known before it runs; for conditions, `windlass inspect` and the linker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surface {
     /// Digest of the component's bytes.
     pub digest: Digest,
-    /// Version of `windlass:plugin` that its exports name, as in `0.1.0`.
+    /// Version of `windlass:plugin` in the component's exports, for example `0.1.0`.
     pub contract: String,
-    /// Imports, as in `windlass:plugin/host@0.1.0`.
+    /// Imports, for example `windlass:plugin/host@0.1.0`.
     pub imports: Vec<String>,
-    /// Exports, as in `windlass:plugin/reconciler@0.1.0`.
+    /// Exports, for example `windlass:plugin/reconciler@0.1.0`.
     pub exports: Vec<String>,
-    /// Imports that the host does not serve: a call of one traps.
+    /// Unsupported imports; calling one traps.
     pub unknown_imports: Vec<String>,
     /// Size of the component, in bytes.
     pub size: u64,
 }
 
-/// Why a call has no answer: the host's own verdict, never the guest's words alone.
+/// Why a call has no response, as the host determined it; it does not rely on the guest's own messages.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallFailure {
-    /// The call ran longer than its deadline, host calls included.
+    /// The call exceeded its deadline, which includes host calls.
     #[error("no answer within {} ms", .limit.as_millis())]
     Deadline {
         /// The deadline.
         limit: std::time::Duration,
     },
-    /// The guest wanted more memory than it may have.
+    /// The guest exceeded its memory limit.
     #[error("more than {limit} bytes of memory wanted")]
     Memory {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// The guest wanted larger tables than it may have.
+    /// The guest exceeded its limit of table elements.
     #[error("more than {limit} elements in tables wanted")]
     TableElements {
         /// The limit, in elements.
         limit: usize,
     },
-    /// The component is made of more core instances than it may have.
+    /// The component has too many core instances.
     #[error("the component has more than {limit} core instances")]
     Instances {
         /// The limit.
@@ -397,42 +397,42 @@ pub enum CallFailure {
     /// The guest trapped.
     #[error("trap: {message}")]
     Trap {
-        /// The trap's name, with the innermost guest functions where known, after the last error that the guest reported.
+        /// The last error that the guest reported, the trap's name and, where known, the innermost guest functions.
         message: String,
     },
-    /// The guest called an import that the host does not serve.
+    /// The guest called an unsupported import.
     #[error("import {name} was called, which the host does not serve")]
     UnknownImport {
         /// The import.
         name: String,
     },
-    /// The guest ended itself through `wasi:cli/exit`.
+    /// The guest exited through `wasi:cli/exit`.
     #[error("the plugin called exit{}", .said.as_ref().map(|said| format!(": {said}")).unwrap_or_default())]
     Exit {
-        /// The last error that it reported before, if it did.
+        /// The last error that the guest reported before, if any.
         said: Option<String>,
     },
-    /// The request is larger than the plugin may be handed.
+    /// The request exceeds its size limit.
     #[error("the request has {size} bytes, more than the limit of {limit}")]
     RequestTooLarge {
-        /// Its size, in bytes.
+        /// The request's size, in bytes.
         size: u64,
         /// The limit, in bytes.
         limit: u64,
     },
-    /// The answer is larger than the host takes.
+    /// The response exceeds its size limit.
     #[error("the answer has more than the limit of {limit} bytes")]
     ResponseTooLarge {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// The answer breaks the component model's rules, as with text that is not UTF-8.
+    /// The response violates the component model, for example with text that is not UTF-8.
     #[error("malformed answer: {message}")]
     Malformed {
         /// What is wrong.
         message: String,
     },
-    /// The host could not make room for the call.
+    /// The host lacks the resources for the call.
     #[error("the host could not run the call: {message}")]
     Host {
         /// What is wrong.
@@ -440,53 +440,53 @@ pub enum CallFailure {
     },
 }
 
-/// Why a component cannot become live.
+/// Why a component cannot be activated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadFailure {
-    /// The bytes are no component: a core module, or anything else.
+    /// The bytes are not a component, but a core module or something else.
     #[error("not a component: {message}")]
     NotAComponent {
-        /// What it is instead, and what to do.
+        /// What the bytes are, and what to do.
         message: String,
     },
-    /// The component speaks another version of the contract, or none.
+    /// The component exports another version of the contract, or none.
     #[error("no export windlass:plugin/reconciler of contract 0.1; found {found}")]
     UnsupportedContract {
-        /// What it exports instead.
+        /// What the component exports instead.
         found: String,
     },
-    /// The component is larger than the host compiles.
+    /// The component exceeds the size limit for compilation.
     #[error("the component has {size} bytes, more than the limit of {limit}")]
     TooLarge {
-        /// Its size, in bytes.
+        /// The component's size, in bytes.
         size: u64,
         /// The limit, in bytes.
         limit: u64,
     },
-    /// The compiler refused it.
+    /// The compiler rejected the component.
     #[error("compilation failed: {message}")]
     Compile {
-        /// Why.
+        /// The compiler's message.
         message: String,
     },
-    /// The compiler came to no verdict: it did not start, ran too long or died, or what it gave is of no use here.
+    /// The compiler returned no result: it did not start, ran too long or died, or its output is unusable here.
     #[error("compilation failed: {message}")]
     Compiler {
         /// What happened.
         message: String,
     },
-    /// Earlier attempts to compile it ended the host, most likely for want of memory.
+    /// The host ended during earlier attempts to compile the component, most likely because it ran out of memory.
     #[error(
         "compiling this component was cut off {attempts} time(s), because the host ended meanwhile, most likely for want of memory; \
          the next attempt is at {}. Give the host more memory, or bound the compiler with --compile-memory",
         jiff::Timestamp::from_second(i64::try_from(*.next).unwrap_or_default()).unwrap_or_default()
     )]
     Interrupted {
-        /// How many.
+        /// Number of attempts.
         attempts: u32,
-        /// When the next one is, in seconds since 1970.
+        /// Time of the next attempt, in seconds since 1970.
         next: u64,
-        /// How long that is from now.
+        /// Time until the next attempt.
         wait: std::time::Duration,
     },
     /// The cache folder cannot be used.
@@ -501,13 +501,13 @@ pub enum LoadFailure {
 }
 
 impl LoadFailure {
-    /// The host is stopping, and compiles nothing more.
+    /// The failure while the host is stopping, when it compiles nothing more.
     pub fn stopping() -> Self {
         Self::Compiler { message: "the host is stopping".to_owned() }
     }
 
-    /// Whether the component itself is the reason, so that it would fail again. Anything else may be the machine's fault,
-    /// and pass.
+    /// Returns true if the component itself is the cause, so that it would fail again. Other failures may be caused by
+    /// the machine, and may pass.
     pub fn is_of_component(&self) -> bool {
         match self {
             Self::NotAComponent { .. }
@@ -526,7 +526,7 @@ impl LoadFailure {
                 | CallFailure::RequestTooLarge { .. }
                 | CallFailure::ResponseTooLarge { .. }
                 | CallFailure::Malformed { .. } => true,
-                // A machine that is busy enough makes anything late.
+                // On a busy machine, any call can exceed its deadline.
                 CallFailure::Deadline { .. } | CallFailure::Host { .. } => false,
             },
         }

@@ -1,4 +1,4 @@
-//! SHA-256 digests: the identity of a component's bytes, and of the inputs of a call.
+//! SHA-256 digests: the identity of a component's bytes, and of a call's inputs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,18 +9,18 @@ use sha2::{Digest as _, Sha256};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest([u8; 32]);
 
-/// A text that is no digest.
+/// A text is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a digest: write sha256: and 64 lower-case hexadecimal digits")]
 pub struct InvalidDigest(String);
 
 impl Digest {
-    /// The digest of these bytes.
+    /// Computes the digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// From a finished hash.
+    /// Wraps a finished hash.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -40,7 +40,7 @@ impl Digest {
         })
     }
 
-    /// The first 12 hexadecimal digits: enough for people, and for names of parts.
+    /// The first 12 hexadecimal digits: enough for messages, and for names of parts.
     pub fn short(&self) -> String {
         let mut hex = self.hex();
         hex.truncate(12);

@@ -1,26 +1,26 @@
-//! Kinds of children that a plugin had and may no longer own: other logic names them no more, or its Plugin grants them
-//! no more. What exists of them is left alone, and must not be forgotten.
+//! Kinds of children that a plugin had and may no longer own, because a new component does not declare them or the
+//! Plugin no longer grants them. Existing children of these kinds are left alone, but stay on record.
 
 use std::collections::BTreeMap;
 
 use crate::ids::{GroupKind, Gvk};
 
-/// The kinds of which there may be children.
+/// The kinds of which children may exist.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChildKinds(BTreeMap<GroupKind, Gvk>);
 
 impl ChildKinds {
-    /// More of them. Of a kind in two versions the later one to come counts.
+    /// Adds kinds. If a kind occurs in two versions, the version added last is kept.
     pub fn add<'a>(&mut self, kinds: impl IntoIterator<Item = &'a Gvk>) {
         self.0.extend(kinds.into_iter().map(|kind| (kind.group_kind(), kind.clone())));
     }
 
-    /// There is no child of this kind any more.
+    /// Removes a kind of which no children exist any more.
     pub fn forget(&mut self, kind: &Gvk) {
         self.0.remove(&kind.group_kind());
     }
 
-    /// Those that are not among the granted ones, in any version.
+    /// Returns the kinds that are not granted in any version.
     pub fn lost(&self, granted: &[&Gvk]) -> Vec<Gvk> {
         let is_granted = |kind: &GroupKind| granted.iter().any(|granted| granted.group_kind() == *kind);
         self.0.iter().filter(|(kind, _)| !is_granted(kind)).map(|(_, kind)| kind.clone()).collect()
@@ -35,7 +35,7 @@ mod tests {
         text.parse().expect("a kind")
     }
 
-    /// What is lost when these are granted.
+    /// The kinds that are no longer owned when these are granted.
     fn lost(had: &ChildKinds, granted: &[&str]) -> Vec<String> {
         let granted: Vec<_> = granted.iter().map(|text| kind(text)).collect();
         had.lost(&granted.iter().collect::<Vec<_>>()).iter().map(ToString::to_string).collect()

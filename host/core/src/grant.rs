@@ -1,64 +1,64 @@
-//! Which of the kinds that a plugin asks for it may own and read, as its Plugin says: what the host grants, and what rights
-//! are written for.
+//! Decides which of the kinds in a plugin's descriptor the plugin may own and read, according to its Plugin. The host
+//! grants these kinds, and RBAC manifests are generated for them.
 
 use std::sync::Arc;
 
 use crate::ids::Gvk;
 use crate::related::ReadGrant;
 
-/// The group of Windlass' own kinds.
+/// The API group of Windlass' own kinds.
 const OWN_GROUP: &str = "windlass.dev";
 
-/// What a Plugin grants beside what goes without saying.
+/// What a Plugin grants beyond the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allowance {
-    /// All that the plugin may own; left out, what it asks for.
+    /// All kinds that the plugin may own; `None` grants the kinds in its descriptor.
     pub children: Option<Vec<Owned>>,
-    /// What it may read beyond its parent's namespace.
+    /// The kinds that the plugin may read outside its parent's namespace.
     pub related: Vec<Beyond>,
 }
 
-/// A kind of children, and what of it may be owned.
+/// A granted kind of children, and its restrictions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owned {
     /// The kind.
     pub kind: Gvk,
-    /// The namespaces in which a cluster-scoped parent may have them, if they are named.
+    /// The namespaces in which a cluster-scoped parent may have such children, if they are restricted.
     pub namespaces: Option<Box<[Arc<str>]>>,
-    /// Whether they may be Secrets with tokens of ServiceAccounts.
+    /// Whether the children may be Secrets with ServiceAccount tokens.
     pub tokens: bool,
 }
 
-/// A kind that is read outside of the parent's namespace, too.
+/// A kind that may be read outside the parent's namespace as well.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Beyond {
     /// The kind.
     pub kind: Gvk,
-    /// The namespaces, if they are named.
+    /// The namespaces, if they are restricted.
     pub namespaces: Option<Box<[Arc<str>]>>,
 }
 
-/// Why a kind is not granted, to follow its name.
+/// Why a kind is not granted; the text follows the kind's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Withheld {
-    /// The Plugin names others.
+    /// The Plugin grants other kinds only.
     #[error("is not granted by spec.grants.children")]
     NotNamed,
-    /// It could widen the plugin's rights, or change how the cluster works for everybody.
+    /// The kind could extend the plugin's permissions, or affect the whole cluster.
     #[error(
         "could widen the plugin's own rights or concerns the whole cluster, and is owned only if spec.grants.children names it"
     )]
     MustBeNamed,
-    /// No child of a namespaced parent is cluster-scoped.
+    /// A namespaced parent cannot have cluster-scoped children.
     #[error("is cluster-scoped and cannot be the child of a namespaced parent")]
     OutOfScope,
-    /// It is cluster-scoped and the Plugin does not name it.
+    /// The kind is cluster-scoped, and the Plugin does not name it.
     #[error("is cluster-scoped, and read only if spec.grants.related names it")]
     NotReadable,
 }
 
 impl Allowance {
-    /// Whether the plugin may own children of a kind that it asks for.
+    /// Checks that the plugin may own children of a kind in its descriptor.
     ///
     /// # Errors
     /// Why it may not.
@@ -71,15 +71,15 @@ impl Allowance {
         }
     }
 
-    /// What the Plugin says of a kind of children, if it names it.
+    /// The Plugin's grant for a kind of children, if it names the kind.
     pub fn owned(&self, kind: &Gvk) -> Option<&Owned> {
         self.children.iter().flatten().find(|owned| owned.kind == *kind)
     }
 
-    /// Where a kind that the plugin asks for may be read.
+    /// Returns where a kind in the plugin's descriptor may be read.
     ///
     /// # Errors
-    /// It may not be read: it is cluster-scoped, and the Plugin does not name it.
+    /// The kind may not be read: it is cluster-scoped, and the Plugin does not name it.
     pub fn may_read(&self, kind: &Gvk, namespaced: bool) -> Result<ReadGrant, Withheld> {
         let named = self.related.iter().find(|named| named.kind == *kind);
         if !namespaced && named.is_none() {
@@ -90,7 +90,7 @@ impl Allowance {
     }
 }
 
-/// Whether a child of a kind with this scope can have such a parent at all.
+/// Checks that a child of this scope can have a parent of that scope.
 ///
 /// # Errors
 /// It cannot.
@@ -98,14 +98,14 @@ pub fn fits(parent_namespaced: bool, child_namespaced: bool) -> Result<(), Withh
     if parent_namespaced && !child_namespaced { Err(Withheld::OutOfScope) } else { Ok(()) }
 }
 
-/// Whether objects of a kind that exists may be a plugin's parents: Windlass' own may not.
+/// Returns true if objects of an existing kind may be a plugin's parents: all kinds except Windlass' own.
 pub fn may_be_parent(kind: &Gvk) -> bool {
     &*kind.group != OWN_GROUP
 }
 
-/// Groups all of whose kinds must be named: they decide who may do what (RBAC, certificates), what the API server serves
-/// and accepts (API services, webhooks, admission policies, CRDs, flow control), or what all workloads share (storage, nodes'
-/// runtimes, priorities, leader elections).
+/// Groups whose kinds must all be named explicitly. They control permissions (RBAC, certificates), what the API server
+/// serves and accepts (API services, webhooks, admission policies, CRDs, flow control), or what all workloads share
+/// (storage, nodes' runtimes, priorities, leader elections).
 const CLUSTER_GROUPS: [&str; 15] = [
     OWN_GROUP,
     "admissionregistration.k8s.io",
@@ -124,8 +124,8 @@ const CLUSTER_GROUPS: [&str; 15] = [
     "storagemigration.k8s.io",
 ];
 
-/// Kinds by which a plugin could widen its own rights, or change how the cluster works for everybody: only the Plugin
-/// resource itself can grant them, in so many words.
+/// Returns true for kinds by which a plugin could extend its own permissions or affect the whole cluster: only a Plugin
+/// that names them explicitly grants them.
 fn must_be_named(kind: &Gvk) -> bool {
     CLUSTER_GROUPS.contains(&&*kind.group)
         || matches!(

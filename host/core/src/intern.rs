@@ -1,4 +1,4 @@
-//! Values that many objects have alike, kept once: the namespaces, and who owns which fields.
+//! Keeps one copy of values that many objects share: namespaces and field ownership.
 
 use std::borrow::Borrow;
 use std::hash::Hash;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-/// So few values are not worth clearing out.
+/// Minimum number of values before unused ones are dropped.
 const CLEAR_MIN: usize = 1024;
 
-/// One copy of each value that is in use.
+/// Keeps one copy of each value in use.
 #[derive(Debug)]
 pub struct Interner<T: ?Sized> {
     known: HashSet<Arc<T>>,
-    /// Number of values at which those that nobody uses any more are cleared out.
+    /// Number of values at which unused ones are dropped.
     clear_at: usize,
 }
 
@@ -27,7 +27,7 @@ impl<T: ?Sized + Eq + Hash> Interner<T>
 where
     Arc<T>: Borrow<T>,
 {
-    /// The copy that others have of this value; this one, if it is the first.
+    /// Returns the shared copy of an equal value; this value if it is the first.
     pub fn share(&mut self, value: &Arc<T>) -> Arc<T> {
         if let Some(known) = self.known.get::<T>(value) {
             return known.clone();

@@ -1,6 +1,6 @@
-//! Decisions of the Windlass host, without I/O: what a plugin's answer means, what should be written, what to say
-//! about it. Nothing here knows HTTP, tokio, wasmtime, the clock or the environment, so the same code plans in the
-//! host, in `windlass render` and in plain tests.
+//! Decisions of the Windlass host, without I/O: how to interpret a plugin's response, what to write, and what to
+//! report. This crate knows neither HTTP, tokio and wasmtime nor the clock and the environment, so the same code plans
+//! in the host, in `windlass render` and in plain tests.
 
 pub mod breaker;
 pub mod bucket;

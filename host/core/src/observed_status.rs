@@ -1,20 +1,21 @@
-//! The status that an object has, and which parts of it its kind keeps.
+//! Reads the present status of an object, and which of the host's fields its kind's schema has.
 
 use crate::json::{self, Map, Value};
 use crate::object::Object;
 
-/// Which of the host's fields the parent kind's schema keeps; what it would prune is neither compared nor sent.
+/// The host's status fields that the parent kind's schema has; fields that the API server would prune are neither
+/// compared nor sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatusShape {
-    /// The status subresource: without it there is no status of ours.
+    /// Whether the kind has a status subresource; without it the host writes no status.
     pub subresource: bool,
-    /// `status.observedGeneration`
+    /// Whether the schema has `status.observedGeneration`.
     pub observed_generation: bool,
-    /// `status.conditions`
+    /// Whether the schema has `status.conditions`.
     pub conditions: bool,
 }
 
-/// The status that an object has.
+/// The present status of an object; empty if it has none.
 pub fn observed(parent: &Object) -> Map {
     let status = parent.field("status").and_then(|raw| json::parse(raw.get().as_bytes(), 256).ok());
     match status {

@@ -1,8 +1,8 @@
-//! In which order kinds are installed, so that what others lean on comes first (rule R10).
+//! The install order of kinds: objects that others depend on come first (rule R10).
 
 use crate::ids::Gvk;
 
-/// The place of a kind in the install order: lower comes first. Within a place the plugin's own order stands.
+/// The rank of a kind in the install order; lower ranks come first. Within a rank the plugin's order applies.
 pub fn install_rank(kind: &Gvk) -> u8 {
     match (&*kind.group, &*kind.kind) {
         ("", "Namespace") => 0,

@@ -1,4 +1,4 @@
-//! What changed in a Plugin's status → the events on the Plugin.
+//! Turns changes of a Plugin's status into events on the Plugin.
 
 use crate::conditions::{conditions_of, type_of};
 use crate::contract::EventType;
@@ -6,15 +6,17 @@ use crate::events::Note;
 use crate::json::{Map, Value};
 use crate::names::{plugin_condition as condition, plugin_event_reason as event, plugin_reason as reason};
 
-/// The events that tell the difference between two statuses of a Plugin: the one before and the one that was written.
+/// Returns the events for the difference between two statuses of a Plugin: the earlier one and the one that was
+/// written.
 ///
-/// A component that goes live, is rejected or is rolled back, a quarantine and blocked deletions are told once each. What the
-/// host tries again by itself (a missing ConfigMap, an API server that does not answer) is a condition and no event.
+/// The activation, rejection or rollback of a component, a quarantine and blocked deletions cause one event each.
+/// Problems that the host retries by itself (a missing ConfigMap, an unreachable API server) change a condition and
+/// cause no event.
 pub fn notes(before: &Map, now: &Map) -> Vec<Note> {
     [activated(before, now), failed(before, now)].into_iter().flatten().collect()
 }
 
-/// Another component is live than before.
+/// Another component is active than before.
 fn activated(before: &Map, now: &Map) -> Option<Note> {
     let active = text(now, "activeDigest")?;
     if text(before, "activeDigest") == Some(active) {
@@ -31,7 +33,7 @@ fn activated(before: &Map, now: &Map) -> Option<Note> {
     Some(Note::of_host(EventType::Normal, reason, &message))
 }
 
-/// `Ready` is False for another reason than before, or with another message, and a user has to act.
+/// `Ready` is False with a new reason or message, and a user must act.
 fn failed(before: &Map, now: &Map) -> Option<Note> {
     let is_stalled = find(now, condition::STALLED).is_some_and(|stalled| text(stalled, "status") == Some("True"));
     let ready = find(now, condition::READY).filter(|ready| text(ready, "status") == Some("False"))?;
@@ -46,7 +48,7 @@ fn failed(before: &Map, now: &Map) -> Option<Note> {
         _ if is_told || !is_stalled => return None,
         reason::QUARANTINED => event::QUARANTINED,
         reason::DELETION_BLOCKED => event::DELETION_BLOCKED,
-        // The event of the rollback itself says it.
+        // The event of the rollback itself reports it.
         reason::ROLLED_BACK => return None,
         _ => event::REJECTED,
     };

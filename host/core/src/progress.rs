@@ -1,43 +1,43 @@
-//! Whether a watch makes progress: while it makes none, its cache shows the past and nobody would notice.
+//! Detects watches that make no progress: their caches are outdated, and no request need fail.
 
 use std::mem;
 use std::time::{Duration, Instant};
 
-/// A watch that fails for so long has stalled. The API server of one node restarts in less, and a watch that was merely cut
-/// begins again at once.
+/// Time after which a failing watch has stalled. A single-node API server restarts within less, and a watch that was
+/// merely cut is restarted at once.
 pub const FAILING_LIMIT: Duration = Duration::from_secs(20);
 
-/// A watch that was accepted and fails within this time, without any progress, goes on failing.
+/// If a watch fails within this time after the API server accepted it, without progress, the earlier failure continues.
 const AT_ONCE: Duration = Duration::from_secs(10);
 
-/// A watch that delivers nothing for so long has stalled, although no request fails.
+/// Time after which a watch that delivers nothing has stalled, although no request fails.
 ///
-/// The API server sends a bookmark about once a minute, and ends a watch after the 90 to 120 s that the host asks for. A
-/// connection that a load balancer dropped is noticed after 125 s at most, and the bookmark of the next watch comes up to
-/// 60 s later: 185 s can pass while nothing is wrong. The rest is margin for a slow API server.
+/// The API server sends a bookmark about once a minute, and ends a watch after the 90 to 120 s that the host asks for.
+/// The host notices within 125 s that a load balancer dropped a connection, and the bookmark of the next watch comes up
+/// to 60 s later: 185 s can pass without a fault. The rest is margin for a slow API server.
 pub const SILENCE_LIMIT: Duration = Duration::from_mins(4);
 
-/// Time until a watch's task that panicked is started again; doubled with each panic in a row.
+/// Delay before a watch's task is restarted after a panic; doubles with each panic in a row.
 const RESTART_MIN: Duration = Duration::from_secs(1);
 const RESTART_MAX: Duration = Duration::from_mins(5);
 
-/// How a watch does.
+/// The progress of a watch.
 #[derive(Debug)]
 pub struct Progress {
-    /// The last event, bookmark or clean end of a list or a watch; at first, the beginning.
+    /// Time of the last event, bookmark or clean end of a list or watch; initially the start.
     last: Instant,
     state: State,
-    /// Panics since a list was last handled in full.
+    /// Number of panics since a list was last handled completely.
     panics: u32,
 }
 
 #[derive(Debug)]
 enum State {
-    /// No request failed since the last one that the API server accepted, at this time. Without progress since then, what
-    /// failed before counts on if it fails again at once.
+    /// No request has failed since the API server accepted the last one. Holds the earlier failure, if there was no
+    /// progress since, and the time of the acceptance: the failure continues if the watch fails again at once.
     Running(Option<(Failure, Instant)>),
     Failing(Failure),
-    /// The API server refuses the watch until a user changes something, which is said elsewhere.
+    /// The API server rejects the watch until a user changes something, which is reported elsewhere.
     Refused,
 }
 
@@ -47,22 +47,22 @@ struct Failure {
     message: String,
 }
 
-/// What is wrong with a watch that has stalled.
+/// Why a watch counts as stalled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stall {
     /// Time since the last progress.
     pub age: Duration,
-    /// The first failure since, if there was one; else the watch is silent.
+    /// The first failure since then; `None` if the watch is silent.
     pub failure: Option<String>,
 }
 
 impl Progress {
-    /// Of a watch that begins.
+    /// The progress of a watch that begins.
     pub fn new(now: Instant) -> Self {
         Self { last: now, state: State::Running(None), panics: 0 }
     }
 
-    /// An event or a bookmark came, or a list or a watch ended without an error.
+    /// Records an event or a bookmark, or the end of a list or watch without an error.
     pub fn advanced(&mut self, now: Instant) {
         self.last = now;
         if let State::Running(before) = &mut self.state {
@@ -70,12 +70,13 @@ impl Progress {
         }
     }
 
-    /// The API server accepted a list or a watch. Alone this is no progress: a proxy may accept it and deliver nothing.
+    /// Records that the API server accepted a list or watch. This alone is no progress: a proxy may accept requests and
+    /// deliver nothing.
     pub fn accepted(&mut self, now: Instant) {
         if matches!(self.state, State::Refused) {
             self.last = now;
         }
-        // What panics is not mended by the API server.
+        // The API server's acceptance does not fix a panic.
         if self.panics == 0 {
             let before = match mem::replace(&mut self.state, State::Refused) {
                 State::Failing(failure) | State::Running(Some((failure, _))) => Some((failure, now)),
@@ -85,12 +86,12 @@ impl Progress {
         }
     }
 
-    /// A whole list was handled.
+    /// Records that a whole list was handled.
     pub fn listed(&mut self, now: Instant) {
         *self = Self::new(now);
     }
 
-    /// A request failed, or an event says so.
+    /// Records a failed request or an error event.
     pub fn failed(&mut self, now: Instant, message: &str) {
         let new = || Failure { since: now, message: message.to_owned() };
         self.state = State::Failing(match mem::replace(&mut self.state, State::Refused) {
@@ -100,7 +101,7 @@ impl Progress {
         });
     }
 
-    /// The watch's task panicked; answers with how long to wait before it is started again.
+    /// Records a panic of the watch's task. Returns the delay before the task is restarted.
     pub fn panicked(&mut self, now: Instant) -> Duration {
         self.failed(now, "the watch's task panicked; the host's log says where");
         let wait = RESTART_MIN.saturating_mul(2_u32.saturating_pow(self.panics)).min(RESTART_MAX);
@@ -108,7 +109,7 @@ impl Progress {
         wait
     }
 
-    /// The API server refuses the watch.
+    /// Records that the API server rejects the watch.
     pub fn refused(&mut self) {
         self.state = State::Refused;
     }
@@ -118,7 +119,7 @@ impl Progress {
         now.saturating_duration_since(self.last)
     }
 
-    /// What is wrong, if the watch has stalled.
+    /// Returns why the watch has stalled, or `None`.
     pub fn stall(&self, now: Instant) -> Option<Stall> {
         let age = self.age(now);
         let has_stalled = |failure: &Failure, at: Instant| at.saturating_duration_since(failure.since) >= FAILING_LIMIT;
@@ -126,7 +127,7 @@ impl Progress {
         let failure = match &self.state {
             State::Refused => return None,
             State::Failing(failure) => Some(failure),
-            // It may fail again at once, and has shown nothing so far.
+            // The watch may fail again at once, and has delivered nothing so far.
             State::Running(Some((failure, accepted))) if has_stalled(failure, *accepted) && is_recent(*accepted) => {
                 Some(failure)
             }
@@ -234,7 +235,7 @@ mod tests {
         let mut progress = Progress::new(began);
         let waits: Vec<_> = (0..11).map(|_| progress.panicked(began).as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
-        // Each start is accepted by the API server, and part of the list arrives.
+        // The API server accepts each start, and delivers part of the list.
         progress.accepted(began);
         progress.advanced(began + secs(25));
         assert!(progress.stall(began + secs(25)).is_some_and(|stall| stall.failure.is_some()));

@@ -1,8 +1,8 @@
-//! The value of a `Retry-After` header (RFC 9110, 10.2.3): how long a server wants to be left alone.
+//! Parses `Retry-After` headers (RFC 9110, 10.2.3).
 
 use std::time::Duration;
 
-/// The wait that a header's value asks for. Only the form in seconds counts: the API server and registries send no dates.
+/// The delay in a header's value. Supports seconds only: the API server and registries send no dates.
 pub fn wait(value: &str) -> Option<Duration> {
     Some(Duration::from_secs(u64::from(value.trim().parse::<u32>().ok()?)))
 }
