@@ -99,8 +99,8 @@ impl Breaker {
         if let Some(tripped) = tripped {
             let wish = wish().map(|wish| self.hasher.hash_one(Value::from(wish).to_string()));
             if wish.is_some() && wish == tripped.wish {
-                // Returns early enough to check again meanwhile: a flipping status could otherwise be found unchanged
-                // by chance.
+                // Check again at least once a minute: a flipping status that is checked only at the end of the quiet
+                // period could match by chance.
                 return StatusPass::Wait(PACE.min(tripped.quiet_in(now)));
             }
             tripped.wish = wish;

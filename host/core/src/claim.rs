@@ -1,8 +1,9 @@
-//! A create whose name is taken → what the object of that name is to the parent (rules R3 and R5).
+//! When a create fails because the name exists, determines the relation of the existing object to the parent (rules R3
+//! and R5).
 //!
-//! The cache did not show that object, so the plugin decided without it: nothing of its content may be written. A password
-//! that the plugin generated, because it saw none, must never replace the one that exists. At most the marks are written;
-//! the cache shows the object then, and the next decision is made on what it holds.
+//! The cache did not show the object, so the plugin decided without it, and none of its content may be written. For
+//! example, a password that the plugin generated because it saw none must never replace an existing one. At most the
+//! marks are written; then the cache shows the object, and the next reconcile takes its content into account.
 
 use crate::desired::DesiredChild;
 use crate::json::{self, Map, Value};
@@ -13,26 +14,26 @@ use crate::parent::ParentRef;
 use crate::reserved::TOKEN_SECRET;
 use crate::snapshot::Snapshot;
 
-/// What an object that no cache shows is to the parent that wants its name.
+/// The relation of an object that no cache shows to the parent that desires its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// It is marked as a child of this parent, or of the parent that had this name before: the cache is behind.
+    /// It is marked as a child of this parent, or of an earlier parent of the same name: the cache is behind.
     Unseen,
-    /// It is a child that lost marks: they are put back.
+    /// It is a child that lost marks: they are restored.
     Restore,
-    /// Nobody controls it, and the Plugin adopts: it gets the marks and the ownerReference.
+    /// It has no controller, and the Plugin adopts: it gets the marks and the ownerReference.
     Adopt,
     /// It was a child, and the deletion of its parent released it (`--cascade=orphan`): it is left as it is.
     Orphaned,
-    /// It is not this parent's.
+    /// It does not belong to this parent.
     Foreign,
 }
 
-/// Says what the object that holds the name of a wanted child is to the parent. `adopts` is the Plugin's `spec.adopt`;
-/// `inherits` says whether the children of another plugin are this plugin's by now.
+/// Determines the relation of the object with a desired child's name to the parent. `adopts` is the Plugin's
+/// `spec.adopt`; `inherits` returns whether the named plugin's children belong to this plugin by now.
 pub fn claim(found: &Object, snapshot: &Snapshot, adopts: bool, inherits: impl Fn(&str) -> bool) -> Claim {
     let Snapshot { parent_ref, parent, .. } = snapshot;
-    // Without this label no watch shows it.
+    // The watches select by this label, so an object without it is not in the caches.
     let is_watched = found.plugin().is_some();
     if is_watched && (found.is_child_of(parent_ref, &inherits) || found.is_left_by_predecessor_of(parent_ref)) {
         return Claim::Unseen;
@@ -52,14 +53,15 @@ pub fn claim(found: &Object, snapshot: &Snapshot, adopts: bool, inherits: impl F
         Some(controller) if *controller == parent.uid => Claim::Restore,
         None if found.is_retained_for(parent_ref) => Claim::Restore,
         None if parent.deleting && found.labelled.as_ref() == Some(&parent.uid) => Claim::Orphaned,
-        // The garbage collector would take it along with its parent.
+        // If the object or its parent is being deleted, the garbage collector would delete an adopted object with its
+        // parent.
         None if adopts && !found.deleting && !parent.deleting => Claim::Adopt,
         Some(_) | None => Claim::Foreign,
     }
 }
 
-/// Whether an object may be adopted for a wanted child: as a child it is shown to the plugin, and a ServiceAccount's token is
-/// nothing that a plugin is shown unless it may have such children.
+/// Returns true if an object may be adopted for a desired child. A child is shown to the plugin, and a plugin may see a
+/// ServiceAccount's token only if it may have such children.
 pub fn may_be_adopted(found: &Object, child: &DesiredChild) -> bool {
     let is_token = |secret_type: Option<&str>| secret_type == Some(TOKEN_SECRET);
     let found_type = || found.field("type").and_then(|text| serde_json::from_str::<String>(text.get()).ok());
@@ -68,16 +70,17 @@ pub fn may_be_adopted(found: &Object, child: &DesiredChild) -> bool {
         || !is_token(found_type().as_deref())
 }
 
-/// Whether an object has the mark of a child of this parent, as far as such children have one. Who may
-/// write an object can write its labels and owner references.
+/// Returns true if an object has the mark of a child of this parent, or if such children have no mark. Whoever may
+/// write an object can write its labels and ownerReferences, but not its mark.
 fn is_marked_for(found: &Object, parent: &ParentRef) -> bool {
     let owners = || [OwnerKey::Uid(parent.uid.clone()), parent.retained_key()];
     let is_of = |key: &MarkKey| owners().iter().any(|owner| key.is_of(found, parent.plugin.as_str(), owner));
     parent.mark_key.as_ref().is_none_or(is_of)
 }
 
-/// The metadata that makes an existing object a child, and nothing else of it: the host's labels and annotations, and for
-/// one that is adopted the ownerReference beside those that it has. For the very version that was judged.
+/// Builds the metadata that makes an existing object a child, without any other content: the host's labels and
+/// annotations and, for an adopted object, the ownerReference in addition to the existing ones. UID and resourceVersion
+/// restrict the write to the version that was examined.
 pub fn marks(found: &Object, child: &DesiredChild, adopted: bool) -> Map {
     let wanted = |field: &str| child.body.get("metadata").and_then(|meta| meta.at(&[field]));
     let mut meta = Map::from([
@@ -86,9 +89,9 @@ pub fn marks(found: &Object, child: &DesiredChild, adopted: bool) -> Map {
     ]);
     for field in ["labels", "annotations"] {
         let mut own = wanted(field).and_then(Value::as_object).cloned().unwrap_or_default();
-        // What was applied is not known.
+        // The last applied state is unknown.
         own.retain(|key, _| key.starts_with(names::ANNOTATION_PREFIX) && key != names::ANNOTATION_APPLIED);
-        // A child that is not to be retained for a parent must not say that it is.
+        // A child that is not retained must not keep the annotation of a retained one.
         let is_outdated = found.marks.get(names::ANNOTATION_RETAINED_FOR).is_some()
             && field == "annotations"
             && own.get(names::ANNOTATION_RETAINED_FOR).is_none();
@@ -112,7 +115,7 @@ mod tests {
     use super::*;
     use crate::fixtures::{PARENT_UID, created, object, pod, snapshot, validate};
 
-    /// A child as our POST left it, changed.
+    /// A child as the host's POST left it, with a change.
     fn found(change: impl Fn(&mut serde_json::Value)) -> serde_json::Value {
         let desired = validate(&[pod("a")]).expect("valid");
         let mut found = created(&desired.children[0]);
@@ -180,7 +183,7 @@ mod tests {
         assert_eq!(judged(&terminating, true), Claim::Foreign);
     }
 
-    /// As [`judged`], for a cluster-scoped parent, whose children have marks.
+    /// Like [`judged`], for a cluster-scoped parent, whose children have marks.
     fn judged_by_mark(found: &serde_json::Value, adopts: bool) -> Claim {
         let mut snapshot = snapshot(&[]);
         snapshot.parent_ref.key.namespace = None;
@@ -225,7 +228,7 @@ mod tests {
         let mut child = DesiredChild::clone(&validate(&[pod("a")]).expect("valid").children[0]);
         assert!(may_be_adopted(&secret("Opaque"), &child));
         assert!(!may_be_adopted(&secret(TOKEN_SECRET), &child));
-        // It passed validation, so that it was granted.
+        // The child passed validation, so token Secrets are granted.
         child.body.insert("type", TOKEN_SECRET);
         assert!(may_be_adopted(&secret(TOKEN_SECRET), &child));
     }

@@ -1,32 +1,32 @@
-//! What a plugin says of itself → whether it can be. Behind this its names may stand in paths, conditions and log lines.
+//! Validates a plugin's descriptor. Afterwards its names are safe in paths, conditions and log lines.
 
 use crate::contract::{Descriptor, Metric, Parent, UpdateStrategy};
 use crate::ids::{Gvk, is_dns_label, is_dns_subdomain};
 use crate::selector::SELECTOR_MAX;
 
-/// Kinds that a plugin may own, and may read: each costs questions to the API server and a watch.
+/// Maximum number of child kinds, and of related kinds: each costs requests to the API server and a watch.
 const KINDS_MAX: usize = 100;
-/// Longest version, in bytes.
+/// Maximum length of the version, in bytes.
 const VERSION_MAX: usize = 128;
-/// Longest sentence on what a plugin or a metric is, in bytes.
+/// Maximum length of the description of a plugin or a metric, in bytes.
 const DESCRIPTION_MAX: usize = 1024;
-/// Largest schema of a config, in bytes: a definition's is of the same kind, and seldom reaches it.
+/// Maximum size of a config's schema, in bytes: a CRD's schema is similar, and rarely reaches this size.
 const CONFIG_SCHEMA_MAX: usize = 256 * 1024;
-/// Metrics, and labels of one.
+/// Maximum number of metrics, and of labels per metric.
 const METRICS_MAX: usize = 100;
-/// Longest name of a metric or of its label, and of a unit, in bytes.
+/// Maximum length of the name of a metric or of its label, and of a unit, in bytes.
 const METRIC_NAME_MAX: usize = 128;
-/// Conditions that a rolling update waits for.
+/// Maximum number of conditions that a rolling update waits for.
 const CONDITIONS_MAX: usize = 16;
-/// Longest type of a condition, in bytes (`metav1.Condition`).
+/// Maximum length of a condition's type, in bytes (`metav1.Condition`).
 const CONDITION_MAX: usize = 316;
-/// What a message shows of a name that is none.
+/// Maximum length of an invalid name in a message, in characters.
 const SHOWN: usize = 100;
 
-/// Checks what a plugin says of itself, as far as that needs no cluster.
+/// Checks everything in a descriptor that can be checked without a cluster.
 ///
 /// # Errors
-/// What cannot be, in words for the component's author.
+/// The first problem, as a message for the plugin author.
 pub fn check(descriptor: &Descriptor) -> Result<(), String> {
     let Descriptor { name, version, description, parent, children, related, config_schema, metrics, .. } = descriptor;
     if version.len() > VERSION_MAX || version.contains(char::is_control) {
@@ -48,7 +48,7 @@ pub fn check(descriptor: &Descriptor) -> Result<(), String> {
     metrics.iter().try_for_each(check_metric)?;
     children.iter().try_for_each(|rule| check_update(&rule.update))?;
     let parent = match parent {
-        // Its definition is judged by who installs it.
+        // The code that installs the CRD validates it.
         Parent::Custom(_) => None,
         Parent::Existing { selector: Some(selector), .. } if selector.len() > SELECTOR_MAX => {
             return Err(format!("the selector {} is longer than {SELECTOR_MAX} bytes", shown(selector)));
@@ -62,7 +62,7 @@ pub fn check(descriptor: &Descriptor) -> Result<(), String> {
     }
 }
 
-/// What it holds is kept for as long as the logic is live, and part of every child of its kind.
+/// The update strategy is kept while the component is active, and copied into every child of its kind.
 fn check_update(update: &UpdateStrategy) -> Result<(), String> {
     let UpdateStrategy::Rolling { conditions, .. } = update else { return Ok(()) };
     if conditions.len() > CONDITIONS_MAX {
@@ -87,7 +87,7 @@ fn check_metric(metric: &Metric) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a kind can be one: group, version and name as the API server takes them in a definition.
+/// Returns true if the kind is valid: group, version and name as the API server accepts them in a CRD.
 fn is_kind(kind: &Gvk) -> bool {
     (kind.group.is_empty() || is_dns_subdomain(&kind.group))
         && is_dns_label(&kind.version)

@@ -1,4 +1,4 @@
-//! Parents, children and answers for the tests of decisions.
+//! Parents, children and responses for the tests of this crate.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub fn parent_with(status: &Value) -> Arc<Object> {
     }))
 }
 
-/// A parent whose status was written by us, all of it.
+/// A parent whose whole status the host has written.
 pub fn parent_with_own(status: &Value) -> Arc<Object> {
     let mut parent: Value = serde_json::from_slice(&parent_with(status).json.bytes()).expect("JSON");
     let mut fields = owned(status, false);
@@ -89,7 +89,7 @@ pub fn validate_with(children: &[Value], update: &UpdateStrategy) -> Result<Desi
     desired::validate(&answer(children), &parent_ref(), &grants_with(update), &Limits::default())
 }
 
-/// What exists after a desired child was created by our POST.
+/// The live object after the host's POST created a desired child.
 pub fn created(child: &desired::DesiredChild) -> Value {
     let mut live: Value = serde_json::from_str(&CoreValue::Object(child.body.clone()).to_string()).expect("JSON");
     let owned = owned(&live, true);
@@ -102,7 +102,7 @@ pub fn created(child: &desired::DesiredChild) -> Value {
     live
 }
 
-/// `fieldsV1` that owns all of a value; lists are keyed by `name`, or atomic.
+/// A `fieldsV1` that owns all of a value; lists are keyed by `name`, or atomic.
 fn owned(value: &Value, top: bool) -> Value {
     let mut fields = serde_json::Map::new();
     for (key, value) in value.as_object().into_iter().flatten() {

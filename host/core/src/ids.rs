@@ -1,4 +1,4 @@
-//! Names and identities as types, so that one cannot be passed for another.
+//! Names and identities as distinct types, so that they cannot be confused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-/// Why a text is not what it should be, in words for a user.
+/// Why a text is not valid; a message for users.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {text:?} is not valid: {rule}")]
 pub struct InvalidName {
@@ -15,7 +15,8 @@ pub struct InvalidName {
     rule: &'static str,
 }
 
-/// Longest plugin name: it becomes part of labels, finalizers and span names, which hold 63 characters.
+/// Maximum length of a plugin name: it becomes part of labels, finalizers and span names, which are limited to 63
+/// characters.
 pub const PLUGIN_NAME_MAX: usize = 50;
 
 /// The name of a `Plugin` resource: a DNS label (RFC 1123) of at most [`PLUGIN_NAME_MAX`] characters.
@@ -63,20 +64,20 @@ impl fmt::Display for PluginName {
 pub struct Gvk {
     /// API group; empty for the core group.
     pub group: Arc<str>,
-    /// API version inside the group, as in `v1`.
+    /// API version inside the group, for example `v1`.
     pub version: Arc<str>,
     /// Kind, in CamelCase.
     pub kind: Arc<str>,
 }
 
 impl Gvk {
-    /// From `apiVersion` and `kind` as objects carry them.
+    /// Creates a kind from an object's `apiVersion` and `kind`.
     pub fn from_api_version(api_version: &str, kind: &str) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// Whether it is what [`from_api_version`](Self::from_api_version) makes of these.
+    /// Returns true if it equals the result of [`from_api_version`](Self::from_api_version) for these arguments.
     pub fn is(&self, api_version: &str, kind: &str) -> bool {
         *self.kind == *kind
             && api_version.split_once('/').unwrap_or(("", api_version)) == (&*self.group, &*self.version)
@@ -87,7 +88,7 @@ impl Gvk {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// Group and kind without the version: what identifies a kind while its versions come and go.
+    /// Group and kind without the version; identifies a kind across its versions.
     pub fn group_kind(&self) -> GroupKind {
         GroupKind { group: self.group.clone(), kind: self.kind.clone() }
     }
@@ -103,7 +104,7 @@ impl fmt::Display for Gvk {
 impl FromStr for Gvk {
     type Err = NotAKind;
 
-    /// Reads what `Display` writes.
+    /// Parses the output of `Display`.
     fn from_str(text: &str) -> Result<Self, NotAKind> {
         let mut parts = text.splitn(3, '.');
         let (Some(kind), Some(version)) = (parts.next(), parts.next()) else { return Err(NotAKind(text.to_owned())) };
@@ -111,7 +112,7 @@ impl FromStr for Gvk {
     }
 }
 
-/// A text that names no kind and version.
+/// A text is not a kind with a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no kind and version, as in \"Deployment.v1.apps\"")]
 pub struct NotAKind(String);
@@ -125,7 +126,7 @@ pub struct GroupKind {
     pub kind: Arc<str>,
 }
 
-/// An object's namespace (none if cluster-scoped) and name, within one kind.
+/// An object's namespace (`None` if cluster-scoped) and name, within one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
     /// Namespace; `None` for a cluster-scoped object.
@@ -135,7 +136,7 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// A key from borrowed text.
+    /// Creates a key from borrowed text.
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
         Self { namespace: namespace.map(Into::into), name: name.into() }
     }
@@ -150,15 +151,15 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// The identity of one life of an object: a namesake created later has another.
+/// The UID of an object; a later object of the same name has another one.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uid(UidText);
 
-/// The API server gives every object a UUID; in place and without its text it takes a third of the memory.
+/// The API server gives every object a UUID; stored inline as 16 bytes, it takes a third of the text's memory.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum UidText {
     Uuid([u8; 16]),
-    /// Anything that would not come out as it went in.
+    /// Any text that is not a UUID in canonical form.
     Other(Arc<str>),
 }
 
@@ -190,8 +191,8 @@ impl fmt::Debug for Uid {
     }
 }
 
-/// Whether some kind takes this as a name: those of RBAC may be more than DNS subdomains (`apimachinery`'s
-/// `ValidatePathSegmentName`). What passes is one segment of a URL's path and leads nowhere else, and one word in a log.
+/// Returns true if some kind accepts this name: names of RBAC objects may be more than DNS subdomains (`apimachinery`'s
+/// `ValidatePathSegmentName`). A valid name is exactly one segment of a URL's path, and one word in a log.
 pub fn is_object_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 253
@@ -199,7 +200,7 @@ pub fn is_object_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '/' | '%' | '?' | '#'))
 }
 
-/// Whether a text is a DNS label as Kubernetes takes it for names (RFC 1123: at most 63 characters).
+/// Returns true for a DNS label that Kubernetes accepts as a name (RFC 1123: at most 63 characters).
 pub fn is_dns_label(text: &str) -> bool {
     let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = text.as_bytes();
@@ -209,8 +210,8 @@ pub fn is_dns_label(text: &str) -> bool {
         && bytes.iter().all(|byte| edge(*byte) || *byte == b'-')
 }
 
-/// Whether a text is a DNS subdomain as Kubernetes takes it for most names (RFC 1123: labels joined by dots, at most
-/// 253 characters in all; the labels themselves are not bounded by 63, as in `apimachinery`'s validation).
+/// Returns true for a DNS subdomain that Kubernetes accepts for most names (RFC 1123: labels joined by dots, at most
+/// 253 characters in total; as in `apimachinery`'s validation, the single labels are not limited to 63 characters).
 pub fn is_dns_subdomain(text: &str) -> bool {
     let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     !text.is_empty()

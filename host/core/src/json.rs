@@ -1,8 +1,8 @@
-//! JSON as Windlass needs it for what strangers answer: strict, bounded in depth, numbers kept to the letter.
+//! A strict JSON implementation for untrusted responses: bounded depth, and numbers kept verbatim.
 //!
-//! `serde_json` takes duplicate keys, turns `1.10` into an f64 and loses digits; its `arbitrary_precision` feature is
-//! global to a build and breaks the untagged types of `k8s-openapi`. So answers are read here, once, into values
-//! whose objects are sorted by key: what is written again from them is canonical and can be hashed.
+//! `serde_json` accepts duplicate keys, turns `1.10` into an f64 and loses digits; its `arbitrary_precision` feature is
+//! global to a build and breaks the untagged types of `k8s-openapi`. So this module parses responses once, into values
+//! whose objects are sorted by key: JSON written from them is canonical and can be hashed.
 
 mod number;
 mod parse;
@@ -21,9 +21,9 @@ pub enum Value {
     Null,
     /// `true` or `false`
     Bool(bool),
-    /// A number, to the letter.
+    /// A number, kept verbatim.
     Number(Number),
-    /// A text. Most are short, and then take no memory of their own.
+    /// A string. Most are short, and are stored inline.
     String(CompactString),
     /// A list.
     Array(Vec<Value>),
@@ -36,7 +36,7 @@ pub enum Value {
 pub struct Map(Vec<(CompactString, Value)>);
 
 impl Map {
-    /// From entries in any order; the first key that stands twice is the error.
+    /// Creates an object from entries in any order; fails with the first duplicate key.
     pub fn from_entries(mut entries: Vec<(CompactString, Value)>) -> Result<Self, CompactString> {
         if !entries.is_sorted_by(|a, b| a.0 < b.0) {
             entries.sort_by(|a, b| a.0.cmp(&b.0));
@@ -48,24 +48,24 @@ impl Map {
         Ok(Self(entries))
     }
 
-    /// An empty one with room for so many entries.
+    /// Creates an empty object with this capacity.
     pub fn with_capacity(entries: usize) -> Self {
         Self(Vec::with_capacity(entries))
     }
 
-    /// A copy without these keys.
+    /// Returns a copy without these keys.
     #[must_use]
     pub fn without(&self, keys: &[&str]) -> Self {
         Self(self.0.iter().filter(|(key, _)| !keys.contains(&key.as_str())).cloned().collect())
     }
 
-    /// The value under a key.
+    /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&Value> {
         let at = self.position(key).ok()?;
         self.0.get(at).map(|(_, value)| value)
     }
 
-    /// The whole number of at least 0 under a key.
+    /// The value of a key, if it is a non-negative integer.
     pub fn count(&self, key: &str) -> Option<u64> {
         match self.get(key) {
             Some(Value::Number(number)) => u64::try_from(number.as_i64()?).ok(),
@@ -73,13 +73,13 @@ impl Map {
         }
     }
 
-    /// The value under a key, to be changed in place.
+    /// The value of a key, mutable.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         let at = self.position(key).ok()?;
         self.0.get_mut(at).map(|(_, value)| value)
     }
 
-    /// Sets a value and returns what stood there.
+    /// Sets the value of a key and returns the previous value.
     pub fn insert(&mut self, key: &str, value: impl Into<Value>) -> Option<Value> {
         let value = value.into();
         match self.position(key) {
@@ -91,12 +91,12 @@ impl Map {
         }
     }
 
-    /// Takes a value out.
+    /// Removes a key and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         self.position(key).ok().map(|at| self.0.remove(at).1)
     }
 
-    /// The object under a key, made if it is not there; `None` if something else stands there.
+    /// The object at a key, created if the key is missing; `None` if its value is not an object.
     pub fn object_mut(&mut self, key: &str) -> Option<&mut Map> {
         let at = match self.position(key) {
             Ok(at) => at,
@@ -111,22 +111,22 @@ impl Map {
         }
     }
 
-    /// Keys and values in the order of the keys.
+    /// Keys and values, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value))
     }
 
-    /// Keeps what the test says.
+    /// Keeps the entries for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &Value) -> bool) {
         self.0.retain(|(key, value)| keep(key, value));
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is no entry.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -137,22 +137,22 @@ impl Map {
 }
 
 impl Value {
-    /// The object, if it is one.
+    /// The object, if the value is one.
     pub fn as_object(&self) -> Option<&Map> {
         if let Self::Object(map) = self { Some(map) } else { None }
     }
 
-    /// The list, if it is one.
+    /// The list, if the value is one.
     pub fn as_array(&self) -> Option<&[Value]> {
         if let Self::Array(items) = self { Some(items) } else { None }
     }
 
-    /// The text, if it is one.
+    /// The string, if the value is one.
     pub fn as_str(&self) -> Option<&str> {
         if let Self::String(text) = self { Some(text) } else { None }
     }
 
-    /// Whether it is a boolean, a number or a string.
+    /// Returns true for a boolean, a number or a string.
     pub fn is_scalar(&self) -> bool {
         match self {
             Self::Bool(_) | Self::Number(_) | Self::String(_) => true,
@@ -165,7 +165,8 @@ impl Value {
         path.iter().try_fold(self, |value, key| value.as_object()?.get(key))
     }
 
-    /// Whether everything of another value is in this one: objects may have more fields, lists may not have more items.
+    /// Returns true if this value contains all of another value: objects may have additional fields, lists must have
+    /// the same length.
     pub fn holds(&self, wanted: &Self) -> bool {
         match (self, wanted) {
             (Self::Object(own), Self::Object(wanted)) => wanted.iter().all(|(key, wanted)| match own.get(key) {
@@ -180,7 +181,7 @@ impl Value {
         }
     }
 
-    /// What kind of value it is, in words for a user.
+    /// The type of the value, for messages to users.
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "null",

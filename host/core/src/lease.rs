@@ -1,22 +1,23 @@
-//! One host at a time: what a host that finds the Lease does, and for how long one that holds it may write.
+//! Leader election for the host: how a host reacts to an existing Lease, and for how long a holder may write.
 
 use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// How long a Lease that is not renewed keeps other hosts away.
+/// Time after which a Lease that is not renewed expires.
 pub const DURATION: Duration = Duration::from_secs(30);
-/// How long its holder writes after the last renewal: shorter, so that what is under way ends before another host begins.
+/// How long the holder writes after its last renewal. Shorter than [`DURATION`], so that writes in progress end before
+/// another host begins.
 pub const WRITES_FOR: Duration = Duration::from_secs(20);
 /// Time between renewals.
 pub const RENEW: Duration = Duration::from_secs(7);
-/// Time until a renewal that failed is tried again, and between two looks at a Lease that is waited for.
+/// Time until a failed renewal is tried again, and between two checks of a Lease that is waited for.
 pub const RETRY: Duration = Duration::from_secs(2);
-/// How far the clocks of two hosts may be apart.
+/// Tolerated difference between the clocks of two hosts.
 const CLOCK_SKEW: Duration = Duration::from_mins(1);
 
-/// Who holds a Lease: the same after a restart only if the process before has surely ended.
+/// The identity of a holder: the same after a restart only if the previous process has certainly ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     node: String,
@@ -24,12 +25,12 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of an instance on a node, in a Pod that is the Pod.
+    /// Creates an identity from the node's name and the instance's name; in a Pod, the instance is the Pod.
     pub fn new(node: &str, instance: &str) -> Self {
         Self { node: node.to_owned(), instance: instance.to_owned() }
     }
 
-    /// Whether a holder is on the same node.
+    /// Returns true if the holder is on the same node.
     fn is_neighbour(&self, holder: &str) -> bool {
         holder.rsplit_once('_').is_some_and(|(node, _)| node == self.node)
     }
@@ -41,18 +42,18 @@ impl fmt::Display for Identity {
     }
 }
 
-/// What a Lease says.
+/// The state of a Lease.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Who holds it; nobody if it is released.
+    /// The holder; `None` if the Lease is released.
     pub holder: Option<String>,
-    /// When that one renewed it last, by its own clock.
+    /// Time of the holder's last renewal, by the holder's clock.
     pub renewed: Option<Timestamp>,
-    /// How long that lasts.
+    /// Duration after which the Lease expires.
     pub duration: Duration,
 }
 
-/// What this host saw of the holder since it began to wait.
+/// What this host has observed of the holder since it began to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
     /// No renewal for this long, by this host's own clock.
@@ -61,37 +62,37 @@ pub enum Seen {
     Renewed,
 }
 
-/// What a host does about a Lease that it finds.
+/// How a host reacts to an existing Lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Takes it: it is free, or the process that held it has surely ended.
+    /// Take the Lease: it is free, or the process that held it has certainly ended.
     Take,
-    /// Waits: its holder may have ended.
+    /// Wait: the holder may have ended.
     Wait {
-        /// How long at most.
+        /// Longest time to wait.
         at_most: Duration,
     },
-    /// Ends: another host is at work.
+    /// Exit: another host is active.
     Refuse {
-        /// When the Lease expires if it is not renewed.
+        /// Time until the Lease expires if it is not renewed.
         expires_in: Duration,
     },
 }
 
 impl Found {
-    /// What a host of this identity does.
+    /// Decides the reaction of the host with this identity.
     pub fn step(&self, own: &Identity, now: Timestamp, seen: Seen) -> Step {
         let Some(holder) = self.holder.as_deref().filter(|holder| !holder.is_empty() && **holder != own.to_string())
         else {
             return Step::Take;
         };
-        // A clock that is behind makes it younger than it is, never older.
+        // If this host's clock is behind, the Lease seems younger than it is, never older.
         let age = self.renewed.map(|renewed| now.duration_since(renewed)).unwrap_or_default();
         let age = Duration::try_from(age).unwrap_or_default();
         let expires_in = self.duration.saturating_sub(age);
         match seen {
             Seen::Silent(silent) if silent >= self.duration || age >= self.duration + CLOCK_SKEW => Step::Take,
-            // The clocks may differ: what counts is how long nothing is seen from here.
+            // The clocks may differ, so only the time without an observed renewal counts.
             Seen::Silent(silent) if expires_in.is_zero() || own.is_neighbour(holder) => {
                 Step::Wait { at_most: self.duration.saturating_sub(silent) }
             }

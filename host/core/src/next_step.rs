@@ -1,4 +1,4 @@
-//! What a parent's own state asks for, before its plugin is asked anything (rules R14 to R16).
+//! Decides the next step for a parent from its own state, before the plugin is called (rules R14 to R16).
 
 use crate::contract::Phase;
 use crate::ids::PluginName;
@@ -8,28 +8,29 @@ use crate::object::Object;
 /// The finalizer that the API server sets for a deletion that waits for the dependents (foreground deletion).
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// The finalizer that the API server sets for a deletion that leaves the dependents behind (`--cascade=orphan`). The garbage
-/// collector takes it off when it has released them.
+/// The finalizer that the API server sets for a deletion that orphans the dependents (`--cascade=orphan`). The garbage
+/// collector removes it after it has released them.
 const ORPHAN: &str = "orphan";
 
-/// What to do with a parent.
+/// The next step for a parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextStep {
-    /// Ask the plugin.
+    /// Call the plugin.
     Ask(Phase),
-    /// Set the finalizer first: once children exist, the plugin must hear of the parent's end.
+    /// Add the finalizer first: once children exist, the plugin must be called when the parent is deleted.
     AddFinalizer,
-    /// Take the finalizer off: the plugin does not finalize, or a person gave up on it.
+    /// Remove the finalizer: the plugin does not finalize, or a user skips its cleanup.
     RemoveFinalizer,
-    /// Write nothing but a condition.
+    /// Write only a condition.
     Suspended,
-    /// It is being deleted, and nobody waits for us: what it owns is the garbage collector's (rule R15).
+    /// Do nothing: the parent is being deleted without the host's finalizer, and the garbage collector deletes its
+    /// children (rule R15).
     Leave,
-    /// It is no parent (any more), and nobody waits for us: what was made for it goes (rule R9).
+    /// Delete the children: the object is not a parent any more, and has no finalizer of the host (rule R9).
     Release,
 }
 
-/// The finalizer of a plugin's parents: the prefix and its name.
+/// The finalizer of a plugin's parents: the prefix and the plugin's name.
 pub fn finalizer_of(plugin: &PluginName) -> String {
     format!("{}{plugin}", names::FINALIZER_PREFIX)
 }
@@ -38,10 +39,11 @@ fn is_finalizer_of(plugin: &PluginName, finalizer: &str) -> bool {
     finalizer.strip_prefix(names::FINALIZER_PREFIX) == Some(plugin.as_str())
 }
 
-/// Decides what to do with a parent.
+/// Decides the next step for a parent.
 ///
-/// `finalizes` is what the live logic's descriptor says; `suspended` the Plugin's `spec.suspend`; `selected` whether it
-/// is one of the plugin's parents still: one that has left its selector is finalized as if it were deleted.
+/// `finalizes` is the value in the active component's descriptor; `suspended` is the Plugin's `spec.suspend`;
+/// `selected` is true if the object is still one of the plugin's parents: an object that is no longer selected is
+/// finalized as if it were deleted.
 pub fn next_step(parent: &Object, plugin: &PluginName, finalizes: bool, suspended: bool, selected: bool) -> NextStep {
     let held = parent.finalizers.iter().any(|name| is_finalizer_of(plugin, name));
     let suspended = suspended || parent.marks.is_true(names::ANNOTATION_SUSPEND);
@@ -50,7 +52,7 @@ pub fn next_step(parent: &Object, plugin: &PluginName, finalizes: bool, suspende
     match (leaves, held) {
         (true, false) if parent.deleting || suspended => NextStep::Leave,
         (true, false) => NextStep::Release,
-        // A person's way out counts before anything else.
+        // A user's request to skip the cleanup takes precedence.
         (true, true) if given_up => NextStep::RemoveFinalizer,
         _ if suspended => NextStep::Suspended,
         (true, true) if finalizes => NextStep::Ask(Phase::Finalize),
@@ -60,18 +62,19 @@ pub fn next_step(parent: &Object, plugin: &PluginName, finalizes: bool, suspende
     }
 }
 
-/// Whether children may still be made or changed while the parent is being deleted: not when the API server itself
-/// waits for them to go.
+/// Returns true if children may be created or changed while the parent is being deleted: not in a foreground deletion,
+/// where the API server waits for the children to disappear.
 pub fn may_write_children(parent: &Object) -> bool {
     !(parent.deleting && parent.finalizers.iter().any(|name| **name == *FOREGROUND))
 }
 
-/// Whether the user who deletes the parent keeps its children: then none may be deleted because of it (rule R15).
+/// Returns true if the user orphans the children of the deleted parent: then none may be deleted because of it (rule
+/// R15).
 pub fn keeps_children(parent: &Object) -> bool {
     parent.deleting && parent.finalizers.iter().any(|name| **name == *ORPHAN)
 }
 
-/// The finalizers that a parent should have: with or without the plugin's, and whatever others there are.
+/// The finalizers that a parent should have: with or without the plugin's, and with all others.
 pub fn finalizers_with(parent: &Object, plugin: &PluginName, wanted: bool) -> Vec<String> {
     let others = parent.finalizers.iter().filter(|name| !is_finalizer_of(plugin, name)).map(ToString::to_string);
     others.chain(wanted.then(|| finalizer_of(plugin))).collect()

@@ -1,9 +1,10 @@
-//! A component that traps or times out is called only now and then (rule R19): each such call costs the host as much time
-//! as it may cost at all.
+//! Reduces the calls of a component that traps or times out to single probes (rule R19): each such call may cost the
+//! host the maximum time of a call.
 //!
-//! Failures count per parent, since a tenant chooses what its parents say: one parent that fails waits alone, the failing
-//! parents of one namespace wait for each other, and the whole component is slowed down only when several parents fail in
-//! a row, in several namespaces where there are several. A parent whose calls do not fail waits for seconds at most.
+//! Failures are counted per parent, since a tenant controls the content of its parents. A failing parent waits alone,
+//! the failing parents of one namespace wait for each other, and the whole component is slowed down only when several
+//! parents fail in a row, in several namespaces if there are several. A parent whose calls do not fail waits for
+//! seconds at most.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,26 +13,28 @@ use std::time::{Duration, Instant};
 use crate::contract::CallFailure;
 use crate::ids::ObjectKey;
 
-/// So many failures in a row lead into quarantine.
+/// Number of failures in a row that lead to quarantine.
 const FAILURES: u32 = 5;
-/// Of at least so many parents, unless it is the parent's own quarantine.
+/// Minimum number of failing parents, except for the quarantine of a single parent.
 const PARENTS: usize = 3;
-/// Time to the first probe; each failed one doubles it.
+/// Time until the first probe; each failed probe doubles it.
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_mins(5);
-/// The longest that a parent waits whose own calls did not fail, or whose spec changed since.
+/// Longest wait of a parent whose last call did not fail, or whose spec changed since.
 const HEALTHY_MAX: Duration = Duration::from_secs(5);
-/// A probe that has not reported by then never will: its reconcile was given up. Longer than a call waits and runs.
+/// Time after which a probe without a result is given up: its reconcile was abandoned. Longer than a call waits and
+/// runs.
 const PROBE_PATIENCE: Duration = Duration::from_mins(1);
-/// So many parents are remembered whose last call failed, and as many whose last call did not. Others are taken for new.
+/// Number of parents to remember whose last call failed, and of those whose last call succeeded. Other parents count as
+/// new.
 const PARENTS_MAX: usize = 1 << 16;
 
-/// How the calls of one live digest went lately. A new digest begins with a new one.
+/// The recent calls of one active component. A new digest starts with a new quarantine.
 #[derive(Debug, Default)]
 pub struct Quarantine {
     /// Parents whose last call failed.
     failing: HashMap<ObjectKey, Failing>,
-    /// Parents whose last call did not.
+    /// Parents whose last call succeeded.
     succeeded: HashSet<ObjectKey>,
     /// Namespaces whose last call failed.
     namespaces: HashMap<Arc<str>, Scope>,
@@ -42,64 +45,64 @@ pub struct Quarantine {
 
 #[derive(Debug)]
 struct Failing {
-    /// In a row.
+    /// Number of failures in a row.
     failures: u32,
-    /// When the last one was, and of which generation.
+    /// Time of the last failure, and the parent's generation then.
     last: Instant,
     generation: Option<i64>,
-    /// When the next call may be.
+    /// Earliest time of the next call.
     next: Option<Instant>,
 }
 
 impl Failing {
     fn wait(&self, generation: Option<i64>, now: Instant) -> Duration {
         let Some(next) = self.next else { return Duration::ZERO };
-        // The user may have mended it; who changes it each second must not have a call each second.
+        // The user may have fixed the parent; but changing it every second must not allow a call every second.
         let is_changed = generation != self.generation;
         let until = if is_changed { next.min(self.last + HEALTHY_MAX) } else { next };
         until.saturating_duration_since(now)
     }
 }
 
-/// In how many namespaces parents were called.
+/// Whether parents were called in none, one or several namespaces.
 #[derive(Debug, Default)]
 struct Seen {
     one: Option<Arc<str>>,
     several: bool,
 }
 
-/// What is known of a parent's calls.
+/// The known results of a parent's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Record {
-    /// The last one succeeded.
+    /// The last call succeeded.
     Succeeded,
-    /// There was none.
+    /// There was no call.
     New,
-    /// The last one failed.
+    /// The last call failed.
     Failing,
 }
 
 /// Parents that wait for each other.
 #[derive(Debug, Default)]
 struct Scope {
-    /// In a row.
+    /// Number of failures in a row.
     failures: u32,
-    /// Whose they were; no more than matter.
+    /// The parents that failed; no more than are relevant.
     parents: HashSet<ObjectKey>,
     /// Set while in quarantine.
     probes: Option<Probes>,
 }
 
-/// Who has succeeded probes first, and does not wait for parents that nothing is known of: a tenant makes any number of
-/// those.
+/// The schedule of probes. Parents with a successful last call are probed first, and do not wait for new parents, of
+/// which a tenant can create any number.
 #[derive(Debug)]
 struct Probes {
     failed: u32,
-    /// When the next one may run.
+    /// Earliest times of the next probe.
     failing: Instant,
     new: Instant,
     succeeded: Instant,
-    /// When the one began that has not reported yet: of parents that succeeded, and of all others.
+    /// Start of the running probe without a result: of parents that succeeded, and of all others.
     running_succeeded: Option<Instant>,
     running: Option<Instant>,
 }
@@ -135,17 +138,17 @@ impl Probes {
 }
 
 impl Scope {
-    /// Answers whether this led into quarantine.
+    /// Records a failure. Returns true if it led to quarantine.
     fn broke(&mut self, parent: &ObjectKey, (is_probe, may_enter): (bool, bool), now: Instant, chance: f64) -> bool {
         if let Some(probes) = &mut self.probes {
-            // A call from before says nothing new: the probes decide now.
+            // A call from before the quarantine is no new information: only probes count now.
             if is_probe {
                 *probes = Probes::new(probes.failed.saturating_add(1), now, chance);
             }
             return false;
         }
         self.failures = self.failures.saturating_add(1);
-        // Of each namespace one must have room.
+        // One parent of each namespace must fit.
         let is_new_place = self.parents.iter().all(|known| known.namespace != parent.namespace);
         if self.parents.len() < PARENTS || is_new_place && self.parents.len() <= PARENTS {
             self.parents.insert(parent.clone());
@@ -157,7 +160,7 @@ impl Scope {
         enters
     }
 
-    /// Whether the failures in a row, and one more of this parent, are of several namespaces.
+    /// Returns true if the failures in a row, together with one of this parent, are in several namespaces.
     fn is_in_several_namespaces_with(&self, parent: &ObjectKey) -> bool {
         self.parents.iter().any(|known| known.namespace != parent.namespace)
     }
@@ -166,37 +169,38 @@ impl Scope {
 /// Whether a call may be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// Yes, like any other.
+    /// The call may be made, like any other.
     Call,
-    /// Yes, and it decides how quarantine goes on. While it runs no other parent of that quarantine is admitted.
+    /// The call may be made, and its result decides about the quarantine. Until then no other parent of that quarantine
+    /// is admitted.
     Probe,
-    /// Not before this time is over.
+    /// The call may not be made before this time has passed.
     Denied(Duration),
 }
 
-/// How a call ended, as far as quarantine goes.
+/// How a call ended, as far as it matters for quarantine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The guest came back, with whatever answer.
+    /// The guest returned, with any response.
     Returned,
-    /// The guest had to be stopped, or fell over.
+    /// The guest was stopped, or trapped.
     Broke,
-    /// The guest never ran, so this says nothing of it.
+    /// The guest did not run, so the call is no information about it.
     NotRun,
 }
 
-/// What changed for the whole plugin.
+/// A change for the whole plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// Now in quarantine: the Plugin is degraded.
+    /// The component is in quarantine now, so the Plugin is not Ready.
     Entered,
-    /// No longer: the Plugin is not degraded by this, and all parents that were denied may be queued again.
+    /// The component has left quarantine, and all parents that were denied may be queued again.
     Cleared,
 }
 
 impl Outcome {
-    /// Of a call: only what burns the host's time, or ends the guest, counts against it. A bad answer is its parent's
-    /// problem, and comes back at the speed of any other.
+    /// Classifies a call. Only calls that use up the host's time, or end the guest, count as failures. An invalid
+    /// response is a problem of its parent, and returns as fast as any other.
     pub fn of<T>(call: &Result<T, CallFailure>) -> Self {
         match call {
             Ok(_) | Err(CallFailure::ResponseTooLarge { .. } | CallFailure::Malformed { .. }) => Self::Returned,
@@ -216,8 +220,8 @@ impl Outcome {
 }
 
 impl Quarantine {
-    /// Whether a call may be made for a parent of this generation now. Whoever is admitted [records](Self::record) how it
-    /// ended.
+    /// Decides whether a call may be made now for a parent of this generation. The caller [records](Self::record) the
+    /// result of an admitted call.
     pub fn admit(&mut self, parent: &ObjectKey, generation: Option<i64>, now: Instant) -> Admission {
         let own = self.failing.get(parent).map(|failing| failing.wait(generation, now));
         let record = self.record_of(parent);
@@ -234,7 +238,7 @@ impl Quarantine {
         Admission::Probe
     }
 
-    /// Takes note of how an admitted call ended. `chance` (0 to 1) moves the time of the next probe.
+    /// Records how an admitted call ended. `chance` (0 to 1) adds jitter to the next probe.
     pub fn record(
         &mut self,
         (parent, generation): (&ObjectKey, Option<i64>),
@@ -266,7 +270,7 @@ impl Quarantine {
                     let scope = self.namespaces.entry(namespace.clone()).or_default();
                     scope.broke(parent, (is_probe, true), now, chance);
                 }
-                // Where one namespace is all there is, it is as good as the whole.
+                // If all parents are in one namespace, its failures count for the whole component.
                 let may_enter = !self.seen.several || self.all.is_in_several_namespaces_with(parent);
                 self.all.broke(parent, (is_probe, may_enter), now, chance).then_some(Change::Entered)
             }
@@ -299,7 +303,7 @@ impl Quarantine {
         if let Some(namespace) = &parent.namespace {
             self.namespaces.remove(namespace);
         }
-        // Most are known.
+        // Most parents are known already, so this avoids a clone.
         if !self.succeeded.contains(parent) && self.succeeded.len() < PARENTS_MAX {
             self.succeeded.insert(parent.clone());
         }
@@ -326,7 +330,8 @@ impl Quarantine {
         }
     }
 
-    /// A parent is gone. One that is only being deleted is not: it may be called to clean up.
+    /// Drops the state of a parent that no longer exists. A parent that is being deleted may still be called to
+    /// finalize.
     pub fn forget(&mut self, parent: &ObjectKey) {
         self.succeeded.remove(parent);
         if self.failing.remove(parent).is_none() || self.failing.keys().any(|other| other.namespace == parent.namespace)
@@ -338,13 +343,13 @@ impl Quarantine {
         }
     }
 
-    /// Whether the whole digest is in quarantine.
+    /// Returns true if the whole component is in quarantine.
     pub fn is_active(&self) -> bool {
         self.all.probes.is_some()
     }
 }
 
-/// Exponential, with ±20 % of chance so that plugins that broke together are not probed together.
+/// Exponential backoff with ±20 % of jitter, so that plugins that failed together are not probed together.
 fn backoff(failed_probes: u32, chance: f64) -> Duration {
     let plain = BACKOFF_MIN.saturating_mul(2_u32.saturating_pow(failed_probes)).min(BACKOFF_MAX);
     plain.mul_f64(0.8 + 0.4 * chance.clamp(0.0, 1.0))
@@ -414,7 +419,7 @@ mod tests {
             change = change.or(call(&mut quarantine, &key(["a", "b"][at % 2], &format!("p{at}")), Outcome::Broke, now));
         }
         assert_eq!(change, Some(Change::Entered));
-        // New parents that trap come again and again, and one of them never reports.
+        // New parents that trap keep appearing, and one of them never reports a result.
         for at in 0..20 {
             now += secs(5);
             call(&mut quarantine, &key("c", &format!("new-{at}")), Outcome::Broke, now);
@@ -479,7 +484,7 @@ mod tests {
         }
         assert_eq!(called, 5, "they wait for each other");
         assert!(!quarantine.is_active());
-        // A good one among them waits for seconds, and lets the others try as well.
+        // A working parent among them waits for seconds, and its success admits the others too.
         let neighbour = key("bad", "neighbour");
         assert_eq!(quarantine.admit(&neighbour, Some(1), now), Admission::Denied(secs(1)));
         call(&mut quarantine, &neighbour, Outcome::Returned, now + secs(1));
@@ -493,7 +498,7 @@ mod tests {
         for round in 0..3 {
             for at in 0..4 {
                 let parent = key(["a", "b"][at % 2], &format!("p{round}-{at}"));
-                // Their namespaces have a count of their own.
+                // The namespaces of these parents have counts of their own.
                 let parent = key(&format!("{}-{round}", parent.namespace.as_deref().unwrap_or_default()), &parent.name);
                 assert_eq!(call(&mut quarantine, &parent, Outcome::Broke, now), None);
             }
@@ -598,7 +603,8 @@ mod tests {
     }
 
     proptest! {
-        /// A component that fails for every parent is called five times, and then at most once in four fifths of a backoff.
+        /// A component that fails for every parent is called five times, and then at most once per four fifths of a
+        /// backoff.
         #[test]
         fn r19_broken_component_is_called_seldom_however_many_parents_ask(
             asks in proptest::collection::vec((0_u64..500, 0_usize..3, 0_usize..200), 1..400), chance in 0.0..1.0_f64
@@ -626,7 +632,8 @@ mod tests {
             }
         }
 
-        /// Whatever the parents of one namespace do, those of others are called at once while they do well.
+        /// Whatever the parents of one namespace do, parents of other namespaces are called at once while their calls
+        /// succeed.
         #[test]
         fn r19_no_namespace_stops_another_one(
             asks in proptest::collection::vec((0_u64..3000, 0_usize..60, any::<bool>()), 1..300), chance in 0.0..1.0_f64

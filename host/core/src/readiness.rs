@@ -1,40 +1,40 @@
-//! Whether a Plugin is Ready, Available, Reconciling or Stalled, as a function of what the host found.
+//! Computes a Plugin's conditions `Ready`, `Available`, `Reconciling` and `Stalled` from what the host found.
 //!
-//! `Ready` is what `kubectl wait`, Flux and Argo CD read: the component that the spec asks for is live and works. A rejected
-//! update is not Ready, and what still runs is Available.
+//! `kubectl wait`, Flux and Argo CD read `Ready`: the component that the spec asks for is active and works. After a
+//! rejected update, the Plugin is not Ready, but Available while the earlier component runs.
 
 use crate::names::plugin_reason as reason;
 
-/// What the host found of a Plugin.
+/// What the host found about a Plugin.
 #[derive(Debug, Clone, Copy)]
 pub struct Found<'a> {
-    /// Digest of the live component, if there is one.
+    /// Digest of the active component, if there is one.
     pub live: Option<&'a str>,
-    /// Whether the live component's watches show the present. While they do not, the host decides nothing.
+    /// Whether the active component's watches are up to date. While they are not, the host decides nothing.
     pub is_followed: bool,
-    /// Whether the Plugin says `spec.suspend`.
+    /// Whether the Plugin sets `spec.suspend`.
     pub is_suspended: bool,
-    /// The first thing that keeps the component that the spec asks for from being live or from working.
+    /// The first problem that prevents the desired component from being active or from working.
     pub obstacle: Option<Obstacle<'a>>,
-    /// Parents that the live component was not asked about yet.
+    /// Number of parents for which the active component was not called yet.
     pub unasked: usize,
 }
 
-/// What keeps a Plugin from being Ready.
+/// A problem that prevents a Plugin from being Ready.
 #[derive(Debug, Clone, Copy)]
 pub struct Obstacle<'a> {
     /// One of [`crate::names::plugin_reason`].
     pub reason: &'static str,
-    /// For a user.
+    /// The message for users.
     pub message: &'a str,
-    /// The component that was rejected, if the obstacle is that.
+    /// The rejected component, if the problem is a rejection.
     pub rejected: Option<&'a str>,
 }
 
 /// One condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// Its status.
+    /// Whether its status is True.
     pub is_true: bool,
     /// Its reason.
     pub reason: &'static str,
@@ -42,20 +42,20 @@ pub struct Said {
     pub message: String,
 }
 
-/// The conditions of a Plugin as a whole.
+/// The conditions that summarise a Plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {
-    /// The component that the spec asks for is live and works.
+    /// The component that the spec asks for is active and works.
     pub ready: Said,
-    /// Some component is live, and parents are reconciled by it.
+    /// Some component is active and reconciles parents.
     pub available: Said,
-    /// The host is working towards the spec (kstatus). Only there while it is true.
+    /// The host is working towards the spec (kstatus). Present only while true.
     pub reconciling: Option<Said>,
-    /// Nothing goes on before the Plugin or its component changes (kstatus). Only there while it is true.
+    /// The host makes no progress until the Plugin or its component changes (kstatus). Present only while true.
     pub stalled: Option<Said>,
 }
 
-/// Decides the conditions.
+/// Computes the conditions.
 pub fn readiness(found: Found<'_>) -> Readiness {
     let ready = ready(found);
     let said = |message: String| Some(Said { is_true: true, reason: ready.reason, message });
@@ -103,15 +103,15 @@ fn available(found: Found<'_>) -> Said {
         None => Said { is_true: false, reason: reason::PROGRESSING, message: "No component is live yet".to_owned() },
     };
     match found.live {
-        // Its caches show the past, so the host decides nothing from them.
+        // The caches are outdated, so the host decides nothing from them.
         Some(_) if !found.is_followed => no(found.obstacle),
         Some(live) => Said { is_true: true, reason: reason::SUCCEEDED, message: format!("{live} is live") },
         None => no(found.obstacle),
     }
 }
 
-/// Whether a problem may end without a change of the Plugin or its component: what is missing may yet come (a ConfigMap, a
-/// CRD, a permission), and the host tries again by itself.
+/// Returns true if a problem may end without a change of the Plugin or its component: a missing object (a ConfigMap, a
+/// CRD, a permission) may still appear, and the host tries again by itself.
 pub fn may_pass(reason: &str) -> bool {
     [
         reason::PROGRESSING,

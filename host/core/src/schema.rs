@@ -1,26 +1,26 @@
-//! Whether the objects that a CustomResourceDefinition's schema takes are taken by another one as they are.
+//! Compares the schemas of two CustomResourceDefinitions: does the new one accept all objects that the old one accepts?
 //!
-//! A schema that lacks a field makes the API server drop it from each object at the next write, and says nothing. A bound
-//! that is tighter makes the next write fail. Both are found here by comparing the schemas, whatever the objects are.
+//! If a schema lacks a field, the API server silently drops it from each object at the next write. If a bound is
+//! tighter, the next write fails. A comparison of the schemas finds both, independent of the existing objects.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// How many findings a message names.
+/// Maximum number of findings in a message.
 const NAMED_MAX: usize = 8;
 
-/// How deep schemas are compared; the API server takes none that comes near.
+/// Maximum depth of the comparison; the API server accepts no schema close to it.
 const DEPTH_MAX: usize = 100;
 
 type Schema = Map<String, Value>;
 
-/// One way in which a schema takes less than another one.
+/// One way in which a schema accepts less than another one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Narrowing {
-    /// The field, as in `spec.ports[].name`; empty for the whole object.
+    /// The field, for example `spec.ports[].name`; empty for the whole object.
     pub field: String,
-    /// What happens to it.
+    /// What happens to the field.
     pub what: String,
 }
 
@@ -31,7 +31,7 @@ impl std::fmt::Display for Narrowing {
     }
 }
 
-/// The findings as one text, the first of them by name.
+/// Formats the findings as one text with the first ones in full.
 pub fn list(narrowings: &[Narrowing]) -> String {
     let mut text = narrowings.iter().take(NAMED_MAX).map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let more = narrowings.len().saturating_sub(NAMED_MAX);
@@ -41,9 +41,8 @@ pub fn list(narrowings: &[Narrowing]) -> String {
     text
 }
 
-/// Where the definition `new` takes less than the definition `old`, which it replaces: in the versions that both have,
-/// in the version in which objects are stored, and by versions that go. Both are the `spec` of a
-/// CustomResourceDefinition.
+/// Returns where the CRD `new` accepts less than the CRD `old` that it replaces: in versions that both have, in the
+/// version in which objects are stored, and in removed versions. Both are the `spec` of a CustomResourceDefinition.
 pub fn narrowings(old: &Value, new: &Value) -> Vec<Narrowing> {
     let (before, after) = (versions(old), versions(new));
     let named = |name: &str| after.iter().copied().find(|version| text(version, "name") == name);
@@ -66,7 +65,7 @@ pub fn narrowings(old: &Value, new: &Value) -> Vec<Narrowing> {
     if let (Some(old), Some(new)) = (stored_of(&before), stored_of(&after))
         && text(old, "name") != text(new, "name")
     {
-        // There is no conversion: an object that is stored as the old version is read as the new one.
+        // There is no conversion: an object stored in the old version is read as the new one.
         let pair = format!("{} stored as {}", text(old, "name"), text(new, "name"));
         let renamed = |narrowing: Narrowing| Narrowing { field: format!("{pair}, {}", narrowing.field), ..narrowing };
         found.extend(between(old, new).into_iter().map(renamed));
@@ -76,7 +75,7 @@ pub fn narrowings(old: &Value, new: &Value) -> Vec<Narrowing> {
     found
 }
 
-/// Where the schema of one version takes less than that of another.
+/// Returns where the schema of one version accepts less than that of another.
 fn between(old: &Value, new: &Value) -> Vec<Narrowing> {
     let schema = |version: &Value| version.pointer("/schema/openAPIV3Schema").and_then(Value::as_object).cloned();
     let (Some(old), Some(new)) = (schema(old), schema(new)) else { return Vec::new() };
@@ -120,17 +119,17 @@ impl Place {
     }
 }
 
-/// Bounds that are tighter when they are larger.
+/// Bounds that are tighter if they are larger.
 const LOWER: [&str; 4] = ["minimum", "minLength", "minItems", "minProperties"];
-/// Bounds that are tighter when they are smaller.
+/// Bounds that are tighter if they are smaller.
 const UPPER: [&str; 4] = ["maximum", "maxLength", "maxItems", "maxProperties"];
-/// Switches that take less when they are on.
+/// Flags that accept less if they are set.
 const STRICT: [&str; 4] = ["exclusiveMinimum", "exclusiveMaximum", "uniqueItems", "x-kubernetes-embedded-resource"];
-/// Keywords that take less when they are there and are not the same as before.
+/// Keywords that accept less if they are added or changed.
 const FIXED: [&str; 6] = ["pattern", "multipleOf", "allOf", "anyOf", "oneOf", "not"];
 /// Keeps fields that the schema does not name.
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
-/// Takes integers and strings.
+/// Accepts integers and strings.
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
 struct Comparison(Vec<Narrowing>);
@@ -201,7 +200,7 @@ impl Comparison {
         {
             for keyword in keywords {
                 let Some(after) = number(new, keyword) else { continue };
-                // A count is never below zero.
+                // A count is never negative, so a lower bound of zero restricts nothing.
                 let is_of_nothing = keyword != "minimum" && LOWER.contains(&keyword) && after <= 0.0;
                 let before = number(old, keyword);
                 if !is_of_nothing && before.is_none_or(|before| is_tighter(&after, &before)) {
@@ -228,7 +227,7 @@ impl Comparison {
         if let Some(after) = format_of(new) {
             let before = format_of(old);
             let is_wider = matches!((before.as_deref(), &*after), (Some("int32"), "int64") | (Some("float"), "double"));
-            // What every integer and number of the API is, whether its schema says so or not.
+            // The default format of integers and numbers in the API, whether the schema names it or not.
             let is_plain = before.is_none() && matches!(&*after, "int64" | "double");
             if before.as_ref() != Some(&after) && !is_wider && !is_plain {
                 self.add(place, format!("the format {} becomes {after}", before.as_deref().unwrap_or("none")));
@@ -236,7 +235,7 @@ impl Comparison {
         }
     }
 
-    /// Rules over several values: CEL, and what makes items of a list unique.
+    /// Compares rules over several values: CEL, and uniqueness of list items.
     fn rules(&mut self, place: &Place, old: &Schema, new: &Schema) {
         let rules = |schema: &Schema| {
             let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -267,14 +266,14 @@ impl Comparison {
             let Some(old) = old.as_object() else { continue };
             match (after.get(name).and_then(Value::as_object), &rest_after) {
                 (Some(new), _) | (None, Some(new)) => self.schemas(&field, old, new),
-                // The API server keeps these of every object, whatever the schema says.
+                // The API server keeps these fields in every object, whatever the schema defines.
                 (None, None) if place.path.is_empty() && matches!(&**name, "apiVersion" | "kind" | "metadata") => {}
                 (None, None) if keeps_unknown => {}
                 (None, None) => self.add(&field, "the field is dropped"),
             }
         }
         for (name, new) in after.iter().filter(|(name, _)| !before.contains_key(*name)) {
-            // Objects may have it already, as whatever it is.
+            // Existing objects may have the field already, with any value.
             let old = rest_before.as_ref().or_else(|| kept_unknown.then_some(&anything));
             if let (Some(old), Some(new)) = (old, new.as_object()) {
                 self.schemas(&place.field(name), old, new);
@@ -286,7 +285,7 @@ impl Comparison {
             (None, Some(new)) if kept_unknown => self.schemas(&place.values("[*]"), &anything, new),
             (Some(_) | None, None) | (None, Some(_)) => {}
         }
-        // Of what is no object any more, the change of the type says it.
+        // If the value is no longer an object, the change of its type is reported instead.
         let is_object = new.get("type").and_then(Value::as_str) == Some("object");
         if kept_unknown && !keeps_unknown && rest_after.is_none() && is_object {
             self.add(place, "fields that the schema does not name are dropped");
@@ -297,7 +296,7 @@ impl Comparison {
         };
         let was_required = required(old);
         for name in required(new).into_iter().filter(|name| !was_required.contains(name)) {
-            // The API server fills it in where it is missing.
+            // The API server fills in the default where the field is missing.
             if after.get(&name).and_then(|schema| schema.get("default")).is_none() {
                 self.add(&place.field(&name), "the field becomes required");
             }
@@ -305,7 +304,7 @@ impl Comparison {
     }
 }
 
-/// The schema of the keys that are not named, if there may be any.
+/// The schema of additional properties, if they are allowed.
 fn rest_of(schema: &Schema) -> Option<Schema> {
     match schema.get("additionalProperties") {
         Some(Value::Object(rest)) => Some(rest.clone()),

@@ -10,14 +10,14 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 
 use crate::ids::is_dns_subdomain;
 
-/// Longest label selector that a plugin may use, in bytes: it is part of a URL, or matched with every object that changes.
+/// Maximum length of a plugin's label selector, in bytes: it is part of a URL, or matched with every changed object.
 pub const SELECTOR_MAX: usize = 1024;
 
-/// A label selector: all of its terms must hold. Clones share it.
+/// A label selector: all of its terms must match. Clones share the terms.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Selector(Arc<[Term]>);
 
-/// One condition on a label.
+/// One requirement on a label.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Term {
     key: Box<str>,
@@ -28,15 +28,15 @@ struct Term {
 enum Test {
     Exists,
     Absent,
-    /// `=`, `==` and `in`: the label is there and has one of the values, which are sorted and unique.
+    /// `=`, `==` and `in`: the label exists and has one of the values, which are sorted and unique.
     In(Box<[Box<str>]>),
-    /// `!=` and `notin`: the label is not there, or has none of the values.
+    /// `!=` and `notin`: the label does not exist, or has none of the values.
     NotIn(Box<[Box<str>]>),
     Greater(i64),
     Less(i64),
 }
 
-/// Why a text is no label selector, and where.
+/// Why a text is not a label selector, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem} at character {at} of selector {text:?}")]
 pub struct InvalidSelector {
@@ -46,7 +46,7 @@ pub struct InvalidSelector {
 }
 
 impl Selector {
-    /// Whether it selects an object with these labels.
+    /// Returns true if the selector matches an object with these labels.
     pub fn matches(&self, labels: &Labels<'_>) -> bool {
         self.0.iter().all(|term| term.matches(labels.get(&term.key)))
     }
@@ -67,7 +67,7 @@ impl Term {
     }
 }
 
-/// The canonical form: equal selectors print alike, however they were written.
+/// The canonical form: equal selectors have the same text, however they were written.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, Term { key, test }) in self.0.iter().enumerate() {
@@ -98,13 +98,13 @@ impl FromStr for Selector {
     }
 }
 
-/// Reads a selector from the left to the right.
+/// Parses a selector from left to right.
 struct Parser<'a> {
     text: &'a str,
     at: usize,
 }
 
-/// What the syntax knows. Only `in` and `notin` depend on where they stand: they are good names for labels, too.
+/// The tokens of the syntax. `in` and `notin` are recognised by position only, because they are valid label keys too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token<'a> {
     Word(&'a str),
@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
         Ok(Term { key, test })
     }
 
-    /// The value behind an operator: nothing is the empty value.
+    /// The value after an operator; a missing value is the empty value.
     fn operand(&mut self) -> Result<Box<str>, InvalidSelector> {
         self.take();
         self.value(&[Token::End, Token::Sign(",")])
@@ -176,7 +176,7 @@ impl<'a> Parser<'a> {
         value.parse().map_err(|_| self.error(format!("{value:?} is no whole number")))
     }
 
-    /// `(a,b)`, sorted; an empty place is the empty value.
+    /// `(a,b)`, sorted; a missing value is the empty value.
     fn set(&mut self) -> Result<Box<[Box<str>]>, InvalidSelector> {
         self.take();
         match self.peek() {
@@ -198,7 +198,7 @@ impl<'a> Parser<'a> {
         Ok(values.into())
     }
 
-    /// A label value, or the empty one before one of these tokens.
+    /// A label value, or the empty value before one of these tokens.
     fn value(&mut self, before: &[Token<'_>]) -> Result<Box<str>, InvalidSelector> {
         match self.peek() {
             Token::Word(value) if is_label_value(value) => {
@@ -255,7 +255,7 @@ fn is_label_key(text: &str) -> bool {
     }
 }
 
-/// At most 63 characters, letters and digits with `-`, `_` and `.` between (`validation.IsValidLabelValue`).
+/// At most 63 characters: letters and digits, with `-`, `_` and `.` in between (`validation.IsValidLabelValue`).
 fn is_label_value(text: &str) -> bool {
     let bytes = text.as_bytes();
     let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
@@ -265,12 +265,12 @@ fn is_label_value(text: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
-/// The labels of one object, read from its JSON: nothing else of it is kept.
+/// The labels of one object, parsed from its JSON; nothing else is kept.
 #[derive(Debug, Default)]
 pub struct Labels<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Labels<'a> {
-    /// Of an object's JSON; none if it has none.
+    /// Parses the labels in an object's JSON; empty if it has none.
     pub fn of(json: &'a [u8]) -> Self {
         serde_json::from_slice::<Labelled<'a>>(json).ok().and_then(|object| object.metadata.labels).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Descriptors of any words, from the corpus and changed: behind the check they lead nowhere else.
+//! Fuzzes descriptors with arbitrary text, from the corpus and mutated: names that pass the check are safe in paths.
 
 use serde_json::Value;
 use windlass_fuzz::Target;
@@ -6,7 +6,7 @@ use windlass_fuzz::Target;
 use super::*;
 use crate::contract::ChildRule;
 
-/// What a file of the corpus says; of what is none, each word is all of it.
+/// Parses a corpus file as a descriptor; if it is not one, uses the whole text for each field.
 fn descriptor(input: &[u8]) -> Descriptor {
     let whole = String::from_utf8_lossy(input);
     let value = serde_json::from_slice(input).unwrap_or_else(|_| Value::String(whole.into_owned()));
@@ -41,7 +41,7 @@ fn descriptor(input: &[u8]) -> Descriptor {
     }
 }
 
-/// As it stands in a path, or in a name of a file.
+/// Returns true if the text is safe in a path or in a file name.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.')) && !text.contains("..")
 }

@@ -1,15 +1,15 @@
-//! A JSON number kept to the letter and compared as a decimal.
+//! A JSON number, kept verbatim and compared as a decimal.
 
 use std::borrow::Cow;
 
 use compact_str::{CompactString, ToCompactString as _};
 
-/// A number as it was written. Two numbers are equal when they are the same decimal: `1`, `1.0` and `10e-1` are.
+/// A number as it was written. Two numbers are equal if they are the same decimal: `1`, `1.0` and `10e-1` are equal.
 #[derive(Debug, Clone, Eq)]
 pub struct Number(CompactString);
 
 impl Number {
-    /// From a text that the parser has already found to be a JSON number.
+    /// Wraps a text that the parser has validated as a JSON number.
     pub(super) fn verbatim(text: &str) -> Self {
         Self(text.into())
     }
@@ -19,24 +19,24 @@ impl Number {
         &self.0
     }
 
-    /// The number as an integer, if it is one that fits.
+    /// The number as an integer, if it is written as one and fits.
     pub fn as_i64(&self) -> Option<i64> {
         self.0.parse().ok()
     }
 
-    /// Whether it is zero, however it is written.
+    /// Returns true if the number is zero, in any notation.
     pub fn is_zero(&self) -> bool {
         self.decimal().1.is_empty()
     }
 
-    /// Sign, significant digits without zeros on either side, and the power of ten of the last digit.
+    /// Sign, significant digits without leading and trailing zeros, and the power of ten of the last digit.
     fn decimal(&self) -> (bool, Cow<'_, str>, i64) {
         let (negative, text) = match self.0.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, self.as_str()),
         };
         let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-        // An exponent beyond i64 saturates: such numbers differ from all that anyone writes, which is what matters.
+        // An exponent beyond i64 saturates: such numbers differ from all numbers in practice, which suffices.
         let exponent = exponent.parse::<i64>().unwrap_or(if exponent.starts_with('-') { i64::MIN } else { i64::MAX });
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         let digits: Cow<'_, str> = if fraction.is_empty() { whole.into() } else { format!("{whole}{fraction}").into() };

@@ -1,13 +1,13 @@
-//! The strict reader (RFC 8259): UTF-8 only, no duplicate keys, no lone surrogates, bounded depth.
+//! The strict parser (RFC 8259): UTF-8 only, no duplicate keys, no lone surrogates, bounded depth.
 
 use compact_str::CompactString;
 
 use super::{Map, Number, Value};
 
-/// Items that a list has room for from the first on.
+/// Initial capacity of a list.
 const FIRST_ITEMS: usize = 4;
 
-/// Why a text is no JSON that the host takes.
+/// Why the host rejects a text as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at byte {offset}")]
 pub struct Malformed {
@@ -15,21 +15,21 @@ pub struct Malformed {
     offset: usize,
 }
 
-/// Reads one JSON document.
+/// Parses one JSON document.
 ///
 /// # Errors
-/// Anything that RFC 8259 does not allow, a key that stands twice in one object, text that is not UTF-8, and
-/// nesting deeper than `max_depth` objects and lists.
+/// Anything that RFC 8259 does not allow, a duplicate key in an object, text that is not UTF-8, and nesting deeper than
+/// `max_depth` objects and lists.
 pub fn parse(bytes: &[u8], max_depth: usize) -> Result<Value, Malformed> {
     let mut room = usize::MAX;
     parse_within(bytes, max_depth, &mut room)
 }
 
-/// [`parse`] for what strangers answer: a value of two bytes takes dozens of them once it is read, so the items of lists
-/// and the entries of objects are taken off `room`, in bytes.
+/// Like [`parse`], with a memory limit for untrusted responses: a value of two bytes takes dozens of bytes once parsed,
+/// so the memory for list items and object entries is subtracted from `room`, in bytes.
 ///
 /// # Errors
-/// Those of [`parse`], and values that take more than there is room for.
+/// Those of [`parse`], and values that exceed `room`.
 pub fn parse_within(bytes: &[u8], max_depth: usize, room: &mut usize) -> Result<Value, Malformed> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| Malformed { what: "invalid UTF-8".to_owned(), offset: error.valid_up_to() })?;
@@ -139,7 +139,7 @@ impl Reader<'_> {
             .map_err(|key| self.error(format!("the key {key:?} stands twice in the object that ends")))
     }
 
-    /// Adds an item. Grows as lists do, but not beyond the room.
+    /// Appends an item, growing the list within `room`.
     fn push<T>(&mut self, items: &mut Vec<T>, item: T) -> Result<(), Malformed> {
         if items.len() == items.capacity() {
             let more = items.len().max(FIRST_ITEMS);

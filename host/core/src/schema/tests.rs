@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A definition's spec with one version of this schema.
+/// The spec of a CRD with one version of this schema.
 fn spec(schema: &Value) -> Value {
     json!({"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]})
 }
@@ -13,17 +13,16 @@ fn between_schemas(old: &Value, new: &Value) -> Vec<String> {
     narrowings(&spec(&wrap(old)), &spec(&wrap(new))).iter().map(ToString::to_string).collect()
 }
 
-/// Pairs of schemas: the second one takes less than the first, and says so in these words; the first one in place of the
-/// second takes as much or more, unless it is marked as a change of both ways.
+/// Pairs of schemas: the second one accepts less than the first, which is reported with this message. In the reverse
+/// direction nothing is reported, unless the pair is marked as a change in both directions.
 #[test]
-// A table.
 #[expect(clippy::too_many_lines)]
 fn u01_a_schema_that_takes_less_is_found_and_one_that_takes_more_is_not() {
     const BOTH: bool = true;
     let string = || json!({"type": "string"});
     let object = |properties: Value| json!({"type": "object", "properties": properties});
     let table = [
-        // Fields that would be lost.
+        // Fields that would be dropped.
         (
             object(json!({"a": string(), "b": string()})),
             object(json!({"a": string()})),
@@ -228,7 +227,7 @@ fn u01_what_takes_as_much_is_no_narrowing() {
     };
     let plain = object(json!({}));
     for (old, new) in [
-        // A field that is required and has a default is filled in.
+        // A required field with a default is filled in.
         (
             plain.clone(),
             json!({"type": "object", "properties": {"a": {"type": "string", "default": "x"}}, "required": ["a"]}),
@@ -253,7 +252,7 @@ fn u01_the_api_server_keeps_the_head_of_an_object_itself() {
     assert_eq!(narrowings(&spec(&with_head), &spec(&json!({"type": "object"}))), []);
 }
 
-/// Versions by name, whether each is served and stored, with a field of this name.
+/// The spec of a CRD with these versions: name, whether the version is served and stored, and the name of its field.
 fn spec_of(versions: &[(&str, bool, bool, &str)]) -> Value {
     let version = |(name, served, storage, field): &(&str, bool, bool, &str)| {
         json!({"name": name, "served": served, "storage": storage,
@@ -291,7 +290,7 @@ fn u01_a_message_names_the_first_fields_and_counts_the_others() {
     assert!(text.starts_with("v1 f10: the field is dropped; v1 f11:") && text.ends_with("; and 12 more"), "{text}");
 }
 
-/// Schemas of a few levels.
+/// Schemas with a few levels.
 fn schemas() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!({"type": "string"})),
@@ -308,7 +307,7 @@ fn schemas() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The pointers of all properties of a schema.
+/// The JSON pointers of all properties of a schema.
 fn properties(schema: &Value, at: &str, found: &mut Vec<String>) {
     for (name, below) in schema["properties"].as_object().into_iter().flatten() {
         let at = format!("{at}/properties/{name}");

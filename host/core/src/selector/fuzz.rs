@@ -1,4 +1,5 @@
-//! Selectors of any text, from the corpus and changed: how one was written makes no difference, and it fits in a URL.
+//! Fuzzes selectors with arbitrary text, from the corpus and mutated: the spelling makes no difference, and a selector
+//! fits into a URL.
 
 use windlass_fuzz::Target;
 
@@ -26,7 +27,7 @@ fn fuzz_selectors() {
         let again: Selector = canonical.parse().unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((&again, again.to_string()), (&selector, canonical.clone()));
         assert!(canonical.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '), "{canonical}");
-        // Another term selects fewer, never others.
+        // An additional term selects a subset.
         let separator = if canonical.is_empty() { "" } else { "," };
         let narrower: Selector = format!("{canonical}{separator}tier").parse().expect("a selector");
         for labels in OBJECTS.map(|object| Labels::of(object.as_bytes())) {
