@@ -1,4 +1,4 @@
-//! Latency of calls, each in a fresh store: `call-latency <component.wasm> [calls]`, in a release build.
+//! Measures the latency of calls, each in a fresh store: `call-latency <component.wasm> [calls]`, in a release build.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::time::Instant;

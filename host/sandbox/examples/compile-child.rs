@@ -1,4 +1,4 @@
-//! The compiling child for the tests, which have no binary of their own that could play it.
+//! The compiling child for the tests, which have no binary of their own for it.
 
 use std::process::ExitCode;
 

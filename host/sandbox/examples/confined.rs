@@ -1,4 +1,4 @@
-//! Confines itself as the compiling child does, then tries what it may not do and says how that went: for the tests.
+//! For the tests: confines itself like the compiling child, then attempts forbidden operations and reports the results.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use std::process::Command;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getppid, kill_process, setrlimit};
 
 fn main() -> io::Result<()> {
-    // As if inherited.
+    // Opened before the confinement, as if inherited.
     let mut before = File::open("/proc/self/status")?;
     let writable = tempfile::tempfile()?;
     let parent = getppid().unwrap_or(Pid::INIT);
@@ -40,18 +40,18 @@ fn main() -> io::Result<()> {
     tried("socket pair", UnixStream::pair().map(drop))?;
     tried("run a program", Command::new("/bin/true").status().map(drop))?;
     tried("start a thread", std::thread::Builder::new().spawn(|| {}).map(drop))?;
-    // Of no consequence if it were allowed.
+    // The signal would have no effect if it were permitted.
     tried("signal its parent", kill_process(parent, Signal::CONT).map_err(io::Error::from))?;
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     tried("change a limit", setrlimit(Resource::Core, none).map_err(io::Error::from))?;
-    // What compiling needs.
+    // Operations that compiling needs.
     let grown = vec![1_u8; 64 << 20];
     tried("take memory", if grown.iter().all(|byte| *byte == 1) { Ok(()) } else { Err(io::Error::other("lost")) })?;
-    // Three quarters more than it may have of address space.
+    // Exceeds the limit of the address space by three quarters.
     let too_much = Vec::<u8>::new().try_reserve_exact(7 << 29);
     tried("take more memory", too_much.map_err(|_| io::ErrorKind::OutOfMemory.into()))?;
     let mut stdout = io::stdout().lock();
-    // Whoever waits for the last line may look at the process until it says something.
+    // The tests may inspect the process between the last line and the end of the input.
     writeln!(stdout, "{said}waiting for input")?;
     let mut input = Vec::new();
     io::stdin().lock().read_to_end(&mut input)?;

@@ -1,5 +1,5 @@
-//! Attempts to compile that did not come to an end: a component whose compiler takes the host with it must not do so again and
-//! again. A file beside the cache says that an attempt is under way; what a process that died left there is counted.
+//! Tracks compilations that did not finish: a component whose compilation ends the host must not do so repeatedly. A
+//! file beside the cache marks an attempt in progress; files that a dead process left are counted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use windlass_core::contract::LoadFailure;
 use windlass_core::digest::Digest;
 
-/// What the files end with.
+/// Suffix of the files.
 const SUFFIX: &str = ".attempt";
-/// Time after the first attempt that ended a host, six times as long after each further one.
+/// Delay after the first attempt that ended a host; six times as long after each further one.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
-/// The longest such time.
+/// Maximum delay.
 const MOST_WAIT: Duration = Duration::from_hours(1);
 
 /// The attempts of a cache folder.
@@ -20,18 +20,18 @@ pub(crate) struct Attempts {
     folder: PathBuf,
 }
 
-/// An attempt that is under way. When it is dropped, it has come to its end.
+/// An attempt in progress. Dropping it records that the attempt finished.
 #[derive(Debug)]
 pub(crate) struct Attempt(PathBuf);
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        // One that cannot be removed counts as one that ended a host; it is tried again after a while.
+        // If the file cannot be removed, the attempt counts as one that ended a host; it is tried again later.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// What a file says: how many attempts were begun without an end, and when the last one was.
+/// The content of a file: the number of attempts that did not finish, and the time of the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Begun {
     count: u32,
@@ -43,10 +43,10 @@ impl Attempts {
         Self { folder: folder.to_owned() }
     }
 
-    /// Begins one, unless too few time has passed since one that ended a host.
+    /// Begins an attempt, unless too little time has passed since one that ended a host.
     ///
     /// # Errors
-    /// When it may be tried again; or the file cannot be written.
+    /// The time of the next permitted attempt; or the file cannot be written.
     pub(crate) fn begin(&self, digest: Digest, now: SystemTime) -> Result<Attempt, LoadFailure> {
         let path = self.folder.join(format!("{}{SUFFIX}", digest.hex()));
         let before = fs::read_to_string(&path).ok().and_then(|text| Begun::read(&text));
@@ -65,13 +65,13 @@ impl Attempts {
         Ok(Attempt(path))
     }
 
-    /// Removes the files of components that nobody uses.
+    /// Removes the files of unused components.
     pub(crate) fn retain(&self, is_used: impl Fn(&str) -> bool) {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         for entry in entries {
             let name = entry.file_name();
             if name.to_str().and_then(|name| name.strip_suffix(SUFFIX)).is_some_and(|digest| !is_used(digest)) {
-                // It is tried again at the next time.
+                // Tried again at the next call.
                 let _ = fs::remove_file(entry.path());
             }
         }
@@ -85,7 +85,7 @@ impl Begun {
         Some(Self { count: count.parse().ok()?, last })
     }
 
-    /// When the next attempt may begin. A clock that was put back makes no time longer.
+    /// Earliest time of the next attempt. A clock that was set back does not extend the delay.
     fn next(self, now: SystemTime) -> SystemTime {
         let factor = 6_u32.saturating_pow(self.count.saturating_sub(1).min(8));
         let wait = FIRST_WAIT.saturating_mul(factor).min(MOST_WAIT);
@@ -118,7 +118,7 @@ mod tests {
         let (killer, other) = (Digest::of(b"killer"), Digest::of(b"other"));
         let mut now = 0;
         for (count, wait) in [(1, 10), (2, 60), (3, 360), (4, 2160), (5, 3600), (6, 3600)] {
-            // The host is killed: nothing removes the file.
+            // The host is killed, so nothing removes the file.
             std::mem::forget(attempts.begin(killer, at(now)).expect("tried"));
             let refused = attempts.begin(killer, at(now + 1)).expect_err("not yet");
             let LoadFailure::Interrupted { attempts: said, next, wait: rest } = refused else { panic!("{refused}") };

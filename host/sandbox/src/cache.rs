@@ -1,5 +1,5 @@
-//! Compiled components on disk, by digest and engine compatibility, in a folder that is ours alone. The only `unsafe` of
-//! the host: mapping such a file as code.
+//! Stores compiled components on disk, by digest and engine compatibility, in a private folder. Contains the host's
+//! only `unsafe` code, which maps such a file as code.
 
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
@@ -15,7 +15,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 use windlass_core::digest::Digest;
 
-/// Write permission of anybody but the owner.
+/// Write permission for group and others.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// Permissions of the folder.
@@ -24,17 +24,17 @@ const PRIVATE: u32 = 0o700;
 /// The cache folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// The system refused something.
+    /// A system call failed.
     #[error("cannot {action} {}: {error}; give the host a folder of its own that it may write", .path.display())]
     Io {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// With which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// Others could put code there, which the host would run.
+    /// Other users could put code there, which the host would run.
     #[error(
         "{} belongs to somebody else or is writable by others (owner {owner}, mode {mode:o}): \
          name a folder that only the host's user may write, or one that does not exist yet",
@@ -43,23 +43,23 @@ pub enum CacheError {
     NotPrivate {
         /// The folder.
         path: PathBuf,
-        /// Its owner's number.
+        /// The UID of its owner.
         owner: u32,
         /// Its permissions.
         mode: u32,
     },
 }
 
-/// A compiled file that may be mapped.
+/// A verified compiled file.
 pub(crate) struct Compiled {
-    /// Opened once: what was looked at is what is mapped, whatever takes its name meanwhile.
+    /// Opened once, so that the verified file is the one that is mapped, even if another file takes its name meanwhile.
     file: File,
-    /// Size of the component that it was made from, in bytes.
+    /// Size of the original component, in bytes.
     pub(crate) component_size: u64,
 }
 
 impl Compiled {
-    /// A path to the open file itself, and not to what has its name by now.
+    /// A path to the open file itself, independent of its name.
     fn path(&self) -> String {
         format!("/proc/self/fd/{}", self.file.as_raw_fd())
     }
@@ -76,7 +76,7 @@ impl Cache {
         let cache = Self { folder, compatibility };
         let created = DirBuilder::new().recursive(true).mode(PRIVATE).create(&cache.folder);
         created.map_err(|error| cache.failed("create", error))?;
-        // Not following a link: whoever owns the link chooses the folder.
+        // Does not follow a symbolic link: the owner of the link controls where it leads.
         let metadata = fs::symlink_metadata(&cache.folder).map_err(|error| cache.failed("look at", error))?;
         cache.check_parents()?;
         if !metadata.is_dir() || !is_private(&metadata) {
@@ -84,14 +84,15 @@ impl Cache {
             return Err(CacheError::NotPrivate { path: cache.folder, owner, mode });
         }
         if metadata.mode() & 0o7777 != PRIVATE {
-            // Nobody else could write there, so that all in it is ours; from now on nobody reads what plugins are made of.
+            // No other user could write there, so all content is the host's. From now on other users cannot read it
+            // either.
             let made = fs::set_permissions(&cache.folder, Permissions::from_mode(PRIVATE));
             made.map_err(|error| cache.failed("make private", error))?;
         }
         Ok(cache)
     }
 
-    /// Whoever owns a folder above can put another one in this one's place.
+    /// Checks the parent folders, whose owners could replace the cache folder.
     fn check_parents(&self) -> Result<(), CacheError> {
         let folder = fs::canonicalize(&self.folder).map_err(|error| self.failed("look at", error))?;
         for parent in folder.ancestors().skip(1) {
@@ -115,7 +116,7 @@ impl Cache {
         self.folder.join(format!("{}-{}.cwasm", digest.hex(), self.compatibility))
     }
 
-    /// The compiled file of this component, if it is there and is what was put there. Anything else is removed.
+    /// Returns the compiled file of this component, if it exists and is intact. Removes any other file.
     pub(crate) fn find(&self, digest: Digest) -> Option<Compiled> {
         let path = self.path(digest);
         match verify(&path) {
@@ -134,7 +135,7 @@ impl Cache {
         }
     }
 
-    /// A file to compile into, on the same file system.
+    /// Creates a file to compile into, on the same file system.
     pub(crate) fn begin(&self) -> Result<NamedTempFile, CacheError> {
         self.half_made().map_err(|error| self.failed("create a file in", error))
     }
@@ -143,7 +144,7 @@ impl Cache {
         tempfile::Builder::new().prefix(".cwasm-").tempfile_in(&self.folder)
     }
 
-    /// Keeps what a component of so many bytes was compiled to.
+    /// Stores the compiled file of a component of this size.
     pub(crate) fn keep(
         &self,
         digest: Digest,
@@ -155,7 +156,7 @@ impl Cache {
             let sum = sum(&File::open(compiled.path())?)?;
             let mut sum_file = self.half_made()?;
             sum_file.write_all(format!("{} {component_size}", sum.hex()).as_bytes())?;
-            // The sum comes first: between the two, a reader finds no file and waits for the compiler's lock.
+            // The checksum is written first: in between, a reader finds no file and waits for the compiler's lock.
             sum_file.persist(sum_path(&path))?;
             Ok(compiled.persist(&path)?)
         };
@@ -163,11 +164,11 @@ impl Cache {
         Ok(Compiled { file, component_size })
     }
 
-    /// Removes what was put here before `since`, but for the files of these components: those of others, of engines of
-    /// another kind, and what an interrupted compilation left. Answers with how many files went.
+    /// Removes files created before `since`, except those of these components: files of other components or of engines
+    /// with another compatibility, and leftovers of interrupted compilations. Returns the number of removed files.
     ///
     /// # Errors
-    /// If the folder cannot be read. A file that cannot be removed stays.
+    /// The folder cannot be read. A file that cannot be removed stays.
     pub(crate) fn retain(&self, used: &HashSet<Digest>, since: SystemTime) -> io::Result<usize> {
         let of_used: HashSet<_> =
             used.iter().flat_map(|digest| [self.path(*digest), sum_path(&self.path(*digest))]).collect();
@@ -185,7 +186,7 @@ impl Cache {
 
     pub(crate) fn remove(&self, digest: Digest) {
         let path = self.path(digest);
-        // Missing files are what is wanted; others show when the new ones are written.
+        // A missing file needs no removal; other errors show up when the new files are written.
         let _ = fs::remove_file(sum_path(&path));
         let _ = fs::remove_file(&path);
     }
@@ -194,12 +195,12 @@ impl Cache {
         CacheError::Io { action, path: self.folder.clone(), error }
     }
 
-    /// Maps the compiled file that [`Cache::find`] or [`Cache::keep`] gave.
+    /// Maps a compiled file from [`Cache::find`] or [`Cache::keep`].
     #[allow(unsafe_code)]
     pub(crate) fn map(engine: &Engine, compiled: &Compiled) -> wasmtime::Result<Component> {
         let file = compiled.path();
-        // SAFETY: the file was written by the compiling child of this host into a folder that only this user may
-        // write, its bytes have the sum that was taken then, and it is replaced by renaming, never changed in place.
+        // SAFETY: the compiling child of this host wrote the file into a folder that only this user can write, its
+        // bytes match the checksum taken then, and it is replaced by renaming, never changed in place.
         unsafe { Component::deserialize_file(engine, file) }
     }
 }
@@ -212,14 +213,14 @@ fn is_private(metadata: &Metadata) -> bool {
     metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & WRITABLE_BY_OTHERS == 0
 }
 
-/// What a folder above the cache lets others do.
+/// What the permissions of a parent folder allow other users.
 #[derive(Debug, PartialEq, Eq)]
 enum Danger {
-    /// Nothing, or only to add what is theirs (the sticky bit).
+    /// Nothing, or only to add files of their own (sticky bit).
     None,
-    /// They may rename what is in it.
+    /// To rename the folder's entries.
     Writable,
-    /// It belongs to somebody else, who may do anything.
+    /// Everything: another user owns the folder.
     Foreign,
 }
 
@@ -234,7 +235,7 @@ fn danger(owner: u32, mode: u32) -> Danger {
     }
 }
 
-/// The compiled file, if it is what it was made as.
+/// Returns the compiled file if it is intact and private.
 fn verify(path: &Path) -> io::Result<Option<Compiled>> {
     if !fs::symlink_metadata(path)?.is_file() {
         return Ok(None);
@@ -255,7 +256,8 @@ fn verify(path: &Path) -> io::Result<Option<Compiled>> {
     Ok(compiled.filter(|_| is_whole))
 }
 
-/// Read piece by piece: a compiled Python component has tens of megabytes, which an idle host must not keep.
+/// Computes the checksum in chunks: a compiled Python component has tens of megabytes, which an idle host must not keep
+/// in memory.
 fn sum(mut file: &File) -> io::Result<Digest> {
     let mut hasher = Sha256::new();
     let mut piece = vec![0; 64 * 1024];
@@ -295,7 +297,7 @@ mod tests {
         let open = || Cache::open(above.path().join("cache"), "c".to_owned());
         assert!(open().is_ok());
         if std::os::unix::fs::chown(above.path(), Some(12345), None).is_err() {
-            // Only root gives folders away.
+            // Only root can change a folder's owner.
             return;
         }
         assert!(matches!(open(), Err(CacheError::NotPrivate { owner: 12345, .. })));

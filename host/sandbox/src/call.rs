@@ -1,7 +1,8 @@
-//! One call: a fresh store, its limits and its deadline → an answer or a [`CallFailure`]. Every store is thrown away.
+//! Runs one call in a fresh store, with its limits and its deadline, and returns a response or a [`CallFailure`]. Every
+//! store is dropped after its call.
 //!
-//! A guest runs on a stack of its own, on the thread that asks for the answer: most are done before another thread
-//! would have woken. One that is not steps aside once, so that whoever asks can see to the other work of that thread.
+//! A guest runs on a stack of its own, on the calling thread: most calls end before another thread would have woken up.
+//! A longer call yields once, so that the caller can move other work off that thread.
 
 use std::pin::pin;
 use std::sync::OnceLock;
@@ -23,16 +24,17 @@ use crate::limiter::Limiter;
 use crate::notes::Notes;
 use crate::wasi::{Ambient, Wasi};
 
-/// A guest that has run for longer than this steps aside at the next tick.
+/// A guest that has run for longer than this yields at the next tick.
 const SHORT: Duration = Duration::from_millis(1);
 
-/// What wasmtime may copy for the guest at a time beyond the answer's own bytes: lists cost more than their contents.
+/// Bytes that wasmtime may copy for the guest in addition to the response's size limit: lists cost more than their
+/// contents.
 const COPY_SLACK: u64 = 1024 * 1024;
 
-/// What a component is has nothing to do with time or chance.
+/// A component's description must not depend on time or randomness.
 const DESCRIBE: Ambient = Ambient { seed: [0; 32], now: SystemTime::UNIX_EPOCH };
 
-/// What a store carries.
+/// The data of a store.
 pub(crate) struct State {
     pub(crate) wasi: Wasi,
     limiter: Limiter,
@@ -44,21 +46,21 @@ impl AsMut<Wasi> for State {
     }
 }
 
-/// A component linked for the engines that can run it.
+/// A component, linked for the engines that can run it.
 pub(crate) struct Code {
     pub(crate) engines: Engines,
-    /// `None` if it does not fit a slot of the pool.
+    /// `None` if the component does not fit a slot of the pool.
     pub(crate) pooled: Option<Pre<State>>,
-    /// Made at the first call that needs it: a second mapping of the same file costs memory.
+    /// Created by the first call that needs it: a second mapping of the same file costs memory.
     pub(crate) on_demand: OnceLock<Result<Pre<State>, String>>,
     pub(crate) link_on_demand: Box<dyn Fn() -> Result<Pre<State>, String> + Send + Sync>,
 }
 
-/// A plugin's logic, ready to be called from any number of threads.
+/// A loaded component, which any number of threads can call.
 ///
 /// A call is a future that computes and waits for nothing. It is pending once, if the guest has run for a few
-/// milliseconds: whoever has other work on the thread can then let it go on elsewhere. [`run_here`] takes the call to its
-/// end.
+/// milliseconds: a caller with other work on the thread can then continue the call elsewhere. [`run_here`] runs a call
+/// to its end.
 pub struct Component {
     surface: Surface,
     descriptor: Descriptor,
@@ -66,7 +68,7 @@ pub struct Component {
 }
 
 impl Component {
-    /// Asks a component what it is, which makes it usable.
+    /// Calls `describe`, which makes the component usable.
     pub(crate) fn describe_first(surface: Surface, code: Code, limits: &Limits) -> Result<Self, CallFailure> {
         let (described, _) = run_here(code.call(limits, DESCRIBE, 0, &Describe));
         let described = described?;
@@ -79,31 +81,31 @@ impl Component {
         self.surface.digest
     }
 
-    /// Imports, exports and contract.
+    /// Imports, exports and contract version.
     pub fn surface(&self) -> &Surface {
         &self.surface
     }
 
-    /// What it said of itself when it was loaded.
+    /// The descriptor, from when the component was loaded.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
 
-    /// Whether its calls take slots of the pool, and not memory mapped for each call.
+    /// Returns true if calls use slots of the pool, instead of memory that is mapped for each call.
     pub fn is_pooled(&self) -> bool {
         self.code.pooled.is_some()
     }
 
-    /// Asks it again what it is. [`Component::descriptor`] is enough but for tests and tools.
+    /// Calls `describe` again. [`Component::descriptor`] suffices except for tests and tools.
     pub async fn describe(&self, limits: &Limits) -> (Result<Descriptor, CallFailure>, CallReport) {
         self.code.call(limits, DESCRIBE, 0, &Describe).await
     }
 
-    /// One reconcile. Equal requests in equal surroundings give equal answers; the time matters only if the report says
-    /// `impure`.
+    /// Runs one reconcile. Equal requests with equal `ambient` give equal responses; the time matters only if the
+    /// report has `impure` set.
     ///
     /// # Errors
-    /// The host's verdict; the plugin's own failures are part of the [`Answer`].
+    /// The failure that the host determined; failures that the plugin reports are part of the [`Answer`].
     pub async fn reconcile(
         &self,
         request: &Request,
@@ -147,7 +149,7 @@ impl Code {
             None => None,
         };
         if tried.as_ref().is_none_or(|(result, _)| result.as_ref().is_err_and(no_slot)) {
-            // What it took of the pool goes first.
+            // Release its resources in the pool first.
             drop(tried.take());
             match self.on_demand.get_or_init(&self.link_on_demand) {
                 Ok(pre) => tried = Some(attempt(&self.engines.on_demand, pre).await),
@@ -165,7 +167,7 @@ impl Code {
     }
 }
 
-/// The pool had no instance, or no stack for it; nothing of the guest's export has run.
+/// Returns true if the pool had no free instance or stack; nothing of the guest's export has run.
 fn no_slot((error, _): &(wasmtime::Error, Stage)) -> bool {
     error.is::<PoolConcurrencyLimitError>()
 }
@@ -173,7 +175,7 @@ fn no_slot((error, _): &(wasmtime::Error, Stage)) -> bool {
 /// Runs a call to its end on this thread.
 pub fn run_here<T>(call: impl Future<Output = T>) -> T {
     let mut call = pin!(call);
-    // It waits for nobody, so nobody needs to wake it.
+    // The call waits for nothing, so it needs no waker.
     let mut context = Context::from_waker(Waker::noop());
     loop {
         if let Poll::Ready(result) = call.as_mut().poll(&mut context) {
@@ -182,7 +184,7 @@ pub fn run_here<T>(call: impl Future<Output = T>) -> T {
     }
 }
 
-/// What is asked of an instance.
+/// An export to call on an instance.
 trait Export: Sync {
     type Answer: Send;
 
@@ -213,7 +215,7 @@ impl Export for Reconcile<'_> {
     }
 }
 
-/// A store and its one use.
+/// A store for a single call.
 struct Call {
     store: Store<State>,
 }
@@ -225,8 +227,8 @@ impl Call {
         store.limiter(|state| &mut state.limiter);
         let fuel = limits.response_bytes.saturating_add(COPY_SLACK);
         store.set_hostcall_fuel(usize::try_from(fuel).unwrap_or(usize::MAX));
-        // Every tick asks the clock, instead of counting ticks up to the deadline: on a busy machine the ticker comes
-        // late, and a deadline must not become late by as many ticks as were missed.
+        // Every tick reads the clock, instead of counting ticks up to the deadline: on a busy machine ticks are late,
+        // and missed ticks must not delay the deadline.
         let (deadline, short_until) = (start.checked_add(limits.deadline), start + SHORT);
         let mut may_step_aside = true;
         store.set_epoch_deadline(1);
@@ -249,7 +251,7 @@ impl Call {
         export.call(&instance, &mut self.store).await.map_err(|error| (error, Stage::Call))
     }
 
-    /// What happened in the call, and the last error that the guest reported.
+    /// Returns the report of the call, and the last error that the guest reported.
     fn report(mut self, start: Instant, request_bytes: u64) -> (CallReport, Option<String>) {
         let state = self.store.data_mut();
         let mut report = CallReport {

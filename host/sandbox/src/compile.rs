@@ -1,6 +1,6 @@
-//! Bytes → compiled file, in a short-lived child process with limits: the same binary, started with a hidden
-//! subcommand. The serving process never runs the compiler, whose memory would stay, and which a hostile component may
-//! get the better of: see [`confine()`].
+//! Compiles components in a short-lived child process with limits: the same binary, started with a hidden subcommand.
+//! The serving process never runs the compiler, because its memory would stay allocated, and because a hostile
+//! component may exploit it: see [`confine()`].
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -26,16 +26,16 @@ mod memory;
 pub use confine::confine;
 pub use memory::{MOST as MOST_MEMORY, default_bound};
 
-/// The hidden subcommand that the host's binary hands to [`child_main`].
+/// The hidden subcommand that makes the host's binary call [`child_main`].
 pub const SUBCOMMAND: &str = "compile-child";
 
-/// Variable by which the child knows how many bytes of memory it may use.
+/// Environment variable with the child's memory limit, in bytes.
 const MEMORY_VARIABLE: &str = "WINDLASS_COMPILE_MEMORY";
 
-/// What the parent reads of the child's complaints.
+/// How much the parent reads of the child's standard error, in bytes.
 const COMPLAINT: u64 = 16 * 1024;
 
-/// Time between two looks at whether the parent is stopping.
+/// Interval at which the parent checks whether it is stopping.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How to start the compiling child.
@@ -48,7 +48,7 @@ pub struct CompilerCommand {
 }
 
 impl Default for CompilerCommand {
-    /// The binary that runs, with [`SUBCOMMAND`].
+    /// The running binary, with [`SUBCOMMAND`].
     fn default() -> Self {
         // This link leads to the running binary even after an upgrade has replaced the file.
         let running = Path::new("/proc/self/exe");
@@ -57,7 +57,7 @@ impl Default for CompilerCommand {
     }
 }
 
-/// One warning a process: it is the machine's matter, and of no component.
+/// Warn once per process: the cause is the machine, not a component.
 static UNCONFINED: Once = Once::new();
 
 /// Starts compiling children, one at a time.
@@ -67,12 +67,12 @@ pub(crate) struct Compiler {
     pub(crate) memory: u64,
 }
 
-/// What the child says on its standard error, each in a line of its own.
+/// The child's messages on its standard error, one per line.
 #[derive(Debug, Serialize, Deserialize)]
 enum Said {
-    /// It goes on, but less confined than it should be.
+    /// The child continues, but less confined than intended.
     Unconfined(String),
-    /// It does not compile this.
+    /// The child does not compile this component.
     Refused(Refusal),
 }
 
@@ -81,12 +81,12 @@ enum Refusal {
     NotAComponent(String),
     UnsupportedContract(String),
     Compile(String),
-    /// It cannot compile anything.
+    /// The child cannot compile anything.
     Unable(String),
 }
 
 impl From<Refusal> for LoadFailure {
-    /// What the component chose of a message may be anything.
+    /// Truncates the messages: parts of them are chosen by the component.
     fn from(refusal: Refusal) -> Self {
         let cut = |text: String| failure::cut(&text);
         match refusal {
@@ -98,7 +98,7 @@ impl From<Refusal> for LoadFailure {
     }
 }
 
-/// Refuses what is clearly no component, before a process is started for it.
+/// Rejects bytes that are clearly not a component, before a process is started for them.
 pub(crate) fn check_header(bytes: &[u8]) -> Result<(), LoadFailure> {
     let what = match bytes {
         [0, b'a', b's', b'm', 0x0d, 0, 1, 0, ..] => return Ok(()),
@@ -119,14 +119,14 @@ pub(crate) fn check_header(bytes: &[u8]) -> Result<(), LoadFailure> {
 }
 
 impl Compiler {
-    /// Compiles into a file, unless it is told to stop.
+    /// Compiles the component into a file, unless `stopped` is set.
     pub(crate) fn compile(&self, bytes: &[u8], into: &File, stopped: &AtomicBool) -> Result<(), LoadFailure> {
         let failed = |message: String| LoadFailure::Compiler { message };
         let cannot =
             |error: io::Error| failed(format!("the compiler {} does not start: {error}", self.command.exe.display()));
         let child = Command::new(&self.command.exe)
             .args(&self.command.args)
-            // Nothing of the host's settings and secrets is the compiler's business.
+            // The child must not inherit the host's settings and secrets.
             .env_clear()
             .env(MEMORY_VARIABLE, self.memory.to_string())
             .current_dir("/")
@@ -156,13 +156,13 @@ impl Compiler {
         }
     }
 
-    /// Feeds the child and waits for its end; `None` if it had to be killed.
+    /// Feeds the child and waits for its end; `None` if the child was killed.
     fn attend(&self, mut child: Child, bytes: &[u8], stopped: &AtomicBool) -> io::Result<(Option<ExitStatus>, String)> {
         let deadline = Instant::now() + self.timeout;
         let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                // A child that does not read to the end says why on its standard error.
+                // A child that does not read its whole input reports the reason on its standard error.
                 let _ = stdin.map(|mut stdin| stdin.write_all(bytes));
             });
             let (tell, told) = channel();
@@ -171,7 +171,7 @@ impl Compiler {
                 let _ = stderr.map(|stderr| stderr.take(COMPLAINT).read_to_end(&mut complaint));
                 let _ = tell.send(String::from_utf8_lossy(&complaint).into_owned());
             });
-            // Its standard error ends when it ends.
+            // The child's standard error is closed when the child ends.
             let complaint = loop {
                 let left = deadline.saturating_duration_since(Instant::now());
                 match told.recv_timeout(left.min(LOOK)) {
@@ -197,21 +197,22 @@ impl Compiler {
     }
 }
 
-/// Of a child that ended without a word of its own.
+/// The failure of a child that ended without a message of its own.
 fn death(status: ExitStatus, complaint: &str) -> LoadFailure {
     let end = match status.signal() {
         Some(signal) if signal == Signal::XCPU.as_raw() => format!("it used more than {} s of CPU time", confine::CPU),
         Some(signal) => format!("the compiler was ended by signal {signal}"),
         None => format!("the compiler ended with {status}"),
     };
-    // A compiler that dies says why in its last lines.
+    // A dying compiler reports the reason in its last lines.
     let dying = complaint.lines().rev().filter(|line| serde_json::from_str::<Said>(line).is_err());
     let last: Vec<&str> = dying.take(3).collect();
     let last = last.into_iter().rev().collect::<Vec<_>>().join("; ");
     LoadFailure::Compiler { message: if last.is_empty() { end } else { format!("{end}: {last}") } }
 }
 
-/// The compiling child: component on standard input, compiled file on standard output, refusal on standard error.
+/// Main function of the compiling child: reads the component on standard input, writes the compiled file to standard
+/// output and messages to standard error.
 pub fn child_main() -> ExitCode {
     let memory = std::env::var(MEMORY_VARIABLE).ok().and_then(|bytes| bytes.parse().ok());
     let result = confine(memory.unwrap_or(MOST_MEMORY)).map_err(unable).and_then(|confined| {
@@ -234,7 +235,7 @@ pub fn child_main() -> ExitCode {
 
 fn say(said: &Said) {
     let mut stderr = io::stderr().lock();
-    // Nobody is left to tell if this fails.
+    // A failure cannot be reported anywhere.
     let _ = serde_json::to_writer(&mut stderr, said).and_then(|()| writeln!(stderr).map_err(serde_json::Error::io));
 }
 
@@ -254,7 +255,7 @@ fn compile(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     engine.precompile_component(bytes).map_err(|error| Refusal::Compile(format!("{error:#}")))
 }
 
-/// Names of the component's own exports, not of those inside it.
+/// Names of the component's own exports, without those of nested components.
 fn exports(bytes: &[u8]) -> wasmtime::wasmparser::Result<Vec<String>> {
     let mut names = Vec::new();
     let mut depth = 0_u32;

@@ -1,5 +1,5 @@
-//! The two wasmtime engines with equal tunables that share one compiled file: pooled for what fits the slots, on demand
-//! for the rest.
+//! The two wasmtime engines, with equal tunables, that share one compiled file: a pooled engine for components that fit
+//! its slots, and an on-demand engine for the others.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use windlass_core::digest::Digest;
 
 use crate::ticker::Ticker;
 
-/// Stack that a guest may use.
+/// Stack size that a guest may use, in bytes.
 const GUEST_STACK: usize = 1024 * 1024;
 
-/// What the host's own functions need on the same stack, beyond the guest's part.
+/// Stack size that the host's own functions need beyond the guest's part, in bytes.
 const HOST_STACK: usize = 512 * 1024;
 
-/// The stack of a call. A guest's part counts twice: a host function that answers with a list asks the guest for room
-/// (`cabi_realloc`), and wasmtime measures what that may use from there. A guest that overran the whole stack would take
-/// the host with it. While it makes room it may not call the host, so there is no third time.
+/// Stack size of a call, in bytes. The guest's part counts twice: a host function that returns a list calls the guest
+/// to allocate memory (`cabi_realloc`), and wasmtime measures the guest's stack anew from there. A guest that overran
+/// the whole stack would crash the host. While it allocates it may not call the host, so there is no third part.
 const CALL_STACK: usize = 2 * GUEST_STACK + HOST_STACK;
 
 /// The engines of this process, and the thread that ticks their epochs.
 #[derive(Clone)]
 pub(crate) struct Engines {
-    /// For components that fit a slot: an instance costs no system call but the reset of its memory.
+    /// For components that fit a slot: an instance costs no system call except for the reset of its memory.
     pub(crate) pooled: Engine,
-    /// For all others, and when all slots are taken.
+    /// For all other components, and when all slots are in use.
     pub(crate) on_demand: Engine,
     pub(crate) ticker: Arc<Ticker>,
 }
@@ -41,7 +41,7 @@ impl Engines {
         Ok(Self { pooled, on_demand, ticker: Arc::new(ticker) })
     }
 
-    /// What compiled files must have in common with these engines; part of their names in the cache.
+    /// Hash of the settings that compiled files must share with these engines; part of their names in the cache.
     pub(crate) fn compatibility(&self) -> String {
         compatibility(&self.on_demand)
     }
@@ -68,61 +68,61 @@ fn compatibility(engine: &Engine) -> String {
     Digest::of(&collected.0).short()
 }
 
-/// Everything that both engines and the compiling child have in common. Whatever changes the compiled code belongs
-/// here, so that their compatibility hashes are equal.
+/// Settings that both engines and the compiling child share. All settings that affect compiled code belong here, so
+/// that the compatibility hashes are equal.
 fn config() -> Config {
     let mut config = Config::new();
     config
         .strategy(Strategy::Cranelift)
         .cranelift_opt_level(OptLevel::Speed)
         .wasm_component_model(true)
-        // A guest can only be stopped from outside: fuel would cost every guest some 10 %.
+        // Guests can be stopped by epochs only: fuel would slow every guest down by some 10 %.
         .epoch_interruption(true)
         .max_wasm_stack(GUEST_STACK)
         .async_stack_size(CALL_STACK)
         // Memory images are mapped from the compiled file; a fresh instance copies only the pages that it writes.
         .memory_init_cow(true)
-        // Each proposal is attack surface; these are off until a supported language needs one. Go, JavaScript and Python
-        // do without all of them.
+        // Each proposal is attack surface, so these are off until a supported language needs one. Go, JavaScript and
+        // Python need none of them.
         .wasm_features(WasmFeatures::FUNCTION_REFERENCES, false)
         .wasm_gc(false)
         .wasm_memory64(false)
         .wasm_relaxed_simd(false)
         .wasm_stack_switching(false)
         .concurrency_support(false)
-        // Names of functions for a trap's message come from the name section; address maps to source lines would
-        // double the size of the compiled file for nothing that a user of the plugin reads.
+        // The name section provides function names for trap messages. Address maps to source lines would double the
+        // size of the compiled file, and users of a plugin have no use for them.
         .generate_address_map(false);
     config
 }
 
-/// The pool's size. Its address space is only reserved: what counts is what stays resident between calls.
+/// The pool's size. Its address space is only reserved; the cost is the memory that stays resident between calls.
 fn pool(call_slots: u32) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool
-        // One component instance a call.
+        // One component instance per call.
         .total_component_instances(call_slots)
         // A component in Rust, Go or JavaScript has 3 or 4 core instances (main module, shim and fix-up of
-        // `wit-component`, perhaps the adapter of preview 1), one in Python 14: its runtime comes in libraries. With some
-        // more of them it runs on demand.
+        // `wit-component`, perhaps the adapter of preview 1), one in Python has 14, since its runtime consists of
+        // libraries. A component with more than 16 runs on demand.
         .max_core_instances_per_component(16)
         .total_core_instances(call_slots.saturating_mul(16))
-        // One memory is the rule; two leave room for a component that was composed of two.
+        // Usually there is one memory; two leave room for a component composed of two.
         .max_memories_per_component(2)
         .max_memories_per_module(2)
         .total_memories(call_slots.saturating_mul(2))
         .max_tables_per_component(8)
         .max_tables_per_module(4)
         .total_tables(call_slots.saturating_mul(8))
-        // 10 000 functions in a table is a large JavaScript engine; larger ones run on demand.
+        // A large JavaScript engine has 10 000 functions in a table; larger components run on demand.
         .table_elements(20_000)
-        // One for each call. What deep guests touched of them stays resident, up to the whole of each.
+        // One stack per call. The part of each that deep guests touched stays resident, up to the whole stack.
         .total_stacks(call_slots)
-        // Memory that keeps its pages after a call is zeroed instead of returned to the kernel, which saves page
-        // faults in the next call; times the number of slots it is what an idle host keeps.
+        // Memory that keeps its pages after a call is zeroed instead of returned to the kernel, which saves page faults
+        // in the next call. An idle host keeps this amount for each slot.
         .linear_memory_keep_resident(64 * 1024)
-        // Asks the kernel (Linux 6.7 on) which pages a call wrote, and resets only those: a quarter of the latency of
-        // a small guest's call. Without it, resetting costs a zeroing of all that may stay resident.
+        // Asks the kernel (Linux 6.7 on) which pages a call wrote, and resets only those: saves a quarter of the
+        // latency of a small guest's call. Without it, a reset zeroes all memory that may stay resident.
         .pagemap_scan(Enabled::Auto)
         .table_keep_resident(4 * 1024)
         // Slots that keep a component's image mapped while idle, so that its next call maps nothing.

@@ -1,4 +1,4 @@
-//! Why a call ended without an answer: wasmtime's errors → [`CallFailure`].
+//! Maps wasmtime's errors to [`CallFailure`]: why a call ended without a response.
 
 use std::time::Instant;
 
@@ -8,32 +8,32 @@ use windlass_core::contract::{CallFailure, Limits};
 use crate::limiter::Limiter;
 use crate::wasi::Exit;
 
-/// An import was called that the host does not serve.
+/// The guest called an unsupported import.
 #[derive(Debug, thiserror::Error)]
 #[error("import {0} is not served")]
 pub(crate) struct UnknownImport(pub(crate) String);
 
-/// Guest functions that a trap's message names, from the innermost.
+/// Number of guest functions in a trap's message, innermost first.
 const FRAMES: usize = 3;
 
-/// Longest name of a function, and of any text of wasmtime's, in a message.
+/// Maximum length of a function's name, and of any text from wasmtime, in a message, in characters.
 const TEXT: usize = 300;
 
-/// The epoch callback found that the time is over.
+/// The epoch callback found that the deadline has passed.
 #[derive(Debug, thiserror::Error)]
 #[error("deadline reached at {0:?}")]
 pub(crate) struct DeadlineReached(pub(crate) Instant);
 
-/// How far a call had come.
+/// The stage that a call had reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Making the instance, start functions included.
+    /// Instantiation, including start functions.
     Start,
-    /// The exported function: its arguments, itself, its result.
+    /// The exported function: lowering its arguments, running it, lifting its result.
     Call,
 }
 
-/// The verdict over an error.
+/// Classifies an error.
 pub(crate) fn classify(error: &Error, stage: Stage, limiter: &Limiter, limits: &Limits) -> CallFailure {
     if error.is::<DeadlineReached>() {
         return CallFailure::Deadline { limit: limits.deadline };
@@ -42,7 +42,7 @@ pub(crate) fn classify(error: &Error, stage: Stage, limiter: &Limiter, limits: &
         return CallFailure::UnknownImport { name: name.clone() };
     }
     if let Some(refused) = limiter.refused() {
-        // Whatever a guest did when it got no memory (trap, abort, exit): that was the reason.
+        // Whatever the guest did after a rejected allocation (trap, abort, exit), the rejection was the cause.
         return refused.clone();
     }
     if error.is::<Exit>() {
@@ -57,9 +57,9 @@ pub(crate) fn classify(error: &Error, stage: Stage, limiter: &Limiter, limits: &
     }
     let message = cut(&error.root_cause().to_string());
     match (in_guest, stage) {
-        // An error of a host function, or of what the guest passed to it.
+        // An error of a host function, or of the arguments that the guest passed to it.
         (Some(_), _) => CallFailure::Trap { message: with_frames(&message, in_guest) },
-        // wasmtime keeps the types of this and of the next one to itself; tests notice another wording.
+        // The error types of this case and the next one are private in wasmtime; tests detect changes of the messages.
         (None, Stage::Start) if message.contains("instance count too high") => {
             CallFailure::Instances { limit: limits.instances }
         }
@@ -87,15 +87,16 @@ fn with_frames(message: &str, backtrace: Option<&WasmBacktrace>) -> String {
     if names.is_empty() { message.to_owned() } else { format!("{message} in {}", names.join(" < ")) }
 }
 
-/// Guests choose names and some messages; they end up in a condition and in the log, where they must stay one line.
+/// Truncates a text and replaces control characters. Guests choose function names and some messages, which appear in
+/// conditions and log lines, where each must stay on one line.
 pub(crate) fn cut(text: &str) -> String {
     let more = if text.chars().nth(TEXT).is_some() { "…" } else { "" };
     let plain = text.chars().take(TEXT).map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c });
     plain.chain(more.chars()).collect()
 }
 
-/// The same failure with what the guest reported last, where the guest ended itself: of a panic, a trap says no more than
-/// that it happened. Other failures say themselves what they are.
+/// Adds the guest's last reported error to a failure by which the guest ended itself: a trap's own message tells
+/// nothing about a panic. Other failures are self-explanatory.
 pub(crate) fn explained(failure: CallFailure, last_error: Option<&str>) -> CallFailure {
     match (failure, last_error.map(escaped)) {
         (CallFailure::Trap { message }, Some(said)) => CallFailure::Trap { message: format!("{said} ({message})") },
@@ -104,7 +105,7 @@ pub(crate) fn explained(failure: CallFailure, last_error: Option<&str>) -> CallF
     }
 }
 
-/// Like [`cut`], but readable: control characters are escaped, as are those that turn the direction of text around.
+/// Like [`cut`], but more readable: escapes control characters, and characters that change the direction of text.
 fn escaped(text: &str) -> String {
     let is_plain = |c: char| !c.is_control() && !matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let plain: String = text
@@ -112,7 +113,7 @@ fn escaped(text: &str) -> String {
         .take(TEXT)
         .map(|c| if is_plain(c) { c.to_string() } else { c.escape_default().to_string() })
         .collect();
-    // Each of them may have become several.
+    // A character may have become several by escaping.
     let more = if text.chars().nth(TEXT).is_some() { "…" } else { "" };
     cut(&plain).trim_end_matches('…').to_owned() + more
 }

@@ -1,5 +1,5 @@
-//! Where plugins run: compiled in a child process, kept on disk, called one fresh instance at a time, with limits that
-//! no guest can lift. Knows wasmtime and nothing of Kubernetes' API server.
+//! Runs plugins: compiles components in a child process, caches them on disk, and runs each call in a fresh instance
+//! with limits that no guest can lift. Depends on wasmtime, and not on Kubernetes' API server.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod attempts;
@@ -39,34 +39,34 @@ use self::call::{Code, State};
 use self::compile::Compiler;
 use self::engine::Engines;
 
-/// How long a compiled file is kept that nobody names: another process may be about to.
+/// How long an unused compiled file is kept: another process may be about to use it.
 const UNUSED: Duration = Duration::from_hours(1);
 
-/// How a [`Sandbox`] works. Start from [`Options::new`].
+/// Configuration of a [`Sandbox`]. Start from [`Options::new`].
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Folder of compiled components: private to this user, made if it does not exist.
+    /// Folder of compiled components: private to this user, created if it does not exist.
     pub cache_dir: PathBuf,
     /// How to start the compiling child.
     pub compiler: CompilerCommand,
-    /// Wall time of one compilation. What bounds a compilation is its CPU time, 120 s: the compiling child has a low priority,
-    /// and a busy machine must not fail a good component.
+    /// Wall-clock limit of one compilation. The limit that usually applies is 120 s of CPU time: the compiling child
+    /// has a low priority, and a busy machine must not fail a valid component.
     pub compile_timeout: Duration,
-    /// Memory of one compilation, in bytes.
+    /// Memory limit of one compilation, in bytes.
     pub compile_memory: u64,
-    /// Size of the largest component that is compiled.
+    /// Maximum size of a component, in bytes.
     pub max_component_bytes: u64,
-    /// Calls at a time that the pool has room for; more of them run on demand, which is slower.
+    /// Number of concurrent calls for which the pool has room; further calls run on demand, which is slower.
     pub call_slots: u32,
-    /// Limits of the `describe` call at load. Its plugin's own limits are not known yet.
+    /// Limits of the `describe` call when a component is loaded. The limits of its Plugin are not known then.
     pub describe: Limits,
-    /// Whether a compilation that this process does not live to see the end of counts against the component: it is tried again
-    /// ever less often. A command that a user may interrupt must not count.
+    /// Whether a compilation counts against the component if this process ends before it: such a component is tried
+    /// again at growing intervals. A command that a user may interrupt must not count.
     pub counts_attempts: bool,
 }
 
 impl Options {
-    /// The defaults.
+    /// The default options.
     pub fn new(cache_dir: impl Into<PathBuf>) -> Self {
         let cores = std::thread::available_parallelism().map_or(2, |cores| u32::try_from(cores.get()).unwrap_or(2));
         Self {
@@ -75,7 +75,7 @@ impl Options {
             compile_timeout: Duration::from_mins(15),
             compile_memory: compile::default_bound(),
             max_component_bytes: 64 * 1024 * 1024,
-            // Calls compute and never wait: more than the cores can run only queue elsewhere.
+            // Calls compute and never wait, so more of them than the cores can run would only queue elsewhere.
             call_slots: cores.saturating_mul(2),
             // As much as the largest runtime (Python) needs to start on a busy machine.
             describe: Limits { memory: 256 * 1024 * 1024, deadline: Duration::from_secs(10), ..Limits::default() },
@@ -84,7 +84,7 @@ impl Options {
     }
 }
 
-/// The sandbox cannot be made.
+/// Why a sandbox cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// The cache folder cannot be used.
@@ -95,7 +95,7 @@ pub enum SandboxError {
     Engine(wasmtime::Error),
 }
 
-/// Loads components. Cloning it is cheap.
+/// Loads components. Cheap to clone.
 #[derive(Clone)]
 pub struct Sandbox(Arc<Inner>);
 
@@ -108,7 +108,7 @@ struct Inner {
     attempts: Attempts,
     /// One child at a time: each may take gigabytes for a moment.
     compiler: Mutex<Compiler>,
-    /// Nothing is compiled any more.
+    /// Set when nothing is compiled any more.
     stopped: AtomicBool,
 }
 
@@ -116,7 +116,7 @@ impl Sandbox {
     /// Starts the engines.
     ///
     /// # Errors
-    /// If the cache folder is not private, or the machine cannot run wasmtime.
+    /// The cache folder is not private, or the machine cannot run wasmtime.
     pub fn new(options: Options) -> Result<Self, SandboxError> {
         let engines = Engines::new(options.call_slots.max(1)).map_err(SandboxError::Engine)?;
         let pooled = link::linker(&engines.pooled).map_err(SandboxError::Engine)?;
@@ -132,10 +132,10 @@ impl Sandbox {
         Ok(Self(Arc::new(Inner { options, engines, pooled, on_demand, cache, attempts, compiler, stopped })))
     }
 
-    /// Makes a component's bytes callable: from the cache, or by compiling them. Blocks for as long as that takes.
+    /// Loads a component from its bytes: from the cache, or by compiling them. Blocks until it is loaded.
     ///
     /// # Errors
-    /// In words for the component's author.
+    /// A message for the plugin author.
     pub fn load(&self, bytes: &[u8]) -> Result<Arc<Component>, LoadFailure> {
         let (size, limit) = (bytes.len() as u64, self.0.options.max_component_bytes);
         if size > limit {
@@ -152,27 +152,29 @@ impl Sandbox {
         self.describe_first(linked)
     }
 
-    /// A component of this digest that was [loaded](Self::load) before, also by an earlier process: without its bytes, as
-    /// long as its compiled file is there and of use. Blocks for as long as mapping it takes.
+    /// Returns a component of this digest that was [loaded](Self::load) before, possibly by an earlier process. Needs
+    /// only the compiled file, not the component's bytes; `None` if that file is missing or unusable. Blocks while it
+    /// is mapped.
     pub fn find(&self, digest: Digest) -> Option<Arc<Component>> {
         self.describe_first(self.linked(digest)?).ok()
     }
 
-    /// Ends the compilation that is under way, and begins no other: both fail. It does not count as one that ended the process.
+    /// Stops the present compilation, and prevents others: both fail. The stopped compilation does not count as one
+    /// that ended the process.
     pub fn stop(&self) {
         self.0.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was [stopped](Self::stop).
+    /// Returns true after [`stop`](Self::stop).
     pub fn is_stopped(&self) -> bool {
         self.0.stopped.load(Ordering::Relaxed)
     }
 
-    /// Removes compiled files that are for none of these components, and have not been made just now. Blocks for as long as
-    /// that takes.
+    /// Removes compiled files of other components, except those created recently. Blocks until done. Returns the number
+    /// of removed files.
     ///
     /// # Errors
-    /// If the folder cannot be read.
+    /// The folder cannot be read.
     pub fn retain(&self, used: &HashSet<Digest>) -> std::io::Result<usize> {
         self.0.attempts.retain(|digest| used.iter().any(|used| used.hex() == digest));
         self.0.cache.retain(used, SystemTime::now() - UNUSED)
@@ -182,7 +184,7 @@ impl Sandbox {
         Component::describe_first(surface, code, &self.0.options.describe).map(Arc::new).map_err(LoadFailure::Describe)
     }
 
-    /// From the cache.
+    /// Loads a component from the cache.
     fn linked(&self, digest: Digest) -> Option<Linked> {
         let compiled = self.0.cache.find(digest)?;
         if compiled.component_size > self.0.options.max_component_bytes {
@@ -190,7 +192,7 @@ impl Sandbox {
         }
         self.map(digest, &compiled)
             .inspect_err(|error| {
-                // Compiled on a machine with another processor, say.
+                // For example, it was compiled on a machine with another processor.
                 tracing::warn!(%digest, %error, "a compiled component is of no use here: compiling again");
                 self.0.cache.remove(digest);
             })
@@ -201,7 +203,7 @@ impl Sandbox {
         let cache = &self.0.cache;
         let unkept = |error: CacheError| LoadFailure::Cache { message: error.to_string() };
         let compiler = self.0.compiler.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever held the lock before may have compiled the same.
+        // The previous holder of the lock may have compiled the same component.
         if let Some(compiled) = cache.find(digest) {
             return Ok(compiled);
         }
@@ -223,14 +225,14 @@ impl Sandbox {
         let unlinked = |error: wasmtime::Error| LoadFailure::Compile { message: format!("{error:#}") };
         let Inner { engines, pooled, on_demand, .. } = &*self.0;
         let later = OnceLock::new();
-        // The pool refuses what does not fit its slots.
+        // The pool rejects components that do not fit its slots.
         let (component, pre, unknown) = if let Ok(component) = Cache::map(&engines.pooled, compiled) {
             let (pre, unknown) = link_to(pooled, &component).map_err(unlinked)?;
             (component, Some(pre), unknown)
         } else {
             let component = Cache::map(&engines.on_demand, compiled).map_err(unusable)?;
             let (pre, unknown) = link_to(on_demand, &component).map_err(unlinked)?;
-            // Empty until now.
+            // The cell was empty until now.
             let _ = later.set(Ok(pre));
             (component, None, unknown)
         };
@@ -247,13 +249,13 @@ impl Sandbox {
         linked.map(|(pre, _)| pre).map_err(|error| format!("{error:#}"))
     }
 
-    /// The digest of an engine's settings: compiled files of another are of no use here.
+    /// Hash of the engine's settings: compiled files with another hash are unusable here.
     pub fn compatibility(&self) -> String {
         self.0.engines.compatibility()
     }
 }
 
-/// What can be seen of a component, and what can be called.
+/// A component's interface, and its callable code.
 type Linked = (Surface, Code);
 
 fn link_to(linker: &Linker<State>, component: &component::Component) -> wasmtime::Result<(Pre<State>, Vec<String>)> {

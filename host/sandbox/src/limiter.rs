@@ -1,14 +1,14 @@
-//! What an instance may allocate in the host: linear memory over all memories of the component, tables, instances.
+//! Limits an instance's allocations in the host: linear memory over all memories of the component, tables, instances.
 
 use wasmtime::ResourceLimiter;
 use windlass_core::contract::{CallFailure, Limits};
 
-/// How many memories and tables there may be, whatever their size: what wasmtime keeps of each is small. Composed
-/// components have a few of either in each of their instances.
+/// Maximum number of memories and tables, whatever their size: wasmtime's own state for each is small. Composed
+/// components have a few of both in each of their instances.
 const MEMORIES: usize = 64;
 const TABLES: usize = 1024;
 
-/// Allows growth until a sum is reached, and remembers what it refused.
+/// Permits growth until a sum is reached, and records what it rejected.
 pub(crate) struct Limiter {
     limits: Allowed,
     memory: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Limiter {
     refused: Option<CallFailure>,
 }
 
-/// The part of a call's limits that is about allocations.
+/// The limits of a call that concern allocations.
 struct Allowed {
     memory: u64,
     table_elements: usize,
@@ -34,7 +34,7 @@ impl Limiter {
         self.memory
     }
 
-    /// What the guest wanted and may not have: the last of it.
+    /// The last allocation that was rejected.
     pub(crate) fn refused(&self) -> Option<&CallFailure> {
         self.refused.as_ref()
     }
@@ -43,12 +43,12 @@ impl Limiter {
 impl ResourceLimiter for Limiter {
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
         if maximum.is_some_and(|maximum| desired > maximum) {
-            // The component's own bound, or that of its slot: not what this limiter is asked for.
+            // The component's own bound, or its slot's, applies; this limiter does not.
             return Ok(false);
         }
         let wanted = self.memory.saturating_add(desired.saturating_sub(current) as u64);
         if wanted > self.limits.memory {
-            // Not an error: a language with a garbage collector may yet find room.
+            // Not an error: a garbage-collected language may still find free memory.
             self.refused = Some(CallFailure::Memory { limit: self.limits.memory });
             return Ok(false);
         }

@@ -1,4 +1,5 @@
-//! What a component is given: the contract's `host`, WASI as granted, and a trap for each import that nobody serves.
+//! Links a component's imports: the contract's `host`, the granted part of WASI, and a trap for each unsupported
+//! import.
 
 use wasmtime::Engine;
 use wasmtime::component::types::ComponentItem;
@@ -11,17 +12,17 @@ use crate::call::State;
 use crate::failure::UnknownImport;
 use crate::wasi;
 
-/// Bytes of the names of a component's imports and exports: some ten times what the largest runtimes have. They are kept
-/// while it is live, and shown to people.
+/// Limit for the names of a component's imports and exports, in bytes: some ten times those of the largest runtimes.
+/// The names are kept while the component is active, and shown to users.
 const NAMES: usize = 256 << 10;
 
-/// Added to each name, so that empty ones count as well.
+/// Added to the length of each name, so that empty names count as well.
 const NAME_OVERHEAD: usize = 32;
 
-/// Stands for resources of interfaces that are not served; no value of it is ever made.
+/// Placeholder for resources of unsupported interfaces; it has no values.
 struct Unserved;
 
-/// Serves all that any component may import.
+/// Creates a linker with all supported imports.
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     v0_1::add_to_linker(&mut linker, |state: &mut State| &mut state.wasi.notes)?;
@@ -29,7 +30,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     Ok(linker)
 }
 
-/// Gives a trap to each import that is not served, and names those imports.
+/// Defines a trap for each unsupported import, and returns their names.
 pub(crate) fn trap_unknown(linker: &mut Linker<State>, component: &Component) -> wasmtime::Result<Vec<String>> {
     let engine = linker.engine().clone();
     let mut unknown = Vec::new();
@@ -37,7 +38,7 @@ pub(crate) fn trap_unknown(linker: &mut Linker<State>, component: &Component) ->
     for (name, _) in component.component_type().exports(&engine) {
         names.take(name.len())?;
     }
-    // Resources of served interfaces, as this component knows them: interfaces that are not served use them.
+    // Resources of supported interfaces, in this component's types: unsupported interfaces may use them.
     let mut shared = Vec::new();
     for (name, import) in component.component_type().imports(&engine) {
         names.take(name.len())?;
@@ -71,7 +72,7 @@ pub(crate) fn trap_unknown(linker: &mut Linker<State>, component: &Component) ->
     Ok(unknown)
 }
 
-/// Room for a component's names.
+/// The remaining bytes for a component's names.
 struct Names {
     left: usize,
 }
@@ -86,7 +87,8 @@ impl Names {
     }
 }
 
-/// Whether the linker did not have it. What it has already it refuses to define again, and that is how to ask.
+/// Returns true if the linker lacked the item. A linker rejects duplicate definitions, so defining an item shows
+/// whether it exists.
 fn trap_item(
     instance: &mut LinkerInstance<'_, State>,
     full_name: &str,
@@ -104,22 +106,22 @@ fn trap_item(
             let ours = same.map_or_else(ResourceType::host::<Unserved>, |(_, ours)| *ours);
             instance.resource(name, ours, |_, _| Ok(())).is_ok()
         }
-        // Types need no definition; modules and components cannot have one, and linking says so.
+        // Types need no definition. Modules and components cannot be defined here; linking reports them.
         _ => false,
     }
 }
 
-/// The served interface that an import means: the same one in a compatible version.
+/// The supported interface that matches an import: the same interface in a compatible version.
 fn served(import: &str) -> Option<&'static str> {
     let track = track(import)?;
     v0_1::SERVED.iter().chain(wasi::SERVED).copied().find(|name| self::track(name) == Some(track))
 }
 
-/// Interface and the part of its version that a change must not break: `0.2` of `0.2.6`, `1` of `1.4.0`.
+/// The interface, and the part of its version that compatible versions share: `0.2` of `0.2.6`, `1` of `1.4.0`.
 fn track(name: &str) -> Option<(&str, &str)> {
     let (interface, version) = name.split_once('@')?;
     if version.contains('-') {
-        // Versions before a release promise nothing.
+        // Pre-release versions are compatible with nothing.
         return Some((interface, version));
     }
     let major = version.split('.').next()?;
@@ -129,7 +131,7 @@ fn track(name: &str) -> Option<(&str, &str)> {
     version.rsplit_once('.').map(|(track, _)| (interface, track))
 }
 
-/// What a component shows of itself.
+/// The interface of a component.
 pub(crate) fn surface(component: &Component, digest: Digest, size: u64, unknown_imports: Vec<String>) -> Surface {
     let engine = component.engine();
     let ty = component.component_type();
@@ -145,7 +147,7 @@ pub(crate) fn surface(component: &Component, digest: Digest, size: u64, unknown_
     }
 }
 
-/// Whether one of these exports makes a component a plugin of a contract that this host speaks.
+/// Returns true if one of these exports is the contract's, in a version that this host supports.
 pub(crate) fn is_plugin<'a>(exports: impl IntoIterator<Item = &'a str>) -> bool {
     exports.into_iter().any(|name| track(name) == track(v0_1::RECONCILER))
 }
@@ -169,7 +171,7 @@ mod tests {
         let engine = crate::engine::for_compiling().unwrap();
         let mut linker = linker(&engine).unwrap();
         for name in v0_1::SERVED.iter().chain(wasi::SERVED) {
-            // A name that is not there yet can be taken by a function.
+            // A missing name could be defined as a function.
             assert!(linker.root().func_new(name, |_, _, _, _| Ok(())).is_err(), "{name}");
         }
     }

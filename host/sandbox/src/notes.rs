@@ -1,18 +1,19 @@
-//! What a guest says while it runs, through `host` or its standard streams: kept up to a bound, and counted beyond it.
+//! Collects what a guest emits while it runs, through `host` or its standard streams: kept up to a limit, and counted
+//! beyond it.
 
 use std::collections::VecDeque;
 
 use windlass_core::contract::{CallReport, Level, Note};
 
-/// Added to each note's text, so that empty notes fill the bound as well.
+/// Added to the size of each note, so that empty notes count as well.
 const NOTE_OVERHEAD: usize = 64;
 
-/// Longest line of a standard stream; a longer one is cut in pieces.
+/// Maximum length of a line on a standard stream, in bytes; a longer line is split.
 const LINE: usize = 8 * 1024;
 
-/// Characters kept of what a guest says last before it ends itself; the message about it is cut to fewer.
+/// Maximum length kept of a guest's last error, in characters; the message about it is truncated further.
 const LAST_WORDS: usize = 512;
-/// Lines of its standard error stream that count as that: a Rust panic takes two, and one for a hint.
+/// Number of last lines on standard error to keep: a Rust panic takes two, and a hint one more.
 const LAST_LINES: usize = 3;
 
 /// A guest's standard stream.
@@ -25,15 +26,15 @@ pub(crate) enum Stream {
 /// The notes of one call.
 pub(crate) struct Notes {
     kept: Vec<Note>,
-    /// Bytes that still fit; measurements have their own, so that a chatty log does not hide them.
+    /// Remaining bytes. Measurements have a limit of their own, so that a verbose log does not displace them.
     room: usize,
     measure_room: usize,
     dropped: u64,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
-    /// The last error that was logged, also where the log has no room for it.
+    /// The last logged error, even if the log has no room for it.
     last_error: Option<String>,
-    /// The last lines on the standard error stream: runtimes report panics there, over several lines.
+    /// The last lines on standard error: runtimes report panics there, over several lines.
     last_lines: VecDeque<String>,
 }
 
@@ -70,14 +71,15 @@ impl Notes {
         }
     }
 
-    /// Bytes that a guest wrote to a standard stream. Each line becomes a log line.
+    /// Records bytes that a guest wrote to a standard stream. Each line becomes a log line.
     pub(crate) fn write(&mut self, stream: Stream, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let pending = match stream {
                 Stream::Stdout => &mut self.stdout,
                 Stream::Stderr => &mut self.stderr,
             };
-            // What is beyond the longest line is lost, not buffered: a line without an end must not fill the host.
+            // Bytes beyond the maximum length are dropped, not buffered: an endless line must not fill the host's
+            // memory.
             pending.extend(piece.iter().take(LINE.saturating_sub(pending.len())));
             if piece.ends_with(b"\n") || pending.len() >= LINE {
                 self.end_line(stream);
@@ -88,7 +90,7 @@ impl Notes {
     fn end_line(&mut self, stream: Stream) {
         let (pending, level, name) = match stream {
             Stream::Stdout => (&mut self.stdout, Level::Info, "stdout"),
-            // Runtimes report panics there.
+            // Runtimes report panics on standard error.
             Stream::Stderr => (&mut self.stderr, Level::Warn, "stderr"),
         };
         let line = std::mem::take(pending);
@@ -103,8 +105,8 @@ impl Notes {
         }
     }
 
-    /// Hands over all notes at the end of a call. Answers with the last error that the guest reported: logged as one, or
-    /// else on its standard error stream.
+    /// Moves all notes into the report at the end of a call. Returns the last error that the guest reported: its last
+    /// log line of level error, or else its last lines on standard error.
     pub(crate) fn report(&mut self, report: &mut CallReport) -> Option<String> {
         self.end_line(Stream::Stdout);
         self.end_line(Stream::Stderr);
@@ -171,7 +173,7 @@ mod tests {
         let mut notes = Notes::new(1000);
         notes.write(Stream::Stderr, b"a\nb\nthread 'main' panicked at x:\nboom\nnote: see");
         assert_eq!(last(notes).as_deref(), Some("thread 'main' panicked at x: boom note: see"));
-        // Also where the log is full.
+        // The last error is kept even if the log is full.
         let mut notes = Notes::new(0);
         notes.write(Stream::Stderr, b"a warning\n");
         for (level, message) in [(Level::Error, "first"), (Level::Error, "second"), (Level::Warn, "third")] {

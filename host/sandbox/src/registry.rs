@@ -1,5 +1,5 @@
-//! Who is live: a map from plugin names to their logic with one writer and many readers, where a reader never waits and
-//! keeps what it read for as long as its call runs.
+//! The active component of each plugin: a map with one writer and many readers. A reader never waits, and keeps what it
+//! read for as long as its call runs.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use windlass_core::ids::PluginName;
 
 type Live<T> = HashMap<PluginName, Arc<T>>;
 
-/// The readers' side. Cloning it is cheap.
+/// The read side. Cheap to clone.
 pub struct Registry<T>(Arc<ArcSwap<Live<T>>>);
 
 impl<T> Clone for Registry<T> {
@@ -21,7 +21,7 @@ impl<T> Clone for Registry<T> {
 }
 
 impl<T> Registry<T> {
-    /// What is live under this name (or its text) now. What is published later does not change it.
+    /// Returns the present entry of this plugin name (or its text). Later changes do not affect the returned value.
     pub fn get<N>(&self, name: &N) -> Option<Arc<T>>
     where
         PluginName: Borrow<N>,
@@ -30,7 +30,7 @@ impl<T> Registry<T> {
         self.0.load().get(name).cloned()
     }
 
-    /// The names of all that is live, in order.
+    /// The names of all entries, sorted.
     pub fn names(&self) -> Vec<PluginName> {
         let mut names: Vec<_> = self.0.load().keys().cloned().collect();
         names.sort();
@@ -38,22 +38,22 @@ impl<T> Registry<T> {
     }
 }
 
-/// The only writer: it cannot be cloned, and its methods want it exclusively.
+/// The only writer: it cannot be cloned, and its methods need exclusive access.
 pub struct Publisher<T>(Registry<T>);
 
 impl<T> Publisher<T> {
-    /// An empty registry and its writer.
+    /// Creates an empty registry and its writer.
     #[expect(clippy::new_without_default, reason = "a second writer should not appear by accident")]
     pub fn new() -> Self {
         Self(Registry(Arc::new(ArcSwap::from_pointee(HashMap::new()))))
     }
 
-    /// A reader.
+    /// Returns a reader.
     pub fn registry(&self) -> Registry<T> {
         self.0.clone()
     }
 
-    /// Makes this live, and returns what was live before.
+    /// Publishes an entry, and returns the previous one.
     pub fn publish(&mut self, name: PluginName, logic: Arc<T>) -> Option<Arc<T>> {
         let mut next = Live::clone(&self.0.0.load());
         let before = next.insert(name, logic);
@@ -61,7 +61,7 @@ impl<T> Publisher<T> {
         before
     }
 
-    /// Ends its life; calls that run keep it until they are done.
+    /// Removes an entry and returns it; running calls keep it until they end.
     pub fn retract(&mut self, name: &PluginName) -> Option<Arc<T>> {
         let mut next = Live::clone(&self.0.0.load());
         let before = next.remove(name);

@@ -10,11 +10,11 @@ use wasmtime::Engine;
 /// How late a deadline may be noticed. Each tick costs a running guest one call into the host.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Ticks without a call before the thread goes to sleep: a busy host must not pay a wake-up for every call, and one
-/// whose keys come in crowds not for every tick between them.
+/// Number of ticks without a call before the thread goes to sleep: a busy host must not wake the thread for every call,
+/// and a host with batched work must not wake it for every tick in between.
 const LINGER: u32 = 4;
 
-/// Ticks the epochs of some engines while calls run.
+/// Ticks the epochs of its engines while calls run.
 pub(crate) struct Ticker {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -34,7 +34,7 @@ impl Shared {
     }
 }
 
-/// While it lives, epochs tick.
+/// Keeps the epochs ticking until it is dropped.
 pub(crate) struct Running<'a>(&'a Shared);
 
 impl Drop for Running<'_> {
@@ -48,7 +48,7 @@ impl Ticker {
         let shared = Arc::new(Shared::default());
         let thread = std::thread::Builder::new()
             .name("epoch".to_owned())
-            // It only counts; the default of 2 MiB is reserved for nothing.
+            // The thread only counts, so it does not need the default reservation of 2 MiB.
             .stack_size(64 * 1024)
             .spawn({
                 let shared = Arc::clone(&shared);
@@ -60,9 +60,11 @@ impl Ticker {
     /// Announces a call.
     pub(crate) fn enter(&self) -> Running<'_> {
         self.shared.running.fetch_add(1, Ordering::SeqCst);
-        // The ticker sets `asleep` before it looks at `running` for the last time: one of the two sees the other.
+        // The ticker sets `asleep` before its last check of `running`, so at least one of the two threads sees the
+        // other's write.
         if self.shared.asleep.load(Ordering::SeqCst) {
-            // It holds the lock until it waits, so that this cannot fall between its look and its sleep.
+            // The ticker holds the lock until it waits, so this notification cannot fall between its check and its
+            // sleep.
             drop(self.shared.lock());
             self.shared.wake.notify_one();
         }
@@ -75,7 +77,7 @@ impl Drop for Ticker {
         *self.shared.lock() = true;
         self.shared.wake.notify_one();
         if let Some(thread) = self.thread.take() {
-            // It cannot panic; and if it did, there is nobody left to tell.
+            // The thread cannot panic, and an error could not be reported here.
             let _ = thread.join();
         }
     }
@@ -104,7 +106,7 @@ fn run(shared: &Shared, engines: &[Engine]) {
 mod tests {
     use super::*;
 
-    /// Waits until the thread says so itself, however slow the machine is.
+    /// Waits until the condition holds, however slow the machine is.
     fn until(what: impl Fn() -> bool) {
         while !what() {
             std::thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! The contract's versions: `bindgen!` and the conversion between WIT and core's types, one folder a version. Generated
-//! types do not leave their folder.
+//! The versions of the contract, one folder each: `bindgen!` and the conversion between WIT and the core's types.
+//! Generated types are private to their folder.
 
 pub(crate) mod v0_1;

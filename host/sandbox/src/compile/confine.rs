@@ -1,25 +1,28 @@
-//! What the compiling child may do: compute, within bounds of memory and time, and pass on what it was given. No files,
-//! no network, no other processes, whatever a component makes of the compiler.
+//! Confines the compiling child: it may compute within limits of memory and time, and use its three streams. It has no
+//! access to files, network or other processes, even if a component exploits the compiler.
 
 use std::io;
 
 use rustix::process::{Resource, Rlimit, setpriority_process, setrlimit};
 
-/// CPU seconds. The parent's timeout is much longer: a busy machine gives this process little of its time.
+/// CPU time limit in seconds. The parent's timeout is much longer, since on a busy machine this process gets little CPU
+/// time.
 pub(super) const CPU: u64 = 120;
-/// Size of a compiled file.
+/// Maximum size of a compiled file, in bytes.
 const FILE: u64 = 1024 * 1024 * 1024;
 const FILES: u64 = 16;
 
-/// Confines this process for good, to so many bytes of memory. To be called before it reads what strangers wrote; it must have no other threads.
+/// Confines this process permanently, with this memory limit in bytes. Call it before the process reads untrusted
+/// input; it must have no other threads.
 ///
-/// Answers with what this machine cannot do of it, if it cannot filter system calls: a component is then compiled all the
-/// same, in a process that merely has no rights beyond the host's.
+/// Returns a message if this machine cannot filter system calls. The component is then compiled nevertheless, in a
+/// process whose permissions are only limited to those of the host.
 ///
 /// # Errors
-/// If the kernel refuses what every Linux has had for a decade.
+/// The kernel rejects what every Linux has supported for a decade.
 pub fn confine(memory: u64) -> io::Result<Result<(), String>> {
-    // Where memory runs out, the kernel ends this process before the host. Where it may not be written, the bounds remain.
+    // If memory runs out, the kernel kills this process before the host. If the file is not writable, the limits still
+    // apply.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     bound(memory)?;
     #[cfg(target_os = "linux")]
@@ -28,13 +31,13 @@ pub fn confine(memory: u64) -> io::Result<Result<(), String>> {
 
         set_parent_process_death_signal(Some(Signal::KILL))?;
         rustix::thread::set_no_new_privs(true)?;
-        // Neither a core file nor another process of this user may look into it.
+        // Neither a core file nor another process of this user may read its memory.
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     }
     Ok(system_calls::filter())
 }
 
-/// Limits of what it can take.
+/// Sets the resource limits.
 fn bound(memory: u64) -> io::Result<()> {
     let limits = [
         (Resource::As, memory),
@@ -46,11 +49,11 @@ fn bound(memory: u64) -> io::Result<()> {
     ];
     for (resource, limit) in limits {
         let old = rustix::process::getrlimit(resource);
-        // A stricter limit of the container's stays.
+        // A stricter limit of the container stays in effect.
         let limit = Some(old.maximum.map_or(limit, |maximum| maximum.min(limit)));
         setrlimit(resource, Rlimit { current: limit, maximum: limit })?;
     }
-    // Serving calls matters more than compiling. Being refused this is no reason not to compile.
+    // Serving calls has priority over compiling. A failure to lower the priority does not prevent compiling.
     let _ = setpriority_process(None, 10);
     Ok(())
 }
@@ -71,8 +74,8 @@ mod system_calls {
     const STDOUT: u64 = 1;
     const STDERR: u64 = 2;
 
-    /// Leaves the system calls of computing, and those of its three streams. Everything else is `EPERM`, as if the user
-    /// had no right to it: library code copes with that, where it would not with a signal.
+    /// Permits only the system calls for computing, and those on the three streams. All others fail with `EPERM`, like
+    /// a missing permission: library code handles that, but not a signal.
     pub(super) fn filter() -> Result<(), String> {
         let cannot = |error: seccompiler::Error| format!("system calls cannot be filtered: {error}");
         let program = program().map_err(|error| cannot(error.into()))?;
@@ -82,19 +85,19 @@ mod system_calls {
     fn program() -> Result<BpfProgram, BackendError> {
         let mut allowed = BTreeMap::new();
         for call in [
-            // Memory. Mapping and protecting it has conditions, below.
+            // Memory. Mapping and protecting memory is restricted below.
             libc::SYS_brk,
             libc::SYS_madvise,
             libc::SYS_mremap,
             libc::SYS_munmap,
-            // RngSeeds of hash maps; locks; time.
+            // Seeds of hash maps; locks; time.
             libc::SYS_getrandom,
             libc::SYS_futex,
             libc::SYS_clock_gettime,
             libc::SYS_sched_yield,
             libc::SYS_getpid,
             libc::SYS_gettid,
-            // wasmtime's and Rust's handlers of signals.
+            // Signal handlers of wasmtime and Rust.
             libc::SYS_rt_sigaction,
             libc::SYS_rt_sigprocmask,
             libc::SYS_rt_sigreturn,
@@ -105,18 +108,18 @@ mod system_calls {
         ] {
             allowed.insert(call, Vec::new());
         }
-        // No other descriptor is of use, though the host may have handed on some that itself was started with.
+        // Other descriptors are of no use, although the host may have passed on some that it inherited itself.
         allowed.insert(libc::SYS_read, vec![rule(&[(0, Dword, Eq, STDIN)])?]);
         for call in [libc::SYS_write, libc::SYS_writev] {
             let streams = [STDOUT, STDERR].map(|stream| rule(&[(0, Dword, Eq, stream)]));
             allowed.insert(call, streams.into_iter().collect::<Result<_, _>>()?);
         }
-        // Of no file, and nothing that can be run: compiled code is written out and never called here.
+        // Anonymous and not executable: compiled code is written out and never run here.
         let data = (2, Qword, MaskedEq(u64::from(libc::PROT_EXEC.unsigned_abs())), 0);
         let anonymous = u64::from(libc::MAP_ANONYMOUS.unsigned_abs());
         allowed.insert(libc::SYS_mmap, vec![rule(&[data.clone(), (3, Qword, MaskedEq(anonymous), anonymous)])?]);
         allowed.insert(libc::SYS_mprotect, vec![rule(&[data])?]);
-        // How a process that gives up ends itself.
+        // An aborting process ends itself with this call.
         let own = u64::from(Pid::as_raw(Some(getpid())).unsigned_abs());
         allowed.insert(libc::SYS_tgkill, vec![rule(&[(0, Dword, Eq, own)])?]);
 

@@ -1,19 +1,19 @@
-//! How much memory the compiling child may use: what its own bound allows, and no more than a part of what the container has,
-//! whose other part is the serving process's.
+//! Computes the memory limit of the compiling child: a fixed maximum, reduced to a fraction of the container's memory,
+//! since the serving process needs the rest.
 
 use std::fs;
 use std::path::Path;
 
-/// What the child may use where nothing else bounds it. A Python component of 40 MB wants most of it.
+/// The limit if nothing else restricts the child, in bytes. A Python component of 40 MB needs most of it.
 pub const MOST: u64 = 2 * 1024 * 1024 * 1024;
-/// What it gets at least: with less nothing compiles.
+/// The minimum limit, in bytes: nothing compiles with less.
 const LEAST: u64 = 128 * 1024 * 1024;
-/// Where control groups are mounted.
+/// Mount point of the control groups.
 const CGROUPS: &str = "/sys/fs/cgroup";
-/// What version 1 says where there is no limit is some number above this.
+/// Cgroup version 1 represents a missing limit by a number above this one.
 const UNLIMITED: u64 = 1 << 60;
 
-/// The bound on this machine: three quarters of the memory of this process's control group, if that is less than the most.
+/// The limit on this machine, in bytes: three quarters of the memory of this process's control group, at most [`MOST`].
 pub fn default_bound() -> u64 {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     bound_of(limit(&groups, Path::new(CGROUPS)))
@@ -23,7 +23,7 @@ fn bound_of(limit: Option<u64>) -> u64 {
     limit.map_or(MOST, |limit| (limit / 4 * 3).clamp(LEAST, MOST))
 }
 
-/// The smallest limit of the control groups that a process is in, by its `/proc/self/cgroup`.
+/// The smallest limit of the control groups in a `/proc/self/cgroup`.
 fn limit(groups: &str, mounted: &Path) -> Option<u64> {
     let limits = groups.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':');
@@ -41,15 +41,15 @@ fn limit(groups: &str, mounted: &Path) -> Option<u64> {
     limits.min()
 }
 
-/// Of a group and those above it, as far as they can be seen: in a container the mount may be its own group, whatever the path
-/// says.
+/// The smallest limit of a group and its ancestors, as far as they are visible: in a container the mount may be the
+/// process's own group, whatever the path.
 fn smallest(group: &Path, mounted: &Path, file: &str) -> Option<u64> {
     let groups = group.ancestors().take_while(|group| group.starts_with(mounted));
     groups.filter_map(|group| read(&group.join(file))).min()
 }
 
 fn read(file: &Path) -> Option<u64> {
-    // Version 2 says `max` where there is none.
+    // Cgroup version 2 represents a missing limit by `max`.
     fs::read_to_string(file).ok()?.trim().parse().ok().filter(|limit| *limit < UNLIMITED)
 }
 

@@ -1,4 +1,5 @@
-//! `wasi:io`: streams that end in the call's notes, and a poll that moves the virtual clock instead of waiting.
+//! Implements `wasi:io`: streams that write to the call's notes, and a poll that advances the virtual clock instead of
+//! waiting.
 
 use wasmtime::component::Resource;
 use wasmtime::{Result, bail, format_err};
@@ -8,13 +9,13 @@ use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, StreamErro
 use super::Wasi;
 use crate::notes::Stream;
 
-/// What a guest may write at once; the guest asks before it writes.
+/// Number of bytes that a guest may write at once; the guest queries it before a write.
 const CHUNK: u64 = 64 * 1024;
 
-/// The number of pollables that are always ready: streams.
+/// The number of pollables that are always ready, such as streams.
 const READY: u32 = 0;
 
-/// Timers that the guest holds; a pollable's number is its place here plus one.
+/// The guest's timers; a pollable's number is its index here plus one.
 #[derive(Default)]
 pub(super) struct Timers {
     at: Vec<u64>,
@@ -37,7 +38,7 @@ impl Timers {
         self.at.get_mut((number as usize).checked_sub(1)?)
     }
 
-    /// When this pollable is ready; streams always are.
+    /// The time at which this pollable is ready; streams are always ready.
     fn at(&mut self, number: u32) -> u64 {
         self.place(number).map_or(0, |at| *at)
     }
@@ -111,7 +112,7 @@ impl streams::Host for Wasi {
     }
 }
 
-/// Standard input has ended before it began.
+/// Standard input is closed from the start.
 impl streams::HostInputStream for Wasi {
     fn read(&mut self, _: Resource<DynInputStream>, _len: u64) -> StreamResult<Vec<u8>> {
         Err(StreamError::Closed)

@@ -1,7 +1,7 @@
-//! WASI 0.2 as the contract grants it: enough for the runtimes of languages to start, repeatable, and nothing that
-//! reaches outside. No call ever blocks, so that no thread does and nobody needs an asynchronous runtime.
+//! The part of WASI 0.2 that the contract grants: enough for language runtimes to start, repeatable, and without access
+//! to anything outside. No call ever blocks, so no thread blocks and no asynchronous runtime is needed.
 //!
-//! The interfaces' types and linking are those of wasmtime-wasi. Its implementations are not used but for the file
+//! The interfaces' types and linking are those of wasmtime-wasi. Its implementations are unused except for the file
 //! system's types: they block on tokio, read the host's clocks and seed from the host's entropy.
 
 mod io;
@@ -19,7 +19,7 @@ use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable};
 
 use crate::notes::{Notes, Stream};
 
-/// Interfaces that [`add_to_linker`] serves, in the version that it serves.
+/// Interfaces that [`add_to_linker`] provides, in the provided version.
 pub(crate) const SERVED: &[&str] = &[
     "wasi:cli/environment@0.2.12",
     "wasi:cli/exit@0.2.12",
@@ -43,7 +43,7 @@ pub(crate) const SERVED: &[&str] = &[
     "wasi:random/random@0.2.12",
 ];
 
-/// The type behind a resource of a served interface, for interfaces that are not served but use it.
+/// The type of a resource in a supported interface, for unsupported interfaces that use it.
 pub(crate) fn resource(name: &str) -> Option<ResourceType> {
     Some(match name {
         "pollable" => ResourceType::host::<DynPollable>(),
@@ -57,39 +57,39 @@ pub(crate) fn resource(name: &str) -> Option<ResourceType> {
     })
 }
 
-/// Handles that a guest may hold at a time: each costs the host some memory.
+/// Maximum number of handles that a guest may hold: each costs the host some memory.
 const HANDLES: u32 = 4096;
 
-/// Random bytes of one call; more is a mistake or an attempt to fill the host.
+/// Maximum number of random bytes in a call; more indicates a mistake or an attempt to fill the host's memory.
 const RANDOM_BYTES: u64 = 1024 * 1024;
 
-/// How far a look at a clock moves it, so that a loop that waits for it ends.
+/// How far a read of a clock advances it, so that a busy loop on the clock ends.
 const LOOK: u64 = LOOK_NANOSECONDS as u64;
 const LOOK_NANOSECONDS: u32 = 1000;
 
-/// What a call can see beside its request. Equal ones and equal requests give equal answers.
+/// A call's inputs beside its request. Equal ones and equal requests give equal responses.
 #[derive(Debug, Clone, Copy)]
 pub struct Ambient {
-    /// What its random numbers grow from.
+    /// Seed of the random numbers.
     pub seed: [u8; 32],
-    /// What the wall clock shows when the call begins. It moves with the virtual clock, not with the world: no guest can
-    /// measure with it what others use of the processor (SECURITY.md).
+    /// The wall clock's time at the start of the call. It advances with the virtual clock, not with real time: no guest
+    /// can use it to measure how much of the processor others use (SECURITY.md).
     pub now: SystemTime,
 }
 
 impl Ambient {
-    /// This seed, and the time as it is.
+    /// Creates inputs with this seed and the present time.
     pub fn now(seed: [u8; 32]) -> Self {
         Self { seed, now: SystemTime::now() }
     }
 }
 
-/// The guest ended itself.
+/// The guest called exit.
 #[derive(Debug, thiserror::Error)]
 #[error("exit")]
 pub(crate) struct Exit;
 
-/// WASI's state of one call.
+/// The WASI state of one call.
 pub(crate) struct Wasi {
     pub(crate) notes: Notes,
     /// Whether the guest read the wall clock.
@@ -97,11 +97,11 @@ pub(crate) struct Wasi {
     random: ChaCha20Rng,
     /// The monotonic clock, in nanoseconds.
     now: u64,
-    /// The wall clock when that one showed zero.
+    /// The wall clock's time when the monotonic clock was zero.
     began: SystemTime,
     handles: u32,
     timers: io::Timers,
-    // Both stay empty: without a preopened folder there is no descriptor to call anything on.
+    // Both stay empty: without a preopened folder no descriptor exists.
     filesystem: WasiFilesystemCtx,
     table: ResourceTable,
 }
@@ -121,7 +121,7 @@ impl Wasi {
         }
     }
 
-    /// Hands out a resource. What it is, its number says: there is nothing to keep.
+    /// Creates a resource. Its number identifies it, so no state is stored.
     fn hand_out<R: 'static>(&mut self, number: u32) -> wasmtime::Result<Resource<R>> {
         self.count_handle()?;
         Ok(Resource::new_own(number))
@@ -149,7 +149,7 @@ impl Wasi {
     }
 }
 
-/// Serves all of [`SERVED`].
+/// Provides all interfaces of [`SERVED`].
 pub(crate) fn add_to_linker<T: AsMut<Wasi> + Send + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     type Own = HasSelf<Wasi>;
     let wasi = <T as AsMut<Wasi>>::as_mut;
@@ -203,9 +203,9 @@ impl clocks::monotonic_clock::Host for Wasi {
 impl clocks::wall_clock::Host for Wasi {
     fn now(&mut self) -> wasmtime::Result<clocks::wall_clock::Datetime> {
         self.impure = true;
-        // A loop that waits for this clock ends, too.
+        // A busy loop on this clock ends, too.
         self.now = self.now.saturating_add(LOOK);
-        // A host whose clock stands before 1970 has other worries than this answer.
+        // A host clock before 1970 is not supported.
         let began = self.began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = began.saturating_add(Duration::from_nanos(self.now));
         Ok(clocks::wall_clock::Datetime { seconds: now.as_secs(), nanoseconds: now.subsec_nanos() })

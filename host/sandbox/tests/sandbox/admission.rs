@@ -1,4 +1,5 @@
-//! The export `admission`, which the host does not call yet. A component's responses are those of the same code natively.
+//! Tests the export `admission`, which the host does not call yet: a component's responses equal those of the same code
+//! run natively.
 
 use std::fs;
 
@@ -16,14 +17,14 @@ mod generated {
 use generated::AdmittingPlugin;
 use generated::exports::windlass::plugin::admission;
 
-/// One write: the operation, the object after it, and the object before it.
+/// A write: the operation, the object after it, and the object before it.
 type Write = (Operation, Option<Value>, Option<Value>);
 
 fn app(spec: &Value) -> Value {
     json!({ "apiVersion": "example.com/v1", "kind": "MyApp", "metadata": { "name": "shop" }, "spec": spec })
 }
 
-/// Every spec of the golden cases as a creation and as an update, and a deletion.
+/// Every spec of the golden cases as a create and as an update, and one delete.
 fn writes() -> Vec<Write> {
     let other = app(&json!({ "image": "shop:1" }));
     let mut writes = vec![(Operation::Delete, None, Some(app(&json!({ "image": "" }))))];

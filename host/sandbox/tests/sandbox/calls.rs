@@ -1,4 +1,4 @@
-//! What a guest can do to its own call, and to nothing else.
+//! Tests that a guest can harm its own call only.
 
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ fn soon() -> Limits {
     Limits { deadline: Duration::from_millis(50), ..Limits::default() }
 }
 
-/// Answers with the parent as status.
+/// Returns the parent as status.
 const ECHO: &str = "(i32.store8 (i32.const 1040) (i32.const 1))
     (i32.store (i32.const 1044) (local.get $parent))
     (i32.store (i32.const 1048) (local.get $parent_len))";
@@ -108,7 +108,7 @@ fn an_endless_loop_of_host_calls_ends_at_its_deadline_and_fills_nothing() {
     assert!(report.notes.len() <= 1024 && report.notes_dropped > 0, "{} notes", report.notes.len());
 }
 
-/// A guest that does this once its answer was read, where it is to free what the answer took.
+/// The failure of a guest that does this after its response was read, where it should free the response's memory.
 fn after_the_answer(body: &str) -> CallFailure {
     let name = "cabi_post_windlass:plugin/reconciler@0.1.0#reconcile";
     let fields = format!(r#"(func (export "{name}") (param i32) {body})"#);
@@ -164,7 +164,7 @@ fn endless_recursion_is_a_stack_overflow() {
 
 #[test]
 fn endless_recursion_while_the_guest_makes_room_for_a_host_functions_answer_is_a_stack_overflow_too() {
-    // From deep down, so that what is left is less than what wasmtime measures anew.
+    // Starts deep down the stack, so that less is left than wasmtime measures anew.
     let guest = Guest {
         imports: r#"(import "wasi:random/random@0.2.0" "get-random-bytes" (func $random (param i64 i32)))"#,
         fields: "(global $is_down (mut i32) (i32.const 0))
@@ -202,8 +202,8 @@ fn a_memory_larger_than_the_limit_from_the_start_fails_as_memory() {
     assert_eq!(failure, CallFailure::Memory { limit });
 }
 
-/// Grows its table until it may not, and ends if it could not grow to so many elements. On demand, because the pool's
-/// slots have a bound of their own.
+/// Grows its table until growth fails, and traps if the table has fewer than this many elements. Runs on demand,
+/// because the pool's slots have a limit of their own.
 fn table_bomb(elements: usize) -> Vec<u8> {
     let bomb = format!(
         "(loop (br_if 0 (i32.ne (table.grow $t (ref.null func) (i32.const 1000)) (i32.const -1))))
@@ -215,7 +215,7 @@ fn table_bomb(elements: usize) -> Vec<u8> {
 #[test]
 fn tables_grow_up_to_their_limit_and_no_further() {
     let limits = Limits { table_elements: 50_000, ..limits() };
-    // Aligned to what it grows by, so that it reaches the limit exactly.
+    // A multiple of the growth step, so that the table reaches the limit exactly.
     assert_eq!(reconcile(&load(&table_bomb(50_000)), &limits).0, Ok(Ok(Response::default())));
     let failure = reconcile(&load(&table_bomb(50_001)), &limits).0.unwrap_err();
     assert_eq!(failure, CallFailure::TableElements { limit: 50_000 });
@@ -230,7 +230,7 @@ fn a_table_larger_than_the_limit_from_the_start_fails_as_such() {
 
 #[test]
 fn a_component_of_more_core_instances_than_the_limit_is_told_so() {
-    // An import makes it three: the module, a shim and its fix-up.
+    // An import causes three instances: the module, a shim and its fix-up.
     let guest = Guest {
         imports: r#"(import "wasi:random/random@0.2.0" "get-random-bytes" (func $random (param i64 i32)))"#,
         ..Guest::default()

@@ -1,4 +1,4 @@
-//! What the compiling child cannot do, whatever a component makes of the compiler.
+//! Tests what the compiling child cannot do, even if a component exploits the compiler.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,5 +1,5 @@
-//! A component that was made with the contract as it was first released, and is never made again (tests/frozen): what it
-//! meets is what every component meets that was pushed before the contract grew.
+//! Tests a component that was built with the first release of the contract and is never rebuilt (tests/frozen): it
+//! stands for every component that was pushed before the contract grew.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! The plugins' golden cases (plugins/*/cases) through their compiled components: each answers byte for byte as the same
-//! code does natively, where `cargo test` in plugins/ holds the answers to what was found to be right. What was written
-//! once more in another language means the same.
+//! Runs the plugins' golden cases (plugins/*/cases) through their compiled components: each response equals, byte for
+//! byte, the one of the same code run natively, which `cargo test` in plugins/ compares with the reviewed responses.
+//! Ports to other languages must give equivalent responses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,14 +37,14 @@ pub(crate) fn cases(plugin: &str) -> PathBuf {
     root().join("plugins").join(plugin).join("cases")
 }
 
-/// Asks both every question, and what they are.
+/// Compares the component's descriptor and its response to every case with the native ones.
 fn assert_agrees<R: Reconciler>(plugin: &str) {
     let component = load(&component(plugin));
     assert_eq!(component.surface().unknown_imports, [""; 0], "{plugin}");
     assert_eq!(readable(component.descriptor().clone()), readable(descriptor(testing::descriptor::<R>())), "{plugin}");
     for case in golden::cases::<R>(cases(plugin)) {
         let (asked, report) = ask(&component, &request(case.call.request()));
-        // What a guest gets of the sandbox's stream, which no more than one of these asks for.
+        // The random bytes that a guest gets from the sandbox; no golden case uses more.
         let mut random = vec![0; 64];
         ChaCha20Rng::from_seed(SEED).fill_bytes(&mut random);
         let (native, calls) = case.call.random(random).at(NOW).call_raw();
@@ -53,8 +53,8 @@ fn assert_agrees<R: Reconciler>(plugin: &str) {
     }
 }
 
-/// The same with a component whose code is another: what it answers is compared as JSON, and of what it finds wrong the
-/// field, as each language has words of its own for a value that is no number.
+/// The same for a port to another language: compares responses as JSON, and of an `Invalid` failure only the field,
+/// since each language phrases an invalid number differently.
 pub(crate) fn assert_means_the_same<R: Reconciler>(plugin: &str, component: &Component, language: &str) {
     assert_eq!(
         readable(component.descriptor().clone()),
@@ -69,14 +69,14 @@ pub(crate) fn assert_means_the_same<R: Reconciler>(plugin: &str, component: &Com
     }
 }
 
-/// Children and status as JSON, and what is no JSON.
+/// Children and status parsed as JSON, and the rest of the response.
 fn parsed(response: Response) -> (Vec<Value>, Option<Value>, Response) {
     let json = |bytes: Vec<u8>| serde_json::from_slice(&bytes).unwrap();
     let rest = Response { children: Vec::new(), status: None, ..response.clone() };
     (response.children.into_iter().map(json).collect(), response.status.map(json), rest)
 }
 
-/// The field that is wrong.
+/// Reduces an `Invalid` failure to the field.
 fn at(failure: Failure) -> Failure {
     match failure {
         Failure::Invalid(message) => Failure::Invalid(message.split(": ").next().unwrap().to_owned()),
@@ -104,7 +104,7 @@ fn host_calls(report: CallReport) -> HostCalls {
     calls
 }
 
-/// Bytes as text, so that a difference can be read.
+/// Converts bytes to text, so that differences are readable.
 fn text(answer: &Answer) -> String {
     let of = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
     match answer {
@@ -117,7 +117,7 @@ fn text(answer: &Answer) -> String {
     }
 }
 
-/// A component may carry its definition with line breaks.
+/// Normalises the CRD: a component may contain it with line breaks.
 fn readable(mut descriptor: Descriptor) -> Descriptor {
     if let Parent::Custom(definition) = &mut descriptor.parent {
         let value: Value = serde_json::from_slice(definition).unwrap();
@@ -257,7 +257,7 @@ fn namespaceguard_answers_as_it_does_natively() {
     assert_agrees::<namespaceguard::NamespaceGuard>("namespaceguard");
 }
 
-/// A ConfigMap takes it in one piece, whoever writes it.
+/// Every plugin fits one ConfigMap, whichever tool writes it.
 #[test]
 fn every_plugin_of_ours_is_small() {
     let plugins = fs::read_dir(root().join("plugins")).unwrap().map(|entry| entry.unwrap().path());

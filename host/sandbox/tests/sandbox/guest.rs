@@ -1,9 +1,9 @@
-//! Components from a few lines of WebAssembly text: the world, memory and allocator are always the same.
+//! Builds components from a few lines of WebAssembly text; world, memory and allocator are always the same.
 
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-/// WASI as a guest may import it, and two interfaces that nobody serves.
+/// The WASI interfaces that a guest may import, and two unsupported interfaces.
 const WIT: &[&str] = &[
     "package wasi:io@0.2.0;
      interface poll { resource pollable { block: func(); ready: func() -> bool; } }
@@ -54,23 +54,23 @@ const WIT: &[&str] = &[
      world other { export run: func(); }",
 ];
 
-/// A core module's parts. The answer's record lies at 1024, all zeroes: `ok`, nothing desired.
+/// Parts of a core module. The response's record lies at 1024, all zeroes: `ok`, nothing desired.
 #[derive(Default)]
 pub struct Guest<'a> {
     /// `(import …)` fields.
     pub imports: &'a str,
     /// Other fields: functions, data, more memories.
     pub fields: &'a str,
-    /// Done first when the host asks for room.
+    /// Runs first when the host allocates memory in the guest.
     pub realloc: &'a str,
-    /// Body of `describe`, before it answers with a record of zeroes.
+    /// Body of `describe`, before it returns a record of zeroes.
     pub describe: &'a str,
     /// Body of `reconcile`. Locals `$parent` and `$parent_len` are the request's parent.
     pub reconcile: &'a str,
 }
 
 impl Guest<'_> {
-    /// One whose `reconcile` does this.
+    /// Bytes of a component with this body of `reconcile`.
     pub fn doing(reconcile: &str) -> Vec<u8> {
         Guest { reconcile, ..Guest::default() }.component()
     }

@@ -1,5 +1,5 @@
-//! Plugins in other languages than Rust: real components, which want one ConfigMap that shows what they see
-//! (tests/guests/languages), or are Echo (plugins/echo).
+//! Tests plugins in languages other than Rust. They are real components: each returns one ConfigMap with what it
+//! observes (tests/guests/languages), or is a port of Echo (plugins/echo).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,8 @@ use crate::{compile_child, limits, request};
 
 const LANGUAGES: [&str; 3] = ["go", "js", "python"];
 
-/// A sandbox whose cache outlives the tests: their compiler is slow, and the engine's settings seldom change.
+/// A sandbox whose cache outlives the tests, because the components compile slowly and the engine's settings rarely
+/// change.
 fn sandbox() -> Sandbox {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("components");
     let describe = Limits { deadline: Duration::from_mins(1), ..Limits::default() };
@@ -45,7 +46,8 @@ static LOADED: LazyLock<Loaded> = LazyLock::new(|| {
     loaded
 });
 
-/// Asks for the one child of a parent with this spec. The seed is what the host makes of the snapshot.
+/// Calls the component for a parent with this spec, and returns its only child. The seed is normally derived from the
+/// snapshot.
 fn ask(component: &Component, spec: &str, seed: [u8; 32]) -> (Vec<u8>, CallReport) {
     let parent = format!(r#"{{"metadata":{{"name":"sight"}},"spec":{spec}}}"#);
     let (answer, report) = run_here(component.reconcile(&request(parent.as_bytes()), &limits(), Ambient::now(seed)));
@@ -53,7 +55,7 @@ fn ask(component: &Component, spec: &str, seed: [u8; 32]) -> (Vec<u8>, CallRepor
     (child, report)
 }
 
-/// What the guest saw: the ConfigMap's data.
+/// The guest's observations: the ConfigMap's data.
 fn seen(child: &[u8]) -> BTreeMap<String, String> {
     let child: serde_json::Value = serde_json::from_slice(child).unwrap();
     assert_eq!((&child["kind"], &child["metadata"]["name"]), (&"ConfigMap".into(), &"sight-seen".into()));
@@ -66,7 +68,7 @@ fn a_plugin_in_every_language_loads_and_says_what_it_is() {
         assert_eq!(component.descriptor().name, *language);
         let surface = component.surface();
         assert_eq!(surface.contract, "0.1.0", "{language}");
-        // Python's runtime imports sockets, whether or not anybody opens one.
+        // Python's runtime imports sockets, whether or not they are used.
         let mut unknown = surface.unknown_imports.iter();
         assert!(
             unknown.all(|name| *language == "python" && name.starts_with("wasi:sockets/")),
@@ -92,7 +94,7 @@ fn another_snapshot_gives_other_random_numbers_in_every_language() {
     for (language, component) in &LOADED.sights {
         let random = |seed| seen(&ask(component, "{}", [seed; 32]).0).remove("random").unwrap();
         let (one, other) = (random(1), random(2));
-        // The language's ordinary ones, and those that are fit for secrets.
+        // The language's ordinary random numbers, and its cryptographic ones.
         assert_eq!(one.split(' ').count(), 2);
         for (one, other) in one.split(' ').zip(other.split(' ')) {
             assert_ne!(one, other, "{language}");

@@ -1,4 +1,4 @@
-//! From bytes to a component: what is refused and why, the compiling child, the cache.
+//! Tests how bytes become a component: which are rejected and why, the compiling child, the cache.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -90,7 +90,7 @@ fn proposals_that_no_supported_language_needs_are_refused() {
     }
 }
 
-/// A field of a component, as it stands in its bytes: behind the header of eight.
+/// A field of a component as bytes, without the header of eight bytes.
 fn section(field: &str) -> Vec<u8> {
     wat::parse_str(format!("(component {field})")).unwrap().split_off(8)
 }
@@ -112,7 +112,7 @@ fn a_component_of_more_names_than_anybody_would_read_is_refused() {
         let functions = functions.concat();
         format!(r#"(import "wasi:cli/stdout@0.2.{number}" (instance {functions}))"#)
     };
-    // It lacks the contract's functions, but has no more names than others.
+    // The component lacks the contract's functions, but its names are within the limit.
     assert!(!refused(500, &function) && !refused(3, &long) && !refused(10, &interface));
     assert!(refused(10_000, &function) && refused(4, &long) && refused(100, &interface));
 }
@@ -167,7 +167,7 @@ fn s03_a_sandbox_that_is_stopped_ends_a_compilation_which_then_counts_against_no
         assert!(!loading.is_finished(), "it ended before it was stopped");
         std::thread::yield_now();
     }
-    // Its child would sleep longer than any test may last.
+    // The child would sleep longer than any test may last.
     sandbox.stop();
     assert_eq!(loading.join().unwrap(), LoadFailure::stopping());
     assert_eq!(sandbox.load(&Guest::doing("")).err().unwrap(), LoadFailure::stopping());
@@ -184,7 +184,7 @@ fn s03_an_attempt_that_ended_a_host_counts_for_hosts_alone() {
     let attempt = cache.path().join(format!("cache/{}.attempt", Digest::of(&bytes).hex()));
     fs::write(attempt, format!("3 {now}")).unwrap();
     assert!(matches!(host.load(&bytes).err().unwrap(), LoadFailure::Interrupted { attempts: 3, .. }));
-    // A user may interrupt a command, and another one must not be told to wait.
+    // A user may interrupt a command, and the next command must not have to wait.
     let command = Sandbox::new(Options { counts_attempts: false, ..options(&cache) }).unwrap();
     assert!(command.load(&bytes).is_ok());
 }
@@ -197,7 +197,7 @@ fn a_compiler_that_cannot_be_confined_says_so_and_compiles_all_the_same() {
     let cache = TempDir::new().unwrap();
     let sandbox = Sandbox::new(Options { compiler, ..options(&cache) }).unwrap();
     assert!(sandbox.load(&Guest::doing("")).is_ok());
-    // What else it says still counts, and this is not why it dies.
+    // The child's other messages still count, and the missing confinement is not the reported cause.
     let failure = sandbox.load(&guest::of_another_world()).err();
     assert_eq!(failure, Some(LoadFailure::UnsupportedContract { found: "run".into() }));
     let dying = command("/bin/sh", &["-c", &format!("{unconfined}; echo no memory >&2; kill -9 $$")]);
@@ -223,7 +223,7 @@ fn a_compiler_that_gives_garbage_gives_no_component() {
 
 #[test]
 fn the_child_sees_nothing_of_the_hosts_environment() {
-    // Cargo sets this one for the test.
+    // Cargo sets this variable for the test.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
     let ask = ["-c", "echo \"<$CARGO_MANIFEST_DIR>\" >&2; exit 1"];
     let message = compile_failure(command("/bin/sh", &ask), Duration::from_mins(1));
@@ -269,7 +269,7 @@ fn a_component_that_was_loaded_before_is_found_without_its_bytes_while_its_compi
     let small = Sandbox::new(Options { max_component_bytes: size - 1, ..options(&cache) }).unwrap();
     assert!(small.find(digest).is_none(), "it would be refused today");
     let path = file(&cache, ".cwasm");
-    // In its place: what is mapped must stay as it is.
+    // Written as a new file, because the mapped one must stay unchanged.
     fs::remove_file(&path).unwrap();
     fs::write(&path, b"damaged").unwrap();
     assert!(sandbox.find(digest).is_none());

@@ -1,4 +1,4 @@
-//! The sandbox from outside: real components, a real compiling child.
+//! Tests the sandbox from outside, with real components and a real compiling child.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod admission;
@@ -43,7 +43,7 @@ fn options(cache: &TempDir) -> Options {
     Options { compiler: compile_child(), ..Options::new(cache.path().join("cache")) }
 }
 
-/// One sandbox for all tests that do not look at its cache.
+/// One sandbox for all tests that do not inspect its cache.
 static SANDBOX: LazyLock<(Sandbox, TempDir)> = LazyLock::new(|| {
     let cache = TempDir::new().unwrap();
     (Sandbox::new(options(&cache)).unwrap(), cache)
@@ -64,7 +64,7 @@ fn request(parent: &[u8]) -> Request {
     }
 }
 
-/// Generous for slow machines; what must end by itself ends long before.
+/// Generous for slow machines; calls that must end by themselves end long before.
 fn limits() -> Limits {
     Limits { deadline: Duration::from_secs(20), ..Limits::default() }
 }

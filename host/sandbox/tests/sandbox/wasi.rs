@@ -1,4 +1,4 @@
-//! What of WASI a guest gets.
+//! Tests the part of WASI that a guest gets.
 
 use std::time::{Duration, SystemTime};
 
@@ -22,7 +22,7 @@ fn a_sleep_of_a_year_returns_at_once_and_the_clock_has_moved() {
             (if (i64.lt_u (call $now) (i64.const 31536000000000000)) (then unreachable))",
         ..Guest::default()
     };
-    // A host that really slept would still be at it, or have met the deadline.
+    // A host that really slept would not have finished, or would have met the deadline.
     let (answer, report) = reconcile(&load(&guest.component()), &limits());
     assert!(answer.is_ok(), "{answer:?}");
     assert!(!report.impure);
@@ -66,7 +66,7 @@ fn random_depends_on_the_seed_and_on_nothing_else() {
 fn the_wall_clock_shows_when_the_call_began_and_makes_it_impure() {
     let guest = Guest {
         imports: r#"(import "wasi:clocks/wall-clock@0.2.0" "now" (func $now (param i32)))"#,
-        // A microsecond for each look: the world's time is not measured.
+        // Each read advances the clock by a microsecond: real time is not measured.
         reconcile: "(call $now (i32.const 2048))
             (if (i64.ne (i64.load (i32.const 2048)) (i64.const 1700000000)) (then unreachable))
             (if (i32.ne (i32.load (i32.const 2056)) (i32.const 1000)) (then unreachable))
@@ -105,7 +105,7 @@ fn what_is_printed_becomes_log_lines() {
     assert_eq!(lines(&report), ["one", "two"]);
 }
 
-/// As the runtimes of Python and others do when they start.
+/// The runtimes of Python and other languages do so when they start.
 #[test]
 fn a_guest_may_ask_for_a_terminal_and_there_is_none() {
     let guest = Guest {
@@ -132,7 +132,7 @@ fn lines(report: &CallReport) -> Vec<&str> {
 #[test]
 fn an_import_that_nobody_serves_is_named_at_load_and_traps_when_called() {
     let guest = Guest {
-        // With a resource of its own and one that it shares with a served interface.
+        // With a resource of its own, and one that it shares with a supported interface.
         imports: r#"(import "wasi:http/handler@0.2.0" "open" (func $open (param i32)))
             (import "wasi:http/handler@0.2.0" "handle" (func $handle (param i32 i32)))
             (import "wasi:cli/stdout@0.2.0" "get-stdout" (func $stdout (result i32)))"#,

@@ -1,4 +1,5 @@
-//! WIT ↔ core: the request by reference to what the caches hold, the answer by moving what the guest gave.
+//! Converts between WIT and core types: a request borrows from the caches, a response is moved out of the guest's
+//! result.
 
 use std::borrow::Cow;
 
@@ -7,13 +8,13 @@ use windlass_core::ids::Gvk;
 
 use super::generated::windlass::plugin::{host, types as wit};
 
-/// The `apiVersion` of every object of a request, in order: the one text that core keeps in two parts.
+/// The `apiVersion` of every object in a request, in order: the only text that the core keeps in two parts.
 pub(super) fn api_versions(request: &core::Request) -> Vec<Cow<'_, str>> {
     let related = request.related.iter().flat_map(|related| &related.objects);
     request.children.iter().chain(related).map(|object| api_version(&object.kind)).collect()
 }
 
-/// The extension of a request in a namespace that is being deleted.
+/// The request's extension in a namespace that is being deleted.
 const NAMESPACE_TERMINATING: [(&str, &[u8]); 1] = [("namespace-terminating", b"true")];
 
 fn api_version(kind: &Gvk) -> Cow<'_, str> {
@@ -30,7 +31,7 @@ impl<'a> Lists<'a> {
     pub(super) fn of(request: &'a core::Request, api_versions: &'a [Cow<'a, str>]) -> Self {
         let mut api_versions = api_versions.iter();
         let mut observed = |objects: &'a [core::Observed]| -> Vec<_> {
-            // `zip` asks its left side first: the other way round it would swallow one version too many.
+            // `zip` advances its left side first: in the reverse order it would consume one version too many.
             objects.iter().zip(api_versions.by_ref()).map(|(object, version)| observe(object, version)).collect()
         };
         let children = observed(&request.children);

@@ -13,7 +13,7 @@ mod generated {
     wasmtime::component::bindgen!({
         path: "../../wit",
         world: "plugin",
-        // The request is lowered from what the caches hold: its bytes are copied once, into the guest's memory.
+        // The request borrows from the caches: its bytes are copied once, into the guest's memory.
         ownership: Borrowing { duplicate_if_necessary: true },
         exports: { default: async },
     });
@@ -21,13 +21,13 @@ mod generated {
 
 use generated::windlass::plugin::{host, types};
 
-/// The interface that makes a component a plugin of this contract.
+/// The export that makes a component a plugin of this contract.
 pub(crate) const RECONCILER: &str = "windlass:plugin/reconciler@0.1.0";
 
-/// Interfaces that this contract's [`add_to_linker`] serves.
+/// Interfaces that [`add_to_linker`] of this contract provides.
 pub(crate) const SERVED: &[&str] = &["windlass:plugin/host@0.1.0", "windlass:plugin/types@0.1.0"];
 
-/// Serves `windlass:plugin/host`.
+/// Provides `windlass:plugin/host`.
 pub(crate) fn add_to_linker<T: Send + 'static>(
     linker: &mut Linker<T>,
     notes: fn(&mut T) -> &mut Notes,
@@ -35,7 +35,7 @@ pub(crate) fn add_to_linker<T: Send + 'static>(
     generated::Plugin::add_to_linker::<T, HasSelf<Notes>>(linker, notes)
 }
 
-/// A component whose exports were found to be those of the contract.
+/// A component whose exports match the contract.
 pub(crate) struct Pre<T: 'static>(generated::PluginPre<T>);
 
 impl<T> Pre<T> {
@@ -51,7 +51,7 @@ impl<T> Pre<T> {
     }
 }
 
-/// One instance, for one call.
+/// An instance for one call.
 pub(crate) struct Instance(generated::Plugin);
 
 impl Instance {
