@@ -64,7 +64,7 @@ struct Writes {
 struct Tripped {
     written: Instant,
     wanted: Instant,
-    /// Hash of the status that was last held back.
+    /// Hash of the status whose write was last delayed.
     wish: Option<u64>,
 }
 

@@ -53,8 +53,7 @@ pub fn claim(found: &Object, snapshot: &Snapshot, adopts: bool, inherits: impl F
         Some(controller) if *controller == parent.uid => Claim::Restore,
         None if found.is_retained_for(parent_ref) => Claim::Restore,
         None if parent.deleting && found.labelled.as_ref() == Some(&parent.uid) => Claim::Orphaned,
-        // If the object or its parent is being deleted, the garbage collector would delete an adopted object with its
-        // parent.
+        // If the parent is being deleted, the garbage collector would delete an adopted object with it.
         None if adopts && !found.deleting && !parent.deleting => Claim::Adopt,
         Some(_) | None => Claim::Foreign,
     }

@@ -43,8 +43,8 @@ pub struct ManagedFields {
 /// would stay in the object when the plugin drops them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Posted {
-    /// All fields that the entry owns are desired, and no other manager owns any field. A forced apply takes over the
-    /// changed fields, and the remaining ones are harmless beside the Apply entry.
+    /// All fields that the entry owns are desired, and no other manager owns any field. A forced apply moves the
+    /// changed fields to the Apply entry, and the remaining ones are harmless beside it.
     Within,
     /// The entry must be gone before the apply.
     InTheWay {

@@ -343,7 +343,7 @@ fn of_left_out(children: &[(ChildId, u64)], limit: u64, again: Option<Duration>)
         "The plugin is not shown {named}, which Windlass neither changes nor deletes: with {them} the request would be larger \
          than {limit} bytes. Make the children smaller, or raise spec.limits.requestBytes in the Plugin"
     );
-    // A smaller child triggers an event, and a new limit activates the component anew. Each resync reconciles the other
+    // A smaller child triggers an event, and a new limit activates the component again. Each resync reconciles the other
     // children.
     (reason::LIMIT_EXCEEDED, message, Requeue::Settled(again))
 }

@@ -57,8 +57,8 @@ pub struct Target {
     pub resource_version: u64,
     /// What to do about the `managedFields` entry that the host's own POST left, if there is one.
     pub posted: Option<Posted>,
-    /// Hash of the live values, if the values alone are the reason for the change: according to `managedFields`, nobody
-    /// changed the object.
+    /// Hash of the live values, if the values alone are the reason for the change: according to `managedFields`, no
+    /// manager changed the object.
     pub differing: Option<Digest>,
 }
 
@@ -295,14 +295,15 @@ fn apply(live: &Object, child: &Arc<DesiredChild>, differing: Option<Digest>) ->
     Write::Apply { child: child.clone(), target }
 }
 
-/// Plans a delete, so that the child is recreated. Retained children are never deleted: they are changed in place, and
-/// the API server rejects changes of immutable fields.
+/// Returns true if the desired state is the one applied last, so that the difference is another manager's edit. A child
+/// without the mark of the last apply counts as edited too: another writer removed the mark, or the child was adopted
+/// and not applied yet. Neither is a reason to delete it.
 fn replace(live: &Object, child: &Arc<DesiredChild>) -> Write {
     if live.controller.is_some() { Write::Replace(Delete::of(live)) } else { apply(live, child, None) }
 }
 
 /// Returns true if the desired state is the one applied last, so that the difference is another manager's edit. A child
-/// without the mark of the last apply counts as edited too: somebody removed the mark, or the child was adopted and not
+/// without the mark of the last apply counts as edited too: another writer removed the mark, or the child was adopted and not
 /// applied yet. Neither is a reason to delete it.
 fn is_drift(live: &Object, child: &DesiredChild) -> bool {
     live.marks.get(names::ANNOTATION_APPLIED).is_none_or(|applied| applied == child.applied)

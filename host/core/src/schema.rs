@@ -1,4 +1,4 @@
-//! Compares the schemas of two CustomResourceDefinitions: does the new one accept all objects that the old one accepts?
+//! Compares the schemas of two CRDs: does the new one accept all objects that the old one accepts?
 //!
 //! If a schema lacks a field, the API server silently drops it from each object at the next write. If a bound is
 //! tighter, the next write fails. A comparison of the schemas finds both, independent of the existing objects.

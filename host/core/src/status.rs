@@ -76,7 +76,7 @@ fn merge(from_plugin: &Map, fresh: bool, verdict: &Verdict, generation: Option<i
     all
 }
 
-/// A plugin's condition with all fields that `metav1.Condition` requires.
+/// Completes a plugin's condition with all fields that `metav1.Condition` requires.
 fn completed(own: &Map, generation: Option<i64>) -> Map {
     let text = |field: &str, default: &'static str| match own.get(field).and_then(Value::as_str) {
         Some(text) if !text.is_empty() => text.to_owned(),

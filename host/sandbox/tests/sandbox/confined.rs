@@ -26,7 +26,7 @@ take memory: done
 take more memory: out of memory
 ";
 
-/// What it says last before it reads its input.
+/// The last line of the example before it reads its input.
 const WAITS: &str = "waiting for input\n";
 
 #[test]
