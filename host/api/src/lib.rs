@@ -1,4 +1,4 @@
-//! Windlass' own resources, from whose types the CRDs are generated.
+//! The custom resources of Windlass. `windlass crd` generates the CRDs from these types.
 
 mod plugin;
 mod quantity;
@@ -12,12 +12,12 @@ pub use plugin::{
 };
 pub use quantity::ByteQuantity;
 
-/// The kind `Plugin`.
+/// The kind `Plugin` in `windlass.dev/v1alpha1`.
 pub fn plugin_kind() -> Gvk {
     Gvk::from_api_version("windlass.dev/v1alpha1", "Plugin")
 }
 
-/// Schema of `status.conditions` (KEP-1623), one list for all resources whose status the host writes.
+/// The OpenAPI schema of `status.conditions` (KEP-1623), shared by all resources whose status the host writes.
 pub fn conditions_schema() -> serde_json::Value {
     serde_json::json!({
         "type": "array",
@@ -41,7 +41,7 @@ pub fn conditions_schema() -> serde_json::Value {
 /// The CRDs of Windlass, as YAML documents.
 ///
 /// # Errors
-/// If they cannot be written as YAML, which would be a mistake of ours.
+/// If the CRDs cannot be serialized as YAML, which would be a bug in Windlass.
 pub fn crds_yaml() -> Result<String, serde_saphyr::ser::Error> {
     serde_saphyr::to_string(&Plugin::crd())
 }

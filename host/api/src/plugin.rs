@@ -1,4 +1,4 @@
-//! The `Plugin` resource: which component reconciles which kind, and within which bounds.
+//! The `Plugin` resource: the component that reconciles a kind, its grants and its limits.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -49,119 +49,127 @@ use super::quantity::ByteQuantity;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PluginSpec {
-    /// Where the component comes from.
+    /// Source of the component: exactly one of `configMap` and `oci`.
     pub source: Source,
-    /// Pin: a component with another digest is refused. `sha256:` and 64 hexadecimal digits.
+    /// Digest that the component must have; a component with another digest is rejected. `sha256:` and 64 hexadecimal
+    /// digits. If unset, a component with any digest is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
     pub digest: Option<String>,
-    /// Public keys of which one must have signed the component. If unset, signatures are not checked, unless the host runs with
-    /// `--require-signatures`.
+    /// Public keys, one of which must have signed the component. If unset, signatures are not checked, unless the host
+    /// runs with `--require-signatures`: then the component is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
-    /// Install and update the CustomResourceDefinition that the component carries. A definition that somebody else
-    /// installed is used as it is and never changed.
+    /// Whether the host installs and updates the CustomResourceDefinition that the component carries. The host never
+    /// changes a CustomResourceDefinition that it did not install. Default: false.
     #[serde(default, rename = "installCRD")]
     pub install_crd: bool,
-    /// Digest of the one component whose CustomResourceDefinition may take less than the installed one: drop fields or
-    /// versions, or tighten bounds. Objects lose dropped fields at their next write. `sha256:` and 64 hexadecimal digits.
-    /// Default: such a definition is not installed, and the component that runs stays.
+    /// Digest of the component whose CustomResourceDefinition may narrow the schema of the installed one: it may drop
+    /// fields or versions, or tighten bounds. Objects lose dropped fields at their next write. `sha256:` and 64
+    /// hexadecimal digits. If unset, such a CustomResourceDefinition is not installed, and the running component stays
+    /// live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
     pub allow_schema_narrowing: Option<String>,
-    /// A ServiceAccount in the host's namespace, as which the plugin's children are written, and related objects are shown
-    /// to it only if this one may read them. Default: `windlass-plugin-<name>`, which `windlass push --create-rbac` makes.
+    /// Name of the ServiceAccount in the host's namespace that the host impersonates to write the plugin's children.
+    /// The plugin sees a related object only if this ServiceAccount may read it. Default: `windlass-plugin-<name>`,
+    /// which `windlass push --create-rbac` creates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub service_account_name: Option<String>,
-    /// Kinds that the plugin may own and read.
+    /// Kinds that the plugin may own as children and read as related objects.
     #[serde(default, skip_serializing_if = "GrantsSpec::is_empty")]
     pub grants: GrantsSpec,
-    /// Label selector of namespaces. Objects in other namespaces are not parents of this plugin. When the labels of a namespace
-    /// change so that it no longer matches, the plugin leaves the objects in it, and deletes their children as far as
-    /// `deletionGuard` allows. Default: all namespaces.
+    /// Label selector of the namespaces in which the plugin has parents. If the labels of a namespace change so that it
+    /// no longer matches, the plugin releases the parents in it, and their children are deleted unless `deletionGuard`
+    /// blocks that. Default: all namespaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "label_selector")]
     pub namespace_selector: Option<LabelSelector>,
-    /// Handed to the plugin as it is.
+    /// Configuration of the plugin: a JSON object that the host passes to the plugin unchanged. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub config: Option<serde_json::Value>,
-    /// Bounds of each call.
+    /// Limits of each call of the plugin. A limit above the host's cap (a flag of `windlass run`) is lowered to the
+    /// cap, and the condition `Granted` names it.
     #[serde(default)]
     pub limits: LimitsSpec,
-    /// Time between reconciles that nothing else caused, as in `10m`; jitter of 10 % is added. Default: what the
-    /// component asks for, or ten minutes.
+    /// Time after which a parent is reconciled again although nothing changed, as in `10m`. The host adds a jitter of
+    /// 10 %. Default: the interval that the component requests, or `10m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "duration")]
     pub resync: Option<kube::core::Duration>,
-    /// How many parents are reconciled at once.
+    /// Number of the plugin's parents that are reconciled at the same time, 1 to 64. Default: 16.
     #[serde(default = "default_concurrency")]
     #[schemars(range(min = 1, max = 64))]
     pub concurrency: i32,
-    /// Take over objects that exist already under the names of children, unless something else controls them.
+    /// Whether the plugin adopts existing objects that have the names of its children and no controller. Default:
+    /// false.
     #[serde(default)]
     pub adopt: bool,
-    /// Deletions that nobody asked for are held.
+    /// Thresholds above which deletions of children are blocked until a user allows them. The guard counts the
+    /// deletions that a new component, config or inputs cause although the parent's spec did not change. Default: more
+    /// than 50 percent of at least 4 children.
     #[serde(default)]
     pub deletion_guard: DeletionGuard,
-    /// What happens to the children when the Plugin is deleted: with `Orphan` they stay, with their parents, and another Plugin
-    /// of the same kind can own them; with `Delete` they are deleted, except those that are annotated to outlive their
-    /// parents. Default: `Orphan`.
+    /// What happens to the plugin's children when the Plugin is deleted. `Orphan`: children and parents stay, and
+    /// another Plugin of the same kind can own them. `Delete`: children are deleted, except those with the annotation
+    /// `windlass.dev/retain`, which outlive their parents. Default: `Orphan`.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
-    /// Reconcile no parent for now: nothing is written and nothing deleted because of them.
+    /// Whether the plugin is suspended: no parent is reconciled, and no child is written or deleted. Default: false.
     #[serde(default)]
     pub suspend: bool,
-    /// Fields that have another name now.
+    /// Fields of earlier versions, which were renamed.
     #[serde(flatten)]
     pub replaced: ReplacedFields,
 }
 
-/// Fields of `spec` that have another name now. The schema keeps them so that the API server refuses a Plugin that sets one,
-/// with a message that names the new field: it would drop a field that it does not know, and the Plugin would have rights,
-/// parents or a deletion policy that its user did not choose.
+/// Fields of `spec` that were renamed. The schema keeps the old names, so the API server rejects a Plugin that sets
+/// one, with a message that names the new field. Without them the API server would drop the unknown field, and the
+/// Plugin would have grants, parents or a deletion policy that its user did not choose.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplacedFields {
-    /// Replaced by `spec.grants.children`.
+    /// Renamed: use `spec.grants.children`. A Plugin that sets this field is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "objects")]
     children: Option<serde_json::Value>,
-    /// Replaced by `spec.grants.related`.
+    /// Renamed: use `spec.grants.related`. A Plugin that sets this field is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "objects")]
     related: Option<serde_json::Value>,
-    /// Replaced by `spec.namespaceSelector`.
+    /// Renamed: use `spec.namespaceSelector`. A Plugin that sets this field is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     namespaces: Option<serde_json::Value>,
-    /// Replaced by `spec.deletionPolicy`.
+    /// Renamed: use `spec.deletionPolicy`. A Plugin that sets this field is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     on_delete: Option<String>,
 }
 
-/// What happens to the children when their Plugin is deleted.
+/// What happens to the children of a plugin when its Plugin is deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DeletionPolicy {
-    /// They stay as they are, with their parents: another Plugin of the same kind can own them.
+    /// Children and parents stay; another Plugin of the same kind can own them.
     #[default]
     Orphan,
-    /// They are deleted, except those that are to outlive their parents (`windlass.dev/retain`).
+    /// Children are deleted, except those with the annotation `windlass.dev/retain`, which outlive their parents.
     Delete,
 }
 
-/// Kinds that a plugin may own and read.
+/// Kinds that a plugin may own as children and read as related objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GrantsSpec {
-    /// Kinds of which the plugin may own objects. Default: the kinds that the component declares, except those that must be
-    /// named here (RBAC kinds, webhooks, Namespaces and other kinds that concern the whole cluster).
+    /// Kinds of which the plugin may own objects as children. Default: the kinds that the component declares, except
+    /// RBAC kinds, webhooks, Namespaces and other kinds that affect the whole cluster; the plugin may own those only if
+    /// they are listed here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub children: Option<Vec<ChildRef>>,
-    /// Kinds that the plugin may read beyond the namespace of its parent: in other namespaces, and cluster-scoped kinds. Only
-    /// kinds that the component declares count. Default: none.
+    /// Kinds of related objects that the plugin may read outside its parent's namespace: in other namespaces, or
+    /// cluster-scoped. A kind that the component does not declare has no effect. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub related: Option<Vec<RelatedRef>>,
@@ -173,16 +181,18 @@ impl GrantsSpec {
     }
 }
 
-/// When deletions are held until a person allows them: new logic, configuration or inputs would delete so many of a
-/// parent's children although its spec did not change.
+/// Thresholds above which deletions are blocked until a user allows them: a new component, config or inputs would
+/// delete too many of a parent's children although the parent's spec did not change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionGuard {
-    /// Largest part of a parent's children that may go at once, in percent. 100 holds nothing.
+    /// Largest share of a parent's children that may be deleted at once, in percent, 0 to 100. With 100 no deletion is
+    /// blocked. Default: 50.
     #[serde(default = "default_max_percent")]
     #[schemars(range(min = 0, max = 100))]
     pub max_percent: i32,
-    /// With fewer children than this nothing is held.
+    /// Smallest number of children that the guard protects: a parent with fewer children never has deletions blocked.
+    /// Default: 4.
     #[serde(default = "default_min_children")]
     #[schemars(range(min = 0))]
     pub min_children: i32,
@@ -194,34 +204,35 @@ impl Default for DeletionGuard {
     }
 }
 
-/// Where a component comes from: exactly one of the fields.
+/// Source of a component: exactly one of the fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, KubeSchema, Serialize, Deserialize)]
 #[x_kube(validation = Rule::new("[has(self.configMap), has(self.oci)].filter(one, one).size() == 1")
     .message("a source is exactly one of configMap and oci"))]
 #[serde(rename_all = "camelCase")]
 pub struct Source {
-    /// A ConfigMap, or the head of a set of them.
+    /// ConfigMap that contains the component, or the head of a chunked set of ConfigMaps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map: Option<ConfigMapSource>,
-    /// An artifact in a registry.
+    /// OCI artifact in a registry that contains the component.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oci: Option<OciSource>,
 }
 
-/// The one source that a Plugin names.
+/// The source that a Plugin sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place<'a> {
-    /// A ConfigMap, or the head of a set of them.
+    /// A ConfigMap, or the head of a chunked set.
     ConfigMap(&'a ConfigMapSource),
-    /// An artifact in a registry.
+    /// An artifact in an OCI registry.
     Oci(&'a OciSource),
 }
 
 impl Source {
-    /// The one that is given.
+    /// The source that the Plugin sets.
     ///
     /// # Errors
-    /// None or several are, in words for a user. The schema refuses that, but an older CRD may be installed.
+    /// If the Plugin sets no source or several; the text is for users. The schema rejects such a Plugin, but an older
+    /// CRD may be installed.
     pub fn place(&self) -> Result<Place<'_>, String> {
         match (&self.config_map, &self.oci) {
             (Some(source), None) => Ok(Place::ConfigMap(source)),
@@ -231,81 +242,83 @@ impl Source {
     }
 }
 
-/// A component in an OCI registry: the CNCF's Wasm layout (layer `application/wasm`), or the older one (layer
+/// A component in an OCI registry, in the CNCF Wasm layout (layer `application/wasm`) or the older layout (layer
 /// `application/vnd.wasm.content.layer.v1+wasm`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OciSource {
-    /// As in `registry.example/team/echo:1.2`, or with `@sha256:…` in place of the tag for the one artifact of that
-    /// digest, whatever becomes of tags.
+    /// Reference of the artifact, as in `registry.example/team/echo:1.2`. With `@sha256:…` in place of the tag, the
+    /// reference names the artifact of that digest, even if tags move.
     #[schemars(length(min = 1, max = 512))]
     pub reference: String,
-    /// A Secret of type `kubernetes.io/dockerconfigjson` in the host's namespace, with the registry's credentials. Default:
-    /// none.
+    /// Secret of type `kubernetes.io/dockerconfigjson` in the host's namespace, with the registry's credentials.
+    /// Default: none; the registry is read anonymously.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_secret_ref: Option<SecretRef>,
-    /// Replaced by `spec.source.oci.pullSecretRef`.
+    /// Renamed: use `spec.source.oci.pullSecretRef`. A Plugin that sets this field is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub pull_secret: Option<serde_json::Value>,
-    /// Time between looks at what the tag names, as in `5m`. Default: five minutes.
+    /// Time between two checks of the digest that the tag points to, as in `5m`. Default: `5m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "duration")]
     pub interval: Option<kube::core::Duration>,
 }
 
-/// A Secret in the host's namespace, which the host must be allowed to get.
+/// A Secret in the host's namespace. The host needs permission to get it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecretRef {
-    /// Its name.
+    /// Name of the Secret.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 }
 
-/// Public keys of which one must have signed the component. A component that none of them signed is rejected before it is compiled.
+/// Public keys, one of which must have signed the component. A component that none of them signed is rejected before it
+/// is compiled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Verify {
-    /// Public keys of cosign, any of which may have signed.
+    /// Public keys of cosign, 1 to 16. A signature by any one of them is enough.
     #[schemars(length(min = 1, max = 16))]
     pub public_keys: Vec<PublicKey>,
 }
 
-/// A public key, or several in one text: exactly one of the fields.
+/// One public key or several, in one PEM text: exactly one of the fields.
 #[derive(Debug, Clone, PartialEq, Eq, KubeSchema, Serialize, Deserialize)]
 #[x_kube(validation = Rule::new("has(self.inline) != has(self.secret)")
     .message("a public key is exactly one of inline and secret"))]
 #[serde(rename_all = "camelCase")]
 pub struct PublicKey {
-    /// In PEM, as `cosign.pub` holds it.
+    /// Public key in PEM, as in `cosign.pub`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 16384))]
     pub inline: Option<String>,
-    /// A Secret that holds it in PEM.
+    /// Key of a Secret in the host's namespace that contains the public key in PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<SecretKeyRef>,
 }
 
-/// A key of a Secret in the host's namespace, which the host must be allowed to get.
+/// A key of a Secret in the host's namespace. The host needs permission to get the Secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecretKeyRef {
-    /// The Secret's name.
+    /// Name of the Secret.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// The key in its data. Default: `cosign.pub`, as `cosign generate-key-pair k8s://…` writes it.
+    /// Key in the Secret's data. Default: `cosign.pub`, the key that `cosign generate-key-pair k8s://…` writes.
     #[serde(default = "default_public_key")]
     #[schemars(length(min = 1, max = 253))]
     pub key: String,
 }
 
-/// A ConfigMap with a component under `plugin.wasm`, `plugin.wasm.zst` or `plugin.wasm.gz`, or the head of a chunked
-/// set as `windlass push` writes it.
+/// A ConfigMap that contains a component under `plugin.wasm`, `plugin.wasm.zst` or `plugin.wasm.gz`, or the head of a
+/// chunked set that `windlass push` wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigMapSource {
-    /// Its namespace. The host reads ConfigMaps of its own namespace; others need a right of their own.
+    /// Namespace of the ConfigMap. The host may read ConfigMaps in its own namespace; any other namespace needs an
+    /// additional permission.
     #[schemars(length(min = 1, max = 63))]
     pub namespace: String,
-    /// Its name.
+    /// Name of the ConfigMap.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 }
@@ -316,56 +329,58 @@ impl std::fmt::Display for ConfigMapSource {
     }
 }
 
-/// A kind, as objects name it.
+/// A kind, by `apiVersion` and `kind`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KindRef {
-    /// As in `apps/v1`.
+    /// API version of the kind, as in `apps/v1`.
     #[schemars(length(min = 1, max = 317))]
     pub api_version: String,
-    /// As in `Deployment`.
+    /// Name of the kind, as in `Deployment`.
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
 }
 
-/// A kind that a plugin may own, and where.
+/// A kind that a plugin may own, and the namespaces in which it may own objects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChildRef {
     /// The kind.
     #[serde(flatten)]
     pub kind: KindRef,
-    /// Namespaces in which a cluster-scoped parent may have children of this kind. Default: all but kube-system, kube-public
-    /// and kube-node-lease, which must be named here, and the host's own, in which no plugin may have children. A namespaced
-    /// parent has its children in its own namespace, whatever is named here.
+    /// Namespaces in which a cluster-scoped parent may have children of this kind. Default: all except kube-system,
+    /// kube-public and kube-node-lease, which must be listed here, and the host's own namespace, in which no plugin may
+    /// have children. A namespaced parent always has its children in its own namespace; this list does not apply to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 63)))]
     pub namespaces: Option<Vec<String>>,
-    /// For kind Secret: allow children of type `kubernetes.io/service-account-token`. The control plane fills such a Secret
-    /// with the token of a ServiceAccount of its namespace, so the plugin can act as each of them. Default: false.
+    /// Whether the plugin may own Secrets of type `kubernetes.io/service-account-token`; applies to kind Secret only.
+    /// The control plane fills such a Secret with the token of a ServiceAccount in its namespace, so the plugin can act
+    /// as any of these ServiceAccounts. Default: false.
     #[serde(default)]
     pub service_account_tokens: bool,
 }
 
-/// A kind that a plugin may read, and where.
+/// A kind that a plugin may read, and the namespaces in which it may read objects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RelatedRef {
     /// The kind.
     #[serde(flatten)]
     pub kind: KindRef,
-    /// Namespaces beside the parent's own. Left out: for a namespaced parent no others, for a cluster-scoped one any.
+    /// Namespaces, other than the parent's own, in which the plugin may read objects of this kind. Default: for a
+    /// namespaced parent none, for a cluster-scoped parent all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 63)))]
     pub namespaces: Option<Vec<String>>,
 }
 
 impl PluginSpec {
-    /// Refuses fields that have another name now. The schema refuses them as well, but an older one may be installed, or a
-    /// Plugin may have been stored before.
+    /// Rejects fields that were renamed. The schema rejects them too, but an older CRD may be installed, or the Plugin
+    /// may have been stored before the rename.
     ///
     /// # Errors
-    /// One of them is set: the message names it and the new field.
+    /// If such a field is set; the message names it and the new field.
     pub fn check_replaced_fields(&self) -> Result<(), String> {
         let ReplacedFields { children, related, namespaces, on_delete } = &self.replaced;
         let pull_secret = self.source.oci.as_ref().and_then(|oci| oci.pull_secret.as_ref());
@@ -382,7 +397,7 @@ impl PluginSpec {
         }
     }
 
-    /// What it grants of the kinds that the component asks for.
+    /// The grants of the Plugin: which of the kinds that the component requests it may own and read.
     pub fn allowance(&self) -> Allowance {
         let shared = |names: &Option<Vec<String>>| {
             names.as_ref().map(|names| names.iter().map(|name| Arc::from(name.as_str())).collect())
@@ -401,65 +416,67 @@ impl PluginSpec {
 }
 
 impl KindRef {
-    /// The kind.
+    /// The group, version and kind.
     pub fn gvk(&self) -> Gvk {
         Gvk::from_api_version(&self.api_version, &self.kind)
     }
 }
 
-/// Bounds of each call. What is not given has the contract's default. What is more than the host's caps (flags of
-/// `windlass run`) is the cap, and the condition `Granted` says so.
+/// Limits of each call of the plugin. A limit that is not set has the contract's default. A limit above the host's cap
+/// (a flag of `windlass run`) is lowered to the cap, and the condition `Granted` names it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitsSpec {
-    /// Linear memory. Default 64Mi.
+    /// Linear memory of a call, over all memories of the component, in bytes. Default: 64Mi.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<ByteQuantity>,
-    /// Elements over all tables of the component. Default 1048576.
+    /// Number of elements over all tables of the component; an element takes 8 bytes of the host's memory. Default:
+    /// 1048576.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 10_000_000))]
     pub table_elements: Option<i32>,
-    /// Core instances that the component is made of. Default 512.
+    /// Number of core instances in the component. Default: 512.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000))]
     pub instances: Option<i32>,
-    /// Wall time of a whole call, as in `1s`. Default 1s.
+    /// Wall time of a whole call, including host calls, as in `1s`. Default: 1s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "duration")]
     pub deadline: Option<kube::core::Duration>,
-    /// Bytes handed to the plugin. Default 4Mi.
+    /// Size of a request to the plugin, in bytes: parent, children, related objects and config. Default: 4Mi.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_bytes: Option<ByteQuantity>,
-    /// Bytes of an answer. Default 4Mi.
+    /// Size of a response of the plugin, in bytes. Default: 4Mi.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_bytes: Option<ByteQuantity>,
-    /// Children in an answer. Default 1000.
+    /// Number of children in a response. Default: 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100_000))]
     pub children: Option<i32>,
-    /// Bytes kept of what a call logs; what is more is dropped and counted. Default 64Ki.
+    /// Size of the log lines, span attributes and span events that are kept of a call, in bytes. The host drops and
+    /// counts what exceeds it. Default: 64Ki.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<ByteQuantity>,
-    /// Events in an answer. Default 16.
+    /// Number of events in a response. Default: 16.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub events: Option<i32>,
-    /// Requirements in an answer. Default 64.
+    /// Number of requirements (related objects that the plugin asks for) in a response. Default: 64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub requirements: Option<i32>,
-    /// Depth of each JSON document in an answer. Default 128.
+    /// Nesting depth of each JSON document in a response. Default: 128.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2, max = 200))]
     pub json_depth: Option<i32>,
 }
 
 impl LimitsSpec {
-    /// The limits, with defaults for what is not given.
+    /// The limits, with the contract's defaults for those that are not set.
     ///
     /// # Errors
-    /// An amount or a time that makes no sense, in words for a user. The schema refuses most of them, but an older CRD may
-    /// be installed.
+    /// If a size, number or duration is invalid; the text is for users. The schema rejects most invalid values, but an
+    /// older CRD may be installed.
     pub fn resolve(&self) -> Result<Limits, String> {
         let default = Limits::default();
         let deadline = self.deadline.as_ref().map(|time| positive(time).map_err(|error| in_limits("deadline", &error)));
@@ -499,10 +516,10 @@ fn count(field: &str, wanted: Option<i32>, range: RangeInclusive<i32>, default: 
         .ok_or_else(|| in_limits(field, &format!("{wanted} is not a number from {} to {}", range.start(), range.end())))
 }
 
-/// A duration that is longer than nothing.
+/// A duration greater than zero.
 ///
 /// # Errors
-/// In words for a user, to follow the name of a field.
+/// If the duration is zero or negative. The text is for users and follows the name of a field.
 pub fn positive(duration: &kube::core::Duration) -> Result<Duration, String> {
     let plain = Duration::from(*duration);
     if duration.is_negative() || plain.is_zero() {
@@ -511,83 +528,89 @@ pub fn positive(duration: &kube::core::Duration) -> Result<Duration, String> {
     Ok(plain)
 }
 
-/// What the host says of a Plugin.
+/// Status of a Plugin, written by the host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginStatus {
-    /// The generation that was acted on last.
+    /// Generation of the Plugin that the host acted on last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Digest of the live component; while `Available` is False, of the one that was live last.
+    /// Digest of the live component. While the condition `Available` is False: digest of the component that was live
+    /// last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_digest: Option<String>,
-    /// The first twelve digits of it.
+    /// First twelve hexadecimal digits of `activeDigest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest12: Option<String>,
-    /// Digest of the component about which the host has asked for every parent once since it went live.
+    /// Digest of the last component with which every parent was reconciled at least once after the component went live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconciled_digest: Option<String>,
-    /// Value of the annotation `windlass.dev/pushed-at` that the host acted upon last.
+    /// Value of the annotation `windlass.dev/pushed-at` that the host acted on last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_handled_push: Option<String>,
-    /// Digest of logic that was delivered but is not live.
+    /// Digest of a component that was delivered but is not live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidate_digest: Option<String>,
-    /// Digest of the logic that was live before.
+    /// Digest of the component that was live before the live one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_digest: Option<String>,
-    /// Digest of the logic that a person went back from (`windlass.dev/rollback`). Newer logic goes live as ever.
+    /// Digest of the component that a user rolled back from with the annotation `windlass.dev/rollback`. A newer
+    /// component in the source still goes live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolled_back_from: Option<String>,
-    /// Version of the live logic, as it calls itself.
+    /// Version of the live component, as the component reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The kind whose objects are reconciled, as in `Echo.v1.my-operator.dev`.
+    /// Kind of the plugin's parents, as in `Echo.v1.my-operator.dev`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_kind: Option<String>,
-    /// Since when the Plugin has that kind. A kind has one Plugin: of several that want it the one that has it longest.
+    /// Time at which the Plugin got its parent kind. A custom kind has one Plugin: if several Plugins claim a kind, the
+    /// Plugin that has had it longest keeps it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "date_time")]
     pub parent_kind_since: Option<String>,
-    /// The kinds that it may own.
+    /// Kinds that the plugin may own as children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_kinds: Option<Vec<String>>,
-    /// Kinds that it owned before and may no longer own: of some of them there may be children still, which are left alone
-    /// and go with the Plugin if `deletionPolicy` says so.
+    /// Kinds that the plugin owned before and may no longer own. Children of these kinds may still exist; the host
+    /// leaves them alone until the Plugin is deleted, and then deletes them if `spec.deletionPolicy` is `Delete`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former_child_kinds: Option<Vec<String>>,
-    /// Whether that kind is somebody else's: the status of its objects is left alone.
+    /// Whether the parent kind belongs to another owner (a built-in kind, or another operator's). The host does not
+    /// write the status of such parents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decorates: Option<bool>,
-    /// Whether parents may have the finalizer `windlass.dev/<plugin>`, which logic that does not finalize takes off: some
-    /// that does is live, or was.
+    /// Whether parents may have the finalizer `windlass.dev/<plugin>`: the live component finalizes, or an earlier one
+    /// did. A live component that does not finalize makes the host remove the finalizer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_finalizers: Option<bool>,
-    /// How many parents there are.
+    /// Number of parents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parents: Option<i64>,
-    /// How many of them are not as the plugin wants them.
+    /// Number of parents that are not in the state that the plugin desires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing: Option<i64>,
-    /// The newest failure of a parent; written at most every ten seconds.
+    /// Newest failure of a parent. Written at most every ten seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
-    /// Name of the deletions that are held for all parents, as the annotation `windlass.dev/allow-deletion` takes it. It
-    /// stays until they are allowed or wanted no longer, also while nothing is live and when other logic comes.
+    /// Hash of the deletions that are blocked for all parents together. Set the Plugin's annotation
+    /// `windlass.dev/allow-deletion` to this value to allow them. The hash stays until the deletions are allowed or no
+    /// longer desired, also while no component is live and when another component is delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_deletions_hash: Option<String>,
-    /// How far the live component, config and grants are on their way to all parents. It is written before they go live, so
-    /// that a host that starts again knows what there was before them.
+    /// Progress of the rollout of the live component, config and grants to all parents. The host writes it before they
+    /// go live, so that a restarted host knows the children that existed before them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<PluginRollout>,
-    /// Conditions `Fetched`, `Verified`, `Compiled`, `Granted`, `Ready` and `Available`; `Reconciling` and `Stalled` while they are true.
+    /// Conditions of the Plugin: `Fetched`, `Verified`, `Compiled`, `Granted`, `Synced`, `Ready` and `Available`;
+    /// `Reconciling` and `Stalled` only while they are True.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Option<Vec<Condition>>,
 }
 
 impl PluginStatus {
-    /// The kinds of which there may be children.
+    /// The kinds of which the plugin may have children, now or from before.
     pub fn had(&self) -> ChildKinds {
         let kinds = self.former_child_kinds.iter().chain(&self.child_kinds).flatten();
         let mut had = ChildKinds::default();
@@ -596,25 +619,25 @@ impl PluginStatus {
     }
 }
 
-/// A component, config and grants on their way to all parents.
+/// Rollout of a component, its config and its grants to all parents of a Plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginRollout {
-    /// Names the component, config, grants, limits and selectors.
+    /// Hash of the component, config, grants, limits and selectors that are rolled out.
     pub hash: String,
     /// Whether every parent was reconciled with them at least once and no deletion is blocked.
     pub decided: bool,
-    /// How many children all parents had before; there while their deletions are undecided.
+    /// Number of children that all parents had before the rollout. Set while their deletions are undecided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub children: Option<i64>,
-    /// When it began; there while deletions are undecided.
+    /// Time at which the rollout began. Set while deletions are undecided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "date_time")]
     pub since: Option<String>,
 }
 
 impl PluginRollout {
-    /// As the guard of deletions knows it.
+    /// The rollout as the deletion guard reads it.
     pub fn record(&self) -> Record {
         let children = self.children.and_then(|children| usize::try_from(children).ok());
         let since = self.since.as_ref().and_then(|since| since.parse().ok());
@@ -622,17 +645,17 @@ impl PluginRollout {
     }
 }
 
-/// Why a parent is not as the plugin wants it.
+/// The newest failure of a parent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LastFailure {
-    /// As in a parent's condition `Ready`.
+    /// Reason of the failure, as in the condition `Ready` of the parent.
     pub reason: String,
     /// Namespace and name of the parent.
     pub object: String,
-    /// As in a parent's condition `Ready`.
+    /// Message of the failure, as in the condition `Ready` of the parent.
     pub message: String,
-    /// Since when it fails like this.
+    /// Time since which the parent fails with this reason and message.
     #[schemars(schema_with = "date_time")]
     pub time: String,
 }
@@ -667,7 +690,7 @@ fn objects(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
-/// As in the API of Kubernetes (meta/v1, `LabelSelector`).
+/// Schema of a label selector, as in the API of Kubernetes (meta/v1, `LabelSelector`).
 fn label_selector(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "object",
@@ -758,7 +781,7 @@ mod tests {
                 says("message", &message) && says("rule", &format!("has(self.spec{old})"))
             });
             assert!(is_ruled, "{message}: {rules:#?}");
-            // The API server knows a field only if the schema has it.
+            // The API server drops a field that the schema does not have before it checks any rule.
             let properties = format!("/properties/spec{}", path.replace('/', "/properties/"));
             assert!(schema.pointer(&properties).is_some(), "{properties}");
 

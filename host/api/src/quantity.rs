@@ -1,4 +1,4 @@
-//! Amounts of bytes in Kubernetes' notation (apimachinery, `resource.Quantity`).
+//! Sizes in bytes, in Kubernetes' notation (apimachinery, `resource.Quantity`).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// A whole number of bytes, more than none: `64Mi`, `1G`, `4096`.
+/// A whole number of bytes greater than zero: `64Mi`, `1G`, `4096`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ByteQuantity(String);
@@ -27,7 +27,7 @@ impl ByteQuantity {
     /// The number of bytes.
     ///
     /// # Errors
-    /// A text in words for a user, if it is no whole number of bytes that fits 64 bits.
+    /// If the text is not a whole number of bytes that fits 64 bits; the text of the error is for users.
     pub fn bytes(&self) -> Result<u64, String> {
         let unit = UNITS.iter().find_map(|(suffix, factor)| Some((self.0.strip_suffix(suffix)?, *factor)));
         let (digits, factor) = unit.unwrap_or((&self.0, 1));
@@ -40,7 +40,7 @@ impl ByteQuantity {
 }
 
 impl From<u64> for ByteQuantity {
-    /// In the largest binary unit that needs no fraction.
+    /// Formats the size in the largest binary unit that needs no fraction.
     fn from(bytes: u64) -> Self {
         let binary = UNITS.iter().rev().filter(|(suffix, _)| suffix.ends_with('i'));
         let unit = binary.into_iter().find(|(_, factor)| bytes > 0 && bytes.is_multiple_of(*factor));
