@@ -1,4 +1,4 @@
-//! Components in ConfigMaps: one, or a head and its parts.
+//! Reads components from ConfigMaps: a single one, or a head and its parts.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -13,40 +13,40 @@ use super::{Delivered, DeliveryError, Encoding, MAX_COMPONENT_BYTES};
 use crate::in_time;
 use windlass_api::ConfigMapSource;
 
-/// Key of a component in a ConfigMap's `binaryData`; packed ones add `.zst` or `.gz`.
+/// Key of a component in a ConfigMap's `binaryData`; a packed component adds `.zst` or `.gz`.
 pub const PLUGIN_KEY: &str = "plugin.wasm";
-/// Key of the component's signature, a sigstore bundle (`cosign sign-blob --bundle`), in `data` or `binaryData`: of the
-/// component as it is, not of its packing.
+/// Key of the component's signature, a sigstore bundle (`cosign sign-blob --bundle`), in `data` or `binaryData`. The
+/// signature is of the unpacked component.
 pub const SIGNATURE_KEY: &str = "plugin.wasm.sigstore.json";
 /// Key of the component's digest in a head's `data`.
 pub const KEY_DIGEST: &str = "digest";
-/// Key of the packing in a head's `data`.
+/// Key of the encoding in a head's `data`.
 pub const KEY_ENCODING: &str = "encoding";
-/// Key of the parts' names in a head's `data`, one a line, in their order.
+/// Key of the parts' names in a head's `data`: one name per line, in order.
 pub const KEY_PARTS: &str = "parts";
 /// Key of a part's bytes in its `binaryData`.
 pub const KEY_PART: &str = "part";
 
-/// More parts than any component needs: each holds up to 1 MiB.
+/// Largest number of parts that is accepted. No component needs as many: each part holds up to 1 MiB.
 const MAX_PARTS: usize = 128;
 
-/// A component as ConfigMaps hold it.
+/// A component as it is stored in ConfigMaps.
 pub struct Packed {
-    /// Namespace and name of the one, or of the head.
+    /// Namespace and name of the single ConfigMap, or of the head.
     name: String,
     encoding: Encoding,
     bytes: Vec<u8>,
-    /// What the head of several says that they are.
+    /// Digest that the head gives; none for a single ConfigMap.
     digest: Option<Digest>,
     signature: Option<Vec<u8>>,
 }
 
 impl Packed {
-    /// The component. What parts make up together must have the head's digest: parts of two updates never make one
+    /// The unpacked component. The parts together must have the head's digest, so parts of two updates never form one
     /// component. Blocks for as long as unpacking and hashing up to 64 MiB takes.
     ///
     /// # Errors
-    /// It cannot be unpacked, or is another one; nothing of it may be used then.
+    /// If the component cannot be unpacked, or its digest differs from the head's; none of it may be used then.
     pub fn unpack(self) -> Result<Delivered, DeliveryError> {
         let Self { name, encoding, bytes, digest: wanted, signature } = self;
         let useless = |problem: String| match wanted {
@@ -65,7 +65,7 @@ impl Packed {
 /// Fetches a component.
 ///
 /// # Errors
-/// There is none, or not all of it.
+/// If the component, or a part of it, is missing, invalid or not readable.
 pub async fn fetch(client: &Client, source: &ConfigMapSource) -> Result<Packed, DeliveryError> {
     let api = Api::namespaced(client.clone(), &source.namespace);
     let mut head = get(&api, source, &source.name).await?.ok_or_else(|| DeliveryError::NotFound(source.to_string()))?;
@@ -99,7 +99,7 @@ impl Head {
         if parts.is_empty() || parts.len() > MAX_PARTS {
             return Err(invalid(format!("the head names {} parts; it must be 1 to {MAX_PARTS}", parts.len())));
         }
-        // Each becomes part of a path.
+        // Each name becomes part of a URL path.
         if let Some(part) = parts.iter().find(|part| !is_dns_subdomain(part)) {
             return Err(invalid(format!("the head names the part {part:?}, which no ConfigMap can be named")));
         }
@@ -124,7 +124,7 @@ async fn assemble(api: &Api<ConfigMap>, source: &ConfigMapSource, head: &Head) -
     Ok(Packed { name: source.to_string(), encoding, bytes, digest: Some(digest), signature: None })
 }
 
-/// Adds a part to those before it: no more is held of a component packed than unpacked.
+/// Appends a part to the parts before it. The packed component may have no more bytes than an unpacked one.
 fn add(packed: &mut Vec<u8>, part: &[u8]) -> Result<(), String> {
     if (packed.len() + part.len()) as u64 > MAX_COMPONENT_BYTES {
         return Err(format!("its parts are larger than the limit of {MAX_COMPONENT_BYTES} bytes together"));
@@ -174,8 +174,8 @@ async fn get(api: &Api<ConfigMap>, source: &ConfigMapSource, name: &str) -> Resu
     }
 }
 
-/// The plugin whose child an object is, by any of the host's marks: a plugin must not choose the component of another one,
-/// or its own next one, nor the keys that it is checked with.
+/// The plugin whose child an object is, by any of the host's marks. The host does not use such an object: a plugin must
+/// not choose another plugin's component, its own next component, or the keys that verify it.
 pub(super) fn plugin_of(meta: &ObjectMeta) -> Option<String> {
     let label = |name: &str| meta.labels.as_ref().and_then(|labels| labels.get(name));
     let annotation = |name: &str| meta.annotations.as_ref().and_then(|annotations| annotations.get(name));
@@ -233,7 +233,7 @@ mod tests {
         proptest::sample::select(Encoding::ALL.to_vec())
     }
 
-    /// What may happen to parts on their way: nothing, one lost, two changed for each other, bits turned, more added.
+    /// Damage to parts in transit: none, one part lost, two swapped, bits flipped, parts added.
     #[derive(Debug, Clone)]
     enum Harm {
         Nothing,

@@ -1,16 +1,16 @@
-//! How a component's bytes are packed in a ConfigMap, and their bounded unpacking.
+//! Encodings of a component in a ConfigMap, with bounded decompression.
 
 use std::io::Read;
 use std::str::FromStr;
 
-/// The largest window of a zstd frame, as a power of two: 8 MiB, which RFC 8878 asks every decoder to support. A frame of a
-/// few bytes can ask for 128 MiB, which would come on top of the limit of what is unpacked.
+/// Largest window of a zstd frame, as a power of two: 8 MiB, which RFC 8878 asks every decoder to support. A frame of a
+/// few bytes can request 128 MiB, which would add to the limit of the unpacked component.
 const ZSTD_WINDOW_LOG: u32 = 23;
 
-/// A way of packing.
+/// An encoding of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// As they are.
+    /// Not packed.
     Identity,
     /// Zstandard (RFC 8878).
     Zstd,
@@ -19,10 +19,10 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// All of them.
+    /// All encodings.
     pub const ALL: [Self; 3] = [Self::Identity, Self::Zstd, Self::Gzip];
 
-    /// The ending of a ConfigMap's key.
+    /// The suffix of the ConfigMap's key.
     pub fn key_suffix(self) -> &'static str {
         match self {
             Self::Identity => "",
@@ -43,7 +43,7 @@ impl Encoding {
     /// Unpacks at most `limit` bytes.
     ///
     /// # Errors
-    /// In words for a user: broken packing, or more bytes than the limit.
+    /// If the data is broken, or has more than `limit` bytes unpacked; the text is for users.
     pub fn unpack(self, packed: Vec<u8>, limit: u64) -> Result<Vec<u8>, String> {
         let read = |reader: &mut dyn Read| {
             let mut bytes = Vec::new();
@@ -75,14 +75,14 @@ impl Encoding {
         Ok(bytes)
     }
 
-    /// Packs.
+    /// Packs bytes.
     ///
     /// # Errors
-    /// If the packer fails, which memory alone can cause.
+    /// If the packer fails; only a lack of memory can cause that.
     pub fn pack(self, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
         match self {
             Self::Identity => Ok(bytes.to_vec()),
-            // Packed once, read often: the level that targets a ConfigMap's size.
+            // The component is packed once and read often: this level aims at the size of a ConfigMap.
             Self::Zstd => zstd::stream::encode_all(bytes, 19),
             Self::Gzip => {
                 let mut packed = Vec::new();

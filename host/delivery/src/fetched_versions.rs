@@ -1,5 +1,5 @@
-//! What sources held at a version, in a file beside the compiled components: a host that starts again fetches nothing
-//! that it has compiled already.
+//! Digests of the components that sources held at a version, in a file beside the compiled components. With it a
+//! restarted host does not fetch a component that it has compiled already.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -10,20 +10,20 @@ use windlass_core::digest::Digest;
 use super::json_file::JsonFile;
 use windlass_api::ConfigMapSource;
 
-/// A state of a source's ConfigMaps: the head and all that may be parts of it.
+/// Hash of the state of a source's ConfigMaps: the head, and all ConfigMaps that may be parts of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Version(u64);
 
 impl Version {
-    /// Of ConfigMaps by name and state, in the order of their names.
+    /// The version of ConfigMaps, given as pairs of name and state, ordered by name.
     pub(super) fn of<'a>(maps: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let text = maps.into_iter().fold(String::new(), |text, (name, state)| text + name + " " + state + "\n");
         Self(u64::from_be_bytes(*Digest::of(text.as_bytes()).as_bytes().first_chunk().unwrap_or(&[0; 8])))
     }
 }
 
-/// The versions of all sources that were fetched, the last one of each.
+/// The last version of each source that was fetched.
 pub(super) struct FetchedVersions {
     kept: JsonFile<BTreeMap<String, Entry>>,
 }
@@ -35,7 +35,7 @@ struct Entry {
 }
 
 impl FetchedVersions {
-    /// Those that an earlier process left. What cannot be read is as if it were not there: it will be fetched again.
+    /// Opens the file of an earlier process. An unreadable file counts as empty: the components are fetched again.
     pub(super) fn open(path: PathBuf) -> Self {
         Self { kept: JsonFile::open(path) }
     }
@@ -48,13 +48,13 @@ impl FetchedVersions {
         self.kept.read(find)
     }
 
-    /// Takes down what this version of the source holds. Blocks for the time of writing a small file.
+    /// Records the component that this version of the source holds. Blocks for the time of writing a small file.
     pub(super) fn keep(&self, source: &ConfigMapSource, version: Version, digest: Digest) {
         let entry = Entry { version, digest: digest.to_string() };
         self.kept.change(|kept| kept.insert(source.to_string(), entry.clone()).as_ref() != Some(&entry));
     }
 
-    /// Forgets all sources but these. Blocks as well.
+    /// Removes all sources except these. Blocks for the time of writing a small file.
     pub(super) fn retain(&self, sources: &HashSet<String>) {
         self.kept.change(|kept| {
             let before = kept.len();

@@ -1,5 +1,5 @@
-//! A folder of components on the host's own disk, for development: `NAME.wasm` is the logic of the Plugin `NAME` in place
-//! of its source, and is live a moment after it was built.
+//! Components in a local folder, for development: `NAME.wasm` is the component of the Plugin `NAME` in place of its
+//! source, and goes live a moment after it was built.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,18 +16,20 @@ use windlass_core::ids::PluginName;
 use super::{Delivered, DeliveryError, MAX_COMPONENT_BYTES, MAX_SIGNATURE_BYTES};
 use crate::Changed;
 
-/// Time between looks at the folder. Looking works on every file system and with every tool, unlike being told.
+/// Time between two scans of the folder. Polling works on every file system and with every tool; file notifications do
+/// not.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// What a component's file ends in, and what its signature's adds to that.
+/// Extension of a component's file, and the extension that its signature's file adds to that.
 const COMPONENT: &str = "wasm";
 const SIGNATURE: &str = "sigstore.json";
 
-/// Tells a file from what it was before: length and time of the component, time of its signature.
+/// State by which a changed file is recognised: length and modification time of the component, modification time of its
+/// signature.
 type State = (u64, Option<SystemTime>, Option<SystemTime>);
 type Files = BTreeMap<PluginName, State>;
 
-/// The folder, which is looked at as long as this lives.
+/// The folder. It is scanned as long as this value lives.
 pub struct Folder {
     path: PathBuf,
     files: Arc<Mutex<Files>>,
@@ -41,10 +43,10 @@ impl Drop for Folder {
 }
 
 impl Folder {
-    /// Looks at a folder from now on, and tells `changed` of each Plugin whose file comes, changes or goes.
+    /// Starts to scan a folder, and calls `changed` for each Plugin whose file appears, changes or disappears.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the folder cannot be read.
     pub fn open(path: PathBuf, changed: Changed) -> io::Result<Self> {
         let files = Arc::new(Mutex::new(scan(&path)?));
         let task = tokio::spawn(follow(path.clone(), files.clone(), changed)).abort_handle();
@@ -57,10 +59,10 @@ impl Folder {
     }
 }
 
-/// A file's component, with the signature that lies beside it, if any. Blocks for as long as reading it takes.
+/// Reads a component's file, and the file of its signature, if any. Blocks for as long as reading takes.
 ///
 /// # Errors
-/// One of them cannot be read, or is too large.
+/// If one of the files cannot be read, or is too large.
 pub fn read(file: &Path) -> Result<Delivered, DeliveryError> {
     let bytes = read_up_to(file, MAX_COMPONENT_BYTES).map_err(|error| useless(file, &error))?;
     let beside = signature_of(file);
@@ -72,7 +74,7 @@ pub fn read(file: &Path) -> Result<Delivered, DeliveryError> {
     Ok(Delivered { digest: Digest::of(&bytes), bytes, signature })
 }
 
-/// The bytes of a file that must not have more than so many.
+/// Reads a file of at most `limit` bytes.
 fn read_up_to(file: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(file)?.take(limit + 1).read_to_end(&mut bytes)?;
@@ -99,7 +101,7 @@ async fn follow(path: PathBuf, files: Arc<Mutex<Files>>, changed: Changed) {
         tokio::time::sleep(PERIOD).await;
         let folder = path.clone();
         let Ok(scanned) = tokio::task::spawn_blocking(move || scan(&folder)).await else { return };
-        // A folder that is gone for a moment, while a build makes it anew, has nothing to say.
+        // The folder may be missing for a moment while a build recreates it: that is not a change.
         let Ok(now) = scanned else { continue };
         let before = std::mem::replace(&mut *files.lock(), now.clone());
         let names = now.keys().chain(before.keys().filter(|&name| !now.contains_key(name)));
@@ -109,14 +111,14 @@ async fn follow(path: PathBuf, files: Arc<Mutex<Files>>, changed: Changed) {
     }
 }
 
-/// The components that lie in a folder now.
+/// The components in a folder, with their state.
 fn scan(folder: &Path) -> io::Result<Files> {
     let mut files = Files::new();
     for entry in folder.read_dir()? {
         let path = entry?.path();
         let is_component = path.extension().is_some_and(|extension| extension == COMPONENT);
         let name = path.file_stem().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
-        // Gone since, or no file.
+        // The file was removed since, or is not a regular file.
         let Some(meta) = path.metadata().ok().filter(|meta| is_component && meta.is_file()) else { continue };
         if let Some(name) = name {
             let signature = signature_of(&path).metadata().and_then(|meta| meta.modified());

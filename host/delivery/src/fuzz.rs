@@ -1,5 +1,5 @@
-//! ConfigMaps and packed bytes of any kind, from the corpus and changed: a component is whole and within its bounds, or
-//! there is none.
+//! Fuzz tests with arbitrary ConfigMaps and packed bytes, and mutations of the corpus: the result is a whole component
+//! within its limits, or none.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use windlass_api::ConfigMapSource;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/n/configmaps/";
 
-/// What the API server has.
+/// What the API server stores.
 #[derive(Clone)]
 enum Stored {
-    /// ConfigMaps by their names.
+    /// ConfigMaps by name.
     Maps(serde_json::Map<String, Value>),
-    /// The same for every name.
+    /// The same bytes for every name.
     Anything(Vec<u8>),
 }
 
@@ -44,7 +44,7 @@ impl Stored {
         }
     }
 
-    /// The digest that the head names, if there is one.
+    /// The digest that the head gives, if there is a head.
     fn digest(&self) -> Option<&str> {
         let Self::Maps(maps) = self else { return None };
         let data = maps.get("echo")?.get("data")?;
@@ -53,7 +53,7 @@ impl Stored {
     }
 }
 
-/// What is delivered from an API server that has this, and what it was asked for.
+/// The component that is delivered from such an API server, and the requests that were sent.
 async fn delivered(stored: &Stored) -> (Result<Delivered, DeliveryError>, Vec<String>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let (stored, seen) = (stored.clone(), asked.clone());
@@ -113,12 +113,12 @@ fn fuzz_packed() {
                 Ok(bytes) => {
                     let length = bytes.len() as u64;
                     assert!(length <= LIMIT && bytes.capacity() as u64 <= 2 * LIMIT + 64, "{}", bytes.capacity());
-                    // The limit is the one that is given, to the byte.
+                    // The limit is exact to the byte.
                     if let Some(less) = length.checked_sub(1) {
                         assert!(unpack(encoding, less).expect_err("too large").contains("larger than the limit"));
                     }
                     assert_eq!(unpack(encoding, length), Ok(bytes));
-                    // Where nothing at all says that it is packed, nothing is taken for it.
+                    // Bytes without any sign of an encoding are taken as they are.
                     is_taken |= !packed.is_empty();
                 }
                 Err(said) => assert!(said.contains("is broken") || said.contains("larger than the limit"), "{said}"),

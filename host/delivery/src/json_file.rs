@@ -1,4 +1,5 @@
-//! A small file beside the compiled components that outlives the process: whole or not at all, and never in the way.
+//! A small JSON file beside the compiled components. It outlives the process, is written whole or not at all, and an
+//! error never stops the host.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -8,16 +9,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tempfile::NamedTempFile;
 
-/// What is kept, and its file.
+/// The content, and the path of its file.
 pub(super) struct JsonFile<T> {
     path: PathBuf,
     content: Mutex<T>,
-    /// Whether the file lacks what is kept: it could not be written. Held while it is written.
+    /// Whether the file is older than the content, because it could not be written. Locked while the file is written.
     lacking: Mutex<bool>,
 }
 
 impl<T: Default + DeserializeOwned + Serialize> JsonFile<T> {
-    /// What an earlier process left. What cannot be read is as if it were not there.
+    /// Opens the file of an earlier process. An unreadable file counts as empty.
     pub fn open(path: PathBuf) -> Self {
         let read = std::fs::read(&path).and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::from));
         let content = read.unwrap_or_else(|error| {
@@ -29,13 +30,13 @@ impl<T: Default + DeserializeOwned + Serialize> JsonFile<T> {
         Self { path, content: Mutex::new(content), lacking: Mutex::default() }
     }
 
-    /// Reads what is kept; does not wait for the file.
+    /// Reads the content, without waiting for the file.
     pub fn read<A>(&self, read: impl FnOnce(&T) -> A) -> A {
         read(&self.content.lock())
     }
 
-    /// Changes what is kept, and writes the file if the change says that there is something new. Blocks for the time of
-    /// writing a small file. Whoever reads what is kept does not wait for that.
+    /// Changes the content, and writes the file if `change` returns true. Blocks for the time of writing a small file.
+    /// Readers of the content do not wait for the write.
     pub fn change(&self, change: impl FnOnce(&mut T) -> bool) {
         let mut lacking = self.lacking.lock();
         let bytes = {
@@ -52,7 +53,7 @@ impl<T: Default + DeserializeOwned + Serialize> JsonFile<T> {
         }
     }
 
-    /// Whole or not at all.
+    /// Writes the file, whole or not at all.
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
         let mut file = NamedTempFile::new_in(self.path.parent().unwrap_or(&self.path))?;
         file.write_all(bytes)?;

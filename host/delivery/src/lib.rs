@@ -1,5 +1,5 @@
-//! A Plugin's source → the component's bytes with the digest that they should have, and whoever signed them. Knows
-//! nothing of WebAssembly.
+//! Delivery: from a Plugin's source to the component's bytes, with their digest and signature checked. Knows nothing of
+//! WebAssembly.
 
 mod config_map;
 mod encoding;
@@ -33,31 +33,31 @@ use windlass_core::names::plugin_reason as reason;
 use self::oci::{OciError, RegistryError};
 use self::trust::Distrust;
 
-/// Called with each Plugin whose source may have changed; must not block.
+/// Callback for each Plugin whose source may have changed; must not block.
 pub type Changed = Arc<dyn Fn(&PluginName) + Send + Sync>;
 
-/// The largest component that is taken, after decompression.
+/// Largest component that is accepted, in bytes, after decompression.
 pub const MAX_COMPONENT_BYTES: u64 = 64 * 1024 * 1024;
-/// The largest signature that is looked at; cosign's take a few KiB.
+/// Largest signature that is read, in bytes; cosign's signatures have a few KiB.
 const MAX_SIGNATURE_BYTES: u64 = 256 * 1024;
 
-/// A component as it was delivered.
+/// A delivered component.
 #[derive(Debug, Clone)]
 pub struct Delivered {
     /// SHA-256 of the bytes.
     pub digest: Digest,
-    /// The component.
+    /// The bytes of the component.
     pub bytes: Vec<u8>,
-    /// What lies beside it as its signature: a sigstore bundle, if it is one.
+    /// The signature that was delivered with the component: a sigstore bundle, if it is valid.
     pub signature: Option<Vec<u8>>,
 }
 
 impl Delivered {
-    /// Whether it is the pinned one, and one of the keys signed it, where that is wanted. Blocks for as long as hashing it
-    /// takes.
+    /// Checks that the component has the pinned digest, if any, and that one of the keys signed it, if keys are given.
+    /// Blocks for as long as hashing the component takes.
     ///
     /// # Errors
-    /// It is another one, or nobody signed it, or somebody else.
+    /// If the digest differs, the component is not signed, or no given key signed it.
     pub fn check(&self, pinned: Option<Digest>, trust: Option<&Trust>) -> Result<(), DeliveryError> {
         let found = self.digest;
         if let Some(pinned) = pinned.filter(|pinned| *pinned != found) {
@@ -75,21 +75,21 @@ impl Delivered {
     }
 }
 
-/// Why there is no component.
+/// Why a source gives no component.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeliveryError {
-    /// The ConfigMap is not there.
+    /// The ConfigMap does not exist.
     #[error("ConfigMap {0} does not exist; create it with `windlass push`")]
     NotFound(String),
-    /// The host may not read it.
+    /// The host may not read the ConfigMap.
     #[error("ConfigMap {name} cannot be read: {message}. Allow the host to get, list and watch ConfigMaps there")]
     Forbidden {
         /// Namespace and name.
         name: String,
-        /// What the API server said.
+        /// The message of the API server.
         message: String,
     },
-    /// It holds no component, or several.
+    /// The ConfigMap has no component, or several.
     #[error("ConfigMap {name}: {problem}")]
     Invalid {
         /// Namespace and name.
@@ -97,7 +97,7 @@ pub enum DeliveryError {
         /// What is wrong, and what to do.
         problem: String,
     },
-    /// Parts are missing, or do not make up what the head promises.
+    /// Parts are missing, or do not have the digest that the head gives.
     #[error("ConfigMap {name}: {problem}; nothing of it is loaded")]
     Incomplete {
         /// Namespace and name of the head.
@@ -105,15 +105,15 @@ pub enum DeliveryError {
         /// What is missing.
         problem: String,
     },
-    /// The bytes are not the pinned ones.
+    /// The component does not have the pinned digest.
     #[error("the source has {found}, but spec.digest pins {pinned}")]
     NotPinned {
-        /// Digest of what was delivered.
+        /// Digest of the delivered component.
         found: Digest,
-        /// What the Plugin says.
+        /// Digest in the Plugin's `spec.digest`.
         pinned: Digest,
     },
-    /// The API server could not be asked.
+    /// The API server did not respond.
     #[error("ConfigMap {name} could not be read: {message}")]
     Unavailable {
         /// Namespace and name.
@@ -121,7 +121,7 @@ pub enum DeliveryError {
         /// What happened.
         message: String,
     },
-    /// The reference is none.
+    /// The reference is invalid.
     #[error("spec.source.oci.reference: {0}")]
     Reference(String),
     /// The pull secret cannot be used.
@@ -132,31 +132,31 @@ pub enum DeliveryError {
         /// What is wrong.
         problem: String,
     },
-    /// The registry has no component that may be taken, or cannot be asked.
+    /// The registry has no component that may be loaded, or does not respond.
     #[error("{reference}: {error}")]
     Oci {
-        /// As the Plugin names it.
+        /// The reference in the Plugin.
         reference: String,
-        /// The component that the artifact is, once that is known.
+        /// Digest of the artifact's component, if known.
         component: Option<Digest>,
-        /// Why not.
+        /// Why there is no component.
         error: Box<OciError>,
     },
-    /// A file of the host's folder cannot be used.
+    /// A file in the host's folder of components cannot be used.
     #[error("{file}: {problem}")]
     File {
-        /// Where it is.
+        /// Path of the file.
         file: String,
         /// What is wrong.
         problem: String,
     },
-    /// The keys that are trusted cannot be had.
+    /// The public keys cannot be read.
     #[error("{0}")]
     Keys(String),
-    /// Nobody who is trusted signed it.
+    /// No trusted key signed the component.
     #[error(transparent)]
     Distrusted(Distrust),
-    /// The host wants signatures, and the Plugin does not say whose.
+    /// The host requires signatures, and the Plugin names no keys.
     #[error("this host runs signed components alone (--require-signatures); set spec.verify.publicKeys")]
     MustBeSigned,
 }
@@ -180,7 +180,7 @@ impl DeliveryError {
         }
     }
 
-    /// Whether it is about who signed, and not about what there is.
+    /// Whether the failure concerns the signature or the keys, and not the component itself.
     pub fn is_distrust(&self) -> bool {
         match self {
             Self::Keys(_) | Self::Distrusted(_) | Self::MustBeSigned => true,
@@ -189,13 +189,13 @@ impl DeliveryError {
         }
     }
 
-    /// How long the source wants to be left alone.
+    /// How long the source asks the host to wait.
     pub fn wait(&self) -> Option<Duration> {
         let Self::Oci { error, .. } = self else { return None };
         if let OciError::Registry(RegistryError::Unavailable { wait, .. }) = **error { wait } else { None }
     }
 
-    /// Digest of what was delivered, or would be, if that is known.
+    /// Digest of the component that was delivered, or would be, if known.
     pub fn candidate(&self) -> Option<Digest> {
         match self {
             Self::NotPinned { found, .. } => Some(*found),

@@ -1,4 +1,4 @@
-//! What the host reads from Secrets of its own namespace: registries' credentials, and keys that are trusted.
+//! Reads Secrets of the host's namespace: registry credentials, and public keys.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
@@ -10,7 +10,7 @@ use super::trust::Trust;
 use crate::in_time;
 use windlass_api::{SecretRef, Verify};
 
-/// What a Secret holds under a key, unless a plugin had it written.
+/// The value of a Secret's key. A Secret that is a plugin's child is refused.
 fn value_of(name: &str, mut secret: Secret, key: &str) -> Result<Vec<u8>, String> {
     if let Some(plugin) = plugin_of(&secret.metadata) {
         return Err(format!(
@@ -27,15 +27,15 @@ fn value_of(name: &str, mut secret: Secret, key: &str) -> Result<Vec<u8>, String
 pub struct Secrets(Api<Secret>);
 
 impl Secrets {
-    /// Those of the host's namespace.
+    /// The Secrets of the host's namespace.
     pub fn new(client: Client, namespace: &str) -> Self {
         Self(Api::namespaced(client, namespace))
     }
 
-    /// The keys that a Plugin trusts.
+    /// The public keys of a Plugin's `spec.verify`.
     ///
     /// # Errors
-    /// A key cannot be had, or is none.
+    /// If a key cannot be read, or is not a public key.
     pub async fn trust(&self, verify: &Verify) -> Result<Trust, DeliveryError> {
         let mut texts = Vec::new();
         for (index, key) in verify.public_keys.iter().enumerate() {
@@ -56,10 +56,10 @@ impl Secrets {
         Trust::of_pem(texts.iter().map(|(name, text)| (name.as_str(), text.as_slice()))).map_err(DeliveryError::Keys)
     }
 
-    /// The credentials for a registry, if a Secret holds any.
+    /// The credentials for a registry, if the Secret has an entry for it.
     ///
     /// # Errors
-    /// It cannot be read, or is no such Secret.
+    /// If the Secret cannot be read, or has no valid Docker configuration.
     pub async fn credentials(
         &self,
         secret: &SecretRef,

@@ -1,5 +1,5 @@
-//! The sources that Plugins name: which Plugins a changed ConfigMap concerns, and which version of a source is there, by
-//! one metadata watch for each namespace that holds sources. Artifacts in registries are followed beside them.
+//! The sources of all Plugins: which Plugins a changed ConfigMap affects, and the current version of each source. One
+//! metadata watch per namespace with sources gives both. Artifacts in registries are followed by [`Remotes`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
@@ -27,30 +27,30 @@ use super::trust::{Trust, VerifiedDigests};
 use super::{Changed, DeliveryError};
 use windlass_api::{ConfigMapSource, Place, Verify};
 
-/// What the watch of a namespace's ConfigMaps shows.
+/// A signal of the watch on a namespace's ConfigMaps.
 #[derive(Debug)]
 pub enum Signal {
-    /// It begins, with a list.
+    /// The watch starts, with a list.
     Begun,
-    /// An event.
+    /// An event of the watch.
     Event(Box<Event<PartialObjectMeta<ConfigMap>>>),
-    /// It was interrupted: what changes from now on is not seen until it begins again, with another list. A watch that went on
-    /// would say nothing until something changes, and no version would be known.
+    /// The watch was interrupted: changes are not seen until it starts again with a new list. A watch that resumed
+    /// without a list would be silent until something changes, and no version would be known.
     Interrupted,
 }
 
-/// Watches the metadata of a namespace's ConfigMaps until the task is aborted.
+/// Starts a watch on the metadata of a namespace's ConfigMaps, which ends when the task is aborted.
 pub type FollowConfigMaps = Arc<dyn Fn(&str, Box<dyn Fn(Signal) + Send + Sync>) -> AbortHandle + Send + Sync>;
 
-/// How long a look at a Plugin waits to hear which versions there are. Then it fetches the source instead.
+/// How long a reconcile of a Plugin waits for the watch's first list. After that the source is fetched instead.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The file of fetched versions, in the folder of compiled components.
+/// File of the fetched versions, in the folder of compiled components.
 const FETCHED_VERSIONS: &str = "sources.json";
-/// The file of what was found to be signed, beside it.
+/// File of the verified digests, in the same folder.
 const VERIFIED_DIGESTS: &str = "signed.json";
 
-/// The sources that Plugins name, and the watches on them. Only metadata is watched: components are fetched when they
-/// are wanted, and never kept.
+/// The sources of all Plugins, and the watches on them. Only metadata is watched: a component is fetched when it is
+/// needed, and not cached.
 pub struct Sources {
     follow: FollowConfigMaps,
     changed: Changed,
@@ -63,19 +63,19 @@ pub struct Sources {
     folder: Option<Folder>,
 }
 
-/// What sources are read and trusted by.
+/// Dependencies of [`Sources`].
 pub struct Needs<'a> {
-    /// Where what is learnt of them is kept: nobody else may write there.
+    /// Folder of the files with fetched versions and verified digests; no other user may have write access to it.
     pub cache_dir: &'a Path,
-    /// The host's namespace, with pull secrets and keys.
+    /// The host's namespace, which has the pull secrets and keys.
     pub namespace: &'a str,
-    /// Registries that are spoken to without TLS.
+    /// Registries that are reached without TLS.
     pub plain_http: Vec<String>,
     /// Whether components must be signed.
     pub require_signatures: bool,
-    /// A folder of components that come before all sources.
+    /// Folder of components that take precedence over all sources.
     pub plugins: Option<PathBuf>,
-    /// Follows the ConfigMaps of a namespace.
+    /// Starts a watch on the ConfigMaps of a namespace.
     pub follow: FollowConfigMaps,
 }
 
@@ -85,17 +85,17 @@ struct State {
     namespaces: HashMap<String, Namespace>,
 }
 
-/// The ConfigMaps of a namespace as its watch shows them.
+/// The ConfigMaps of a namespace as the watch shows them.
 struct Namespace {
     task: AbortHandle,
-    /// Identity and resourceVersion of each, by name.
+    /// Uid and resourceVersion of each ConfigMap, by name.
     maps: Maps,
-    /// The same of a list that is not complete yet.
+    /// The ConfigMaps of a list that is not complete yet.
     listing: Option<Maps>,
-    /// Whether `maps` is what there is: a list was complete, and the watch goes on. Not known before either a list was
-    /// complete or something went wrong.
+    /// Whether `maps` is current: a list was complete, and the watch runs. `None` until the first list is complete or
+    /// the watch fails.
     follows: watch::Sender<Option<bool>>,
-    /// Whether all who look at sources wait for the first list: it is no news then.
+    /// Whether all readers wait for the first list; its ConfigMaps are then not reported as changes.
     awaited: bool,
 }
 
@@ -108,7 +108,7 @@ impl Drop for Namespace {
 }
 
 impl Sources {
-    /// Tells `changed` of every change of a followed source.
+    /// Calls `changed` for every change of a followed source.
     ///
     /// # Errors
     /// If the folder of components cannot be read.
@@ -137,19 +137,19 @@ impl Sources {
         })
     }
 
-    /// The file that is a Plugin's component instead of its source, if the host has a folder with one.
+    /// The file that replaces the Plugin's source, if the host has a folder with one.
     pub fn file(&self, plugin: &PluginName) -> Option<PathBuf> {
         self.folder.as_ref()?.file(plugin)
     }
 
-    /// Follows the source that a Plugin names now, in place of the one it named before.
+    /// Follows the source that the Plugin names now, in place of the one before.
     pub fn follow(&self, plugin: &PluginName, place: Place<'_>) {
         match place {
             Place::ConfigMap(source) => {
                 self.remotes.forget(plugin);
                 self.follow_config_map(plugin, source);
             }
-            // It is followed once somebody looks.
+            // An artifact is followed from the first call of `look`.
             Place::Oci(_) => self.forget_config_map(plugin),
         }
     }
@@ -172,36 +172,36 @@ impl Sources {
         state.end_unused();
     }
 
-    /// A Plugin is gone.
+    /// Stops to follow the sources of a deleted Plugin.
     pub fn forget(&self, plugin: &PluginName) {
         self.remotes.forget(plugin);
         self.forget_config_map(plugin);
     }
 
-    /// What is known of a Plugin's artifact in a registry; it is followed from now on.
+    /// The last result for a Plugin's artifact in a registry; the artifact is followed from now on.
     pub fn look(&self, plugin: &PluginName, wanted: &Wanted) -> Look {
         self.remotes.look(plugin, wanted)
     }
 
-    /// The components that artifacts of registries are now.
+    /// The components of all followed artifacts.
     pub fn found(&self) -> Vec<Digest> {
         self.remotes.found()
     }
 
-    /// The bytes of that artifact are needed: the Plugin is told when they are there.
+    /// Requests the bytes of the Plugin's artifact; `changed` is called when they are there.
     pub fn fetch_artifact(&self, plugin: &PluginName) {
         self.remotes.fetch(plugin);
     }
 
-    /// A Plugin wants nothing of a registry, for as long as nobody looks again.
+    /// Stops to follow the Plugin's artifact, until [`Self::look`] is called again.
     pub fn forget_artifact(&self, plugin: &PluginName) {
         self.remotes.forget(plugin);
     }
 
-    /// Whose signatures a Plugin's component must have, if it must have any.
+    /// The keys that must have signed a Plugin's component; none if signatures are not checked.
     ///
     /// # Errors
-    /// The keys cannot be had, or the host wants some and the Plugin names none.
+    /// If the keys cannot be read, or the host requires signatures and the Plugin names no keys.
     pub async fn trust(&self, verify: Option<&Verify>) -> Result<Option<Trust>, DeliveryError> {
         self.check_wanted(verify)?;
         match verify {
@@ -210,20 +210,20 @@ impl Sources {
         }
     }
 
-    /// Whether a Plugin may want no signatures, if it does not.
+    /// Checks that a Plugin without `spec.verify` is allowed.
     ///
     /// # Errors
-    /// The host wants some.
+    /// If the host requires signatures and the Plugin has no `spec.verify`.
     pub fn check_wanted(&self, verify: Option<&Verify>) -> Result<(), DeliveryError> {
         if self.require_signatures && verify.is_none() { Err(DeliveryError::MustBeSigned) } else { Ok(()) }
     }
 
-    /// Whether a component was found to be signed as it must be.
+    /// Whether the signature of a component was verified already, or need not be.
     pub fn is_vouched_for(&self, component: Digest, trust: Option<&Trust>) -> bool {
         trust.is_none_or(|trust| self.verified_digests.find(component, trust))
     }
 
-    /// Takes down that a component was found to be signed by one of these keys.
+    /// Records that one of these keys signed the component.
     pub async fn vouch_for(&self, component: Digest, trust: &Trust) {
         self.verified_digests.keep(component, trust).await;
     }
@@ -234,28 +234,29 @@ impl Sources {
         state.end_unused();
     }
 
-    /// The version of a followed source, if it is there and the API server lets the host follow it.
+    /// The version of a followed source, if the source exists and the API server lets the host watch it.
     pub async fn version(&self, source: &ConfigMapSource) -> Option<Version> {
         let mut follows = self.state.lock().namespaces.get(&source.namespace)?.follows.subscribe();
-        // What it gives is a lock on the channel, which the watch's task takes while it holds the state: let go at once.
+        // The result is a lock on the channel, and the watch's task takes this lock while it holds the state: drop it
+        // at once.
         let _ = tokio::time::timeout(PATIENCE, follows.wait_for(Option::is_some)).await.map(drop);
         self.state.lock().version(source)
     }
 
-    /// Digest of what this version of a source held when it was fetched.
+    /// Digest of the component that this version of a source held when it was fetched.
     pub fn receipt(&self, source: &ConfigMapSource, version: Version) -> Option<Digest> {
         self.fetched_versions.find(source, version)
     }
 
-    /// Keeps what was fetched after this version was seen, or later than that.
+    /// Records a component that was fetched after this version was seen.
     pub async fn keep(&self, source: &ConfigMapSource, version: Version, digest: Digest) {
         let (fetched_versions, source) = (self.fetched_versions.clone(), source.clone());
-        // It says itself when it fails.
+        // A failure is logged there.
         let _ = tokio::task::spawn_blocking(move || fetched_versions.keep(&source, version, digest)).await;
     }
 
-    /// Forgets what is kept of sources that nobody names, and of components that nobody uses, once all Plugins have named
-    /// theirs.
+    /// Removes the records of sources that no Plugin names and of components that no Plugin uses. Call it once all
+    /// Plugins have named their sources.
     pub async fn tidy(&self, used: &HashSet<Digest>) {
         self.verified_digests.retain(used).await;
         let named: HashSet<_> = self.state.lock().of_plugin.values().map(ToString::to_string).collect();
@@ -279,7 +280,7 @@ impl Namespace {
         })
     }
 
-    /// Takes an event in; answers with the names of what changed.
+    /// Applies an event; returns the names of the changed ConfigMaps.
     fn on_event(&mut self, event: Event<PartialObjectMeta<ConfigMap>>) -> Vec<String> {
         match event {
             Event::Init => {
@@ -332,8 +333,7 @@ impl State {
         namespace.version_of(&source.name)
     }
 
-    /// Takes an event of a namespace's watch in; answers with the Plugins that it concerns.
-    /// What the watch of a namespace shows; answers with the Plugins whose sources have changed.
+    /// Applies a signal of a namespace's watch; returns the Plugins whose sources changed.
     fn on_signal(&mut self, namespace: &str, signal: Signal) -> Vec<PluginName> {
         match signal {
             Signal::Begun => self.on_start(namespace),
@@ -343,8 +343,8 @@ impl State {
         Vec::new()
     }
 
-    /// A watch of the namespace begins. What one that panicked knew is not known any more; before the first list there is
-    /// nothing to forget, and who waits for it goes on waiting.
+    /// Handles the start of a namespace's watch. The knowledge of a watch that panicked is outdated. Before the first
+    /// list there is nothing to discard, and those who wait for it go on waiting.
     fn on_start(&self, namespace: &str) {
         let is_followed = |followed: &Namespace| *followed.follows.borrow() == Some(true);
         if self.namespaces.get(namespace).is_some_and(is_followed) {
@@ -361,7 +361,7 @@ impl State {
         concerned.map(|(plugin, _)| plugin.clone()).collect()
     }
 
-    /// The watch of a namespace was interrupted: what it showed may be outdated.
+    /// Handles the interruption of a namespace's watch: its ConfigMaps may be outdated.
     fn on_interruption(&self, namespace: &str) {
         if let Some(followed) = self.namespaces.get(namespace) {
             followed.follows.send_replace(Some(false));
@@ -391,7 +391,7 @@ mod tests {
         serde_json::from_value(metadata).expect("metadata")
     }
 
-    /// A Plugin `echo` of the ConfigMap of the same name, in a namespace of which nothing is known.
+    /// A Plugin `echo` whose source is the ConfigMap `echo`, in a namespace whose first list is not there yet.
     fn state() -> State {
         let task = tokio::spawn(std::future::ready(())).abort_handle();
         let source = ConfigMapSource { namespace: NAMESPACE.to_owned(), name: "echo".to_owned() };
@@ -405,7 +405,7 @@ mod tests {
         state.version(&ConfigMapSource { namespace: NAMESPACE.to_owned(), name: "echo".to_owned() })
     }
 
-    /// How many Plugins a list of these concerns.
+    /// Number of Plugins that a list of these ConfigMaps affects.
     fn listed(state: &mut State, maps: &[(&str, &str)]) -> usize {
         let items = maps.iter().map(|(name, version)| Event::InitApply(map(name, version)));
         let events = std::iter::once(Event::Init).chain(items).chain([Event::InitDone]);

@@ -1,14 +1,14 @@
-//! How long the host waits for the answer to one request.
+//! Timeout of a request to the API server.
 
 use std::time::Duration;
 
-/// Longer than the API server's own 60 s, so that only a dead connection meets it, and a worker is never held for good.
+/// Longer than the API server's own 60 s: only a dead connection reaches it, and no worker is blocked forever.
 const TIMEOUT: Duration = Duration::from_secs(65);
 
-/// Waits for the answer to one request no longer than a worker may be held.
+/// Waits for the response to a request, at most 65 s.
 ///
 /// # Errors
-/// What the request ends with, or the lack of an answer.
+/// The error of the request, or the timeout.
 pub async fn in_time<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
     match tokio::time::timeout(TIMEOUT, request).await {
         Ok(answer) => answer,

@@ -12,21 +12,21 @@ use super::Reference;
 /// Key of the credentials in a Secret of type `kubernetes.io/dockerconfigjson`.
 pub const DOCKER_CONFIG_KEY: &str = ".dockerconfigjson";
 
-/// How a registry knows its caller.
+/// Credentials for a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
-    /// User name and password, or whatever token the registry takes for one.
+    /// User name and password, or a token that the registry accepts as a password.
     Basic {
         /// User name.
         user: String,
         /// Password.
         password: String,
     },
-    /// A token that the registry's token server changes for others (OAuth 2 refresh token).
+    /// A token that the registry's token server exchanges for access tokens (OAuth 2 refresh token).
     Identity(String),
 }
 
-// Never in a log.
+// Credentials must never appear in a log.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials(…)")
@@ -48,11 +48,11 @@ struct Entry {
     identitytoken: Option<String>,
 }
 
-/// The credentials that a Docker configuration holds for a repository, if any: those of the longest entry that is a part
-/// of its name, as kubelet takes them.
+/// The credentials for a repository in a Docker configuration, if any. As in kubelet, the longest entry that is a
+/// prefix of the repository's name applies.
 ///
 /// # Errors
-/// In words for a user, without anything of the secret: it is no such configuration.
+/// If the configuration is invalid. The text is for users and contains nothing of the secret.
 pub fn of_docker_config(config: &[u8], reference: &Reference) -> Result<Option<Credentials>, String> {
     let config: Config = serde_json::from_slice(config)
         .map_err(|_| "it holds no valid Docker configuration (JSON with auths)".to_owned())?;
@@ -67,8 +67,8 @@ pub fn of_docker_config(config: &[u8], reference: &Reference) -> Result<Option<C
     Ok(best.map(|(_, credentials)| credentials))
 }
 
-/// How much of the reference an entry's name is, if it is a part of it. Entries are written with a scheme and the path of
-/// an API as well, Docker Hub's has names of its own, and `*` stands for one label of a host.
+/// Length of the match, if an entry's name is a prefix of the reference. An entry may have a scheme and the path of an
+/// API; Docker Hub has names of its own; `*` stands for one label of a host.
 fn matched(name: &str, reference: &Reference) -> Option<usize> {
     let name = name.strip_prefix("https://").or_else(|| name.strip_prefix("http://")).unwrap_or(name);
     let (host, path) = name.split_once('/').unwrap_or((name, ""));
@@ -80,7 +80,7 @@ fn matched(name: &str, reference: &Reference) -> Option<usize> {
         && labels.zip(wanted).all(|(label, wanted)| label == "*" || label == wanted);
     let rest = reference.repository.strip_prefix(path);
     let is_path = path.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    // Of two that are as long, the one that says its host in full.
+    // Of two matches of the same length, the one without a wildcard in its host wins.
     (is_host && is_path).then(|| 2 * path.len() + usize::from(!host.contains('*')))
 }
 

@@ -1,5 +1,5 @@
-//! What registries and people write, of any bytes, from the corpus and changed: manifests, references, and the
-//! configuration with their credentials.
+//! Fuzz tests with arbitrary bytes, and mutations of the corpus: manifests, references, and Docker configurations with
+//! their credentials.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +16,7 @@ const COMPONENTS: [&str; 2] = ["application/wasm", "application/vnd.wasm.content
 fn fuzz_manifests() {
     Target::new("manifests", 40_000).attack(0.08, |bytes| {
         let Ok(layer) = Manifest::parse(bytes).and_then(|manifest| manifest.component()) else { return false };
-        // Whoever else can read these bytes finds the same one component in them, and no list.
+        // Another reader of these bytes finds the same single component in them, and no list.
         let Some(manifest) = as_others_read(bytes) else { return true };
         assert_ne!(manifest["mediaType"], "application/vnd.oci.image.index.v1+json");
         assert!(manifest["manifests"].as_array().is_none_or(Vec::is_empty));
@@ -52,7 +52,7 @@ fn fuzz_references() {
         assert!(!registry.contains(['@', '/']) && !repository.contains(['@', ':']), "{written}");
         assert!(repository.split('/').all(|part| !matches!(part, "" | "." | "..")), "{written}");
 
-        // Where requests go is what is written there.
+        // Requests go to the host that the reference names.
         let root = Url::parse(&format!("https://{registry}")).unwrap_or_else(|error| panic!("{registry}: {error}"));
         let host = root.host_str().expect("a host");
         let (name, port) = match registry.rsplit_once(':') {
@@ -74,7 +74,7 @@ fn fuzz_references() {
     });
 }
 
-/// What of a configuration must not be told: what is said in its entries, and what that stands for.
+/// The parts of a configuration that no message may contain: the entries' secrets, encoded and decoded.
 fn secrets(config: &Value) -> Vec<String> {
     let entries = config["auths"].as_object().into_iter().flatten();
     let mut secrets = Vec::new();
@@ -90,7 +90,7 @@ fn secrets(config: &Value) -> Vec<String> {
     secrets
 }
 
-/// Whether an entry is of `registry.example/team/echo`.
+/// Whether an entry applies to `registry.example/team/echo`.
 fn is_ours(name: &str) -> bool {
     let name = ["https://", "http://"].iter().find_map(|scheme| name.strip_prefix(scheme)).unwrap_or(name);
     let (host, path) = name.split_once('/').unwrap_or((name, ""));
@@ -98,7 +98,7 @@ fn is_ours(name: &str) -> bool {
     hosts.contains(&host) && ["", "v1", "v2", "team", "team/echo"].contains(&path.trim_matches('/'))
 }
 
-/// Whether an entry says so.
+/// Whether the entry contains these credentials.
 fn is_of(entry: &Value, found: &Credentials) -> bool {
     match found {
         _ if entry.is_array() => true,

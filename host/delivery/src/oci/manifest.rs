@@ -1,4 +1,4 @@
-//! What an artifact's manifest says: which layer is the component, and how large it is.
+//! Manifests of artifacts: which layer is the component, and its size.
 
 use std::fmt;
 
@@ -10,70 +10,70 @@ use crate::MAX_COMPONENT_BYTES;
 
 /// Media type of a manifest (OCI image specification 1.1).
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-/// Media type of a list of manifests.
+/// Media type of a list of manifests (an image index).
 pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// Media type of a component's configuration (CNCF, "Wasm OCI Artifact layout").
 pub const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";
-/// Media type of a component's layer in that layout.
+/// Media type of a component's layer in the CNCF layout.
 pub const WASM_LAYER: &str = "application/wasm";
 /// Media type of a component's layer before there was a common layout.
 const OLD_WASM_LAYER: &str = "application/vnd.wasm.content.layer.v1+wasm";
 
-/// The most layers of an artifact, and the most manifests of a list, that are read: `{}` is one as well, three bytes of
-/// text that take fifty times as many in memory.
+/// Largest number of layers of an artifact, and of manifests in a list. The entry `{}` takes three bytes of text and
+/// fifty times as many in memory.
 const MAX_ENTRIES: usize = 1000;
 
-/// A manifest, or a list of manifests, with the fields that are read.
+/// A manifest, or a list of manifests, with the fields that the host reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
-    /// What it is; registries need not say it.
+    /// Media type; registries may omit it.
     #[serde(default)]
     pub media_type: String,
-    /// What the artifact is, if its manifest says so.
+    /// Type of the artifact, if the manifest gives one.
     #[serde(default)]
     pub artifact_type: String,
-    /// The artifact's content.
+    /// Layers of the artifact.
     #[serde(default, deserialize_with = "entries")]
     pub layers: Vec<Descriptor>,
-    /// Of a list: the manifests.
+    /// Manifests, if this is a list.
     #[serde(default, deserialize_with = "entries")]
     pub manifests: Vec<Descriptor>,
 }
 
-/// Something in a registry, as manifests refer to it.
+/// A descriptor: a reference to content in a registry.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// What it is.
+    /// Media type of the content.
     #[serde(default)]
     pub media_type: String,
-    /// What the artifact is, of a manifest in a list.
+    /// Type of the artifact, for a manifest in a list.
     #[serde(default)]
     pub artifact_type: String,
-    /// Its digest, by any algorithm.
+    /// Digest of the content, by any algorithm.
     #[serde(default)]
     pub digest: String,
-    /// Its bytes.
+    /// Size of the content in bytes.
     #[serde(default)]
     pub size: u64,
-    /// What else is said of it.
+    /// Annotations of the descriptor.
     #[serde(default)]
     pub annotations: Annotations,
 }
 
-/// The annotations that are read. Others are not even kept: there may be any number of them.
+/// The annotations that the host reads. Others are dropped while parsing: there may be any number of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Annotations {
-    /// What a bundle's statement is, as cosign says.
+    /// Type of the bundle's statement, set by cosign.
     #[serde(rename = "dev.sigstore.bundle.predicateType")]
     pub predicate_type: Option<String>,
-    /// The signature of a layer that is a payload of cosign 1 or 2.
+    /// Signature of a layer that is a payload of cosign 1 or 2.
     #[serde(rename = "dev.cosignproject.cosign/signature")]
     pub signature: Option<String>,
 }
 
-/// A list of no more than [`MAX_ENTRIES`].
+/// Deserializes a list of at most [`MAX_ENTRIES`].
 fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Descriptor>, D::Error> {
     struct Entries;
 
@@ -102,25 +102,25 @@ fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Descriptor>
 /// The component's layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layer {
-    /// Of the component: layers of components are not packed.
+    /// Digest of the component; a layer with a component is not compressed.
     pub digest: Digest,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
 impl Manifest {
-    /// Reads one.
+    /// Parses a manifest.
     ///
     /// # Errors
-    /// In words for a user: it is no manifest.
+    /// If the bytes are not a valid manifest; the text is for users.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(bytes).map_err(|error| format!("its manifest is none: {error}"))
     }
 
-    /// The component, if the artifact is exactly one that may be taken.
+    /// The component, if the artifact consists of exactly one that may be loaded.
     ///
     /// # Errors
-    /// In words for a user: what the artifact is instead.
+    /// What the artifact is instead; the text is for users.
     pub fn component(&self) -> Result<Layer, String> {
         if !self.manifests.is_empty() || self.media_type == INDEX {
             return Err("it is a list of manifests (an image index); name the one manifest of the component".to_owned());

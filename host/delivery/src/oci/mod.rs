@@ -1,4 +1,4 @@
-//! Components in registries: a reference → its manifest → whoever signed it → the component.
+//! Components in OCI registries: from a reference to the manifest, its signatures, and the component.
 
 mod credentials;
 #[cfg(test)]
@@ -25,30 +25,30 @@ pub use registry::{Http, Registry, RegistryError, Spooled};
 use spool::Spool;
 pub use upload::{NewArtifact, push};
 
-/// The most signatures of one artifact that are looked at.
+/// Largest number of signatures that are checked per artifact.
 const MAX_SIGNATURES: usize = 32;
 
 /// A component in a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Artifact {
-    /// Digest of its manifest: what is signed.
+    /// Digest of the manifest, which signatures refer to.
     pub manifest: Digest,
     /// Digest of the component.
     pub component: Digest,
-    /// Bytes of the component.
+    /// Size of the component in bytes.
     pub size: u64,
 }
 
-/// Why there is no component.
+/// Why an artifact gives no component.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OciError {
-    /// The registry said so, or nothing.
+    /// The registry returned an error, or did not respond.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// The artifact is none, by its manifest.
+    /// The manifest does not describe a component.
     #[error("{0}")]
     NoComponent(String),
-    /// Nobody who is trusted signed it.
+    /// No trusted key signed the artifact.
     #[error(transparent)]
     Distrusted(#[from] Distrust),
 }
@@ -70,10 +70,10 @@ impl OciError {
     }
 }
 
-/// What the reference names now.
+/// The artifact that the reference points to now.
 ///
 /// # Errors
-/// If that cannot be found out, or is no component.
+/// If the registry does not respond with it, or it is not a component.
 pub async fn resolve(registry: &Registry) -> Result<Artifact, OciError> {
     let (digest, bytes) = registry.manifest(&registry.reference().version).await?;
     let layer = Manifest::parse(&bytes).and_then(|manifest| manifest.component());
@@ -81,27 +81,28 @@ pub async fn resolve(registry: &Registry) -> Result<Artifact, OciError> {
     Ok(Artifact { manifest: digest, component: layer.digest, size: layer.size })
 }
 
-/// The component's bytes, which are those of its digest.
+/// Downloads the component's bytes and checks them against the digest.
 ///
 /// # Errors
-/// If the registry gives something else, or nothing.
+/// If the download fails, or the bytes have another digest.
 pub async fn pull(registry: &Registry, artifact: Artifact) -> Result<Vec<u8>, OciError> {
     Ok(registry.blob(artifact.component, artifact.size).await?)
 }
 
-/// The same in a file on the file system of a folder: it takes memory once it is read.
+/// Downloads the component into an unnamed file on the file system of `folder`. It takes memory only when the file is
+/// read.
 ///
 /// # Errors
-/// If the registry gives nothing, or there is no room for it.
+/// If the download fails, or the file cannot be written.
 pub async fn pull_to(folder: &Path, registry: &Registry, artifact: Artifact) -> Result<Spooled, OciError> {
     let spool = Spool::new(folder).map_err(|error| RegistryError::Unkept(error.to_string()))?;
     Ok(registry.spool_blob(artifact.component, artifact.size, spool).await?)
 }
 
-/// Whether the reference still names that artifact.
+/// Whether the reference still points to this artifact.
 ///
 /// # Errors
-/// If the registry cannot be asked.
+/// If the registry does not respond.
 pub async fn is_still(registry: &Registry, artifact: &Artifact) -> Result<bool, OciError> {
     let version = &registry.reference().version;
     if let Version::Digest(digest) = version {
@@ -110,11 +111,11 @@ pub async fn is_still(registry: &Registry, artifact: &Artifact) -> Result<bool, 
     Ok(registry.digest(version).await? == Some(artifact.manifest))
 }
 
-/// Whether one of the keys signed the artifact: as cosign 3 does, or as it did before. What else refers to the artifact,
-/// and whatever is wrong with that, is no reason against it.
+/// Checks that one of the keys signed the artifact, in the format of cosign 3 or of earlier versions. Other content
+/// that refers to the artifact, and errors in it, do not make the check fail.
 ///
 /// # Errors
-/// If nobody did, or the registry cannot be asked.
+/// If no key signed the artifact, or the registry does not respond.
 pub async fn verify(registry: &Registry, manifest: Digest, trust: &Trust) -> Result<(), OciError> {
     let mut search = Search { registry, manifest, trust, why: None, unasked: None };
     if search.in_bundles().await || search.in_payloads().await {
@@ -134,19 +135,19 @@ pub async fn verify(registry: &Registry, manifest: Digest, trust: &Trust) -> Res
     .into())
 }
 
-/// The search for a good signature.
+/// The search for a valid signature.
 struct Search<'a> {
     registry: &'a Registry,
     manifest: Digest,
     trust: &'a Trust,
-    /// What is wrong with the last one.
+    /// What is wrong with the last signature.
     why: Option<String>,
-    /// Why one could not be looked at that may be good.
+    /// Why a signature that may be valid could not be read.
     unasked: Option<RegistryError>,
 }
 
 impl Search<'_> {
-    /// Among the bundles that refer to the artifact.
+    /// Whether a bundle that refers to the artifact has a valid signature.
     async fn in_bundles(&mut self) -> bool {
         let mut found = Candidates::default();
         let registry = self.registry;
@@ -166,7 +167,7 @@ impl Search<'_> {
         false
     }
 
-    /// Among the payloads under the tag of cosign 1 and 2.
+    /// Whether a payload under the tag of cosign 1 and 2 has a valid signature.
     async fn in_payloads(&mut self) -> bool {
         let tag = format!("sha256-{}.sig", self.manifest.hex());
         let signatures = self.registry.tagged(&tag).await.unwrap_or_else(|error| self.not_looked_at(error));
@@ -193,7 +194,7 @@ impl Search<'_> {
         self.blob(layer).await
     }
 
-    /// A signature's bytes. One that nobody could have made in good faith is none.
+    /// Reads a signature's bytes. A blob that is too large or has an invalid digest is not a signature.
     async fn blob(&mut self, layer: &Descriptor) -> Option<Vec<u8>> {
         let digest = layer.digest.parse::<Digest>().ok()?;
         if layer.size > MAX_SIGNATURE_BYTES {
@@ -211,12 +212,12 @@ impl Search<'_> {
         Manifest::parse(bytes).map_err(|why| self.wrong(why)).ok()
     }
 
-    /// Takes down what is wrong with a signature, which may quote any part of it.
+    /// Records what is wrong with a signature; the text may quote parts of it.
     fn wrong(&mut self, why: String) {
         self.why = Some(bounded(why));
     }
 
-    /// Takes down why, and has nothing to show.
+    /// Records why a signature could not be read, and returns nothing.
     fn not_looked_at<T: Default>(&mut self, error: RegistryError) -> T {
         match error {
             RegistryError::Unavailable { .. } | RegistryError::Forbidden(_) => self.unasked = Some(error),
@@ -226,17 +227,17 @@ impl Search<'_> {
     }
 }
 
-/// What may be signatures of an artifact, among all that refers to it.
+/// Content that refers to an artifact and may be a signature.
 #[derive(Default)]
 struct Candidates {
-    /// Those that say that they are.
+    /// Content whose artifact type is that of a bundle.
     bundles: Vec<Digest>,
-    /// Old clients write another type into the list that stands in for a registry's.
+    /// Content of another type: old clients write another type into the list that replaces a registry's API.
     others: Vec<Digest>,
 }
 
 impl Candidates {
-    /// Takes those of a list in, as far as they will be looked at: lists may be long, and there may be many.
+    /// Adds the candidates of a list, up to the limit: lists may be long, and there may be many.
     fn take(&mut self, list: &[Descriptor]) {
         for descriptor in list.iter().filter(|descriptor| trust::may_be_signature(descriptor)) {
             let is_bundle = descriptor.artifact_type.starts_with(trust::BUNDLE_TYPE);

@@ -7,28 +7,28 @@ use std::str::FromStr;
 use reqwest::Url;
 use windlass_core::digest::Digest;
 
-/// The longest repository name that registries take (the distribution specification's advice for clients).
+/// Longest repository name that registries accept (the distribution specification's advice for clients).
 const MAX_NAME: usize = 255;
-/// The longest tag (OCI distribution specification, "Pulling manifests").
+/// Longest tag (OCI distribution specification, "Pulling manifests").
 const MAX_TAG: usize = 128;
 
-/// Where an artifact is.
+/// A reference to an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
-    /// Host, and port if it is not that of the scheme.
+    /// Host, with a port if it is not the scheme's default.
     pub registry: String,
-    /// Name within the registry.
+    /// Name of the repository in the registry.
     pub repository: String,
-    /// Which of the repository's artifacts.
+    /// Tag or digest of the artifact.
     pub version: Version,
 }
 
-/// Which artifact of a repository.
+/// Selects an artifact of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Version {
-    /// Whichever has this tag now.
+    /// The artifact that this tag points to now.
     Tag(String),
-    /// The one of this digest, always.
+    /// The artifact of this digest.
     Digest(Digest),
 }
 
@@ -48,12 +48,12 @@ impl Reference {
         Self { version: Version::Digest(digest), ..self.clone() }
     }
 
-    /// The host that serves it: for one registry, the name that people know is not that of the server.
+    /// The host that serves the registry: the server of Docker Hub has another name than the registry.
     pub fn server(&self) -> &str {
         if self.registry == "docker.io" { "registry-1.docker.io" } else { &self.registry }
     }
 
-    /// Whether the registry is on this machine: such ones are spoken to without TLS, as other clients do.
+    /// Whether the registry is on this machine; such registries are reached without TLS, as other clients do.
     pub fn is_local(&self) -> bool {
         let host = match self.registry.rsplit_once(':') {
             Some((host, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => host,
@@ -74,7 +74,7 @@ impl fmt::Display for Reference {
 impl FromStr for Reference {
     type Err = String;
 
-    /// As people write it. A digest outdoes a tag beside it; without either it is the tag `latest`.
+    /// Parses the usual notation. A digest takes precedence over a tag beside it; without either, the tag is `latest`.
     fn from_str(text: &str) -> Result<Self, String> {
         let invalid = |problem: &str| {
             format!(
@@ -105,7 +105,8 @@ impl FromStr for Reference {
     }
 }
 
-/// A host with a dot or a port, or this machine: what has neither is more likely a repository without its registry.
+/// Whether this is a registry: a host with a dot or a port, or this machine. Any other name is more likely a repository
+/// without its registry.
 fn is_registry(text: &str) -> bool {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
@@ -126,14 +127,15 @@ fn is_registry(text: &str) -> bool {
         let inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         !label.is_empty() && label.bytes().all(inner) && !label.starts_with('-') && !label.ends_with('-')
     };
-    // URLs know more ways to write an address, and `0x7f.1` would be this machine.
+    // URL parsers accept further notations of an address: `0x7f.1` would be this machine.
     let is_itself = |url: Url| url.host_str().is_some_and(|same| same.eq_ignore_ascii_case(host));
     host.split('.').all(is_label)
         && (host.contains('.') || port.is_some() || host == "localhost")
         && Url::parse(&format!("https://{host}")).is_ok_and(is_itself)
 }
 
-/// A part of a repository's name: lower-case words with single `.`, one or two `_`, or any number of `-` in between.
+/// Whether this is a part of a repository's name: lower-case words separated by one `.`, one or two `_`, or any number
+/// of `-`.
 fn is_name(part: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let mut separators =

@@ -1,4 +1,4 @@
-//! A registry's HTTP API (OCI distribution specification 1.1): manifests and blobs, with the tokens that it asks for.
+//! A client of a registry's HTTP API (OCI distribution specification 1.1): manifests, blobs, and the tokens for them.
 
 use std::io;
 use std::time::Duration;
@@ -23,63 +23,64 @@ use super::manifest::{INDEX, MANIFEST};
 use super::reference::{Reference, Version};
 use super::spool::Spool;
 
-/// Time for a connection, its TLS included.
+/// Timeout of a connection, including TLS.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Silence that ends what is fetched. What is sent may take its time.
+/// Longest silence during a download. Uploads have no such limit.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Time for a whole request: a component over a slow line takes minutes.
+/// Timeout of a whole request: a component takes minutes over a slow line.
 const WHOLE: Duration = Duration::from_mins(10);
-/// The largest manifest, or list of manifests, that is read. Those of components and signatures take a few KiB; registries
-/// allow 4 MiB, which the host would hold for each Plugin at once.
+/// Largest manifest, or list of manifests, that is read, in bytes. Manifests of components and signatures have a few
+/// KiB; registries allow 4 MiB, which the host would keep for each Plugin at once.
 const MAX_MANIFEST: u64 = 256 << 10;
-/// The largest answer of a token server, and of an error.
+/// Largest response of a token server, and largest error response, in bytes.
 const MAX_TALK: u64 = 64 << 10;
-/// Redirections of one request.
+/// Largest number of redirects of one request.
 const MAX_REDIRECTS: usize = 5;
-/// Pages of a list.
+/// Largest number of pages of a list.
 const MAX_PAGES: usize = 8;
 
-/// Why a registry gave or took nothing.
+/// Why a request to a registry failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryError {
-    /// It has no such thing.
+    /// The registry does not have the content.
     #[error("the registry has no {0}")]
     NotFound(String),
-    /// It does not let the caller.
+    /// The registry denies access.
     #[error("the registry lets nobody in with these credentials: {0}")]
     Forbidden(String),
-    /// It could not be asked, or asks to come back later.
+    /// The registry did not respond, or asks the client to retry later.
     #[error("the registry cannot be asked: {message}")]
     Unavailable {
         /// What happened.
         message: String,
-        /// How long it wants to be left alone.
+        /// How long the registry asks the client to wait.
         wait: Option<Duration>,
     },
-    /// What it says makes no sense, or is too large.
+    /// The response is invalid or too large.
     #[error("the registry's answer cannot be used: {0}")]
     Invalid(String),
-    /// Bytes that are not those of their digest.
+    /// The bytes do not have the expected digest.
     #[error("the registry gave {found} for {wanted}: it was changed after it was pushed")]
     Tampered {
-        /// What was asked for.
+        /// The expected digest.
         wanted: Digest,
-        /// What came.
+        /// The digest of the bytes.
         found: Digest,
     },
-    /// What it gave could not be put aside.
+    /// The downloaded bytes could not be stored.
     #[error("what the registry gives cannot be kept in the host's --cache-dir: {0}")]
     Unkept(String),
 }
 
-/// The HTTP clients of all registries. They are made when the first is spoken to: the system's certificates take memory.
+/// The HTTP clients for all registries. They are created at the first request, because the system's certificates take
+/// memory.
 #[derive(Default)]
 pub struct Http(Mutex<Option<Clients>>);
 
 #[derive(Clone)]
 struct Clients {
     registries: Client,
-    /// Follows nobody: what it sends is for one server.
+    /// Follows no redirects: its requests contain secrets for one server.
     tokens: Client,
 }
 
@@ -132,10 +133,10 @@ fn redirects() -> redirect::Policy {
     })
 }
 
-/// One repository of a registry, as one caller.
+/// One repository of a registry, accessed with one set of credentials.
 pub struct Registry {
     http: Clients,
-    /// `https://registry.example`.
+    /// As in `https://registry.example`.
     root: Url,
     reference: Reference,
     credentials: Option<Credentials>,
@@ -143,10 +144,11 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The repository of a reference. Registries of this machine and those in `plain_http` are spoken to without TLS.
+    /// A client for the repository of a reference. Registries on this machine and those in `plain_http` are reached
+    /// without TLS.
     ///
     /// # Errors
-    /// If there is no HTTP client.
+    /// If no HTTP client can be created.
     pub fn new(
         http: &Http,
         reference: Reference,
@@ -160,15 +162,15 @@ impl Registry {
         Ok(Self { http: http.clients()?, root, reference, credentials, authorization: Mutex::default() })
     }
 
-    /// What is asked for.
+    /// The reference of the artifact.
     pub fn reference(&self) -> &Reference {
         &self.reference
     }
 
-    /// A manifest, or a list of manifests, and its digest.
+    /// Downloads a manifest, or a list of manifests; returns its digest and bytes.
     ///
     /// # Errors
-    /// See [`RegistryError`]; nothing of it is of use then.
+    /// See [`RegistryError`]; no bytes are returned then.
     pub async fn manifest(&self, version: &Version) -> Result<(Digest, Vec<u8>), RegistryError> {
         let response = self.ask_for_manifest(Method::GET, version).await?;
         let said = digest_of(response.headers());
@@ -181,7 +183,8 @@ impl Registry {
         }
     }
 
-    /// The digest of a manifest, if the registry says it without giving the manifest: some count what they give.
+    /// The digest of a manifest, if the registry gives it without the manifest (`HEAD`): some registries meter
+    /// downloads.
     ///
     /// # Errors
     /// See [`RegistryError`].
@@ -197,19 +200,19 @@ impl Registry {
         self.send(request, &format!("{}:{version}", self.reference.repository)).await
     }
 
-    /// A blob of at most so many bytes, which are those of the digest.
+    /// Downloads a blob of at most `limit` bytes and checks its digest.
     ///
     /// # Errors
-    /// See [`RegistryError`]; nothing of it is of use then.
+    /// See [`RegistryError`]; no bytes are returned then.
     pub async fn blob(&self, wanted: Digest, limit: u64) -> Result<Vec<u8>, RegistryError> {
         let bytes = read(self.get_blob(wanted).await?, limit).await?;
         checked_blob(bytes, wanted).await
     }
 
-    /// A blob of at most so many bytes, gathered in a spool before any of it is looked at.
+    /// Downloads a blob of at most `limit` bytes into a spool. Its digest is checked when the spool is read.
     ///
     /// # Errors
-    /// See [`RegistryError`]; nothing of it is of use then.
+    /// See [`RegistryError`]; no bytes are returned then.
     pub async fn spool_blob(&self, wanted: Digest, limit: u64, mut spool: Spool) -> Result<Spooled, RegistryError> {
         let mut body = Body::of(self.get_blob(wanted).await?, limit)?;
         while let Some(chunk) = body.next().await? {
@@ -223,11 +226,12 @@ impl Registry {
         self.send(request, &format!("blob {wanted}")).await
     }
 
-    /// Shows the lists of what refers to a manifest, and holds no more than one: by the API for it, or else under the tag
-    /// that clients keep where the registry has none ("Unavailable Referrers API").
+    /// Passes the lists of content that refers to a manifest to `show`, one at a time, and keeps at most one in memory.
+    /// The lists come from the referrers API or, if the registry has none, from the tag that clients maintain instead
+    /// ("Unavailable Referrers API").
     ///
     /// # Errors
-    /// See [`RegistryError`]; there may be more than what was shown.
+    /// See [`RegistryError`]; `show` may have received only some of the lists.
     pub async fn referrers(&self, manifest: Digest, mut show: impl FnMut(&[u8])) -> Result<(), RegistryError> {
         let mut next = self.request(Method::GET, &format!("referrers/{manifest}"))?;
         let mut shown = 0;
@@ -235,7 +239,7 @@ impl Registry {
             next.headers_mut().insert(ACCEPT, HeaderValue::from_static(INDEX));
             let response = match self.send(next, &format!("referrers of {manifest}")).await {
                 Ok(response) => response,
-                // Registries without it answer in many ways.
+                // Registries without this API respond in many ways.
                 Err(RegistryError::NotFound(_) | RegistryError::Invalid(_)) if shown == 0 => break,
                 Err(error) => return Err(error),
             };
@@ -258,7 +262,7 @@ impl Registry {
         Ok(())
     }
 
-    /// The request for what follows in a list (RFC 8288), of the same registry.
+    /// The request for the next page of a list (RFC 8288), if it is at the same registry.
     fn next_page(&self, response: &Response) -> Option<Request> {
         let link = header(response.headers(), LINK.as_str())?;
         let (target, relation) = link.trim().strip_prefix('<')?.split_once('>')?;
@@ -279,7 +283,7 @@ impl Registry {
         }
     }
 
-    /// Puts a blob there, unless it is there already.
+    /// Uploads a blob, unless the registry has it already.
     ///
     /// # Errors
     /// See [`RegistryError`].
@@ -306,7 +310,7 @@ impl Registry {
         self.send(request, &what).await.map(drop)
     }
 
-    /// Puts a manifest there, under the reference's tag if it has one. Answers with its digest.
+    /// Uploads a manifest, under the reference's tag if it has one. Returns the manifest's digest.
     ///
     /// # Errors
     /// See [`RegistryError`].
@@ -329,12 +333,12 @@ impl Registry {
         Ok(Request::new(method, url))
     }
 
-    /// Sends a request, once more with the authorization that the registry asks for.
+    /// Sends a request, and repeats it once with the authorization that the registry asks for.
     async fn send(&self, request: Request, what: &str) -> Result<Response, RegistryError> {
         let unsendable = || RegistryError::Invalid("a request that cannot be repeated".to_owned());
         let again = request.try_clone().ok_or_else(unsendable)?;
         let response = self.send_once(request).await?;
-        // Another place, where a redirection led, has no business with who is asking here.
+        // After a redirect to another origin, that origin must not get the credentials of this registry.
         let is_asked = response.status() == StatusCode::UNAUTHORIZED && response.url().origin() == self.root.origin();
         if !is_asked {
             return checked(response, what).await;
@@ -345,7 +349,7 @@ impl Registry {
     }
 
     async fn send_once(&self, mut request: Request) -> Result<Response, RegistryError> {
-        // An upload may go to another place, which has no business with what the registry is told.
+        // An upload may go to another origin, which must not get the credentials of this registry.
         if request.url().origin() == self.root.origin()
             && let Some(authorization) = self.authorization.lock().clone()
         {
@@ -357,7 +361,7 @@ impl Registry {
         answer.map_err(unavailable)
     }
 
-    /// What the registry wants to see, by its challenges (RFC 9110, section 11).
+    /// The authorization for the registry's challenges (RFC 9110, section 11).
     async fn authorize(&self, headers: &HeaderMap) -> Result<HeaderValue, RegistryError> {
         let texts: Vec<_> = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()).collect();
         let challenges: Vec<_> =
@@ -373,7 +377,7 @@ impl Registry {
         }
     }
 
-    /// A token for what was asked (the distribution project's "Token Authentication Specification").
+    /// Requests a token for the challenge (the distribution project's "Token Authentication Specification").
     async fn token(&self, challenge: &ChallengeRef<'_>) -> Result<HeaderValue, RegistryError> {
         let invalid = |problem: String| RegistryError::Invalid(bounded(format!("its token server: {problem}")));
         let find = |name: &str| {
@@ -382,7 +386,7 @@ impl Registry {
         };
         let realm = find("realm").unwrap_or_default();
         let mut realm = Url::parse(&realm).map_err(|error| invalid(format!("{realm:?}: {error}")))?;
-        // Whoever may be asked without TLS may send there; others must not be talked into it.
+        // A registry with TLS must not send credentials to a realm without TLS. A registry without TLS may.
         if realm.scheme() != "https" && self.root.scheme() == "https" {
             return Err(invalid(format!("{realm} is without TLS")));
         }
@@ -454,7 +458,7 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The answer, if it is a good one.
+/// The response, if its status is a success.
 async fn checked(response: Response, what: &str) -> Result<Response, RegistryError> {
     let status = response.status();
     if status.is_success() {
@@ -475,7 +479,7 @@ async fn checked(response: Response, what: &str) -> Result<Response, RegistryErr
     })
 }
 
-/// The whole of an answer, which is refused before it comes if it is too large.
+/// Reads a whole response. A response with a length above the limit is rejected before it is read.
 async fn read(response: Response, limit: u64) -> Result<Vec<u8>, RegistryError> {
     let mut body = Body::of(response, limit)?;
     let mut bytes = Vec::new();
@@ -485,7 +489,7 @@ async fn read(response: Response, limit: u64) -> Result<Vec<u8>, RegistryError> 
     Ok(bytes)
 }
 
-/// An answer as it comes, up to a limit.
+/// The body of a response, read up to a limit.
 struct Body {
     response: Response,
     limit: u64,
@@ -513,7 +517,7 @@ fn too_large(limit: u64) -> RegistryError {
     RegistryError::Invalid(format!("it is larger than {limit} bytes"))
 }
 
-/// A blob that came, whatever it is.
+/// A downloaded blob whose digest was not checked yet.
 #[derive(Debug)]
 pub struct Spooled {
     wanted: Digest,
@@ -521,17 +525,17 @@ pub struct Spooled {
 }
 
 impl Spooled {
-    /// Its bytes, which are those of the digest.
+    /// The bytes of the blob, after their digest was checked.
     ///
     /// # Errors
-    /// They are not, or cannot be read back.
+    /// If the digest differs, or the bytes cannot be read back.
     pub async fn read(self) -> Result<Vec<u8>, RegistryError> {
         checked_blob(self.spool.read().await.map_err(|error| unkept(&error))?, self.wanted).await
     }
 }
 
 async fn checked_blob(bytes: Vec<u8>, wanted: Digest) -> Result<Vec<u8>, RegistryError> {
-    // A component of 64 MiB keeps a thread for a while.
+    // Hashing a component of 64 MiB blocks a thread for a while.
     let hashed = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes)).await;
     let (found, bytes) =
         hashed.map_err(|error| RegistryError::Unavailable { message: error.to_string(), wait: None })?;
@@ -542,7 +546,7 @@ fn unkept(error: &io::Error) -> RegistryError {
     RegistryError::Unkept(error.to_string())
 }
 
-/// What comes of it, unless the silence is too long before.
+/// The output of `work`, or an error after too long a silence.
 async fn unless_silent<T>(work: impl Future<Output = T>) -> Result<T, RegistryError> {
     let silent = |_| {
         let message = format!("it said nothing for {} s", SILENCE.as_secs());
@@ -555,13 +559,14 @@ fn digest_of(headers: &HeaderMap) -> Option<Digest> {
     header(headers, "docker-content-digest")?.parse().ok()
 }
 
-// By value, so that it stands in `map_err`. The cause is what tells: a name that is not known, a refused connection.
+// Takes the error by value for `map_err`. The message includes the cause, such as an unknown host name or a refused
+// connection.
 fn unavailable(error: reqwest::Error) -> RegistryError {
     let error = anyhow::Error::from(error.without_url());
     RegistryError::Unavailable { message: format!("{error:#}"), wait: None }
 }
 
-/// How long the registry wants to be left alone.
+/// How long the registry asks the client to wait.
 fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
     retry_after::wait(headers.get(RETRY_AFTER)?.to_str().ok()?)
 }

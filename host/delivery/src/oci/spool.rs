@@ -1,14 +1,14 @@
-//! What a registry gives, in a file until all of it is there: however slowly it comes, and from however many registries at
-//! once, it takes no memory worth speaking of.
+//! Stores a download in a file until it is complete. However slow the registries are, and however many at once, the
+//! downloads take hardly any memory.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
-/// Bytes that are gathered before they are written.
+/// Number of bytes that are buffered before a write.
 const PIECE: usize = 64 << 10;
 
-/// A file without a name: it is gone with this, or with the process.
+/// An unnamed file, which disappears with this value or with the process.
 #[derive(Debug)]
 pub struct Spool {
     file: File,
@@ -16,18 +16,18 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// An empty one, on the file system of a folder.
+    /// An empty spool on the file system of `folder`.
     ///
     /// # Errors
-    /// If no file can be made there.
+    /// If no file can be created there.
     pub fn new(folder: &Path) -> io::Result<Self> {
         Ok(Self { file: tempfile::tempfile_in(folder)?, gathered: Vec::new() })
     }
 
-    /// Adds bytes at the end.
+    /// Appends bytes.
     ///
     /// # Errors
-    /// If they cannot be written.
+    /// If the bytes cannot be written.
     pub async fn add(mut self, bytes: &[u8]) -> io::Result<Self> {
         self.gathered.extend_from_slice(bytes);
         if self.gathered.len() < PIECE {
@@ -41,10 +41,10 @@ impl Spool {
         .await
     }
 
-    /// All that was added.
+    /// All bytes that were added.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the file cannot be read.
     pub async fn read(mut self) -> io::Result<Vec<u8>> {
         beside(move || {
             let written = self.file.stream_position()?;
@@ -58,7 +58,7 @@ impl Spool {
     }
 }
 
-/// Where it blocks nobody.
+/// Runs blocking work on a thread for it.
 async fn beside<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }

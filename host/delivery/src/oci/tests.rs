@@ -1,4 +1,5 @@
-//! Registries that answer as real ones do, and as bad ones could: what a real one does is for `tests/e2e/tests/oci.rs`.
+//! Registries that respond as real ones do, and as malicious ones could. `tests/e2e/tests/oci.rs` tests a real
+//! registry.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -19,13 +20,13 @@ const PAYLOAD: &str = include_str!("../trust/samples/payload.json");
 const PAYLOAD_SIGNATURE: &str = include_str!("../trust/samples/payload.sig");
 const KEY: &str = include_str!("../trust/samples/p256.pub");
 const OTHER_KEY: &str = include_str!("../trust/samples/other.pub");
-/// What the samples are signatures of.
+/// The artifact that the samples sign.
 const ARTIFACT: &str = "sha256:c0bbd0ea80d6d3bce80d60b15daaa0ff1896c4aa54466546c25339ff62c41540";
 
-/// An answer: status, headers, body.
+/// A response: status, headers, body.
 type Answer = (u16, Vec<(&'static str, String)>, Vec<u8>);
 
-/// A server that gives these answers by method and path, 404 else, and takes down what it was told of its caller.
+/// A server that returns these responses by method and path, 404 otherwise, and records the credentials it receives.
 pub(crate) struct Server {
     pub address: SocketAddr,
     answers: Arc<Mutex<HashMap<String, Answer>>>,
@@ -60,7 +61,7 @@ impl Server {
         self.answers.lock().insert(request.to_owned(), answer);
     }
 
-    /// Has it hold a manifest, or a list of manifests, under its digest and this name.
+    /// Adds a manifest, or a list of manifests, under its digest and this name.
     pub fn manifest(&self, name: &str, manifest: &serde_json::Value) -> Digest {
         let bytes = manifest.to_string().into_bytes();
         let digest = Digest::of(&bytes);
@@ -144,7 +145,7 @@ async fn another_place_is_told_no_credentials_and_gets_none_by_asking() {
     assert!(matches!(error, RegistryError::Forbidden(_)), "{error}");
     assert_eq!(evil.asked(), [("GET /stolen".to_owned(), String::new())]);
 
-    // A token server that sends on is not followed: what it was sent is for it.
+    // Redirects of a token server are not followed: the credentials are for that server only.
     let challenge = format!("Bearer realm=\"http://{}/token\"", server.address);
     server.answer(&path, (401, vec![("www-authenticate", challenge)], Vec::new()));
     let stolen = format!("http://{}/stolen", evil.address);
@@ -251,7 +252,7 @@ async fn a_good_signature_is_found_among_whatever_else_refers_to_the_artifact() 
     let mut entries = vec![attestation; 40];
     entries.push(entry(junk, BUNDLE_KIND, signed));
     entries.push(entry(Digest::of(b"gone"), BUNDLE_KIND, signed));
-    // As clients wrote it that did not know the type.
+    // As written by clients that did not know the type.
     entries.push(entry(good, "application/vnd.oci.empty.v1+json", signed));
     let list = json!({"mediaType": manifest::INDEX, "manifests": entries});
     server.manifest(&fallback, &list);
@@ -289,7 +290,7 @@ async fn lists_come_in_pages_and_registries_without_them_answer_in_many_ways() {
     let error = verify(&server.registry(None), artifact(), &trust(KEY)).await.expect_err("who knows");
     assert!(matches!(error, OciError::Registry(RegistryError::Unavailable { .. })), "{error}");
 
-    // What could not be looked at is no reason against what was.
+    // A signature that could not be read does not invalidate one that could.
     let blob = server.blob(PAYLOAD.as_bytes());
     let annotations = json!({"dev.cosignproject.cosign/signature": PAYLOAD_SIGNATURE});
     let payload = signature(trust::PAYLOAD_TYPE, blob, PAYLOAD.len(), &annotations);

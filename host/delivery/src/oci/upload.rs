@@ -1,4 +1,4 @@
-//! A component into a registry, in the layout of the CNCF ("Wasm OCI Artifact layout").
+//! Uploads a component to a registry, in the CNCF layout ("Wasm OCI Artifact layout").
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use windlass_core::digest::Digest;
 use super::manifest::{MANIFEST, WASM_CONFIG, WASM_LAYER};
 use super::{Registry, RegistryError};
 
-/// A component that is to be an artifact.
+/// A component to upload as an artifact.
 #[derive(Debug)]
 pub struct NewArtifact<'a> {
-    /// The component.
+    /// The bytes of the component.
     pub bytes: Vec<u8>,
-    /// The interfaces that it imports.
+    /// Interfaces that the component imports.
     pub imports: &'a [String],
-    /// The interfaces that it exports.
+    /// Interfaces that the component exports.
     pub exports: &'a [String],
-    /// What is said of it.
+    /// Annotations of the artifact.
     pub annotations: BTreeMap<&'a str, &'a str>,
 }
 
-/// Puts a component where the registry's reference says; answers with its manifest's digest. The same component with the
-/// same annotations is the same artifact.
+/// Uploads a component under the registry's reference; returns the digest of its manifest. The same component with the
+/// same annotations gives the same artifact.
 ///
 /// # Errors
-/// If the registry does not take it.
+/// If the registry rejects the upload.
 pub async fn push(registry: &Registry, new: NewArtifact<'_>) -> Result<Digest, RegistryError> {
     let NewArtifact { bytes: component, imports, exports, annotations } = new;
     let layer = Digest::of(&component).to_string();

@@ -1,5 +1,5 @@
-//! Artifacts in registries that Plugins name, each looked up on its interval by a task of its own, beside the Plugins'
-//! reconcile: nobody waits for a slow registry, and a registry that is down costs nobody anything.
+//! Resolves the artifacts of Plugins in registries. A task per Plugin resolves its artifact on the Plugin's interval,
+//! independent of the Plugin's reconcile: no reconcile waits for a slow registry or fails because a registry is down.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,85 +20,84 @@ use super::{Delivered, DeliveryError};
 use crate::Changed;
 use windlass_api::{OciSource, Verify, positive};
 
-/// Time between looks at what a tag names, unless the Plugin says otherwise.
+/// Time between two resolutions of a tag, unless the Plugin sets `interval`.
 const INTERVAL: Duration = Duration::from_mins(5);
-/// Time before a look that failed is repeated, doubled each time it fails again.
+/// Time before a failed resolution is repeated; doubled after each further failure.
 const FIRST_BACKOFF: Duration = Duration::from_secs(5);
-/// The longest such time, unless the registry asks for more.
+/// Longest backoff, unless the registry asks for more.
 const LAST_BACKOFF: Duration = Duration::from_mins(5);
-/// The longest time that a registry may ask for.
+/// Longest wait that a registry may ask for.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
-/// The shortest time between looks.
+/// Shortest time between two resolutions.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
-/// Components that are fetched from one registry at once. None of them takes memory: a registry that is slow holds up its
-/// own artifacts alone.
+/// Number of components that are downloaded from one registry at once. Downloads take no memory, and a slow registry
+/// delays its own artifacts only.
 const DOWNLOADS: usize = 4;
-/// Components that were fetched and wait to be compiled, at once: all of them together are the memory that this takes.
+/// Number of downloaded components in memory that wait to be compiled; they bound the memory that delivery takes.
 const HELD: usize = 2;
-/// How long bytes wait for the Plugin that wanted them. Something else may be wrong with it by now, and others wait for their
-/// place.
+/// How long bytes wait for the Plugin that requested them. The Plugin may fail for another reason by now, while others
+/// wait for the place.
 const UNTAKEN: Duration = Duration::from_mins(2);
 
-/// What a Plugin wants of a registry.
+/// What a Plugin requests of a registry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
-    /// Where.
+    /// The artifact's source.
     pub source: OciSource,
-    /// The one component that it takes, if it says so.
+    /// The digest that the component must have, if pinned.
     pub pinned: Option<Digest>,
-    /// Whose signatures it wants.
+    /// Keys, one of which must have signed the artifact.
     pub verify: Option<Verify>,
-    /// When the Plugin was pushed last: a person who pushes waits for no interval.
+    /// Time of the Plugin's last push. A new push is resolved at once, without waiting for the interval.
     pub pushed_at: Option<String>,
 }
 
-/// What the last look at a registry found.
+/// Result of the last resolution of an artifact.
 #[derive(Debug)]
 pub enum Look {
-    /// None has ended yet: the Plugin is told when one has.
+    /// No resolution has ended yet; `changed` is called when one does.
     Pending,
-    /// The component that the artifact is now, and its bytes if somebody wanted them ([`Remotes::fetch`]) and nobody took
-    /// them yet.
+    /// Digest of the artifact's component, and its bytes if they were requested ([`Remotes::fetch`]) and not taken yet.
     Found(Digest, Option<Fetched>),
-    /// No component that may be taken.
+    /// The artifact gives no component that may be loaded.
     Failed(DeliveryError),
 }
 
-/// A component's bytes. Others are read once this is dropped.
+/// A component's bytes. They occupy a place in memory until this value is dropped.
 #[derive(Debug)]
 pub struct Fetched {
-    /// The bytes, which are those of the digest.
+    /// The bytes, whose digest was checked.
     pub bytes: Vec<u8>,
     /// A place among [`HELD`].
     _place: OwnedSemaphorePermit,
 }
 
-/// Looks artifacts up.
+/// Resolves the artifacts of all Plugins.
 pub struct Remotes {
     lookup: Arc<Lookup>,
     followed: Arc<Mutex<HashMap<PluginName, Followed>>>,
     changed: Changed,
 }
 
-/// What a look takes.
+/// Dependencies of a resolution.
 pub struct Lookup {
-    /// Pull secrets and keys.
+    /// Pull secrets and public keys.
     pub secrets: Secrets,
-    /// The HTTP client.
+    /// HTTP clients.
     pub http: Http,
-    /// Registries that are spoken to without TLS.
+    /// Registries that are reached without TLS.
     pub plain_http: Vec<String>,
-    /// Where it is taken down what was found to be signed.
+    /// Record of the components whose signatures were verified.
     pub verified_digests: VerifiedDigests,
-    /// Where components are put while they come: nobody else may write there.
+    /// Folder for downloads; no other user may have write access to it.
     pub folder: PathBuf,
-    /// Places for downloads, and for what they brought.
+    /// Places for downloads and for downloaded components.
     pub places: Places,
 }
 
-/// Places for components on their way.
+/// Places for components on their way from a registry to the compiler.
 pub struct Places {
-    /// [`DOWNLOADS`] of each registry that something comes from.
+    /// [`DOWNLOADS`] places for each registry that is in use.
     of_registries: Mutex<HashMap<String, Weak<Semaphore>>>,
     held: Arc<Semaphore>,
 }
@@ -110,14 +109,14 @@ impl Default for Places {
 }
 
 impl Places {
-    /// A place for a download from a registry, as soon as there is one.
+    /// A place for a download from a registry; waits until one is free.
     async fn to_download(&self, registry: &str) -> Result<OwnedSemaphorePermit, AcquireError> {
         let places = {
             let mut all = self.of_registries.lock();
             let known = all.get(registry).and_then(Weak::upgrade);
             known.unwrap_or_else(|| {
                 let places = Arc::new(Semaphore::new(DOWNLOADS));
-                // Those that nobody uses need not be known.
+                // Registries that are not in use are removed.
                 all.retain(|_, places| places.strong_count() > 0);
                 all.insert(registry.to_owned(), Arc::downgrade(&places));
                 places
@@ -130,11 +129,11 @@ impl Places {
 struct Followed {
     wanted: Wanted,
     task: AbortHandle,
-    /// Wakes the task before its time.
+    /// Wakes the task before its interval ends.
     again: Arc<Notify>,
-    /// What the last look found, as a whole: bytes are never those of another look.
+    /// Result of the last resolution. It is replaced as a whole, so the bytes always belong to this resolution.
     found: Option<Result<Found, DeliveryError>>,
-    /// What it found, while the bytes of that are being fetched.
+    /// Digest of the artifact whose bytes are being downloaded.
     fetching: Option<Digest>,
     wants_bytes: bool,
 }
@@ -151,12 +150,13 @@ impl Drop for Followed {
 }
 
 impl Remotes {
-    /// Tells `changed` of every look that finds something else than the one before.
+    /// Calls `changed` after every resolution whose result differs from the one before.
     pub fn new(lookup: Lookup, changed: Changed) -> Self {
         Self { lookup: Arc::new(lookup), followed: Arc::default(), changed }
     }
 
-    /// What is known of a Plugin's artifact. The first time, and whenever the Plugin wants something else, a look begins.
+    /// The last result for a Plugin's artifact. The first call, and every call with another request, starts a
+    /// resolution.
     pub fn look(&self, plugin: &PluginName, wanted: &Wanted) -> Look {
         let mut followed = self.followed.lock();
         match followed.entry(plugin.clone()) {
@@ -183,7 +183,7 @@ impl Remotes {
         }
     }
 
-    /// The bytes of what was found are needed: the Plugin is told when they are there.
+    /// Requests the bytes of the resolved artifact; `changed` is called when they are there.
     pub fn fetch(&self, plugin: &PluginName) {
         if let Some(followed) = self.followed.lock().get_mut(plugin) {
             followed.fetching = followed.found.take().and_then(Result::ok).map(|found| found.digest);
@@ -192,7 +192,7 @@ impl Remotes {
         }
     }
 
-    /// The components that artifacts are now, also while they are being fetched.
+    /// The components of all artifacts, including those that are being downloaded.
     pub fn found(&self) -> Vec<Digest> {
         let digest = |followed: &Followed| match &followed.found {
             Some(found) => found.as_ref().ok().map(|found| found.digest),
@@ -201,13 +201,13 @@ impl Remotes {
         self.followed.lock().values().filter_map(digest).collect()
     }
 
-    /// A Plugin is gone, or wants nothing of a registry any more.
+    /// Stops to follow the Plugin's artifact: the Plugin is deleted, or has another kind of source.
     pub fn forget(&self, plugin: &PluginName) {
         self.followed.lock().remove(plugin);
     }
 }
 
-/// What follows one artifact.
+/// The task that follows one artifact.
 struct Task {
     plugin: PluginName,
     wanted: Wanted,
@@ -241,7 +241,7 @@ impl Task {
                     pause
                 }
             };
-            // Hundreds of Plugins must not ask in step.
+            // Jitter: hundreds of Plugins must not send requests in step.
             let pause = pause.mul_f64(1.0 + 0.1 * fastrand::f64());
             tokio::select! {
                 () = self.rest(pause) => {}
@@ -250,17 +250,17 @@ impl Task {
         }
     }
 
-    /// Waits for the next look, and lets go of bytes meanwhile that nobody takes.
+    /// Waits for the next resolution, and meanwhile drops bytes that the Plugin did not take.
     async fn rest(&self, pause: Duration) {
         let at_first = pause.min(UNTAKEN);
         tokio::time::sleep(at_first).await;
         let let_go = |entry: &mut Followed| entry.found.as_mut().and_then(|found| found.as_mut().ok()?.fetched.take());
-        // Outside the lock: its place goes to another task.
+        // Dropped outside the lock, because the drop gives the place to another task.
         drop(self.mine(let_go));
         tokio::time::sleep(pause.saturating_sub(at_first)).await;
     }
 
-    /// What is known of the artifact, unless another task came in this one's place.
+    /// Accesses the entry of the artifact, unless another task has replaced this one.
     fn mine<T>(&self, access: impl FnOnce(&mut Followed) -> T) -> Option<T> {
         let mut followed = self.followed.lock();
         let mine = followed.get_mut(&self.plugin).filter(|entry| Arc::ptr_eq(&entry.again, &self.again));
@@ -285,7 +285,7 @@ impl Task {
     }
 }
 
-/// What a look saw.
+/// Result of one resolution.
 struct Seen {
     artifact: Artifact,
     trust: Option<Trust>,
@@ -293,7 +293,8 @@ struct Seen {
 }
 
 impl Lookup {
-    /// Looks once. What is as it was `before` is not verified again, and costs a registry at most the head of an answer.
+    /// Resolves the artifact once. If it is the same as `before`, it is not verified again, and costs the registry at
+    /// most one HEAD request.
     async fn look(
         &self,
         wanted: &Wanted,
@@ -319,7 +320,7 @@ impl Lookup {
         if let Some(artifact) = before.filter(|_| !wants_bytes)
             && oci::is_still(&registry, artifact).await.map_err(of(None))?
         {
-            // It may have been forgotten, while no Plugin named the component yet.
+            // The record may have been removed while no Plugin named the component.
             if let Some(trust) = &trust {
                 self.verified_digests.keep(artifact.component, trust).await;
             }
@@ -341,11 +342,12 @@ impl Lookup {
         Ok(Seen { artifact, trust, fetched })
     }
 
-    /// Fetches it into a file, and reads that once there is room: whatever a registry does, it holds no memory meanwhile.
+    /// Downloads the component into a file, and reads the file when a place in memory is free. A slow registry
+    /// therefore never occupies memory.
     async fn fetch(&self, registry: &Registry, artifact: Artifact) -> Result<Fetched, oci::OciError> {
-        // Nobody closes these.
+        // The semaphores are never closed.
         let closed = |error: AcquireError| oci::OciError::NoComponent(error.to_string());
-        // Until it is read: what lies on the disk is bounded as well.
+        // Kept until the file is read, so that the space on disk is bounded as well.
         let _download = self.places.to_download(&registry.reference().registry).await.map_err(closed)?;
         let spooled = oci::pull_to(&self.folder, registry, artifact).await?;
         let place = self.places.held.clone().acquire_owned().await.map_err(closed)?;
@@ -353,10 +355,10 @@ impl Lookup {
     }
 }
 
-/// An artifact's bytes, once and at once: for commands.
+/// Resolves and downloads an artifact once, without a record; for commands.
 ///
 /// # Errors
-/// If there is no component.
+/// If the artifact gives no component.
 pub async fn fetch_once(
     http: &Http,
     reference: &oci::Reference,

@@ -1,4 +1,4 @@
-//! What is followed of artifacts, in a registry that answers at once.
+//! Following artifacts in a registry that responds at once.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -17,7 +17,7 @@ use crate::oci::tests::Server;
 const KEY: &str = include_str!("../trust/samples/p256.pub");
 const COMPONENT: &[u8] = b"component";
 
-/// A registry with one artifact, and what a look at it takes.
+/// A registry with one artifact, and the dependencies of its resolution.
 struct Fixture {
     server: Server,
     artifact: Artifact,
@@ -62,7 +62,7 @@ fn plugin() -> PluginName {
     "echo".parse().expect("a name")
 }
 
-/// Remotes, and what they tell.
+/// Remotes, and the Plugins that they report as changed.
 fn remotes(lookup: Lookup) -> (Remotes, UnboundedReceiver<PluginName>) {
     let (tell, told) = unbounded_channel();
     let changed = Arc::new(move |plugin: &PluginName| drop(tell.send(plugin.clone())));

@@ -1,4 +1,4 @@
-//! Sigstore's bundles, as cosign 3 writes them: of an artifact (DSSE around an in-toto statement), or of a file.
+//! Verifies Sigstore bundles of cosign 3: of an artifact (DSSE around an in-toto statement), or of a file.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,19 +8,20 @@ use windlass_core::digest::Digest;
 use super::Trust;
 use crate::oci::manifest::Descriptor;
 
-/// The most signatures of one envelope that are checked. Cosign makes one; each takes hashing what was signed, and there is
-/// room for thousands.
+/// Largest number of signatures that are checked per envelope. Cosign writes one; an envelope has room for thousands,
+/// and each check hashes the signed bytes.
 const MAX_SIGNATURES: usize = 8;
 
-/// Media type of bundles, before its version (`.v0.3+json`).
+/// Media type of bundles, without its version (`.v0.3+json`).
 pub const BUNDLE_TYPE: &str = "application/vnd.dev.sigstore.bundle";
 
-/// What a DSSE envelope of cosign holds.
+/// Payload type of a DSSE envelope of cosign.
 const IN_TOTO: &str = "application/vnd.in-toto+json";
-/// What the statement says: that somebody signed, and not, say, that a scanner found flaws.
+/// Predicate type of a statement that is a signature. Other types state, for example, the findings of a scanner.
 const SIGNED: &str = "https://sigstore.dev/cosign/sign/v1";
 
-/// Whether what refers to an artifact may be its signature: not if it says that it is something else, as attestations do.
+/// Whether content that refers to an artifact may be its signature. Content with another predicate type, such as an
+/// attestation, is not.
 pub fn may_be_signature(descriptor: &Descriptor) -> bool {
     descriptor.annotations.predicate_type.as_ref().is_none_or(|predicate| predicate == SIGNED)
 }
@@ -70,17 +71,17 @@ struct SubjectDigest {
     sha256: Option<String>,
 }
 
-/// Whether a bundle shows that one of the keys signed this artifact.
+/// Checks that a bundle has a signature of this artifact by one of the keys.
 ///
 /// # Errors
-/// In words for a user: what is wrong with it.
+/// What is wrong with the bundle; the text is for users.
 pub fn of_artifact(trust: &Trust, bundle: &[u8], artifact: Digest) -> Result<(), String> {
     let bundle = parse(bundle)?;
     let envelope = bundle.dsse_envelope.ok_or("its bundle has no signature of an artifact")?;
     let payload = decode(&envelope.payload)?;
     let signed = pre_authentication(&envelope.payload_type, &payload);
     let mut signatures = envelope.signatures.iter().take(MAX_SIGNATURES);
-    // What was signed is read only once it is known to be.
+    // The payload is parsed only after its signature was verified.
     if !signatures.any(|signature| decode(&signature.sig).is_ok_and(|signature| trust.signed(&signed, &signature))) {
         return Err("the signature is by another key, or of something else".to_owned());
     }
@@ -100,10 +101,10 @@ pub fn of_artifact(trust: &Trust, bundle: &[u8], artifact: Digest) -> Result<(),
     Err("the signature is of another artifact".to_owned())
 }
 
-/// Whether a bundle shows that one of the keys signed these bytes (`cosign sign-blob --bundle`).
+/// Checks that a bundle has a signature of these bytes by one of the keys (`cosign sign-blob --bundle`).
 ///
 /// # Errors
-/// In words for a user: what is wrong with it.
+/// What is wrong with the bundle; the text is for users.
 pub fn of_blob(trust: &Trust, bundle: &[u8], bytes: &[u8]) -> Result<(), String> {
     let message = parse(bundle)?.message_signature.ok_or("its bundle has no signature of a file")?;
     if trust.signed(bytes, &decode(&message.signature)?) {
@@ -125,7 +126,7 @@ fn decode(text: &str) -> Result<Vec<u8>, String> {
     STANDARD.decode(text).map_err(|error| format!("its signature is no base64: {error}"))
 }
 
-/// What a DSSE signature is of (its specification, "Protocol": PAE).
+/// The bytes that a DSSE signature signs (its specification, "Protocol": PAE).
 fn pre_authentication(kind: &str, payload: &[u8]) -> Vec<u8> {
     let mut signed = format!("DSSEv1 {} {kind} {} ", kind.len(), payload.len()).into_bytes();
     signed.extend_from_slice(payload);

@@ -1,4 +1,4 @@
-//! Signatures and what they are of, of any bytes, from the corpus and changed: nothing but what was signed is trusted.
+//! Fuzz tests with arbitrary signatures and signed bytes, and mutations of the corpus: only signed content is trusted.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,7 +24,7 @@ fn artifact() -> Digest {
     "sha256:c0bbd0ea80d6d3bce80d60b15daaa0ff1896c4aa54466546c25339ff62c41540".parse().expect("a digest")
 }
 
-/// Somebody who signs whatever comes.
+/// A signer of arbitrary content.
 struct Signer(KeyPair);
 
 impl Signer {
@@ -41,7 +41,7 @@ impl Signer {
     }
 }
 
-/// What an envelope of a bundle holds, and what it calls that.
+/// Payload and payload type of a bundle's envelope.
 fn payload(bundle: &Value) -> Option<(Vec<u8>, String)> {
     let envelope = &bundle["dsseEnvelope"];
     let payload = STANDARD.decode(envelope["payload"].as_str()?).ok()?;
@@ -59,7 +59,7 @@ fn fuzz_bundles() {
         let is_of_artifact = of_artifact(&ours, bundle, artifact()).is_ok();
         let is_of_blob = of_blob(&ours, bundle, BLOB).is_ok();
         if let Some(found) = as_others_read(bundle).as_ref().and_then(payload).filter(|_| is_of_artifact) {
-            // The private key is gone: there is nothing else that it signed.
+            // The private key was deleted, so it signed nothing else.
             assert_eq!(found, signed);
         }
         assert!(of_artifact(&ours, bundle, another).is_err());

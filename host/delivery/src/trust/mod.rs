@@ -1,5 +1,5 @@
-//! Whose signatures are trusted, and whether a component has one: cosign's, checked with public keys alone and without
-//! asking anybody.
+//! Verifies cosign signatures of components against the public keys that a Plugin trusts. It needs public keys only,
+//! and no network.
 
 mod bundle;
 mod payload;
@@ -21,14 +21,14 @@ pub use bundle::{BUNDLE_TYPE, may_be_signature, of_artifact, of_blob};
 pub use payload::{PAYLOAD_TYPE, of_payload};
 pub use verified_digests::VerifiedDigests;
 
-/// What cosign signs with: P-256 unless a person chooses otherwise.
+/// The algorithms of cosign: P-256 unless the user chooses another.
 static ALGORITHMS: [&dyn SignatureVerificationAlgorithm; 6] =
     [ECDSA_P256_SHA256, ECDSA_P256_SHA384, ECDSA_P384_SHA256, ECDSA_P384_SHA384, ED25519, RSA_PKCS1_2048_8192_SHA256];
 
-/// Public keys, any of which may have signed.
+/// Public keys, one of which must have signed a component.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Trust {
-    /// Each as DER (`SubjectPublicKeyInfo`, RFC 5280), in order and none twice.
+    /// Each key as DER (`SubjectPublicKeyInfo`, RFC 5280), sorted and without duplicates.
     keys: Arc<[Vec<u8>]>,
 }
 
@@ -41,20 +41,20 @@ impl fmt::Debug for Trust {
 /// Why a component is not trusted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Distrust {
-    /// Nobody signed it.
+    /// The component has no signature.
     #[error("{what} has no signature; {how}")]
     Unsigned {
-        /// What should be signed.
+        /// What must be signed.
         what: String,
-        /// What to do.
+        /// How to sign it.
         how: String,
     },
-    /// There are signatures, and none of them is good.
+    /// The component has signatures, but none by a trusted key.
     #[error("no signature of {what} is by one of the keys of spec.verify: {why}")]
     NotByKeys {
         /// What was signed.
         what: String,
-        /// What is wrong with the last of them.
+        /// What is wrong with the last signature.
         why: String,
     },
 }
@@ -70,10 +70,10 @@ impl Distrust {
 }
 
 impl Trust {
-    /// Of public keys in PEM, of which each text may hold several.
+    /// Parses public keys in PEM; each text may contain several.
     ///
     /// # Errors
-    /// In words for a user: which text holds no key, or one that cannot be used.
+    /// If a text contains no key, or one that is not supported. The message names the text and is for users.
     pub fn of_pem<'a>(texts: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<Self, String> {
         let mut keys = Vec::new();
         for (name, text) in texts {
@@ -102,13 +102,13 @@ impl Trust {
         Self { keys: keys.iter().map(|key| key.to_vec()).collect() }
     }
 
-    /// Tells these keys from others.
+    /// Identifies this set of keys.
     pub fn fingerprint(&self) -> Digest {
         let digests: Vec<u8> = self.keys.iter().flat_map(|key| *Digest::of(key).as_bytes()).collect();
         Digest::of(&digests)
     }
 
-    /// Whether one of the keys signed this.
+    /// Whether one of the keys signed this message.
     fn signed(&self, message: &[u8], signature: &[u8]) -> bool {
         self.keys.iter().any(|key| {
             let key = SubjectPublicKeyInfoDer::from(key.as_slice());
@@ -120,7 +120,8 @@ impl Trust {
     }
 }
 
-/// Whether there is an algorithm for a key: a signature that is none is refused for another reason then.
+/// Whether an algorithm supports the key: with a supported key, an invalid signature fails with the error for invalid
+/// signatures.
 fn is_usable(key: &SubjectPublicKeyInfoDer<'_>) -> bool {
     let Ok(key) = RawPublicKeyEntity::try_from(key) else { return false };
     ALGORITHMS.into_iter().any(|algorithm| {

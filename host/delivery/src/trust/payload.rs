@@ -1,4 +1,4 @@
-//! Simple signing payloads, as cosign 1 and 2 write them (containers/image, "signature" format).
+//! Verifies simple signing payloads of cosign 1 and 2 (containers/image, "signature" format).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use super::Trust;
 /// Media type of a layer that is a payload.
 pub const PAYLOAD_TYPE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 
-/// What a payload must call itself.
+/// The `type` that a payload must have.
 const SIGNED: &str = "cosign container image signature";
 
 #[derive(Deserialize)]
@@ -31,13 +31,13 @@ struct Image {
     docker_manifest_digest: String,
 }
 
-/// Whether a payload and its signature show that one of the keys signed this artifact.
+/// Checks that a payload and its signature are for this artifact and by one of the keys.
 ///
 /// # Errors
-/// In words for a user: what is wrong with it.
+/// What is wrong with the payload or the signature; the text is for users.
 pub fn of_payload(trust: &Trust, payload: &[u8], signature: &str, artifact: Digest) -> Result<(), String> {
     let signature = STANDARD.decode(signature).map_err(|error| format!("its signature is no base64: {error}"))?;
-    // What was signed is read only once it is known to be.
+    // The payload is parsed only after its signature was verified.
     if !trust.signed(payload, &signature) {
         return Err("the signature is by another key, or of something else".to_owned());
     }

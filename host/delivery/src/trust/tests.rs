@@ -1,4 +1,4 @@
-//! Against signatures that cosign and OpenSSL made (samples/README.md).
+//! Tests against signatures that cosign and OpenSSL made (samples/README.md).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,7 +24,7 @@ fn artifact() -> Digest {
     "sha256:c0bbd0ea80d6d3bce80d60b15daaa0ff1896c4aa54466546c25339ff62c41540".parse().expect("a digest")
 }
 
-/// What is said of an artifact's bundle after a change.
+/// The result for an artifact's bundle after a change.
 fn changed(pointer: &str, value: &Value) -> Result<(), String> {
     let mut bundle: Value = serde_json::from_str(BUNDLE).expect("JSON");
     *bundle.pointer_mut(pointer).expect("a field") = value.clone();
@@ -141,7 +141,7 @@ fn a_fingerprint_tells_keys_apart_and_not_their_order() {
 }
 
 proptest! {
-    /// Whoever can change a bundle can do so anywhere: none of it is trusted that says something else than what was signed.
+    /// An attacker can change any byte of a bundle: no changed bundle is accepted for other content than was signed.
     #[test]
     fn a_bundle_of_any_bytes_is_no_signature_of_another_artifact(
         at in any::<prop::sample::Index>(),

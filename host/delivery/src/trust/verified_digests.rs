@@ -1,5 +1,5 @@
-//! Which components were found to be signed, and by whose keys: what goes back to them, or finds them at a start, need
-//! not ask a registry that may be down.
+//! Records which components were verified, and with which keys. With it a rollback or a restarted host need not reach a
+//! registry, which may be down.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -10,32 +10,32 @@ use windlass_core::digest::Digest;
 use super::Trust;
 use crate::json_file::JsonFile;
 
-/// The components that were found to be signed, in a file beside the compiled ones.
+/// The verified components, in a file beside the compiled ones.
 #[derive(Clone)]
 pub struct VerifiedDigests {
-    /// Fingerprints of keys, by the component's digest.
+    /// Fingerprints of key sets, by the component's digest.
     kept: Arc<JsonFile<BTreeMap<String, BTreeSet<String>>>>,
 }
 
 impl VerifiedDigests {
-    /// Those that an earlier process left. What cannot be read is as if it were not there: it will be verified again.
+    /// Opens the file of an earlier process. An unreadable file counts as empty: the components are verified again.
     pub fn open(path: PathBuf) -> Self {
         Self { kept: Arc::new(JsonFile::open(path)) }
     }
 
-    /// Whether the component was found to be signed by one of these keys.
+    /// Whether the component was verified with these keys.
     pub fn find(&self, component: Digest, trust: &Trust) -> bool {
         let (component, keys) = (component.to_string(), trust.fingerprint().to_string());
         self.kept.read(|kept| kept.get(&component).is_some_and(|by| by.contains(&keys)))
     }
 
-    /// Takes down that it was.
+    /// Records that the component was verified with these keys.
     pub async fn keep(&self, component: Digest, trust: &Trust) {
         let (component, keys) = (component.to_string(), trust.fingerprint().to_string());
         self.change(move |kept| kept.entry(component).or_default().insert(keys)).await;
     }
 
-    /// Forgets all components but these.
+    /// Removes all components except these.
     pub async fn retain(&self, used: &HashSet<Digest>) {
         let used: HashSet<_> = used.iter().map(ToString::to_string).collect();
         let forget = move |kept: &mut BTreeMap<String, BTreeSet<String>>| {
@@ -48,7 +48,7 @@ impl VerifiedDigests {
 
     async fn change(&self, change: impl FnOnce(&mut BTreeMap<String, BTreeSet<String>>) -> bool + Send + 'static) {
         let kept = self.kept.clone();
-        // It says itself when it fails.
+        // A failure is logged there.
         let _ = tokio::task::spawn_blocking(move || kept.change(change)).await;
     }
 }
