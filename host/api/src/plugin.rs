@@ -625,7 +625,8 @@ impl PluginStatus {
 pub struct PluginRollout {
     /// Hash of the component, config, grants, limits and selectors that are rolled out.
     pub hash: String,
-    /// Whether every parent was reconciled with them at least once and no deletion is blocked.
+    /// Whether every parent was reconciled at least once with this component, config and grants, and no deletion is
+    /// blocked.
     pub decided: bool,
     /// Number of children that all parents had before the rollout. Set while their deletions are undecided.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Whether a Plugin's ServiceAccount may do something: asked of the API server, and remembered for a while.
+//! Access reviews: asks the API server whether a Plugin's ServiceAccount has a permission, and caches the outcome.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,79 +16,80 @@ use tokio::sync::OnceCell;
 use crate::cluster::account::{Account, AskOwn};
 use crate::cluster::in_time;
 
-/// What a plugin's ServiceAccount does with its children. `get` tells a child that lost its labels from somebody else's
+/// Verbs that a plugin's ServiceAccount needs on child kinds. `get` tells a child that lost its labels from a foreign
 /// object of the same name.
 pub const CHILD_VERBS: [&str; 4] = ["get", "create", "patch", "delete"];
 
-/// What a plugin's ServiceAccount does with what the plugin may require.
+/// Verbs that a plugin's ServiceAccount needs on the kinds that the plugin may require.
 pub const READ_VERBS: [&str; 2] = ["get", "list"];
 
-/// What a plugin's ServiceAccount must be allowed to do with parents whose kind is not the plugin's own, to be shown them.
+/// Verb that a plugin's ServiceAccount needs on a parent kind that is not the plugin's own; without it the plugin does
+/// not see the parents.
 pub const PARENT_VERB: &str = "list";
 
-/// The part of parents that the plugin's finalizer and owner references with `blockOwnerDeletion` concern.
+/// Subresource of parents for the plugin's finalizer and for owner references with `blockOwnerDeletion`.
 pub const FINALIZERS: &str = "finalizers";
-/// What a plugin's ServiceAccount must be allowed to do with it, for the plugin's finalizer on parents whose kind is not the
-/// plugin's own.
+/// Verb that a plugin's ServiceAccount needs on `finalizers`, to set the plugin's finalizer on parents whose kind is
+/// not the plugin's own.
 pub const FINALIZER_VERB: &str = "update";
 
-/// The status of parents.
+/// Subresource with the status of parents.
 pub const STATUS: &str = "status";
-/// What a plugin's ServiceAccount must be allowed to do with it, where the kind is not the plugin's own.
+/// Verb that a plugin's ServiceAccount needs on `status`, where the parent kind is not the plugin's own.
 pub const STATUS_VERB: &str = "patch";
 
-/// How long a permission holds: a right that was taken away is gone after this.
+/// How long a granted permission is cached: after this a revoked permission takes effect.
 const PERMITTED: Duration = Duration::from_mins(1);
-/// How long a denial holds: somebody may be waiting for what was granted meanwhile.
+/// How long a denial is cached; short, because a user may wait for a permission that was granted meanwhile.
 const DENIED: Duration = Duration::from_secs(5);
-/// Answers that are remembered at most, some 300 bytes each. One that is pushed out is asked again.
+/// Largest number of cached outcomes, some 300 bytes each. An evicted one is reviewed again.
 const MAX_ANSWERS: usize = 8192;
 
-/// One question about a right.
+/// One permission to review.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Question {
-    /// Whose right it is.
+    /// The account that needs the permission.
     pub account: Account,
-    /// As in RBAC: `get`, say.
+    /// The verb, as in RBAC: `get`, for example.
     pub verb: &'static str,
-    /// What kind of objects.
+    /// The kind of the objects.
     pub resource: Arc<ApiResource>,
-    /// Which part of them, as in RBAC: `status`, say; none for the objects themselves.
+    /// The subresource, as in RBAC: `status`, for example; none for the objects themselves.
     pub subresource: Option<&'static str>,
-    /// In which namespace; none for all of them, or if the kind is cluster-scoped.
+    /// The namespace; none for all namespaces, or if the kind is cluster-scoped.
     pub namespace: Option<Arc<str>>,
-    /// Which object; none for all of them.
+    /// The name of the object; none for all objects.
     pub name: Option<Arc<str>>,
 }
 
-/// What the API server says to it.
+/// Outcome of an access review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether it may.
+    /// Whether the permission is granted.
     pub allowed: bool,
-    /// Why, in the API server's words; may be empty.
+    /// The reason that the API server gives; may be empty.
     pub why: String,
 }
 
-/// Why there is no answer.
+/// Why a review has no outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unanswered {
-    /// What kept the API server from answering.
+    /// The request failed; the API server's message.
     Failed(String),
-    /// There are no tokens for a review; how long it takes until there are.
+    /// No tokens are left for a review; the time until there are.
     Limited(Duration),
 }
 
-/// Asks the API server; the error says what kept it from answering.
+/// Performs an access review. The error is the message of the API server or of the failed request.
 pub type Ask = Arc<dyn Fn(Question) -> BoxFuture<'static, Result<Verdict, String>> + Send + Sync>;
 
-/// By a `SubjectAccessReview`.
+/// Reviews with a `SubjectAccessReview`.
 pub fn by_api_server(client: Client) -> Ask {
     Arc::new(move |question| {
         let api: Api<SubjectAccessReview> = Api::all(client.clone());
         let review = review(&question);
         Box::pin(async move {
-            // All who ask the same wait for this answer.
+            // All callers with the same question wait for this response.
             let reviewed = in_time(api.create(&PostParams::default(), &review)).await.map_err(|error| match error {
                 kube::Error::Api(status) => status.message.clone(),
                 other => other.to_string(),
@@ -100,7 +101,7 @@ pub fn by_api_server(client: Client) -> Ask {
     })
 }
 
-/// Who a client is to the API server.
+/// Asks the API server for the user name of a client.
 pub fn own_user(client: Client) -> AskOwn {
     Box::new(move || {
         let api: Api<SelfSubjectReview> = Api::all(client.clone());
@@ -135,7 +136,7 @@ fn review(question: &Question) -> SubjectAccessReview {
     }
 }
 
-/// Questions and the answers that still hold.
+/// Access reviews and their cached outcomes.
 pub struct Reviews {
     ask: Ask,
     answers: Mutex<Answers>,
@@ -144,11 +145,11 @@ pub struct Reviews {
 #[derive(Default)]
 struct Answers {
     of: HashMap<Question, Asked>,
-    /// The same questions in the order in which they were asked first: the first is the first to be dropped.
+    /// The cached questions, in the order in which they were asked first; the first is the first to be evicted.
     order: VecDeque<(Instant, Question)>,
 }
 
-/// A question that was asked, and its answer as soon as there is one.
+/// A question, and its outcome as soon as it is known.
 #[derive(Clone)]
 struct Asked {
     at: Instant,
@@ -156,18 +157,18 @@ struct Asked {
 }
 
 impl Reviews {
-    /// Nothing was asked yet.
+    /// An empty cache.
     pub fn new(ask: Ask) -> Self {
         Self { ask, answers: Mutex::default() }
     }
 
-    /// Whether an account may do something, by an answer that is known or a review that `spend` has tokens for.
+    /// Finds whether an account has a permission, from the cache or by a review, for which `spend` must have tokens.
     ///
-    /// For one object, all objects of the kind in its namespace are asked about first: where the account may do it to all
-    /// of them, as by a Role without `resourceNames`, any number of names costs one review.
+    /// A question about one object first asks about all objects of the kind in the namespace. Where the account has
+    /// that permission, for example by a Role without `resourceNames`, one review serves any number of names.
     ///
     /// # Errors
-    /// There is no answer.
+    /// If there is no outcome.
     pub async fn find(
         &self,
         mut question: Question,
@@ -201,7 +202,8 @@ impl Reviews {
         if let Some(known) = self.known(&question, now) {
             return Ok(known);
         }
-        // Before it is remembered, so that a flood of questions pushes no other plugin's answers out.
+        // Tokens are spent before the question enters the cache, so that a flood of questions cannot evict the outcomes
+        // of other plugins.
         spend().map_err(Unanswered::Limited)?;
         self.verdict(question, now).await.map_err(Unanswered::Failed)
     }
@@ -214,10 +216,11 @@ impl Reviews {
         (now.saturating_duration_since(asked.at) < holds).then(|| verdict.clone())
     }
 
-    /// The answer to a question. Of several that ask the same at once, one asks the API server, and all have its answer.
+    /// The outcome for a question. Of several concurrent callers with the same question, one asks the API server, and
+    /// all get its outcome.
     ///
     /// # Errors
-    /// What kept the API server from answering; that is not remembered.
+    /// Why the API server gave no outcome. Errors are not cached.
     pub async fn verdict(&self, question: Question, now: Instant) -> Result<Verdict, String> {
         let answer = self.answers.lock().of(&question, now);
         answer.get_or_try_init(|| (self.ask)(question)).await.cloned()
@@ -225,7 +228,7 @@ impl Reviews {
 }
 
 impl Answers {
-    /// Where the answer to a question is, or will be.
+    /// The cell of a question's outcome.
     fn of(&mut self, question: &Question, now: Instant) -> Arc<OnceCell<Verdict>> {
         let age = |asked: Instant| now.saturating_duration_since(asked);
         while self.order.front().is_some_and(|(asked, _)| age(*asked) >= PERMITTED) {
@@ -277,14 +280,14 @@ mod tests {
         }
     }
 
-    /// Says yes to `db` alone, fails on `broken`, and counts how often it is asked.
+    /// Allows `db` only, fails for `broken`, and counts the reviews.
     fn counting() -> (Reviews, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let counter = asked.clone();
         let ask: Ask = Arc::new(move |question| {
             counter.fetch_add(1, Ordering::SeqCst);
             Box::pin(async move {
-                // Others get their turn while this one waits for the API server.
+                // Lets other tasks run while this one waits for the API server.
                 tokio::task::yield_now().await;
                 match question.name.as_deref() {
                     Some("broken") => Err("timeout".to_owned()),
@@ -348,7 +351,7 @@ mod tests {
             assert!(found.is_ok_and(|verdict| verdict.allowed));
         }
         assert_eq!(asked.load(Ordering::SeqCst), 1);
-        // Where it may read some, each is asked about, and that it may not read all of them is remembered.
+        // If the account may read only some objects, each is reviewed, and the denial for all objects is cached.
         for (name, allowed, times) in [("db", true, 3), ("db", true, 3), ("mq", false, 4), ("mq", false, 4)] {
             let found = reviews.find(of("web", name), now, || Ok(())).await;
             assert_eq!(

@@ -1,4 +1,5 @@
-//! A Plugin's ServiceAccount: as which its children are written, and whose rights bound what it reads.
+//! The ServiceAccount of a Plugin: the host impersonates it to write children, and its permissions bound what the
+//! plugin reads.
 
 use std::sync::Arc;
 
@@ -9,20 +10,20 @@ use windlass_core::ids::{PluginName, is_dns_subdomain};
 use windlass_core::object::Object;
 use windlass_core::reserved::HostNamespace;
 
-/// The host's ServiceAccount, Role and ClusterRole.
+/// Name of the host's ServiceAccount, Role and ClusterRole.
 pub const HOST: &str = "windlass";
 
-/// The ServiceAccount that a plugin has unless its Plugin names another.
+/// Name of a plugin's ServiceAccount, unless the Plugin names another.
 pub fn plugin_account(name: &str) -> String {
     format!("windlass-plugin-{name}")
 }
 
-/// The API server does as the user whom this header names, if the host may impersonate that one. The groups of a
-/// ServiceAccount it adds by itself
+/// Header with the user to impersonate; the host needs permission to impersonate this user. The API server adds the
+/// groups of a ServiceAccount by itself
 /// (<https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/>).
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
-/// A ServiceAccount of the host's namespace.
+/// A ServiceAccount in the host's namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Account {
     namespace: Arc<str>,
@@ -31,19 +32,19 @@ pub struct Account {
 }
 
 impl Account {
-    /// The one of this name; none if no object can have it.
+    /// The ServiceAccount of this name; none if the name is invalid.
     pub fn new(namespace: &str, name: &str) -> Option<Self> {
         let user = format!("system:serviceaccount:{namespace}:{name}");
         let header = HeaderValue::from_str(&user).ok().filter(|_| is_dns_subdomain(name))?;
         Some(Self { namespace: namespace.into(), user: user.into(), header })
     }
 
-    /// The namespace that it is in: the host's own.
+    /// The namespace of the account, which is the host's own.
     pub fn home(&self) -> HostNamespace {
         HostNamespace::new(&self.namespace)
     }
 
-    /// The host's namespace, if an object lives there, or is that Namespace itself.
+    /// The host's namespace, if the object is in it or is that Namespace.
     pub fn home_of(&self, object: &Object) -> Option<HostNamespace> {
         let is_home = match &object.key.namespace {
             Some(namespace) => *namespace == self.namespace,
@@ -52,38 +53,38 @@ impl Account {
         is_home.then(|| self.home())
     }
 
-    /// How the API server names it.
+    /// The user name that the API server gives to this account.
     pub fn user(&self) -> &str {
         &self.user
     }
 
-    /// The groups that the API server gives to it.
+    /// The groups that the API server gives to this account.
     pub fn groups(&self) -> Vec<String> {
         let all = "system:serviceaccounts";
         vec![all.to_owned(), format!("{all}:{}", self.namespace), "system:authenticated".to_owned()]
     }
 
-    /// Has the API server do as this one.
+    /// Makes a request impersonate this account.
     pub fn sign(&self, request: &mut Request<Vec<u8>>) {
         request.headers_mut().insert(IMPERSONATE_USER, self.header.clone());
     }
 }
 
-/// Asks the API server who the host itself is; the error says what kept it from answering.
+/// Asks the API server for the host's own user name; the error says why that failed.
 pub type AskOwn = Box<dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
 /// Why a Plugin has no ServiceAccount.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccountError {
-    /// It names one that it may not have.
+    /// The Plugin names an account that it may not use.
     #[error("{0}")]
     Invalid(String),
-    /// Whether it may is not known.
+    /// The host's own user name is not known, so the account cannot be checked.
     #[error("the API server does not say who this host is, whose own ServiceAccount no plugin may have: {0}")]
     Unknown(String),
 }
 
-/// The ServiceAccounts that Plugins may name: those of the host's namespace, but for its own.
+/// The ServiceAccounts that Plugins may name: those in the host's namespace except the host's own.
 pub struct Accounts {
     namespace: String,
     ask: AskOwn,
@@ -91,20 +92,21 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Of this namespace. Who the host is, is asked until it is known: nobody gets an account before.
+    /// The ServiceAccounts of this namespace. The host's own user name is requested until it is known; before that no
+    /// Plugin gets an account.
     pub fn new(namespace: &str, ask: AskOwn) -> Self {
         Self { namespace: namespace.to_owned(), ask, own: OnceCell::new() }
     }
 
-    /// The host's namespace, in which they are.
+    /// The host's namespace.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The one that a Plugin names in its spec, or the one that it has if it names none.
+    /// The account that a Plugin names in its spec, or its default account.
     ///
     /// # Errors
-    /// In words for a user.
+    /// Why the Plugin may not use the account; the text is for users.
     pub async fn of(&self, plugin: &PluginName, named: Option<&str>) -> Result<Account, AccountError> {
         let default = plugin_account(plugin.as_str());
         let name = named.unwrap_or(&default);
@@ -121,7 +123,7 @@ impl Accounts {
     }
 }
 
-/// The user as whom a request is done; none if it is the host itself.
+/// The user that a request impersonates; none if it is sent as the host itself.
 pub fn signer<B>(request: &Request<B>) -> Option<&str> {
     request.headers().get(IMPERSONATE_USER)?.to_str().ok()
 }
@@ -135,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// Those of a host that is told this of itself, one after the other.
+    /// The accounts of a host that receives these responses about itself, in order.
     fn accounts(answers: Vec<Result<String, String>>) -> Accounts {
         let answers = Mutex::new(answers.into_iter());
         let ask = move || std::future::ready(answers.lock().next().expect("asked too often")).boxed();

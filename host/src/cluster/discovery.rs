@@ -1,4 +1,4 @@
-//! The kinds that the cluster serves, as its discovery says.
+//! Looks up kinds in the discovery API of the cluster.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,16 +11,16 @@ use windlass_core::ids::Gvk;
 
 use crate::cluster::in_time;
 
-/// How long kinds that no definition can be of are taken to be what they were: another API server would have to start.
+/// How long the discovery of kinds without a CRD is cached: they change only when another API server starts.
 const FRESH: Duration = Duration::from_mins(1);
 
-/// Asks the API server, but not for what it was asked a moment ago and cannot have changed.
+/// Looks up kinds, and caches those that cannot have changed.
 pub struct Discovery {
     client: Client,
     own: Mutex<HashMap<Gvk, (Instant, Found)>>,
 }
 
-/// Whether discovery says that the cluster has no such kind.
+/// Whether the error means that the cluster does not serve the kind.
 pub fn is_missing(error: &kube::Error) -> bool {
     match error {
         kube::Error::Discovery(_) => true,
@@ -36,21 +36,22 @@ impl Discovery {
         Self { client, own: Mutex::default() }
     }
 
-    /// How a kind is served.
+    /// The resource and capabilities of a kind.
     pub async fn find(&self, kind: &Gvk) -> kube::Result<Found> {
         if let Some(found) = self.remembered(kind) {
             return Ok(found);
         }
         let wanted = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
         let found = in_time(pinned_kind(&self.client, &wanted)).await?;
-        // A custom kind's group has a dot, by the API server's own rule.
+        // The group of a custom kind contains a dot; the API server enforces that.
         if !kind.group.contains('.') {
             self.own.lock().insert(kind.clone(), (Instant::now(), found.clone()));
         }
         Ok(found)
     }
 
-    /// How a kind is served, in that version or another; not at all means that there are no objects of it.
+    /// The resource and capabilities of a kind, in its version or another one. None if the cluster does not serve the
+    /// kind, so that it has no objects.
     pub async fn find_any_version(&self, kind: &Gvk) -> kube::Result<Option<Found>> {
         match self.find(kind).await {
             Ok(found) => return Ok(Some(found)),
@@ -71,7 +72,7 @@ impl Discovery {
     }
 }
 
-/// An API server that takes every request and answers none.
+/// An API server that accepts every request and never responds.
 #[cfg(test)]
 pub fn silent_api_server() -> Client {
     let service = tower::service_fn(|_: http::Request<kube::client::Body>| {

@@ -1,5 +1,5 @@
-//! Notes → events of `events.k8s.io/v1` on their parents, written by one task beside the reconciles: nobody waits for it,
-//! and what it cannot keep up with is dropped (rule R20).
+//! Writes events of `events.k8s.io/v1` on parents. One task writes them beside the reconciles: no reconcile waits for
+//! it, and events beyond its capacity are dropped (rule R20).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,20 +20,21 @@ use windlass_core::names::EVENT_REPORTER;
 use windlass_core::outcome::Verdict;
 use windlass_core::parent::ParentRef;
 
-/// Events that wait to be written: what 20 plugins may tell at once, some 1.5 MB at most.
+/// Number of events that wait to be written: the bursts of 20 plugins, 1.5 MB at most.
 const QUEUE: usize = 1024;
-/// Longest wait for one write: an event is not worth more, and those behind it get old.
+/// Timeout of one write; short, because the events behind it get outdated.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the rest may take when the host stops.
+/// Time to write the queued events when the host stops.
 const FLUSH: Duration = Duration::from_secs(1);
 /// Longest name of the reporting host (`ValidateEventCreate` of Kubernetes' API server).
 const INSTANCE_MAX: usize = 128;
-/// Room for the parent's name in an event's name, which has 253 characters: a dot and 16 hexadecimal digits follow it.
+/// Length of the parent's name in an event's name, which may have 253 characters: a dot and 16 hexadecimal digits
+/// follow.
 const PARENT_NAME_MAX: usize = 236;
-/// Namespace of the events on parents that have none, where Kubernetes expects them.
+/// Namespace of events on cluster-scoped parents, where Kubernetes expects them.
 const CLUSTER_SCOPED: &str = "default";
 
-/// Takes notes of what happened to parents. Clones share the queue and the memory.
+/// Records notes about parents as events. Clones share the queue and the ledger.
 #[derive(Clone)]
 pub struct Recorder {
     ledger: Arc<Mutex<Ledger>>,
@@ -46,7 +47,7 @@ pub struct EventWriter {
     task: JoinHandle<()>,
 }
 
-/// One event that is to be written.
+/// An event to write.
 struct Entry {
     parent: ParentRef,
     note: Note,
@@ -63,7 +64,7 @@ impl Recorder {
         (Self { ledger: Arc::default(), queue }, EventWriter { stop, task })
     }
 
-    /// Takes notes to be written soon, or not at all: repetitions are counted, floods and overflow dropped. Never waits.
+    /// Queues notes as events. Repetitions are counted; floods and overflow are dropped. Never waits.
     pub fn record(&self, plugin: &PluginName, parent: &ParentRef, notes: Vec<Note>, occasion: Occasion) {
         if notes.is_empty() {
             return;
@@ -84,14 +85,14 @@ impl Recorder {
         }
     }
 
-    /// What was said before of a parent that has no conditions of ours.
+    /// The last outcome that was recorded for a parent without conditions of the host.
     pub fn before(&self, parent: &Uid, verdict: &Verdict) -> Before {
         self.ledger.lock().before(parent, verdict)
     }
 }
 
 impl EventWriter {
-    /// Writes what is queued, for at most a second, and ends the task.
+    /// Writes the queued events for at most a second, and ends the task.
     pub async fn close(mut self) {
         self.stop.cancel();
         if tokio::time::timeout(FLUSH, &mut self.task).await.is_err() {
@@ -104,7 +105,7 @@ impl EventWriter {
 async fn write_all(client: Client, instance: String, mut entries: mpsc::Receiver<Entry>, stop: CancellationToken) {
     loop {
         let entry = tokio::select! {
-            // What is queued goes out before the end.
+            // Queued events are written before the task ends.
             biased;
             entry = entries.recv() => entry,
             () = stop.cancelled() => None,
@@ -114,13 +115,14 @@ async fn write_all(client: Client, instance: String, mut entries: mpsc::Receiver
     }
 }
 
-/// Writes one event. A failure is nobody's business: the namespace may be going, or the host not allowed to.
+/// Writes one event. A failure is logged at debug level only: the namespace may be terminating, or the host may lack
+/// the permission.
 async fn write(client: &Client, instance: &str, entry: &Entry) {
     let mut result = send(client, request(entry, entry.telling, instance)).await;
     if let (Telling::Count { stamp, .. }, Err(kube::Error::Api(status))) = (entry.telling, &result)
         && status.code == 404
     {
-        // The API server has forgotten it (`--event-ttl`): told as a new one.
+        // The event has expired on the API server (`--event-ttl`): create it again.
         result = send(client, request(entry, Telling::Create { stamp }, instance)).await;
     }
     match result {
@@ -192,7 +194,8 @@ fn reference(kind: &Gvk, key: &ObjectKey) -> Value {
     reference
 }
 
-/// `web.17f3…`, as client-go names events; some kinds have names that an event cannot have.
+/// The name of an event, `web.17f3…`, as client-go names events. A parent whose name is invalid for events gets
+/// `event`.
 fn name(parent: &ParentRef, stamp: i64) -> String {
     let name = &parent.key.name;
     let head = name.get(..name.floor_char_boundary(PARENT_NAME_MAX)).unwrap_or_default();
@@ -200,12 +203,12 @@ fn name(parent: &ParentRef, stamp: i64) -> String {
     format!("{}.{stamp:016x}", if is_dns_subdomain(head) { head } else { "event" })
 }
 
-/// As `metav1.MicroTime` is written.
+/// Formats a time as `metav1.MicroTime`.
 fn micro_time(time: Timestamp) -> String {
     format!("{time:.6}")
 }
 
-/// The host's name; in a Pod that is the Pod's.
+/// The host name; in a Pod it is the Pod's name.
 fn instance() -> String {
     let name = hostname::get().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
     let name = name.get(..name.floor_char_boundary(INSTANCE_MAX)).unwrap_or_default();
@@ -222,10 +225,10 @@ mod tests {
 
     use super::*;
 
-    /// What the API server was asked: method, path and body.
+    /// The requests that the API server received: method, path and body.
     type Asked = mpsc::UnboundedReceiver<(Method, String, Value)>;
 
-    /// A recorder, and an API server that answers everything with this status.
+    /// A recorder, and an API server that responds to every request with this status.
     fn with_api_server(code: impl Fn(&Method) -> u16 + Clone + Send + 'static) -> (Recorder, EventWriter, Asked) {
         let (asked, requests) = mpsc::unbounded_channel();
         let api_server = tower::service_fn(move |request: Request<Body>| {

@@ -1,4 +1,4 @@
-//! Everything between the API server and the rest of the host: caches, writes, access reviews, discovery, events, the Lease.
+//! All access to the API server: watches and their caches, writes, access reviews, discovery, events, the Lease.
 
 pub mod access_review;
 pub mod account;
@@ -9,5 +9,5 @@ pub mod retry_after;
 pub mod watch;
 pub mod writer;
 
-// Requests of the crate below need it as well.
+// The delivery crate sends requests as well, so this function lives there.
 pub use windlass_delivery::in_time;

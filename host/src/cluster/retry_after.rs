@@ -1,4 +1,4 @@
-//! `Retry-After` of the API server's answers → their body, the only part of an error that kube's client hands on.
+//! Copies the `Retry-After` header of a response into its body, the only part of an error that kube's client passes on.
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, Either, Full};
@@ -8,11 +8,11 @@ use kube::core::response::{StatusDetails, StatusSummary};
 use tower::BoxError;
 use windlass_core::retry_after;
 
-/// Puts the seconds of the header into `details.retryAfterSeconds` of an answer that asks to come back later. The API
-/// server's flow control (API priority and fairness) says them in the header alone, before a plain text.
+/// Writes the seconds of the header into `details.retryAfterSeconds` of a response that asks the client to retry later.
+/// The API server's flow control (API priority and fairness) gives them in the header only, before a plain text.
 ///
 /// # Errors
-/// If the answer's body cannot be read.
+/// If the body of the response cannot be read.
 pub async fn into_status<B>(answer: Response<B>) -> Result<Response<Either<B, Full<Bytes>>>, BoxError>
 where
     B: Body<Data = Bytes>,
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::cluster::writer::response::problem_of;
 
-    /// What a write comes to that is answered like this.
+    /// The problem of a write that gets this response.
     async fn problem(code: u16, header: Option<&'static str>, body: &'static str) -> WriteProblem {
         let api_server = tower::service_fn(move |_: Request<kube::client::Body>| async move {
             let mut answer = Response::builder().status(code);

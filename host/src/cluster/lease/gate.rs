@@ -1,4 +1,4 @@
-//! Nothing is written without the Lease: a request that would is refused before it is sent.
+//! Blocks writes without the Lease: a client behind the gate rejects such a request before it is sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,32 +13,32 @@ use windlass_core::lease::WRITES_FOR;
 use super::super::writer::request::is_read;
 use super::NAME;
 
-/// Whether this host may write. Clones share it.
+/// Whether this host may write. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct WriteGate(Arc<State>);
 
 #[derive(Debug)]
 struct State {
     base: Instant,
-    /// Milliseconds after `base` until when it is open.
+    /// Milliseconds after `base` until which the gate is open.
     until: AtomicU64,
 }
 
 impl Default for WriteGate {
-    /// Closed.
+    /// A closed gate.
     fn default() -> Self {
         Self(Arc::new(State { base: Instant::now(), until: AtomicU64::new(0) }))
     }
 }
 
 impl WriteGate {
-    /// The Lease was renewed by a request that was sent at this time.
+    /// Opens the gate after a renewal of the Lease whose request was sent at this time.
     pub fn open_since(&self, sent: Instant) {
         let until = (sent + WRITES_FOR).saturating_duration_since(self.0.base).as_millis();
         self.0.until.store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Release);
     }
 
-    /// The Lease is another host's, or nobody's.
+    /// Closes the gate: another host holds the Lease, or no host does.
     pub fn close(&self) {
         self.0.until.store(0, Ordering::Release);
     }
@@ -54,17 +54,17 @@ impl WriteGate {
     }
 }
 
-/// Has a client refuse writes while the gate is closed.
+/// Makes a client reject writes while the gate is closed.
 #[derive(Debug, Clone)]
 pub struct GateLayer {
     gate: WriteGate,
     namespace: Arc<str>,
-    /// The path of the Leases of the host's namespace, which are written to open it.
+    /// Path of the Leases in the host's namespace; writes to it are needed to open the gate.
     leases: Arc<str>,
 }
 
 impl GateLayer {
-    /// Of a host in this namespace.
+    /// A layer for the host in this namespace.
     pub fn new(gate: WriteGate, namespace: &str) -> Self {
         let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases").into();
         Self { gate, namespace: namespace.into(), leases }

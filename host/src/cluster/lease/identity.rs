@@ -1,4 +1,4 @@
-//! Which host this is: the same as a host before it only if that one's process has surely ended.
+//! The identity of this host in the Lease. It equals that of an earlier host only if that host's process has ended.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -7,24 +7,24 @@ use std::path::Path;
 
 use windlass_core::lease::Identity;
 
-/// The lock file in the folder of compiled components: held by a running host, and let go by the kernel when its process ends,
-/// however that comes.
+/// Lock file in the folder of compiled components. A running host holds the lock; the kernel releases it when the
+/// process ends, for whatever reason.
 const FILE: &str = "lease.lock";
-/// Length of the name in it.
+/// Length of the name in the lock file.
 const LENGTH: usize = 16;
 
-/// A host as the Lease names it, for as long as its process lives.
+/// The identity of a host, valid as long as its process lives.
 #[derive(Debug)]
 pub struct Instance {
-    /// Its name.
+    /// The name in the Lease.
     pub identity: Identity,
-    /// What shows that no other process has that name.
+    /// The lock, which guarantees that no other process has this name.
     _lock: Option<File>,
 }
 
 impl Instance {
-    /// This process, with the name that stands in the folder if it can lock it. A folder that is copied, or that another
-    /// process uses, gives another name; so does another node.
+    /// The identity of this process: the name in the folder's lock file, if the process can lock the file. A copied
+    /// folder, a folder in use by another process and another node each give another name.
     pub fn of(folder: &Path) -> Self {
         let node = hostname::get().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
         match locked(folder) {

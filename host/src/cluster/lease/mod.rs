@@ -1,4 +1,5 @@
-//! The Lease by which one host acts at a time: taken before anything else, renewed while the host works, released at its end.
+//! The Lease that lets one host act at a time: acquired before any other work, renewed while the host works, released
+//! at the end.
 
 mod gate;
 mod identity;
@@ -18,57 +19,57 @@ use windlass_core::lease::{self, Found, Seen, Step};
 pub use gate::{GateLayer, WriteGate};
 pub use identity::Instance;
 
-/// The Lease's name, in the host's namespace.
+/// Name of the Lease, in the host's namespace.
 pub const NAME: &str = "windlass";
-/// Longest wait for the answer to one request about it.
+/// Timeout of one request for the Lease.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Time between two log lines while a Lease is waited for.
+/// Time between two log lines while the host waits for the Lease.
 const PROGRESS: Duration = Duration::from_secs(5);
 
-/// Whether a request renews, takes or releases the Lease.
+/// Whether a request renews, acquires or releases the Lease.
 pub fn is_renewal<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
     let rest = path.strip_prefix("/apis/coordination.k8s.io/v1/namespaces/");
     rest.and_then(|rest| rest.split_once('/')).is_some_and(|(_, rest)| rest == format!("leases/{NAME}"))
 }
 
-/// Why a host may not act.
+/// Why this host may not act.
 #[derive(Debug, thiserror::Error)]
 pub enum NotHolder {
-    /// Another one is at work.
+    /// Another host is active.
     #[error(
         "another host is running: Lease {namespace}/{NAME} is held by {holder}. Only one host may run: stop that one; if it no \
          longer runs, start this one again in {} s",
         expires_in.as_secs()
     )]
     Refused {
-        /// Where the Lease is.
+        /// Namespace of the Lease.
         namespace: String,
-        /// Who holds it.
+        /// Identity of the holder.
         holder: String,
-        /// When it expires.
+        /// Time until the Lease expires.
         expires_in: Duration,
     },
-    /// Another one took the Lease, which this one could not renew in time.
+    /// Another host acquired the Lease, because this host could not renew it in time.
     #[error(
         "this host stops, because Lease {namespace}/{NAME} is held by {holder} now: it was not renewed in time, or somebody \
          changed it"
     )]
     Lost {
-        /// Where the Lease is.
+        /// Namespace of the Lease.
         namespace: String,
-        /// Who holds it.
+        /// Identity of the holder.
         holder: String,
     },
 }
 
-/// A Lease that this host holds.
+/// The Lease that this host holds.
 pub struct Held {
     api: Api<Lease>,
     namespace: String,
     instance: Instance,
     gate: WriteGate,
-    /// As it was seen last; none if that must be looked up.
+    /// The last seen state of the Lease; none if it must be read again.
     lease: Option<Lease>,
 }
 
@@ -78,28 +79,29 @@ impl std::fmt::Debug for Held {
     }
 }
 
-/// What becomes of a Lease when its host ends.
+/// What happens to the Lease when the host stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// Nothing is under way: another host may begin at once.
+    /// Released: no request is in flight, so another host may start at once.
     Release,
-    /// Requests may be under way: another host begins when it has expired.
+    /// Left to expire: requests may be in flight, so another host must wait for the expiry.
     Expire,
 }
 
-/// How a renewal failed.
+/// Why a renewal failed.
 enum Failure {
-    /// Another host has the Lease.
+    /// Another host holds the Lease.
     Lost(String),
-    /// It is tried again.
+    /// A temporary failure; the renewal is retried.
     Passing(String),
 }
 
 impl Held {
-    /// Takes the Lease, and waits for it where its holder may have ended. None if it was told to stop meanwhile.
+    /// Acquires the Lease, and waits for it if its holder may have ended. Returns none if `stop` is cancelled
+    /// meanwhile.
     ///
     /// # Errors
-    /// Another host holds it.
+    /// If another host holds the Lease.
     pub async fn acquire(
         client: Client,
         namespace: &str,
@@ -143,7 +145,8 @@ impl Held {
         }
     }
 
-    /// Looks at the Lease once, and takes it if that is allowed. `watched`: which renewal was seen since when.
+    /// Reads the Lease once, and acquires it if that is allowed. `watched` is the renewal that was seen last, and since
+    /// when.
     async fn look(&mut self, watched: &mut Option<(Option<Timestamp>, Instant)>) -> Result<Look, String> {
         let found = in_time(self.api.get_opt(NAME)).await?;
         let now = Instant::now();
@@ -174,16 +177,16 @@ impl Held {
                 self.gate.open_since(now);
                 Ok(Look::Acquired)
             }
-            // Another host was faster, or the Lease is gone: what is there now decides.
+            // Another host wrote the Lease first, or it is gone: read it again.
             Err(Refusal::Outdated) => Ok(Look::Again),
             Err(Refusal::Other(message)) => Err(message),
         }
     }
 
-    /// Renews the Lease until it is told what becomes of it. From then on nothing is written.
+    /// Renews the Lease until `end` says how to end it; from then on the gate is closed.
     ///
     /// # Errors
-    /// Another host took it; `stop` is cancelled, and nothing is written any more.
+    /// If another host acquired the Lease. `stop` is then cancelled, and the gate is closed.
     pub async fn keep(mut self, mut end: oneshot::Receiver<End>, stop: CancellationToken) -> Result<(), NotHolder> {
         let mut delay = lease::RENEW;
         loop {
@@ -192,7 +195,7 @@ impl Held {
                     self.gate.close();
                     match end {
                         Ok(End::Release) => self.release().await,
-                        // Whoever would have said it is gone: nobody knows what is under way.
+                        // The sender was dropped: requests may be in flight.
                         Ok(End::Expire) | Err(_) => tracing::warn!(
                             namespace = self.namespace, name = NAME, seconds = lease::DURATION.as_secs(),
                             "Lease not released, because writes may be under way: it expires"
@@ -246,7 +249,8 @@ impl Held {
         }
     }
 
-    /// Lets the next host begin at once. What fails here costs that one the time until the Lease expires.
+    /// Releases the Lease, so that the next host can start at once. If that fails, the next host waits until the Lease
+    /// expires.
     async fn release(mut self) {
         let Some(lease) = self.lease.take() else { return };
         let spec = lease.spec.unwrap_or_default();
@@ -271,7 +275,7 @@ impl Held {
         }
     }
 
-    /// Writes the Lease if it still has this version, or if there is still none.
+    /// Writes the Lease if it still has this version, or creates it if there is none.
     async fn write(&self, version: Option<String>, spec: LeaseSpec) -> Result<Lease, Refusal> {
         let exists = version.is_some();
         let metadata = ObjectMeta { name: Some(NAME.to_owned()), resource_version: version, ..ObjectMeta::default() };
@@ -282,7 +286,7 @@ impl Held {
         };
         match tokio::time::timeout(TIMEOUT, sent).await {
             Ok(Ok(lease)) => Ok(lease),
-            // One that is to be created and is not found has no namespace.
+            // 404 for a create means that the namespace is missing.
             Ok(Err(kube::Error::Api(status))) if status.code == 409 || status.code == 404 && exists => {
                 Err(Refusal::Outdated)
             }
@@ -292,7 +296,7 @@ impl Held {
     }
 }
 
-/// What a look at the Lease came to.
+/// Result of one read of the Lease.
 enum Look {
     Acquired,
     Again,
@@ -302,7 +306,7 @@ enum Look {
 
 /// Why the Lease was not written.
 enum Refusal {
-    /// It is another one by now.
+    /// The Lease has changed since it was read.
     Outdated,
     Other(String),
 }

@@ -1,4 +1,4 @@
-//! Follows the metadata of the ConfigMaps that hold components, for the crate that reads them.
+//! Watches the metadata of ConfigMaps with components, for the delivery crate.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use windlass_delivery::{FollowConfigMaps, Signal};
 
 use super::{AllProgress, WatchProgress, events};
 
-/// How long an interrupted watch rests before it lists again. Until then sources are fetched.
+/// Time until an interrupted watch lists again. Meanwhile sources are fetched.
 const REST: Duration = Duration::from_secs(5);
 
-/// Follows the ConfigMaps of namespaces with this client, one task for each namespace.
+/// Watches the ConfigMaps of namespaces with this client, one task per namespace.
 pub fn follow_config_maps(client: Client, all: AllProgress) -> FollowConfigMaps {
     Arc::new(move |namespace, on_signal| {
         let progress = all.track(&Gvk::from_api_version("v1", "ConfigMap"));

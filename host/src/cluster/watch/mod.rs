@@ -1,4 +1,4 @@
-//! Shared watches: one cache per kind and selector, for as long as somebody holds it.
+//! Shared watches: one cache per kind and selector, for as long as a user of the watch keeps it.
 
 mod config_maps;
 mod progress;
@@ -32,19 +32,19 @@ pub use stream::events;
 #[cfg(test)]
 pub use stream::settings;
 
-/// What to watch.
+/// Identifies a watch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WatchId {
     /// The kind.
     pub kind: Arc<Gvk>,
     /// Label selector in kubectl's syntax; none for all objects of the kind.
     pub labels: Option<String>,
-    /// What has this finalizer is shown as well, whatever its labels are.
+    /// Objects with this finalizer are shown as well, even if the label selector does not match.
     pub finalizer: Option<String>,
 }
 
-/// What a watch keeps of all that the API server shows it: what it selects, and what has the finalizer. The API server
-/// cannot select by finalizers, and would say of an object that leaves the selector that it is deleted.
+/// Selects the objects that a watch keeps: those that match the label selector, and those with the finalizer. The API
+/// server cannot select by finalizers, and reports an object that leaves the label selector as deleted.
 #[derive(Debug, Clone)]
 struct Filter {
     selector: Selector,
@@ -53,7 +53,7 @@ struct Filter {
 
 impl Filter {
     fn of(id: &WatchId) -> Option<Self> {
-        // A selector that cannot be read is the API server's to refuse.
+        // An invalid selector is left to the API server, which rejects it.
         Some(Self { selector: id.labels.as_ref()?.parse().ok()?, finalizer: id.finalizer.clone()? })
     }
 
@@ -66,28 +66,28 @@ impl Filter {
     }
 }
 
-/// How a watch is doing.
+/// State of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
     /// The first list is not complete.
     Starting,
     /// The cache follows the API server.
     Synced,
-    /// The API server refuses: the host lacks the right, or the kind is gone.
+    /// The API server rejects the watch: the host lacks the permission, or the kind is gone.
     Refused {
         /// HTTP status.
         code: u16,
-        /// What it said.
+        /// Message of the API server.
         message: String,
     },
 }
 
 /// Called by a watch's task for each change, in the order of the watch; must not block. Two watches of one kind with
-/// different selectors tell each of their own: who listens must know whose change it is.
+/// different selectors each report their own changes, so the listener gets the id of the watch.
 pub type Listener = Arc<dyn Fn(&WatchId, &Change) + Send + Sync>;
 
-/// Called when a watch begins or ceases to be refused or to stall, or fills its cache after somebody gave up waiting for
-/// it; must not block.
+/// Called when a watch starts or stops to be rejected or to stall, or fills its cache after a caller gave up waiting;
+/// must not block.
 pub type HealthListener = Arc<dyn Fn(&WatchId) + Send + Sync>;
 
 /// All watches of the host.
@@ -99,19 +99,19 @@ pub struct Watches {
     running: Mutex<HashMap<WatchId, Weak<Watch>>>,
 }
 
-/// One running watch; it ends when the last holder lets go.
+/// A running watch; it ends when the last reference is dropped.
 pub struct Watch {
-    /// What it watches.
+    /// Identifies the watch.
     pub id: WatchId,
-    /// The kind as discovery describes it.
+    /// The kind, as discovery describes it.
     pub resource: ApiResource,
-    /// What it has seen.
+    /// The cache.
     pub store: Arc<Store>,
     client: Client,
     filter: Option<Filter>,
     health: watch::Receiver<Health>,
     progress: Arc<WatchProgress>,
-    /// Somebody waited for the first list in vain, and wants to hear how it ends.
+    /// A caller timed out waiting for the first list: report when it ends.
     given_up: Arc<AtomicBool>,
     task: tokio::task::AbortHandle,
 }
@@ -123,12 +123,13 @@ impl Drop for Watch {
 }
 
 impl Watches {
-    /// Watches that tell `listener` of every change, and `health_changed` when one is refused or stalls, or no longer so.
+    /// Watches that report each change to `listener`, and to `health_changed` that a watch is rejected or stalls, or
+    /// recovers.
     pub fn new(client: Client, listener: Listener, health_changed: HealthListener, progress: AllProgress) -> Self {
         Self { client, listener, health_changed, progress, running: Mutex::default() }
     }
 
-    /// Looks for watches that have stalled or make progress again, as long as it is polled.
+    /// Checks all watches for stalls and recovery, as long as the future is polled.
     pub async fn look_for_stalls(&self) {
         let mut ticks = tokio::time::interval(LOOK_FOR_STALLS);
         loop {
@@ -139,7 +140,7 @@ impl Watches {
                     (self.health_changed)(&watch.id);
                 }
             }
-            // Those that are not shared.
+            // Watches that are not shared.
             self.progress.check(now);
         }
     }
@@ -153,13 +154,14 @@ impl Watches {
         self.running.lock().values().filter_map(Weak::upgrade).collect()
     }
 
-    /// The watch of that kind and selector: the running one, or a new one.
+    /// The watch of this kind and selector: the running one, or a new one.
     pub fn lease(&self, kind: &Arc<Gvk>, resource: &ApiResource, labels: Option<&str>) -> Arc<Watch> {
         self.lease_id(WatchId { kind: kind.clone(), labels: labels.map(str::to_owned), finalizer: None }, resource)
     }
 
-    /// The same for parents that get this finalizer, if any: those that have it are shown until they lose it, also when
-    /// they are no longer selected. Then all objects of the kind are read, and those kept that concern the plugin.
+    /// The watch of parents that get this finalizer, if any. Parents with the finalizer are shown until they lose it,
+    /// even if the selector no longer matches. The watch then reads all objects of the kind and keeps those that the
+    /// plugin needs.
     pub fn lease_parents(
         &self,
         kind: &Arc<Gvk>,
@@ -174,11 +176,11 @@ impl Watches {
     fn lease_id(&self, id: WatchId, resource: &ApiResource) -> Arc<Watch> {
         let mut running = self.running.lock();
         running.retain(|_, watch| watch.strong_count() > 0);
-        // A definition may come back with another plural: the old watch would be refused for ever.
+        // A CRD may be recreated with another plural; the API server would reject the old watch forever.
         if let Some(watch) = running.get(&id).and_then(Weak::upgrade).filter(|watch| watch.resource == *resource) {
             return watch;
         }
-        // Children are found by their owner, anything else by its identity.
+        // Children are looked up by owner, all other objects by uid.
         let index = if id.labels.as_deref() == Some(LABEL_PLUGIN) { Index::Owner } else { Index::Identity };
         let store = Arc::new(Store::new(index));
         let (report, health) = watch::channel(Health::Starting);
@@ -215,37 +217,37 @@ impl Watches {
 }
 
 impl Watch {
-    /// Whether its selector selects an object that it shows.
+    /// Whether the selector matches an object of this watch.
     pub fn selects(&self, object: &Object) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.selects(object))
     }
 
-    /// The object of that name as the API server has it, whatever the watch selects.
+    /// Reads the object of this name from the API server, whether the selector matches or not.
     ///
     /// # Errors
-    /// If the API server does not say.
+    /// If the request fails.
     pub async fn read(&self, key: &ObjectKey) -> kube::Result<Option<Object>> {
         let api: Api<Raw> = match &key.namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &self.resource),
             None => Api::all_with(self.client.clone(), &self.resource),
         };
         let Some(raw) = in_time(api.get_opt(&key.name)).await? else { return Ok(None) };
-        // One that cannot be read is there all the same.
+        // An object that cannot be parsed still exists.
         let unreadable = || kube::Error::SerdeError(serde::de::Error::custom("the object cannot be read"));
         decode(&self.id.kind, &raw).map(Some).ok_or_else(unreadable)
     }
 
-    /// Whether the host follows the kind: the API server lets it, and the watch makes progress.
+    /// Whether the watch runs: the API server accepts it, and it makes progress.
     pub fn is_followed(&self) -> bool {
         !self.progress.is_stalled() && !matches!(*self.health.borrow(), Health::Refused { .. })
     }
 
-    /// Whether the cache is filled, and followed.
+    /// Whether the cache is filled and the watch runs.
     pub fn is_synced(&self) -> bool {
         !self.progress.is_stalled() && *self.health.borrow() == Health::Synced
     }
 
-    /// What is wrong with the watch, if it makes no progress.
+    /// Why the watch makes no progress, if it has stalled.
     pub fn stalled(&self) -> Option<Stalled> {
         self.progress.stalled()
     }
@@ -253,7 +255,7 @@ impl Watch {
     /// Waits until the cache is filled.
     ///
     /// # Errors
-    /// The API server's refusal, or [`Health::Starting`] when the time is over.
+    /// The API server's rejection, or [`Health::Starting`] after the timeout.
     pub async fn synced(&self, timeout: Duration) -> Result<(), Health> {
         let mut health = self.health.clone();
         let settled = health.wait_for(|health| *health != Health::Starting);
@@ -268,19 +270,19 @@ impl Watch {
     }
 }
 
-/// Time between looks for watches that have stalled. What waits for one of them waits so much longer.
+/// Time between two checks for stalled watches. Callers that wait for such a watch wait up to this much longer.
 const LOOK_FOR_STALLS: Duration = Duration::from_secs(1);
 
-/// How long a refused watch rests before it tries again. Rights and definitions change by a person's hand.
+/// Time until a rejected watch is retried. Permissions and CRDs are changed by hand.
 const REST: Duration = Duration::from_secs(5);
 
-/// Objects of a list that are handled one after the other before the connections get their turn on this thread.
+/// Number of listed objects that are handled before other tasks, such as the connections, run on this thread.
 const AT_ONCE: usize = 32;
 
-/// Objects of a list that may wait to be handled: a page.
+/// Number of listed objects that may wait to be handled: one page.
 const AHEAD: usize = 500;
 
-/// The task behind a watch.
+/// The task of a watch.
 struct Follower {
     id: WatchId,
     filter: Option<Filter>,
@@ -296,15 +298,15 @@ impl Follower {
     async fn follow(self: Arc<Self>, api: Api<Raw>) {
         let labels = if self.filter.is_some() { None } else { self.id.labels.clone() };
         loop {
-            // A backoff of its own: a kind that fails delays no other.
+            // Each kind has its own backoff: a kind that fails does not delay another.
             let events = events(api.clone(), labels.clone(), self.progress.clone());
             self.follow_until_refused(std::pin::pin!(events)).await;
-            // From the first list again: only a complete one shows that the refusal is over.
+            // Start with a list: only a complete list shows that the API server accepts the watch again.
             tokio::time::sleep(REST).await;
         }
     }
 
-    /// Handles events in their order. What a page of a list brought is read while the next one is on its way.
+    /// Handles events in order. The objects of one page of a list are parsed while the next page is requested.
     async fn follow_until_refused(&self, mut events: impl Stream<Item = watcher::Result<Event<Raw>>> + Unpin) {
         let mut waiting = VecDeque::new();
         loop {
@@ -316,7 +318,7 @@ impl Follower {
                 self.on_some(&mut waiting).await;
                 continue;
             };
-            // What is read takes less memory. What came before anything else than the list is handled before it.
+            // Parsed objects take less memory. Objects of a list are handled before any event of another type.
             let most = if matches!(next, Some(Ok(Event::InitApply(_)))) { AHEAD } else { 0 };
             while waiting.len() > most {
                 self.on_some(&mut waiting).await;
@@ -335,7 +337,7 @@ impl Follower {
         }
     }
 
-    /// Handles the next few of what was listed.
+    /// Handles the next few listed objects.
     async fn on_some(&self, waiting: &mut VecDeque<Event<Raw>>) {
         waiting.drain(..waiting.len().min(AT_ONCE)).for_each(|event| self.on_event(event));
         if waiting.is_empty() {
@@ -383,7 +385,7 @@ impl Follower {
         self.filter.as_ref().is_none_or(|filter| filter.keeps(object))
     }
 
-    /// The first list is no news while somebody waits for it.
+    /// Sets the health and reports a change; the first list is not reported while a caller waits for it.
     fn set_health(&self, health: Health) {
         let before = self.health.send_replace(health);
         let now = self.health.borrow().clone();
@@ -399,15 +401,15 @@ impl Follower {
     }
 }
 
-/// One object that cannot be read is left out and said in the log; the watch goes on.
+/// Parses an object. An object that cannot be parsed is logged and skipped; the watch goes on.
 fn decode(kind: &Arc<Gvk>, raw: &Raw) -> Option<Object> {
     Object::from_api(kind, raw.text.get())
         .inspect_err(|error| tracing::warn!(%kind, %error, "an object was skipped"))
         .ok()
 }
 
-/// What a person has to change before the watch can go on, if the error says that. Others pass: watches end all the
-/// time, and the watcher takes them up again.
+/// The rejection, if the error needs a user to change something. Other errors are temporary: watches end all the time,
+/// and the watcher resumes them.
 fn refusal(error: &watcher::Error) -> Option<Health> {
     let source = match error {
         watcher::Error::InitialListFailed(error)
@@ -416,7 +418,7 @@ fn refusal(error: &watcher::Error) -> Option<Health> {
         watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => None,
     };
     match source {
-        // 400: a label selector that the API server cannot read.
+        // 400: the API server cannot parse the label selector.
         Some(kube::Error::Api(status)) if matches!(status.code, 400 | 401 | 403 | 404 | 405) => {
             Some(Health::Refused { code: status.code, message: status.message.clone() })
         }
@@ -500,7 +502,7 @@ mod tests {
         let refused = kube::core::Status { code: 403, message: "no".to_owned(), ..kube::core::Status::default() };
         let refused = Err(watcher::Error::WatchFailed(kube::Error::Api(Box::new(refused))));
         let events = std::iter::once(Ok(Event::Init)).chain(listed).chain(later).chain([refused]);
-        // Now and then nothing is there yet.
+        // The stream is pending now and then.
         let events = futures::stream::iter(events.enumerate()).then(async |(at, event)| {
             if at % 700 == 0 {
                 tokio::task::yield_now().await;

@@ -1,5 +1,5 @@
-//! Which watches make progress. A watch sees events and errors; bookmarks and the end of a request are seen here, below
-//! kube's watcher, which keeps them to itself.
+//! Detects whether watches make progress. kube's watcher reports events and errors, but not bookmarks and the ends of
+//! requests; this module sees those in the responses below the watcher.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -21,10 +21,10 @@ use windlass_core::progress::Progress;
 
 use crate::telemetry;
 
-/// What the API server begins an event with that says that the watch failed.
+/// Prefix of an event by which the API server reports that the watch failed.
 const ERROR_EVENT: &[u8] = br#"{"type":"ERROR""#;
 
-/// All watches of the host, for metrics and readiness. Clones share it.
+/// The progress of all watches of the host, for metrics and readiness. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct AllProgress(Arc<Mutex<Vec<Weak<WatchProgress>>>>);
 
@@ -33,17 +33,17 @@ pub struct AllProgress(Arc<Mutex<Vec<Weak<WatchProgress>>>>);
 pub struct WatchProgress {
     kind: String,
     progress: Mutex<Progress>,
-    /// Whether `stalled` holds something: read in each reconcile.
+    /// Whether `stalled` is set; read in each reconcile.
     is_stalled: AtomicBool,
     stalled: Mutex<Option<Stalled>>,
 }
 
-/// A watch without progress, as a user is told of it. It stays as it is until the watch makes progress.
+/// A watch without progress, as users see it. It does not change until the watch makes progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stalled {
-    /// The time of the last progress.
+    /// Time of the last progress.
     pub since: Timestamp,
-    /// The first error since; nothing if the watch is silent.
+    /// First error since then; none if the watch is silent.
     pub failure: Option<String>,
 }
 
@@ -58,7 +58,7 @@ impl std::fmt::Display for Stalled {
 }
 
 impl AllProgress {
-    /// Begins to follow the progress of a watch, until nobody holds it.
+    /// Starts to track the progress of a watch, until the returned reference is dropped.
     pub fn track(&self, kind: &Gvk) -> Arc<WatchProgress> {
         let tracked = Arc::new(WatchProgress {
             kind: kind.to_string(),
@@ -82,7 +82,7 @@ impl AllProgress {
         watches.iter().filter_map(|watch| Some((watch.kind.clone(), watch.stalled()?))).collect()
     }
 
-    /// Time since the last progress of each kind; of several watches of a kind, that of the one that waits longest.
+    /// Time since the last progress of each kind; the longest one if a kind has several watches.
     pub fn ages(&self, now: Instant) -> BTreeMap<String, Duration> {
         let mut ages = BTreeMap::new();
         for watch in self.watches() {
@@ -94,7 +94,7 @@ impl AllProgress {
         ages
     }
 
-    /// Brings what is said of each watch to what is so now.
+    /// Updates the stall state of all watches.
     pub fn check(&self, now: Instant) {
         for watch in self.watches() {
             watch.check(now);
@@ -103,7 +103,7 @@ impl AllProgress {
 }
 
 impl WatchProgress {
-    /// What is wrong with the watch, if it has stalled.
+    /// Why the watch makes no progress, if it has stalled.
     pub fn stalled(&self) -> Option<Stalled> {
         if self.is_stalled() { self.stalled.lock().clone() } else { None }
     }
@@ -113,7 +113,7 @@ impl WatchProgress {
         self.is_stalled.load(Ordering::Relaxed)
     }
 
-    /// Brings what is said of the watch to what is so now; answers whether that is something else.
+    /// Updates the stall state of the watch; returns whether it changed.
     pub fn check(&self, now: Instant) -> bool {
         let stall = self.progress.lock().stall(now);
         if stall.is_some() == self.is_stalled() {
@@ -132,7 +132,7 @@ impl WatchProgress {
         true
     }
 
-    /// The watch was interrupted by an error.
+    /// Records an error that interrupted the watch.
     pub fn interrupted(&self, error: &watcher::Error) {
         let mut progress = self.progress.lock();
         if super::refusal(error).is_some() {
@@ -142,12 +142,12 @@ impl WatchProgress {
         }
     }
 
-    /// A whole list was handled.
+    /// Records that a whole list was handled.
     pub fn listed(&self) {
         self.progress.lock().listed(Instant::now());
     }
 
-    /// A client for this watch alone, whose answers are its progress.
+    /// A client for this watch alone: its responses count as progress of the watch.
     pub fn of_client(self: &Arc<Self>, client: Client) -> Client {
         let (progress, namespace) = (self.clone(), client.default_namespace().to_owned());
         let service = service_fn(move |request: http::Request<Body>| {
@@ -164,8 +164,8 @@ impl WatchProgress {
         Client::new(service, namespace)
     }
 
-    /// The same body. Where the API server accepted the request, each event and bookmark, each part of a list, and a clean
-    /// end is progress.
+    /// Passes the body through. If the API server accepted the request, each event, bookmark and part of a list, and a
+    /// clean end, counts as progress.
     fn of_body(
         self: Arc<Self>,
         body: Body,
@@ -182,7 +182,7 @@ impl WatchProgress {
         }))
     }
 
-    /// Runs a watch's task, and starts it again when it panics. It comes back only when the task ends by itself.
+    /// Runs a watch's task, and restarts it when it panics. Returns only when the task ends by itself.
     pub async fn supervise<F: Future<Output = ()>>(&self, run: impl Fn() -> F) {
         while AssertUnwindSafe(run()).catch_unwind().await.is_err() {
             let wait = self.progress.lock().panicked(Instant::now());
@@ -194,7 +194,7 @@ impl WatchProgress {
     }
 }
 
-/// Whether a part of a body is anything else than an event of an error. Each event is sent by itself.
+/// Whether a part of a body is not an error event. The API server sends each event in a part of its own.
 fn is_progress(frame: &Frame<Bytes>) -> bool {
     frame.data_ref().is_some_and(|data| !data.starts_with(ERROR_EVENT))
 }
@@ -218,7 +218,7 @@ mod tests {
         AllProgress::default().track(&Gvk::from_api_version("v1", "Pod"))
     }
 
-    /// A long time ago.
+    /// Sets the last progress to this long ago.
     fn last_was(progress: &WatchProgress, ago: Duration) {
         *progress.progress.lock() =
             Progress::new(Instant::now().checked_sub(ago).expect("the machine runs for longer"));
@@ -228,7 +228,7 @@ mod tests {
         progress.progress.lock().age(Instant::now()) < Duration::from_secs(1)
     }
 
-    /// An API server that answers with this status and these parts of a body, and then with nothing, or ends.
+    /// An API server that responds with this status and these parts of a body, and then is silent or ends the body.
     fn server(status: u16, parts: &'static [&'static str], ends: bool) -> Client {
         let service = service_fn(move |_: http::Request<Body>| async move {
             let parts = stream::iter(parts.iter().map(|part| Ok::<_, kube::Error>(Frame::data(Bytes::from(*part)))));
@@ -252,7 +252,7 @@ mod tests {
             last_was(&progress, Duration::from_secs(100));
             let api: Api<Pod> = Api::all(progress.of_client(server(200, parts, ends)));
             let mut events = Box::pin(api.watch(&WatchParams::default(), "1").await.expect("it begins"));
-            // All that is there.
+            // Reads all available events.
             while let Some(Some(_)) = events.next().now_or_never() {}
             tokio::task::yield_now().await;
             assert_eq!(advanced(&progress), is_progress, "{parts:?}, ends: {ends}");

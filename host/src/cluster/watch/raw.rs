@@ -1,4 +1,4 @@
-//! The type that kube's watcher reads objects into: their text, and the one field that the watcher itself needs.
+//! The type that kube's watcher deserializes objects into: their JSON text, and the one field that the watcher needs.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use kube::core::{ApiResource, DynamicResourceScope};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// An object's JSON as it came. Reading it cannot fail on anything that is JSON, so that one odd object never stops a
+/// The JSON of an object as received. Deserialization accepts any valid JSON, so one malformed object never stops a
 /// watch.
 #[derive(Debug, Clone)]
 pub struct Raw {
-    /// Only the resourceVersion, from which the watcher resumes.
+    /// Contains only the resourceVersion, from which the watcher resumes.
     meta: ObjectMeta,
-    /// The text.
+    /// The JSON text.
     pub text: Box<RawValue>,
 }
 

@@ -1,4 +1,4 @@
-//! The cache of one watch: written by its task, read by everybody.
+//! The cache of one watch: written by the watch's task, read by all others.
 
 use std::borrow::Borrow;
 use std::hash::{Hash, Hasher};
@@ -15,32 +15,32 @@ use windlass_core::object::{Object, OwnerKey};
 use windlass_core::packed::Packer;
 use windlass_core::parent::ParentRef;
 
-/// What happened to one object.
+/// A change of one object in the cache.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// What the cache held.
+    /// The cached object before the change.
     pub before: Option<Arc<Object>>,
-    /// What it holds now; none when the object is gone.
+    /// The cached object after the change; none if the object is gone.
     pub after: Option<Arc<Object>>,
 }
 
-/// So many objects are put in place while nothing can read.
+/// Number of objects that are replaced while readers are locked out.
 const AT_ONCE: usize = 256;
 
-/// Objects of one kind, with the indexes that reconciling needs.
+/// Objects of one kind, with the indexes that reconciles need.
 #[derive(Debug)]
 pub struct Store {
     inner: RwLock<Inner>,
-    /// Apart from what is read: packing takes its time, and only the watch does it.
+    /// Kept outside the lock of the objects: packing takes time, and only the watch's task does it.
     packer: Mutex<Packer>,
 }
 
-/// Which questions a store answers beside that for a name. An index costs memory for each object.
+/// The index of a store, in addition to that by name. An index takes memory for each object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Index {
-    /// Which object has this identity?
+    /// Finds an object by uid.
     Identity,
-    /// Which objects exist because of this parent?
+    /// Finds the children of a parent.
     Owner,
 }
 
@@ -49,24 +49,24 @@ struct Inner {
     index: Index,
     objects: HashSet<ByKey>,
     uids: HashSet<ByUid>,
-    /// The objects by namespace (cluster-scoped ones under an empty one), from the first question for a namespace on: most
-    /// kinds are never asked for one.
+    /// The objects by namespace (cluster-scoped ones under an empty name). Built at the first query for a namespace,
+    /// because most kinds are never queried so.
     by_namespace: Option<HashMap<Arc<str>, HashSet<ByKey>>>,
     /// Most parents have few children of a kind.
     owners: HashMap<OwnerKey, SmallVec<[Arc<Object>; 2]>>,
-    /// How many objects are found by a retained child's key.
+    /// Number of objects that are indexed by the key of a retained child.
     retained: usize,
-    /// The newest resourceVersion that the watch delivered since its last list: writes up to it are in the cache.
+    /// Newest resourceVersion that the watch delivered since its last list: writes up to it are in the cache.
     seen: u64,
-    /// When the last list began that is complete: writes before are in the cache.
+    /// Time at which the last complete list began: earlier writes are in the cache.
     listed: Option<Instant>,
-    /// Objects of a list that is not complete yet, and when it began.
+    /// Objects of a list that is not complete yet, and the time at which it began.
     listing: Option<(HashSet<ByKey>, Instant)>,
     namespaces: Interner<str>,
     managed: Interner<ManagedFields>,
 }
 
-/// An object that is found by a part of itself, without a copy of it.
+/// A set entry that is looked up by a field of the object, without a copy of the field.
 macro_rules! found_by {
     ($(#[$doc:meta])* $name:ident, $part:ident: $type:ty) => {
         $(#[$doc])*
@@ -96,11 +96,11 @@ macro_rules! found_by {
 }
 
 found_by! {
-    /// An object that is found by its name.
+    /// An object in a set by name.
     ByKey, key: ObjectKey
 }
 found_by! {
-    /// An object that is found by its identity.
+    /// An object in a set by uid.
     ByUid, uid: Uid
 }
 
@@ -123,12 +123,12 @@ impl Store {
         Self { inner: RwLock::new(inner), packer: Mutex::default() }
     }
 
-    /// The object of that name.
+    /// The object of this name.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         self.inner.read().objects.get(key).map(|found| found.0.clone())
     }
 
-    /// The name of the object with that identity.
+    /// The name of the object with this uid.
     pub fn key_of(&self, uid: &Uid) -> Option<ObjectKey> {
         self.inner.read().uids.get(uid).map(|found| found.0.key.clone())
     }
@@ -138,17 +138,17 @@ impl Store {
         self.inner.read().objects.iter().map(|object| object.0.key.clone()).collect()
     }
 
-    /// What is picked of each object. Goes over all of them.
+    /// Applies `pick` to all objects and returns the results.
     pub fn pick<T>(&self, pick: impl Fn(&Object) -> Option<T>) -> Vec<T> {
         self.inner.read().objects.iter().filter_map(|object| pick(&object.0)).collect()
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub fn size(&self) -> usize {
         self.inner.read().objects.len()
     }
 
-    /// All objects of a namespace, or all cluster-scoped ones.
+    /// All objects of a namespace, or all cluster-scoped objects.
     pub fn in_namespace(&self, namespace: Option<&str>) -> Vec<Arc<Object>> {
         let of_index = |index: &HashMap<Arc<str>, HashSet<ByKey>>| {
             let found = index.get(namespace.unwrap_or_default());
@@ -168,16 +168,17 @@ impl Store {
         }))
     }
 
-    /// Does something with each object that says it exists for this parent: by its label, or retained for one of its name.
+    /// Calls `act` for each object that claims this parent: by its label, or as retained for a parent of this name.
     pub fn for_each_of(&self, parent: &ParentRef, act: impl FnMut(&Arc<Object>)) {
         let inner = self.inner.read();
         let owned = inner.owners.get(&OwnerKey::Uid(parent.uid.clone()));
-        // Few kinds have any, and the name would have to be put together.
+        // Few kinds have retained objects, and building the key has a cost.
         let retained = if inner.retained > 0 { inner.owners.get(&parent.retained_key()) } else { None };
         owned.into_iter().chain(retained).flatten().for_each(act);
     }
 
-    /// How many objects that count exist for one of these parents by label and by controller.
+    /// Number of objects that `counts` accepts and that belong to one of these parents by label and controller
+    /// reference.
     pub fn count_controlled(&self, parents: &[Uid], counts: impl Fn(&Object) -> bool) -> usize {
         let inner = self.inner.read();
         let owned =
@@ -188,22 +189,23 @@ impl Store {
             .count()
     }
 
-    /// Whether a write that the API server answered with this resourceVersion at this moment is in the cache (or was, and
-    /// is outdated). Versions are comparable within a kind (KEP-5504), but not over a list: a restored backup takes them
-    /// back. A list is consistent ([`settings`](super::settings)), so one that began after the answer holds what came of it.
+    /// Whether a write that the API server acknowledged with this resourceVersion at this time is in the cache, now or
+    /// before. Versions are comparable within a kind (KEP-5504), but not across a list: a restored backup sets them
+    /// back. Lists are consistent ([`settings`](super::settings)), so a list that began after the acknowledgement
+    /// contains the write.
     pub fn has_seen(&self, resource_version: u64, answered: Instant) -> bool {
         let inner = self.inner.read();
         inner.seen >= resource_version || inner.listed.is_some_and(|began| began > answered)
     }
 
-    /// A new list begins: what it does not hold will be gone when it ends.
+    /// Begins a new list: objects that it does not contain are removed when it ends.
     pub fn list_begins(&self) {
         self.inner.write().listing = Some((HashSet::new(), Instant::now()));
     }
 
-    /// An object of the list that is under way.
+    /// Adds an object to the list in progress.
     pub fn listed(&self, object: Object) {
-        // The one that is there already, if it is the same: a list must not double the memory.
+        // An unchanged object is shared with the cache, so that a list does not double the memory.
         let known = self.get(&object.key).filter(|known| is_same(known, &object));
         let fresh = if known.is_none() { Some(self.packed(object)) } else { None };
         let mut inner = self.inner.write();
@@ -213,14 +215,15 @@ impl Store {
         }
     }
 
-    /// The list is complete; answers with all that it changed.
+    /// Ends the list; returns all changes.
     pub fn list_ends(&self) -> Vec<Change> {
         self.replace(|| ())
     }
 
-    /// What changed is found while others read, and put in place a part at a time, with `between` in between: a list of
-    /// a hundred thousand objects must not keep every reconcile of the kind waiting. Only the watch's task writes, so nothing
-    /// else changes meanwhile; who reads sees the changes one after the other, as if they came as events.
+    /// Replaces the objects by the list. The changes are computed while others read, and applied a part at a time, with
+    /// `between` called in between: a list of a hundred thousand objects must not block every reconcile of the kind.
+    /// Only the watch's task writes, so nothing else changes meanwhile; readers see the changes one after the other, as
+    /// if they were events.
     fn replace(&self, between: impl Fn()) -> Vec<Change> {
         let Some((listed, began)) = self.inner.write().listing.take() else { return Vec::new() };
         let (gone, fresh, seen) = {
@@ -245,13 +248,13 @@ impl Store {
             drop(inner);
             between();
         }
-        // Own writes before the list are in the cache from here on, and not before.
+        // From here on the cache is known to contain own writes from before the list.
         let mut inner = self.inner.write();
         (inner.listed, inner.seen) = (Some(began), seen);
         changes
     }
 
-    /// An object was added or changed.
+    /// Adds or changes an object.
     pub fn applied(&self, object: Object) -> Change {
         let object = self.packed(object);
         let mut inner = self.inner.write();
@@ -265,7 +268,7 @@ impl Store {
         object
     }
 
-    /// An object is gone.
+    /// Removes an object.
     pub fn deleted(&self, object: &Object) -> Option<Change> {
         let mut inner = self.inner.write();
         inner.seen = inner.seen.max(object.resource_version);
@@ -273,7 +276,7 @@ impl Store {
     }
 }
 
-/// The namespace as the index has it.
+/// The namespace as the index stores it.
 fn namespace_of(object: &Object) -> Arc<str> {
     object.key.namespace.clone().unwrap_or_default()
 }
@@ -283,9 +286,9 @@ fn is_same(known: &Object, object: &Object) -> bool {
 }
 
 impl Inner {
-    /// Gives an object the copies of what others have alike.
+    /// Shares equal values of the object with other objects.
     fn share(&mut self, mut object: Object) -> Arc<Object> {
-        // Whoever keeps the key of an object keeps this one: there is one copy of its text.
+        // Copies of a known object's key share its text: there is one copy of it.
         match self.objects.get(&object.key) {
             Some(known) => object.key = known.0.key.clone(),
             None => object.key.namespace = object.key.namespace.map(|namespace| self.namespaces.share(&namespace)),

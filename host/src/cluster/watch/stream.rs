@@ -1,4 +1,5 @@
-//! How the host watches: the settings of every watch, and what kube's watcher leaves to its users.
+//! The list and watch of the host: settings of every watch, and the error handling that kube's watcher leaves to
+//! callers.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -13,16 +14,17 @@ use serde::de::DeserializeOwned;
 
 use super::WatchProgress;
 
-/// Seconds after which the API server ends a watch and the watcher takes it up again, at a random point between these.
+/// Seconds after which the API server ends a watch and the watcher resumes it, chosen at random from this range.
 ///
-/// A connection that went silent (a node or a load balancer that dropped it) shows in nothing else: the client sets no
-/// TCP keepalive, and kube's watcher takes a watch for dead only five seconds after its time is over, by default after
-/// 295 s. Two minutes of old state is what a person would bear. Shorter would cost a request a kind every few seconds
-/// on a host at rest. At random, or the watches that began together would end together for ever.
+/// A connection that went silent (because a node or a load balancer dropped it) is not detected otherwise: the client
+/// sets no TCP keepalive, and kube's watcher considers a watch dead only five seconds after its timeout, which is 295 s
+/// by default. Two minutes of outdated state are acceptable to users. A shorter time would cost a request per kind
+/// every few seconds in the steady state. The time is random, because watches that began together would otherwise end
+/// together forever.
 const LASTS: std::ops::Range<u32> = 90..120;
 
-/// Waits after errors: kube's own, a quarter as long. Its longest is 30 s and as much again by chance, by which a cache would
-/// lag behind an API server that has recovered.
+/// Backoff after errors: a quarter of kube's own. The longest of kube's is 30 s, plus as much jitter; for so long a
+/// cache would lag behind an API server that has recovered.
 #[derive(Default)]
 struct Waits(DefaultBackoff);
 
@@ -40,18 +42,18 @@ impl Backoff for Waits {
     }
 }
 
-/// The settings of a watch on what this label selector selects.
+/// Settings of a watch with this label selector.
 ///
-/// Lists first and then watches. `streaming_lists` would spare the API server a list, but opens at resourceVersion 0,
-/// which means any version that the answering API server happens to have: after a reconnect to one that lags, the cache
-/// would go back in time and show the host a state from before its own writes (rule R3). A list without a version is
-/// consistent, and since Kubernetes 1.31 comes from the API server's cache all the same (KEP-2340).
+/// The watch starts with a list. `streaming_lists` would save the API server the list, but starts at resourceVersion 0,
+/// which means any version that the API server instance has. After a reconnect to an instance that lags, the cache
+/// would go back in time, to a state from before the host's own writes (rule R3). A list without a version is
+/// consistent, and since Kubernetes 1.31 it is served from the API server's cache all the same (KEP-2340).
 pub fn settings(labels: Option<String>) -> watcher::Config {
     watcher::Config { label_selector: labels, timeout: Some(fastrand::u32(LASTS)), ..watcher::Config::default() }
 }
 
-/// Events of the objects of an API that this label selector selects: the one list/watch machine of the host. It marks the
-/// progress of the watch; a list counts as handled when the next event is asked for.
+/// Events of the objects that this label selector matches; all watches of the host use this function. It records the
+/// progress of the watch. A list counts as handled when the next event is requested.
 pub fn events<K>(
     api: Api<K>,
     labels: Option<String>,
@@ -76,12 +78,12 @@ where
     })
 }
 
-/// Events of a watch that is started again when its version is outdated, and waits after errors. It ends only when the
-/// watcher does.
+/// Events of a watch that is restarted when its version is outdated, and that waits after errors. The stream ends only
+/// when the watcher does.
 ///
-/// "410 Gone" inside a watch makes kube's watcher list again. As the HTTP status of the request it does not: the watcher
-/// would ask for the same outdated version for ever. One that fails while it `has_stalled` lists again, too: a watch that is
-/// accepted shows nothing before its first bookmark, a minute later, and a list shows at once what is so.
+/// kube's watcher lists again after "410 Gone" in a watch, but not after HTTP status 410 of the request: it would
+/// request the same outdated version forever. A watch that fails while it `has_stalled` also lists again: an accepted
+/// watch shows nothing before its first bookmark, a minute later, while a list shows the current state at once.
 fn lasting<K, S>(start: impl Fn() -> S, has_stalled: impl Fn() -> bool) -> impl Stream<Item = watcher::Result<Event<K>>>
 where
     S: Stream<Item = watcher::Result<Event<K>>>,
@@ -95,7 +97,7 @@ where
     events.backoff(Waits::default())
 }
 
-/// Not of a list, which goes on where it failed.
+/// Whether the error is of a watch. A list continues where it failed.
 fn is_of_watch(error: &watcher::Error) -> bool {
     matches!(
         error,
@@ -130,7 +132,7 @@ mod tests {
         let times: Vec<_> = errors.map(|_| began.elapsed()).collect().await;
         let waits: Vec<_> =
             times.iter().zip(times.iter().skip(1)).map(|(before, after)| after.saturating_sub(*before)).collect();
-        // With the chance that keeps watches from coming back together.
+        // The wait includes the jitter that keeps watches from returning together.
         assert!(waits.iter().all(|wait| *wait <= Duration::from_secs(15)), "{waits:?}");
         assert!(waits.iter().rev().take(10).all(|wait| *wait >= Duration::from_secs(5)), "{waits:?}");
     }
@@ -142,7 +144,7 @@ mod tests {
             || {
                 started.set(started.get() + 1);
                 let first = started.get() == 1;
-                // Polled again after the 410, the first one would only repeat it.
+                // If polled again after the 410, the first stream only repeats it.
                 let events = if first { vec![failed(500), failed(410), failed(410)] } else { vec![Ok(Event::Init)] };
                 stream::iter(events)
             },

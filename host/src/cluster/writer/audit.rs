@@ -1,5 +1,5 @@
-//! The audit line: one for each write that the host sends, with the API server's answer. Below the client, so that no write
-//! is without one.
+//! The audit line: one log line for each write that the host sends, with the status of the response. It is written
+//! below the client, so that no write is without one.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,7 +16,7 @@ use super::super::lease::is_renewal;
 use super::request::is_read;
 use crate::telemetry::AUDIT;
 
-/// For which plugin a write is, and which object it writes. It travels in the request's extensions.
+/// The plugin and the object of a write. It is stored in the request's extensions.
 #[derive(Debug, Clone)]
 pub struct About {
     plugin: PluginName,
@@ -24,8 +24,8 @@ pub struct About {
     object: Arc<str>,
 }
 
-/// Says in a write's audit line for which plugin it is, because of which component, and which object it writes. Without that,
-/// the line has the path of the request.
+/// Attaches the plugin, its component and the object to a write, for the audit line. Without them the line has the path
+/// of the request.
 pub fn about(
     mut request: Request<Vec<u8>>,
     plugin: &PluginName,
@@ -36,7 +36,7 @@ pub fn about(
     request
 }
 
-/// Has a client log its writes.
+/// Makes a client log its writes.
 #[derive(Debug, Clone, Copy)]
 pub struct AuditLayer;
 
@@ -52,7 +52,7 @@ impl<S> Layer<S> for AuditLayer {
 #[derive(Debug, Clone)]
 pub struct Audited<S>(S);
 
-/// What is known of a write before it is sent.
+/// The fields of an audit line that are known before the write is sent.
 struct Line {
     about: Option<About>,
     path: String,
@@ -61,7 +61,8 @@ struct Line {
 }
 
 impl Line {
-    /// Nothing of a request that is no write, or that renews the Lease: one every few seconds would hide the others.
+    /// None for a request that is not a write, or that renews the Lease: a line every few seconds would hide the
+    /// others.
     fn of<B>(request: &Request<B>) -> Option<Self> {
         if is_read(request) || is_renewal(request) {
             return None;
@@ -74,10 +75,10 @@ impl Line {
         })
     }
 
-    /// `code`: the HTTP status of the answer, 0 if none came.
+    /// Writes the line. `code`: the HTTP status of the response, 0 if there is none.
     fn write(self, code: u16) {
         let Self { about, path, verb, impersonated_user } = self;
-        // The caller's span is that of this write, or of the reconcile that it is part of.
+        // The current span is that of this write, or of the reconcile that it belongs to.
         tracing::Span::current().record("http.response.status_code", i64::from(code));
         let plugin = about.as_ref().map(|about| about.plugin.as_str());
         let digest = about.as_ref().and_then(|about| about.component).map(|digest| digest.short());
@@ -162,7 +163,7 @@ mod tests {
         }
     }
 
-    /// What the log says after requests to an API server that answers with this status, or not at all.
+    /// The log lines after requests to an API server that responds with this status, or not at all.
     fn logged(requests: Vec<Request<Vec<u8>>>, code: Option<u16>) -> Vec<String> {
         let log = Log::default();
         let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).without_time().with_ansi(false).finish();

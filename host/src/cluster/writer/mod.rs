@@ -1,4 +1,4 @@
-//! The one way by which the host writes to the API server. [`audit`] gives each write one line in the log.
+//! The only way in which the host writes to the API server. [`audit`] adds one log line per write.
 
 pub mod audit;
 pub mod request;
@@ -14,45 +14,45 @@ use windlass_core::plan::ChildId;
 use super::in_time;
 use response::Ack;
 
-/// One write that the API server acknowledged, or may have carried out.
+/// A write that the API server acknowledged, or may have executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Written {
-    /// The parent was changed: the version that it has since.
+    /// The parent was changed.
     Parent {
-        /// The version.
+        /// Its resourceVersion after the write.
         resource_version: u64,
     },
-    /// A child was created or changed, or marked for deletion: the version that it has since.
+    /// A child was created, changed or marked for deletion.
     Child {
-        /// The child's kind, which may be the parent's own: children have a watch of theirs.
+        /// The child's kind, which may be the parent's own: children have a watch of their own.
         kind: Arc<Gvk>,
-        /// The version.
+        /// Its resourceVersion after the write.
         resource_version: u64,
     },
     /// A child was deleted at once.
     Gone {
-        /// The object.
+        /// The child.
         child: ChildId,
-        /// Its identity.
+        /// Its uid.
         uid: Uid,
     },
-    /// It was sent, and the answer does not say whether it was carried out: the object must be looked up.
+    /// The write was sent, but the response does not show whether it was executed: the object must be read.
     Unknown(Subject),
 }
 
-/// What was written.
+/// The object of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// The parent itself.
+    /// The parent.
     Parent,
-    /// One of its children.
+    /// A child.
     Child(ChildId),
 }
 
-/// Sends a write once, and reads the metadata of what was written.
+/// Sends a write once, and returns the metadata of the written object.
 ///
 /// # Errors
-/// The API server's refusal, or the lack of a response.
+/// If the API server rejects the write, or does not respond.
 pub async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<Ack, kube::Error> {
     in_time(client.request::<Ack>(request)).await
 }

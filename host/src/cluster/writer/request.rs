@@ -1,4 +1,4 @@
-//! Writes as HTTP requests. Built by hand from URLs and bytes: a child is serialised once and never made a tree again.
+//! Builds writes as HTTP requests, directly from URLs and bytes: a child is serialized once and not parsed again.
 
 use http::{HeaderValue, Method, Request, header};
 use kube::Resource;
@@ -15,17 +15,17 @@ use windlass_core::plan::{ChildId, Delete};
 
 use super::super::account::Account;
 
-/// Only the metadata of what was written comes back: nobody reads the rest.
+/// Requests only the metadata of the written object, because the rest is not read.
 const METADATA_ONLY: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
 
 /// A request, or why it could not be built.
 pub type Built = Result<Request<Vec<u8>>, WriteProblem>;
 
-/// The kind of a child as the API server names it, and as whom the child is written.
+/// The resource of a child, and the account that writes the child.
 #[derive(Debug, Clone, Copy)]
 pub struct To<'a> {
-    /// The kind.
+    /// The child's kind.
     pub resource: &'a ApiResource,
     /// The Plugin's ServiceAccount.
     pub account: &'a Account,
@@ -37,7 +37,7 @@ impl To<'_> {
     }
 }
 
-/// Whether a request changes nothing: access reviews are created in name only.
+/// Whether a request changes nothing. Access reviews are sent as creates, but change nothing.
 pub fn is_read<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
     matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
@@ -48,20 +48,20 @@ pub fn is_read<B>(request: &Request<B>) -> bool {
 pub fn create(to: To<'_>, child: &DesiredChild) -> Built {
     let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
     let mut request = to.kind(&child.key).create(&params, text(&child.body).into_bytes()).map_err(unbuilt)?;
-    // A misspelt field is an error here, as it would be at the first apply: a POST alone would drop it silently.
+    // An unknown field is rejected here, as at the first apply: a plain POST would drop it silently.
     let strict = format!("{}&fieldValidation=Strict", request.uri());
     *request.uri_mut() =
         strict.parse().map_err(|error| unbuilt(kube::core::request::Error::BuildRequest(http::Error::from(error))))?;
     Ok(as_plugin(to, request))
 }
 
-/// GET of what holds a child's name: its metadata.
+/// GET of the metadata of the object that has a child's name.
 pub fn get(to: To<'_>, child: &ChildId) -> Built {
     let request = to.kind(&child.key).get_metadata(&child.key.name, &GetParams::default());
     request.map(|request| signed(to.account, request)).map_err(unbuilt)
 }
 
-/// Merge of what makes an existing object a child ([`claim::marks`](windlass_core::claim::marks)).
+/// Merge patch that makes an existing object a child ([`claim::marks`](windlass_core::claim::marks)).
 pub fn mark(to: To<'_>, child: &DesiredChild, marks: &Map) -> Built {
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     let mut request =
@@ -70,18 +70,18 @@ pub fn mark(to: To<'_>, child: &DesiredChild, marks: &Map) -> Built {
     Ok(as_plugin(to, request))
 }
 
-/// Whether an apply takes fields from other managers.
+/// Whether an apply forces ownership of fields.
 #[derive(Debug, Clone, Copy)]
 pub enum Force {
-    /// The API server refuses what would.
+    /// The API server rejects an apply that conflicts with another manager.
     No,
-    /// It takes them.
+    /// The apply takes the fields.
     Yes,
-    /// It takes them if the object still has this version: from whom is known.
+    /// The apply takes the fields if the object still has this version, whose owners are known.
     Of { resource_version: u64 },
 }
 
-/// Server-side apply to the very object with this uid.
+/// Server-side apply to the object with this uid.
 pub fn apply(to: To<'_>, child: &DesiredChild, uid: &Uid, force: Force) -> Built {
     let mut body = child.body.clone();
     if let Some(meta) = body.object_mut("metadata") {
@@ -97,8 +97,8 @@ pub fn apply(to: To<'_>, child: &DesiredChild, uid: &Uid, force: Force) -> Built
     Ok(as_plugin(to, request))
 }
 
-/// Makes room for an apply: the Update entry that our POST left at this place of managedFields goes, exactly if it still
-/// stands there.
+/// JSON patch before an apply: converts or removes the Update entry that the host's POST left at this place of
+/// managedFields, if it is still there.
 pub fn migrate(to: To<'_>, child: &DesiredChild, version: u64, entry: usize, exit: Exit) -> Built {
     let entry = format!("/metadata/managedFields/{entry}");
     let patch = serde_json::json!([
@@ -119,10 +119,10 @@ pub fn migrate(to: To<'_>, child: &DesiredChild, version: u64, entry: usize, exi
     Ok(as_plugin(to, request))
 }
 
-/// DELETE of the very object with this uid, and of this version if one is given; its dependents follow in the background.
+/// DELETE of the object with this uid, and of this version if one is given; dependents are deleted in the background.
 ///
 /// # Errors
-/// A name that makes no URL.
+/// If the name does not form a valid URL.
 pub fn delete(to: To<'_>, delete: &Delete, version: Option<u64>) -> Built {
     let resource_version = version.map(|version| version.to_string());
     let params = DeleteParams {
@@ -136,10 +136,10 @@ pub fn delete(to: To<'_>, delete: &Delete, version: Option<u64>) -> Built {
         .map_err(unbuilt)
 }
 
-/// Sets the finalizers of the very version of an object that was decided on: somebody else's are never lost.
+/// Sets the finalizers of an object in exactly this version, so that no finalizer of another manager is lost.
 ///
 /// # Errors
-/// A name that makes no URL.
+/// If the name does not form a valid URL.
 pub fn finalizers(resource: &ApiResource, object: &Object, finalizers: &[String]) -> Built {
     let patch = serde_json::json!({"metadata": {
         "uid": object.uid.to_string(),
@@ -154,11 +154,12 @@ pub fn finalizers(resource: &ApiResource, object: &Object, finalizers: &[String]
         .map_err(unbuilt)
 }
 
-/// Server-side apply of a whole status. By force, as the status is the controller's alone; but as an account, which has the
-/// status of a kind of others, without force: fields of other managers stay theirs.
+/// Server-side apply of a whole status. The host applies with force, because the status belongs to the controller
+/// alone. As an account, for a kind whose status has another owner, it applies without force, so that other managers
+/// keep their fields.
 ///
 /// # Errors
-/// A name that makes no URL.
+/// If the name does not form a valid URL.
 pub fn status(resource: &ApiResource, object: &Object, status: Map, account: Option<&Account>) -> Built {
     let mut meta = Map::from([("name", Value::from(&*object.key.name)), ("uid", Value::from(object.uid.to_string()))]);
     if let Some(namespace) = &object.key.namespace {
@@ -186,8 +187,8 @@ pub fn status(resource: &ApiResource, object: &Object, status: Map, account: Opt
     Ok(metadata_only(request))
 }
 
-/// What concerns a child is done as the Plugin's ServiceAccount: Kubernetes' own rights decide, and the audit log names
-/// the plugin.
+/// Sends a request about a child as the Plugin's ServiceAccount: Kubernetes' RBAC decides, and the audit log names the
+/// plugin.
 fn as_plugin(to: To<'_>, request: Request<Vec<u8>>) -> Request<Vec<u8>> {
     signed(to.account, metadata_only(request))
 }
@@ -208,7 +209,7 @@ fn text(body: &Map) -> String {
     text
 }
 
-// By value, so that it stands in `map_err`.
+// Takes the error by value for `map_err`.
 #[expect(clippy::needless_pass_by_value)]
 fn unbuilt(error: kube::core::request::Error) -> WriteProblem {
     WriteProblem::Unavailable { message: format!("the request could not be built: {error}"), retry_after: None }

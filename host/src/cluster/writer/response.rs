@@ -1,4 +1,4 @@
-//! What the API server says to a write.
+//! Responses of the API server to writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use windlass_core::plan::Delete;
 
 use super::{Subject, Written};
 
-/// The metadata of what was written; a `Status` after a delete has none.
+/// The metadata of the written object; a `Status` after a delete has none.
 #[derive(Debug, Deserialize)]
 pub struct Ack {
     #[serde(default)]
@@ -28,22 +28,22 @@ struct AckMetadata {
 }
 
 impl Ack {
-    /// A parent has this version since.
+    /// The write of a parent that this response acknowledges.
     pub fn parent(&self) -> Written {
         Written::Parent { resource_version: self.resource_version() }
     }
 
-    /// A child has this version since.
+    /// The write of a child that this response acknowledges.
     pub fn child(&self, kind: &Arc<Gvk>) -> Written {
         Written::Child { kind: kind.clone(), resource_version: self.resource_version() }
     }
 
-    /// No version means nothing to wait for.
+    /// The resourceVersion, or 0 if the response has none: then there is no write to wait for.
     fn resource_version(&self) -> u64 {
         self.metadata.resource_version.parse().unwrap_or(0)
     }
 
-    /// The object is gone, or marked for deletion since this version.
+    /// The deletion that this response acknowledges: the object is gone, or marked for deletion.
     pub fn deleted(&self, delete: Delete) -> Written {
         if self.metadata.deletion_timestamp.is_some() {
             self.child(&delete.child.kind)
@@ -53,17 +53,17 @@ impl Ack {
     }
 }
 
-/// Who owns fields that an apply wanted.
+/// The owners of fields with which an apply conflicted.
 pub struct FieldOwners {
-    /// What the API server said of each field.
+    /// The API server's message for each field.
     pub causes: Vec<String>,
-    /// Whether all of them were edited in place, by nobody who applies and not through a subresource.
+    /// Whether all conflicts are with Update managers: no applier, and not through a subresource.
     pub only_drift: bool,
-    /// Whether the entry of our own POST is all that stands in the way.
+    /// Whether the only conflict is with the entry of the host's own POST.
     pub only_ours: bool,
 }
 
-/// The fields and their owners, if an error is an apply's conflict.
+/// The fields and their owners, if the error is a conflict of an apply.
 pub fn conflict_of(error: &kube::Error) -> Option<FieldOwners> {
     let causes = &status_of(error).filter(|status| status.code == 409)?.details.as_ref()?.causes;
     let conflicts: Vec<_> = causes.iter().filter(|cause| cause.reason == "FieldManagerConflict").collect();
@@ -80,43 +80,45 @@ pub fn conflict_of(error: &kube::Error) -> Option<FieldOwners> {
 /// How the API server names [`FIELD_MANAGER`](windlass_core::names::FIELD_MANAGER).
 const OURS: &str = "conflict with \"windlass\" ";
 
-/// The API server names an Apply manager alone, as in `conflict with "helm"`, and an Update manager with its version
-/// and time, as in `conflict with "kubectl-edit" using v1 at …` (apimachinery, managedfields/internal/conflict.go).
+/// Whether a conflict is with an Update manager. The API server names an Apply manager alone, as in `conflict with
+/// "helm"`, and an Update manager with its version and time, as in `conflict with "kubectl-edit" using v1 at …`
+/// (apimachinery, managedfields/internal/conflict.go).
 fn is_drift(message: &str) -> bool {
     let after_name = message.rsplit_once('"').map_or("", |(_, after)| after);
     after_name.starts_with(" using ") && !message.contains(" with subresource ")
 }
 
-/// Whether a create found its name taken.
+/// Whether a create failed because the name is taken.
 pub fn already_exists(error: &kube::Error) -> bool {
     status_of(error).is_some_and(|status| status.reason == "AlreadyExists")
 }
 
-/// Whether a JSON patch did not fit the object as it is now, a failed `test` above all. The API server gives this one text
-/// whatever did not fit (apiserver, handlers/patch.go); 422 alone is also what admission policies say.
+/// Whether a JSON patch did not fit the current object, above all because of a failed `test`. The API server gives the
+/// same text for every misfit (apiserver, handlers/patch.go); the status 422 alone can also come from admission
+/// policies.
 pub fn does_not_fit(error: &kube::Error) -> bool {
     status_of(error).is_some_and(|status| {
         status.code == 422 && status.message == "the server rejected our request due to an error in our request"
     })
 }
 
-/// Whether the object is not there.
+/// Whether the object does not exist.
 pub fn not_found(error: &kube::Error) -> bool {
     status_of(error).is_some_and(|status| status.code == 404)
 }
 
-/// Whether the answer to a write leaves open if it was carried out: none came, or one of who may not know. The API server
-/// answers 429 to what it did not begin.
+/// Whether it is unknown if a failed write was executed: no response came, or a server error. The API server responds
+/// with 429 only to requests that it did not start.
 fn leaves_open(error: &kube::Error) -> bool {
     status_of(error).is_none_or(|status| status.code >= 500)
 }
 
-/// What must be looked up after a write that failed, if anything.
+/// The object that must be read after a failed write, if any.
 pub fn unknown(error: &kube::Error, subject: Subject) -> Option<Written> {
     leaves_open(error).then_some(Written::Unknown(subject))
 }
 
-/// What an error means for the object that was to be written.
+/// The consequence of an error for the object of the write.
 pub fn problem_of(error: &kube::Error) -> WriteProblem {
     let Some(status) = status_of(error) else {
         return WriteProblem::Unavailable { message: error.to_string(), retry_after: None };
@@ -124,11 +126,12 @@ pub fn problem_of(error: &kube::Error) -> WriteProblem {
     match status.code {
         409 => WriteProblem::Outdated,
         403 if is_namespace_terminating(status) => WriteProblem::NamespaceTerminating,
-        // An apply with a field that the schema does not have: a plain error of the API server, and no passing one.
+        // An apply with a field that the schema does not have: the API server returns a plain 500, and a retry does not
+        // help.
         500 if status.message.contains("field not declared in schema") => {
             WriteProblem::Rejected { code: status.code, message: status.message.clone() }
         }
-        // What etcd refuses comes as it is, and no later try is smaller.
+        // etcd's rejection is passed on as a 500, and a retry is not smaller.
         500 if status.message.contains("request is too large") => {
             WriteProblem::Rejected { code: status.code, message: status.message.clone() }
         }
@@ -144,8 +147,8 @@ pub fn problem_of(error: &kube::Error) -> WriteProblem {
     }
 }
 
-/// Whether the API server's admission refused an object because its namespace is being deleted (apiserver,
-/// plugin/namespace/lifecycle). Old ones do not give the cause.
+/// Whether admission rejected an object because its namespace is being deleted (apiserver, plugin/namespace/lifecycle).
+/// Old API servers do not give the cause.
 fn is_namespace_terminating(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
