@@ -1,4 +1,4 @@
-//! The host, wired: which part hears of what, who works, and how all of it stops.
+//! Wires the parts of the host, starts their tasks, and stops them.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -41,42 +41,45 @@ use crate::serve::{Readiness, listen, serve};
 use crate::telemetry;
 use windlass_delivery::{Needs, Sources};
 
-/// How many Plugins are brought up at once: compiling is bounded elsewhere, the rest waits for the API server.
+/// Number of Plugins that are reconciled at once. Compilation has its own limit; the rest is waiting for the API
+/// server.
 const PLUGIN_WORKERS: usize = 4;
-/// Time between removals of what no Plugin uses any more.
+/// Time between removals of data that no Plugin uses.
 const TIDY: Duration = Duration::from_hours(1);
-/// How long running reconciles may take to end after SIGTERM; Kubernetes kills after 30 s.
+/// Time for running reconciles to end after SIGTERM; Kubernetes kills the process after 30 s.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// What a host needs to know.
+/// Settings of a host.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where compiled components are kept.
+    /// Folder of compiled components.
     pub cache_dir: PathBuf,
-    /// Where `/healthz` and `/readyz` are served.
+    /// Address of `/healthz` and `/readyz`.
     pub health_addr: SocketAddr,
-    /// Parents that are reconciled at once.
+    /// Number of parents that are reconciled at once.
     pub workers: usize,
-    /// The most that a Plugin gets of each limit.
+    /// Upper bound of each limit of a Plugin.
     pub caps: Caps,
-    /// The host's namespace, where Plugins' ServiceAccounts are.
+    /// The host's namespace, which contains the Plugins' ServiceAccounts.
     pub namespace: String,
-    /// Registries that are spoken to without TLS.
+    /// Registries that are reached without TLS.
     pub plain_http: Vec<String>,
     /// Whether components must be signed.
     pub require_signatures: bool,
-    /// Memory of one compilation, in bytes; what the container allows if it is not given.
+    /// Memory of one compilation, in bytes; derived from the container's limit if not set.
     pub compile_memory: Option<u64>,
-    /// A folder of components that come before all sources.
+    /// Folder of components that take precedence over all sources.
     pub plugins: Option<PathBuf>,
 }
 
-/// Runs the host until `stop` is cancelled, then lets what is running end.
+/// Runs the host until `stop` is cancelled, then lets running reconciles end.
 ///
 /// # Errors
-/// If it cannot start, or another host holds the Lease; afterwards nothing but `stop` and the loss of the Lease end it.
+/// If the host cannot start, or another host holds the Lease. Once started, only `stop`, the loss of the Lease or a
+/// failure of the health address ends it.
 pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: CancellationToken) -> anyhow::Result<()> {
-    // Whatever keeps this host from starting is found before it takes the Lease, for which another one may be waiting.
+    // Errors that keep this host from starting are found before it acquires the Lease, because another host may be
+    // waiting for it.
     let base = Base::new(client, &settings)?;
     let listener = listen(settings.health_addr).await?;
     let readiness = Readiness::new(base.progress.clone(), gate.clone());
@@ -92,7 +95,7 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     Running { end, keeping, serving, closing, readiness, working }.until(stop).await
 }
 
-/// What can be had before the Lease is held.
+/// Parts that need no Lease.
 struct Base {
     client: Client,
     sandbox: Sandbox,
@@ -108,7 +111,7 @@ impl Base {
         let progress = AllProgress::default();
         let ages = progress.clone();
         telemetry::observe_watches(move || ages.ages(Instant::now()));
-        // One group alone: it may have half of the places.
+        // There is one group only, and a group may take half of the workers.
         let plugins = PluginQueue::new(2 * PLUGIN_WORKERS, PLUGIN_WORKERS, busy_max());
         let sources = sources(&client, settings, &progress, plugins.clone())?;
         let seeds = RngSeeds::open(&settings.cache_dir)?;
@@ -116,7 +119,7 @@ impl Base {
     }
 }
 
-/// The parts of the host, wired, before any of them works.
+/// The wired parts of the host, before any of them works.
 struct Host {
     sandbox: Sandbox,
     workers: usize,
@@ -179,7 +182,7 @@ impl Host {
         Self { sandbox, workers: settings.workers, watches, own, plugins, plugin_queue, parents, reconciler, events }
     }
 
-    /// Begins all work; it ends when `stop` is cancelled.
+    /// Starts all tasks; they end when `stop` is cancelled.
     fn work(self, readiness: &Readiness, stop: &CancellationToken) -> Working {
         let Self { sandbox, workers, watches, own, plugins, plugin_queue, parents, reconciler, events } = self;
         let tasks = TaskTracker::new();
@@ -195,7 +198,7 @@ impl Host {
     }
 }
 
-/// The tasks of a host that works.
+/// The tasks of a working host.
 struct Working {
     tasks: TaskTracker,
     sandbox: Sandbox,
@@ -203,7 +206,7 @@ struct Working {
 }
 
 impl Working {
-    /// Lets what is running end; answers whether all of it has.
+    /// Lets running tasks end; returns whether all of them did.
     async fn end(self) -> bool {
         self.sandbox.stop();
         tracing::info!("stopping: running reconciles may end");
@@ -216,9 +219,9 @@ impl Working {
     }
 }
 
-/// A host that works and holds the Lease.
+/// A working host that holds the Lease.
 struct Running {
-    /// Says what becomes of the Lease.
+    /// Sends what happens to the Lease.
     end: oneshot::Sender<End>,
     keeping: JoinHandle<Result<(), NotHolder>>,
     serving: JoinHandle<anyhow::Result<()>>,
@@ -228,7 +231,7 @@ struct Running {
 }
 
 impl Running {
-    /// Waits until the host is to stop, the Lease is lost or the health address is served no more, and stops it.
+    /// Waits until `stop` is cancelled, the Lease is lost or the health address fails, and then stops the host.
     async fn until(self, stop: CancellationToken) -> anyhow::Result<()> {
         let Self { end, mut keeping, mut serving, closing, readiness, working } = self;
         let (mut failed, mut kept) = (None, None);
@@ -243,7 +246,7 @@ impl Running {
         let kept = if let Some(kept) = kept {
             kept
         } else {
-            // It may have ended by itself meanwhile.
+            // The task may have ended by itself meanwhile.
             let _ = end.send(if is_idle { End::Release } else { End::Expire });
             keeping.await
         };
@@ -253,7 +256,7 @@ impl Running {
     }
 }
 
-/// A watch whose health changed concerns the Plugins whose kinds it shows, and those whose parents require its kind.
+/// A watch whose health changed affects the Plugins that use it, and the Plugins whose parents require its kind.
 fn health_listener(kinds: Kinds, interests: Interests, plugins: PluginQueue) -> HealthListener {
     Arc::new(move |watch| {
         kinds.health_changed(watch);
@@ -295,7 +298,7 @@ fn watch_plugins(watches: &Watches) -> Arc<Watch> {
     watches.lease(&Arc::new(kind), &ApiResource::from_gvk_with_plural(&gvk, "plugins"), None)
 }
 
-/// Plugins are brought up; when all were tried, the host is ready.
+/// Reconciles Plugins. The host is ready when each was reconciled once.
 struct BringUp {
     plugins: Arc<Plugins>,
     readiness: Readiness,
@@ -303,7 +306,7 @@ struct BringUp {
 
 impl Run<(), PluginName> for BringUp {
     async fn run(&self, job: &Job<(), PluginName>, _: &Turn<'_>) -> (Requeue, Duration) {
-        // On the heap: the future is large, and lives for as long as a component is brought up.
+        // Boxed, because the future is large and lives until the component is loaded.
         let outcome = Box::pin(self.plugins.reconcile(job)).await;
         if self.plugins.all_tried() && self.readiness.ready() {
             self.plugins.tidy().await;
@@ -312,12 +315,12 @@ impl Run<(), PluginName> for BringUp {
     }
 }
 
-/// More would stand in line for a call.
+/// The number of calls that can run at once; further busy workers would wait for a call.
 fn busy_max() -> Busy {
     Busy { of_all: calls_at_once(), of_group: calls_of_one() }
 }
 
-/// Workers on the keys of a queue.
+/// Starts workers on the keys of a queue.
 fn work_on<G, K>(
     tasks: &TaskTracker,
     workers: usize,
@@ -335,7 +338,7 @@ fn work_on<G, K>(
     }
 }
 
-/// Logic is pushed again and again: what is no longer used must not fill the disk.
+/// Removes unused data once an hour: each push adds a component, and unused ones must not fill the disk.
 async fn tidy_now_and_then(plugins: Arc<Plugins>, stop: CancellationToken) {
     loop {
         tokio::select! {
@@ -345,7 +348,7 @@ async fn tidy_now_and_then(plugins: Arc<Plugins>, stop: CancellationToken) {
     }
 }
 
-/// A cluster without Plugins is ready as soon as that is known.
+/// Marks the host as ready if the cluster has no Plugins; the first list shows that.
 async fn wait_until_ready(own: Arc<Watch>, plugins: Arc<Plugins>, readiness: Readiness, stop: CancellationToken) {
     loop {
         let synced = tokio::select! {
@@ -367,7 +370,7 @@ async fn wait_until_ready(own: Arc<Watch>, plugins: Arc<Plugins>, readiness: Rea
                 );
                 tokio::select! {
                     () = stop.cancelled() => return,
-                    // The watch itself goes on trying; this only paces the message.
+                    // The watch retries by itself; this pause only spaces the log lines.
                     () = tokio::time::sleep(Duration::from_secs(10)) => {}
                 }
             }
@@ -375,7 +378,7 @@ async fn wait_until_ready(own: Arc<Watch>, plugins: Arc<Plugins>, readiness: Rea
     }
 }
 
-/// The Plugin says that its logic is in quarantine; once it is out, everybody who was denied is asked again.
+/// Reconciles the Plugin when its component enters or leaves quarantine; when it leaves, all its parents are queued.
 fn quarantine_listener(parents: Queue<PluginName, ParentKey>, plugins: PluginQueue) -> QuarantineListener {
     Box::new(move |live, change| {
         let (plugin, digest) = (&live.name, live.digest());

@@ -1,4 +1,4 @@
-//! The host's own HTTP: `/healthz` and `/readyz`. Any Pod may connect, so what connections take is bounded.
+//! Serves `/healthz` and `/readyz`. Any Pod can connect, so connections have limits.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,18 +23,18 @@ use crate::cluster::lease::{NAME as LEASE, WriteGate};
 use crate::cluster::watch::AllProgress;
 use crate::telemetry::one_line;
 
-/// Connections at once. Of more the oldest ends, for a new one is most likely a probe.
+/// Largest number of connections. A new one ends the oldest, because the new one is most likely a probe.
 const CONNECTIONS: usize = 64;
-/// How long a connection may take to send a request.
+/// Time for a connection to send its request.
 const HEADER_TIME: Duration = Duration::from_secs(5);
-/// How long a connection may last: it serves one request.
+/// Lifetime of a connection, which serves one request.
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
-/// Bytes of a request that are kept until it is read.
+/// Size of a connection's buffer, in bytes.
 const BUFFER: usize = 16 * 1024;
-/// Time until a connection is accepted again after the system could not: it may have no file descriptors left.
+/// Pause after the system could not accept a connection: it may have no file descriptors left.
 const REST: Duration = Duration::from_millis(100);
 
-/// Whether the host is ready: it may write, caches are filled and followed, and every Plugin was tried.
+/// Readiness of the host: it may write, its caches are filled and followed, and every Plugin was reconciled once.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
     state: Arc<AtomicU8>,
@@ -47,23 +47,26 @@ const READY: u8 = 1;
 const STOPPING: u8 = 2;
 
 impl Readiness {
-    /// Of a host with these watches, which writes while this gate is open.
+    /// The readiness of a host with these watches, which writes while this gate is open.
     pub fn new(watches: AllProgress, gate: WriteGate) -> Self {
         Self { state: Arc::default(), watches, gate }
     }
 
-    /// The host is ready from now on: a Plugin that comes later makes it no less so. Answers whether that is new.
+    /// Marks the host as ready; a Plugin that is created later does not change that. Returns whether the host was not
+    /// ready before.
     pub fn ready(&self) -> bool {
         self.state.compare_exchange(STARTING, READY, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// The host is stopping, whatever becomes ready meanwhile.
+    /// Marks the host as stopping; it does not become ready again.
     pub fn stopping(&self) {
         self.state.store(STOPPING, Ordering::Relaxed);
     }
 
+    /// Checks whether the host is ready.
+    ///
     /// # Errors
-    /// What keeps the host from being ready.
+    /// Why the host is not ready.
     fn get(&self) -> Result<(), String> {
         let state = self.state.load(Ordering::Relaxed);
         if state == STOPPING {
@@ -91,21 +94,21 @@ impl Readiness {
 /// Listens on the health address.
 ///
 /// # Errors
-/// If the address cannot be listened on.
+/// If the address cannot be bound.
 pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
         .map_err(|error| anyhow::anyhow!("--health-addr {address} cannot be listened on: {error}"))
 }
 
-/// Serves until told to stop.
+/// Serves until `stop` is cancelled.
 ///
 /// # Errors
 /// If the listener has no address.
 pub async fn serve(listener: TcpListener, readiness: Readiness, stop: CancellationToken) -> anyhow::Result<()> {
     tracing::info!(address = %listener.local_addr()?, "serving /healthz and /readyz");
     let app = Router::new()
-        // That it answers is the answer: the runtime's threads are not stuck.
+        // A response shows that the runtime's threads are not stuck.
         .route("/healthz", get(|| async { "ok" }))
         .route("/readyz", get(ready))
         .with_state(readiness);
@@ -130,11 +133,12 @@ async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router, header
         .keep_alive(false)
         .max_buf_size(BUFFER)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
-    // A connection that breaks is its other end's matter.
+    // An error of the connection is ignored: it concerns the client.
     let _ = tokio::time::timeout(CONNECTION_TIME, connection).await;
 }
 
-/// A connection that could not be accepted: one that broke is nothing, and anything else must not keep a thread busy.
+/// Handles a failed accept: a broken connection is ignored; after any other error it pauses, so that the loop keeps no
+/// thread busy.
 async fn rest_after(error: &io::Error) {
     let is_broken = matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset);
     if !is_broken {
@@ -210,7 +214,7 @@ mod tests {
         assert!(readiness.get().is_err_and(|message| message.contains("stopping")));
     }
 
-    /// What `/healthz` answers to a new connection.
+    /// The response of `/healthz` on a new connection.
     async fn healthz(address: SocketAddr) -> String {
         let mut stream = TcpStream::connect(address).await.expect("connected");
         stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
@@ -230,7 +234,7 @@ mod tests {
             idle.push(TcpStream::connect(address).await.expect("connected"));
         }
         assert!(healthz(address).await.starts_with("HTTP/1.1 200"));
-        // The oldest were ended, and nothing keeps more than the bound.
+        // The oldest connections were ended, so no more than the limit remain.
         let mut byte = [0];
         for stream in idle.iter_mut().take(2 * CONNECTIONS) {
             assert!(matches!(stream.read(&mut byte).await, Ok(0) | Err(_)), "an idle connection is still served");
@@ -258,7 +262,7 @@ mod tests {
         let serving = tokio::spawn(answer(server, Router::new(), HEADER_TIME));
         client.write_all(b"GET /heal").await.expect("sent");
         serving.await.expect("ended");
-        // The clock is the test's, and goes on when all wait.
+        // The test's clock advances when all tasks wait.
         assert!((HEADER_TIME..CONNECTION_TIME).contains(&began.elapsed()), "{:?}", began.elapsed());
     }
 }

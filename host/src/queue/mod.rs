@@ -1,7 +1,7 @@
-//! The work queue: keys in, one key at a time out, each plugin in its turn.
+//! The work queue: takes keys in, gives one key at a time out, and serves plugins in turn.
 //!
-//! Rules R2 (one at a time per key, a change during a run queues one more) and R13 (backoff, jitter, what runs now)
-//! live in [`state`], which knows neither tokio nor the clock; this file waits for it.
+//! [`state`] implements the rules R2 (one run at a time per key; a change during a run queues one more) and R13
+//! (backoff, jitter, immediate runs) without tokio or a clock; this file does the waiting.
 
 mod state;
 mod times;
@@ -25,48 +25,48 @@ use windlass_core::outcome::Requeue;
 pub use state::{Busy, Job, Trigger};
 use state::{End, State};
 
-/// After so many runs that waited for nothing, a worker lets others have its thread. Well before tokio makes it: that would
-/// be in the middle of a run.
+/// Number of runs without waiting after which a worker yields its thread. tokio would force it to yield later, in the
+/// middle of a run.
 const IN_A_ROW: u32 = 32;
 
-/// What is done with a key.
+/// The work on a key.
 pub trait Run<G, K>: Send + Sync {
-    /// Does it once, and says when to come back, and the time between unprompted runs.
+    /// Runs once; returns when the key comes back, and the time between its resyncs.
     fn run(&self, job: &Job<G, K>, turn: &Turn<'_>) -> impl Future<Output = (Requeue, Duration)> + Send;
 }
 
-/// The queue of Plugins: all of them take turns in one group.
+/// The queue of Plugins: all Plugins are in one group.
 pub type PluginQueue = Queue<(), PluginName>;
 
-/// A queue of keys `K` that belong to groups `G` (a key is a parent, a group its plugin). Clones share it.
+/// A queue of keys `K` that belong to groups `G`: a key is a parent, a group its plugin. Clones share the queue.
 pub struct Queue<G, K>(Arc<Shared<G, K>>);
 
 struct Shared<G, K> {
     inner: Mutex<Inner<G, K>>,
-    /// One permit is enough: a worker that wakes wakes the next one if that is wanted.
+    /// One permit is enough: a woken worker wakes the next one if needed.
     changed: Notify,
 }
 
 struct Inner<G, K> {
     state: State<G, K>,
-    /// Whether a worker was woken and has not looked yet: it will wake the next one.
+    /// Whether a worker was woken and has not run yet; it will wake the next one.
     woken: bool,
-    /// When the one waiting worker that keeps the time will look again. Were it all of them, each timer would wake all.
+    /// When the one waiting worker with a timer wakes. If all workers had the timer, each expiry would wake all.
     alarm: Option<Instant>,
 }
 
-/// A run's turn on a thread.
+/// Gives a run access to its thread's scheduling.
 ///
-/// Workers are woken one after the other, and the next one only when those that are awake will not come to a key soon: a
-/// run that waits for nothing is over sooner than a thread is woken.
+/// Workers are woken one after the other, and the next one only if no awake worker will take a key soon: a run that
+/// waits for nothing ends sooner than a thread wakes.
 pub struct Turn<'a> {
     queue: &'a dyn Others,
     aside: AtomicBool,
 }
 
 impl Turn<'_> {
-    /// Called by a run that will keep its worker for long without waiting; one that waits for something need not. From now
-    /// on others are woken for what there is to do.
+    /// Called by a run that will block its worker for long; a run that awaits need not call it. From then on other
+    /// workers are woken for the remaining keys.
     pub fn step_aside(&self) {
         if !self.aside.swap(true, Ordering::Relaxed) {
             self.queue.let_others_go_on();
@@ -74,7 +74,7 @@ impl Turn<'_> {
     }
 }
 
-/// The queue, as far as a turn knows it.
+/// The queue, as a turn sees it.
 trait Others: Sync {
     fn let_others_go_on(&self);
 }
@@ -101,30 +101,30 @@ impl<G, K> Clone for Queue<G, K> {
 }
 
 impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
-    /// An empty queue for so many workers. At most `concurrency` keys of one group run at once, unless
-    /// [told otherwise](Self::set_concurrency), and never more than it leaves workers for the others.
+    /// An empty queue for this many workers. At most `concurrency` keys of one group run at once, unless changed by
+    /// [`set_concurrency`](Self::set_concurrency), and never more than leave workers for other groups.
     pub fn new(workers: usize, concurrency: usize, busy_max: Busy) -> Self {
         let inner =
             Inner { state: State::new(workers, concurrency, busy_max, Instant::now()), woken: false, alarm: None };
         Self(Arc::new(Shared { inner: Mutex::new(inner), changed: Notify::new() }))
     }
 
-    /// How many keys of a group may run at once.
+    /// Sets how many keys of a group may run at once.
     pub fn set_concurrency(&self, group: &G, concurrency: usize) {
         self.change(|inner| inner.state.set_concurrency(group, concurrency));
     }
 
-    /// Something happened to a key.
+    /// Queues a key.
     pub fn add(&self, group: &G, key: &K, trigger: Trigger) {
         self.change(|inner| inner.state.add(group, key, trigger, Instant::now()));
     }
 
-    /// Something will have happened to a key after this long.
+    /// Queues a key after a delay.
     pub fn add_after(&self, group: &G, key: &K, trigger: Trigger, delay: Duration) {
         self.change(|inner| inner.state.add_at(group, key, trigger, Instant::now() + delay));
     }
 
-    /// Something will have happened to a key at a moment of this span that chance decides.
+    /// Queues a key at a random moment of this span.
     pub fn add_within(&self, group: &G, key: &K, trigger: Trigger, span: Duration) {
         self.change(|inner| {
             let at = inner.state.moment(Instant::now(), span, fastrand::f64());
@@ -132,12 +132,12 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
         });
     }
 
-    /// A whole group is gone for good.
+    /// Removes a group for good.
     pub fn forget_group(&self, group: &G) {
         self.change(|inner| inner.state.forget_group(group));
     }
 
-    /// Whether keys of a group are being run.
+    /// Whether keys of a group are running.
     pub fn is_running(&self, group: &G) -> bool {
         self.0.inner.lock().state.is_running(group)
     }
@@ -153,12 +153,12 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
         }
     }
 
-    /// The one that fell asleep last: whoever keeps the time goes on doing so, and fewer threads are warm.
+    /// Wakes the worker that fell asleep last: the worker with the timer keeps it, and fewer threads stay warm.
     fn wake_one(&self) {
         self.0.changed.notify_last();
     }
 
-    /// Waits for a key that may run. Until [`done`](Self::done) with it, nobody else gets it.
+    /// Waits for a key that may run. No other worker gets the key until [`done`](Self::done) is called for it.
     pub async fn next(&self) -> Job<G, K> {
         let mut slept = false;
         loop {
@@ -167,7 +167,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
                 let mut inner = self.0.inner.lock();
                 inner.woken &= !slept;
                 let job = inner.state.next(Instant::now());
-                // Whoever finds nothing wakes nobody.
+                // A worker that finds no key wakes no other.
                 let (needs_worker, alarm) =
                     if job.is_some() { (inner.needs_worker(), None) } else { (false, inner.take_alarm()) };
                 (job, needs_worker, alarm)
@@ -193,7 +193,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
         }
     }
 
-    /// A run of a key has ended. Wakes nobody: the worker that says so asks for the [`next`](Self::next) key at once.
+    /// Ends a run of a key. Wakes no worker: the caller asks for the [`next`](Self::next) key at once.
     fn done(&self, job: &Job<G, K>, end: End) {
         self.0.inner.lock().state.done(job, end, Instant::now(), fastrand::f64());
     }
@@ -204,7 +204,8 @@ where
     G: Clone + Debug + Eq + Hash + Send + Sync,
     K: Clone + Debug + Eq + Hash + Send + Sync,
 {
-    /// Is a worker: runs one key after the other until it is told to stop. What runs then goes on to its end.
+    /// Works as a worker: runs one key after the other until `stop` is cancelled. A run in progress continues to its
+    /// end.
     pub async fn work(&self, stop: &CancellationToken, work: &impl Run<G, K>) {
         let mut in_a_row = 0;
         loop {
@@ -222,10 +223,10 @@ where
         }
     }
 
-    /// How a run ended, and whether it waited for anything.
+    /// Runs a key; returns how the run ended, and whether it waited.
     async fn run(&self, job: &Job<G, K>, work: &impl Run<G, K>) -> (End, bool) {
         let turn = Turn { queue: &OthersThan { queue: self, job }, aside: AtomicBool::new(false) };
-        // Were a panic to end the worker, its key would never run again, and what waits for this worker might neither.
+        // If a panic ended the worker, its key would never run again, and neither might keys that wait for this worker.
         let mut run = pin!(AssertUnwindSafe(work.run(job, &turn)).catch_unwind());
         let mut waited = false;
         let ended = poll_fn(|context| {
@@ -245,7 +246,7 @@ where
 }
 
 impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Inner<G, K> {
-    /// Whether to wake a worker: for a key, or to keep a time while nobody is awake.
+    /// Whether to wake a worker: for a key, or to keep the timer while no worker is awake.
     fn needs_worker(&mut self) -> bool {
         let keeps_time = || self.state.busy() == 0 && self.due_before_alarm().is_some();
         let needs = !self.woken && (self.state.wants_worker() || keeps_time());
@@ -264,14 +265,14 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Inner<G, K> {
     }
 }
 
-/// A waiting worker that wakes at a time, for all.
+/// A waiting worker that keeps the timer for all.
 struct TimeKeeper<'a, G: Clone + Eq + Hash, K: Clone + Eq + Hash> {
     queue: &'a Queue<G, K>,
     due: Instant,
 }
 
 impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> TimeKeeper<'_, G, K> {
-    /// It looks again, and sees to the time itself.
+    /// Ends the wait: the worker runs, and looks at the timers itself.
     fn wake(self) {
         self.disarm();
         std::mem::forget(self);
@@ -279,7 +280,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> TimeKeeper<'_, G, K> {
 
     fn disarm(&self) {
         let mut inner = self.queue.0.inner.lock();
-        // Another one may keep an earlier time by now.
+        // Another worker may have an earlier timer by now.
         if inner.alarm == Some(self.due) {
             inner.alarm = None;
         }
@@ -287,7 +288,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> TimeKeeper<'_, G, K> {
 }
 
 impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Drop for TimeKeeper<'_, G, K> {
-    /// It waits no longer: another one keeps the time.
+    /// The wait was cancelled: another worker must keep the timer.
     fn drop(&mut self) {
         self.disarm();
         self.queue.wake_one();
@@ -302,7 +303,7 @@ mod tests {
 
     const RESYNC: Duration = Duration::from_mins(10);
 
-    /// Workers, what their runs wait for, and the keys whose runs have begun, in that order.
+    /// Workers, the gate that their runs wait for, and the keys whose runs have begun, in order.
     struct Fixture {
         queue: Queue<&'static str, u32>,
         stop: CancellationToken,
@@ -311,7 +312,7 @@ mod tests {
     }
 
     impl Fixture {
-        /// So many workers, of whom one keeps a thread busy, or one of each group.
+        /// A fixture with this many workers, where two keys in total, and one of each group, may keep a thread busy.
         fn new(workers: usize) -> Self {
             Self {
                 queue: Queue::new(workers, workers, Busy { of_all: 2, of_group: 1 }),
@@ -331,7 +332,7 @@ mod tests {
     }
 
     impl Run<&'static str, u32> for Fixture {
-        /// Keys below 10 wait at the gate, 13 panics the first time, 20 yields, 21 steps aside, others wait for nothing.
+        /// Keys below 10 wait at the gate, 13 panics the first time, 20 yields, 21 steps aside, others do not wait.
         async fn run(&self, job: &Job<&'static str, u32>, turn: &Turn<'_>) -> (Requeue, Duration) {
             self.begun.lock().push(job.key);
             match job.key {
@@ -408,7 +409,7 @@ mod tests {
         for worker in &mut workers {
             assert!(worker.poll().is_pending());
         }
-        // One group alone may take two of four workers: the third key waits, and whoever looks for it sleeps again.
+        // One group may take two of four workers: the third key waits, and the worker that looks for it sleeps again.
         for key in 1..=3 {
             fixture.queue.add(&"g", &key, Trigger::Event);
             for worker in workers.iter_mut().filter(|worker| worker.is_woken()) {
@@ -446,7 +447,7 @@ mod tests {
         let mut worker = tokio_test::task::spawn(fixture.work());
         fixture.queue.add(&"g", &13, Trigger::Event);
         assert!(worker.poll().is_pending());
-        // No event would end the wait after a failure; a new generation does.
+        // An event does not end the backoff after a failure; a new generation does.
         fixture.queue.add(&"g", &13, Trigger::Fresh);
         assert!(worker.poll().is_pending());
         assert_eq!(fixture.begun(), [13, 13]);

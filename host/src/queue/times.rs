@@ -1,28 +1,28 @@
-//! When a key comes back: after failures, and at a moment that chance decides. Time and chance are arguments.
+//! When a key comes back: after failures, and at a random moment. Time and randomness are arguments.
 
 use std::time::{Duration, Instant};
 
-/// First and longest wait after failures (rule R13).
+/// Shortest and longest backoff after failures (rule R13).
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_mins(5);
-/// Longest wait for an API server that fails, while few keys wait for it…
+/// Longest backoff while the API server fails and few keys wait for it.
 const UNAVAILABLE_MAX: Duration = Duration::from_secs(15);
-/// …and so much longer for each key that does, so that all of them together ask 50 times a second at most.
+/// Added to that backoff for each waiting key, so that all of them together send at most 50 requests a second.
 const UNAVAILABLE_APART: Duration = Duration::from_millis(20);
-/// No timer rings later than this: longer waits are as good as none, and could not be added to a time.
+/// Longest timer. A longer wait has no practical effect, and could overflow a time.
 pub(super) const DELAY_MAX: Duration = Duration::from_hours(24 * 365);
-/// Keys that come back at some moment of a span come in at least so many crowds: one wake-up serves many.
+/// Deferred keys are batched to share wake-ups: a span is divided into at least this many batches.
 const CROWDS: u32 = 64;
-/// Crowds are no further apart than this.
+/// Longest time between two batches.
 const CROWDS_APART_MAX: Duration = Duration::from_millis(250);
 
-/// Exponential from [`BACKOFF_MIN`] to [`BACKOFF_MAX`], with ±20 % of chance so that keys that failed together do not
-/// come back together.
+/// Exponential backoff from [`BACKOFF_MIN`] to [`BACKOFF_MAX`], with ±20 % jitter, so that keys that failed together do
+/// not come back together.
 pub(super) fn backoff(failures: u32, chance: f64) -> Duration {
     backoff_up_to(BACKOFF_MAX, failures, chance)
 }
 
-/// [`backoff`] of a key among so many whose last run the API server made fail.
+/// [`backoff`] of one of `waiting` keys whose last run failed because of the API server.
 pub(super) fn backoff_of_unavailable(failures: u32, waiting: usize, chance: f64) -> Duration {
     let apart = UNAVAILABLE_APART.saturating_mul(u32::try_from(waiting).unwrap_or(u32::MAX));
     backoff_up_to(apart.clamp(UNAVAILABLE_MAX, BACKOFF_MAX), failures, chance)
@@ -32,7 +32,7 @@ fn backoff_up_to(max: Duration, failures: u32, chance: f64) -> Duration {
     jittered(BACKOFF_MIN.saturating_mul(2_u32.saturating_pow(failures)).min(max), 0.2, chance)
 }
 
-/// The crowd of a span that `chance` (0 to 1) finds, not before the span begins.
+/// The batch of a span that `chance` (0 to 1) selects, not before the span begins.
 pub(super) fn moment(origin: Instant, begin: Instant, span: Duration, chance: f64) -> Instant {
     let after_begin = span.mul_f64(chance);
     let apart = (span / CROWDS).min(CROWDS_APART_MAX).as_nanos().max(1);
@@ -40,7 +40,7 @@ pub(super) fn moment(origin: Instant, begin: Instant, span: Duration, chance: f6
     begin + after_begin.saturating_sub(Duration::from_nanos(u64::try_from(after_crowd).unwrap_or_default()))
 }
 
-/// A duration that `chance` (0 to 1) moves by up to ± `part` of itself.
+/// A duration with a jitter of up to ± `part` of itself, selected by `chance` (0 to 1).
 fn jittered(plain: Duration, part: f64, chance: f64) -> Duration {
     plain.min(DELAY_MAX).mul_f64(1.0 - part + 2.0 * part * chance)
 }

@@ -1,9 +1,9 @@
-//! Text of others in the host's own lines.
+//! Escapes foreign text for the host's log lines.
 
 use std::borrow::Cow;
 
-/// What a guest says stays one line: it must not be able to write lines of its own, such as forged audit lines, into the
-/// host's log.
+/// Escapes control characters, so that text from a guest stays on one line: a guest must not be able to write lines of
+/// its own, such as forged audit lines, into the host's log.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     if !text.contains(char::is_control) {
         return Cow::Borrowed(text);

@@ -1,5 +1,5 @@
-//! What is measured: by plugins, in the instruments that their descriptors declare, and by the host. Goes out by OTLP where
-//! the `OTEL_*` variables name an endpoint; otherwise nothing of it is kept.
+//! Metrics: those that plugins declare in their descriptors, and the host's own. They are exported by OTLP if the
+//! `OTEL_*` variables set an endpoint; otherwise they are dropped.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -14,21 +14,21 @@ use parking_lot::Mutex;
 use windlass_core::contract::{Metric, MetricType};
 use windlass_core::ids::PluginName;
 
-/// Combinations of its labels' values that are kept of one metric, and of all that a plugin's logic measures: what it makes
-/// up has an end. A series is kept until the host ends, as instruments forget none.
+/// Largest number of series (combinations of label values) of one metric, and of all metrics of a plugin's component.
+/// The limit is needed because plugins choose the values, and an instrument keeps a series until the host ends.
 const SERIES: usize = 2000;
 const ALL_SERIES: usize = 10_000;
 
-/// Labels of a metric, and characters of a label's value.
+/// Largest number of labels of a metric, and of characters in a label's value.
 const LABELS: usize = 16;
 const VALUE: usize = 128;
 
-/// The label that names the plugin.
+/// Label with the name of the plugin.
 const PLUGIN_LABEL: &str = "windlass.plugin";
-/// The label that names a kind.
+/// Label with the kind.
 const KIND_LABEL: &str = "windlass.kind";
 
-/// Set where something is to go out.
+/// Set if metrics are exported.
 static OUTLET: OnceLock<Outlet> = OnceLock::new();
 
 struct Outlet {
@@ -37,7 +37,7 @@ struct Outlet {
     watch_restarts: Counter<u64>,
 }
 
-/// From now on measurements go to this provider.
+/// Sends measurements to this provider from now on.
 pub(super) fn open(provider: &SdkMeterProvider) {
     let meter = provider.meter("windlass");
     let reconcile_duration = meter
@@ -49,25 +49,25 @@ pub(super) fn open(provider: &SdkMeterProvider) {
         .u64_counter("windlass_watch_restarts_total")
         .with_description("Watch tasks of the host that panicked and were started again")
         .build();
-    // Telemetry starts once in a process.
+    // Telemetry starts once per process.
     let _ = OUTLET.set(Outlet { meter, reconcile_duration, watch_restarts });
 }
 
-/// Measures one reconcile of a plugin's parents.
+/// Records the duration of one reconcile of a plugin's parents.
 pub fn reconciled(plugin: &PluginName, took: Duration) {
     let Some(outlet) = OUTLET.get() else { return };
     let took = took.as_secs_f64() * 1000.0;
     outlet.reconcile_duration.record(took, &[KeyValue::new(PLUGIN_LABEL, plugin.to_string())]);
 }
 
-/// Counts a watch's task that panicked and is started again.
+/// Counts a restart of a watch's task after a panic.
 pub fn watch_restarted(kind: &str) {
     if let Some(outlet) = OUTLET.get() {
         outlet.watch_restarts.add(1, &[KeyValue::new(KIND_LABEL, kind.to_owned())]);
     }
 }
 
-/// Measures the time since each kind's watch made progress, as `ages` says.
+/// Observes the time since the last progress of each kind's watch, which `ages` returns.
 pub fn observe_watches(ages: impl Fn() -> BTreeMap<String, Duration> + Send + Sync + 'static) {
     if let Some(Outlet { meter, .. }) = OUTLET.get() {
         observe_ages(meter, ages);
@@ -83,14 +83,15 @@ fn observe_ages(meter: &Meter, ages: impl Fn() -> BTreeMap<String, Duration> + S
             observer.observe(age.as_secs_f64(), &[KeyValue::new(KIND_LABEL, kind)]);
         }
     });
-    // The meter keeps it.
+    // The meter keeps the instrument.
     let _ = observed.build();
 }
 
-/// The instruments of one plugin's logic.
+/// The instruments of one plugin's component.
 #[derive(Debug, Default)]
 pub struct Measures {
-    /// On each measurement: names of instruments alone may coincide, as `b_c` of the plugin `a` and `c` of `a-b` do.
+    /// Added to each measurement: names of instruments alone may coincide, as `b_c` of the plugin `a` and `c` of `a-b`
+    /// do.
     plugin: Option<KeyValue>,
     declared: BTreeMap<String, Declared>,
     all: AtomicUsize,
@@ -112,7 +113,7 @@ enum Instrument {
 }
 
 impl Measures {
-    /// Of a plugin that declares these: each is called as it calls it, with the plugin's name before it.
+    /// The instruments that a plugin declares. Each name gets the plugin's name as its prefix.
     pub fn of(plugin: &PluginName, metrics: &[Metric]) -> Self {
         let Some(Outlet { meter, .. }) = OUTLET.get() else { return Self::default() };
         Self::with(meter, plugin, metrics)
@@ -144,13 +145,13 @@ impl Measures {
         Self { plugin, declared: declared.collect(), ..Self::default() }
     }
 
-    /// Takes one measurement. What was not declared, what is no number, and what would be one series too many is dropped.
+    /// Records one measurement. Drops undeclared metrics, values that are not finite, and new series above the limit.
     pub fn record(&self, metric: &str, value: f64, labels: &[(String, String)]) {
         let Some(Declared { labels: declared, instrument, seen }) = self.declared.get(metric) else { return };
         if !value.is_finite() {
             return;
         }
-        // In the order in which they were declared, so that the same ones are the same series.
+        // Labels in declared order: equal labels give the same series.
         let labels = declared.iter().filter_map(|name| {
             let (_, value) = labels.iter().find(|(label, _)| label == name)?;
             Some(KeyValue::new(name.clone(), value.chars().take(VALUE).collect::<String>()))
@@ -167,13 +168,13 @@ impl Measures {
         }
     }
 
-    /// Whether a series is known, or may become so.
+    /// Whether a series is known, or may be added.
     fn has_room(&self, seen: &Mutex<HashSet<u64>>, labels: &[KeyValue]) -> bool {
         let (series, mut seen) = (self.hasher.hash_one(labels), seen.lock());
         if seen.contains(&series) {
             return true;
         }
-        // Calls at the same moment may each add one beyond the bound: what matters is that there is one.
+        // Concurrent calls may each add one series above the limit; the limit need not be exact.
         let is_room = seen.len() < SERIES && self.all.load(Ordering::Relaxed) < ALL_SERIES;
         if is_room {
             seen.insert(series);
@@ -194,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// Keeps what goes out last, as `name{label=value}=number`.
+    /// Keeps the last export, as `name{label=value}=number`.
     #[derive(Clone, Default)]
     struct Last(Arc<Mutex<Vec<String>>>);
 
@@ -245,7 +246,7 @@ mod tests {
         }
     }
 
-    /// What goes out of what `measure` measures.
+    /// What is exported after `measure` has run.
     fn told(measure: impl FnOnce(&Measures)) -> Vec<String> {
         let last = Last::default();
         let provider = SdkMeterProvider::builder().with_periodic_exporter(last.clone()).build();

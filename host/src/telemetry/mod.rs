@@ -1,8 +1,8 @@
-//! Traces, measurements, logs and the audit line: one instrumentation, chosen outlets.
+//! Traces, metrics, logs and the audit line: one instrumentation with selectable outputs.
 //!
-//! Spans are made at DEBUG under the target [`TRACE`]. They go out by OTLP when `OTEL_EXPORTER_OTLP_ENDPOINT` (or
-//! `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`) is set, into the log as trees with `--log-traces`, and are not built at all
-//! otherwise. Measurements go out by OTLP in the same way.
+//! Spans are created at DEBUG under the target [`TRACE`]. They are exported by OTLP if `OTEL_EXPORTER_OTLP_ENDPOINT`
+//! (or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`) is set, written to the log as trees with `--log-traces`, and not created
+//! otherwise. Metrics are exported by OTLP in the same way.
 
 mod line;
 mod measures;
@@ -26,19 +26,19 @@ pub use measures::{Measures, observe_watches, reconciled, watch_restarted};
 pub const TRACE: &str = "windlass::trace";
 /// Target of the audit line: one for each write that was tried.
 pub const AUDIT: &str = "windlass::audit";
-/// Target of what guests log.
+/// Target of the log lines of guests.
 pub const GUEST: &str = "windlass::guest";
 
-/// How log lines look.
+/// Format of log lines
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people
     Text,
-    /// For machines: one JSON object a line.
+    /// One JSON object per line, for machines
     Json,
 }
 
-/// What to log and trace.
+/// Settings of logs and traces.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Logs and traces")]
 pub struct Options {
@@ -48,12 +48,12 @@ pub struct Options {
     /// What to log: a level, or directives as in `info,windlass=debug`
     #[arg(long, env = "WINDLASS_LOG", default_value = "info")]
     pub log: String,
-    /// Write each reconcile's trace into the log as a tree (also without an OTLP endpoint)
+    /// Write the trace of each reconcile to the log as a tree; works without an OTLP endpoint
     #[arg(long, env = "WINDLASS_LOG_TRACES")]
     pub log_traces: bool,
 }
 
-/// Keeps the outlets open; what is still buffered goes out when it is closed.
+/// Keeps the exporters open. Buffered data is sent when it is closed.
 #[must_use = "dropping it ends the export of traces"]
 pub struct Telemetry {
     traces: Option<SdkTracerProvider>,
@@ -61,10 +61,10 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Opens the outlets for the whole process.
+    /// Sets up logs, traces and metrics for the whole process.
     ///
     /// # Errors
-    /// Log directives that make no sense, or OTLP variables that do not.
+    /// If the log directives or the `OTEL_*` variables are invalid.
     pub fn start(options: &Options) -> anyhow::Result<Self> {
         let filter = EnvFilter::try_new(&options.log)
             .map_err(|error| anyhow::anyhow!("--log {:?} makes no sense: {error}", options.log))?;
@@ -72,7 +72,7 @@ impl Telemetry {
         if let Some(metrics) = &metrics {
             measures::open(metrics);
         }
-        // Each outlet filters for itself: spans nobody wants are not built.
+        // Each layer has its own filter: spans that no layer needs are not created.
         let otlp = traces.as_ref().map(|provider| {
             tracing_opentelemetry::layer()
                 .with_tracer(provider.tracer("windlass"))
@@ -91,7 +91,7 @@ impl Telemetry {
         Ok(Self { traces, metrics })
     }
 
-    /// Sends what is buffered and closes the outlets.
+    /// Sends the buffered data and closes the exporters.
     pub fn close(self) {
         if let Some(provider) = self.traces
             && let Err(error) = provider.shutdown()
@@ -106,7 +106,7 @@ impl Telemetry {
     }
 }
 
-/// Spans of reconciles, and what guests say inside them.
+/// Spans of reconciles, and the log lines of guests in them.
 fn traced() -> Targets {
     Targets::new().with_target(TRACE, tracing::Level::DEBUG).with_target(GUEST, tracing::Level::TRACE)
 }
@@ -115,7 +115,7 @@ fn log_layer<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    // Spans are for the traces; in the log, each line names its own object.
+    // Spans are for traces only; in the log, each line names its object.
     #[expect(clippy::redundant_closure_for_method_calls, reason = "the method's lifetime is too particular")]
     let events_only = FilterFn::new(|metadata| metadata.is_event());
     match format {
@@ -134,7 +134,7 @@ where
     }
 }
 
-/// A number as an attribute of a span: OpenTelemetry has no unsigned ones, and makes text of them.
+/// Converts a number for a span attribute: OpenTelemetry has no unsigned integers and would convert them to text.
 pub fn int(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }

@@ -1,5 +1,5 @@
-//! The export of spans and measurements by OTLP, as the `OTEL_*` variables say (OpenTelemetry specification, "OTLP Exporter
-//! Configuration").
+//! Exports spans and metrics by OTLP, as configured by the `OTEL_*` variables (OpenTelemetry specification, "OTLP
+//! Exporter Configuration").
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -24,7 +24,7 @@ enum Protocol {
     Http,
 }
 
-/// How a signal (`TRACES`, `METRICS`) is exported, if the variables name an endpoint.
+/// The protocol for a signal (`TRACES`, `METRICS`), if the variables set an endpoint.
 fn wanted(signal: &str) -> anyhow::Result<Option<Protocol>> {
     let of =
         |what: &str| variable(&[&format!("OTEL_EXPORTER_OTLP_{signal}_{what}"), &format!("OTEL_EXPORTER_OTLP_{what}")]);
@@ -35,16 +35,16 @@ fn wanted(signal: &str) -> anyhow::Result<Option<Protocol>> {
         Some("grpc") => Protocol::Grpc,
         Some("http/protobuf") => Protocol::Http,
         Some(other) => anyhow::bail!("OTEL_EXPORTER_OTLP_PROTOCOL is {other:?}; it must be grpc or http/protobuf"),
-        // Nothing else can be meant by HTTP's own port; everything else is taken for a collector's first one.
+        // Port 4318 is the HTTP port of OTLP; any other endpoint is assumed to speak gRPC.
         None if has_http_port(&endpoint) => Protocol::Http,
         None => Protocol::Grpc,
     }))
 }
 
-/// An exporter of spans, if the variables name an endpoint. To be called inside the runtime that is to do the sending.
+/// An exporter of spans, if the variables set an endpoint. Must be called in the runtime that sends the spans.
 ///
 /// # Errors
-/// Variables that make no sense.
+/// If the variables are invalid.
 pub(super) fn traces() -> anyhow::Result<Option<SdkTracerProvider>> {
     let Some(protocol) = wanted("TRACES")? else { return Ok(None) };
     let builder = OtlpExporter::builder();
@@ -55,10 +55,11 @@ pub(super) fn traces() -> anyhow::Result<Option<SdkTracerProvider>> {
     Ok(Some(SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter).build()))
 }
 
-/// An exporter of measurements, each `OTEL_METRIC_EXPORT_INTERVAL`; as [`traces`].
+/// An exporter of metrics, which runs every `OTEL_METRIC_EXPORT_INTERVAL`. Must be called in the runtime that sends the
+/// metrics.
 ///
 /// # Errors
-/// Variables that make no sense.
+/// If the variables are invalid.
 pub(super) fn metrics() -> anyhow::Result<Option<SdkMeterProvider>> {
     let Some(protocol) = wanted("METRICS")? else { return Ok(None) };
     let builder = MetricExporter::builder();
@@ -69,7 +70,7 @@ pub(super) fn metrics() -> anyhow::Result<Option<SdkMeterProvider>> {
     Ok(Some(SdkMeterProvider::builder().with_resource(resource()).with_periodic_exporter(exporter).build()))
 }
 
-/// Who sends: `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win over this.
+/// The resource that sends; `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` take precedence.
 fn resource() -> Resource {
     let resource = Resource::builder();
     match variable(&["OTEL_SERVICE_NAME"]) {
@@ -93,7 +94,7 @@ fn in_runtime<E>(exporter: Result<E, opentelemetry_otlp::ExporterBuildError>) ->
     Ok(InRuntime { exporter, runtime: Handle::current() })
 }
 
-/// Sends in the runtime's context: batches come from threads of the SDK's own, where the HTTP client finds no reactor and
+/// Sends in the runtime's context: batches come from threads of the SDK, where the HTTP client finds no reactor and
 /// would panic.
 #[derive(Debug)]
 struct InRuntime<E> {

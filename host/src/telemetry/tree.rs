@@ -1,7 +1,7 @@
-//! Traces for people: when a root span ends, it is written as a tree with the wall time of each span.
+//! Writes traces to the log: when a root span ends, it is written as a tree with the wall time of each span.
 //!
-//! Our own rather than `tracing-forest`, which measures the time a span is polled: nothing of what a reconcile waits
-//! for would show.
+//! `tracing-forest` is not used, because it measures only the time in which a span is polled: the time that a reconcile
+//! waits would not show.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -15,11 +15,11 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-/// Collects spans below each root and writes them when the root ends.
+/// Collects the spans below each root, and writes them when the root ends.
 pub(super) struct TreeLayer<W>(W);
 
 impl<W> TreeLayer<W> {
-    /// Writes trees to `writer`, each in one piece.
+    /// Writes each tree to `writer` in one piece.
     pub(super) fn new(writer: W) -> Self {
         Self(writer)
     }
@@ -126,7 +126,7 @@ where
 }
 
 fn draw(branch: &Branch, head: &str, indent: &str, text: &mut String) {
-    // A guest's words may hold anything; none of it may move a reader's cursor.
+    // A guest's text may contain control characters, which must not move the reader's cursor.
     let _ = writeln!(text, "{head}{}", branch.line.replace(char::is_control, "\u{fffd}"));
     for (at, below) in branch.below.iter().enumerate() {
         let (corner, more) = if at + 1 == branch.below.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };

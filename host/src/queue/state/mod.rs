@@ -1,7 +1,7 @@
-//! What the queue decides, as a plain state machine: time and chance are arguments.
+//! The state machine of the queue, without I/O: time and randomness are arguments.
 //!
-//! A key is looked up by its name only when something happens to it from outside. From then on it goes by its place: the
-//! lanes, the timers and the end of a run cost no hash, and no second copy of the name.
+//! A key is looked up by name only when it is queued from outside. From then on it is addressed by its place in a slab:
+//! lanes, timers and the end of a run need no hash and no second copy of the name.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
@@ -13,24 +13,25 @@ use windlass_core::outcome::Requeue;
 
 use super::times::{DELAY_MAX, backoff, backoff_of_unavailable, moment};
 
-/// Of so many runs of a group one goes to a key that is not urgent while there are any: none waits for ever.
+/// One of this many runs of a group goes to a key that is not urgent, if there is one: no key starves.
 const AGEING: u8 = 8;
 
-/// Why a key should run.
+/// Why a key runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trigger {
-    /// Time has passed: not urgent.
+    /// The resync interval has passed: not urgent.
     Resync,
-    /// One of all keys of its group: a first list, new logic or config. Not urgent, but failures so far are forgotten.
+    /// All keys of the group run: after a first list, or with a new component or config. Not urgent, but resets the
+    /// count of failures.
     Sweep,
-    /// Something around it changed; waits for a backoff to end.
+    /// A related object changed; waits for the end of a backoff.
     Event,
-    /// It is new, or its own generation is: runs now, and failures so far are forgotten.
+    /// The key is new, or its generation is: runs now, and resets the count of failures.
     Fresh,
 }
 
 impl Trigger {
-    /// As a span attribute.
+    /// The name as a span attribute.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Resync => "resync",
@@ -40,7 +41,7 @@ impl Trigger {
         }
     }
 
-    /// Whether it comes before keys that may wait.
+    /// Whether the key runs before keys that are not urgent.
     pub fn is_urgent(self) -> bool {
         self >= Self::Event
     }
@@ -50,10 +51,10 @@ impl Trigger {
     }
 }
 
-/// A key taken out to run.
+/// A key that was taken to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job<G, K> {
-    /// Its group.
+    /// Group of the key.
     pub group: G,
     /// The key.
     pub key: K,
@@ -67,25 +68,25 @@ pub struct Job<G, K> {
 pub(super) struct End {
     /// When the key comes back.
     pub requeue: Requeue,
-    /// Time between its unprompted runs.
+    /// Time between resyncs of the key.
     pub resync: Duration,
-    /// Whether it had stepped aside.
+    /// Whether the run stepped aside.
     pub aside: bool,
 }
 
 #[derive(Debug)]
 struct Entry<K> {
     key: K,
-    /// Place of its group.
+    /// Place of the key's group.
     group: usize,
     phase: Phase,
-    /// Runs again at this time, as one of the timers says too.
+    /// Time and reason of the next run; one of the timers has the same time.
     due: Option<(Instant, Trigger)>,
-    /// Failures in a row.
+    /// Number of consecutive failures.
     failures: u32,
-    /// Whether the API server made the last run fail.
+    /// Whether the last run failed because of the API server.
     is_unavailable: bool,
-    /// Events wait until then.
+    /// Events are delayed until then.
     not_before: Option<Instant>,
 }
 
@@ -99,20 +100,20 @@ enum Phase {
 #[derive(Debug)]
 struct Group<G> {
     name: G,
-    /// Places of its keys, by name.
+    /// Places of the group's keys, by name.
     keys: HashTable<usize>,
-    /// Places of keys that are ready. One may be stale: its key was forgotten, or stands in the other lane by now.
+    /// Places of keys that are ready. A place may be stale: its key was removed, or is in the other lane by now.
     urgent: VecDeque<usize>,
     patient: VecDeque<usize>,
-    /// Urgent keys that ran since a patient one did.
+    /// Number of urgent keys that ran since the last key that is not urgent.
     urgent_in_row: u8,
     running: usize,
-    /// Of these, how many have stepped aside.
+    /// Number of running keys that have stepped aside.
     aside: usize,
     concurrency: usize,
-    /// Whether it stands in the turn.
+    /// Whether the group is in `turn`.
     in_turn: bool,
-    /// Whether it goes, with its settings, when its last key has ended.
+    /// Whether the group and its settings are removed when the last key has ended.
     forgotten: bool,
 }
 
@@ -124,29 +125,29 @@ pub(super) struct State<G, K> {
     groups: Slab<Group<G>>,
     entries: Slab<Entry<K>>,
     hasher: DefaultHashBuilder,
-    /// Groups with a key that may run, each once: the next one to serve stands first.
+    /// Groups with a key that may run, each once; the first one is served next.
     turn: VecDeque<usize>,
-    /// Keys that run now, and how many may at once.
+    /// Number of running keys; `workers` is the limit.
     running: usize,
     workers: usize,
-    /// Of those that run, how many have stepped aside: they wait, or see to it that others find a thread.
+    /// Number of running keys that have stepped aside: they wait, or have made other workers run.
     aside: usize,
     busy_max: Busy,
-    /// Times at which keys are due, and the places of these keys.
+    /// Times at which keys are due, with the places of the keys.
     timers: Timers,
     concurrency: usize,
-    /// Keys whose last run the API server made fail.
+    /// Number of keys whose last run failed because of the API server.
     unavailable: usize,
-    /// The moment from which crowds are counted.
+    /// Time from which batches are counted.
     origin: Instant,
 }
 
-/// How many of the keys that run may keep a thread busy at once before others are woken for more of them.
+/// How many running keys may keep a thread busy before other workers are woken for further keys.
 #[derive(Debug, Clone, Copy)]
 pub struct Busy {
-    /// In all: as many as there are cores.
+    /// In total: as many as there are cores.
     pub of_all: usize,
-    /// Of one group.
+    /// For one group.
     pub of_group: usize,
 }
 
@@ -197,7 +198,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         match (entry.phase, entry.not_before) {
             (Phase::Idle, Some(until)) if until > now => self.add_place_at(place, trigger, until),
             (Phase::Idle, _) => self.make_ready(place, trigger),
-            // It may stand among the patient: among the urgent as well then.
+            // The key may be in the lane of keys that are not urgent; then it is in both.
             (Phase::Ready(before), _) if before < trigger => {
                 if trigger.is_urgent() && !before.is_urgent() {
                     self.make_ready(place, trigger);
@@ -217,14 +218,14 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         self.add_place_at(place, trigger, at);
     }
 
-    /// A moment of a span, as chance has it.
+    /// A moment of a span, selected by `chance`.
     pub(super) fn moment(&self, now: Instant, span: Duration, chance: f64) -> Instant {
         moment(self.origin, now, span, chance)
     }
 
     fn add_place_at(&mut self, place: usize, trigger: Trigger, at: Instant) {
         let Some(entry) = self.entries.get_mut(place) else { return };
-        // The sooner of two times counts, and the more urgent of two reasons.
+        // The earlier of two times counts, and the more urgent of two reasons.
         let (at, trigger) = match entry.due {
             Some((before, reason)) => (before.min(at), reason.max(trigger)),
             None => (at, trigger),
@@ -241,7 +242,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
                 entry.phase = Phase::Running { again: None, forget: true };
                 set_due(&mut self.timers, place, entry, None);
             }
-            // A lane may still hold the place; it is skipped when its turn comes.
+            // A lane may still contain the place; it is skipped when its turn comes.
             Some(_) => self.remove(place),
             None => {}
         }
@@ -273,8 +274,8 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
 
     pub(super) fn next(&mut self, now: Instant) -> Option<Job<G, K>> {
         self.ring_timers(now);
-        // A group may have as many workers as it leaves idle: one alone takes half of them, and however many are busy,
-        // a group that has none yet finds one.
+        // A group may have as many workers as it leaves idle: a single group takes half of them, and a group without a
+        // worker finds one, however many are busy.
         let idle = self.idle();
         for _ in 0..self.turn.len() {
             let Some(place) = self.turn.pop_front() else { break };
@@ -299,19 +300,19 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         self.workers.saturating_sub(self.running)
     }
 
-    /// How many keys that run keep a thread busy.
+    /// Number of running keys that keep a thread busy.
     pub(super) fn busy(&self) -> usize {
         self.running - self.aside
     }
 
-    /// Whether another worker would find a key that none of those that are busy will come to soon.
+    /// Whether another worker would find a key that no busy worker will take soon.
     pub(super) fn wants_worker(&self) -> bool {
         let idle = self.idle();
         let wants = |group: &Group<G>| group.running < idle && group.running - group.aside < self.busy_max.of_group;
         self.busy() < self.busy_max.of_all && self.turn.iter().any(|place| self.groups.get(*place).is_some_and(wants))
     }
 
-    /// A key that runs keeps no thread busy from now on.
+    /// Marks a running key as no longer keeping a thread busy.
     pub(super) fn step_aside(&mut self, job: &Job<G, K>) {
         self.aside += 1;
         if let Some(group) = self.entries.get(job.place).and_then(|entry| self.groups.get_mut(entry.group)) {
@@ -323,13 +324,13 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// A run has ended.
+    /// Ends a run.
     pub(super) fn done(&mut self, job: &Job<G, K>, end: End, now: Instant, chance: f64) {
         let End { requeue, resync, aside } = end;
         self.running = self.running.saturating_sub(1);
         self.aside -= usize::from(aside);
         let origin = self.origin;
-        // It is where it was: nothing that runs is removed.
+        // The place is still valid: running keys are not removed.
         let Some(entry) = self.entries.get_mut(job.place) else { return };
         let (Phase::Running { again, forget }, place) = (entry.phase, entry.group) else { return };
         if let Some(group) = self.groups.get_mut(place) {
@@ -364,7 +365,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
                     backoff(entry.failures, chance)
                 };
                 let delay = delay.max(at_least);
-                // A change during the run may already be what heals it.
+                // A change during the run may already fix the failure.
                 if !again.is_some_and(Trigger::forgets_failures) {
                     entry.failures = entry.failures.saturating_add(1);
                     entry.not_before = Some(now + delay.min(DELAY_MAX));
@@ -415,12 +416,12 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         let is_over = |group: &Group<G>| group.forgotten && group.keys.is_empty() && group.running == 0;
         if self.groups.get(place).is_some_and(is_over) {
             self.names.remove(&self.groups.remove(place).name);
-            // Another group may get its place.
+            // Another group may get this place.
             self.turn.retain(|group| *group != place);
         }
     }
 
-    /// Place of a group, which is there from now on.
+    /// Place of a group, which is created if needed.
     fn group(&mut self, name: &G) -> usize {
         if let Some(place) = self.names.get(name).copied() {
             if let Some(group) = self.groups.get_mut(place) {
@@ -444,7 +445,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         place
     }
 
-    /// Place of a key, which is there from now on.
+    /// Place of a key, which is created if needed.
     fn entry(&mut self, group: &G, key: &K) -> usize {
         let of = self.group(group);
         let Self { groups, entries, hasher, .. } = self;
@@ -474,7 +475,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
     }
 }
 
-/// The next key of a group.
+/// Takes the next key of a group.
 fn take<G: Clone, K: Clone>(
     group: &mut Group<G>,
     of: usize,
@@ -494,7 +495,7 @@ fn take<G: Clone, K: Clone>(
             continue;
         }
         entry.phase = Phase::Running { again: None, forget: false };
-        // The run sees all that is so now; a time that is set while it runs is for another one.
+        // The run sees the current state; a time that is set during the run is for a later run.
         set_due(timers, place, entry, None);
         group.urgent_in_row = if urgent { group.urgent_in_row.saturating_add(1) } else { 0 };
         group.running += 1;
@@ -502,7 +503,7 @@ fn take<G: Clone, K: Clone>(
     }
 }
 
-/// A key has one timer, or none.
+/// Sets the timer of a key; a key has at most one.
 fn set_due<K>(timers: &mut Timers, place: usize, entry: &mut Entry<K>, due: Option<(Instant, Trigger)>) {
     let (before, after) = (entry.due.map(|(at, _)| at), due.map(|(at, _)| at));
     entry.due = due;

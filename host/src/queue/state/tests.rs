@@ -115,7 +115,7 @@ fn r13_keys_that_the_api_server_made_fail_come_back_within_seconds_unless_there_
     assert_eq!(fail(&mut queue, BACKOFF), 256, "what is the key's own fault waits as ever");
     assert_eq!((queue.state.unavailable, fail(&mut queue, unavailable)), (0, 15));
 
-    // Many: all of them together ask as often.
+    // With many keys, all of them together send as many requests.
     let mut queue = Harness::new();
     for key in 0..3000 {
         queue.add("a", key, Trigger::Event);
@@ -255,7 +255,7 @@ fn however_many_groups_are_busy_a_group_that_has_no_worker_finds_one() {
     assert!(shares.iter().all(|share| (9..=11).contains(share)), "an even share each: {shares:?}");
     queue.add("quiet", 1, Trigger::Event);
     assert_eq!(queue.next().map(|job| job.group), Some("quiet"));
-    // One that is alone again takes half of all.
+    // A group that is alone again takes half of all workers.
     for job in running.extract_if(.., |job| job.group != "a") {
         queue.state.forget_group(&job.group);
         queue.done(&job, Requeue::WhenChanged);
