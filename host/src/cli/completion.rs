@@ -1,4 +1,4 @@
-//! `windlass completion`: completions of commands and flags for a shell.
+//! `windlass completion`: prints shell completions of commands and flags.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -13,14 +13,14 @@ use clap_complete::{Shell, generate};
   source <(windlass completion zsh)
   windlass completion fish > ~/.config/fish/completions/windlass.fish")]
 pub struct Args {
-    /// The shell
+    /// Shell to print completions for
     #[arg(value_enum)]
     shell: Shell,
 }
 
-/// Prints them.
+/// Prints the completions.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    // Into memory first: `generate` panics where standard output is closed.
+    // Generated into memory first: `generate` panics if standard output is closed.
     let mut script = Vec::new();
     generate(args.shell, &mut super::Cli::command(), "windlass", &mut script);
     io::stdout().write_all(&script)?;

@@ -12,7 +12,7 @@ use windlass_api::ConfigMapSource;
 use windlass_delivery as delivery;
 use windlass_delivery::oci::{Credentials, Http, Reference, of_docker_config};
 
-/// Where a component is.
+/// Location of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ComponentRef {
     /// A file.
@@ -40,10 +40,10 @@ impl FromStr for ComponentRef {
     }
 }
 
-/// How registries are spoken to.
+/// How registries are reached.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RegistryArgs {
-    /// Registries that are spoken to without TLS, as in registry:5000; those on this machine always are
+    /// Registries to reach without TLS, as in registry:5000; registries on this machine are always reached without TLS
     #[arg(long, value_name = "HOST[:PORT]", env = "WINDLASS_PLAIN_HTTP", value_delimiter = ',')]
     pub plain_http: Vec<String>,
 }
@@ -51,23 +51,23 @@ pub struct RegistryArgs {
 /// A component, and how to read it.
 #[derive(Debug, clap::Args)]
 pub struct ComponentArgs {
-    /// The component: a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`
+    /// Component: a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`
     #[arg(value_name = "COMPONENT")]
     pub component: ComponentRef,
     #[command(flatten)]
     pub cluster: ClusterArgs,
     #[command(flatten)]
     pub registries: RegistryArgs,
-    /// Folder of compiled components
+    /// Folder of compiled components; default: $XDG_CACHE_HOME/windlass/components, or ~/.cache/windlass/components
     #[arg(long, env = "WINDLASS_CACHE_DIR")]
     pub cache_dir: Option<PathBuf>,
 }
 
 impl ComponentArgs {
-    /// The component's bytes.
+    /// Reads the component's bytes.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the component cannot be read.
     pub fn bytes(&self) -> anyhow::Result<Vec<u8>> {
         match &self.component {
             ComponentRef::File(file) => std::fs::read(file).with_context(|| format!("component {}", file.display())),
@@ -83,18 +83,18 @@ impl ComponentArgs {
         }
     }
 
-    /// The component, compiled and described.
+    /// Reads and compiles the component, and calls `describe`.
     ///
     /// # Errors
-    /// If it cannot be read, is none, or cannot be compiled.
+    /// If the bytes cannot be read, are not a component, or cannot be compiled.
     pub fn load(&self) -> anyhow::Result<Arc<Component>> {
         self.load_of(&self.bytes()?)
     }
 
-    /// The component of these bytes, for who needs both: a second read might be of another.
+    /// Compiles the component of these bytes, for callers that need both: a second read might return another component.
     ///
     /// # Errors
-    /// If it is none, or cannot be compiled.
+    /// If the bytes are not a component, or cannot be compiled.
     pub fn load_of(&self, bytes: &[u8]) -> anyhow::Result<Arc<Component>> {
         let cache_dir = self.cache_dir.clone().map_or_else(super::default_cache_dir, Ok)?;
         let sandbox = Sandbox::new(Options { counts_attempts: false, ..Options::new(cache_dir) })?;
@@ -113,10 +113,11 @@ impl ComponentArgs {
     }
 }
 
-/// What `docker login` and its like left of a registry, in `$DOCKER_CONFIG` or `~/.docker`.
+/// The user's credentials for a registry, as `docker login` and similar tools store them in `$DOCKER_CONFIG` or
+/// `~/.docker`.
 ///
 /// # Errors
-/// If the file is there and cannot be used.
+/// If the file exists and cannot be used.
 pub fn credentials_of_user(reference: &Reference) -> anyhow::Result<Option<Credentials>> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let folder = set("DOCKER_CONFIG").or_else(|| Some(set("HOME")?.join(".docker")));

@@ -1,4 +1,4 @@
-//! How commands reach the API server.
+//! Connects commands and the host to the API server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,8 +23,8 @@ use crate::cluster::lease::GateLayer;
 use crate::cluster::retry_after::into_status;
 use crate::cluster::writer::audit::AuditLayer;
 
-/// What the API server said, without the whole answer around it.
-// By value, so that it stands in `map_err`.
+/// The message of the API server, without the rest of the response.
+// Takes the error by value for `map_err`.
 pub fn plain(error: kube::Error) -> anyhow::Error {
     match error {
         kube::Error::Api(status) => anyhow::anyhow!("{}", status.message),
@@ -32,7 +32,7 @@ pub fn plain(error: kube::Error) -> anyhow::Error {
     }
 }
 
-/// Which cluster.
+/// Selects the cluster.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ClusterArgs {
     /// Kubeconfig file; default: $KUBECONFIG, ~/.kube/config, or the Pod's ServiceAccount
@@ -52,11 +52,11 @@ impl ClusterArgs {
         connect(self.config().await?, SILENCE, None).context("the client cannot be set up")
     }
 
-    /// A client for the host, which does as itself what it does not do as a plugin's ServiceAccount, and writes nothing without
-    /// its Lease.
+    /// A client for the host. It sends requests as the host itself or as a plugin's ServiceAccount, and no write
+    /// without the Lease.
     ///
     /// # Errors
-    /// If there is no usable configuration, or it impersonates somebody.
+    /// If there is no usable configuration, or if it impersonates a user.
     pub async fn client_of_host(&self, gate: GateLayer) -> anyhow::Result<Client> {
         let config = self.config().await?;
         check_impersonation(&config)?;
@@ -71,7 +71,7 @@ impl ClusterArgs {
                 let kubeconfig = Kubeconfig::read_from(file).with_context(unusable)?;
                 Config::from_custom_kubeconfig(kubeconfig, &options).await.with_context(unusable)
             }
-            // A context is one of a kubeconfig: a Pod's ServiceAccount has none.
+            // A context exists in a kubeconfig only, not for a Pod's ServiceAccount.
             (None, Some(context)) => Config::from_kubeconfig(&options)
                 .await
                 .with_context(|| format!("the context {context} of the kubeconfig cannot be used")),
@@ -82,8 +82,8 @@ impl ClusterArgs {
     }
 }
 
-/// Whether a configuration leaves it to the host as whom it does something. What a kubeconfig impersonates would be sent
-/// with each request, so that its groups would add their rights to those of each plugin's ServiceAccount.
+/// Rejects a configuration that impersonates a user. A kubeconfig's impersonation would be sent with each request, so
+/// its groups would add their permissions to those of each plugin's ServiceAccount.
 fn check_impersonation(config: &Config) -> anyhow::Result<()> {
     let user = config.auth_info.impersonate.as_deref();
     let groups = config.auth_info.impersonate_groups.as_deref().unwrap_or_default();
@@ -97,27 +97,27 @@ fn check_impersonation(config: &Config) -> anyhow::Result<()> {
     )
 }
 
-/// How long a connection may be silent before it is given up. Longer than a quiet watch lasts (see `watch::stream`), of
-/// which nothing needs to come between its first byte and its end. Else a request on a connection that a node or a load
-/// balancer dropped would never end: a list, and with it the kind's watch, or what a worker asks.
+/// How long a connection may be silent before it is closed. Longer than a quiet watch lasts (see `watch::stream`),
+/// which may send nothing between its first byte and its end. Without this limit a request on a connection that a node
+/// or a load balancer dropped would never end: a list, and with it the watch of the kind, or a worker's request.
 const SILENCE: Duration = Duration::from_secs(150);
 
-/// A client that says who it is, sends each request once and at once, hands on how long the API server wants to be left
-/// alone, and bears no longer silence than this.
+/// A client that identifies itself, sends each request once and without delay, passes on `Retry-After`, and closes
+/// connections that are silent for longer than `silence`.
 ///
-/// What kube's own builder makes, but for the TCP option that it does not set
-/// ([kube#2056](https://github.com/kube-rs/kube/issues/2056)), the spans and log lines that nobody here reads, and its
-/// retries: they would repeat POSTs, and hold a worker for minutes; every caller here has a backoff of its own.
+/// It equals the client of kube's own builder, except for a TCP option that the builder does not set
+/// ([kube#2056](https://github.com/kube-rs/kube/issues/2056)), for spans and log lines, which are not used here, and
+/// for retries: these would repeat POSTs and block a worker for minutes, and every caller here has its own backoff.
 fn connect(config: Config, silence: Duration, gate: Option<GateLayer>) -> Result<Client, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
-    // Else the first request of each connection waits 40 ms behind the end of the handshake: with Nagle's algorithm for
-    // an acknowledgement that the other side delays.
+    // Without this option the first request of each connection waits 40 ms after the handshake: Nagle's algorithm waits
+    // for an acknowledgement that the other side delays.
     tcp.set_nodelay(true);
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let Some(proxy) = proxy(&config, variable) else { return through(tcp, config, silence, gate) };
     if proxy.uri().scheme_str() != Some("http") {
-        // Going past it would be worse.
+        // Bypassing the proxy would be worse.
         return Err(kube::Error::ProxyProtocolUnsupported { proxy_url: Box::new(proxy.uri().clone()) });
     }
     let mut tunnel = Tunnel::new(proxy.uri().clone(), tcp);
@@ -127,23 +127,23 @@ fn connect(config: Config, silence: Duration, gate: Option<GateLayer>) -> Result
     through(tunnel, config, silence, gate)
 }
 
-/// The proxy before an API server: the one that its kubeconfig names, else that of the environment (`HTTPS_PROXY`), but for
-/// the servers that `NO_PROXY` names. A host in a Pod needs none.
+/// The proxy for an API server: that of the kubeconfig, or else that of the environment (`HTTPS_PROXY`), except for
+/// servers that `NO_PROXY` names. A host in a Pod needs none.
 ///
-/// kube gives either as one, and compares `NO_PROXY` with the proxy's own address.
+/// kube returns either proxy in the same field, and compares `NO_PROXY` with the proxy's own address.
 fn proxy(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Option<Intercept> {
     let named = config.proxy_url.as_ref()?;
     let either = |upper: &str, lower: &str| variable(upper).or_else(|| variable(lower));
     let environments =
         either("HTTPS_PROXY", "https_proxy").filter(|value| value.parse().is_ok_and(|uri: Uri| uri == *named));
     let exceptions = environments.and_then(|_| either("NO_PROXY", "no_proxy")).unwrap_or_default();
-    // To the matcher it stands for names alone, and to curl and kubectl for addresses, too.
+    // The matcher applies `*` to names only; curl and kubectl apply it to addresses, too.
     let are_all_excepted = exceptions.split(',').any(|exception| exception.trim() == "*");
     let matcher = Matcher::builder().all(named.to_string()).no(exceptions).build();
     matcher.intercept(&config.cluster_url).filter(|_| !are_all_excepted)
 }
 
-/// What [`connect`] makes, with connections that `tcp` opens.
+/// Builds the client of [`connect`] on connections that `tcp` opens.
 fn through<C>(tcp: C, mut config: Config, silence: Duration, gate: Option<GateLayer>) -> Result<Client, kube::Error>
 where
     C: Service<Uri, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync + 'static,
@@ -156,9 +156,9 @@ where
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(Some(silence));
     connector.set_write_timeout(config.write_timeout);
-    // The time that a pooled connection was idle before a request is not the API server's.
+    // Idle time of a pooled connection before a request does not count as silence of the API server.
     connector.set_reset_reader_on_write(true);
-    // What a user does with a command is not the host's to log.
+    // Only the host's writes are logged, not those of a user's command.
     let audit = gate.is_some().then_some(AuditLayer);
     let service = ServiceBuilder::new()
         .option_layer(gate)
@@ -254,7 +254,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_on_a_connection_that_went_silent_ends() {
-        // Connections are made, and never served.
+        // The listener accepts connections and never responds.
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let client = connect(config(address), Duration::from_millis(20), None).expect("a client");

@@ -1,4 +1,4 @@
-//! `windlass crd`: Windlass' own CRDs, or the one that a component carries.
+//! `windlass crd`: prints Windlass' own CRDs, or the CRD of a component.
 
 use std::process::ExitCode;
 
@@ -15,19 +15,20 @@ use windlass_api as api;
   windlass crd | kubectl apply --server-side -f -
   windlass crd echo.wasm > echo-crd.yaml")]
 pub struct Args {
-    /// The component whose CRD to print: a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`; none for Windlass' own CRDs
+    /// Component whose CRD to print: a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`; default: Windlass' own
+    /// CRDs
     #[arg(value_name = "COMPONENT")]
     component: Option<ComponentRef>,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     registries: RegistryArgs,
-    /// Folder of compiled components
+    /// Folder of compiled components; default: $XDG_CACHE_HOME/windlass/components, or ~/.cache/windlass/components
     #[arg(long, env = "WINDLASS_CACHE_DIR")]
     cache_dir: Option<std::path::PathBuf>,
 }
 
-/// Prints it.
+/// Prints the CRDs.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let Some(component) = args.component else {
         print!("{}", api::crds_yaml()?);

@@ -1,4 +1,4 @@
-//! `windlass generate`: manifests that are committed and checked in CI.
+//! `windlass generate`: prints the generated files that are committed and checked in CI.
 
 use std::process::ExitCode;
 
@@ -10,11 +10,11 @@ use crate::plugins::{admission_policies, rbac};
 /// What to generate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum What {
-    /// The host's ServiceAccount and roles
+    /// ServiceAccount and roles of the host
     Rbac,
-    /// The admission policies that back the host's own checks up
+    /// Admission policies that back up the host's own checks
     AdmissionPolicies,
-    /// The reference of the command line, as Markdown
+    /// Reference of the command line, as Markdown
     CliReference,
 }
 
@@ -24,12 +24,12 @@ pub struct Args {
     /// What to generate
     #[arg(value_enum)]
     what: What,
-    /// The host's namespace
+    /// Namespace of the host
     #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
 }
 
-/// Prints it.
+/// Prints the generated files.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     match args.what {
         What::Rbac => print_all(&rbac::host_objects(&args.namespace), Format::Yaml)?,

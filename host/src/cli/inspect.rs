@@ -1,4 +1,4 @@
-//! `windlass inspect`: what a component is, without running it on anything.
+//! `windlass inspect`: shows what a component declares, without a reconcile.
 
 use std::process::ExitCode;
 
@@ -17,15 +17,15 @@ use crate::telemetry::one_line;
 pub struct Args {
     #[command(flatten)]
     component: ComponentArgs,
-    /// Format of the output
+    /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
     output: Format,
 }
 
-/// How it is printed.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// For people; scripts had better read JSON
+    /// Text for people; scripts should use JSON
     Text,
     /// YAML
     Yaml,
@@ -33,7 +33,7 @@ enum Format {
     Json,
 }
 
-/// Prints it.
+/// Prints the component.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let component = args.component.load()?;
     let (surface, descriptor) = (component.surface(), component.descriptor());
@@ -45,7 +45,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What there is to know, a line each: a title and what it is.
+/// The description of a component: one line per item, with title and value.
 fn text(surface: &Surface, descriptor: &Descriptor) -> String {
     let mut lines = vec![
         ("Name", format!("{} {}", descriptor.name, descriptor.version)),
@@ -83,7 +83,7 @@ fn text(surface: &Surface, descriptor: &Descriptor) -> String {
             "the host does not call admission or conversion yet: only the reconciler is used".to_owned(),
         ));
     }
-    // Components choose some of it, and must not write lines of their own.
+    // A component controls parts of the text, and must not be able to add lines of its own.
     let line = |(title, what): (&str, String)| format!("{title:<13}{}", one_line(&what)).trim_end().to_owned() + "\n";
     lines.into_iter().map(line).collect()
 }
@@ -119,7 +119,7 @@ fn update(strategy: &UpdateStrategy) -> String {
     }
 }
 
-/// An update strategy, as JSON names it.
+/// The name of an update strategy in JSON.
 fn update_name(strategy: &UpdateStrategy) -> Value {
     match strategy {
         UpdateStrategy::Apply => json!("apply"),

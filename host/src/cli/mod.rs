@@ -1,4 +1,4 @@
-//! Subcommands and flags. No logic of their own: they call what the host calls.
+//! Subcommands and flags. They contain no logic of their own and call the code of the host.
 
 mod completion;
 mod component;
@@ -35,39 +35,39 @@ enum Command {
     Run(run::Args),
     /// Print Windlass' own CRDs, or the CRD that a component carries
     Crd(crd::Args),
-    /// Show what a component is: digest, contract, descriptor, imports, exports
+    /// Show what a component declares: digest, contract, descriptor, imports, exports
     Inspect(inspect::Args),
-    /// Show what a component wants for one parent, without a cluster
+    /// Show the children that a component desires for one parent, without a cluster
     Render(render::Args),
-    /// Put a component into a ConfigMap and run it as a Plugin
+    /// Deliver a component by a ConfigMap or a registry, and run it as a Plugin
     Push(push::Args),
-    /// Delete a Plugin and what `windlass push` wrote for it
+    /// Delete a Plugin and the objects that `windlass push` wrote for it
     Remove(remove::Args),
-    /// Print the completions of a shell
+    /// Print completions for a shell
     Completion(completion::Args),
-    /// Print generated manifests (`cargo xtask codegen` calls this)
+    /// Print generated manifests (used by `cargo xtask codegen`)
     #[command(hide = true)]
     Generate(generate::Args),
-    /// Compile a component from standard input to standard output (the host starts this by itself)
+    /// Compile a component from standard input to standard output (started by the host)
     #[command(name = windlass_sandbox::compile::SUBCOMMAND, hide = true)]
     Compile,
 }
 
-/// Exit code: the answer is no.
+/// Exit code: the plugin or the host rejected the input.
 const ANSWER_IS_NO: u8 = 1;
-/// Exit code: it could not be done. (2, wrong usage, is clap's.)
+/// Exit code: the command failed. (clap uses 2 for wrong usage.)
 const NOT_DONE: u8 = 3;
-/// Exit code: it did not happen in time.
+/// Exit code: timeout.
 const TIMED_OUT: u8 = 4;
-/// Exit code: a setting of the Plugin holds it back.
+/// Exit code: a setting of the Plugin keeps the component from working.
 const HELD_BACK: u8 = 5;
-/// Exit code: the parent breaks the schema of its CRD.
+/// Exit code: the parent does not match the schema of its CRD.
 const INVALID_PARENT: u8 = 6;
 
 /// Exit code: another host holds the Lease.
 const NOT_HOLDER: u8 = 7;
 
-/// A duration as kubectl takes it (`120s`, `1m30s`), or seconds.
+/// Parses a duration as kubectl does (`120s`, `1m30s`), or a number of seconds.
 fn parse_timeout(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse() {
         return Ok(Duration::from_secs(seconds));
@@ -78,7 +78,7 @@ fn parse_timeout(text: &str) -> Result<Duration, String> {
     text.parse::<kube::core::Duration>().map(Duration::from).map_err(|error| error.to_string())
 }
 
-/// Parses the command line, runs the command and says how it went.
+/// Parses the command line, runs the command and returns its exit code.
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::main(&args),
@@ -100,12 +100,12 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Runs a command's asynchronous part to its end.
+/// Runs a future to its end on a new runtime.
 fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?.block_on(work)
 }
 
-/// `$XDG_CACHE_HOME/windlass/components`, or below `~/.cache`.
+/// The default cache folder: `$XDG_CACHE_HOME/windlass/components`, or `~/.cache/windlass/components`.
 fn default_cache_dir() -> anyhow::Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));

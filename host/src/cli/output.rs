@@ -1,8 +1,8 @@
-//! How commands print: YAML for people and kubectl, JSON for machines.
+//! Prints objects: YAML for people and kubectl, JSON for machines.
 
 use serde_json::Value;
 
-/// Format of what is printed.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// YAML
@@ -11,19 +11,19 @@ pub enum Format {
     Json,
 }
 
-/// How far a command goes that changes nothing, as with kubectl.
+/// Where a dry run is checked, as for kubectl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum DryRun {
     /// Print what would be sent
     Client,
-    /// Have the API server check it, then print it
+    /// Let the API server validate it, then print it
     Server,
 }
 
 /// Prints one value.
 ///
 /// # Errors
-/// If it cannot be written in that format, or standard output is closed.
+/// If the value cannot be serialized, or standard output is closed.
 pub fn print(value: &Value, format: Format) -> anyhow::Result<()> {
     print_all(std::slice::from_ref(value), format)
 }

@@ -1,14 +1,14 @@
-//! How objects that `windlass push` wrote are known again.
+//! Recognises objects that `windlass push` wrote.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
 use windlass_core::ids::PluginName;
 
-/// Field manager of what a person pushes: apart from the host's.
+/// Field manager of pushes, different from the host's.
 pub const FIELD_MANAGER: &str = "windlass-push";
-/// Label on the parts of a component, and on permissions: the Plugin that they are for.
+/// Label on the parts of a component and on permissions: the Plugin that they belong to.
 pub const PART_OF_LABEL: &str = "windlass.dev/part-of";
 
-/// The Plugin that an object was pushed for, where the object says that: its label, or the Plugin that it goes with.
+/// The Plugin that an object was pushed for, by its label or its owner reference, if it has one.
 pub fn plugin_of(metadata: &ObjectMeta) -> Option<&str> {
     let label = metadata.labels.as_ref().and_then(|labels| labels.get(PART_OF_LABEL)).map(String::as_str);
     let owners = metadata.owner_references.iter().flatten();
@@ -16,8 +16,8 @@ pub fn plugin_of(metadata: &ObjectMeta) -> Option<&str> {
     label.or_else(|| owners.into_iter().find(is_plugin).map(|owner| owner.name.as_str()))
 }
 
-/// Why an object is not to be deleted with this Plugin: it is another one's, it has no fields that push wrote, or others wrote
-/// some as well.
+/// Why an object must not be deleted with this Plugin: it belongs to another Plugin, has no fields that push wrote, or
+/// has fields that others wrote as well.
 pub fn reason_to_keep(plugin: &PluginName, meta: &ObjectMeta) -> Option<String> {
     if let Some(of) = plugin_of(meta).filter(|of| *of != plugin.as_str()) {
         return Some(format!("it belongs to Plugin {of}"));

@@ -1,5 +1,5 @@
-//! `windlass remove`: the opposite of push. Deletes a Plugin, waits until the host has finished with it, and takes away
-//! what push wrote for it and nobody else did.
+//! `windlass remove`: undoes a push. Deletes a Plugin, waits until the host has finished with it, and deletes the
+//! objects that only push wrote.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -30,26 +30,26 @@ use windlass_api::{DeletionPolicy, Plugin};
   windlass remove echo
   windlass remove echo --delete-children
 
-The parents, and the CRD that the component brought along, are never deleted. Children stay as they are, with their
-parents, unless --delete-children or the Plugin's spec.deletionPolicy says otherwise. An object that push did not write, or that
-others have written as well, is left and named.
+Parents, and the CRD that the component carries, are never deleted. Children stay with their parents, unless
+--delete-children or the Plugin's spec.deletionPolicy deletes them. An object that push did not write, or that other
+field managers have written as well, is kept and named.
 
 Exit codes:
-  0  the Plugin and what push wrote for it are gone (with --dry-run: nothing was changed)
+  0  the Plugin and the objects that push wrote for it are deleted (with --dry-run: nothing was changed)
   2  wrong usage
-  3  something could not be done; the message says what
+  3  the command failed; the message says why
   4  the host had not finished with the Plugin in time; the message says what it waits for")]
 pub struct Args {
     /// Name of the Plugin
     #[arg(value_name = "NAME")]
     name: PluginName,
-    /// Also delete the plugin's children (spec.deletionPolicy: Delete)
+    /// Also delete the plugin's children (sets spec.deletionPolicy: Delete)
     #[arg(long)]
     delete_children: bool,
-    /// Only print what would be deleted, and what would be left
+    /// Print what would be deleted and what would be kept, and delete nothing
     #[arg(long, value_name = "WHERE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     dry_run: Option<DryRun>,
-    /// Namespace of what push wrote: the host's
+    /// Namespace of the host, to which push wrote the objects
     #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
     /// How long to wait for the host, as in 120s or 5m; a number alone counts seconds
@@ -59,7 +59,7 @@ pub struct Args {
     cluster: ClusterArgs,
 }
 
-/// Removes it.
+/// Removes the Plugin and the pushed objects.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     super::block_on(async {
         let client = args.cluster.client().await?;
@@ -69,7 +69,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         if let Some(plugin) = &plugin {
             check_pushed(name, &plugin.metadata)?;
         }
-        // Before anything is deleted: with the Plugin, its ConfigMaps go by themselves.
+        // Listed before the deletion: the Plugin's ConfigMaps are garbage-collected with it.
         let leftovers = leftovers(&client, args, plugin.as_ref()).await?;
         if plugin.is_none() && leftovers.is_empty() {
             bail!("there is no Plugin {name}, and nothing that `windlass push` wrote for it");
@@ -118,7 +118,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Who writes a Plugin by other means also knows how to delete it.
+/// A Plugin that was written by other means should be deleted by those means.
 fn check_pushed(name: &str, meta: &ObjectMeta) -> anyhow::Result<()> {
     if meta.managed_fields.iter().flatten().any(is_pushs) {
         return Ok(());
@@ -131,7 +131,7 @@ fn check_pushed(name: &str, meta: &ObjectMeta) -> anyhow::Result<()> {
 
 fn say_children(args: &Args, plugin: &Plugin) {
     let status = plugin.status.clone().unwrap_or_default();
-    // Without one, no component of the Plugin was ever live.
+    // Without a parent kind in the status, no component of the Plugin was ever live.
     let Some(parents) = status.parent_kind else { return };
     let children = status.child_kinds.unwrap_or_default().join(", ");
     if args.delete_children || plugin.spec.deletion_policy == DeletionPolicy::Delete {
@@ -144,8 +144,8 @@ fn say_children(args: &Args, plugin: &Plugin) {
     }
 }
 
-/// Deletes the Plugin and waits until it is gone: the host takes its finalizers off the parents, and deletes the children
-/// if it is to.
+/// Deletes the Plugin and waits until it is gone: the host removes its finalizers from the parents, and deletes the
+/// children if requested.
 async fn end(api: &Api<Plugin>, args: &Args, plugin: &Plugin) -> anyhow::Result<()> {
     let name = args.name.as_str();
     let is_deleting = plugin.metadata.deletion_timestamp.is_some();
@@ -163,7 +163,7 @@ async fn end(api: &Api<Plugin>, args: &Args, plugin: &Plugin) -> anyhow::Result<
             .await
             .map_err(plain)
             .context("spec.deletionPolicy was not written")?;
-        // Without it the Plugin would be gone before the host hears of its end.
+        // Without the finalizer the Plugin would be gone before the host handles its deletion.
         follow(api, name, |plugin| match plugin {
             Some(plugin) if has_host_finalizer(plugin) => Ok(None),
             Some(_) => Ok(Some(format!(
@@ -190,7 +190,7 @@ fn has_host_finalizer(plugin: &Plugin) -> bool {
     plugin.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == HOST_FINALIZER)
 }
 
-/// What keeps a Plugin that is being deleted.
+/// What blocks the deletion of a Plugin.
 fn why_not_gone(plugin: &Plugin) -> String {
     let conditions = plugin.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     let terminating = conditions
@@ -203,7 +203,7 @@ fn why_not_gone(plugin: &Plugin) -> String {
     })
 }
 
-/// Watches the Plugin until nothing is missing any more; tells each change of what is.
+/// Watches the Plugin until `missing` returns none; prints each change of what is missing.
 async fn follow(
     api: &Api<Plugin>,
     name: &str,
@@ -226,11 +226,11 @@ async fn follow(
 struct Leftover {
     resource: ApiResource,
     meta: ObjectMeta,
-    /// Why it stays, if it does.
+    /// Why the object is kept, if it is.
     kept: Option<String>,
 }
 
-/// What became of one.
+/// Outcome for one object.
 enum Outcome {
     Deleted,
     Gone,
@@ -255,7 +255,7 @@ impl Leftover {
         let api = api(client, &self.resource, self.meta.namespace.as_deref());
         match api.delete(&self.meta.name.unwrap_or_default(), &this).await {
             Ok(_) => Ok(Outcome::Deleted),
-            // The garbage collector was here first; or it is another object by now.
+            // The garbage collector was faster; or the name now belongs to another object.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(Outcome::Gone),
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 Ok(Outcome::Left("another object has this name by now".to_owned()))
@@ -272,7 +272,7 @@ fn api(client: &Client, resource: &ApiResource, namespace: Option<&str>) -> Api<
     }
 }
 
-/// What push may have written for this Plugin and is there.
+/// The existing objects that push may have written for this Plugin.
 async fn leftovers(client: &Client, args: &Args, plugin: Option<&Plugin>) -> anyhow::Result<Vec<Leftover>> {
     let name = args.name.as_str();
     let resource = |group: &str, kind: &str, plural: &str| {
@@ -294,7 +294,7 @@ async fn leftovers(client: &Client, args: &Args, plugin: Option<&Plugin>) -> any
     let in_namespace = Some(args.namespace.as_str());
     let mut wanted = vec![(maps.clone(), Some(map_namespace.as_str()), map_name)];
     wanted.extend(parts.map(|part| (maps.clone(), Some(map_namespace.as_str()), part)));
-    // Bindings before the roles, and the ServiceAccount last: at no time a right without its reason.
+    // Bindings before roles, and the ServiceAccount last, so that no permission outlives its reason.
     wanted.extend([
         (resource(rbac_group, "ClusterRoleBinding", "clusterrolebindings"), None, account_role.clone()),
         (resource(rbac_group, "ClusterRole", "clusterroles"), None, account_role),

@@ -1,4 +1,4 @@
-//! `windlass run`: the host.
+//! `windlass run`: runs the host.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -28,29 +28,30 @@ use crate::telemetry::{self, Telemetry};
 Exit codes:
   0  stopped by SIGTERM or SIGINT
   2  wrong usage
-  3  could not start, or could not go on
-  7  another host holds the Lease `windlass` of the namespace: only one host may run")]
+  3  the host could not start, or failed; the message says why
+  7  another host holds the Lease `windlass` in the namespace: only one host may run at a time")]
 pub struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// The host's namespace: the ServiceAccounts that Plugins name are there
+    /// Namespace of the host; it contains the ServiceAccounts that Plugins name
     #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
-    /// Folder of compiled components and of what is known of their sources: private to this user
+    /// Folder of compiled components and records about their sources; no other user may have access to it. Default:
+    /// $XDG_CACHE_HOME/windlass/components, or ~/.cache/windlass/components
     #[arg(long, env = "WINDLASS_CACHE_DIR")]
     cache_dir: Option<PathBuf>,
-    /// For development: a folder whose NAME.wasm is the logic of the Plugin NAME in place of its source, and is reloaded
+    /// For development: folder of components. DIR/NAME.wasm replaces the source of the Plugin NAME, and is reloaded
     /// when it changes
     #[arg(long, value_name = "DIR", env = "WINDLASS_PLUGINS")]
     plugins: Option<PathBuf>,
     /// Address of /healthz and /readyz
     #[arg(long, env = "WINDLASS_HEALTH_ADDR", default_value = "0.0.0.0:8080")]
     health_addr: SocketAddr,
-    /// Parents that are reconciled at once; one plugin alone takes at most half of these places
+    /// Number of parents that are reconciled at the same time; one plugin uses at most half of them
     #[arg(long, env = "WINDLASS_WORKERS", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: u16,
-    /// Memory of the process that compiles a component; default: 2Gi, or three quarters of the container's memory if that is
-    /// less
+    /// Memory limit of the process that compiles a component; default: 2Gi, or three quarters of the container's memory
+    /// if that is less
     #[arg(long, value_name = "BYTES", env = "WINDLASS_COMPILE_MEMORY", value_parser = crate::plugins::caps::bytes)]
     compile_memory: Option<u64>,
     /// Require a signature by a key in the Plugin's spec.verify
@@ -64,14 +65,14 @@ pub struct Args {
     telemetry: telemetry::Options,
 }
 
-/// Longest wait for threads that are busy when all else has ended.
+/// Longest wait for busy threads after everything else has ended.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// Runs until SIGTERM or SIGINT.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        // Guests run between two looks at sockets and timers: fewer than the usual 61.
+        // Guests run between two polls of sockets and timers, so poll more often than every 61 tasks, the default.
         .event_interval(8)
         .build()
         .context("no runtime")?;
@@ -111,7 +112,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             result => result.map(|()| ExitCode::SUCCESS),
         }
     });
-    // What blocks a thread (a component's `describe`, say) must not keep the process.
+    // Work that blocks a thread, such as a component's `describe`, must not keep the process alive.
     runtime.shutdown_timeout(LINGER);
     result
 }

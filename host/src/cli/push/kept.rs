@@ -1,5 +1,6 @@
-//! Permissions of the components that were live before: a push leaves them, so that a rollback works although the kinds of
-//! children differ. What each component needs stands in an annotation of the roles, written by the push of that component.
+//! Keeps the permissions of components that were live before: a push does not remove them, so a rollback works even if
+//! the components have different kinds of children. An annotation of each role records the rules of each component; the
+//! push of a component writes them.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +10,28 @@ use windlass_core::digest::Digest;
 
 use windlass_api::{PluginSpec, PluginStatus};
 
-/// Annotation of a role: which of its rules are for which component.
+/// Annotation of a role: the rules of each component, by digest.
 const ANNOTATION: &str = "windlass.dev/rules-of-components";
 
 /// The rules that one component needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct OfComponent {
-    /// Names what the Plugin granted when they were written.
+    /// Hash of the Plugin's grants when the rules were written.
     grants: String,
     rules: Vec<Value>,
 }
 
-/// Which rules of roles stay beside those that a component needs.
+/// Computes which rules of existing roles stay.
 pub struct Kept {
     component: String,
-    /// Components that a rollback may go back to.
+    /// Components that a rollback may return to.
     before: Vec<String>,
     grants: String,
 }
 
 impl Kept {
-    /// Of a push of this component to a Plugin with that spec and status. The one that is live may be gone back to once the
-    /// pushed one is live, and the one before it until then.
+    /// For a push of this component to a Plugin with this spec and status. A rollback may return to the live component
+    /// once the pushed one is live, and to the previous one until then.
     pub fn new(component: Digest, spec: Option<&PluginSpec>, status: &PluginStatus) -> Self {
         let component = component.to_string();
         let before = [&status.active_digest, &status.previous_digest].into_iter().flatten();
@@ -39,12 +40,13 @@ impl Kept {
         Self { component, before, grants: Digest::of(grants.to_string().as_bytes()).short() }
     }
 
-    /// Adds to a role the rules that it has in the cluster for components before this one. Answers with these components.
+    /// Adds to a role the rules of earlier components that the existing role has. Returns the digests of these
+    /// components.
     pub fn add(&self, role: &mut Value, found: Option<&Value>) -> Vec<String> {
         let own = rules(role);
         let mut by_component = BTreeMap::new();
         by_component.insert(self.component.clone(), OfComponent { grants: self.grants.clone(), rules: own.clone() });
-        // Who may write an annotation may not grant by it what the role does not.
+        // A user who may write an annotation must not gain permissions by it that the role does not have.
         let granted = found.map(rules).unwrap_or_default();
         let of_found = found.map(read).unwrap_or_default();
         let kept = of_found.into_iter().filter(|(component, of)| {
@@ -76,7 +78,7 @@ fn rules(role: &Value) -> Vec<Value> {
     role.get("rules").and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-/// What a role in the cluster says of its rules.
+/// The rules of each component that a role in the cluster records.
 fn read(role: &Value) -> BTreeMap<String, OfComponent> {
     let annotation = role.pointer("/metadata/annotations").and_then(|annotations| annotations.get(ANNOTATION));
     annotation.and_then(Value::as_str).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
@@ -108,7 +110,7 @@ mod tests {
         rules.map(|rule| rule["resources"][0].as_str().expect("a resource")).collect()
     }
 
-    /// The role after a push of a component that needs these.
+    /// The role after a push of a component that needs these resources.
     fn pushed(name: &str, needs: &[&str], status: &PluginStatus, found: Option<&Value>) -> Value {
         let mut role = role(needs);
         Kept::new(component(name), None, status).add(&mut role, found);
@@ -121,10 +123,10 @@ mod tests {
         assert_eq!(resources(&first), ["pods", "secrets"]);
         let second = pushed("b", &["pods", "services"], &status(Some("a"), None), Some(&first));
         assert_eq!(resources(&second), ["pods", "services", "secrets"]);
-        // The second one never went live.
+        // Case: the second component never went live.
         let third = pushed("c", &["pods"], &status(Some("a"), None), Some(&second));
         assert_eq!(resources(&third), ["pods", "secrets"]);
-        // It did, and the first one is two components away.
+        // Case: it went live, and the first component is two components back.
         let fourth = pushed("d", &["jobs"], &status(Some("c"), Some("a")), Some(&third));
         assert_eq!(resources(&fourth), ["jobs", "pods", "secrets"]);
         let fifth = pushed("e", &["jobs"], &status(Some("d"), Some("c")), Some(&fourth));

@@ -1,5 +1,5 @@
-//! `windlass push`: a component into a ConfigMap (or a head and its parts) or a registry, with its Plugin and, if wanted,
-//! its rights.
+//! `windlass push`: writes a component to a ConfigMap (or a head and its parts) or a registry, with its Plugin and,
+//! optionally, its permissions.
 
 mod kept;
 mod objects;
@@ -57,35 +57,37 @@ Signed, in a ConfigMap:
   cosign sign-blob --key cosign.key --use-signing-config=false --tlog-upload=false --bundle echo.sigstore.json echo.wasm
   windlass push echo.wasm --name echo --signature echo.sigstore.json --public-key cosign.pub
 
---dry-run=client prints the same bytes for the same component and flags, so that its output can be kept in a repository.
-What is written is applied server-side: client-side `kubectl apply` would copy the component into an annotation, which
-holds only 256 KiB. The ConfigMaps belong to the Plugin and go with it; `windlass remove` takes away the rest.
+--dry-run=client prints the same bytes for the same component and flags, so its output can be kept in a repository.
+Apply that output with `kubectl apply --server-side`, as push itself does: client-side apply would copy the component
+into an annotation, which is limited to 256 KiB. The Plugin owns the ConfigMaps, so they are deleted with it;
+`windlass remove` deletes the other objects.
 
 Exit codes:
-  0  the component is live, works, and was asked about every parent (with --no-wait: it was written)
-  1  the host rejected the component, or waits for a change by a user (the Plugin is Stalled)
+  0  the component is live and works, and every parent was reconciled with it (with --no-wait: it was written)
+  1  the host rejected the component, or waits for a user's change (the Plugin is Stalled)
   2  wrong usage
-  3  something could not be done; the message says what
-  4  it was not Ready in time; the message says what is missing
-  5  a setting of the Plugin holds the component back: rolled back, pinned to another digest, or suspended")]
+  3  the command failed; the message says why
+  4  the Plugin was not Ready in time; the message says what is missing
+  5  a setting of the Plugin keeps the component from working: a rollback, another pinned digest, or spec.suspend")]
 pub struct Args {
     #[command(flatten)]
     component: ComponentArgs,
-    /// Name of the Plugin and of its ConfigMap; default: what the component calls itself, if no Plugin has that name yet
+    /// Name of the Plugin and of its ConfigMap; default: the name that the component declares, if no Plugin has that
+    /// name
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]
     delivery: DeliveryArgs,
-    /// Namespace of the ConfigMap: the host's
+    /// Namespace of the host, to which the ConfigMap is written
     #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
-    /// Also create the plugin's ServiceAccount and its permissions (children, required objects), and the host's permissions to
-    /// watch them. Review them with --dry-run=client first
+    /// Also create the plugin's ServiceAccount with its permissions (children, required objects), and the host's
+    /// permission to watch these kinds. Review them with --dry-run=client first
     #[arg(long)]
     create_rbac: bool,
     #[command(flatten)]
     overwrites: OverwriteArgs,
-    /// Only print what would be written; with server, only after the API server has checked it
+    /// Print what would be written, and write nothing; with server, the API server validates it first
     #[arg(long, value_name = "WHERE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     dry_run: Option<DryRun>,
     /// Do not wait until the Plugin is Ready with the component
@@ -94,30 +96,30 @@ pub struct Args {
     /// How long to wait, as in 120s or 5m; a number alone counts seconds
     #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_timeout)]
     timeout: Duration,
-    /// Format of what --dry-run prints
+    /// Output format of --dry-run
     #[arg(short, long, value_enum, default_value = "yaml")]
     output: Output,
 }
 
-/// How what would be written is printed.
+/// Output format of a dry run.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Output {
     /// YAML documents
     Yaml,
     /// A JSON List
     Json,
-    /// A line for each object, as in configmap/echo
+    /// One line per object, as in configmap/echo
     Name,
 }
 
 /// What a push may overwrite.
 #[derive(Debug, clap::Args)]
 struct OverwriteArgs {
-    /// Overwrite a Plugin, ConfigMap or role of that name which `windlass push` did not write
+    /// Overwrite a Plugin, ConfigMap or role of the same name that `windlass push` did not write
     #[arg(long)]
     overwrite: bool,
-    /// Replace the installed CustomResourceDefinition although the component's takes less: objects lose dropped fields at
-    /// their next write
+    /// Replace the installed CustomResourceDefinition even if the component's is narrower: objects lose dropped fields
+    /// at their next write
     #[arg(long)]
     allow_schema_narrowing: bool,
 }
@@ -125,21 +127,22 @@ struct OverwriteArgs {
 /// How the component is delivered.
 #[derive(Debug, clap::Args)]
 struct DeliveryArgs {
-    /// Put the component into a registry instead of a ConfigMap, as in registry.example/team/echo:1.2, with the credentials
-    /// of `docker login`
+    /// Push the component to a registry instead of a ConfigMap, as in registry.example/team/echo:1.2; uses the
+    /// credentials of `docker login`
     #[arg(long, value_name = "REFERENCE")]
     oci: Option<Reference>,
-    /// Only put the component into the registry, so that it can be signed there
+    /// Push only the artifact to the registry, so that it can be signed there; write no Plugin
     #[arg(long, requires = "oci")]
     artifact_only: bool,
-    /// Secret in the host's namespace with the credentials by which the host pulls
+    /// Secret in the host's namespace with the host's credentials for the registry
     #[arg(long, value_name = "SECRET", requires = "oci")]
     pull_secret: Option<String>,
-    /// The component's signature, as `cosign sign-blob --bundle` writes it
+    /// Signature of the component, as written by `cosign sign-blob --bundle`
     #[arg(long, value_name = "FILE", conflicts_with = "oci")]
     signature: Option<PathBuf>,
-    /// Public key in PEM that must have signed the component. May be repeated: any one of the keys suffices. Default: the keys
-    /// that the Plugin has (`--dry-run=client` without `--create-rbac` reads no cluster and knows none)
+    /// Public key in PEM that must have signed the component. May be repeated: a signature by any one of the keys is
+    /// enough. Default: the keys of the existing Plugin (`--dry-run=client` without `--create-rbac` does not read the
+    /// cluster, and therefore writes none)
     #[arg(long, value_name = "FILE")]
     public_key: Vec<PathBuf>,
     /// Remove spec.verify: signatures are no longer checked
@@ -154,7 +157,7 @@ impl DeliveryArgs {
         self.signature.as_ref().map(read).transpose()
     }
 
-    /// The Plugin's `spec.verify`: the given keys, or what the Plugin has.
+    /// The Plugin's `spec.verify`: the keys of the flags, or those of the existing Plugin.
     fn verify(&self, existing: Option<&PluginSpec>) -> anyhow::Result<Option<Value>> {
         if self.no_verify {
             return Ok(None);
@@ -167,7 +170,7 @@ impl DeliveryArgs {
         Ok(Some(json!({"publicKeys": keys})))
     }
 
-    /// The Plugin's `spec.source` of an artifact: beside where it is, what is given or what the Plugin has.
+    /// The Plugin's `spec.source` for an artifact. Fields that no flag sets are those of the existing Plugin.
     fn oci_source(&self, reference: &Reference, existing: Option<&PluginSpec>) -> OciSource {
         let before = existing.and_then(|spec| spec.source.oci.clone());
         let (pull_secret_ref, interval) =
@@ -192,22 +195,22 @@ impl DeliveryArgs {
 }
 
 impl Args {
-    /// Whether the cluster is read. Printing what does not depend on it must work without one.
+    /// Whether the push reads the cluster. A dry run that does not depend on the cluster must work without one.
     fn reads_cluster(&self) -> bool {
         self.create_rbac || self.dry_run != Some(DryRun::Client)
     }
 }
 
-/// What a push writes.
+/// The objects that a push writes.
 struct Manifests {
     plugin: Value,
-    /// Permissions, and ConfigMaps with the component.
+    /// Permissions, and the ConfigMaps with the component.
     objects: Vec<Value>,
-    /// The uid of the Plugin, if it exists already.
+    /// The uid of the Plugin, if it exists.
     existing_uid: Option<String>,
 }
 
-/// One push: a component on its way to a Plugin.
+/// One push of a component.
 struct Delivery<'a> {
     args: &'a Args,
     name: PluginName,
@@ -216,12 +219,12 @@ struct Delivery<'a> {
     pushed: Pushed,
 }
 
-/// Writes the component and its Plugin, and waits until it is Ready.
+/// Writes the component and its Plugin, and waits until the Plugin is Ready.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let delivery = Delivery::new(args)?;
     super::block_on(async {
         if let Some(reference) = args.delivery.oci.as_ref().filter(|_| args.delivery.artifact_only) {
-            // Where it is built and signed there may be no cluster.
+            // Where a component is built and signed, there may be no cluster.
             if args.dry_run.is_none() {
                 delivery.push_artifact(reference).await?;
             }
@@ -256,7 +259,7 @@ impl<'a> Delivery<'a> {
         Ok(Self { args, name, bytes, component, pushed })
     }
 
-    /// What is to be written, after all that can be checked without writing: who else has the Plugin, its CRD and its parents.
+    /// The objects to write, after all checks that need no write: of the existing Plugin, its CRD and its parent kind.
     async fn manifests(&self) -> anyhow::Result<Manifests> {
         let Self { args, name, component, pushed, .. } = self;
         let descriptor = component.descriptor();
@@ -277,7 +280,7 @@ impl<'a> Delivery<'a> {
         let existing = existing.as_ref().map(|plugin| &plugin.spec);
         let verify = args.delivery.verify(existing)?;
         let oci = args.delivery.oci.as_ref().map(|reference| args.delivery.oci_source(reference, existing));
-        // The account that a user chose, or one of the plugin's own.
+        // The account that the existing Plugin names, or the plugin's default account.
         let account = existing.and_then(|spec| spec.service_account_name.clone());
         let account = account.unwrap_or_else(|| plugin_account(name.as_str()));
         let mut objects: Vec<Value> = pushed.objects.clone();
@@ -296,7 +299,7 @@ impl<'a> Delivery<'a> {
         Ok(Manifests { plugin, objects, existing_uid })
     }
 
-    /// The ServiceAccount, roles and bindings of the plugin. Notes about them go to standard error.
+    /// The ServiceAccount, roles and bindings of the plugin. Prints notes about them to standard error.
     async fn permissions(
         &self,
         existing: Option<&PluginSpec>,
@@ -325,13 +328,13 @@ impl<'a> Delivery<'a> {
         if let Some(secret) = oci.and_then(|oci| oci.pull_secret_ref.as_ref()) {
             permissions.extend(rbac::source_objects(name.as_str(), namespace, &secret.name));
         }
-        // An account that a user chose for several plugins is not this one's.
+        // An account that a user chose may serve several plugins, so it gets no label of this one.
         let is_own = account == plugin_account(name.as_str());
         let label = |permission| if is_own { labelled(permission, name.as_str()) } else { permission };
         Ok(permissions.into_iter().map(label).collect())
     }
 
-    /// Writes all of it, and waits until the Plugin is Ready.
+    /// Writes all objects, and waits until the Plugin is Ready.
     async fn write(
         &self,
         plugin: Value,
@@ -343,12 +346,12 @@ impl<'a> Delivery<'a> {
         let at = format!("{:.3}", jiff::Timestamp::now());
         let is_map = |object: &Value| definition::text(object, "/kind") == "ConfigMap";
         let (maps, permissions): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_map);
-        // The permissions first: a host that finds the component needs them, and where they cannot be written, no component
-        // is delivered.
+        // Permissions are written first: a host that finds the component needs them, and if they cannot be written, no
+        // component must be delivered.
         for permission in permissions {
             apply(&target(&client, &permission).await?, false).await?;
         }
-        // A host that follows the tag takes what it finds there.
+        // A host that follows the tag loads the component as soon as the tag points to it.
         if let Some(reference) = &args.delivery.oci {
             self.push_artifact(reference).await?;
         }
@@ -365,7 +368,7 @@ impl<'a> Delivery<'a> {
         Ok(code)
     }
 
-    /// Puts the component into the registry.
+    /// Pushes the component to the registry.
     async fn push_artifact(&self, reference: &Reference) -> anyhow::Result<()> {
         let Self { args, bytes, component, .. } = self;
         let (descriptor, surface) = (component.descriptor(), component.surface());
@@ -389,8 +392,8 @@ impl<'a> Delivery<'a> {
     }
 }
 
-/// Whether everything can be written: nothing is somebody else's, the user may write it, and the API server takes the Plugin and
-/// the permissions.
+/// Checks that everything can be written: no object has another owner, the user has the permissions, and the API server
+/// accepts the Plugin and the permissions.
 async fn check(
     client: &Client,
     name: &PluginName,
@@ -409,7 +412,7 @@ async fn check(
     for (other, object) in others.iter().zip(objects) {
         let kind = definition::text(object, "/kind");
         if kind.ends_with("Binding") || kind == "ConfigMap" {
-            // A binding is only taken with its role, which may not be there yet; and ConfigMaps are large.
+            // A binding is only accepted with its role, which may not exist yet; and ConfigMaps are large.
             safety::check_permission(client, other).await?;
         } else {
             apply(other, true).await?;
@@ -418,8 +421,9 @@ async fn check(
     Ok(())
 }
 
-/// Writes a new Plugin before its ConfigMaps, which belong to it, and every Plugin after them: then the host finds all of it. `at`
-/// is the time of the push, which the last write annotates: it has the host reconcile the Plugin at once.
+/// Writes a new Plugin before its ConfigMaps, which it owns, and every Plugin after them: then the host finds all
+/// objects. `at` is the time of the push; the last write sets it as an annotation, which makes the host reconcile the
+/// Plugin at once.
 async fn write(
     client: &Client,
     plugin: &Value,
@@ -437,7 +441,7 @@ async fn write(
     Ok(())
 }
 
-/// Waits until the push is decided; says how, and answers with the exit code.
+/// Waits for the outcome of the push; prints it and returns the exit code.
 async fn follow(client: &Client, push: Push<'_>, timeout: Duration) -> anyhow::Result<ExitCode> {
     let Push { name, digest, .. } = push;
     match progress::wait(client, push, timeout).await? {
@@ -467,8 +471,8 @@ async fn follow(client: &Client, push: Push<'_>, timeout: Duration) -> anyhow::R
     }
 }
 
-/// Whether the component is for objects that it may reconcile, and for the parents that the Plugin has. The host would refuse
-/// it, but its roles would be written.
+/// Checks that the component's parent kind is allowed, and is the one that the Plugin has. The host would reject such a
+/// component, but the push would already have written its roles.
 fn check_kind(name: &PluginName, status: &PluginStatus, parent: &Parent) -> anyhow::Result<()> {
     let wanted = match parent {
         Parent::Custom(carried) => {
@@ -494,9 +498,9 @@ fn check_kind(name: &PluginName, status: &PluginStatus, parent: &Parent) -> anyh
     }
 }
 
-/// The Plugin as it is now: what a push does not change stays.
+/// The existing Plugin: a push keeps the fields that it does not set.
 async fn existing(args: &Args, name: &PluginName) -> anyhow::Result<Option<Plugin>> {
-    // What is only printed must not take a cluster where nothing else does.
+    // A dry run that needs no cluster otherwise must not need one for this.
     if !args.reads_cluster() {
         return Ok(None);
     }
@@ -509,7 +513,7 @@ fn print_objects(objects: &[Value], output: Output) -> anyhow::Result<()> {
         Output::Yaml => Format::Yaml,
         Output::Json => Format::Json,
         Output::Name => {
-            // As `kubectl -o name` has it: the resource in lower case, with its group.
+            // Same format as `kubectl -o name`: the resource in lower case, with its group.
             for object in objects {
                 let kind = definition::text(object, "/kind").to_lowercase();
                 let group =
@@ -522,10 +526,10 @@ fn print_objects(objects: &[Value], output: Output) -> anyhow::Result<()> {
     print_all(objects, format)
 }
 
-/// An object that is to be written, and where.
+/// An object to write, with its API.
 type Target = (Api<DynamicObject>, DynamicObject);
 
-/// An object as it is in the cluster.
+/// The object as it is in the cluster.
 async fn found(client: &Client, object: &Value) -> anyhow::Result<Option<Value>> {
     let (api, object) = target(client, object).await?;
     let found = api.get_opt(object.metadata.name.as_deref().unwrap_or_default()).await;
@@ -549,7 +553,7 @@ async fn target(client: &Client, object: &Value) -> anyhow::Result<Target> {
     Ok((api, object))
 }
 
-/// How messages name an object.
+/// The name of an object in messages.
 fn describe(object: &DynamicObject) -> String {
     let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
     let name = object.metadata.name.as_deref().unwrap_or_default();
@@ -559,9 +563,9 @@ fn describe(object: &DynamicObject) -> String {
     }
 }
 
-/// Applies an object, or only asks whether it could be; answers with its uid.
+/// Applies an object, or tries to as a dry run; returns its uid.
 async fn apply((api, object): &Target, dry_run: bool) -> anyhow::Result<String> {
-    // A field that an older definition does not know must not be lost in silence: it may be `verify`.
+    // A field that an older CRD does not know must not be dropped silently: it may be `verify`.
     let params = PatchParams { dry_run, ..PatchParams::apply(FIELD_MANAGER).force().validation_strict() };
     let written = api
         .patch_metadata(object.metadata.name.as_deref().unwrap_or_default(), &params, &Patch::Apply(object))
@@ -571,7 +575,8 @@ async fn apply((api, object): &Target, dry_run: bool) -> anyhow::Result<String> 
     Ok(written.metadata.uid.unwrap_or_default())
 }
 
-/// Parts of logic that is no longer live: the head names others now. What push did not write alone is left.
+/// Deletes the parts of earlier components, which the head no longer names. Parts that other managers wrote as well are
+/// kept.
 async fn remove_old_parts(client: &Client, args: &Args, name: &PluginName, pushed: &Pushed) -> anyhow::Result<()> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), &args.namespace);
     let parts = api

@@ -1,4 +1,4 @@
-//! A component as ConfigMaps, and the Plugin that names them.
+//! Builds the ConfigMaps of a component, and the Plugin that names them.
 
 use super::super::pushed::PART_OF_LABEL;
 use base64::Engine as _;
@@ -8,21 +8,21 @@ use windlass_core::digest::Digest;
 
 use windlass_delivery::{Encoding, KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY, SIGNATURE_KEY};
 
-/// Bytes in one ConfigMap: it holds 1 MiB in all, keys included.
+/// Bytes per ConfigMap; a ConfigMap holds 1 MiB in total, including keys.
 const CHUNK: usize = 1_000_000;
 
-/// A component as it is pushed.
+/// A component to push.
 #[derive(Debug)]
 pub struct Pushed {
     /// Digest of the component.
     pub digest: Digest,
-    /// Names of the parts; none if one ConfigMap holds it.
+    /// Names of the parts; none if one ConfigMap holds the component.
     pub parts: Vec<String>,
-    /// The ConfigMaps in the order in which they are written: the head comes last.
+    /// The ConfigMaps, in the order in which they are written: the head comes last.
     pub objects: Vec<Value>,
 }
 
-/// Splits a component into as few ConfigMaps as hold it: as it is, packed, or packed and in parts.
+/// Splits a component into as few ConfigMaps as possible: unpacked, packed, or packed and in parts.
 ///
 /// # Errors
 /// If packing fails.
@@ -81,22 +81,22 @@ pub fn split(name: &str, namespace: &str, bytes: &[u8], signature: Option<&str>)
     Ok(Pushed { digest, parts, objects })
 }
 
-/// What a Plugin says of the component that it runs.
+/// The fields of a Plugin that a push sets.
 #[derive(Debug)]
 pub struct PluginFields<'a> {
-    /// Its name.
+    /// Name of the Plugin.
     pub name: &'a str,
-    /// The ServiceAccount that it writes as.
+    /// ServiceAccount that the host impersonates.
     pub account: &'a str,
-    /// Where the component is.
+    /// Source of the component.
     pub source: Value,
-    /// Whose signatures it wants, if any.
+    /// Public keys that must have signed the component, if any.
     pub verify: Option<Value>,
-    /// The component whose definition may take less than the installed one.
+    /// Component whose CRD may narrow the schema of the installed one.
     pub may_narrow: Option<Digest>,
 }
 
-/// The Plugin. What a user set besides stays: it is applied.
+/// The Plugin. It is applied, so fields that a user set stay.
 pub fn plugin_object(fields: PluginFields<'_>) -> Value {
     let PluginFields { name, account, source, verify, may_narrow } = fields;
     let mut spec = json!({"source": source, "installCRD": true, "serviceAccountName": account});
@@ -112,8 +112,8 @@ pub fn plugin_object(fields: PluginFields<'_>) -> Value {
     })
 }
 
-/// A permission that is labelled with its Plugin, by which `windlass remove` knows it: of a ServiceAccount nothing else says
-/// who wrote it, for it has no fields. (The label on ConfigMaps is that of parts.)
+/// Labels a permission with its Plugin, so that `windlass remove` finds it: a ServiceAccount has no fields, so its
+/// managedFields do not show the writer. (On ConfigMaps the label marks parts.)
 pub fn labelled(mut permission: Value, name: &str) -> Value {
     if let Some(meta) = permission.pointer_mut("/metadata").and_then(Value::as_object_mut) {
         let labels = meta.entry("labels").or_insert_with(|| json!({}));
@@ -124,8 +124,8 @@ pub fn labelled(mut permission: Value, name: &str) -> Value {
     permission
 }
 
-/// A ConfigMap that goes with its Plugin: the garbage collector deletes it, whoever deletes the Plugin. The permissions do
-/// not: the host needs them until it has finished with a deleted Plugin.
+/// Makes the Plugin the owner of a ConfigMap: the garbage collector deletes the ConfigMap with the Plugin. Permissions
+/// have no such owner, because the host needs them until it has finished with a deleted Plugin.
 pub fn own_by(mut map: Value, plugin: &Value, uid: &str) -> Value {
     let text = |pointer: &str| plugin.pointer(pointer).cloned().unwrap_or_default();
     let owner = json!([{

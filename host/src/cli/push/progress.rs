@@ -1,4 +1,4 @@
-//! `windlass push` waits: what of the Plugin's status answers it, and what is still missing.
+//! Waits for the outcome of a push: judges the Plugin's status, and names what is still missing.
 
 use std::time::Duration;
 
@@ -13,34 +13,35 @@ use windlass_core::names::{ANNOTATION_ROLLBACK, plugin_condition as condition, p
 use super::super::connect::plain;
 use windlass_api::{Plugin, PluginStatus};
 
-/// How a push stands.
+/// State of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// The component is live, works, and was asked about every parent.
+    /// The component is live, works, and every parent was reconciled with it.
     Ready,
-    /// Not yet; what is missing, a line each.
+    /// The push is not finished; one line for each missing step.
     Waiting(Vec<String>),
-    /// The host will not go on by itself, and says why.
+    /// The host will not continue by itself; the reason.
     Rejected(String),
-    /// A setting of the Plugin keeps the component from working; how to end that.
+    /// A setting of the Plugin keeps the component from working; how to change it.
     HeldBack(String),
-    /// The Plugin was deleted meanwhile.
+    /// The Plugin was deleted.
     Gone,
 }
 
-/// What was pushed.
+/// The push to wait for.
 #[derive(Debug, Clone, Copy)]
 pub struct Push<'a> {
     /// Name of the Plugin.
     pub name: &'a PluginName,
     /// Digest of the component.
     pub digest: &'a str,
-    /// Value of the annotation `windlass.dev/pushed-at`: what the host says before it has seen this is about something else.
+    /// Value of the annotation `windlass.dev/pushed-at`: a status from before the host saw this value is about an
+    /// earlier push.
     pub at: &'a str,
 }
 
 impl Push<'_> {
-    /// Judges a Plugin as it is now.
+    /// Judges the current state of the Plugin.
     pub fn judge(self, plugin: &Plugin) -> Progress {
         let Self { name, digest, at } = self;
         let status = plugin.status.clone().unwrap_or_default();
@@ -48,7 +49,8 @@ impl Push<'_> {
             return Progress::HeldBack(message);
         }
         let is_live = status.active_digest.as_deref() == Some(digest);
-        // Both are RFC 3339 with as many digits; a later push is somebody else's, and the host saw this one before it.
+        // Both are RFC 3339 times with equally many digits. After a later push by another user, the host has seen this
+        // one too.
         if status.last_handled_push.as_deref().is_none_or(|handled| handled < at) {
             return Progress::Waiting(vec![format!(
                 "the host has not acted on this push of Plugin {name} yet; if this lasts, see whether it runs (`windlass run`, or \
@@ -72,7 +74,7 @@ impl Push<'_> {
         Progress::Waiting(missing(&status, digest))
     }
 
-    /// What a user set that keeps this component from being live, whatever the host does.
+    /// The user's setting that keeps this component from being live, if there is one.
     fn held_back(self, plugin: &Plugin, status: &PluginStatus) -> Option<String> {
         let Self { name, digest, .. } = self;
         let annotations = plugin.metadata.annotations.as_ref();
@@ -91,12 +93,12 @@ impl Push<'_> {
     }
 }
 
-/// What is not as it should be, a line each.
+/// The steps and conditions that are missing, one line each.
 fn missing(status: &PluginStatus, digest: &str) -> Vec<String> {
     let conditions = status.conditions.as_deref().unwrap_or_default();
     let is_kstatus = |kind: &str| [condition::RECONCILING, condition::STALLED].contains(&kind);
     let not_true = conditions.iter().filter(|one| !is_kstatus(&one.type_) && one.status != "True");
-    // What a step failed by is said once more of the Plugin as a whole.
+    // The Plugin's overall conditions repeat the failure of a step; list each reason once.
     let mut lines: Vec<String> = Vec::new();
     let mut said: Vec<&str> = Vec::new();
     for one in not_true.filter(|one| one.reason != reason::BLOCKED) {
@@ -125,8 +127,8 @@ fn is_true(status: &PluginStatus, kind: &str) -> bool {
     find(status, kind).is_some()
 }
 
-/// Watches the Plugin until the push is decided, or the time is over; then what was missing at last is the answer. Each
-/// change of what is missing is told on standard error.
+/// Watches the Plugin until the push has an outcome, or until the timeout; then the last missing steps are returned.
+/// Prints each change of the missing steps to standard error.
 pub async fn wait(client: &Client, push: Push<'_>, timeout: Duration) -> anyhow::Result<Progress> {
     let mut last = Progress::Waiting(Vec::new());
     let watching = async {
@@ -153,7 +155,7 @@ pub async fn wait(client: &Client, push: Push<'_>, timeout: Duration) -> anyhow:
     }
 }
 
-/// How many parents fail, as far as the host has counted: no part of being Ready, but worth a line.
+/// A note on the number of failing parents, as counted so far. Failing parents do not keep a Plugin from being Ready.
 pub async fn failing(client: &Client, name: &PluginName) -> anyhow::Result<Option<String>> {
     let plugin = Api::<Plugin>::all(client.clone()).get_opt(name.as_str()).await.map_err(plain)?;
     let status = plugin.and_then(|plugin| plugin.status).unwrap_or_default();
@@ -219,7 +221,7 @@ mod tests {
             status[field] = value.into();
             assert!(matches!(of(&status), Progress::Waiting(_)), "{field}");
         }
-        // Deletions that are blocked two seconds after it went live.
+        // Deletions that are blocked two seconds after the component went live.
         let blocked = conditions(&[
             ("Ready", "False", "DeletionBlocked", "annotate it"),
             ("Stalled", "True", "DeletionBlocked", "annotate it"),
@@ -275,7 +277,7 @@ mod tests {
             let Progress::HeldBack(said) = judge(&annotations, spec, &status) else { panic!("{words}") };
             assert!(said.contains(words) && said.contains("kubectl"), "{said}");
         }
-        // Something newer than what was gone back from goes live as ever.
+        // A component that is newer than the one that was rolled back from goes live.
         let other = json!({"activeDigest": OLD, "rolledBackFrom": OLD});
         assert!(matches!(judge(&rollback, json!({}), &other), Progress::Waiting(_)));
     }

@@ -1,5 +1,5 @@
-//! What a pushed plugin needs rights to: of what it asks for, what its Plugin grants. What the host would refuse anyway gets
-//! none, and that is said.
+//! Determines the permissions of a pushed plugin: the kinds that the component requests and the Plugin grants. Kinds
+//! that the host would reject get no permission, and a note names them.
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -15,22 +15,22 @@ use super::super::connect::plain;
 use crate::plugins::rbac::{Kinds, Resource, StatusWriter, own_parent};
 use windlass_api::{DeletionPolicy, PluginSpec, PluginStatus};
 
-/// The rights of one plugin.
+/// The permissions of one plugin.
 pub struct Rights {
-    /// What there are rights to.
+    /// The kinds with permissions.
     pub kinds: Kinds,
-    /// What the component wants and gets no right to: to do what, with which kind, and why.
+    /// The requests without a permission: the use, the kind, and the reason.
     withheld: Vec<(&'static str, Gvk, Withheld)>,
-    /// Kinds that it may read.
+    /// Kinds that the plugin may read.
     read: Vec<Gvk>,
-    /// Kinds by which it can act as others.
+    /// Kinds that let the plugin act as other accounts.
     powers: Vec<Power>,
-    /// The definition of its parents, if another owner has their status.
+    /// The CRD of the parents, if their status has another owner.
     status_of_others: Option<String>,
 }
 
 impl Rights {
-    /// What a person who reviews them should know beside the rights themselves.
+    /// Notes for the reviewer of the permissions.
     pub fn notes(&self, name: &PluginName) -> Vec<String> {
         let mut notes: Vec<_> = self
             .withheld
@@ -59,7 +59,7 @@ impl Rights {
     }
 }
 
-/// A right that is more than its kind's name says.
+/// A permission that allows more than the name of its kind suggests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Power {
     Secrets,
@@ -67,7 +67,7 @@ enum Power {
 }
 
 impl Power {
-    /// What the children of a kind can be used for beside what they are for.
+    /// The additional power that children of a kind give.
     fn of(kind: &Gvk) -> Option<Self> {
         match (&*kind.group, &*kind.kind) {
             ("", "Secret") => Some(Self::Secrets),
@@ -92,10 +92,11 @@ impl Power {
     }
 }
 
-/// Finds out what a plugin gets rights to, as the cluster serves it and as its Plugin grants it now.
+/// Determines the permissions of a plugin, from the kinds that the cluster serves and the grants of the existing
+/// Plugin.
 ///
 /// # Errors
-/// A kind that is granted and not served, or an API server that does not answer.
+/// If a granted kind is not served, or the API server does not respond.
 pub async fn of(
     client: &Client,
     name: &PluginName,
@@ -141,7 +142,7 @@ pub async fn of(
     for kind in status.had().lost(&granted) {
         match served(client, &kind).await {
             Ok((resource, _)) => former.push(resource),
-            // There is nothing of it.
+            // The kind is not served, so it has no objects.
             Err(Error::Discovery(_)) => {}
             Err(Error::Api(status)) if status.code == 404 => {}
             Err(error) => bail!("{kind} could not be looked up: {}", plain(error)),
@@ -161,8 +162,9 @@ pub async fn of(
     Ok(Rights { kinds, withheld, read, powers, status_of_others })
 }
 
-/// Who may write the status of the objects of a kind whose definition the component carries. One that the Plugin did not
-/// install may be of another operator, whose status a component must not come to write by carrying a copy of it.
+/// The account that may write the status of a kind whose CRD the component carries. A CRD that the Plugin did not
+/// install may belong to another operator, and a component must not gain access to its status by carrying a copy of the
+/// CRD.
 async fn status_writer(client: &Client, name: &PluginName, (group, plural): &Resource) -> anyhow::Result<StatusWriter> {
     let definition = format!("{plural}.{group}");
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -174,8 +176,8 @@ async fn status_writer(client: &Client, name: &PluginName, (group, plural): &Res
     Ok(writer_of(name, labels.get(LABEL_PLUGIN).map(String::as_str)))
 }
 
-/// The same by the Plugin that installed the definition, if one did. While it lives, another Plugin does not get its kind; once
-/// it is gone, the other one is its heir.
+/// The account that may write the status, by the Plugin that installed the CRD, if any. While the installing Plugin
+/// exists, no other Plugin gets its kind; once it is gone, the other Plugin adopts its parents.
 fn writer_of(name: &PluginName, installer: Option<&str>) -> StatusWriter {
     match installer {
         Some(installer) if installer == name.as_str() => StatusWriter::Host,
@@ -184,7 +186,7 @@ fn writer_of(name: &PluginName, installer: Option<&str>) -> StatusWriter {
     }
 }
 
-/// How the API server names a kind, and whether its objects live in namespaces.
+/// The API resource of a kind, and whether it is namespaced.
 async fn look_up(client: &Client, kind: &Gvk) -> anyhow::Result<(Resource, bool)> {
     served(client, kind).await.map_err(plain).with_context(|| format!("the cluster does not serve {kind}"))
 }

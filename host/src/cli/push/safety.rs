@@ -1,4 +1,4 @@
-//! What a push must not overwrite: what somebody else wrote, and a definition that objects need as it is.
+//! Checks that a push does not overwrite objects of other owners, or narrow a CRD whose objects depend on it.
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
@@ -18,10 +18,12 @@ use crate::plugins::crd_narrowings;
 use crate::plugins::definition::{self, text};
 use windlass_api::Plugin;
 
-/// Label of what a push writes; with [`FIELD_MANAGER`] as its value. It stays on what is printed and applied by others.
+/// Label of objects that a push writes, with [`FIELD_MANAGER`] as its value. It also marks objects that are printed and
+/// applied by other tools.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
-/// Marks an object as written by a push. A ServiceAccount may be one that a person chose for the plugin.
+/// Marks an object as written by a push. A ServiceAccount gets no mark, because a user may have chosen it for the
+/// plugin.
 pub fn mark(object: &mut Value) {
     if text(object, "/kind") == "ServiceAccount" {
         return;
@@ -33,7 +35,7 @@ pub fn mark(object: &mut Value) {
     }
 }
 
-/// Whether a push wrote an object: by its label or annotation, or by the field manager, which older versions left alone.
+/// Whether a push wrote an object: by label or annotation, or by the field manager, the only mark of older versions.
 fn was_pushed(metadata: &ObjectMeta) -> bool {
     let label = metadata.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY));
     let is_annotated = metadata.annotations.as_ref().is_some_and(|marks| marks.contains_key(ANNOTATION_PUSHED_AT));
@@ -42,11 +44,11 @@ fn was_pushed(metadata: &ObjectMeta) -> bool {
     label.is_some_and(|label| label == FIELD_MANAGER) || is_annotated || is_managed
 }
 
-/// Whether a Plugin that exists may be overwritten: its name was typed, so that no component chooses it, and a push wrote
-/// it.
+/// Checks that an existing Plugin may be overwritten: the user typed its name, so that no component chooses it, and a
+/// push wrote it.
 ///
 /// # Errors
-/// What to do instead.
+/// What the user can do instead.
 pub fn check_plugin(plugin: &Plugin, is_named: bool, overwrites: bool) -> anyhow::Result<()> {
     let name = plugin.metadata.name.as_deref().unwrap_or_default();
     if !is_named {
@@ -64,10 +66,10 @@ pub fn check_plugin(plugin: &Plugin, is_named: bool, overwrites: bool) -> anyhow
     Ok(())
 }
 
-/// Whether a push can take `spec.verify` away: it stays where another field manager set it as well.
+/// Checks that a push can remove `spec.verify`: the field stays if another field manager has set it as well.
 ///
 /// # Errors
-/// Names the field managers.
+/// If other field managers have set it; the message names them.
 pub fn check_no_verify(plugin: &Plugin) -> anyhow::Result<()> {
     let sets_it = |entry: &&ManagedFieldsEntry| {
         let fields = entry.fields_v1.as_ref().and_then(|fields| fields.0.pointer("/f:spec/f:verify"));
@@ -86,17 +88,17 @@ pub fn check_no_verify(plugin: &Plugin) -> anyhow::Result<()> {
     )
 }
 
-/// Whether the user may create this object, or change it where it exists.
+/// Checks that the user may create this object, or change it if it exists.
 ///
 /// # Errors
-/// Says what is not allowed.
+/// If the user lacks a permission; the message names it.
 pub async fn check_permission(client: &Client, (api, object): &Target) -> anyhow::Result<()> {
     let name = object.metadata.name.clone().unwrap_or_default();
     let found = api.get_metadata_opt(&name).await;
     let found = found.map_err(plain).with_context(|| format!("{} could not be read", describe(object)))?;
     let TypeMeta { api_version, kind } = object.types.clone().unwrap_or_default();
     let group = api_version.split_once('/').map(|(group, _)| group.to_owned());
-    // Server-side apply is a patch, also of what it creates.
+    // Server-side apply is a patch, even if it creates the object.
     let verbs = if found.is_some() { ["patch"].as_slice() } else { &["patch", "create"] };
     for verb in verbs {
         let asked = ResourceAttributes {
@@ -119,10 +121,10 @@ pub async fn check_permission(client: &Client, (api, object): &Target) -> anyhow
     Ok(())
 }
 
-/// Whether everything that exists of what is to be written was written by a push of this Plugin.
+/// Checks that all existing objects among the targets were written by a push of this Plugin.
 ///
 /// # Errors
-/// Names what was not.
+/// If one was not; the message names it.
 pub async fn check_targets(plugin: &PluginName, targets: &[Target]) -> anyhow::Result<()> {
     let mut others = Vec::new();
     for (api, object) in targets {
@@ -146,10 +148,10 @@ pub async fn check_targets(plugin: &PluginName, targets: &[Target]) -> anyhow::R
     )
 }
 
-/// Compares the definition that a component carries with the installed one, which the host would replace.
+/// Compares the CRD that a component carries with the installed one, which the host would replace.
 ///
 /// # Errors
-/// It takes less, and nobody allowed that.
+/// If the carried CRD is narrower and the user did not allow that.
 pub async fn check_schema(client: &Client, name: &PluginName, carried: &[u8], allowed: bool) -> anyhow::Result<()> {
     let Ok((definition, _)) = definition::read(carried) else { return Ok(()) };
     let crd = text(&definition, "/metadata/name");

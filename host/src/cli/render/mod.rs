@@ -1,4 +1,5 @@
-//! `windlass render`: what a component answers for one parent. Needs no cluster; the very code that the host runs.
+//! `windlass render`: prints a component's response for one parent. It needs no cluster, and runs the same code as the
+//! host.
 
 mod schema;
 
@@ -37,46 +38,46 @@ use crate::telemetry::one_line;
   windlass render echo.wasm -f echo.yaml --children pods.yaml
   kubectl get secrets,nodes -A -o yaml | windlass render echo.wasm -f echo.yaml --related -
 
-The parent gets the defaults of the CRD that the component carries, and must fit its schema; CEL rules are not evaluated.
-The status is printed as the CRD keeps it. What the plugin logs goes to standard error.
+The parent gets the defaults of the CRD that the component carries, and must match its schema; CEL rules are not
+evaluated. The status is printed as the API server would store it. The plugin's log is written to standard error.
 
 Exit codes:
   0  the response was printed
-  1  the plugin responded with a failure, or its response was rejected
+  1  the plugin returned a failure, or its response was rejected
   2  wrong usage
-  3  something could not be done; the message says what
-  6  the parent does not fit the schema of the component's CRD")]
+  3  the command failed; the message says why
+  6  the parent does not match the schema of the component's CRD")]
 pub struct Args {
     #[command(flatten)]
     component: ComponentArgs,
-    /// The parent: a YAML or JSON file, - for standard input. Other objects in it count as related ones
+    /// Parent: a YAML or JSON file, or - for standard input. Other objects in it count as related objects
     #[arg(short = 'f', long = "filename", value_name = "PARENT")]
     parent: PathBuf,
-    /// Children that exist: a file of YAML documents, a List, or a JSON array
+    /// Existing children: a file of YAML documents, a List, or a JSON array
     #[arg(long, value_name = "FILE")]
     children: Option<PathBuf>,
-    /// Objects that the plugin may require: a file of YAML documents, a List, or a JSON array. A kind whose objects name no namespace
-    /// is taken to be cluster-scoped
+    /// Objects that the plugin may require: a file of YAML documents, a List, or a JSON array. A kind whose objects
+    /// have no namespace counts as cluster-scoped
     #[arg(long, value_name = "FILE")]
     related: Option<PathBuf>,
     /// The Plugin's spec.config: a YAML or JSON file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Hand the parent to the plugin as it is, also where the CRD's schema would refuse it
+    /// Pass the parent to the plugin even if it does not match the schema of the component's CRD
     #[arg(long)]
     no_validate: bool,
-    /// Ask what should still exist while the parent is deleted
+    /// Call the plugin as for a parent that is being deleted: its response names the children that must still exist
     #[arg(long)]
     finalize: bool,
     /// Print the values of Secrets instead of masking them
     #[arg(long)]
     show_secrets: bool,
-    /// What is printed
+    /// What to print
     #[arg(short, long, value_enum, default_value = "yaml")]
     output: Output,
 }
 
-/// What is printed of a response.
+/// The part of a response to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Output {
     /// The desired children, as YAML documents
@@ -104,7 +105,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         let problems = schema::problems(schema, &given);
         if !problems.is_empty() {
             let (kind, _) = parent_kind(&descriptor.parent)?;
-            // Of another kind it is no use to hear what is wrong with it.
+            // For an object of another kind, the kind is the error to report, and not its fields.
             check_kind(&given, &kind, &args.parent)?;
             eprintln!("error: {} does not fit the schema of the component's CRD:", args.parent.display());
             for problem in problems {
@@ -198,7 +199,7 @@ fn event(event: &Event) -> Value {
     json!({"type": event_type, "reason": event.reason, "message": event.message})
 }
 
-/// Calls the plugin until its answer is final; otherwise says what kind of failure that is, and why.
+/// Calls the plugin until its requirements are final; on a failure returns its kind and message.
 fn settle(
     component: &Component,
     mut snapshot: Snapshot,
@@ -213,7 +214,7 @@ fn settle(
             Served::new(need.id.clone(), found)
         });
         snapshot.related = served.collect();
-        // The same seed each time, so that the same input prints the same output.
+        // A fixed seed, so that the same input gives the same output.
         let (answer, report) = run_here(component.reconcile(&snapshot.request(phase), limits, Ambient::now([0; 32])));
         print_logs(&report);
         let response = match answer {
@@ -237,8 +238,8 @@ fn settle(
     }
 }
 
-/// Without a Plugin and a cluster, every namespace may be read, and the objects themselves say whether their kind has
-/// any; where there are none, what is required of the kind says it, or the parent.
+/// Read grants without a Plugin and a cluster: every namespace may be read. Whether a kind is namespaced follows from
+/// its given objects; if there are none, from the requirements or the parent.
 fn read_grants(component: &Component, namespaced: bool, related: &[Arc<Object>], wanted: &[Requirement]) -> ReadGrants {
     let grants = component.descriptor().related.iter().map(|kind| {
         let mut known = related.iter().filter(|object| *object.kind == *kind).peekable();
@@ -291,7 +292,7 @@ fn parent_kind(parent: &Parent) -> anyhow::Result<(Arc<Gvk>, bool)> {
     }
 }
 
-/// Built-in kinds whose objects live in no namespace, and which have plugins: without a cluster there is no discovery.
+/// Built-in cluster-scoped kinds that plugins may have as parents: without a cluster there is no discovery.
 const CLUSTER_SCOPED: [(&str, &str); 8] = [
     ("", "Namespace"),
     ("", "Node"),
@@ -303,8 +304,8 @@ const CLUSTER_SCOPED: [(&str, &str); 8] = [
     ("certificates.k8s.io", "CertificateSigningRequest"),
 ];
 
-/// Without a cluster there is no discovery: children of a namespaced parent live where it does, and of a cluster-scoped
-/// one the children themselves say whether their kind has namespaces.
+/// Child grants without discovery: children of a namespaced parent are in its namespace; for a cluster-scoped parent,
+/// the children themselves show whether their kind is namespaced.
 fn grants(component: &Component, namespaced: bool, response: &Response) -> Grants {
     let placed: HashSet<Gvk> = response
         .children
@@ -323,11 +324,11 @@ fn grants(component: &Component, namespaced: bool, response: &Response) -> Grant
         namespaces: None,
         tokens: false,
     });
-    // Which namespace a host is in is not known here.
+    // The host's namespace is unknown here.
     Grants::new(HostNamespace::default(), grants)
 }
 
-/// The parent, with what the API server would have added where it is missing.
+/// The parent, completed with the fields that the API server would have set.
 fn parent(mut parent: Value, file: &Path, kind: &Arc<Gvk>, namespaced: bool) -> anyhow::Result<Object> {
     check_kind(&parent, kind, file)?;
     complete(&mut parent, "00000000-0000-0000-0000-000000000000", if namespaced { Some("default") } else { None });
@@ -342,8 +343,8 @@ fn check_kind(parent: &Value, kind: &Gvk, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The plugin's part of the status as the cluster would keep it: fields that the CRD does not know are pruned, and the
-/// host's own are dropped. Of a kind that the component's CRD does not define, the host writes no status.
+/// The plugin's part of the status, as the cluster would store it: fields that the CRD does not have are pruned, and
+/// the host's own fields are dropped. For a kind whose CRD the component does not carry, the host writes no status.
 fn keep_status(schema: Option<&Value>, is_own_kind: bool, status: &mut Value) {
     if !is_own_kind {
         eprintln!("note: the plugin's status is dropped: the kind is not the plugin's own");
@@ -370,7 +371,7 @@ fn keep_status(schema: Option<&Value>, is_own_kind: bool, status: &mut Value) {
     if *status != before {
         eprintln!("note: the component's CRD drops fields of the plugin's status; it is printed without them");
     }
-    // The host completes conditions, so that they fit.
+    // The host completes the conditions, so they match the schema.
     let mut judged = status.clone();
     if let Some(judged) = judged.as_object_mut() {
         judged.remove("conditions");
@@ -380,7 +381,7 @@ fn keep_status(schema: Option<&Value>, is_own_kind: bool, status: &mut Value) {
     }
 }
 
-/// What the plugin logged, on standard error: a line each.
+/// Prints the plugin's log to standard error, one line per entry.
 fn print_logs(report: &CallReport) {
     for note in &report.notes {
         if let Note::Log { level, message, fields } = note {
@@ -397,7 +398,7 @@ fn print_logs(report: &CallReport) {
     }
 }
 
-/// A child as if this parent owned it already.
+/// A child, completed as if this parent owned it.
 fn existing_child(mut child: Value, parent: &ParentRef) -> anyhow::Result<Arc<Object>> {
     let text = |field: &str| child.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let kind = Arc::new(Gvk::from_api_version(&text("apiVersion"), &text("kind")));
@@ -445,7 +446,7 @@ fn one_document(file: &Path) -> anyhow::Result<Value> {
     }
 }
 
-/// YAML documents, or the items of a list.
+/// Reads YAML documents, or the items of a list.
 fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
     let text = if file == Path::new("-") {
         std::io::read_to_string(std::io::stdin()).context("standard input")?
@@ -457,14 +458,14 @@ fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
     Ok(documents.into_iter().filter(|document| !document.is_null()).flat_map(items).collect())
 }
 
-/// The parent among the objects of a file, and the others.
+/// Separates the parent from the other objects of a file.
 fn parent_of(mut all: Vec<Value>, kind: &Gvk, file: &Path) -> anyhow::Result<(Value, Vec<Value>)> {
     let is_parent = |object: &Value| {
         let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
         (text("apiVersion"), text("kind")) == (&kind.api_version(), &kind.kind)
     };
     match all.iter().filter(|object| is_parent(object)).count() {
-        // Alone it is told what it is instead.
+        // A single object of another kind gets a more precise error later.
         0 if all.len() == 1 => Ok((all.remove(0), Vec::new())),
         1 => {
             let (mut parents, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_parent);
@@ -475,7 +476,7 @@ fn parent_of(mut all: Vec<Value>, kind: &Gvk, file: &Path) -> anyhow::Result<(Va
     }
 }
 
-/// What a document holds: the items of a `List`, the elements of a bare array, or itself.
+/// The items of a `List`, the elements of an array, or the document itself.
 fn items(document: Value) -> Vec<Value> {
     match document {
         Value::Array(items) => items,
@@ -486,7 +487,7 @@ fn items(document: Value) -> Vec<Value> {
     }
 }
 
-/// A Secret without its values.
+/// Masks the values of a Secret.
 fn masked(mut body: Value) -> Value {
     if body.get("kind") == Some(&json!("Secret")) {
         for field in ["data", "stringData"] {

@@ -1,19 +1,19 @@
-//! What the API server does with an object of a custom kind, as far as the CRD's structural schema says it: defaults,
-//! validation, pruning. CEL rules are not evaluated; [`has_rules`] says whether there are any.
+//! Applies the structural schema of a CRD to an object as the API server does: defaults, validation, pruning. CEL rules
+//! are not evaluated; [`has_rules`] tells whether there are any.
 
 use regex::Regex;
 use serde_json::{Map, Value};
 
-/// Problems that are named at most; the rest is counted.
+/// Largest number of problems that are listed; further ones are counted.
 const SHOWN: usize = 20;
 
-/// The storage version's schema of a CRD, if it has one.
+/// The schema of a CRD's storage version, if it has one.
 pub fn of_definition(definition: &Value) -> Option<&Value> {
     let versions = definition.pointer("/spec/versions")?.as_array()?;
     versions.iter().find(|version| is_true(version, "storage"))?.pointer("/schema/openAPIV3Schema")
 }
 
-/// Fills in what is missing and has a default.
+/// Fills in the defaults of missing fields.
 pub fn fill_in(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -21,7 +21,7 @@ pub fn fill_in(schema: &Value, value: &mut Value) {
                 if let Some(default) = property.get("default") {
                     let is_missing = match fields.get(name) {
                         None => true,
-                        // Of a field that may not be null, null means that it is missing.
+                        // In a field that is not nullable, null counts as missing.
                         Some(Value::Null) => !is_true(property, "nullable"),
                         Some(_) => false,
                     };
@@ -47,7 +47,7 @@ pub fn fill_in(schema: &Value, value: &mut Value) {
     }
 }
 
-/// Takes out the fields that the schema does not know.
+/// Removes the fields that the schema does not have.
 pub fn prune(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -69,7 +69,7 @@ pub fn prune(schema: &Value, value: &mut Value) {
     }
 }
 
-/// Whether there are CEL rules somewhere in it.
+/// Whether the schema contains CEL rules.
 pub fn has_rules(schema: &Value) -> bool {
     match schema {
         Value::Object(fields) => {
@@ -80,8 +80,7 @@ pub fn has_rules(schema: &Value) -> bool {
     }
 }
 
-/// What is wrong with a whole object, with the path of each field. Its metadata is not the schema's, and neither is its
-/// status.
+/// The problems of a whole object, each with the path of its field. Metadata and status are not validated.
 pub fn problems(schema: &Value, object: &Value) -> Vec<String> {
     let mut found = Problems::default();
     let mut object = object.clone();
@@ -92,7 +91,7 @@ pub fn problems(schema: &Value, object: &Value) -> Vec<String> {
     found.into_lines()
 }
 
-/// What is wrong with a part of an object.
+/// The problems of a part of an object.
 pub fn problems_at(schema: &Value, value: &Value, path: &str) -> Vec<String> {
     let mut found = Problems::default();
     found.check(schema, value, path);
@@ -197,7 +196,7 @@ impl Problems {
             Some("date") => text.parse::<jiff::civil::Date>().is_err(),
             Some("ipv4") => text.parse::<std::net::Ipv4Addr>().is_err(),
             Some("ipv6") => text.parse::<std::net::Ipv6Addr>().is_err(),
-            // Others are checked by the API server alone.
+            // Other formats are checked by the API server only.
             _ => false,
         };
         if is_wrong {
@@ -253,7 +252,7 @@ impl Problems {
         }
     }
 
-    /// `allOf` and its like: in a structural schema they only constrain, and know no fields of their own.
+    /// Checks `allOf`, `anyOf`, `oneOf` and `not`: in a structural schema they only constrain, and define no fields.
     fn check_logic(&mut self, schema: &Value, value: &Value, path: &str) {
         let fits = |schema: &Value| {
             let mut found = Self::default();
@@ -279,7 +278,7 @@ impl Problems {
     }
 }
 
-/// A schema within `allOf` and its like: fields that it does not name are the outer schema's.
+/// A schema inside `allOf` and the like: fields that it does not name belong to the outer schema.
 fn constraint(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Value::Object(fields) = &mut schema {
