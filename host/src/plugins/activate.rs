@@ -1,4 +1,4 @@
-//! A Plugin's logic → live, or the first problem on the way; what was live goes on meanwhile.
+//! Makes a Plugin's component live, or returns the first problem; the component that was live stays live meanwhile.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::queue::Trigger;
 use windlass_api::Plugin;
 
 impl Plugins {
-    /// Loads what the resource names, and makes it live.
+    /// Loads the component of the Plugin's source, and makes it live.
     pub(super) async fn load(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<Findings, Problem> {
         let terms = self.follow(name, object, plugin).inspect_err(|_| self.sources.forget_artifact(name))?;
         let (component, rolled_back) = self.component(name, object, plugin, terms).await?;
@@ -32,7 +32,7 @@ impl Plugins {
         Ok(Findings { rolled_back_from, rolled_back, file: self.sources.file(name), ..findings })
     }
 
-    /// Something is wrong with what is newer: what is live goes on, or what was.
+    /// Handles a problem with the newer component: keeps the live component, or restores the last one.
     pub(super) async fn go_on(
         &self,
         name: &PluginName,
@@ -43,7 +43,7 @@ impl Plugins {
         let live = self.registry.get(name);
         let is_wanting = match &live {
             None => true,
-            // What is pinned failed itself, or is not here; or it may have been live before.
+            // The pinned component failed, or is missing; the pinned one may also have been live before.
             Some(live) => {
                 let pinned = resource::pinned(plugin).ok().flatten();
                 pinned.is_some_and(|pinned| pinned != live.digest() && problem.candidate != Some(pinned))
@@ -52,7 +52,7 @@ impl Plugins {
         if is_wanting && problem.stored_as.is_none() && self.restore(name, object, plugin).await {
             return Ok(());
         }
-        // What becomes of the children may have been said only now.
+        // The deletion policy may have changed with this generation.
         let was_live = plugin.status.as_ref().is_some_and(|status| status.parent_kind.is_some());
         match live {
             Some(live) => self.see_to_end(object, plugin, live.finalizes).await,
@@ -61,8 +61,8 @@ impl Plugins {
         }
     }
 
-    /// At a start, what was live before is better than nothing while something is wrong with what is newer; and a Plugin
-    /// that pins it goes back to it, whatever its source has by now. Answers whether it is live again.
+    /// Restores the component that was live before, at a start whose newer component has a problem, or if the Plugin
+    /// pins that component, whatever its source contains by now. Returns whether it is live again.
     async fn restore(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> bool {
         let Some(component) = self.last_live(name, plugin).await else { return false };
         match self.bring(name, object, &with_definition_as_it_is(plugin), component).await {
@@ -77,7 +77,7 @@ impl Plugins {
         }
     }
 
-    /// Makes logic live, unless it would decide as what is live does.
+    /// Makes a component live, unless it would decide as the live one does.
     async fn bring(
         &self,
         name: &PluginName,
@@ -87,7 +87,7 @@ impl Plugins {
     ) -> Result<Findings, Problem> {
         let digest = component.digest();
         let bring = async {
-            // Before its definition is installed, under which what is live would have to go.
+            // Checked before the component's CRD is installed, because that could end the live component.
             self.check_parent(name, object, plugin, component.descriptor())?;
             let (prepared, capped) = load::prepare(self, name, plugin, component).await?;
             let concern = load::concern_of(&prepared);
@@ -98,13 +98,13 @@ impl Plugins {
         let findings = bring.await.map_err(|problem: Problem| problem.of(digest))?;
         let mut known = self.known.lock();
         let entry = known.entry(name.clone()).or_default();
-        // Now what is live holds them.
+        // The live component has its own references to these now.
         entry.candidate = None;
         entry.held.clear();
         Ok(findings)
     }
 
-    /// Makes it live, if what is live would not decide alike; answers with what its ServiceAccount may not do.
+    /// Makes it live, unless the live component decides alike; returns the permissions that its ServiceAccount lacks.
     async fn bring_live(&self, object: &Object, plugin: &Plugin, prepared: Live) -> Result<Option<Lacking>, Problem> {
         if let Some(live) = self.registry.get(&prepared.name).filter(|live| live.decides_like(&prepared)) {
             self.see_to_end(object, plugin, live.finalizes).await?;
@@ -115,7 +115,7 @@ impl Plugins {
         let status = plugin.status.as_ref();
         let was_live = status.and_then(|status| status.active_digest.as_deref());
         if was_live == Some(prepared.digest().to_string().as_str()) {
-            // It worked before this process began, and parents are waiting.
+            // This component was live before the host started, and its parents are waiting.
             self.see_to_end(object, plugin, prepared.finalizes).await?;
             self.record_rollout(object, &prepared).await?;
             self.publish(object, prepared.clone())?;
@@ -136,8 +136,9 @@ impl Plugins {
         status::record_rollout(&self.client, &self.own.resource, object, &record).await
     }
 
-    /// Whether the logic may have its parents: no older Plugin has them, and they are of the kind of those that this one
-    /// has. Those of another kind would be left with their children and finalizers, and nobody would know of them.
+    /// Checks that the component may have its parents: no Plugin with an older claim has them, and they are of the
+    /// Plugin's present parent kind. Parents of another kind would be left with their children and finalizers, without
+    /// any record.
     fn check_parent(
         &self,
         name: &PluginName,
@@ -147,7 +148,7 @@ impl Plugins {
     ) -> Result<(), Problem> {
         let wanted = match &descriptor.parent {
             Parent::Custom(carried) => {
-                // One that cannot be installed is refused where it would be.
+                // A CRD that cannot be installed is rejected by the installation.
                 let Some(kind) = crd::kind_of(carried) else { return Ok(()) };
                 claim::claim(self, name, object, &kind)?;
                 kind
@@ -173,7 +174,7 @@ impl Plugins {
         }
     }
 
-    /// Sees to it that the host hears of the Plugin's end, where it must.
+    /// Sets the host's finalizer on the Plugin, if the host must act on the Plugin's deletion.
     async fn see_to_end(&self, object: &Object, plugin: &Plugin, finalizes: bool) -> Result<(), Problem> {
         if deletion::is_wanted(plugin, finalizes) && !deletion::is_awaited(object) {
             deletion::set_awaited(&self.client, &self.own.resource, object, true).await?;
@@ -181,7 +182,7 @@ impl Plugins {
         Ok(())
     }
 
-    /// The kinds that the Plugin's parents require and whose watches have stalled, as a user is told of them.
+    /// A message with the stalled watches of the kinds that the Plugin's parents require.
     fn stalled_related(&self, name: &PluginName) -> Option<String> {
         let stalled = self.watches.stalled();
         let required = stalled
@@ -194,13 +195,13 @@ impl Plugins {
             .then(|| format!("{told}. Until it makes progress, parents that require the kind are not reconciled"))
     }
 
-    /// Has the failing parents reconciled if something stood in this Plugin's way until now: they may fail because of
-    /// that alone, and would wait for their backoffs.
+    /// Reconciles the failing parents if an obstacle of this Plugin has just gone: they may have failed because of it
+    /// alone, and would wait for their backoffs.
     fn retry_failing(&self, live: &Live, is_lacking: bool) {
         let known = self.known.lock();
         let look = known.get(&live.name).and_then(|known| known.look.as_ref());
         let is_stalled = self.stalled_related(&live.name).is_some();
-        // Rights that it lacks still, and watches that make no progress still, are nothing new.
+        // Permissions that are still missing, and watches that are still stalled, are no change.
         let is_as_before = |findings: &Findings| {
             (findings.lacking.is_none() || is_lacking) && (findings.stalled.is_none() || is_stalled)
         };
@@ -214,7 +215,7 @@ impl Plugins {
     }
 }
 
-/// Older logic carries an older definition, under which what newer logic made of the objects would be dropped.
+/// Prevents the installation of an older component's older CRD: it would drop fields that the newer component wrote.
 fn with_definition_as_it_is(plugin: &Plugin) -> Plugin {
     let mut plugin = plugin.clone();
     plugin.spec.install_crd = false;

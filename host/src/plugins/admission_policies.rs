@@ -1,8 +1,9 @@
-//! The admission policies that back the host's own checks up: generated into manifests/.
+//! Admission policies that back up the host's own checks; generated into manifests/.
 //!
-//! The host does not rely on them: what it counts as a child, and where plugins may write, it decides by itself. They are
-//! `ValidatingAdmissionPolicies` (<https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/>),
-//! which the API server evaluates without calling anything.
+//! The host does not rely on them: it decides by itself which objects are children, and where plugins may write. They
+//! are `ValidatingAdmissionPolicies`
+//! (<https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/>), which the API server
+//! evaluates without calling a webhook.
 
 use serde_json::{Value, json};
 use windlass_core::names::{
@@ -12,12 +13,12 @@ use windlass_core::names::{
 
 use crate::cluster::account::HOST;
 
-/// Labels by which the host knows its children.
+/// Labels by which the host recognises children.
 const LABELS: [&str; 2] = [LABEL_PLUGIN, LABEL_PARENT_UID];
-/// Annotations by which the host knows its children, and what it applied to them.
+/// Annotations by which the host recognises children, and the content that it applied.
 const ANNOTATIONS: [&str; 3] = [ANNOTATION_APPLIED, ANNOTATION_MARK, ANNOTATION_RETAINED_FOR];
-/// The verb on `plugins.windlass.dev` that lets a user set the marks: for backup tools, and for controllers that copy the
-/// labels of what they are made for. Who may do everything has it.
+/// Verb on `plugins.windlass.dev` that allows a user to set the marks: for backup tools, and for controllers that copy
+/// labels from the objects they work for. Cluster admins have it.
 const VERB: &str = "mark";
 
 /// The policies with their bindings, for a host in this namespace.
@@ -25,11 +26,11 @@ pub fn objects(namespace: &str) -> Vec<Value> {
     [marks(namespace), host_namespace(namespace)].into_iter().flatten().collect()
 }
 
-/// Nobody but the host and the plugins' ServiceAccounts sets or changes what marks a child, or uses the host's field
-/// managers. Who takes marks away is let be: the host puts them back.
+/// Only the host and the plugins' ServiceAccounts may set or change the marks of a child, or use the host's field
+/// managers. Removing marks is allowed: the host sets them again.
 fn marks(namespace: &str) -> [Value; 2] {
     let metadata = |of: &str, field: &str| format!("{of}.?metadata.?{field}.orValue({{}})");
-    // Nothing set or changed: each key is missing, or as it was.
+    // No key was set or changed: each is absent, or as it was.
     let kept = |keys: &[&str], now: &str, before: &str| {
         let keys = keys.iter().map(|key| format!("'{key}'")).collect::<Vec<_>>().join(", ");
         format!("[{keys}].all(key, !(key in {now}) || (key in {before} && {now}[key] == {before}[key]))")
@@ -48,7 +49,8 @@ fn marks(namespace: &str) -> [Value; 2] {
         ("oldLabels", old("labels")),
         ("annotations", metadata("object", "annotations")),
         ("oldAnnotations", old("annotations")),
-        // What the control plane's controllers make further objects of. In other groups a template may be anything.
+        // Templates from which the control plane's controllers create objects. In other groups, `template` may mean
+        // anything.
         (
             "templates",
             "!(request.resource.group in ['', 'apps', 'batch']) ? [] : [object.?template, object.?spec.?template, \
@@ -86,7 +88,7 @@ fn marks(namespace: &str) -> [Value; 2] {
         ),
     ];
     let spec = json!({
-        // The host is safe without it, so an error in here must not keep anything from being written.
+        // The host is safe without this policy, so an error in it must not block any write.
         "failurePolicy": "Ignore",
         "matchConstraints": {"resourceRules": [rule(&["CREATE", "UPDATE"], "*", "*/*", "*")]},
         "matchConditions": [
@@ -95,8 +97,8 @@ fn marks(namespace: &str) -> [Value; 2] {
                 "expression": format!("!('system:serviceaccounts:{namespace}' in request.userInfo.groups)"),
             },
             {
-                // Its controllers copy labels and annotations: of a Service to its EndpointSlices, of a Deployment to its
-                // ReplicaSets.
+                // These controllers copy labels and annotations: from a Service to its EndpointSlices, from a
+                // Deployment to its ReplicaSets.
                 "name": "not-the-control-plane",
                 "expression": "!('system:serviceaccounts:kube-system' in request.userInfo.groups) && \
                                request.userInfo.username != 'system:kube-controller-manager'",
@@ -110,13 +112,13 @@ fn marks(namespace: &str) -> [Value; 2] {
     policy("windlass-marks", &spec)
 }
 
-/// No plugin's ServiceAccount writes in the host's namespace, or the namespace itself.
+/// No plugin's ServiceAccount may write in the host's namespace, or change that Namespace.
 fn host_namespace(namespace: &str) -> [Value; 2] {
     let all = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
     let spec = json!({
         "failurePolicy": "Fail",
         "matchConstraints": {
-            // A selector of namespaces does not hold back cluster-scoped objects other than Namespaces: hence two rules.
+            // A namespaceSelector does not exclude cluster-scoped objects other than Namespaces: hence two rules.
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
             "resourceRules": [rule(&all, "*", "*/*", "Namespaced"), rule(&all, "", "namespaces", "Cluster")],
         },
@@ -144,7 +146,7 @@ fn rule(operations: &[&str], group: &str, resources: &str, scope: &str) -> Value
     })
 }
 
-/// A policy, and the binding that puts it to work in the whole cluster.
+/// A policy, and the binding that enables it in the whole cluster.
 fn policy(name: &str, spec: &Value) -> [Value; 2] {
     let version = "admissionregistration.k8s.io/v1";
     let metadata = json!({"name": name});

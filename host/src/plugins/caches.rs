@@ -1,4 +1,4 @@
-//! Waits for the caches of a plugin's kinds, and says what is wrong with a watch.
+//! Waits for the caches of a plugin's kinds, and describes what is wrong with a watch.
 
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use windlass_core::names::plugin_reason as reason;
 use super::problem::{Problem, Step};
 use crate::cluster::watch::{Health, Stalled, Watch, WatchId};
 
-/// How long a look at a Plugin waits for the caches of its kinds. A larger cache is heard of when it is filled.
+/// How long a reconcile of a Plugin waits for the caches of its kinds. When a larger cache is filled later, the watch
+/// reports it.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Waits for a cache: before it is filled, existing children would look as if they were missing.
+/// Waits until a cache is filled: before that, existing children would seem to be missing.
 pub(super) async fn synced(watch: &Watch, is_parent: bool) -> Result<(), Problem> {
     let synced = watch.synced(SYNC_TIMEOUT).await;
     match (synced, watch.stalled()) {
@@ -24,12 +25,12 @@ pub(super) async fn synced(watch: &Watch, is_parent: bool) -> Result<(), Problem
     }
 }
 
-/// What a user does about a kind of the plugin's own that is not followed.
+/// Advice for a stalled watch of the plugin's own kinds.
 const WHILE_STALLED: &str = "Until it makes progress, no parent of this Plugin is reconciled: what the host knows of the \
                              kind may be out of date. Check the API server and the network between it and the host; for a \
                              custom kind also its conversion webhook";
 
-/// What is wrong with the watch of a kind.
+/// The message about a stalled watch.
 pub(super) fn told_of(kind: &Gvk, stalled: &Stalled) -> String {
     format!("the host's watch of {kind} has stalled: {stalled}")
 }

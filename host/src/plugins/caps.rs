@@ -1,5 +1,5 @@
-//! The host's caps on what Plugins may ask for in `spec.limits`: who asks for more runs with the cap, so that a host that
-//! starts again with lower caps takes nothing down.
+//! The host's caps on `spec.limits`. A Plugin with a limit above a cap runs with the cap, so a restart with lower caps
+//! stops no plugin.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,47 +9,47 @@ use windlass_core::contract::Limits;
 
 use windlass_api::{ByteQuantity, positive};
 
-/// The most that a Plugin gets of each limit.
+/// Upper bounds of a Plugin's limits.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Caps on spec.limits")]
 #[expect(clippy::struct_field_names, reason = "they are the names of the flags")]
 pub struct Caps {
-    /// Linear memory of a call
+    /// Largest linear memory of a call, in bytes
     #[arg(long, env = "WINDLASS_MAX_MEMORY", default_value = "256Mi", value_parser = bytes, value_name = "BYTES")]
     max_memory: u64,
-    /// Elements in tables of a call
+    /// Largest number of table elements of a call, 8 bytes each
     #[arg(long, env = "WINDLASS_MAX_TABLE_ELEMENTS", default_value_t = 4_000_000, value_name = "COUNT")]
     max_table_elements: usize,
-    /// Core instances of a component
+    /// Largest number of core instances of a component
     #[arg(long, env = "WINDLASS_MAX_INSTANCES", default_value_t = 1000, value_name = "COUNT")]
     max_instances: usize,
-    /// Wall time of a call
+    /// Longest wall time of a call, including host calls
     #[arg(long, env = "WINDLASS_MAX_DEADLINE", default_value = "10s", value_parser = time, value_name = "TIME")]
     max_deadline: Duration,
-    /// Bytes handed to a plugin
+    /// Largest request to a plugin, in bytes
     #[arg(long, env = "WINDLASS_MAX_REQUEST_BYTES", default_value = "16Mi", value_parser = bytes, value_name = "BYTES")]
     max_request_bytes: u64,
-    /// Bytes of an answer
+    /// Largest response of a plugin, in bytes
     #[arg(long, env = "WINDLASS_MAX_RESPONSE_BYTES", default_value = "16Mi", value_parser = bytes, value_name = "BYTES")]
     max_response_bytes: u64,
-    /// Children in an answer
+    /// Largest number of children in a response
     #[arg(long, env = "WINDLASS_MAX_CHILDREN", default_value_t = 10_000, value_name = "COUNT")]
     max_children: usize,
-    /// Bytes kept of what a call logs
+    /// Largest size of the log that is kept of a call, in bytes
     #[arg(long, env = "WINDLASS_MAX_LOG_BYTES", default_value = "1Mi", value_parser = bytes, value_name = "BYTES")]
     max_log_bytes: u64,
-    /// Events in an answer
+    /// Largest number of events in a response
     #[arg(long, env = "WINDLASS_MAX_EVENTS", default_value_t = 64, value_name = "COUNT")]
     max_events: usize,
-    /// Requirements in an answer
+    /// Largest number of requirements in a response
     #[arg(long, env = "WINDLASS_MAX_REQUIREMENTS", default_value_t = 256, value_name = "COUNT")]
     max_requirements: usize,
-    /// Depth of a JSON document
+    /// Deepest nesting of a JSON document in a response
     #[arg(long, env = "WINDLASS_MAX_JSON_DEPTH", default_value_t = 200, value_name = "COUNT", value_parser = depth())]
     max_json_depth: usize,
 }
 
-/// A limit that a Plugin does not get as it wants it.
+/// A limit that was lowered to the host's cap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capped {
     limit: &'static str,
@@ -63,7 +63,7 @@ impl fmt::Display for Capped {
 }
 
 impl Caps {
-    /// What a Plugin gets that wants this, and what of it is a cap.
+    /// The limits that a Plugin gets for its desired ones, and the limits that were lowered.
     pub fn clamp(&self, wanted: &Limits) -> (Limits, Vec<Capped>) {
         let mut capped = Vec::new();
         let to = &mut capped;
@@ -84,8 +84,8 @@ impl Caps {
         (limits, capped)
     }
 
-    /// Limits of `describe`, which runs before it is known whose logic it is: raised with the caps, for some Plugin may
-    /// need as much, and never lowered, for then logic would not come up at all.
+    /// Limits of `describe`, which runs before the Plugin of a component is known. They are raised with the caps,
+    /// because a Plugin may need as much, and never lowered, because then no component could be loaded.
     pub fn describe(&self, least: &Limits) -> Limits {
         Limits {
             memory: least.memory.max(self.max_memory),
@@ -117,7 +117,7 @@ fn plain(number: usize) -> String {
     number.to_string()
 }
 
-/// `requestBytes` → `request-bytes`.
+/// Converts `requestBytes` to `request-bytes`.
 fn kebab(name: &str) -> String {
     name.chars().fold(String::new(), |mut kebab, letter| {
         if letter.is_ascii_uppercase() {
@@ -137,12 +137,13 @@ fn time(text: &str) -> Result<Duration, String> {
     positive(&time)
 }
 
-/// The host itself reads what the API server stores no deeper than some 250.
+/// The range of `--max-json-depth`: the host cannot read objects of the API server that are nested deeper than about
+/// 250.
 fn depth() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(2..=200)
 }
 
-/// Caps by the flags of `windlass run`.
+/// The caps by these flags of `windlass run`.
 #[cfg(test)]
 pub fn of_flags(flags: &[&str]) -> Result<Caps, clap::Error> {
     use clap::Parser;
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
     use windlass_api::LimitsSpec;
 
-    /// More than any cap.
+    /// Limits above any cap.
     fn everything() -> Limits {
         Limits {
             memory: u64::MAX,

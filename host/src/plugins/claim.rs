@@ -1,4 +1,4 @@
-//! Which of several Plugins that have components for one custom kind keeps it.
+//! Decides which Plugin keeps a custom kind that several Plugins claim.
 
 use std::sync::Arc;
 
@@ -11,13 +11,14 @@ use super::problem::{Problem, Step};
 use super::shared::Plugins;
 use crate::live::Live;
 
-/// A custom kind has one Plugin: the one that has it keeps it, and of several that had it the one that has it longest.
-/// Answers with the others that have to go.
+/// Claims a parent kind. A custom kind has one Plugin: the Plugin that has the kind keeps it, and of several that had
+/// it, the one that has had it longest. Returns the other Plugins, which must be unpublished.
 ///
-/// A Plugin that has another kind, or none, joins at the end, however old it is: a component chooses its parent kind, and
-/// must not take another Plugin's. What a Plugin has stands in its status, so every start of the host finds the same order.
+/// A Plugin that has another kind, or none, comes last, however old it is: a component chooses its parent kind, and
+/// must not take the kind of another Plugin. The status records the kind of a Plugin, so every start of the host finds
+/// the same order.
 ///
-/// Asked while the registry is held for writing, so that of two Plugins that load at once only one goes live.
+/// Called with the registry locked for writing, so that of two Plugins that load at once only one goes live.
 pub(super) fn claim(
     plugins: &Plugins,
     name: &PluginName,
@@ -50,10 +51,10 @@ pub(super) fn claim(
     Ok(others)
 }
 
-/// Who of several Plugins that have a kind keeps it: the smallest.
+/// Order in which Plugins keep a kind: the smallest keeps it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
-    /// Whether it is too new to stand in the status.
+    /// Whether the Plugin's status does not record the kind yet.
     is_new: bool,
     since: String,
     created: String,
@@ -67,19 +68,19 @@ impl Rank {
     }
 }
 
-/// The rank of a Plugin that has the kind as its own: live with it, or by its status if nothing of it is live.
-/// `live_with_it` says whether the live component has it, if one is live.
+/// The rank of a Plugin that has the kind: its live component has it, or its status if no component is live.
+/// `live_with_it`: whether the live component has the kind; none if no component is live.
 fn rank_of_holder(live_with_it: Option<bool>, plugin: &Object, parent: &Gvk) -> Option<Rank> {
     let since = held_since(plugin, parent);
     match live_with_it {
         Some(true) => Some(Rank::of(since, plugin)),
-        // What it had before the host started counts for nothing if it is live with another kind.
+        // A live component with another kind supersedes the status from before the start.
         Some(false) => None,
         None => since.map(|since| Rank::of(Some(since), plugin)),
     }
 }
 
-/// Since when a Plugin has the kind as its own, as its status says; since its creation, if the status has no time.
+/// Time since which a Plugin has the kind, by its status; its creation time if the status has none.
 fn held_since(plugin: &Object, parent: &Gvk) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -95,7 +96,7 @@ fn held_since(plugin: &Object, parent: &Gvk) -> Option<String> {
     (kind.group_kind() == parent.group_kind()).then(|| status.parent_kind_since.unwrap_or_else(|| created(plugin)))
 }
 
-/// When a Plugin was created, as the API server writes it: such texts are in the order of their times.
+/// Creation time of a Plugin, as the API server formats it: the order of these texts is that of the times.
 pub(super) fn created(plugin: &Object) -> String {
     let created = plugin
         .field("metadata")

@@ -1,5 +1,5 @@
-//! Which logic a Plugin gets: what its source holds, or what was live before, if a person goes back to it, or a start
-//! finds that the source gives nothing of use.
+//! Selects the component of a Plugin: that of its source, or one that was live before, for a rollback or if the source
+//! gives no usable component at a start.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -22,20 +22,20 @@ use super::{load, resource};
 use windlass_api::{ConfigMapSource, Place, Plugin, PluginStatus};
 use windlass_delivery::{self as delivery, Delivered, DeliveryError, Look, Trust, Wanted};
 
-/// A person's wish to go back.
+/// A rollback that a user requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rollback {
-    /// What was live then. Anything newer goes live as ever.
+    /// The component that was live at that time. A component that is newer still goes live.
     pub from: Digest,
-    /// What was live before that.
+    /// The component that was live before that.
     to: Digest,
 }
 
 impl Rollback {
-    /// The wish, if there is one.
+    /// The rollback, if a user requested one.
     ///
     /// # Errors
-    /// There is nothing to go back to.
+    /// If there is no earlier component.
     pub(super) fn of(object: &Object, plugin: &Plugin) -> Result<Option<Self>, Problem> {
         let nothing = || {
             let message = format!("{ANNOTATION_ROLLBACK} is set, but the status names no logic that was live before");
@@ -55,16 +55,16 @@ impl Rollback {
     }
 }
 
-/// What a Plugin says of its logic, beside where it is.
+/// The parts of a Plugin's spec that restrict its component.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
-    /// The one component that it takes, if it says so.
+    /// The digest that the component must have, if pinned.
     pinned: Option<Digest>,
-    /// Whether a person wants to go back.
+    /// The rollback, if a user requested one.
     pub rollback: Option<Rollback>,
 }
 
-/// Which logic that was live before is wanted now.
+/// Digest of the earlier component that the Plugin allows now.
 fn wanted_of_before(plugin: &Plugin) -> Option<Digest> {
     let status = plugin.status.as_ref()?;
     let digest = |text: &Option<String>| text.as_ref()?.parse::<Digest>().ok();
@@ -79,7 +79,7 @@ impl Plugins {
     /// Follows the source that the Plugin names.
     ///
     /// # Errors
-    /// What the Plugin says makes no sense, or is not enough for this host: that is known without asking anybody.
+    /// If the spec is invalid, or does not meet the host's requirements. The check needs no request.
     pub(super) fn follow(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> Result<Terms, Problem> {
         self.sources.follow(name, resource::place(plugin)?);
         let rollback = Rollback::of(object, plugin)?;
@@ -88,7 +88,7 @@ impl Plugins {
         Ok(Terms { pinned, rollback })
     }
 
-    /// The logic that is to be live, and whether that is what a person went back to.
+    /// The component to make live, and whether it is the result of a rollback.
     pub(super) async fn component(
         &self,
         name: &PluginName,
@@ -121,21 +121,21 @@ impl Plugins {
         }
     }
 
-    /// What was live and is wanted still: what the Plugin pins, or else what was live when the host was stopped. For a
-    /// source that has nothing of use, or something else than what is pinned.
+    /// The earlier component that is still allowed: the pinned one, or the one that was live when the host stopped.
+    /// Used when the source gives no usable component, or another one than the pinned.
     pub(super) async fn last_live(&self, name: &PluginName, plugin: &Plugin) -> Option<Arc<Component>> {
         let wanted = wanted_of_before(plugin)?;
         let may_run = self.may_run(plugin, wanted).await.unwrap_or_default();
         if may_run { self.known(name, wanted).await } else { None }
     }
 
-    /// Whether logic that was delivered before was signed as the Plugin wants it now.
+    /// Whether an earlier component was verified with the Plugin's present keys.
     async fn may_run(&self, plugin: &Plugin, digest: Digest) -> Result<bool, Problem> {
         let trust = self.sources.trust(plugin.spec.verify.as_ref()).await?;
         Ok(self.sources.is_vouched_for(digest, trust.as_ref()))
     }
 
-    /// What the Plugin's source holds.
+    /// The component of the Plugin's source.
     async fn delivered(
         &self,
         name: &PluginName,
@@ -161,8 +161,8 @@ impl Plugins {
         }
     }
 
-    /// What a known version of a ConfigMap held before is not fetched again, and what this Plugin has mapped is not mapped
-    /// again.
+    /// The component of a ConfigMap. A known version is not fetched again, and a component that this Plugin has mapped
+    /// is not mapped again.
     async fn of_config_map(
         &self,
         name: &PluginName,
@@ -172,7 +172,7 @@ impl Plugins {
     ) -> Result<Arc<Component>, Problem> {
         let trust = self.sources.trust(plugin.spec.verify.as_ref()).await?;
         let version = self.sources.version(source).await;
-        // It can only confirm: whatever is wrong is said of what was fetched.
+        // The record can only confirm: errors are reported for fetched components only.
         let receipt = version
             .and_then(|version| self.sources.receipt(source, version))
             .filter(|digest| pinned.is_none_or(|pinned| pinned == *digest))
@@ -201,8 +201,8 @@ impl Plugins {
         self.of_bytes(name, move || delivery::read_file(&file), pinned, trust).await
     }
 
-    /// The logic of bytes that are here: the pinned ones, signed as they must be. Opening and checking them blocks, but none
-    /// of the runtime's threads.
+    /// The component of delivered bytes, after its digest and signature were checked. Opening and checking block, so
+    /// they run outside the runtime's threads.
     async fn of_bytes(
         &self,
         name: &PluginName,
@@ -229,12 +229,13 @@ impl Plugins {
         Ok(self.candidate(name, component))
     }
 
-    /// What a registry has is looked up beside this, and fetched if it was not compiled before.
+    /// The component of a registry. `Sources` resolves the artifact in a task of its own, and downloads it if it was
+    /// not compiled before.
     async fn of_registry(&self, name: &PluginName, wanted: &Wanted) -> Result<Arc<Component>, Problem> {
         let reference = &wanted.source.reference;
         match self.sources.look(name, wanted) {
             Look::Pending => Err(Problem::pending(format!("{reference} is being looked up"))),
-            // It is tried again there, and told when something else comes of it.
+            // That task retries, and reports a new result.
             Look::Failed(error) => Err(Problem { requeue: Requeue::Settled(None), ..error.into() }),
             Look::Found(digest, fetched) => {
                 if let Some(known) = self.known(name, digest).await {
@@ -254,12 +255,12 @@ impl Plugins {
         }
     }
 
-    /// Why this component was refused before, for as long as it would not do better.
+    /// The problem for which this component was rejected before, if it still applies.
     fn refusal(&self, name: &PluginName, wanted: &Wanted, digest: Digest) -> Option<Problem> {
         self.known.lock().get(name)?.refused.as_ref()?.holds(wanted, digest, Instant::now())
     }
 
-    /// Takes down that a component could not be loaded; answers with when it is tried again.
+    /// Records that a component could not be loaded; returns the problem with the time of the next try.
     fn refuse(&self, name: &PluginName, wanted: &Wanted, problem: Problem) -> Problem {
         let mut known = self.known.lock();
         let entry = known.entry(name.clone()).or_default();
@@ -269,7 +270,7 @@ impl Plugins {
         problem
     }
 
-    /// Logic of this digest, if it is mapped, or was compiled before.
+    /// The component of this digest, if it is mapped or was compiled before.
     async fn known(&self, name: &PluginName, digest: Digest) -> Option<Arc<Component>> {
         match self.mapped(name, digest) {
             None => load::find(self, digest).await,
@@ -277,7 +278,7 @@ impl Plugins {
         }
     }
 
-    /// Logic of this digest, if it is live or was mapped before.
+    /// The component of this digest, if it is live or mapped.
     fn mapped(&self, name: &PluginName, digest: Digest) -> Option<Arc<Component>> {
         let live = self.registry.get(name).map(|live| live.component.clone());
         let candidate = self.known.lock().get(name).and_then(|known| known.candidate.clone());
@@ -289,7 +290,7 @@ impl Plugins {
         component
     }
 
-    /// The logic that Plugins have, had or may get: what must stay compiled.
+    /// The components that Plugins have, had or may get, whose compiled files must be kept.
     pub(super) fn in_use(&self) -> HashSet<Digest> {
         let candidates =
             self.known.lock().values().filter_map(|known| Some(known.candidate.as_ref()?.digest())).collect::<Vec<_>>();
@@ -317,7 +318,7 @@ mod tests {
         Digest::of(of.as_bytes()).to_string()
     }
 
-    /// From what to what a Plugin with this status goes back.
+    /// The digests from and to which a Plugin with this status rolls back.
     fn rollback(wish: Option<&str>, status: &Value) -> Result<Option<(String, String)>, &'static str> {
         let plugin = json!({
             "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",

@@ -1,19 +1,19 @@
-//! The CustomResourceDefinition that a component carries: whose kind it may be. Who installs it asks, and who writes the
-//! rights to it.
+//! The rules for the CustomResourceDefinition that a component carries: which kinds it may define. Used for the
+//! installation of the CRD, and for the permissions on its kind.
 
 use serde_json::Value;
 use windlass_core::ids::{is_dns_label, is_dns_subdomain};
 
-/// A resource, as rules name it: API group and plural.
+/// A resource as RBAC rules name it: API group and plural.
 pub type Resource = (String, String);
 
-/// Groups whose kinds no component may define.
+/// Groups in which no component may define kinds.
 const RESERVED: [&str; 3] = ["k8s.io", "kubernetes.io", "windlass.dev"];
 
-/// Reads a carried definition, and which resource it is of: one of a group that is nobody else's.
+/// Parses a carried CRD; returns it with its resource, whose group must not be reserved.
 ///
 /// # Errors
-/// In words for the component's author.
+/// Why the CRD is invalid; the text is for plugin authors.
 pub fn read(carried: &[u8]) -> Result<(Value, Resource), String> {
     let carried: Value =
         serde_json::from_slice(carried).map_err(|error| format!("the carried definition is no JSON: {error}"))?;
@@ -31,13 +31,13 @@ pub fn read(carried: &[u8]) -> Result<(Value, Resource), String> {
     if text(&carried, "/metadata/name") != name {
         return Err(format!("the definition must be named {name:?}"));
     }
-    // It becomes part of a path, and of a rule, before the API server judges it. A plural with a dot would take the name
-    // of another group's definition: `plugins.windlass` of the group `dev`.
+    // The name becomes part of a URL path and of an RBAC rule before the API server validates it. A plural with a dot
+    // would give the name of another group's CRD: `plugins.windlass` in the group `dev`.
     if !is_dns_subdomain(&name) || !is_dns_label(plural) {
         return Err(format!("{name:?} is not a valid name of a definition (RFC 1123)"));
     }
-    // Kubernetes' own groups without a dot (`apps`, `batch`) name kinds that exist already: a rule with such a group is a
-    // right to those.
+    // Kubernetes' own groups without a dot (`apps`, `batch`) contain existing kinds: a rule with such a group would
+    // grant permissions on those.
     if !group.contains('.') {
         return Err(format!(
             "a component may not define kinds of the group {group:?}: it has no dot, as in example.com"
@@ -47,7 +47,7 @@ pub fn read(carried: &[u8]) -> Result<(Value, Resource), String> {
     Ok((carried, resource))
 }
 
-/// The text at a pointer; empty if there is none.
+/// The text at a JSON pointer; empty if there is none.
 pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

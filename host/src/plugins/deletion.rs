@@ -1,5 +1,5 @@
-//! A Plugin is deleted: its finalizers come off its parents, and its children are left or pruned, as its spec says. Works
-//! from what the Plugin's status says of its kinds, so that it needs no logic: that may be broken, or gone.
+//! Handles the deletion of a Plugin: removes its finalizers from its parents, and keeps or deletes its children as the
+//! spec says. Takes the kinds from the Plugin's status, so it needs no component: that may be broken, or gone.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -22,20 +22,20 @@ use crate::cluster::writer::request::{self, Built, To};
 use crate::cluster::writer::send;
 use windlass_api::{DeletionPolicy, Plugin, PluginStatus};
 
-/// Writes that are under way at once.
+/// Number of concurrent writes.
 const PARALLEL: usize = 8;
 
-/// Whether the host must hear of the Plugin's end before it goes.
+/// Whether the host must act before a deleted Plugin goes.
 pub(super) fn is_wanted(plugin: &Plugin, finalizes: bool) -> bool {
     finalizes || plugin.spec.deletion_policy == DeletionPolicy::Delete
 }
 
-/// Whether the host has asked to hear of it.
+/// Whether the Plugin has the host's finalizer.
 pub(super) fn is_awaited(object: &Object) -> bool {
     object.finalizers.iter().any(|finalizer| **finalizer == *HOST_FINALIZER)
 }
 
-/// Sets or takes the host's finalizer on a Plugin. Nobody else's is touched.
+/// Sets or removes the host's finalizer on a Plugin. Other finalizers are kept.
 pub(super) async fn set_awaited(
     client: &Client,
     resource: &ApiResource,
@@ -51,34 +51,34 @@ pub(super) async fn set_awaited(
     let request = request::finalizers(resource, object, &finalizers);
     match send(client, request.map_err(|problem| unwritten(&format!("{problem:?}")))?).await {
         Ok(_) => Ok(()),
-        // It is gone, as it should.
+        // The Plugin is gone already.
         Err(kube::Error::Api(status)) if status.code == 404 && !wanted => Ok(()),
         Err(error) => Err(unwritten(&plain(&error))),
     }
 }
 
-/// What is taken down, and with which means.
+/// The dependencies of a deletion.
 pub(super) struct Deletion<'a> {
     pub estate: Leftovers<'a>,
     pub account: Result<Account, AccountError>,
 }
 
 impl Deletion<'_> {
-    /// Prunes, if the Plugin says so and nobody gave up on it, and takes the finalizers off. Once all of it is done, nothing
-    /// is left to do.
+    /// Deletes the children, if the deletion policy says so and no user has given up on it, and removes the finalizers.
+    /// Repeating it after success does nothing.
     pub(super) async fn say(&self, plugin: &Plugin, is_given_up: bool) -> Result<(), Problem> {
         let status = plugin.status.clone().unwrap_or_default();
         let Some(parents) = status.parent_kind.as_deref().and_then(parse) else { return Ok(()) };
         let is_wanted = plugin.spec.deletion_policy == DeletionPolicy::Delete && !is_given_up;
         let pruned = if is_wanted { self.prune_all(&status, &parents).await } else { Ok(()) };
-        // Whatever becomes of the children: nobody's deletion must wait for this Plugin.
+        // Done even if deleting the children failed: parents that are being deleted must not wait for this Plugin.
         let released = self.release(&parents).await;
         pruned.and(released)
     }
 
     async fn prune_all(&self, status: &PluginStatus, parents: &Gvk) -> Result<(), Problem> {
         let account = self.account.as_ref().map_err(|error| failed(&error.to_string()))?;
-        // Also what the last logic, or the last grants, left behind.
+        // Includes the children that earlier components or grants left.
         let kinds = status.child_kinds.iter().chain(&status.former_child_kinds).flatten();
         let mut kinds: Vec<_> = kinds.filter_map(|kind| parse(kind)).collect();
         kinds.sort_by_key(|kind| Reverse(install_rank(kind)));
@@ -100,7 +100,7 @@ impl Deletion<'_> {
         all(deletes).await
     }
 
-    /// Takes the Plugin's finalizer off all parents, also off those that are no parents any more.
+    /// Removes the Plugin's finalizer from all parents, including those that the selectors no longer match.
     async fn release(&self, parents: &Arc<Gvk>) -> Result<(), Problem> {
         let Some(resource) = self.resource(parents).await? else { return Ok(()) };
         let ours = finalizer_of(self.estate.name);
@@ -117,7 +117,7 @@ impl Deletion<'_> {
         self.estate.resource(kind).await.map_err(|why| failed(&why))
     }
 
-    /// Sends a write; what has gone meanwhile needs none.
+    /// Sends a write; an object that is gone is a success.
     async fn write(&self, verb: &'static str, object: &Object, request: Built) -> Result<(), Problem> {
         let what = format!("{} {}", object.kind.kind, object.key);
         let request = request.map_err(|problem| failed(&format!("{what}: {problem:?}")))?;
@@ -130,25 +130,25 @@ impl Deletion<'_> {
         match result {
             Ok(_) => Ok(()),
             Err(_) if code == 404 => Ok(()),
-            // Another object of that name: the one that was meant is gone. Of a finalizer, another version: once more.
+            // For a delete: another object has the name, so the child is gone. A conflict on a finalizer is retried.
             Err(_) if code == 409 && verb == "delete" => Ok(()),
             Err(error) => Err(failed(&format!("{verb} {what}: {}", plain(&error)))),
         }
     }
 }
 
-/// Does all of it, whatever fails on the way; answers with the first failure.
+/// Runs all writes even if some fail; returns the first failure.
 async fn all(writes: impl Iterator<Item = impl Future<Output = Result<(), Problem>>>) -> Result<(), Problem> {
     let results: Vec<_> = stream::iter(writes).buffer_unordered(PARALLEL).collect().await;
     results.into_iter().collect()
 }
 
-/// A person may give up on it.
+/// Whether a user gave up on the deletion, by annotation.
 pub(super) fn is_given_up(object: &Object) -> bool {
     object.marks.is_true(ANNOTATION_SKIP_FINALIZE)
 }
 
-/// Says what keeps a Plugin from going, and how it goes nevertheless.
+/// The problem that blocks a Plugin's deletion, with the way to give up on it.
 fn failed(what: &str) -> Problem {
     let message = format!(
         "The Plugin is being deleted, but {what}. It is tried again; the annotation {ANNOTATION_SKIP_FINALIZE}=\"true\" \
@@ -157,7 +157,7 @@ fn failed(what: &str) -> Problem {
     Problem::new(Step::Granted, reason::TERMINATING, message)
 }
 
-/// A kind as the status names it.
+/// Parses a kind as the status has it.
 fn parse(kind: &str) -> Option<Arc<Gvk>> {
     kind.parse().ok().map(Arc::new)
 }

@@ -1,4 +1,4 @@
-//! What is worth saying of a component that is live.
+//! Facts about a live component that the Plugin's conditions report.
 
 use std::path::PathBuf;
 
@@ -10,28 +10,28 @@ use super::grants;
 use super::rights::Lacking;
 use crate::live::{Live, StatusWriter};
 
-/// What is worth saying of a plugin that is live.
+/// Facts about a live plugin that the Plugin's conditions report.
 #[derive(Debug, Clone)]
 pub struct Findings {
-    /// Kinds that it asks for and was not granted.
+    /// Kinds of children that the component requests and the Plugin does not grant.
     pub not_granted: Vec<String>,
-    /// Kinds that it asks to read and was not granted.
+    /// Kinds of related objects that the component requests and the Plugin does not grant.
     pub not_readable: Vec<String>,
-    /// What its ServiceAccount may not do with its children.
+    /// Permissions that the Plugin's ServiceAccount lacks.
     pub lacking: Option<Lacking>,
-    /// Which of the kinds that its parents require have a watch that has stalled.
+    /// Stalled watches of kinds that the parents require.
     pub stalled: Option<String>,
-    /// What a person went back from.
+    /// The component that a user rolled back from.
     pub rolled_back_from: Option<Digest>,
-    /// Whether nothing newer has come since.
+    /// Whether the live component is the result of that rollback.
     pub rolled_back: bool,
-    /// Limits that it does not get as its Plugin wants them.
+    /// Limits that the host lowered to its caps.
     pub capped: Vec<Capped>,
-    /// What it imports and is not served.
+    /// Imports of the component that the host does not support.
     pub unserved: Vec<String>,
-    /// The file that it is from, in place of its source.
+    /// The file that replaces the source.
     pub file: Option<PathBuf>,
-    /// Whether the parent kind keeps the host's conditions, or its status is not the host's at all.
+    /// Whether the parent kind's schema keeps the host's conditions, or the host does not write its status at all.
     pub conditions_kept: bool,
 }
 

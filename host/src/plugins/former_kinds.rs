@@ -1,28 +1,28 @@
-//! Kinds of children that a Plugin's logic may no longer own, remembered while there may be children of them. They are
-//! left alone; the Plugin says so, and its end finds them.
+//! Records the kinds of children that a Plugin's component may no longer own, while there may be children of them.
+//! These children are left alone; the Plugin's conditions report them, and the Plugin's deletion finds them.
 
 use windlass_core::desired::Grants;
 use windlass_core::former_kinds::ChildKinds;
 use windlass_core::ids::Gvk;
 
-/// What is remembered of a Plugin.
+/// The former kinds of a Plugin.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FormerKinds {
-    /// All that it had; nothing before the first look, which finds in the status what earlier processes knew.
+    /// All kinds that the plugin had; none before the first reconcile, which reads them from the status.
     pub had: Option<ChildKinds>,
-    /// Lost kinds of which there are children, as far as anybody knows.
+    /// Former kinds of which children exist, or may exist.
     pub left: Vec<Gvk>,
-    /// How its children are found.
+    /// Label selector of the plugin's children.
     pub selector: String,
 }
 
 impl FormerKinds {
-    /// The kinds of which there may be children, and which logic with these grants may not own.
+    /// The kinds of which there may be children, and which a component with these grants may not own.
     pub(super) fn kinds(&self, grants: &Grants) -> Vec<Gvk> {
         self.had.as_ref().map(|had| had.lost(&grants.kinds())).unwrap_or_default()
     }
 
-    /// What there is to say of them.
+    /// The message about former kinds with children, if any.
     pub(super) fn said(&self) -> Option<String> {
         let kinds: Vec<_> = self.left.iter().map(ToString::to_string).collect();
         (!kinds.is_empty()).then(|| {

@@ -1,4 +1,5 @@
-//! What a plugin may own and read: what it asks for, what its Plugin grants, what the cluster serves.
+//! Resolves the kinds that a plugin may own and read: requested by the component, granted by the Plugin, and served by
+//! the cluster.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,22 +19,22 @@ use crate::cluster::discovery::{Discovery, is_missing};
 use crate::live::Reads;
 use windlass_api::Plugin;
 
-/// Kinds of a plugin and how the API server names them.
+/// Kinds of a plugin with their API resources.
 pub(super) type Resources = Vec<(Arc<Gvk>, ApiResource)>;
 
-/// The grants, with the resources to watch and write.
+/// The grants of child kinds, with the resources to watch and write.
 pub(super) struct Granted {
     pub grants: Grants,
     pub resources: Resources,
 }
 
-/// Kinds that the descriptor asks for and the Plugin withholds.
+/// Child kinds that the descriptor requests and the Plugin does not grant.
 pub(super) fn withheld(descriptor: &Descriptor, plugin: &Plugin) -> Vec<Gvk> {
     let allowance = plugin.spec.allowance();
     descriptor.children.iter().map(|rule| &rule.kind).filter(|kind| allowance.may_own(kind).is_err()).cloned().collect()
 }
 
-/// Looks every granted kind up in the cluster.
+/// Looks up every granted child kind in the cluster.
 pub(super) async fn resolve(
     discovery: &Discovery,
     descriptor: &Descriptor,
@@ -69,7 +70,7 @@ pub(super) async fn resolve(
     Ok(Granted { grants, resources })
 }
 
-/// Looks the kinds up that a plugin asks to read, and settles where it may read them.
+/// Looks up the kinds that a plugin requests to read, and determines the namespaces in which it may read them.
 pub(super) async fn resolve_reads(
     discovery: &Discovery,
     descriptor: &Descriptor,

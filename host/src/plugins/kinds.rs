@@ -1,5 +1,5 @@
-//! Which Plugins a change of a kind concerns: one watch on the definitions of the cluster's custom kinds, as metadata
-//! only, and the health of the watches that Plugins hold.
+//! Determines which Plugins a change of a kind affects, from one metadata watch on the cluster's CRDs and the health of
+//! the Plugins' watches.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,22 +17,22 @@ use windlass_core::ids::{Gvk, PluginName};
 use crate::cluster::watch::{AllProgress, WatchId, WatchProgress, events};
 use crate::queue::{PluginQueue, Trigger};
 
-/// Which kinds a Plugin rests on.
+/// The kinds that a Plugin depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Concern {
-    /// Names of definitions (`<plural>.<group>`).
+    /// Names of CRDs (`<plural>.<group>`).
     pub definitions: HashSet<String>,
-    /// Groups of kinds whose plurals are not known, because they are missing or were never looked up: each definition
-    /// of the group may be the one.
+    /// Groups of kinds whose plurals are unknown, because the kinds are missing or were never looked up: any CRD of the
+    /// group may define them.
     pub groups: HashSet<Arc<str>>,
-    /// Whether something is missing. Then any change of a definition counts: that a kind is served now is said in its
-    /// status, which does not move its generation.
+    /// Whether a kind is missing. Then any change of a CRD counts: only the status of a CRD shows that its kind is
+    /// served, and a status does not change the generation.
     pub waits: bool,
-    /// The watches that it was promised or holds.
+    /// The watches that the Plugin holds, or will hold.
     pub watches: Vec<WatchId>,
 }
 
-/// The kinds that Plugins rest on, and who has to be looked at when one changes. Clones share it.
+/// The kinds that Plugins depend on; queues these Plugins when a kind changes. Clones share the state.
 #[derive(Clone)]
 pub struct Kinds(Arc<Shared>);
 
@@ -42,22 +42,22 @@ struct Shared {
 }
 
 impl Kinds {
-    /// Puts Plugins to look at again into this queue.
+    /// Queues affected Plugins here.
     pub fn new(queue: PluginQueue) -> Self {
         Self(Arc::new(Shared { queue, state: Mutex::default() }))
     }
 
-    /// What a Plugin rests on from now on, in place of what it rested on before.
+    /// Replaces the dependencies of a Plugin.
     pub(super) fn follow(&self, plugin: &PluginName, concern: Concern) {
         self.0.state.lock().concerns.insert(plugin.clone(), concern);
     }
 
-    /// A Plugin is gone.
+    /// Removes a deleted Plugin.
     pub(super) fn forget(&self, plugin: &PluginName) {
         self.0.state.lock().concerns.remove(plugin);
     }
 
-    /// A watch began or ceased to be refused.
+    /// Queues the Plugins of a watch that started or stopped to be rejected.
     pub fn health_changed(&self, watch: &WatchId) {
         let plugins = self.0.state.lock().holders(watch);
         for plugin in plugins {
@@ -65,11 +65,11 @@ impl Kinds {
         }
     }
 
-    /// Follows the definitions for as long as the host runs.
+    /// Watches the CRDs for as long as the host runs.
     pub(super) async fn watch_definitions(self, client: Client, all: AllProgress) {
         let kind = Gvk::from_api_version("apiextensions.k8s.io/v1", "CustomResourceDefinition");
         let progress = all.track(&kind);
-        // Whole definitions are up to a megabyte each, and a cluster has hundreds.
+        // Metadata only: a whole CRD has up to a megabyte, and a cluster has hundreds.
         let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(progress.of_client(client));
         progress.supervise(|| self.clone().follow_definitions(api.clone(), progress.clone())).await;
     }
@@ -84,7 +84,7 @@ impl Kinds {
             let concerned = match event {
                 Ok(event) => self.0.state.lock().on_event(event_of(event)),
                 Err(error) => {
-                    // Plugins still find their kinds when they are looked at; only nobody tells them.
+                    // Plugins still look up their kinds when they are reconciled; only changes do not queue them.
                     tracing::debug!(%error, "the watch of CustomResourceDefinitions was interrupted");
                     continue;
                 }
@@ -97,12 +97,12 @@ impl Kinds {
     }
 }
 
-/// What is kept of a definition: a hash each, for all of a cluster's definitions are known here.
+/// The recorded state of a CRD: hashes only, because all CRDs of the cluster are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
-    /// Identity, generation and whether it is being deleted.
+    /// Hash of uid, generation and deletion.
     shape: u64,
-    /// Its resourceVersion.
+    /// Hash of the resourceVersion.
     version: u64,
 }
 
@@ -147,14 +147,14 @@ fn hash(value: &impl Hash) -> u64 {
 struct State {
     concerns: HashMap<PluginName, Concern>,
     definitions: HashMap<String, Seen>,
-    /// A list that is not complete yet.
+    /// The CRDs of a list that is not complete yet.
     listing: Option<HashMap<String, Seen>>,
-    /// Whether any list was complete.
+    /// Whether a list was complete.
     listed: bool,
 }
 
 impl State {
-    /// Takes an event in; answers with the Plugins that it concerns.
+    /// Applies an event; returns the affected Plugins.
     fn on_event(&mut self, event: Definition) -> Vec<(PluginName, Trigger)> {
         match event {
             Definition::ListBegins => {
@@ -183,7 +183,7 @@ impl State {
         let listed = self.listing.take().unwrap_or_default();
         let before = std::mem::replace(&mut self.definitions, listed);
         if !std::mem::replace(&mut self.listed, true) {
-            // Who looked before there was anything to compare with may have seen an older state.
+            // A Plugin that was reconciled before the first list may have seen an older state.
             return self.concerns.keys().map(|plugin| (plugin.clone(), Trigger::Fresh)).collect();
         }
         let names: HashSet<&String> = before.keys().chain(self.definitions.keys()).collect();
@@ -193,9 +193,10 @@ impl State {
         changes.collect()
     }
 
-    /// The Plugins that rest on a definition which was like this and is like that.
+    /// The Plugins that depend on a CRD that changed from `before` to `after`.
     ///
-    /// A change of status alone waits for a backoff to end, for a Plugin's own failing steps may have caused it.
+    /// A change of the status alone waits for the end of a backoff, because failing steps of the Plugin itself may have
+    /// caused it.
     fn concerned(&self, name: &str, before: Option<Seen>, after: Option<Seen>) -> Vec<(PluginName, Trigger)> {
         if before == after {
             return Vec::new();
@@ -234,8 +235,8 @@ mod tests {
         }
     }
 
-    /// A cluster with Echoes, in which `settled` rests on them, `waiting` on something of their group that is missing,
-    /// and `other` on something else.
+    /// A cluster with the kind Echo: `settled` depends on it, `waiting` on a missing kind of its group, and `other` on
+    /// something else.
     fn state() -> State {
         let mut state = State::default();
         for event in [Definition::ListBegins, Definition::Listed(ECHOES.to_owned(), seen(1, 1)), Definition::ListEnds] {

@@ -1,4 +1,4 @@
-//! What a plugin has in the cluster, asked of the API server: for kinds that nothing watches (any more).
+//! Lists a plugin's objects from the API server, for kinds without a watch.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use super::mark_key::MarkKeys;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::in_time;
 
-/// Objects in one page of a list.
+/// Number of objects in one page of a list.
 const PAGE: u32 = 500;
 
-/// Asks for objects of one plugin. Errors are in words for a user.
+/// Lists objects of one plugin. Error texts are for users.
 #[derive(Clone, Copy)]
 pub(super) struct Leftovers<'a> {
     pub client: &'a Client,
@@ -27,25 +27,25 @@ pub(super) struct Leftovers<'a> {
     pub name: &'a PluginName,
 }
 
-/// What children must have beside label and ownerReference.
+/// What children must have in addition to label and ownerReference.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Marks<'a> {
-    /// Nothing: their parents are in namespaces.
+    /// Nothing, because their parents are namespaced.
     None,
-    /// The mark that this key makes: their parents are cluster-scoped.
+    /// The mark by this key, because their parents are cluster-scoped.
     Made(&'a MarkKey),
-    /// The kind of their parents is not served, so nobody knows.
+    /// Unknown, because their parents' kind is not served.
     Unknown,
 }
 
-/// Some objects of a kind, and how to ask for those that follow.
+/// One page of a list, with the token for the next.
 struct Page {
     objects: Vec<Object>,
     next: Option<String>,
 }
 
 impl Leftovers<'_> {
-    /// How a kind is served; not at all means that nothing of it is left.
+    /// The API resource of a kind; none if the kind is not served, so that no objects of it are left.
     pub(super) async fn resource(&self, kind: &Gvk) -> Result<Option<ApiResource>, String> {
         match self.discovery.find_any_version(kind).await {
             Ok(found) => Ok(found.map(|(resource, _)| resource)),
@@ -58,8 +58,8 @@ impl Leftovers<'_> {
         self.list(kind, resource, None).await
     }
 
-    /// The metadata of the children of a kind that parents of this kind have and that are not on their way out. What is to
-    /// outlive its parent has no owner, and is none of them.
+    /// The metadata of all children of a kind whose parents have the kind `parents` and that are not being deleted.
+    /// Retained children have no owner, and are not included.
     pub(super) async fn children(
         &self,
         kind: &Arc<Gvk>,
@@ -68,7 +68,7 @@ impl Leftovers<'_> {
     ) -> Result<Vec<Object>, String> {
         let marks = self.marks(parents).await?;
         if marks == Marks::Unknown {
-            // Their parents are gone, so they are the garbage collector's.
+            // The parents are gone, so the garbage collector deletes their children.
             return Ok(Vec::new());
         }
         let mut children = self.list(kind, resource, Some(&self.label())).await?;
@@ -76,8 +76,8 @@ impl Leftovers<'_> {
         Ok(children)
     }
 
-    /// Which marks the children of these parents must have. Whoever may write in a namespace could have the host delete objects
-    /// there otherwise.
+    /// The marks that children of these parents must have. Without them, any user with write access to a namespace
+    /// could make the host delete objects there.
     async fn marks(&self, parents: &Gvk) -> Result<Marks<'_>, String> {
         match self.discovery.find_any_version(parents).await {
             Ok(Some((_, capabilities))) if capabilities.scope == Scope::Cluster => {
@@ -89,7 +89,7 @@ impl Leftovers<'_> {
         }
     }
 
-    /// Whether there is surely no such child. One page must say so: whoever has more than that has some.
+    /// Whether there is certainly no such child. Only one page is read: if there are more, the answer is false.
     pub(super) async fn has_no_children(&self, kind: &Gvk, parents: &Gvk) -> Result<bool, String> {
         let Some(resource) = self.resource(kind).await? else { return Ok(true) };
         let marks = self.marks(parents).await?;
@@ -131,7 +131,8 @@ fn params(labels: Option<&str>) -> ListParams {
     ListParams { label_selector: labels.map(str::to_owned), ..ListParams::default() }.limit(PAGE)
 }
 
-/// A label alone makes nothing a child; nor does an ownerReference, where children have marks.
+/// Whether an object is a child: neither the label alone nor, if children have marks, an ownerReference alone makes it
+/// one.
 fn is_child(object: &Object, parents: &Gvk, marks: Marks<'_>) -> bool {
     let is_owned = object.controller.as_ref().is_some_and(|owner| object.is_owned_by(owner));
     let owner = object.controller_kind_and_name();
@@ -143,7 +144,7 @@ fn is_child(object: &Object, parents: &Gvk, marks: Marks<'_>) -> bool {
     is_owned && !object.deleting && is_of_parent && is_marked
 }
 
-/// What the API server said.
+/// The message of the API server.
 pub(super) fn plain(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),

@@ -1,4 +1,4 @@
-//! Delivered bytes → a plugin that may go live, or the first step that it fails.
+//! Turns delivered bytes into a plugin that may go live, or returns the first failed step.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -41,8 +41,8 @@ use crate::plugins::caps::Capped;
 use crate::telemetry::Measures;
 use windlass_api::{Plugin, PluginRollout};
 
-/// Delivered bytes → logic that can be called. Blocks no runtime thread: compiling waits for a child process, mapping
-/// and describing run the guest.
+/// Compiles and maps a component. Runs outside the runtime's threads: compiling waits for a child process, mapping and
+/// `describe` run the guest.
 pub(super) async fn map(plugins: &Plugins, digest: Digest, bytes: Vec<u8>) -> Result<Arc<Component>, Problem> {
     let (sandbox, began) = (plugins.sandbox.clone(), Instant::now());
     let mapped = tokio::task::spawn_blocking(move || sandbox.load(&bytes))
@@ -52,7 +52,7 @@ pub(super) async fn map(plugins: &Plugins, digest: Digest, bytes: Vec<u8>) -> Re
     mapped.map_err(|problem| problem.of(digest))
 }
 
-/// What a component that could not be loaded is to its Plugin, after the time that it took to find that out.
+/// The problem of a component that could not be loaded. `took` is the time until the failure.
 fn unloadable(failure: &LoadFailure, took: Duration) -> Problem {
     let (reason, message) = (load_reason(failure), failure.to_string());
     if failure.is_of_component() {
@@ -61,18 +61,18 @@ fn unloadable(failure: &LoadFailure, took: Duration) -> Problem {
     if let LoadFailure::Interrupted { wait, .. } = failure {
         return Problem { requeue: Requeue::Backoff(*wait), ..Problem::new(Step::Compiled, reason, message) };
     }
-    // One that takes minutes to fail must leave most of the compiler's time to others.
+    // A component that fails after minutes must leave most of the compiler's time to others.
     let rest = took.saturating_mul(4).min(RESYNC);
     Problem { requeue: Requeue::Backoff(rest), ..Problem::new(Step::Compiled, reason, message) }
 }
 
-/// Logic that was compiled before, if it can still be called.
+/// A component that was compiled before, if its compiled file is still usable.
 pub(super) async fn find(plugins: &Plugins, digest: Digest) -> Option<Arc<Component>> {
     let sandbox = plugins.sandbox.clone();
     tokio::task::spawn_blocking(move || sandbox.find(digest)).await.ok().flatten()
 }
 
-/// What a Plugin's spec comes to for one component, without a look at the kinds.
+/// The parts of a Plugin's spec for one component, validated without looking up kinds.
 struct Checked {
     limits: Limits,
     capped: Vec<Capped>,
@@ -81,7 +81,7 @@ struct Checked {
     account: Account,
 }
 
-/// The kinds of a component as the cluster serves them, and what the plugin may do with them.
+/// The kinds of a component as the cluster serves them, and the plugin's grants.
 struct Resolved {
     parent: ParentKind,
     granted: Granted,
@@ -89,15 +89,15 @@ struct Resolved {
     mark_key: Option<MarkKey>,
 }
 
-/// The watches of these kinds, whose caches are filled.
+/// The watches of these kinds, with filled caches.
 struct Filled {
     parents: Arc<Watch>,
     children: Vec<Arc<Watch>>,
     namespaces: Option<NamespaceFilter>,
 }
 
-/// A component on its way to be live: checked, its kinds resolved, their caches filled. Where nothing changed, its watches
-/// are the very ones that are live. With it comes what of its limits is capped.
+/// Prepares a component to go live: validates the spec, resolves the kinds, fills their caches. Where nothing changed,
+/// the watches are those of the live component. Also returns the limits that were lowered to caps.
 pub(super) async fn prepare(
     plugins: &Plugins,
     name: &PluginName,
@@ -107,7 +107,7 @@ pub(super) async fn prepare(
     let descriptor = component.descriptor();
     let checked = check(plugins, name, plugin, descriptor).await?;
     let live = plugins.registry.get(name);
-    // Before anything is looked up: what changes from here on has the Plugin reconciled once more.
+    // Set before any lookup: a change from here on queues the Plugin again.
     let mut waiting = Concern {
         definitions: HashSet::new(),
         groups: parent::groups_of(descriptor),
@@ -153,7 +153,7 @@ fn invalid(message: String) -> Problem {
     Problem::lasting(Step::Granted, reason::INVALID_SPEC, message)
 }
 
-/// Finds the kinds, after the component's CRD was installed where the Plugin says so.
+/// Resolves the kinds, after installing the component's CRD if the Plugin says so.
 async fn resolve(
     plugins: &Plugins,
     name: &PluginName,
@@ -163,7 +163,8 @@ async fn resolve(
 ) -> Result<Resolved, Problem> {
     let (descriptor, home) = (component.descriptor(), account.home());
     let parent = parent::resolve(plugins, name, descriptor, Install::by(&plugin.spec, component.digest())).await?;
-    // Its CRD may have been installed just now: whatever becomes of this component, an older one must not go on.
+    // The CRD may have been installed just now: a component for an older storage version must not stay live, even if
+    // this component fails.
     plugins.withdraw(name, &parent.kind);
     Ok(Resolved {
         mark_key: if parent.namespaced { None } else { Some(plugins.mark_keys.get().await?.clone()) },
@@ -173,8 +174,8 @@ async fn resolve(
     })
 }
 
-/// Whether parents may have the plugin's finalizer. A component that no longer finalizes takes it off, also off what has left
-/// the label selector.
+/// Whether parents may have the plugin's finalizer. A component that does not finalize makes the host remove it, also
+/// from parents that left the label selector.
 fn may_set_finalizer(plugin: &Plugin, descriptor: &Descriptor, live: Option<&Live>) -> bool {
     descriptor.finalizes
         || live.is_some_and(|live| live.finalizes || live.parents.id.finalizer.is_some())
@@ -198,16 +199,17 @@ async fn fill(
     let leased: Vec<_> = watches.cloned().collect();
     waiting.watches.extend(leased.iter().map(|watch| watch.id.clone()));
     plugins.kinds.follow(name, waiting);
-    // Held beyond a failure: a refused watch goes on trying, and says when it is let in.
+    // Kept even if this fails: a rejected watch retries, and reports when the API server accepts it.
     plugins.hold(name, leased.clone());
-    // Of several that fail the first in this order is reported: another message would be another write of the status.
+    // If several fail, the first in this order is reported: alternating messages would cause further writes of the
+    // status.
     for result in join_all(leased.iter().map(|watch: &Arc<Watch>| synced(watch, Arc::ptr_eq(watch, &parents)))).await {
         result?;
     }
     Ok(Filled { parents, children, namespaces })
 }
 
-/// All parts in one value. What outlives a component comes from the one that is live.
+/// Assembles all parts. State that outlives a component comes from the live one.
 fn assemble(
     plugins: &Plugins,
     (name, live): (&PluginName, Option<&Live>),
@@ -259,7 +261,8 @@ fn assemble(
     }
 }
 
-/// What is known of the component's behaviour begins anew where it decides otherwise than the live one; none where that goes on.
+/// A new state of the component's behaviour if it decides differently from the live one; none if the live state goes
+/// on.
 fn next_state(plugin: &Plugin, live: Option<&Live>, prepared: &Live) -> Option<ComponentState> {
     match live {
         Some(live) if live.decides_like(prepared) => None,
@@ -271,7 +274,7 @@ fn next_state(plugin: &Plugin, live: Option<&Live>, prepared: &Live) -> Option<C
     }
 }
 
-/// As whom the status of parents is written, and which of the host's fields it has then.
+/// The account that writes the status of parents, and the host's fields that this status then has.
 async fn status_writer(
     plugins: &Plugins,
     account: &Account,
@@ -295,7 +298,7 @@ async fn status_writer(
     })
 }
 
-/// Where its parents may be.
+/// The namespaces of the plugin's parents.
 fn namespace_filter(plugins: &Plugins, plugin: &Plugin) -> Result<Option<NamespaceFilter>, String> {
     let Some(wanted) = &plugin.spec.namespace_selector else { return Ok(None) };
     let invalid = |error: &dyn std::fmt::Display| format!("spec.namespaceSelector: {error}");
@@ -307,7 +310,7 @@ fn namespace_filter(plugins: &Plugins, plugin: &Plugin) -> Result<Option<Namespa
     Ok(Some(NamespaceFilter::new(selector, plugins.watches.lease(&Arc::new(kind), &resource, None))))
 }
 
-/// What a plugin rests on once it is live.
+/// The kinds that a live plugin depends on.
 pub(super) fn concern_of(live: &Live) -> Concern {
     let read = live.reads.resources.values().map(|resource| &**resource);
     let resources = live.watches().map(|watch| &watch.resource).chain(read);
@@ -322,12 +325,12 @@ pub(super) fn concern_of(live: &Live) -> Concern {
     }
 }
 
-/// What an earlier process said of held deletions, or logic that is live no longer.
+/// The hash of blocked deletions from an earlier process, or from a component that is no longer live.
 pub(super) fn was_held(plugin: &Plugin) -> Option<&str> {
     plugin.status.as_ref()?.blocked_deletions_hash.as_deref()
 }
 
-/// What an earlier process wrote down of its rollout.
+/// The rollout that an earlier process recorded.
 fn rollout_before(plugin: &Plugin) -> Option<Record> {
     plugin.status.as_ref()?.rollout.as_ref().map(PluginRollout::record)
 }

@@ -1,4 +1,4 @@
-//! The key of the marks on the children of cluster-scoped parents: a Secret of the host's namespace.
+//! The key of the marks on children of cluster-scoped parents, stored in a Secret in the host's namespace.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -15,10 +15,10 @@ use super::rbac::MARK_KEY_SECRET;
 use crate::cluster::account::HOST;
 use crate::cluster::in_time;
 
-/// Where the key stands in the Secret.
+/// Key in the Secret's data.
 const FIELD: &str = "key";
 
-/// The key, once a Plugin with cluster-scoped parents asked for it.
+/// The mark key, read when a Plugin with cluster-scoped parents first needs it.
 pub(super) struct MarkKeys {
     secrets: Api<Secret>,
     namespace: String,
@@ -26,23 +26,25 @@ pub(super) struct MarkKeys {
 }
 
 impl MarkKeys {
-    /// Of the host's namespace.
+    /// For a host in this namespace.
     pub(super) fn new(client: Client, namespace: &str) -> Self {
         Self { secrets: Api::namespaced(client, namespace), namespace: namespace.to_owned(), key: OnceCell::new() }
     }
 
-    /// The key; made if there is none. Whatever is there is never overwritten: with another key no child would be known.
+    /// The key, which is created if there is none. An existing key is never overwritten: with another key no child
+    /// would be recognised.
     ///
     /// # Errors
-    /// It cannot be read or made.
+    /// If the key cannot be read or created.
     pub(super) async fn get(&self) -> Result<&MarkKey, Problem> {
         self.key.get_or_try_init(|| self.read_or_make()).await
     }
 
-    /// The key with which the children of before were marked. None is made: no child would have the mark of a new one.
+    /// The existing key, with which earlier children were marked. No key is created: no child would have a mark by a
+    /// new key.
     ///
     /// # Errors
-    /// It cannot be read, or is gone.
+    /// If the key cannot be read, or is gone.
     pub(super) async fn existing(&self) -> Result<&MarkKey, Problem> {
         let read = async || {
             self.read().await?.ok_or_else(|| {
@@ -81,7 +83,7 @@ impl MarkKeys {
                 );
                 Ok(MarkKey::new(bytes))
             }
-            // Another host was faster: its key counts for both.
+            // Another host created the key first; both use that key.
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 let secret = in_time(self.secrets.get(MARK_KEY_SECRET)).await;
                 self.key_in(secret.map_err(|error| self.failed("read", &error))?)

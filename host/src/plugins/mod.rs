@@ -1,6 +1,6 @@
-//! The Plugin resource's own reconcile: delivered → compiled → granted → published → said in the status.
+//! Reconciles Plugins: deliver, compile, grant, publish, and write the status.
 //!
-//! The only writer of the registry. Whatever fails on the way leaves the live logic as it is.
+//! It is the only writer of the registry. A failure of any step leaves the live component as it is.
 
 mod activate;
 pub mod admission_policies;
@@ -57,15 +57,15 @@ pub use crd::narrowings as crd_narrowings;
 pub use kinds::Kinds;
 pub use shared::{Dependencies, Plugins};
 
-/// Time between looks at whether anything still runs for a Plugin that is being deleted.
+/// Time between checks whether a reconcile still runs for a deleted Plugin.
 const DRAIN: Duration = Duration::from_millis(100);
-/// Time until a look at a Plugin of which runs of the logic before may still have made children.
+/// Time until the next reconcile of a Plugin while reconciles with an earlier component may still create children.
 const UNSETTLED: Duration = Duration::from_secs(10);
-/// Time until a look at a Plugin whose component has caused more requests than its rate allows.
+/// Time until the next reconcile of a Plugin whose component exceeds its request rate.
 const LIMITED: Duration = Duration::from_mins(1);
 
 impl Plugins {
-    /// Forgets what no Plugin names, once all were tried.
+    /// Removes data that no Plugin uses, once every Plugin was reconciled.
     pub async fn tidy(&self) {
         if !self.all_tried() {
             return;
@@ -79,17 +79,17 @@ impl Plugins {
         }
     }
 
-    /// Whether every Plugin that exists was tried at least once since the start.
+    /// Whether every existing Plugin was reconciled at least once since the start.
     pub fn all_tried(&self) -> bool {
         let known = self.known.lock();
-        // Those that are being deleted are not brought up.
+        // Plugins that are being deleted do not go live.
         let names = self.own.store.pick(|plugin| (!plugin.deleting).then(|| plugin.key.name.clone()));
         names
             .iter()
             .all(|name| name.parse::<PluginName>().is_ok_and(|name| known.get(&name).is_some_and(|known| known.tried)))
     }
 
-    /// Brings one Plugin to what its resource says.
+    /// Reconciles one Plugin.
     pub async fn reconcile(&self, job: &Job<(), PluginName>) -> (Requeue, Duration) {
         let _urgent = job.trigger.is_urgent().then(|| self.startup_order.urgent());
         if job.trigger == Trigger::Sweep {
@@ -112,8 +112,8 @@ impl Plugins {
         (requeue, RESYNC)
     }
 
-    /// What the last look found and how long it is good, if nothing but the count of its parents brings the Plugin here:
-    /// then only its status is looked at.
+    /// The findings of the last reconcile and their remaining validity, if only the counts of parents have changed:
+    /// then only the status is updated.
     fn rest_of_look(&self, job: &Job<(), PluginName>, object: &Object) -> Option<(Findings, Duration)> {
         let known = self.known.lock();
         let look = known.get(&job.key)?.look.as_ref()?;
@@ -137,24 +137,24 @@ impl Plugins {
             }
         };
         if result.is_err() && self.sandbox.is_stopped() {
-            // The next host says what becomes of it.
+            // The host is stopping: the next host reports the outcome.
             return Requeue::WhenChanged;
         }
-        // Also while something newer is waited for: the word is for what is live.
+        // Also done while a newer component is pending: the annotation is about the live component.
         self.hear_allowed(name, object);
         let is_unsettled = self.find_former_children(name, object).await;
         let requeue = match &result {
-            // Nobody tells of rights that are granted.
+            // Granting permissions causes no event, so retry with a backoff.
             Ok(findings) if findings.lacking.is_some() => Requeue::Backoff(Duration::ZERO),
             Ok(_) if is_unsettled => Requeue::Pause(UNSETTLED),
-            // Nothing tells when the tokens are back.
+            // New tokens cause no event.
             Ok(_) if self.is_limited(name) => Requeue::Pause(LIMITED),
             Ok(_) => Requeue::Settled(None),
             Err(problem) => problem.requeue,
         };
         self.remember(name, object, &result, requeue == Requeue::Settled(None));
         if let Err(problem) = &result {
-            // What is live goes on meanwhile, and there is nothing to tell.
+            // The live component goes on, and there is nothing to report.
             if problem.is_pending() && self.registry.get(name).is_some() {
                 return requeue;
             }
@@ -166,12 +166,12 @@ impl Plugins {
         self.say(name, object, &result, requeue).await
     }
 
-    /// Whether a live component has caused more requests than its rate allows.
+    /// Whether a live component exceeds its request rate.
     fn is_limited(&self, name: &PluginName) -> bool {
         self.registry.get(name).is_some_and(|live| live.budget.lock().empty(jiff::Timestamp::now()).is_some())
     }
 
-    /// `is_good`: nothing is waited for.
+    /// Records the findings. `is_good`: the reconcile waits for nothing.
     fn remember(&self, name: &PluginName, object: &Object, result: &Result<Findings, Problem>, is_good: bool) {
         let mut known = self.known.lock();
         let entry = known.entry(name.clone()).or_default();
@@ -179,12 +179,12 @@ impl Plugins {
         entry.look = result.as_ref().ok().map(|findings| Look {
             generation: object.generation,
             findings: findings.clone(),
-            // Before the queue's own time comes, which has a jitter of a tenth.
+            // Ends before the queue's resync, which has a jitter of a tenth.
             next: Instant::now() + if is_good { RESYNC.mul_f64(0.9) } else { Duration::ZERO },
         });
     }
 
-    /// Brings the Plugin's status to what was found; answers with when to look again.
+    /// Updates the Plugin's status; returns when to reconcile again.
     async fn say(
         &self,
         name: &PluginName,
@@ -208,7 +208,7 @@ impl Plugins {
         }
     }
 
-    /// Lets go what a person allows to be deleted.
+    /// Releases the deletions that a user allowed by annotation.
     fn hear_allowed(&self, name: &PluginName, object: &Object) {
         let Some(live) = self.registry.get(name) else { return };
         for parent in live.state.allow(object.marks.get(ANNOTATION_ALLOW_DELETION)).parents {
@@ -216,11 +216,11 @@ impl Plugins {
         }
     }
 
-    /// Puts the settings in force that need no other logic, whatever becomes of the rest.
+    /// Applies the settings that need no new component, whatever the outcome of the other steps.
     fn adjust(&self, name: &PluginName, plugin: &Plugin) {
         let mut publisher = self.publisher.lock();
         let Some(live) = self.registry.get(name) else { return };
-        // Loading says what is wrong with them.
+        // Loading reports what is wrong with the settings.
         let Ok(wanted) = Settings::of(plugin, live.component.descriptor()) else { return };
         let before = Settings::of_live(&live);
         if wanted == before {
@@ -236,13 +236,13 @@ impl Plugins {
         drop(publisher);
         if concerns_parents {
             live.state.adjust(guard);
-            // An event: it waits for backoffs, which are not the settings' to end.
+            // An event waits for backoffs: a change of settings does not end them.
             self.enqueue_parents(&live, Trigger::Event);
         }
     }
 
-    /// A Plugin is being deleted: once nothing runs for it any more, what waits for the host is done and its finalizer
-    /// goes.
+    /// Handles the deletion of a Plugin: waits until none of its reconciles runs, does the host's work, and removes the
+    /// host's finalizer.
     async fn say_farewell(&self, name: &PluginName, object: &Object) -> Requeue {
         if self.known.lock().contains_key(name) {
             self.take_down(name);
@@ -251,7 +251,7 @@ impl Plugins {
             return Requeue::WhenChanged;
         }
         if self.parents.is_running(name) {
-            // One that runs may set a finalizer, or make a child.
+            // A running reconcile may set a finalizer or create a child.
             return Requeue::Pause(DRAIN);
         }
         let ended = match self.end(name, object).await {
@@ -282,8 +282,8 @@ impl Plugins {
         farewell.say(&plugin, deletion::is_given_up(object)).await
     }
 
-    /// Finds out of which lost kinds there are children. Answers whether that has to be asked once more soon: as long as
-    /// something runs for the plugin, it may be the logic before, and make one.
+    /// Finds the former kinds of which children exist. Returns whether to check again soon: while a reconcile of the
+    /// plugin runs, it may use an earlier component and create such a child.
     async fn find_former_children(&self, name: &PluginName, object: &Object) -> bool {
         let Some(live) = self.registry.get(name) else { return false };
         let lost = {

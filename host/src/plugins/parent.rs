@@ -1,4 +1,4 @@
-//! The kind that a plugin reconciles, as the cluster serves it: its own, or one that exists already.
+//! Resolves the parent kind of a plugin: one whose CRD the component carries, or an existing one.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::shared::Plugins;
 use crate::cluster::discovery::{Discovery, is_missing};
 use crate::live::Definition;
 
-/// Finds the parent kind, installing its definition first if it is the plugin's own and the Plugin says so.
+/// Finds the parent kind, and installs its CRD first if the component carries it and the Plugin says so.
 pub(super) async fn resolve(
     plugins: &Plugins,
     plugin: &PluginName,
@@ -29,7 +29,7 @@ pub(super) async fn resolve(
     }
 }
 
-/// The groups of all kinds that a descriptor names: a definition of one of them may be what is missing.
+/// The groups of all kinds in a descriptor: a CRD of one of these groups may be what is missing.
 pub(super) fn groups_of(descriptor: &Descriptor) -> HashSet<Arc<str>> {
     let parent = match &descriptor.parent {
         Parent::Custom(carried) => crd::group_of(carried),

@@ -1,4 +1,4 @@
-//! The kind of a plugin's parents, as the cluster serves it.
+//! The parent kind of a plugin, as the cluster serves it.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ pub(super) struct ParentKind {
     pub resource: ApiResource,
     pub namespaced: bool,
     pub shape: StatusShape,
-    /// Which objects of it are parents; none for all.
+    /// Label selector of the parents; none for all objects of the kind.
     pub selector: Option<String>,
 }
 
-/// Of a status that nobody writes for the plugin.
+/// The shape of a status that is not written for the plugin.
 pub(super) const NOT_OURS: StatusShape =
     StatusShape { subresource: false, observed_generation: false, conditions: false };

@@ -1,5 +1,5 @@
-//! What can be said of new logic before its definition takes the place of the one that is there: under another version, what
-//! is live would have to go, and could not come back.
+//! Checks a new component before its CRD replaces the installed one: with another storage version, the live component
+//! would have to end, and could not come back.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::cluster::watch::Watch;
 use crate::live::Live;
 use windlass_api::Plugin;
 
-/// Goes through the steps of new logic that need no definition of its own, if it brings one along. The caches that are
-/// filled on the way are held, and added to what the Plugin waits for.
+/// Runs the steps of a new component that do not need its own CRD, if it carries one. The caches that this fills are
+/// kept, and added to the dependencies of the Plugin.
 ///
 /// # Errors
-/// The first thing that would keep it from going live.
+/// The first problem that would keep the component from going live.
 pub(super) async fn check(
     plugins: &Plugins,
     plugin: &Plugin,
@@ -33,7 +33,7 @@ pub(super) async fn check(
     waiting: &mut Concern,
 ) -> Result<(), Problem> {
     let Parent::Custom(carried) = &descriptor.parent else { return Ok(()) };
-    // One that cannot be installed is refused where it would be.
+    // A CRD that cannot be installed is rejected by the installation.
     let Some(own) = crd::kind_of(carried).filter(|_| plugin.spec.install_crd) else { return Ok(()) };
     let is_anothers = |kind: &Gvk| kind.group_kind() != own.group_kind();
     let others = Descriptor {

@@ -1,4 +1,4 @@
-//! Why a Plugin's component is not live: the step that failed, what to say of it, and when to try again.
+//! Why a Plugin's component is not live: the failed step, its message, and the time of the next try.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use windlass_delivery::DeliveryError;
 use crate::cluster::account::AccountError;
 use crate::telemetry::one_line;
 
-/// Time between reconciles of a Plugin that nothing caused: a missed event is made good.
+/// Time between resyncs of a Plugin, which make up for missed events.
 pub(super) const RESYNC: Duration = Duration::from_mins(10);
 
 /// The steps, as the Plugin's conditions name them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// The right bytes are here.
+    /// The expected bytes were delivered.
     Fetched,
-    /// Whoever signed them is trusted.
+    /// A trusted key signed the component.
     Verified,
-    /// They compiled and say what they are.
+    /// The component compiled, and described itself.
     Compiled,
     /// The kinds exist and may be used.
     Granted,
@@ -32,16 +32,16 @@ pub enum Step {
 /// Why a step failed.
 #[derive(Debug, Clone)]
 pub struct Problem {
-    /// The step.
+    /// The failed step.
     pub step: Step,
-    /// Reason for the condition.
+    /// Reason of the condition.
     pub reason: &'static str,
-    /// Message for the condition.
+    /// Message of the condition.
     pub message: String,
-    /// Digest of what was delivered, if that is known.
+    /// Digest of the delivered component, if known.
     pub candidate: Option<Digest>,
-    /// The version in which the parent kind is stored, if the component is written for another: logic of that other
-    /// version must not go on either.
+    /// The storage version of the parent kind, if the component is written for another version: a live component for
+    /// that other version must end, too.
     pub stored_as: Option<Box<Gvk>>,
     /// When to try again.
     pub requeue: Requeue,
@@ -53,7 +53,7 @@ impl Problem {
         Self {
             step,
             reason,
-            // Components choose parts of some messages.
+            // Components control parts of some messages.
             message: bounded(one_line(&message.into()).into_owned()),
             candidate: None,
             stored_as: None,
@@ -61,17 +61,17 @@ impl Problem {
         }
     }
 
-    /// A problem that only a change of the Plugin, its source or the cluster can end: looked at again with the resync.
+    /// A problem that only a change of the Plugin, its source or the cluster can end; retried at the resync.
     pub fn lasting(step: Step, reason: &'static str, message: impl Into<String>) -> Self {
         Self { requeue: Requeue::Settled(None), ..Self::new(step, reason, message) }
     }
 
-    /// No problem but that something has yet to come, which will be told.
+    /// A wait for something that will be reported; not an error.
     pub(super) fn pending(message: String) -> Self {
         Self { requeue: Requeue::WhenChanged, ..Self::new(Step::Fetched, reason::PROGRESSING, message) }
     }
 
-    /// Whether it is none, so far.
+    /// Whether this is a wait and not an error.
     pub(super) fn is_pending(&self) -> bool {
         self.reason == reason::PROGRESSING
     }
@@ -81,7 +81,7 @@ impl Problem {
     }
 }
 
-/// Nothing was delivered, or nothing that may be taken.
+/// No component was delivered, or none that may be loaded.
 impl From<DeliveryError> for Problem {
     fn from(error: DeliveryError) -> Self {
         let step = if error.is_distrust() { Step::Verified } else { Step::Fetched };

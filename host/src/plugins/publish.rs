@@ -1,4 +1,4 @@
-//! What is live: one writer puts logic there and takes it away, and has the parents hear of it.
+//! Publishes and unpublishes live components, as their only writer, and queues the parents.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,23 +12,23 @@ use super::shared::Plugins;
 use crate::live::Live;
 use crate::queue::Trigger;
 
-/// The longest time over which all parents of a Plugin are reconciled because of the Plugin, spread evenly.
+/// Longest time over which all parents of a Plugin are reconciled because of a change of the Plugin, spread evenly.
 const SPREAD_MAX: Duration = Duration::from_mins(1);
-/// So long for each of them: a thousand a second is what the API server and the other plugins do not notice.
+/// Share of that time per parent: a thousand reconciles a second do not disturb the API server or other plugins.
 const SPREAD_OF_ONE: Duration = Duration::from_millis(1);
 
-/// Time over which so many parents are reconciled.
+/// Time over which this many parents are reconciled.
 fn spread(parents: usize) -> Duration {
     u32::try_from(parents).map_or(SPREAD_MAX, |parents| SPREAD_OF_ONE.saturating_mul(parents).min(SPREAD_MAX))
 }
 
 impl Plugins {
-    /// Makes it live and has every parent reconciled by it.
+    /// Publishes a component, and queues every parent for a reconcile with it.
     pub(super) fn publish(&self, object: &Object, live: Live) -> Result<(), Problem> {
         let live = Arc::new(live);
         let name = live.name.clone();
         let mut publisher = self.publisher.lock();
-        // A kind of somebody else's may have any number of Plugins.
+        // A kind with another owner may have any number of Plugins.
         let younger =
             if live.owns_kind() { claim::claim(self, &name, object, &live.parents.id.kind)? } else { Vec::new() };
         for younger in younger {
@@ -43,12 +43,13 @@ impl Plugins {
         publisher.publish(name.clone(), live.clone());
         self.index_live();
         drop(publisher);
-        // Whoever has left since the logic was prepared told the logic before it.
+        // Parents that left the selector since the preparation were reported to the previous component.
         live.unselected.search(&live.parents.store, live.children.values());
         let parents = self.enqueue_parents(&live, Trigger::Sweep);
         live.held.lock().forget_unless(|parent| live.knows(parent));
         live.memo.forget_unless(|parent| live.parents.store.get(parent).is_some());
-        // Whoever went since the logic was prepared told the logic before it. A run of their own finds them gone.
+        // Parents that were deleted since the preparation were reported to the previous component. A reconcile of their
+        // own finds them gone.
         for gone in live.state.awaited_in_vain(|parent| live.knows(parent)) {
             self.parents.add(&name, &gone, Trigger::Sweep);
         }
@@ -57,9 +58,9 @@ impl Plugins {
         Ok(())
     }
 
-    /// Has every parent reconciled, spread over a moment; answers with how many there are.
+    /// Queues every parent, spread over a time; returns the number of parents.
     ///
-    /// Read now that the logic is live: a parent that comes later finds it in the registry.
+    /// The parents are read after the component was published: a parent that is created later finds it in the registry.
     pub(super) fn enqueue_parents(&self, live: &Live, trigger: Trigger) -> usize {
         let parents = live.parents.store.keys();
         let count = parents.len();
@@ -71,7 +72,7 @@ impl Plugins {
         count
     }
 
-    /// Brings the index of parents to what the registry says. Called by who holds the publisher.
+    /// Updates the index of parents from the registry. The caller holds the publisher.
     fn index_live(&self) {
         let live = self.registry.names().into_iter().filter_map(|name| {
             let watch = self.registry.get(&name)?.parents.id.clone();
@@ -80,7 +81,7 @@ impl Plugins {
         self.index.replace(live);
     }
 
-    /// Ends the life of logic that would lose data: its kind is stored in another version by now.
+    /// Unpublishes a component that would lose data, because its kind has another storage version now.
     pub(super) fn withdraw(&self, name: &PluginName, stored: &Gvk) {
         let is_another = |live: Arc<Live>| {
             let kind = &live.parents.id.kind;
@@ -92,7 +93,7 @@ impl Plugins {
         }
     }
 
-    /// Ends the life of logic; answers whether there was any.
+    /// Unpublishes a component; returns whether there was one.
     pub(super) fn retract(&self, name: &PluginName) -> bool {
         let mut publisher = self.publisher.lock();
         let retracted = publisher.retract(name).is_some();
@@ -103,7 +104,7 @@ impl Plugins {
         retracted
     }
 
-    /// A Plugin is gone: its parents are left alone, and so is all that exists because of them.
+    /// Unpublishes a deleted Plugin: its parents and their children are left alone.
     pub(super) fn take_down(&self, name: &PluginName) {
         if self.retract(name) {
             tracing::info!(plugin = %name, "no longer live; its parents and their children are left as they are");
@@ -114,7 +115,7 @@ impl Plugins {
         self.look_again();
     }
 
-    /// A Plugin is gone for good: what it left may be another's by now.
+    /// Queues the parents of all other plugins of custom kinds after a Plugin is gone: they may adopt its children.
     pub(super) fn inherit(&self) {
         for name in self.registry.names() {
             if let Some(live) = self.registry.get(&name).filter(|live| live.owns_kind()) {
@@ -123,7 +124,7 @@ impl Plugins {
         }
     }
 
-    /// Has every Plugin looked at again that is not as it should be: one of them may have waited for another's kind.
+    /// Queues every Plugin with a problem: it may have waited for the kind of another Plugin.
     fn look_again(&self) {
         let known = self.known.lock();
         for (name, _) in known.iter().filter(|(_, known)| known.look.is_none()) {

@@ -1,8 +1,6 @@
-//! The rights that the host needs, right by right: generated into manifests/, and for each plugin by
-//! `windlass push --create-rbac`.
+//! The permissions of the host, generated into manifests/, and of each plugin, for `windlass push --create-rbac`.
 //!
-//! The host's ClusterRole is aggregated: it grows by the roles labelled for it, one for each plugin, so that nobody
-//! grants it `*/*/*`.
+//! The host's ClusterRole is aggregated from the roles with a label, one per plugin, so the host needs no `*/*/*`.
 
 use serde_json::{Value, json};
 use windlass_core::contract::Descriptor;
@@ -15,10 +13,10 @@ use crate::cluster::account::HOST;
 use crate::cluster::lease;
 pub use crate::plugins::definition::Resource;
 
-/// Label by which a ClusterRole becomes part of the host's.
+/// Label of a ClusterRole that is aggregated into the host's.
 pub const AGGREGATE_LABEL: &str = "windlass.dev/aggregate-to-host";
 
-/// The Secret in the host's namespace that holds the key of the marks on children of cluster-scoped parents.
+/// Secret in the host's namespace with the key of the marks on children of cluster-scoped parents.
 pub const MARK_KEY_SECRET: &str = "windlass-mark-key";
 
 /// The host's ServiceAccount and roles, as Kubernetes objects in the order in which they are applied.
@@ -27,14 +25,15 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
     vec![
         json!({
             "apiVersion": "v1", "kind": "Namespace",
-            // A Pod here can take the host's place. The host's own fits the strictest of the Pod Security Standards.
+            // A Pod in this namespace could act as the host. The host itself meets the strictest of the Pod Security
+            // Standards.
             "metadata": {"name": namespace, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
         }),
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": HOST, "namespace": namespace}}),
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
             "metadata": {"name": HOST},
-            // No `rules`: they are the aggregating controller's, and a second apply would conflict with it.
+            // Without `rules`: the aggregating controller owns them, and a second apply would conflict with it.
             "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {AGGREGATE_LABEL: "true"}}]},
         }),
         json!({
@@ -42,20 +41,21 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
             "metadata": {"name": "windlass-host", "labels": {AGGREGATE_LABEL: "true"}},
             "rules": [
                 rule("windlass.dev", &["plugins"], &["get", "list", "watch"]),
-                // The finalizer of those whose end has to be heard of; there is no right to that alone.
+                // The finalizer of Plugins whose deletion the host handles; there is no permission for finalizers
+                // alone.
                 rule("windlass.dev", &["plugins"], &["patch"]),
                 rule("windlass.dev", &["plugins/status"], &["patch"]),
-                // Where the admission policies are installed, for a host that runs as a user outside the cluster.
+                // Needed with the admission policies, by a host that runs as a user outside the cluster.
                 rule("windlass.dev", &["plugins"], &["mark"]),
-                // The parent kinds' definitions: which versions and status fields they have.
+                // To find the versions and status fields of parent kinds.
                 rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get", "list", "watch"]),
                 // Only for Plugins with installCRD: a server-side apply that creates needs both.
                 rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["create", "patch"]),
-                // Only for Plugins with spec.namespaceSelector: by their labels.
+                // Only for Plugins with spec.namespaceSelector, which selects by labels.
                 rule("", &["namespaces"], &["list", "watch"]),
-                // Whether a Plugin's ServiceAccount may read what the plugin requires.
+                // To review whether a Plugin's ServiceAccount may read what the plugin requires.
                 rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
-                // On parents, wherever they are; a repetition is counted by a patch.
+                // On parents, in any namespace; a patch counts a repetition.
                 rule("events.k8s.io", &["events"], &["create", "patch"]),
             ],
         }),
@@ -65,19 +65,19 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": HOST},
             "subjects": subject,
         }),
-        // Components are read from the host's own namespace; another one needs such a Role of its own for ConfigMaps.
+        // The host reads components from its own namespace; another namespace needs its own Role for ConfigMaps.
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
             "metadata": {"name": HOST, "namespace": namespace},
             "rules": [
                 rule("", &["configmaps"], &["get", "list", "watch"]),
-                // Children are written as the Plugins' ServiceAccounts, which are here.
+                // To write children as the Plugins' ServiceAccounts, which are in this namespace.
                 rule("", &["serviceaccounts"], &["impersonate"]),
-                // The key of the marks on children of cluster-scoped parents: one Secret, which is made once. A right to
-                // create cannot be bound to a name.
+                // The key of the marks on children of cluster-scoped parents: one Secret, created once. RBAC cannot
+                // restrict a create to a name.
                 of_name(rule("", &["secrets"], &["get"]), MARK_KEY_SECRET),
                 rule("", &["secrets"], &["create"]),
-                // The Lease by which one host acts at a time. A create has no name yet.
+                // The Lease that lets one host act at a time. RBAC cannot restrict a create to a name.
                 rule("coordination.k8s.io", &["leases"], &["create"]),
                 of_name(rule("coordination.k8s.io", &["leases"], &["get", "update"]), lease::NAME),
             ],
@@ -91,58 +91,59 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
     ]
 }
 
-/// The kind of the parents whose definition a plugin brings along, and whether they live in namespaces.
+/// The resource of the parents whose CRD a component carries, and whether it is namespaced.
 ///
 /// # Errors
-/// If the definition will not be installed: it could name any resource, or all of them.
+/// If the CRD will not be installed: its name could stand for any resource, or all of them.
 pub fn own_parent(carried: &[u8]) -> anyhow::Result<(Resource, bool)> {
     let (carried, resource) = definition::read(carried).map_err(anyhow::Error::msg)?;
     Ok((resource, definition::text(&carried, "/spec/scope") == "Namespaced"))
 }
 
-/// Kinds that a plugin is about, as rules name them.
+/// The kinds of a plugin, as RBAC rules name them.
 #[derive(Debug, Clone)]
 pub struct Kinds {
-    /// The kind of its parents.
+    /// Kind of the parents.
     pub parent: Resource,
-    /// What it may own.
+    /// Kinds of children.
     pub children: Vec<Resource>,
-    /// What it may require.
+    /// Kinds of related objects that the plugin may require.
     pub related: Vec<Resource>,
-    /// What it owned before, and may no longer own.
+    /// Kinds that the plugin owned before, and may no longer own.
     pub former: Vec<Resource>,
-    /// Whether what it leaves of that goes with its Plugin.
+    /// Whether children of former kinds are deleted with the Plugin.
     pub prunes: bool,
-    /// Who writes the status of its parents.
+    /// Account that writes the status of the parents.
     pub status: StatusWriter,
 }
 
-/// Who may write the status of the parents of a plugin.
+/// Account that may write the status of a plugin's parents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusWriter {
-    /// The host: the Plugin installs the kind's CustomResourceDefinition, so there are no such objects but for it.
+    /// The host: the Plugin installs the kind's CRD, so all objects of the kind belong to it.
     Host,
-    /// The Plugin's ServiceAccount: another Plugin installed the CustomResourceDefinition, whose heir this one may become.
+    /// The Plugin's ServiceAccount: another Plugin installed the CRD, and this one may adopt its parents.
     Account,
-    /// Nobody: the kind is built in, or has another owner.
+    /// None: the kind is built in, or has another owner.
     Nobody,
 }
 
-/// What the host needs for one plugin: to watch its parents, its children and what it may require, to write the status
-/// of parents that are its own, and the finalizer if it has one, or `set_finalizers` says that its parents may have one from
-/// before. It writes no child itself.
+/// The host's permissions for one plugin: to watch its parents, children and related kinds, to write the status of
+/// parents whose kind is the plugin's own, and the finalizer, if the plugin finalizes or `set_finalizers` says that
+/// parents may have one from before. The host writes no child as itself.
 pub fn plugin_role(name: &str, descriptor: &Descriptor, kinds: &Kinds, set_finalizers: bool) -> Value {
     let (group, plural) = &kinds.parent;
     let mut verbs = vec!["get", "list", "watch"];
     if descriptor.finalizes || set_finalizers {
-        // The finalizer is set and removed by it; there is no right to that alone.
+        // To set and remove the finalizer; there is no permission for finalizers alone.
         verbs.push("patch");
     }
     let mut rules = vec![rule(group, &[plural], &verbs)];
     if kinds.status == StatusWriter::Host {
         rules.push(rule(group, &[&format!("{plural}/status")], &["patch"]));
     }
-    // The logic before watches what is former until it is live no longer; then what is left of it is looked for.
+    // The previous component watches former kinds until it is no longer live; then they are listed for children that
+    // are left.
     for (group, plural) in kinds.children.iter().chain(&kinds.related).chain(&kinds.former) {
         rules.push(rule(group, &[plural], &["list", "watch"]));
     }
@@ -153,8 +154,8 @@ pub fn plugin_role(name: &str, descriptor: &Descriptor, kinds: &Kinds, set_final
     })
 }
 
-/// The ClusterRole of what the host needs for a plugin. In the names of the other roles there is a colon, which no Plugin's name
-/// can have: the role of a Plugin `echo-account` must not be one of `echo`.
+/// The ClusterRole with the host's permissions for a plugin. The names of the other roles contain a colon, which no
+/// Plugin's name can: the role of a Plugin `echo-account` must not be a role of `echo`.
 pub fn host_role(name: &str) -> String {
     format!("windlass-plugin-{name}")
 }
@@ -164,24 +165,25 @@ pub fn account_role(name: &str) -> String {
     format!("windlass-plugin-{name}:account")
 }
 
-/// The Role by which the host reads the credentials for a plugin's registry, and its binding.
+/// The Role that lets the host read the registry credentials of a plugin, and its binding.
 pub fn source_role(name: &str) -> String {
     format!("windlass-plugin-{name}:source")
 }
 
-/// A plugin's ServiceAccount, and its rights: to write its children, and to read what it may require. In all namespaces,
-/// since parents may be in any of them; who wants it narrower binds the same ClusterRole in some namespaces instead.
+/// A plugin's ServiceAccount with its permissions: to write its children, and to read what it may require. They apply
+/// in all namespaces, because parents may be in any; to narrow them, a cluster admin binds the same ClusterRole in some
+/// namespaces instead.
 pub fn account_objects(name: &str, account: &str, namespace: &str, kinds: &Kinds) -> Vec<Value> {
     let role = account_role(name);
     let (group, plural) = &kinds.parent;
-    // An owner reference with blockOwnerDeletion takes this where OwnerReferencesPermissionEnforcement is on; and so does the
-    // plugin's finalizer, unless the Plugin brought the definition along.
+    // Needed for owner references with blockOwnerDeletion, if OwnerReferencesPermissionEnforcement is on, and for the
+    // plugin's finalizer, unless the Plugin installed the CRD.
     let owner = rule(group, &[&format!("{plural}/{FINALIZERS}")], &[FINALIZER_VERB]);
     let children = kinds.children.iter().map(|(group, plural)| rule(group, &[plural], &CHILD_VERBS));
     let related = kinds.related.iter().map(|(group, plural)| rule(group, &[plural], &READ_VERBS));
     let former =
         kinds.former.iter().filter(|_| kinds.prunes).map(|(group, plural)| rule(group, &[plural], &["delete"]));
-    // Asked about unless the Plugin brought the definition along: somebody else may install it before.
+    // Reviewed unless the Plugin installed the CRD: another user may install it first.
     let parents = rule(group, &[plural], &["get", PARENT_VERB]);
     let status =
         (kinds.status == StatusWriter::Account).then(|| rule(group, &[&format!("{plural}/{STATUS}")], &[STATUS_VERB]));
@@ -201,7 +203,7 @@ pub fn account_objects(name: &str, account: &str, namespace: &str, kinds: &Kinds
     ]
 }
 
-/// What the host needs to pull a plugin's component: its pull secret, and no other.
+/// The host's permission to pull a plugin's component: to read its pull secret, and no other.
 pub fn source_objects(name: &str, namespace: &str, secret: &str) -> Vec<Value> {
     let role = source_role(name);
     let pull = of_name(rule("", &["secrets"], &["get"]), secret);
@@ -220,7 +222,7 @@ pub fn source_objects(name: &str, namespace: &str, secret: &str) -> Vec<Value> {
     ]
 }
 
-/// The rule for the one object of this name.
+/// Restricts a rule to the object of this name.
 fn of_name(mut rule: Value, name: &str) -> Value {
     if let Some(rule) = rule.as_object_mut() {
         rule.insert("resourceNames".to_owned(), json!([name]));
@@ -305,7 +307,7 @@ mod tests {
         rules.map(|rule| ["apiGroups", "resources", "verbs"].map(|field| words(&rule[field])).join(" ")).collect()
     }
 
-    /// Whether the logic finalizes, whether logic before it did, and what the host may do with the parents then.
+    /// Whether the component finalizes, whether an earlier one did, and the host's resulting verbs on parents.
     const ROLES: [(bool, bool, &str); 3] = [
         (false, false, "get,list,watch"),
         (true, false, "get,list,watch,patch"),

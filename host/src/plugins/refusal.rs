@@ -1,5 +1,5 @@
-//! A component of a registry that could not be loaded: it is neither fetched nor compiled again as long as nothing else is
-//! wanted, for good if the component is why, and for a while if the machine may be.
+//! A component of a registry that could not be loaded. It is not fetched or compiled again while the Plugin requests
+//! the same: never if the component is the cause, and not for a while if the machine may be.
 
 use std::time::{Duration, Instant};
 
@@ -9,19 +9,19 @@ use windlass_core::outcome::Requeue;
 use super::problem::{Problem, RESYNC};
 use windlass_delivery::Wanted;
 
-/// Time before a failure that may pass is tried again, doubled each time it fails again, up to [`RESYNC`].
+/// Time until a temporary failure is retried; doubled at each further failure, up to [`RESYNC`].
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 
-/// Why it was not loaded.
+/// Why a component was not loaded.
 pub(super) struct Refusal {
     wanted: Wanted,
     problem: Problem,
-    /// How long it holds from when, if not for good.
+    /// Since when and for how long the refusal applies; none if it applies for good.
     wait: Option<(Instant, Duration)>,
 }
 
 impl Refusal {
-    /// Of what was wanted, after another one before it.
+    /// A refusal of this request; `before` is the previous refusal.
     pub(super) fn new(wanted: &Wanted, problem: Problem, before: Option<Self>, now: Instant) -> Self {
         let again = before.filter(|before| before.is_of(wanted, problem.candidate));
         let wait = match problem.requeue {
@@ -35,12 +35,12 @@ impl Refusal {
         Self { wanted: wanted.clone(), problem: Problem { requeue, ..problem }, wait }
     }
 
-    /// What it is to its Plugin, at first.
+    /// The problem to report at the time of the failure.
     pub(super) fn problem(&self) -> &Problem {
         &self.problem
     }
 
-    /// The same now, if it still holds for this component.
+    /// The problem to report now, if the refusal still applies to this component.
     pub(super) fn holds(&self, wanted: &Wanted, digest: Digest, now: Instant) -> Option<Problem> {
         if !self.is_of(wanted, Some(digest)) {
             return None;
@@ -101,7 +101,7 @@ mod tests {
         for wait in [5, 10, 20, 40, 80, 160, 320, 600, 600] {
             let next = Refusal::new(&wanted, passing(0), refusal.take(), now);
             assert_eq!(next.problem().requeue, Requeue::Pause(seconds(wait)));
-            // Whatever else happens to the Plugin meanwhile.
+            // Whatever other events the Plugin has meanwhile.
             let held = next.holds(&wanted, component(), now + seconds(2)).expect("refused");
             assert_eq!(held.requeue, Requeue::Pause(seconds(wait - 2)));
             now += seconds(wait);

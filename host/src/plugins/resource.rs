@@ -1,4 +1,4 @@
-//! A Plugin resource, as its reconcile reads it.
+//! Reads a Plugin resource for its reconcile.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use windlass_core::object::Object;
 
 use super::problem::{Problem, Step};
 
-/// The resource as it is stored.
+/// The stored Plugin.
 ///
 /// # Errors
-/// It cannot be read, or sets a field that has another name now; in words for a user.
+/// If the Plugin cannot be parsed, or sets a renamed field; the text is for users.
 pub(super) fn parse(object: &Object) -> Result<Plugin, String> {
     let plugin: Plugin =
         serde_json::from_slice(&object.json.bytes()).map_err(|error| format!("the Plugin cannot be read: {error}"))?;
@@ -20,19 +20,19 @@ pub(super) fn parse(object: &Object) -> Result<Plugin, String> {
     Ok(plugin)
 }
 
-/// The one component that the Plugin takes, if it says so.
+/// The digest that the Plugin pins, if any.
 pub(super) fn pinned(plugin: &Plugin) -> Result<Option<Digest>, Problem> {
     let invalid = |error| Problem::lasting(Step::Fetched, reason::INVALID_SPEC, format!("spec.digest: {error}"));
     plugin.spec.digest.as_ref().map(|text| text.parse::<Digest>().map_err(invalid)).transpose()
 }
 
-/// The one place that the Plugin's component comes from.
+/// The source of the Plugin's component.
 pub(super) fn place(plugin: &Plugin) -> Result<Place<'_>, Problem> {
     let invalid = |error| Problem::lasting(Step::Fetched, reason::INVALID_SPEC, error);
     plugin.spec.source.place().map_err(invalid)
 }
 
-/// `spec.config`, as it is handed to the plugin.
+/// `spec.config`, as it is passed to the plugin.
 pub(super) fn config_of(plugin: &Plugin) -> serde_json::Result<Option<Arc<[u8]>>> {
     plugin.spec.config.as_ref().map(|config| serde_json::to_vec(config).map(Into::into)).transpose()
 }

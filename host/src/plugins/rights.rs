@@ -1,5 +1,5 @@
-//! What a Plugin's ServiceAccount may not do with the plugin's children, with what the plugin may require, and with parents
-//! of a kind that is not the plugin's own: reviewed at every look, said in `Granted`.
+//! Reviews the permissions of a Plugin's ServiceAccount: on the plugin's children, on the kinds that it may require,
+//! and on parents whose kind is not its own. Runs at every reconcile of the Plugin; `Granted` reports what is missing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,50 +20,51 @@ use crate::cluster::access_review::{
 use crate::cluster::account::Account;
 use crate::live::{Definition, Live, StatusWriter};
 
-/// Namespaces that are asked about where a right is not granted in all of them.
+/// Number of namespaces that are reviewed if a permission is not granted cluster-wide.
 const NAMESPACES: usize = 16;
-/// The most that are asked about while none of them has it: where no parent can be served, that must be known.
+/// Largest number of namespaces that are reviewed while none has the permission: it must be known if no parent can be
+/// served.
 const MOST_NAMESPACES: usize = 256;
-/// Kinds that are asked about at once.
+/// Number of kinds that are reviewed at once.
 const PARALLEL: usize = 8;
 
-/// What of the rights to children must be had: not to be allowed to delete may be meant so.
+/// Verbs on children without which a component does not go live. A missing permission to delete may be intended.
 const VITAL_CHILD_VERBS: [&str; 2] = ["create", "patch"];
 
-/// What a ServiceAccount lacks.
+/// The permissions that a ServiceAccount lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Lacking {
     user: String,
     of: Vec<Missing>,
 }
 
-/// A kind of objects, and what may not be done with them.
+/// A kind, and the verbs that are denied on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Missing {
     kind: Arc<Gvk>,
     subresource: Option<&'static str>,
     verbs: Vec<&'static str>,
     place: Place,
-    /// The verbs without which nothing can be done for any parent.
+    /// Verbs without which no parent can be served.
     vital: &'static [&'static str],
-    /// Whether what is not known counts as missing.
+    /// Whether an unknown outcome counts as denied.
     is_doubted: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
-    /// Not everywhere, and no parent says where it would be needed.
+    /// Not granted cluster-wide, and there is no parent whose namespace could be reviewed.
     ClusterWide,
-    /// The kind has no namespaces.
+    /// The kind is cluster-scoped.
     Cluster,
-    /// Wherever parents are.
+    /// Denied in every namespace with parents.
     Everywhere,
-    /// Where some of the parents are.
+    /// Denied in some namespaces with parents.
     In(Vec<Arc<str>>),
 }
 
 impl Missing {
-    /// Whether no child of the kind could be written, or no parent shown.
+    /// Whether no child of the kind can be written, or no parent shown.
     fn is_vital(&self) -> bool {
         let is_missing = match self.place {
             Place::Cluster | Place::Everywhere => true,
@@ -108,7 +109,7 @@ impl std::fmt::Display for Lacking {
 }
 
 impl Lacking {
-    /// What of it keeps all of the plugin's work on some kind from being done, as the problem that it is.
+    /// The missing permissions that prevent all work on some kind, as a problem.
     pub(super) fn vital(&self) -> Option<Problem> {
         let of: Vec<_> = self.of.iter().filter(|missing| missing.is_vital()).cloned().collect();
         let vital = Self { user: self.user.clone(), of };
@@ -116,13 +117,13 @@ impl Lacking {
     }
 }
 
-/// Asks the API server about every kind that the plugin may own or read, and of its parents if it is another's; answers with
-/// what is missing, if anything is.
+/// Reviews the permissions on every kind that the plugin may own or read, and on its parents if their kind is not its
+/// own. Returns what is missing, if anything.
 ///
 /// # Errors
-/// If it does not answer.
+/// If the API server does not respond.
 pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Problem> {
-    // Of those that it serves.
+    // Only namespaces that the Plugin serves.
     let home = |parent: &Object| parent.key.namespace.clone().filter(|_| live.is_home(parent));
     let homes = || live.parents.store.pick(home).into_iter().collect();
     let review = Review { ask, account: &live.account, homes: &homes };
@@ -130,7 +131,7 @@ pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Pr
         let resource = Arc::new(live.child_watch(&grant.kind)?.resource.clone());
         Some(Kind::of_children(grant, resource))
     });
-    // What cannot be read is said on each parent that requires it; others may need none of it.
+    // A missing read permission is reported on the parents that require the object; other parents may not need it.
     let reads = live.reads.grants.iter().filter_map(|grant| {
         let resource = live.reads.resources.get(&*grant.kind)?.clone();
         let beside = grant.namespaces.iter().flatten().cloned().collect();
@@ -139,7 +140,7 @@ pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Pr
     let namespaced = live.unselected.parents_are_namespaced();
     let parent_kind = || Kind::new(live.parents.id.kind.clone(), Arc::new(live.parents.resource.clone()), namespaced);
     let parents = (live.definition == Definition::Others).then(|| {
-        // A component that carries somebody else's definition must show that it may have such parents before it has any.
+        // A component that carries the CRD of another owner must have this permission before it gets any parents.
         Kind { verbs: &[PARENT_VERB], vital: &[PARENT_VERB], is_doubted: live.owns_kind(), ..parent_kind() }
     });
     let status = matches!(live.status_writer, StatusWriter::Account | StatusWriter::Denied)
@@ -155,11 +156,11 @@ pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Pr
     review.all(all.collect()).await
 }
 
-/// Whether the ServiceAccount may patch the status of parents whose kind is not the plugin's own: in all namespaces, or in
-/// some of those that have parents. In the others the API server refuses it.
+/// Whether the ServiceAccount may patch the status of parents whose kind is not the plugin's own: in all namespaces, or
+/// in some of those with parents. In the others the API server rejects the write.
 ///
 /// # Errors
-/// If the API server does not answer.
+/// If the API server does not respond.
 pub(super) async fn may_write_status(
     ask: &Ask,
     account: &Account,
@@ -171,10 +172,10 @@ pub(super) async fn may_write_status(
     Ok(lacking.is_none_or(is_partial))
 }
 
-/// The same about the children of logic that is not built yet.
+/// Reviews the permissions on the children of a component that is not prepared yet.
 ///
 /// # Errors
-/// If it does not answer.
+/// If the API server does not respond.
 pub(super) async fn review_children(
     ask: &Ask,
     account: &Account,
@@ -189,15 +190,15 @@ pub(super) async fn review_children(
     Review { ask, account, homes }.all(kinds.collect()).await
 }
 
-/// Whose rights are reviewed, and where.
+/// A review of one account's permissions.
 struct Review<'a> {
     ask: &'a Ask,
     account: &'a Account,
-    /// Where the parents are.
+    /// The namespaces with parents.
     homes: &'a (dyn Fn() -> BTreeSet<Arc<str>> + Sync),
 }
 
-/// A kind as the API server names it, and what must be allowed.
+/// A kind, and the verbs that are needed on it.
 struct Kind {
     gvk: Arc<Gvk>,
     resource: Arc<ApiResource>,
@@ -206,24 +207,24 @@ struct Kind {
     verbs: &'static [&'static str],
     vital: &'static [&'static str],
     is_doubted: bool,
-    /// Namespaces in which it is needed beside the parents'.
+    /// Namespaces, other than those with parents, in which the verbs are needed.
     beside: Vec<Arc<str>>,
 }
 
 impl Kind {
-    /// Of the children that a plugin was granted.
+    /// The verbs on children that a plugin was granted.
     fn of_children(grant: &Grant, resource: Arc<ApiResource>) -> Self {
         let kind = Self::new(grant.kind.clone(), resource, grant.namespaced);
         Self { verbs: &CHILD_VERBS, vital: &VITAL_CHILD_VERBS, ..kind }
     }
 
-    /// Of parents, whose status is to be written.
+    /// The verb on the status of parents.
     fn of_status(gvk: Arc<Gvk>, resource: &ApiResource, namespaced: bool) -> Self {
         let kind = Self::new(gvk, Arc::new(resource.clone()), namespaced);
         Self { verbs: &[STATUS_VERB], subresource: Some(STATUS), ..kind }
     }
 
-    /// Of which nothing must be allowed yet.
+    /// A kind without any verb.
     fn new(gvk: Arc<Gvk>, resource: Arc<ApiResource>, namespaced: bool) -> Self {
         Self {
             gvk,
@@ -239,7 +240,7 @@ impl Kind {
 }
 
 impl Review<'_> {
-    /// What is missing of all of them.
+    /// Reviews all kinds.
     async fn all(&self, kinds: Vec<Kind>) -> Result<Option<Lacking>, Problem> {
         let reviews: Vec<_> = kinds.into_iter().map(|kind| self.kind(kind)).collect();
         let asked: Result<Vec<_>, _> = stream::iter(reviews).buffered(PARALLEL).try_collect().await;
@@ -260,12 +261,12 @@ impl Review<'_> {
         if anywhere.is_empty() {
             return Ok(None);
         }
-        // The same ones at every look: what is said must not change by itself.
+        // The same namespaces at every reconcile, so that the message does not change by itself.
         let mut all = if kind.namespaced { (self.homes)() } else { BTreeSet::new() };
         all.extend(kind.beside.iter().cloned());
         let all: Vec<_> = all.into_iter().collect();
         let mut by_home = Vec::new();
-        // Denied in each namespace that was asked about. Where there are more, one of them may allow it.
+        // Verbs that are denied in each reviewed namespace. If there are more namespaces, one of them may allow a verb.
         let mut everywhere = anywhere.clone();
         for homes in all.chunks(NAMESPACES).take(MOST_NAMESPACES / NAMESPACES) {
             let denied = try_join_all(homes.iter().map(|home| self.denied(&kind, Some(home.clone())))).await?;
@@ -296,7 +297,7 @@ impl Review<'_> {
         Ok(Some(missing).filter(|missing| !missing.verbs.is_empty()))
     }
 
-    /// Which of the verbs are denied there; without a namespace, in all of them.
+    /// The verbs that are denied in a namespace; without a namespace, cluster-wide.
     async fn denied(&self, kind: &Kind, namespace: Option<Arc<str>>) -> Result<Vec<&'static str>, String> {
         let questions = kind.verbs.iter().map(|&verb| Question {
             account: self.account.clone(),
@@ -325,13 +326,13 @@ mod tests {
         Kind::new(Arc::new(Gvk::from_api_version("v1", "Pod")), resource, true)
     }
 
-    /// What is said of a plugin that owns Pods, has parents in these namespaces, and rights as `allowed` says: by verb
-    /// and namespace, `*` for all of them.
+    /// The message for a plugin that owns Pods and has parents in these namespaces. `allowed` gives the permissions by
+    /// verb and namespace, `*` for all namespaces.
     async fn said(homes: &[&str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
         said_of(Kind { verbs: &CHILD_VERBS, vital: &VITAL_CHILD_VERBS, ..pods() }, homes, allowed).await
     }
 
-    /// The same of one that reads these.
+    /// The message for a plugin that reads this kind.
     async fn said_of_reads(kind: Kind, homes: &[&str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
         said_of(Kind { verbs: &READ_VERBS, ..kind }, homes, allowed).await
     }

@@ -1,5 +1,5 @@
-//! What of a Plugin's spec may change without another decision about what should exist: it is put in force at once, by
-//! itself, also while the newest logic fails to load.
+//! Settings of a Plugin's spec that do not change the desired state. They take effect at once, also while the newest
+//! component fails to load.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use windlass_core::guard::DeletionGuard;
 use crate::live::Live;
 use windlass_api::{Plugin, positive};
 
-/// Resync of a plugin that names none.
+/// Resync interval of a plugin that sets none.
 const DEFAULT_RESYNC: Duration = Duration::from_mins(10);
 
-/// The settings, as [`Live`] holds them.
+/// The settings, as [`Live`] stores them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Settings {
     pub suspended: bool,
@@ -24,10 +24,10 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Of a Plugin, for logic that describes itself so.
+    /// The settings of a Plugin, for a component with this descriptor.
     ///
     /// # Errors
-    /// A setting that makes no sense, in words for a user.
+    /// If a setting is invalid; the text is for users.
     pub(super) fn of(plugin: &Plugin, descriptor: &Descriptor) -> Result<Self, String> {
         let spec = &plugin.spec;
         Ok(Self {
@@ -45,13 +45,13 @@ impl Settings {
         })
     }
 
-    /// Of what is live.
+    /// The settings of a live plugin.
     pub(super) fn of_live(live: &Live) -> Self {
         let Live { suspended, adopts, guard, concurrency, resync, .. } = *live;
         Self { suspended, adopts, guard, concurrency, resync }
     }
 
-    /// Puts them in force.
+    /// Applies the settings.
     pub(super) fn put(self, live: &mut Live) {
         let Self { suspended, adopts, guard, concurrency, resync } = self;
         live.suspended = suspended;
@@ -61,8 +61,8 @@ impl Settings {
         live.resync = resync;
     }
 
-    /// Whether parents have to be looked at because these follow on others: what a suspension or the guard held back may
-    /// go on, and a new interval begins now. How many run at once concerns none of them.
+    /// Whether the change of settings needs a reconcile of the parents: work that a suspension or the guard blocked may
+    /// continue, and a new resync interval starts now. A change of the concurrency needs none.
     pub(super) fn concerns_parents(&self, before: &Self) -> bool {
         Self { concurrency: before.concurrency, ..self.clone() } != *before
     }

@@ -1,4 +1,4 @@
-//! What the steps of a Plugin's reconcile share: where they read and write, and what the host remembers of each Plugin.
+//! State that the steps of a Plugin's reconcile share: clients, queues, and the host's memory of each Plugin.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::live::memo::Memo;
 use crate::live::{Live, ParentIndex, ParentKey};
 use crate::queue::{PluginQueue, Queue, Trigger};
 
-/// The Plugins of the cluster, and all that their reconcile needs.
+/// The Plugins of the cluster, and the dependencies of their reconcile.
 pub struct Plugins {
     pub(super) client: Client,
     pub(super) own: Arc<Watch>,
@@ -55,54 +55,54 @@ pub struct Plugins {
     pub(super) startup_order: StartupOrder,
 }
 
-/// What Plugins are reconciled with.
+/// Dependencies of the reconcile of Plugins.
 pub struct Dependencies {
-    /// Reads and writes as the host.
+    /// Sends requests as the host.
     pub client: Client,
-    /// The watch of the Plugins.
+    /// The watch on Plugins.
     pub own: Arc<Watch>,
     /// Compiles and runs components.
     pub sandbox: Sandbox,
     /// The shared watches.
     pub watches: Arc<Watches>,
-    /// Where components come from.
+    /// Sources of components.
     pub sources: Sources,
     /// The ServiceAccounts of plugins.
     pub accounts: Accounts,
-    /// Asks the API server what these accounts may do.
+    /// Reviews the permissions of these accounts.
     pub ask: Ask,
-    /// The most that a Plugin gets of each limit.
+    /// Upper bounds of a Plugin's limits.
     pub caps: Caps,
-    /// Where the watch of CRDs marks its progress.
+    /// Records the progress of the watch on CRDs.
     pub progress: AllProgress,
-    /// Publishes what is live.
+    /// Publishes live components.
     pub publisher: Publisher<Live>,
-    /// What is live, by the watch of its parents.
+    /// The live plugins, by the watch of their parents.
     pub index: ParentIndex,
-    /// Which kinds the Plugins depend on.
+    /// The kinds that Plugins depend on.
     pub kinds: Kinds,
     /// The queue of Plugins.
     pub queue: PluginQueue,
     /// The queue of parents.
     pub parents: Queue<PluginName, ParentKey>,
-    /// What parents require.
+    /// The requirements of parents.
     pub interests: Interests,
-    /// Events on the Plugins.
+    /// Records events on Plugins.
     pub recorder: Recorder,
 }
 
-/// What the host remembers of a Plugin beside its live component.
+/// The host's memory of a Plugin, beside its live component.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Whether it was tried since the host started.
+    /// Whether the Plugin was reconciled since the host started.
     pub tried: bool,
-    /// The last reconcile, if all was well.
+    /// The last reconcile, if it succeeded.
     pub look: Option<Look>,
-    /// A component that the last reconcile mapped or found: a step after it failed, and is tried again.
+    /// A component that the last reconcile mapped or found, if a later step failed and is retried.
     pub candidate: Option<Arc<Component>>,
-    /// What of a registry could not be loaded.
+    /// A component of a registry that could not be loaded.
     pub refused: Option<Refusal>,
-    /// Watches that the last reconcile needed, while it is not live.
+    /// Watches that the last reconcile needed, while the component is not live.
     pub held: Vec<Arc<Watch>>,
     pub failures: Option<Arc<FailureCounts>>,
     pub held_parents: Arc<Mutex<HeldParents>>,
@@ -114,12 +114,12 @@ pub(super) struct Known {
 pub(super) struct Look {
     pub generation: Option<i64>,
     pub findings: Findings,
-    /// When the next one is due by itself.
+    /// When the next reconcile is due without an event.
     pub next: Instant,
 }
 
 impl Plugins {
-    /// Begins to follow the CRDs of the cluster.
+    /// Starts to watch the CRDs of the cluster.
     pub fn new(dependencies: Dependencies) -> Self {
         let Dependencies {
             client,
@@ -165,14 +165,14 @@ impl Plugins {
         }
     }
 
-    /// Keeps the watches that a Plugin wants, in place of those that it wanted before.
+    /// Replaces the watches that are kept for a Plugin.
     pub(super) fn hold(&self, name: &PluginName, watches: Vec<Arc<Watch>>) {
         let before = std::mem::replace(&mut self.known.lock().entry(name.clone()).or_default().held, watches);
-        // Outside the lock: the last holder of a watch ends it.
+        // Dropped outside the lock: dropping the last reference ends a watch.
         drop(before);
     }
 
-    /// The ledger of a Plugin's failing parents.
+    /// The counts of a Plugin's failing parents.
     pub(super) fn failure_counts(&self, name: &PluginName) -> Arc<FailureCounts> {
         let mut known = self.known.lock();
         let failures = known.entry(name.clone()).or_default().failures.get_or_insert_with(|| {
@@ -182,12 +182,12 @@ impl Plugins {
         failures.clone()
     }
 
-    /// The parents of a Plugin whose deletions are held.
+    /// The parents of a Plugin whose deletions are blocked.
     pub(super) fn held_parents(&self, name: &PluginName) -> Arc<Mutex<HeldParents>> {
         self.known.lock().entry(name.clone()).or_default().held_parents.clone()
     }
 
-    /// The parents of a Plugin that need nothing.
+    /// The parents of a Plugin that are in the desired state.
     pub(super) fn memo(&self, name: &PluginName) -> Arc<Memo> {
         self.known.lock().entry(name.clone()).or_default().memo.clone()
     }

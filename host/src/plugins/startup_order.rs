@@ -1,21 +1,21 @@
-//! Who goes first at a start: the lists of parents that exist need not share the API server with those of parents that do
-//! not.
+//! Orders the first reconciles of Plugins at a start: Plugins with parents first, so that listing these parents does
+//! not compete with the requests of Plugins without parents.
 
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-/// How long after the start Plugins that had no parents let those go first that may.
+/// How long after the start Plugins without parents wait for urgent ones.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// Knows which looks at Plugins are urgent, and lets others wait for them.
+/// Counts the urgent reconciles of Plugins, and lets other reconciles wait for them.
 pub(super) struct StartupOrder {
     started: Instant,
-    /// How many urgent looks are under way.
+    /// Number of urgent reconciles in progress.
     urgent: watch::Sender<usize>,
 }
 
-/// An urgent look, until it is dropped.
+/// An urgent reconcile; ends when dropped.
 pub(super) struct Urgent<'a>(&'a watch::Sender<usize>);
 
 impl StartupOrder {
@@ -23,17 +23,17 @@ impl StartupOrder {
         Self { started: Instant::now(), urgent: watch::Sender::new(0) }
     }
 
-    /// An urgent look begins.
+    /// Starts an urgent reconcile.
     pub(super) fn urgent(&self) -> Urgent<'_> {
         self.urgent.send_modify(|urgent| *urgent += 1);
         Urgent(&self.urgent)
     }
 
-    /// Waits until no urgent look is under way. A worker waits here, so it is over soon, whatever hangs.
+    /// Waits until no urgent reconcile is in progress. The wait occupies a worker, so it is bounded.
     pub(super) async fn give_way(&self) {
         let rest = FIRST.saturating_sub(self.started.elapsed());
         let mut urgent = self.urgent.subscribe();
-        // Either way it goes on.
+        // Continues in either case.
         let _ = tokio::time::timeout(rest, urgent.wait_for(|urgent| *urgent == 0)).await.map(drop);
     }
 }

@@ -1,4 +1,4 @@
-//! What the host says of a Plugin: written when it changes.
+//! Writes the status of a Plugin when it changes.
 
 use http::Request;
 use kube::Client;
@@ -31,7 +31,7 @@ use crate::live::Live;
 use crate::live::failure_counts::{LastFailure, Sums};
 use crate::telemetry::one_line;
 
-/// Brings the status to what the last attempt and the live logic say. Answers with the events that tell what changed in it.
+/// Updates the status from the last reconcile and the live component. Returns the events for the changes.
 pub(super) async fn write(
     client: &Client,
     resource: &ApiResource,
@@ -50,18 +50,18 @@ pub(super) async fn write(
     Ok(notes)
 }
 
-/// A status that was not written must be tried again, also after a conflict: nothing else may ever happen to the Plugin.
+/// A failed write of the status is retried, also after a conflict: no other event may ever queue the Plugin.
 fn written(answer: Result<Ack, kube::Error>) -> anyhow::Result<()> {
     match answer {
         Ok(_) => Ok(()),
-        // The Plugin is gone, as its event will show.
+        // The Plugin is gone; its deletion event follows.
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Writes down the rollout of what is about to go live, if the status does not say it already: a process that is killed
-/// right after must not take its children for those that were there.
+/// Records the rollout of a component that is about to go live, if the status does not have it yet. Without the record,
+/// a host that is killed right after would count the component's new children among the earlier ones.
 pub(super) async fn record_rollout(
     client: &Client,
     resource: &ApiResource,
@@ -83,7 +83,7 @@ pub(super) async fn record_rollout(
     send(client, of_plugin(request, object)).await.map(drop).map_err(|error| unwritten(&plain(&error)))
 }
 
-/// Says in the audit line whose status it is.
+/// Names the Plugin's status in the audit line.
 fn of_plugin(request: Request<Vec<u8>>, object: &Object) -> Request<Vec<u8>> {
     match object.key.name.parse::<PluginName>() {
         Ok(name) => about(request, &name, None, &format!("Plugin {name}/status")),
@@ -100,7 +100,7 @@ fn rollout(record: &Record) -> Value {
     Value::Object(rollout)
 }
 
-/// How things stand with a Plugin.
+/// State of a Plugin from which its status follows.
 #[derive(Clone, Copy)]
 pub(super) struct Standing<'a> {
     pub live: Option<&'a Live>,
@@ -108,7 +108,7 @@ pub(super) struct Standing<'a> {
     pub result: &'a Result<Findings, Problem>,
 }
 
-/// What the status says of live logic.
+/// Status fields that describe the live component.
 const OF_LIVE_LOGIC: [&str; 9] = [
     "activeDigest",
     "digest12",
@@ -129,7 +129,7 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
     }
     match live {
         Some(live) => insert_live(&mut next, (object, before), live, former_kinds, now),
-        // What it was: the next start goes on with it, and the Plugin's end finds its kinds by it.
+        // The previous values: the next start restores that component, and the Plugin's deletion finds its kinds there.
         None => keep(&mut next, before, &OF_LIVE_LOGIC),
     }
     if let Some(pushed) = object.marks.get(ANNOTATION_PUSHED_AT) {
@@ -166,7 +166,7 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
     next
 }
 
-/// What the status says of the live component: see [`OF_LIVE_LOGIC`].
+/// Sets the status fields of the live component: see [`OF_LIVE_LOGIC`].
 fn insert_live(
     next: &mut Map,
     (object, before): (&Object, &Map),
@@ -191,13 +191,12 @@ fn insert_live(
     next.insert("parents", whole(live.parents.store.size() as u64));
 }
 
-/// How far the live component is on its way to all parents, and which deletions are blocked. While nothing is live, nothing is
-/// decided about either.
+/// Sets the progress of the rollout and the blocked deletions. While no component is live, both keep their values.
 fn insert_decisions(next: &mut Map, before: &Map, live: Option<&Live>) {
     let Some(live) = live else {
         return keep(next, before, &["reconciledDigest", "blockedDeletionsHash", "rollout"]);
     };
-    // What holds of the component that was live before holds until this one has been asked about all parents.
+    // The previous component's value stays until this component was called for all parents.
     if live.state.unasked() == 0 {
         next.insert("reconciledDigest", live.digest().to_string());
     } else {
@@ -209,7 +208,7 @@ fn insert_decisions(next: &mut Map, before: &Map, live: Option<&Live>) {
     next.insert("rollout", rollout(&live.state.record_of_rollout()));
 }
 
-/// The component that was live before the one that is.
+/// The component that was live before the live one.
 fn previous_digest(before: &Map, live: Option<&Live>) -> Option<Value> {
     let was = before.get("activeDigest").and_then(Value::as_str);
     match (was, live) {
@@ -226,17 +225,17 @@ fn keep(next: &mut Map, before: &Map, fields: &[&str]) {
     }
 }
 
-/// Since when the Plugin has its parent kind: the order in which Plugins keep a kind that several of them want.
+/// Time since which the Plugin has its parent kind; it decides which of several Plugins keeps a kind.
 fn held_since(object: &Object, before: &Map, kind: &Gvk, now: jiff::Timestamp) -> Value {
     let was = before.get("parentKind").and_then(Value::as_str).and_then(|kind| kind.parse::<Gvk>().ok());
     if was.is_none_or(|was| was.group_kind() != kind.group_kind()) {
         return format!("{now:.0}").as_str().into();
     }
-    // One that has the kind from before this was written down has it since it exists, as far as anybody knows.
+    // A Plugin whose status was written before this field existed counts from its creation.
     before.get("parentKindSince").cloned().unwrap_or_else(|| claim::created(object).as_str().into())
 }
 
-/// What a person went back from, as long as the wish stands: also while it cannot be granted once more.
+/// The component that a user rolled back from, as long as the annotation is set, even while the rollback fails.
 fn rolled_back_from(object: &Object, before: &Map, result: &Result<Findings, Problem>) -> Option<Value> {
     let found = result.as_ref().ok().and_then(|findings| findings.rolled_back_from);
     let before = || before.get("rolledBackFrom").cloned();
@@ -248,7 +247,7 @@ fn whole(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The newest failure. One that the status has already keeps its time, also when the host saw it anew after a restart.
+/// The newest failure. A failure that the status already has keeps its time, also after a restart of the host.
 fn last_failure(before: Option<&Value>, last: Option<LastFailure>) -> Option<Value> {
     let Some(last) = last else { return before.cloned() };
     let mut next = Map::from([
@@ -265,7 +264,7 @@ fn last_failure(before: Option<&Value>, last: Option<LastFailure>) -> Option<Val
 
 fn conditions(generation: Option<i64>, wants_signatures: bool, unasked: usize, standing: Standing<'_>) -> Vec<Map> {
     let Standing { live, former_kinds, result } = standing;
-    // Components choose parts of some messages: a status that is too large would not be written at all.
+    // Components control parts of some messages, and a status that is too large could not be written.
     let say = |kind: &str, status: &str, reason: &str, message: &str| {
         condition(kind, status, reason, &bounded(one_line(message).into_owned()), generation)
     };
@@ -273,7 +272,7 @@ fn conditions(generation: Option<i64>, wants_signatures: bool, unasked: usize, s
     let is_refused = result.as_ref().is_err_and(|problem| problem.step == Step::Verified);
     let steps = STEPS
         .into_iter()
-        // Of signatures that nobody wants nothing is said.
+        // `Verified` is omitted if signatures are not checked.
         .filter(|(step, _)| *step != Step::Verified || wants_signatures || is_refused)
         .map(|(step, kind)| {
             let (status, reason, message) = step_condition(step, result, &granted);
@@ -293,7 +292,7 @@ fn conditions(generation: Option<i64>, wants_signatures: bool, unasked: usize, s
     steps.chain(whole).collect()
 }
 
-/// What there is to say of the grants of a component that is live: a message, or why they are not all that it needs.
+/// The message of `Granted` for a live component, or the reason and message of what is not granted.
 type Granted = Result<String, (&'static str, String)>;
 
 const STEPS: [(Step, &str); 5] = [
@@ -344,7 +343,7 @@ fn as_a_whole(
             let withheld = || granted.as_ref().ok()?.as_ref().err().cloned();
             let rolled_back = || live.and(rolled_back(findings));
             let stalled = || findings.stalled.clone().map(|message| (reason::WATCH_STALLED, message));
-            // What stops all of its work first, then what stops some of it.
+            // Obstacles that stop all work come before those that stop some of it.
             (live.and_then(obstacle).or_else(stalled).or_else(withheld).or_else(rolled_back), None)
         }
     };
@@ -362,7 +361,7 @@ fn as_a_whole(
     })
 }
 
-/// What keeps a live component from working.
+/// The obstacle that keeps a live component from working.
 fn obstacle(live: &Live) -> Option<(&'static str, String)> {
     if !live.is_followed() {
         return Some((reason::API_ERROR, "a kind of the plugin cannot be watched".to_owned()));
@@ -395,7 +394,7 @@ fn over_rate(cost: Cost) -> String {
     )
 }
 
-/// What is live is what was before, because a user went back to it.
+/// The reason and message of a rollback, if the live component is the result of one.
 fn rolled_back(findings: &Findings) -> Option<(&'static str, String)> {
     match findings {
         Findings { rolled_back_from: Some(from), rolled_back: true, .. } => {
@@ -413,7 +412,7 @@ fn unserved(findings: &Findings) -> String {
     }
 }
 
-/// What there is to say of what is granted, or the reason and message of what is not.
+/// The message about the grants, or the reason and message of what is not granted.
 fn granted(
     findings: &Findings,
     live: Option<&Live>,
@@ -462,7 +461,7 @@ fn granted(
     Ok(messages.join(". "))
 }
 
-/// What becomes of a status that the component gives, and nobody writes.
+/// The message about a status that the component returns and the host does not write.
 fn unwritten_status(kind: &Gvk, owns_kind: bool) -> String {
     let why = if owns_kind {
         "its CustomResourceDefinition has no status subresource"

@@ -1,5 +1,5 @@
-//! Definitions of any bytes, from the corpus and changed: what is installed of them is the plugin's own kind, and what
-//! rights are written to is the same.
+//! Fuzz tests with arbitrary CRDs, and mutations of the corpus: only the plugin's own kind is installed, and gets
+//! permissions.
 
 use windlass_core::ids::{is_dns_label, is_dns_subdomain};
 use windlass_fuzz::Target;
@@ -40,7 +40,7 @@ fn fuzz_definitions() {
         for version in versions.into_iter().flatten() {
             let _ = shape_of(version);
         }
-        // As the API server would give it back.
+        // As the API server would return it.
         if let Ok(kind) = describe(&definition, &definition) {
             assert_eq!((&*kind.kind.group, &*kind.resource.plural), (group, plural));
         }

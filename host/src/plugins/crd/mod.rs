@@ -1,4 +1,5 @@
-//! The parent kind's CustomResourceDefinition: found, or installed from the component, and made ready.
+//! Finds the CustomResourceDefinition of the parent kind, or installs the component's, and waits until it is
+//! established.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,35 +26,35 @@ use crate::live::Definition;
 use crate::plugins::definition::{self, text};
 use windlass_api::{PluginSpec, conditions_schema};
 
-/// How long the API server may take to serve a new definition before the Plugin says so; [`super::kinds`] hears of it
-/// when it does so later.
+/// How long the API server may take to establish a new CRD before the Plugin reports it; [`super::kinds`] notices a
+/// later success.
 const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The group of the kind that a carried definition is of.
+/// The group of a carried CRD.
 pub(super) fn group_of(carried: &[u8]) -> Option<Arc<str>> {
     let carried: Value = serde_json::from_slice(carried).ok()?;
     Some(text(&carried, "/spec/group").into())
 }
 
-/// The kind that a carried definition is of, in the version that it wants to be stored.
+/// The kind of a carried CRD, in its storage version.
 pub(super) fn kind_of(carried: &[u8]) -> Option<Gvk> {
     let (definition, (group, _)) = definition::read(carried).ok()?;
     let version = storage_of(&definition)?;
     Some(Gvk::from_api_version(&format!("{group}/{}", text(&version, "/name")), text(&definition, "/spec/names/kind")))
 }
 
-/// Whether the objects of the kind that a carried definition is of live in namespaces.
+/// Whether the kind of a carried CRD is namespaced.
 pub(super) fn is_namespaced(carried: &[u8]) -> bool {
     definition::read(carried).is_ok_and(|(definition, _)| text(&definition, "/spec/scope") == "Namespaced")
 }
 
-/// The version in which objects are stored.
+/// The storage version.
 fn storage_of(definition: &Value) -> Option<Value> {
     let versions = definition.pointer("/spec/versions")?.as_array()?;
     versions.iter().find(|version| version.get("storage") == Some(&Value::Bool(true))).cloned()
 }
 
-/// Finds the kind that a component carries the definition of, installing it first if the Plugin says so.
+/// Finds the kind of a carried CRD, and installs the CRD first if the Plugin says so.
 pub(super) async fn resolve(
     client: &Client,
     plugin: &PluginName,
@@ -83,7 +84,7 @@ pub(super) async fn resolve(
                     install.review(&found, &wanted).map_err(|why| rejected(&name, &why))?;
                     apply(&api, &name, &wanted, true).await?;
                 }
-                // Not by force: somebody else may make it just now, and then it is theirs.
+                // Without force: if another user creates it at the same time, it is theirs.
                 None => apply(&api, &name, &definition, false).await?,
             }
             established(&api, &name).await?
@@ -93,19 +94,19 @@ pub(super) async fn resolve(
     describe(&served, &definition)
 }
 
-/// What may be done about the definition that a component carries.
+/// What the host may do with the CRD of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Install {
-    /// Nothing: the one that exists is used as it is.
+    /// Nothing: an existing CRD is used as it is.
     No,
-    /// It is installed, unless this component's takes less than the one that exists.
+    /// Install it, unless it is narrower than the existing one.
     UnlessNarrower(Digest),
-    /// It is installed.
+    /// Install it.
     Always,
 }
 
 impl Install {
-    /// What a Plugin says of the definition of this component.
+    /// What a Plugin allows for the CRD of this component.
     pub(super) fn by(spec: &PluginSpec, component: Digest) -> Self {
         if !spec.install_crd {
             Self::No
@@ -116,10 +117,10 @@ impl Install {
         }
     }
 
-    /// Whether one definition may take another one's place.
+    /// Checks whether one CRD may replace another.
     ///
     /// # Errors
-    /// In words for a user: fields that objects would lose, and how to have it nevertheless.
+    /// Which fields objects would lose, and how to allow that; the text is for users.
     fn review(self, found: &CustomResourceDefinition, wanted: &Value) -> Result<(), String> {
         let Self::UnlessNarrower(component) = self else { return Ok(()) };
         let narrowings = narrowed(found, wanted)?;
@@ -135,10 +136,10 @@ impl Install {
     }
 }
 
-/// Where a definition takes less than the one that is there.
+/// Where a CRD is narrower than the existing one.
 fn narrowed(found: &CustomResourceDefinition, wanted: &Value) -> Result<Vec<Narrowing>, String> {
     let spec = wanted.get("spec").cloned().unwrap_or_default();
-    // As the API server writes it: numbers that are equal must look the same.
+    // In the API server's serialization: equal numbers must be formatted equally.
     let spec: CustomResourceDefinitionSpec =
         serde_json::from_value(spec).map_err(|error| format!("it is not a valid definition: {error}"))?;
     let json = |spec: &CustomResourceDefinitionSpec| {
@@ -147,8 +148,8 @@ fn narrowed(found: &CustomResourceDefinition, wanted: &Value) -> Result<Vec<Narr
     Ok(schema::narrowings(&json(&found.spec)?, &json(&spec)?))
 }
 
-/// Where the definition that a component carries takes less than the installed one, which the host would replace by it.
-/// What the host would not install for another reason, it says itself.
+/// Where the CRD of a component is narrower than the installed one, which the host would replace. A CRD that the host
+/// would not install for another reason gives no result: the host reports that reason.
 pub fn narrowings(found: &CustomResourceDefinition, plugin: &PluginName, carried: &[u8]) -> Vec<Narrowing> {
     let Ok(definition) = sanitize(carried, plugin) else { return Vec::new() };
     if !is_outdated(found, plugin, &definition) {
@@ -157,7 +158,7 @@ pub fn narrowings(found: &CustomResourceDefinition, plugin: &PluginName, carried
     upgraded(found, &definition).and_then(|wanted| narrowed(found, &wanted)).unwrap_or_default()
 }
 
-/// Whether a definition that exists is ours, and another one than the component carries now.
+/// Whether an existing CRD was installed by the Plugin, and differs from the CRD that the component carries now.
 fn is_outdated(found: &CustomResourceDefinition, plugin: &PluginName, definition: &Value) -> bool {
     let meta = &found.metadata;
     let label = meta.labels.as_ref().and_then(|labels| labels.get(LABEL_PLUGIN)).map(String::as_str);
@@ -165,26 +166,27 @@ fn is_outdated(found: &CustomResourceDefinition, plugin: &PluginName, definition
     label == Some(plugin.as_str()) && applied != definition.pointer(APPLIED_AT).and_then(Value::as_str)
 }
 
-/// The carried definition as it may take the place of the one that is there. Versions that are served, or in which objects
-/// are stored, stay if the carried one does not speak of them: who uses them goes on, and the API server refuses a
-/// definition without a version that it has stored. One that is served and that objects may be stored in is served on even
-/// if the component carries it as `served: false`. The objects of all versions differ in nothing but their `apiVersion`,
-/// as there is no conversion.
+/// The carried CRD in a form that may replace the existing one. Versions that are served, or in which objects are
+/// stored, are kept if the carried CRD does not name them: their users go on, and the API server rejects a CRD without
+/// a stored version. A version that is served and in which objects may be stored stays served even if the component
+/// carries it as `served: false`. Objects differ between versions in their `apiVersion` only, because there is no
+/// conversion.
 ///
-/// Two ways are left to end a version: a component that carries it with `served: false`, once a person has taken it from
-/// `status.storedVersions`, and a person who takes it from the definition.
+/// There are two ways to end a version: a component carries it with `served: false`, after a user has removed it from
+/// `status.storedVersions`; or a user removes it from the CRD.
 ///
 /// # Errors
-/// In words for a user: going back to an older version would drop the fields that only the newer one has.
+/// If the storage version would go back to an older one, which would drop the fields that only the newer one has; the
+/// text is for users.
 fn upgraded(found: &CustomResourceDefinition, carried: &Value) -> Result<Value, String> {
     let mut upgraded = carried.clone();
-    // What was looked at is what changes: somebody may have changed it since, or taken it from us.
+    // Only the CRD that was read may be replaced: it may have been changed since, or have another owner.
     if let Some(meta) = upgraded.get_mut("metadata").and_then(Value::as_object_mut) {
         meta.insert("uid".to_owned(), json!(found.metadata.uid));
         meta.insert("resourceVersion".to_owned(), json!(found.metadata.resource_version));
     }
     let Some(versions) = upgraded.pointer_mut("/spec/versions").and_then(Value::as_array_mut) else {
-        // The API server says what is wrong with it.
+        // The API server rejects it with a reason.
         return Ok(upgraded);
     };
     let is_stored = |version: &Value| version.get("storage") == Some(&Value::Bool(true));
@@ -216,7 +218,7 @@ fn upgraded(found: &CustomResourceDefinition, carried: &Value) -> Result<Value, 
     Ok(upgraded)
 }
 
-/// Which of two versions is newer: `v2beta1` comes after `v1`.
+/// Order of versions by age: `v2beta1` comes after `v1`.
 fn rank(version: &str) -> impl Ord + use<> {
     Version::parse(version).generation()
 }
@@ -224,16 +226,16 @@ fn rank(version: &str) -> impl Ord + use<> {
 const APPLIED_AT: &str = "/metadata/annotations/windlass.dev~1applied";
 const LABEL_AT: &str = "/metadata/labels/windlass.dev~1plugin";
 
-/// A definition as it may be installed: its own group, no conversion, no metadata but ours, the host's status fields in
-/// every schema.
+/// A carried CRD in a form that may be installed: an allowed group, no conversion, no metadata but the host's, and the
+/// host's status fields in every schema.
 ///
 /// # Errors
-/// In words for the component's author.
+/// Why the CRD is invalid; the text is for plugin authors.
 fn sanitize(carried: &[u8], plugin: &PluginName) -> Result<Value, String> {
     let (carried, (group, plural)) = definition::read(carried)?;
     let mut spec = carried.get("spec").cloned().unwrap_or_default();
     if let Some(spec) = spec.as_object_mut() {
-        // A webhook of the component's choice would see and change every object of the kind.
+        // A conversion webhook that the component chooses would see and change every object of the kind.
         spec.remove("conversion");
     }
     for version in spec.pointer_mut("/versions").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -252,7 +254,7 @@ fn sanitize(carried: &[u8], plugin: &PluginName) -> Result<Value, String> {
     }))
 }
 
-/// Gives a version's schema the status fields that the host writes, where they are missing.
+/// Adds the host's status fields to a version's schema, where they are missing.
 fn add_status_fields(version: &mut Value) {
     let Some(schema) = version.pointer_mut("/schema/openAPIV3Schema").and_then(Value::as_object_mut) else { return };
     let properties = schema.entry("properties").or_insert_with(|| json!({}));
@@ -282,7 +284,7 @@ async fn apply(
     }
 }
 
-/// Waits until the API server serves the definition.
+/// Waits until the API server has established the CRD.
 async fn established(
     api: &Api<CustomResourceDefinition>,
     name: &str,
@@ -311,10 +313,10 @@ fn not_established(name: &str) -> Problem {
     Problem::new(Step::Granted, reason::CRD_REJECTED, message)
 }
 
-/// The kind in its storage version, which must be the one the component was written for.
+/// The kind in its storage version, which must be the one that the component was written for.
 ///
-/// To go on in another version that is served as well would lose data: what the API server reads through it has only
-/// the fields of that version's schema, and would be stored so by the next write of a status.
+/// Another served version would lose data: objects that the API server returns in it have only the fields of that
+/// version's schema, and the next write of a status would store them so.
 fn describe(served: &Value, carried: &Value) -> Result<ParentKind, Problem> {
     let name = text(served, "/metadata/name");
     let version = storage_of(served).ok_or_else(|| descriptor_problem(format!("{name} has no storage version")))?;
@@ -368,7 +370,7 @@ fn shape_of(version: &Value) -> StatusShape {
     }
 }
 
-// By value, so that it stands in `map_err`.
+// Takes the message by value for `map_err`.
 fn descriptor_problem(message: String) -> Problem {
     Problem::lasting(Step::Granted, reason::INVALID_DESCRIPTOR, message)
 }
@@ -473,8 +475,8 @@ mod tests {
         assert!(unserved.message.contains("does not serve v1") && unserved.stored_as.is_none(), "{unserved:?}");
     }
 
-    /// A definition of ours with these versions: name, whether it is served, whether objects are stored as it. All of
-    /// them were stored as it once that are in `stored`.
+    /// A CRD that the Plugin installed, with these versions: name, whether served, whether the storage version.
+    /// `stored` lists the versions in which objects were stored.
     fn found(versions: &[(&str, bool, bool)], stored: &[&str]) -> CustomResourceDefinition {
         let mut definition = sanitized(|_| ()).expect("valid");
         let version = |(name, served, storage): &(&str, bool, bool)| {
@@ -488,12 +490,12 @@ mod tests {
         serde_json::from_value(definition).expect("a definition")
     }
 
-    /// Name, served and storage of each version, after a component came whose own is stored as this one.
+    /// Name, served and storage of each version, after a component with this storage version was delivered.
     fn upgraded_to(version: &str, found: &CustomResourceDefinition) -> Result<Vec<(String, bool, bool)>, String> {
         let carried = sanitized(|crd| crd["spec"]["versions"][0]["name"] = json!(version)).expect("valid");
         let upgraded = upgraded(found, &carried)?;
         let mut metadata = carried["metadata"].clone();
-        // Whoever changes or replaces the definition meanwhile is noticed.
+        // A concurrent change or replacement of the CRD is detected.
         metadata["uid"] = json!("u-1");
         metadata["resourceVersion"] = json!("7");
         assert_eq!(upgraded["metadata"], metadata, "what is kept makes it no other definition of the component's");
@@ -519,7 +521,7 @@ mod tests {
         assert_eq!(text(v1, "/schema/openAPIV3Schema/description"), "v1", "as it was");
     }
 
-    /// A component's definition with these versions, as [`found`] has them.
+    /// The CRD of a component with these versions, as for [`found`].
     fn carrying(versions: &[(&str, bool, bool)]) -> Value {
         let spec = serde_json::to_value(found(versions, &[]).spec).expect("JSON");
         sanitized(|crd| crd["spec"]["versions"] = spec["versions"].clone()).expect("valid")
@@ -544,7 +546,7 @@ mod tests {
             let newer = found(&[(stored, true, true), (older, true, false)], &[older, stored]);
             let refused = upgraded_to(older, &newer).expect_err(stored);
             assert!(refused.contains(stored) && refused.contains("Push logic"), "{refused}");
-            // Nor by a component that knows both.
+            // Nor with a component that has both versions.
             let knows_both = carrying(&[(stored, true, false), (older, true, true)]);
             assert_eq!(upgraded(&newer, &knows_both), Err(refused));
         }
