@@ -1,5 +1,5 @@
-//! Digests of the components that sources held at a version, in a file beside the compiled components. With it a
-//! restarted host does not fetch a component that it has compiled already.
+//! Records the digest of each source's component, by the source's version, in a file beside the compiled components.
+//! With it a restarted host does not fetch a component that it has compiled already.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;

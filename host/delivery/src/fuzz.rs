@@ -118,7 +118,7 @@ fn fuzz_packed() {
                         assert!(unpack(encoding, less).expect_err("too large").contains("larger than the limit"));
                     }
                     assert_eq!(unpack(encoding, length), Ok(bytes));
-                    // Bytes without any sign of an encoding are taken as they are.
+                    // Empty input unpacks to empty output, and does not count as accepted.
                     is_taken |= !packed.is_empty();
                 }
                 Err(said) => assert!(said.contains("is broken") || said.contains("larger than the limit"), "{said}"),

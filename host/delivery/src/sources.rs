@@ -172,7 +172,7 @@ impl Sources {
         state.end_unused();
     }
 
-    /// Stops to follow the sources of a deleted Plugin.
+    /// Stops following the sources of a deleted Plugin.
     pub fn forget(&self, plugin: &PluginName) {
         self.remotes.forget(plugin);
         self.forget_config_map(plugin);
@@ -193,7 +193,7 @@ impl Sources {
         self.remotes.fetch(plugin);
     }
 
-    /// Stops to follow the Plugin's artifact, until [`Self::look`] is called again.
+    /// Stops following the Plugin's artifact, until [`Self::look`] is called again.
     pub fn forget_artifact(&self, plugin: &PluginName) {
         self.remotes.forget(plugin);
     }
@@ -343,8 +343,8 @@ impl State {
         Vec::new()
     }
 
-    /// Handles the start of a namespace's watch. The knowledge of a watch that panicked is outdated. Before the first
-    /// list there is nothing to discard, and those who wait for it go on waiting.
+    /// Handles the start of a namespace's watch. The state of a watch that panicked is outdated. Before the first list
+    /// there is nothing to discard, and callers continue to wait for it.
     fn on_start(&self, namespace: &str) {
         let is_followed = |followed: &Namespace| *followed.follows.borrow() == Some(true);
         if self.namespaces.get(namespace).is_some_and(is_followed) {

@@ -97,9 +97,10 @@ fn check_impersonation(config: &Config) -> anyhow::Result<()> {
     )
 }
 
-/// How long a connection may be silent before it is closed. Longer than a quiet watch lasts (see `watch::stream`),
-/// which may send nothing between its first byte and its end. Without this limit a request on a connection that a node
-/// or a load balancer dropped would never end: a list, and with it the watch of the kind, or a worker's request.
+/// How long a connection may be silent before it is closed. Longer than a watch without events lasts (see
+/// `watch::stream`), which may send nothing between its first byte and its end. Without this limit a request on a
+/// connection that a node or a load balancer dropped would never end: a list, and with it the watch of the kind, or a
+/// worker's request.
 const SILENCE: Duration = Duration::from_secs(150);
 
 /// A client that identifies itself, sends each request once and without delay, passes on `Retry-After`, and closes

@@ -16,8 +16,8 @@ use tokio::sync::OnceCell;
 use crate::cluster::account::{Account, AskOwn};
 use crate::cluster::in_time;
 
-/// Verbs that a plugin's ServiceAccount needs on child kinds. `get` tells a child that lost its labels from a foreign
-/// object of the same name.
+/// Verbs that a plugin's ServiceAccount needs on child kinds. `get` distinguishes a child that lost its labels from a
+/// foreign object of the same name.
 pub const CHILD_VERBS: [&str; 4] = ["get", "create", "patch", "delete"];
 
 /// Verbs that a plugin's ServiceAccount needs on the kinds that the plugin may require.

@@ -43,7 +43,7 @@ impl Plugins {
         let live = self.registry.get(name);
         let is_wanting = match &live {
             None => true,
-            // The pinned component failed, or is missing; the pinned one may also have been live before.
+            // A pinned component that is neither live nor the one that just failed may have been live before.
             Some(live) => {
                 let pinned = resource::pinned(plugin).ok().flatten();
                 pinned.is_some_and(|pinned| pinned != live.digest() && problem.candidate != Some(pinned))
@@ -61,8 +61,8 @@ impl Plugins {
         }
     }
 
-    /// Restores the component that was live before, at a start whose newer component has a problem, or if the Plugin
-    /// pins that component, whatever its source contains by now. Returns whether it is live again.
+    /// Restores the component that was live before: at a start whose newer component has a problem, or if the Plugin
+    /// pins it, even if its source contains another one by now. Returns whether it is live again.
     async fn restore(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> bool {
         let Some(component) = self.last_live(name, plugin).await else { return false };
         match self.bring(name, object, &with_definition_as_it_is(plugin), component).await {

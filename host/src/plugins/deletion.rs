@@ -1,5 +1,6 @@
-//! Handles the deletion of a Plugin: removes its finalizers from its parents, and keeps or deletes its children as the
-//! spec says. Takes the kinds from the Plugin's status, so it needs no component: that may be broken, or gone.
+//! Handles the deletion of a Plugin: removes its finalizers from its parents, and keeps or deletes its children
+//! according to `spec.deletionPolicy`. Takes the kinds from the Plugin's status, so it needs no component: that may be
+//! broken, or gone.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -64,8 +65,8 @@ pub(super) struct Deletion<'a> {
 }
 
 impl Deletion<'_> {
-    /// Deletes the children, if the deletion policy says so and no user has given up on it, and removes the finalizers.
-    /// Repeating it after success does nothing.
+    /// Deletes the children, if the deletion policy is `Delete` and no user has given up on it, and removes the
+    /// finalizers. Repeating it after success does nothing.
     pub(super) async fn say(&self, plugin: &Plugin, is_given_up: bool) -> Result<(), Problem> {
         let status = plugin.status.clone().unwrap_or_default();
         let Some(parents) = status.parent_kind.as_deref().and_then(parse) else { return Ok(()) };

@@ -57,7 +57,7 @@ impl Kinds {
         self.0.state.lock().concerns.remove(plugin);
     }
 
-    /// Queues the Plugins of a watch that started or stopped to be rejected.
+    /// Queues the Plugins of a watch that the API server starts or stops rejecting.
     pub fn health_changed(&self, watch: &WatchId) {
         let plugins = self.0.state.lock().holders(watch);
         for plugin in plugins {

@@ -89,7 +89,7 @@ impl Leftovers<'_> {
         }
     }
 
-    /// Whether there is certainly no such child. Only one page is read: if there are more, the answer is false.
+    /// Whether there is certainly no such child. Only one page is read: if there are more pages, the result is false.
     pub(super) async fn has_no_children(&self, kind: &Gvk, parents: &Gvk) -> Result<bool, String> {
         let Some(resource) = self.resource(kind).await? else { return Ok(true) };
         let marks = self.marks(parents).await?;

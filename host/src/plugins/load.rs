@@ -153,7 +153,7 @@ fn invalid(message: String) -> Problem {
     Problem::lasting(Step::Granted, reason::INVALID_SPEC, message)
 }
 
-/// Resolves the kinds, after installing the component's CRD if the Plugin says so.
+/// Resolves the kinds, after installing the component's CRD if `spec.installCRD` is set.
 async fn resolve(
     plugins: &Plugins,
     name: &PluginName,

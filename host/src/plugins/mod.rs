@@ -154,7 +154,7 @@ impl Plugins {
         };
         self.remember(name, object, &result, requeue == Requeue::Settled(None));
         if let Err(problem) = &result {
-            // The live component goes on, and there is nothing to report.
+            // The live component continues to run, and there is nothing to report.
             if problem.is_pending() && self.registry.get(name).is_some() {
                 return requeue;
             }
@@ -216,7 +216,7 @@ impl Plugins {
         }
     }
 
-    /// Applies the settings that need no new component, whatever the outcome of the other steps.
+    /// Applies the settings that need no new component, even if another step failed.
     fn adjust(&self, name: &PluginName, plugin: &Plugin) {
         let mut publisher = self.publisher.lock();
         let Some(live) = self.registry.get(name) else { return };

@@ -16,7 +16,7 @@ use super::shared::Plugins;
 use crate::cluster::discovery::{Discovery, is_missing};
 use crate::live::Definition;
 
-/// Finds the parent kind, and installs its CRD first if the component carries it and the Plugin says so.
+/// Finds the parent kind. If the component carries its CRD and `spec.installCRD` is set, installs the CRD first.
 pub(super) async fn resolve(
     plugins: &Plugins,
     plugin: &PluginName,

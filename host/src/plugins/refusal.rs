@@ -101,7 +101,7 @@ mod tests {
         for wait in [5, 10, 20, 40, 80, 160, 320, 600, 600] {
             let next = Refusal::new(&wanted, passing(0), refusal.take(), now);
             assert_eq!(next.problem().requeue, Requeue::Pause(seconds(wait)));
-            // Whatever other events the Plugin has meanwhile.
+            // Other events of the Plugin in between do not change that.
             let held = next.holds(&wanted, component(), now + seconds(2)).expect("refused");
             assert_eq!(held.requeue, Requeue::Pause(seconds(wait - 2)));
             now += seconds(wait);

@@ -272,7 +272,7 @@ struct TimeKeeper<'a, G: Clone + Eq + Hash, K: Clone + Eq + Hash> {
 }
 
 impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> TimeKeeper<'_, G, K> {
-    /// Ends the wait: the worker runs, and looks at the timers itself.
+    /// Ends the wait: the worker runs, and checks the timers itself.
     fn wake(self) {
         self.disarm();
         std::mem::forget(self);
@@ -409,7 +409,8 @@ mod tests {
         for worker in &mut workers {
             assert!(worker.poll().is_pending());
         }
-        // One group may take two of four workers: the third key waits, and the worker that looks for it sleeps again.
+        // One group may take two of four workers: the third key waits, and the worker that was woken for it sleeps
+        // again.
         for key in 1..=3 {
             fixture.queue.add(&"g", &key, Trigger::Event);
             for worker in workers.iter_mut().filter(|worker| worker.is_woken()) {

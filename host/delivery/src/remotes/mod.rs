@@ -201,7 +201,7 @@ impl Remotes {
         self.followed.lock().values().filter_map(digest).collect()
     }
 
-    /// Stops to follow the Plugin's artifact: the Plugin is deleted, or has another kind of source.
+    /// Stops following the Plugin's artifact: the Plugin is deleted, or has another kind of source.
     pub fn forget(&self, plugin: &PluginName) {
         self.followed.lock().remove(plugin);
     }

@@ -183,7 +183,7 @@ impl Held {
         }
     }
 
-    /// Renews the Lease until `end` says how to end it; from then on the gate is closed.
+    /// Renews the Lease until `end` receives how to end it; from then on the gate is closed.
     ///
     /// # Errors
     /// If another host acquired the Lease. `stop` is then cancelled, and the gate is closed.

@@ -86,8 +86,8 @@ pub enum Health {
 /// different selectors each report their own changes, so the listener gets the id of the watch.
 pub type Listener = Arc<dyn Fn(&WatchId, &Change) + Send + Sync>;
 
-/// Called when a watch starts or stops to be rejected or to stall, or fills its cache after a caller gave up waiting;
-/// must not block.
+/// Called when the API server starts or stops rejecting a watch, when a watch stalls or recovers, or when it fills its
+/// cache after a caller gave up waiting; must not block.
 pub type HealthListener = Arc<dyn Fn(&WatchId) + Send + Sync>;
 
 /// All watches of the host.
@@ -123,8 +123,7 @@ impl Drop for Watch {
 }
 
 impl Watches {
-    /// Watches that report each change to `listener`, and to `health_changed` that a watch is rejected or stalls, or
-    /// recovers.
+    /// Watches that report each change to `listener`, and each change of their health to `health_changed`.
     pub fn new(client: Client, listener: Listener, health_changed: HealthListener, progress: AllProgress) -> Self {
         Self { client, listener, health_changed, progress, running: Mutex::default() }
     }
@@ -401,7 +400,7 @@ impl Follower {
     }
 }
 
-/// Parses an object. An object that cannot be parsed is logged and skipped; the watch goes on.
+/// Parses an object. An object that cannot be parsed is logged and skipped; the watch continues.
 fn decode(kind: &Arc<Gvk>, raw: &Raw) -> Option<Object> {
     Object::from_api(kind, raw.text.get())
         .inspect_err(|error| tracing::warn!(%kind, %error, "an object was skipped"))

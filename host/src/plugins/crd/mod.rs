@@ -54,7 +54,7 @@ fn storage_of(definition: &Value) -> Option<Value> {
     versions.iter().find(|version| version.get("storage") == Some(&Value::Bool(true))).cloned()
 }
 
-/// Finds the kind of a carried CRD, and installs the CRD first if the Plugin says so.
+/// Finds the kind of a carried CRD, and installs the CRD first if `spec.installCRD` is set.
 pub(super) async fn resolve(
     client: &Client,
     plugin: &PluginName,
@@ -167,10 +167,10 @@ fn is_outdated(found: &CustomResourceDefinition, plugin: &PluginName, definition
 }
 
 /// The carried CRD in a form that may replace the existing one. Versions that are served, or in which objects are
-/// stored, are kept if the carried CRD does not name them: their users go on, and the API server rejects a CRD without
-/// a stored version. A version that is served and in which objects may be stored stays served even if the component
-/// carries it as `served: false`. Objects differ between versions in their `apiVersion` only, because there is no
-/// conversion.
+/// stored, are kept if the carried CRD does not name them: clients that use them keep working, and the API server
+/// rejects a CRD without a stored version. A version that is served and in which objects may be stored stays served
+/// even if the component carries it as `served: false`. Objects differ between versions in their `apiVersion` only,
+/// because there is no conversion.
 ///
 /// There are two ways to end a version: a component carries it with `served: false`, after a user has removed it from
 /// `status.storedVersions`; or a user removes it from the CRD.

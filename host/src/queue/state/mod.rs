@@ -24,7 +24,7 @@ pub enum Trigger {
     /// All keys of the group run: after a first list, or with a new component or config. Not urgent, but resets the
     /// count of failures.
     Sweep,
-    /// A related object changed; waits for the end of a backoff.
+    /// An object that the key depends on changed; waits for the end of a backoff.
     Event,
     /// The key is new, or its generation is: runs now, and resets the count of failures.
     Fresh,
