@@ -22,7 +22,14 @@ pub struct Args {
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     // Generated into memory first: `generate` panics if standard output is closed.
     let mut script = Vec::new();
-    generate(args.shell, &mut super::Cli::command(), "windlass", &mut script);
+    generate(args.shell, &mut offered(), "windlass", &mut script);
     io::stdout().write_all(&script)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The commands that a user may type: `clap_complete` would offer hidden ones as well.
+fn offered() -> clap::Command {
+    let all = super::Cli::command();
+    let offered = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    clap::Command::new("windlass").subcommands(offered.collect::<Vec<_>>())
 }
