@@ -17,7 +17,7 @@ pub fn plugin_kind() -> Gvk {
     Gvk::from_api_version("windlass.dev/v1alpha1", "Plugin")
 }
 
-/// The OpenAPI schema of `status.conditions` (KEP-1623), shared by all resources whose status the host writes.
+/// The `OpenAPI` schema of `status.conditions` (KEP-1623), shared by all resources whose status the host writes.
 pub fn conditions_schema() -> serde_json::Value {
     serde_json::json!({
         "type": "array",

@@ -504,7 +504,7 @@ fn bytes<T: TryFrom<u64>>(field: &str, wanted: Option<&ByteQuantity>, default: T
     let Some(wanted) = wanted else { return Ok(default) };
     let bytes = wanted.bytes().and_then(|bytes| {
         let some = (bytes > 0).then_some(bytes).and_then(|bytes| T::try_from(bytes).ok());
-        some.ok_or_else(|| format!("{wanted} makes no sense as a limit; write it as in 64Mi"))
+        some.ok_or_else(|| format!("invalid limit {wanted}: must be a size greater than zero, as in 64Mi"))
     });
     bytes.map_err(|error| in_limits(field, &error))
 }
@@ -523,7 +523,7 @@ fn count(field: &str, wanted: Option<i32>, range: RangeInclusive<i32>, default: 
 pub fn positive(duration: &kube::core::Duration) -> Result<Duration, String> {
     let plain = Duration::from(*duration);
     if duration.is_negative() || plain.is_zero() {
-        return Err("must be longer than nothing".to_owned());
+        return Err("must be greater than zero".to_owned());
     }
     Ok(plain)
 }
@@ -851,7 +851,7 @@ mod tests {
         }
         for bad in ["0s", "-1s"] {
             let error = resolve(json!({"deadline": bad})).expect_err(bad);
-            assert_eq!(error, "spec.limits.deadline: must be longer than nothing");
+            assert_eq!(error, "spec.limits.deadline: must be greater than zero");
         }
     }
 }

@@ -35,7 +35,7 @@ impl ByteQuantity {
             .parse::<u64>()
             .ok()
             .and_then(|count| count.checked_mul(factor))
-            .ok_or_else(|| format!("{:?} is no amount of bytes; write it as in 64Mi", self.0))
+            .ok_or_else(|| format!("invalid size {:?}: must be a number of bytes, as in 64Mi", self.0))
     }
 }
 

@@ -58,7 +58,7 @@ pub struct ComponentArgs {
     pub cluster: ClusterArgs,
     #[command(flatten)]
     pub registries: RegistryArgs,
-    /// Folder of compiled components; default: $XDG_CACHE_HOME/windlass/components, or ~/.cache/windlass/components
+    /// Folder of compiled components; default: `$XDG_CACHE_HOME/windlass/components`, or `~/.cache/windlass/components`
     #[arg(long, env = "WINDLASS_CACHE_DIR")]
     pub cache_dir: Option<PathBuf>,
 }

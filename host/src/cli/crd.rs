@@ -23,7 +23,7 @@ pub struct Args {
     cluster: ClusterArgs,
     #[command(flatten)]
     registries: RegistryArgs,
-    /// Folder of compiled components; default: $XDG_CACHE_HOME/windlass/components, or ~/.cache/windlass/components
+    /// Folder of compiled components; default: `$XDG_CACHE_HOME/windlass/components`, or `~/.cache/windlass/components`
     #[arg(long, env = "WINDLASS_CACHE_DIR")]
     cache_dir: Option<std::path::PathBuf>,
 }

@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
     /// Folder of compiled components and records about their sources; no other user may have access to it. Default:
-    /// $XDG_CACHE_HOME/windlass/components, or ~/.cache/windlass/components
+    /// `$XDG_CACHE_HOME/windlass/components`, or `~/.cache/windlass/components`
     #[arg(long, env = "WINDLASS_CACHE_DIR")]
     cache_dir: Option<PathBuf>,
     /// For development: folder of components. DIR/NAME.wasm replaces the source of the Plugin NAME, and is reloaded

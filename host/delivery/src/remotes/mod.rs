@@ -57,7 +57,7 @@ pub struct Wanted {
 pub enum Look {
     /// No resolution has ended yet; `changed` is called when one does.
     Pending,
-    /// Digest of the artifact's component, and its bytes if they were requested ([`Remotes::fetch`]) and not taken yet.
+    /// Digest of the artifact's component, and its bytes if they were requested (`Remotes::fetch`) and not taken yet.
     Found(Digest, Option<Fetched>),
     /// The artifact gives no component that may be loaded.
     Failed(DeliveryError),

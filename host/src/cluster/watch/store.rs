@@ -191,7 +191,7 @@ impl Store {
 
     /// Whether a write that the API server acknowledged with this resourceVersion at this time is in the cache, now or
     /// before. Versions are comparable within a kind (KEP-5504), but not across a list: a restored backup sets them
-    /// back. Lists are consistent ([`settings`](super::settings)), so a list that began after the acknowledgement
+    /// back. Lists are consistent (`stream::settings`), so a list that began after the acknowledgement
     /// contains the write.
     pub fn has_seen(&self, resource_version: u64, answered: Instant) -> bool {
         let inner = self.inner.read();
