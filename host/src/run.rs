@@ -212,7 +212,7 @@ impl Working {
         tracing::info!("stopping: running reconciles may end");
         let is_idle = tokio::time::timeout(GRACE, self.tasks.wait()).await.is_ok();
         if !is_idle {
-            tracing::warn!("stopped in the middle of reconciles; the next start takes them up");
+            tracing::warn!("stopped with reconciles in progress; the next start resumes them");
         }
         self.events.close().await;
         is_idle

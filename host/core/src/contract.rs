@@ -368,19 +368,19 @@ pub struct Surface {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallFailure {
     /// The call exceeded its deadline, which includes host calls.
-    #[error("no answer within {} ms", .limit.as_millis())]
+    #[error("no response within {} ms", .limit.as_millis())]
     Deadline {
         /// The deadline.
         limit: std::time::Duration,
     },
     /// The guest exceeded its memory limit.
-    #[error("more than {limit} bytes of memory wanted")]
+    #[error("memory limit of {limit} bytes exceeded")]
     Memory {
         /// The limit, in bytes.
         limit: u64,
     },
     /// The guest exceeded its limit of table elements.
-    #[error("more than {limit} elements in tables wanted")]
+    #[error("limit of {limit} table elements exceeded")]
     TableElements {
         /// The limit, in elements.
         limit: usize,
@@ -401,7 +401,7 @@ pub enum CallFailure {
         message: String,
     },
     /// The guest called an unsupported import.
-    #[error("import {name} was called, which the host does not serve")]
+    #[error("unsupported import {name} was called")]
     UnknownImport {
         /// The import.
         name: String,
@@ -421,13 +421,13 @@ pub enum CallFailure {
         limit: u64,
     },
     /// The response exceeds its size limit.
-    #[error("the answer has more than the limit of {limit} bytes")]
+    #[error("the response has more than the limit of {limit} bytes")]
     ResponseTooLarge {
         /// The limit, in bytes.
         limit: u64,
     },
     /// The response violates the component model, for example with text that is not UTF-8.
-    #[error("malformed answer: {message}")]
+    #[error("malformed response: {message}")]
     Malformed {
         /// What is wrong.
         message: String,
@@ -490,7 +490,7 @@ pub enum LoadFailure {
         wait: std::time::Duration,
     },
     /// The cache folder cannot be used.
-    #[error("the compiled component cannot be kept: {message}")]
+    #[error("the compiled component cannot be stored: {message}")]
     Cache {
         /// What happened.
         message: String,

@@ -139,7 +139,7 @@ pub enum Refusal {
         error: Malformed,
     },
     /// A child is not a Kubernetes object.
-    #[error("child {index} is no Kubernetes object: {problem}")]
+    #[error("child {index} is not a Kubernetes object: {problem}")]
     NotAnObject {
         /// Index in the response, from 0.
         index: usize,
@@ -153,7 +153,7 @@ pub enum Refusal {
         found: &'static str,
     },
     /// The response exceeds a count limit.
-    #[error("the answer has {count} {what}, more than the limit of {limit}")]
+    #[error("the response has {count} {what}, more than the limit of {limit}")]
     TooMany {
         /// What is counted.
         what: &'static str,
@@ -203,7 +203,7 @@ pub enum Refusal {
         secret_type: &'static str,
     },
     /// The child sets a field that only the host or the API server may set.
-    #[error("{child} sets {field}, which is not a plugin's to set")]
+    #[error("{child} sets {field}, which plugins must not set")]
     NotYours {
         /// The child.
         child: String,
@@ -211,7 +211,7 @@ pub enum Refusal {
         field: String,
     },
     /// The response contains a child twice.
-    #[error("{child} stands twice in the answer")]
+    #[error("{child} is twice in the response")]
     Duplicate {
         /// The child.
         child: String,
@@ -309,7 +309,7 @@ fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grant
         None | Some(Value::Null) => None,
         Some(Value::String(namespace)) if namespace.is_empty() => None,
         Some(Value::String(namespace)) => Some(namespace.as_str()),
-        Some(_) => return Err(not_an_object("metadata.namespace is no string")),
+        Some(_) => return Err(not_an_object("metadata.namespace is not a string")),
     };
     let key = ObjectKey { namespace: placed(grant, parent, name, namespace)?, name: name.into() };
     let child = describe(&grant.kind, &key);
@@ -349,9 +349,7 @@ fn placed(grant: &Grant, parent: &ParentRef, name: &str, namespace: Option<&str>
         }
         (true, None, Some(wanted)) => match &grant.namespaces {
             Some(named) if named.iter().any(|name| **name == *wanted) => Ok(Some(wanted.into())),
-            Some(_) => {
-                Err(scope(format!("namespace {wanted} is none of those that spec.grants.children names for this kind")))
-            }
+            Some(_) => Err(scope(format!("namespace {wanted} is not granted for this kind by spec.grants.children"))),
             None if SYSTEM_NAMESPACES.contains(&wanted) => Err(scope(format!(
                 "namespace {wanted} belongs to the control plane; name it in the namespaces of this kind in the Plugin's \
                  spec.grants.children if the plugin may have children there"

@@ -71,8 +71,7 @@ impl Note {
                 Self::new(EventType::Normal, event_reason::FINALIZED.into(), "The plugin has cleaned up")
             }
             FinalizerEnd::Skipped => {
-                let message =
-                    "The finalizer was removed without the plugin's word; what it would have cleaned up stays";
+                let message = "The finalizer was removed without clean-up, as a user asked; what the plugin would have cleaned up stays";
                 Self::new(EventType::Warning, event_reason::FINALIZER_SKIPPED.into(), message)
             }
             FinalizerEnd::NamespaceTerminating(parent) => {
@@ -137,10 +136,10 @@ impl Changes {
         [
             (event_reason::CREATED, "created", &self.created),
             (event_reason::UPDATED, "updated", &self.updated),
-            (event_reason::DRIFT_CORRECTED, "undid edits of", &self.restored),
-            (event_reason::TAKEN_OVER, "took over", &self.taken_over),
+            (event_reason::DRIFT_CORRECTED, "reverted edits of", &self.restored),
+            (event_reason::TAKEN_OVER, "forced ownership of", &self.taken_over),
             (event_reason::ADOPTED, "adopted", &self.adopted),
-            (event_reason::REPLACING, "began to replace", &self.replaced),
+            (event_reason::REPLACING, "began to recreate", &self.replaced),
             (event_reason::DELETED, "deleted", &self.deleted),
         ]
     }

@@ -238,7 +238,7 @@ impl From<&Problem> for Verdict {
             Problem::Plugin(Failure::Failed(message)) => (reason::PLUGIN_FAILED, message.clone(), BACKOFF),
             Problem::Refused(refusal) => {
                 let reason = if refusal.is_malformed() { reason::MALFORMED_RESPONSE } else { reason::RESPONSE_REJECTED };
-                (reason, format!("The plugin's answer was refused, nothing was written: {refusal}"), BACKOFF)
+                (reason, format!("The plugin's response was rejected, and nothing was written: {refusal}"), BACKOFF)
             }
             Problem::Reads(problem) => {
                 let requeue = match problem {
@@ -250,8 +250,8 @@ impl From<&Problem> for Verdict {
             }
             Problem::WritesLimited(wait) => (
                 reason::RATE_LIMITED,
-                "No child is written, because the plugin wants more writes than its rate allows (docs/limits.md), for this \
-                 object or for others; this object is tried again as soon as writes are allowed"
+                "No child was written, because the plugin exceeds its rate of writes (docs/limits.md), for this object or for \
+                 others. The host tries again as soon as the rate allows"
                     .to_owned(),
                 Requeue::Backoff(*wait),
             ),
@@ -292,14 +292,14 @@ impl From<&Problem> for Verdict {
             // The rollout queues this parent once it has decided.
             Problem::PutOff => (
                 reason::DELETION_BLOCKED,
-                "Deletions wait until the new logic was asked for all objects".to_owned(),
+                "Deletions wait until all parents were reconciled with the new component".to_owned(),
                 Requeue::Pause(Duration::from_mins(1)),
             ),
             Problem::Thrashing(objects) => of_thrashing(objects),
             Problem::Quarantined(wait) => (
                 reason::QUARANTINED,
-                "The plugin is called only now and then, because its calls failed too often in a row: for this object, for \
-                 several in its namespace, or in several namespaces; the last failure is in the events of those objects"
+                "The plugin is called only seldom, because its calls failed too often in a row: for this object, for several \
+                 objects of its namespace, or in several namespaces. The events of those objects have the last failure"
                     .to_owned(),
                 Requeue::Pause(*wait),
             ),
@@ -307,7 +307,7 @@ impl From<&Problem> for Verdict {
             Problem::HostNamespace(namespace) => (
                 reason::HOST_NAMESPACE,
                 format!(
-                    "Namespace {namespace} is Windlass' own, and no plugin reconciles objects there; create the object in \
+                    "Windlass runs in namespace {namespace}, and no plugin reconciles objects there. Create the object in \
                      another namespace"
                 ),
                 Requeue::WhenChanged,
@@ -315,7 +315,7 @@ impl From<&Problem> for Verdict {
             Problem::Released(plugin) => (
                 reason::NOT_SELECTED,
                 format!(
-                    "It has left the selector or the namespaces of Plugin {plugin}, and what was made for it was deleted"
+                    "Plugin {plugin} no longer selects this object, by its labels or its namespace; its children were deleted"
                 ),
                 Requeue::WhenChanged,
             ),
@@ -338,10 +338,10 @@ impl From<&Problem> for Verdict {
 
 fn of_left_out(children: &[(ChildId, u64)], limit: u64, again: Option<Duration>) -> (&'static str, String, Requeue) {
     let named = list(children.iter().map(|(child, size)| format!("{child} ({size} bytes)")));
-    let them = if children.len() == 1 { "it" } else { "them" };
+    let (were, them) = if children.len() == 1 { ("was", "it") } else { ("were", "them") };
     let message = format!(
-        "The plugin is not shown {named}, which Windlass neither changes nor deletes: with {them} the request would be larger \
-         than {limit} bytes. Make the children smaller, or raise spec.limits.requestBytes in the Plugin"
+        "{named} {were} left out of the request, because the request would be larger than {limit} bytes with {them}. Windlass \
+         neither changes nor deletes {them}. Make the children smaller, or raise spec.limits.requestBytes in the Plugin"
     );
     // A smaller child triggers an event, and a new limit activates the component again. Each resync reconciles the other
     // children.
@@ -383,15 +383,15 @@ fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Reque
         WriteProblem::Taken => (
             reason::CONFLICT,
             format!(
-                "{child} exists already and is not a child of this object; it was left alone. Delete or rename it{more}"
+                "{child} exists already and is not a child of this object, so it was left unchanged. Delete or rename it{more}"
             ),
             BACKOFF,
         ),
         WriteProblem::FieldConflict { conflicts } => (
             reason::FIELD_CONFLICT,
             format!(
-                "Nothing of {child} was written, because others own fields of it: {}. Annotate the child with {}=true in \
-                 the plugin's answer to take them over{more}",
+                "{child} was not applied, because other field managers own fields of it: {}. To force ownership, the plugin \
+                 annotates the child with {}=true{more}",
                 conflicts.join("; "),
                 crate::names::ANNOTATION_TAKE_OVER
             ),
@@ -400,13 +400,13 @@ fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Reque
         WriteProblem::Rejected { code, message } => {
             let hint = match code {
                 422 if is_about_immutability(message) => {
-                    "; a plugin that asks for the update strategy `recreate` for this kind has it deleted and made anew"
+                    "; with the update strategy `recreate` for this kind in the plugin, the child is deleted and recreated"
                 }
                 403 if message.contains(" cannot impersonate ") => {
-                    "; the host's own Role is older than the host: apply Windlass' manifests again"
+                    "; the host's Role is older than the host: apply the manifests of this version of Windlass"
                 }
                 403 if message.contains(" cannot ") => {
-                    "; the Plugin's ServiceAccount lacks this right: grant it, as `windlass push --create-rbac` does"
+                    "; the Plugin's ServiceAccount lacks this permission: grant it, as `windlass push --create-rbac` does"
                 }
                 _ => "",
             };
@@ -480,8 +480,8 @@ fn of_thrashing(objects: &[(ChildId, Duration)]) -> (&'static str, String, Reque
     let wait = objects.iter().map(|(_, wait)| *wait).min().unwrap_or(Duration::from_mins(1));
     let names: Vec<ChildId> = objects.iter().map(|(object, _)| object.clone()).collect();
     let message = format!(
-        "{} was written too often and is written once a minute now: the plugin's answers flip, or somebody else keeps \
-         changing it",
+        "{} was written too often and is written once a minute now: the plugin's responses alternate, or another controller \
+         keeps changing it",
         list(names.iter())
     );
     (reason::THRASHING, message, Requeue::After(wait))
@@ -492,7 +492,7 @@ fn suspended(by: SuspendedBy) -> String {
         SuspendedBy::Parent => {
             format!("Nothing is written while the annotation {} is \"true\"", crate::names::ANNOTATION_SUSPEND)
         }
-        SuspendedBy::Plugin => "Nothing is written while the Plugin says spec.suspend".to_owned(),
+        SuspendedBy::Plugin => "Nothing is written while spec.suspend of the Plugin is true".to_owned(),
     }
 }
 

@@ -69,7 +69,7 @@ pub enum Select {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The response has too many requirements.
-    #[error("the answer has {count} requirements, more than the limit of {limit}")]
+    #[error("the response has {count} requirements, more than the limit of {limit}")]
     TooMany {
         /// The number of requirements.
         count: usize,
@@ -85,7 +85,7 @@ pub enum Refusal {
         id: String,
     },
     /// An ID occurs twice.
-    #[error("the requirement {id:?} stands twice in the answer")]
+    #[error("the requirement {id:?} is twice in the response")]
     Duplicate {
         /// The ID.
         id: String,
@@ -175,7 +175,7 @@ impl fmt::Display for Denied {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadProblem {
     /// The requirements are invalid or not granted.
-    #[error("The plugin's requirements were refused, nothing was written: {0}")]
+    #[error("The plugin's requirements were rejected, and nothing was written: {0}")]
     Refused(#[from] Refusal),
     /// The Plugin's ServiceAccount lacks a permission.
     #[error("{0}, which the plugin requires; grant it with a Role and a RoleBinding")]

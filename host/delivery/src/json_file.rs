@@ -23,7 +23,7 @@ impl<T: Default + DeserializeOwned + Serialize> JsonFile<T> {
         let read = std::fs::read(&path).and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::from));
         let content = read.unwrap_or_else(|error| {
             if error.kind() != io::ErrorKind::NotFound {
-                tracing::warn!(path = %path.display(), %error, "unreadable: components are fetched again");
+                tracing::warn!(path = %path.display(), %error, "record ignored, because it is unreadable: components are fetched again");
             }
             T::default()
         });
@@ -49,7 +49,7 @@ impl<T: Default + DeserializeOwned + Serialize> JsonFile<T> {
         let written = bytes.map_err(io::Error::from).and_then(|bytes| self.write(&bytes));
         *lacking = written.is_err();
         if let Err(error) = written {
-            tracing::warn!(path = %self.path.display(), %error, "not written: the next start may fetch components again");
+            tracing::warn!(path = %self.path.display(), %error, "record not written: the next start may fetch components again");
         }
     }
 

@@ -157,7 +157,7 @@ pub enum DeliveryError {
     #[error(transparent)]
     Distrusted(Distrust),
     /// The host requires signatures, and the Plugin names no keys.
-    #[error("this host runs signed components alone (--require-signatures); set spec.verify.publicKeys")]
+    #[error("the host requires signed components (--require-signatures); set spec.verify.publicKeys")]
     MustBeSigned,
 }
 

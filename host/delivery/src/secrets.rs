@@ -14,8 +14,8 @@ use windlass_api::{SecretRef, Verify};
 fn value_of(name: &str, mut secret: Secret, key: &str) -> Result<Vec<u8>, String> {
     if let Some(plugin) = plugin_of(&secret.metadata) {
         return Err(format!(
-            "Secret {name} is marked as a child of plugin {plugin}, and what a plugin makes is no key and no credential; name \
-             another one"
+            "Secret {name} is a child of plugin {plugin}, and children of plugins cannot be keys or credentials; name another \
+             Secret"
         ));
     }
     let value = secret.data.as_mut().and_then(|data| data.remove(key));

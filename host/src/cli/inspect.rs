@@ -106,7 +106,7 @@ fn update(strategy: &UpdateStrategy) -> String {
     match strategy {
         UpdateStrategy::Apply => "applied in place".to_owned(),
         UpdateStrategy::Recreate => "deleted and recreated on a change".to_owned(),
-        UpdateStrategy::OnDelete => "left as it is until somebody deletes it".to_owned(),
+        UpdateStrategy::OnDelete => "kept until a user deletes it".to_owned(),
         UpdateStrategy::Rolling { recreate, conditions } => {
             let how = if *recreate { "recreated" } else { "applied in place" };
             let until = if conditions.is_empty() {
@@ -214,7 +214,7 @@ mod tests {
             Contract     windlass:plugin@0.1.0
             Parent       Echo (namespaced), whose CRD echoes.my-operator.dev the component carries
             Children     Pod.v1, recreated one by one, each after the one before is Ready
-                         Secret.v1, left as it is until somebody deletes it
+                         Secret.v1, kept until a user deletes it
             Reads        none
             Finalizes    yes: parents get a finalizer
             Resync       90s

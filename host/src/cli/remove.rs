@@ -169,7 +169,7 @@ async fn end(api: &Api<Plugin>, args: &Args, plugin: &Plugin) -> anyhow::Result<
             Some(_) => Ok(Some(format!(
                 "the host has not taken notice of spec.deletionPolicy yet ({HOST_FINALIZER} is missing); is it running?"
             ))),
-            None => bail!("Plugin {name} was deleted by somebody else; its children may be there still"),
+            None => bail!("Plugin {name} was deleted by another client; its children may still exist"),
         })
         .await?;
     }

@@ -80,7 +80,7 @@ pub enum AccountError {
     #[error("{0}")]
     Invalid(String),
     /// The host's own user name is not known, so the account cannot be checked.
-    #[error("the API server does not say who this host is, whose own ServiceAccount no plugin may have: {0}")]
+    #[error("spec.serviceAccountName cannot be checked, because the host's own user name is unknown: {0}")]
     Unknown(String),
 }
 
@@ -111,12 +111,14 @@ impl Accounts {
         let default = plugin_account(plugin.as_str());
         let name = named.unwrap_or(&default);
         let account = Account::new(&self.namespace, name).ok_or_else(|| {
-            AccountError::Invalid(format!("spec.serviceAccountName {name:?} is no name of a ServiceAccount (RFC 1123)"))
+            AccountError::Invalid(format!(
+                "spec.serviceAccountName {name:?} is not a valid name of a ServiceAccount (RFC 1123)"
+            ))
         })?;
         let own = self.own.get_or_try_init(|| (self.ask)()).await.map_err(AccountError::Unknown)?;
         if name == HOST || own == account.user() {
             return Err(AccountError::Invalid(format!(
-                "spec.serviceAccountName is {name:?}, the host's own, whose rights are not a plugin's: set one of its own"
+                "spec.serviceAccountName {name:?} is the host's own ServiceAccount; set a ServiceAccount of the plugin's own"
             )));
         }
         Ok(account)

@@ -81,7 +81,7 @@ impl Recorder {
         let dropped = ledger.take_dropped(plugin, time);
         drop(ledger);
         if let Some(dropped) = dropped {
-            tracing::info!(%plugin, dropped, "events were not written: the plugin's parents have too much to tell");
+            tracing::info!(%plugin, dropped, "events dropped: the plugin exceeds its rate of events");
         }
     }
 

@@ -67,11 +67,11 @@ impl Plugins {
         let Some(component) = self.last_live(name, plugin).await else { return false };
         match self.bring(name, object, &with_definition_as_it_is(plugin), component).await {
             Ok(_) => {
-                tracing::info!(plugin = %name, "what was live before is live again");
+                tracing::info!(plugin = %name, "previous component restored");
                 true
             }
             Err(problem) => {
-                tracing::debug!(plugin = %name, message = problem.message, "what was live before cannot be");
+                tracing::debug!(plugin = %name, message = problem.message, "previous component not restored");
                 false
             }
         }

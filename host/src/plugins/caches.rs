@@ -56,7 +56,10 @@ fn unsynced(watch: &WatchId, health: &Health, is_parent: bool) -> Problem {
         ),
         Health::Starting | Health::Synced => (
             reason::API_ERROR,
-            format!("the cache of {kind} was not filled within {} s; it goes on", SYNC_TIMEOUT.as_secs()),
+            format!(
+                "the cache of {kind} was not filled within {} s; the host continues to fill it",
+                SYNC_TIMEOUT.as_secs()
+            ),
         ),
     };
     let step = if matches!(health, Health::Refused { .. }) { Step::Granted } else { Step::Synced };

@@ -38,7 +38,9 @@ impl Rollback {
     /// If there is no earlier component.
     pub(super) fn of(object: &Object, plugin: &Plugin) -> Result<Option<Self>, Problem> {
         let nothing = || {
-            let message = format!("{ANNOTATION_ROLLBACK} is set, but the status names no logic that was live before");
+            let message = format!(
+                "{ANNOTATION_ROLLBACK} is set, but there is no earlier component: status.previousDigest is empty"
+            );
             Problem::lasting(Step::Fetched, reason::NOTHING_TO_ROLL_BACK_TO, message)
         };
         let wished = object.marks.is_true(ANNOTATION_ROLLBACK);

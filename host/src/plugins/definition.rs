@@ -16,11 +16,11 @@ const RESERVED: [&str; 3] = ["k8s.io", "kubernetes.io", "windlass.dev"];
 /// Why the CRD is invalid; the text is for plugin authors.
 pub fn read(carried: &[u8]) -> Result<(Value, Resource), String> {
     let carried: Value =
-        serde_json::from_slice(carried).map_err(|error| format!("the carried definition is no JSON: {error}"))?;
+        serde_json::from_slice(carried).map_err(|error| format!("the component's CRD is not valid JSON: {error}"))?;
     if text(&carried, "/kind") != "CustomResourceDefinition"
         || text(&carried, "/apiVersion") != "apiextensions.k8s.io/v1"
     {
-        return Err("the parent is no CustomResourceDefinition of apiextensions.k8s.io/v1".to_owned());
+        return Err("the component's CRD is not a CustomResourceDefinition of apiextensions.k8s.io/v1".to_owned());
     }
     let group = text(&carried, "/spec/group");
     if group.is_empty() || RESERVED.iter().any(|reserved| is_within(group, reserved)) {

@@ -152,8 +152,8 @@ pub(super) fn is_given_up(object: &Object) -> bool {
 /// The problem that blocks a Plugin's deletion, with the way to give up on it.
 fn failed(what: &str) -> Problem {
     let message = format!(
-        "The Plugin is being deleted, but {what}. It is tried again; the annotation {ANNOTATION_SKIP_FINALIZE}=\"true\" \
-         on the Plugin lets it go as things are"
+        "The deletion of the Plugin is blocked: {what}. The host retries. To skip this step, set the annotation \
+         {ANNOTATION_SKIP_FINALIZE}=\"true\" on the Plugin"
     );
     Problem::new(Step::Granted, reason::TERMINATING, message)
 }

@@ -99,7 +99,7 @@ async fn look_up(discovery: &Discovery, kind: &Gvk, wish: &str) -> Result<(ApiRe
 
 fn missing(kind: &Gvk, wish: &str, error: &kube::Error) -> Problem {
     if is_missing(error) {
-        let message = format!("the cluster does not serve {kind}, which the component wants {wish}");
+        let message = format!("the cluster does not serve {kind}, which the component requests {wish}");
         Problem::new(Step::Granted, reason::CHILD_KIND_MISSING, message)
     } else {
         Problem::new(Step::Granted, reason::API_ERROR, format!("{kind} could not be looked up: {error}"))

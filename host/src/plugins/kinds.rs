@@ -90,7 +90,7 @@ impl Kinds {
                 }
             };
             for (plugin, trigger) in concerned {
-                tracing::debug!(%plugin, "looking again: a definition changed that it rests on");
+                tracing::debug!(%plugin, "plugin queued: a CustomResourceDefinition that it depends on changed");
                 self.0.queue.add(&(), &plugin, trigger);
             }
         }

@@ -226,7 +226,7 @@ impl Plugins {
         if wanted == before {
             return;
         }
-        tracing::info!(plugin = %name, ?wanted, "settings");
+        tracing::info!(plugin = %name, ?wanted, "settings of the plugin changed");
         let concerns_parents = wanted.concerns_parents(&before);
         let guard = wanted.guard;
         let mut next = Live::clone(&live);
@@ -256,7 +256,7 @@ impl Plugins {
         }
         let ended = match self.end(name, object).await {
             Err(problem) if deletion::is_given_up(object) => {
-                tracing::warn!(plugin = %name, message = problem.message, "given up, as a person asked");
+                tracing::warn!(plugin = %name, message = problem.message, "cleanup of the Plugin skipped, as its annotation says");
                 Ok(())
             }
             ended => ended,
@@ -268,7 +268,7 @@ impl Plugins {
         match ended {
             Ok(()) => Requeue::WhenChanged,
             Err(problem) => {
-                tracing::warn!(plugin = %name, message = problem.message, "the Plugin cannot go yet");
+                tracing::warn!(plugin = %name, message = problem.message, "deletion of the Plugin blocked");
                 let requeue = problem.requeue;
                 self.say(name, object, &Err(problem), requeue).await
             }

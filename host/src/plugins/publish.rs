@@ -32,7 +32,7 @@ impl Plugins {
         let younger =
             if live.owns_kind() { claim::claim(self, &name, object, &live.parents.id.kind)? } else { Vec::new() };
         for younger in younger {
-            tracing::warn!(plugin = %name, %younger, "takes the parent kind over from a younger Plugin");
+            tracing::warn!(plugin = %name, %younger, "parent kind taken from a Plugin with a newer claim");
             publisher.retract(&younger);
             self.parents.forget_group(&younger);
             self.interests.forget_plugin(&younger);
@@ -54,7 +54,7 @@ impl Plugins {
             self.parents.add(&name, &gone, Trigger::Sweep);
         }
         live.state.asked_in_vain(|parent| live.knows(parent));
-        tracing::info!(plugin = %name, digest = %live.digest(), version = live.version, parents, "live");
+        tracing::info!(plugin = %name, digest = %live.digest(), version = live.version, parents, "component activated");
         Ok(())
     }
 

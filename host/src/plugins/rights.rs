@@ -100,7 +100,7 @@ impl std::fmt::Display for Lacking {
         )?;
         if self.of.iter().any(|missing| missing.subresource == Some(STATUS)) {
             f.write_str(
-                ". Without the right to patch their status, which `windlass push` does not grant where another owner installed the \
+                ". Without permission to patch their status, which `windlass push` does not grant where another owner installed the \
                  CustomResourceDefinition, the status of parents is not written",
             )?;
         }
@@ -247,7 +247,7 @@ impl Review<'_> {
         let user = self.account.user();
         let of: Vec<_> = asked
             .map_err(|message| {
-                let message = format!("the rights of {user} could not be reviewed: {message}");
+                let message = format!("the permissions of {user} could not be reviewed: {message}");
                 Problem::new(Step::Granted, reason::API_ERROR, message)
             })?
             .into_iter()

@@ -425,7 +425,7 @@ fn granted(
     };
     if !findings.not_granted.is_empty() {
         let message = format!(
-            "The component asks for {}, which spec.grants.children does not grant; answers with such children are refused",
+            "The component asks for {}, which spec.grants.children does not grant; responses with such children are rejected",
             findings.not_granted.join(", ")
         );
         return withheld(reason::NOT_GRANTED, message);

@@ -238,7 +238,7 @@ where
             polled
         });
         let (requeue, resync) = ended.await.unwrap_or_else(|_| {
-            tracing::error!(group = ?job.group, key = ?job.key, "this panicked, and is tried again; please report it");
+            tracing::error!(group = ?job.group, key = ?job.key, "run panicked and is retried; please report this");
             (Requeue::Backoff(Duration::ZERO), Duration::MAX)
         });
         (End { requeue, resync, aside: turn.aside.load(Ordering::Relaxed) }, waited)

@@ -88,7 +88,7 @@ pub fn record_call(
             tell(span, live, parent, note);
         }
         if let Some(dropped) = live.state.unlogged(report.notes_dropped) {
-            tracing::warn!(target: GUEST, plugin = %live.name, dropped, "the plugin said more than is kept");
+            tracing::warn!(target: GUEST, plugin = %live.name, dropped, "the plugin's log exceeds the limit");
         }
     });
 }

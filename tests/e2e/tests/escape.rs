@@ -192,7 +192,7 @@ fn by_requirement(vault: &str) -> Vec<Attempt> {
             json!({ "requirementRounds": [[own("good")], [crown(vault)]] }),
             forbidden("namespace vault"),
         ),
-        ("under-a-good-ones-id", json!({ "requirements": [own("loot"), crown(vault)] }), refused("stands twice")),
+        ("under-a-good-ones-id", json!({ "requirements": [own("loot"), crown(vault)] }), refused("is twice")),
     ];
     let others = others.map(|(name, script, outcome)| Attempt { name: name.to_owned(), script, outcome });
     attempts.extend(others);

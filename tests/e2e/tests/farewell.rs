@@ -160,7 +160,9 @@ fn a_plugin_that_cannot_prune_says_why_and_goes_when_a_person_gives_up() {
     }
     assert!(ns.get("configmaps", "a").is_some());
     // It is tried again and again, and nobody's deletion waits for it meanwhile.
-    wait("it to be tried again", SOON, || (env.host_log_lines("the Plugin cannot go yet").len() >= 3).then_some(()));
+    wait("it to be tried again", SOON, || {
+        (env.host_log_lines("deletion of the Plugin blocked").len() >= 3).then_some(())
+    });
     let plugin = env.get(PLUGINS, "", FINALIZING).expect("it waits");
     assert_eq!(plugin["status"]["parentKind"], "FinalizingPuppet.v1.puppets.example", "{plugin:#}");
     assert_eq!(finalizers(&puppet.get().expect("there")), [""; 0]);

@@ -383,7 +383,7 @@ fn what_could_not_be_kept_for_a_moment_goes_live_though_nobody_touches_its_plugi
     fs::rename(&cache, &away).expect("a folder");
     plugin(&env, "echo", &oci(&reference), None);
     let said = wait_failed(&env, "echo", "Fetched", "SourceUnavailable");
-    assert!(said.contains("cannot be kept in the host's --cache-dir"), "{said}");
+    assert!(said.contains("cannot be stored in the host's --cache-dir"), "{said}");
     fs::rename(&away, &cache).expect("a folder");
     env.wait_live("echo", &guest("echo"));
 }

@@ -259,7 +259,7 @@ fn a_call_that_traps_is_a_child_of_its_reconcile_and_has_failed() {
             windlass.trigger="fresh"
           - observe
               windlass.children=0
-          - plugin.call error: no answer within 1000 ms
+          - plugin.call error: no response within 1000 ms
               error.type="deadline"
               windlass.contract="0.1.0"
               windlass.deadline_ms=1000

@@ -17,7 +17,7 @@ use windlass_e2e::{AuditEvent, Env, SOON, SYSTEM_NAMESPACE, condition, guest, wa
 const GUESTS: &[(&str, &str, &str, &str)] = &[
     ("cluster-child", "Granted", "NotGranted", "PersistentVolume.v1 is cluster-scoped"),
     ("core-module", "Compiled", "NotAComponent", "core module"),
-    ("describe-loop", "Compiled", "InvalidDescriptor", "describe failed: no answer within"),
+    ("describe-loop", "Compiled", "InvalidDescriptor", "describe failed: no response within"),
     ("describe-memory-bomb", "Compiled", "InvalidDescriptor", "memory"),
     ("describe-trap", "Compiled", "InvalidDescriptor", "describe failed: trap"),
     ("descriptor-bomb", "Compiled", "InvalidDescriptor", "10000 child kinds"),
@@ -31,7 +31,7 @@ const GUESTS: &[(&str, &str, &str, &str)] = &[
     ("plugin-as-parent", "Granted", "NotGranted", "Windlass' own"),
     ("reserved-group", "Granted", "InvalidDescriptor", "hostile.windlass.dev"),
     ("rolling-bomb", "Compiled", "InvalidDescriptor", "longer than 316 bytes"),
-    ("start-loop", "Compiled", "InvalidDescriptor", "describe failed: no answer within"),
+    ("start-loop", "Compiled", "InvalidDescriptor", "describe failed: no response within"),
     ("start-trap", "Compiled", "InvalidDescriptor", "describe failed: trap"),
     ("table-bomb", "Compiled", "InvalidDescriptor", "table"),
     ("taken-kind", "Granted", "ParentKindTaken", "Plugin echo"),

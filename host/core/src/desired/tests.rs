@@ -102,7 +102,7 @@ fn an_answer_that_wants_what_is_not_its_to_want_is_refused_whole() {
         ),
         (
             with(|pod| pod["apiVersion"] = json!("/v1")),
-            "child 1 is no Kubernetes object: apiVersion \"/v1\" has no group before its slash",
+            "child 1 is not a Kubernetes object: apiVersion \"/v1\" has no group before its slash",
         ),
         (
             metadata("namespace", json!("kube-system")),
@@ -114,45 +114,39 @@ fn an_answer_that_wants_what_is_not_its_to_want_is_refused_whole() {
         ),
         (
             metadata("ownerReferences", json!([{"uid": "x"}])),
-            "Pod default/a sets metadata.ownerReferences, which is not a plugin's to set",
+            "Pod default/a sets metadata.ownerReferences, which plugins must not set",
         ),
-        (
-            metadata("finalizers", json!(["x/y"])),
-            "Pod default/a sets metadata.finalizers, which is not a plugin's to set",
-        ),
-        (
-            metadata("generateName", json!("a-")),
-            "Pod default/a sets metadata.generateName, which is not a plugin's to set",
-        ),
-        (metadata("uid", json!("x")), "Pod default/a sets metadata.uid, which is not a plugin's to set"),
+        (metadata("finalizers", json!(["x/y"])), "Pod default/a sets metadata.finalizers, which plugins must not set"),
+        (metadata("generateName", json!("a-")), "Pod default/a sets metadata.generateName, which plugins must not set"),
+        (metadata("uid", json!("x")), "Pod default/a sets metadata.uid, which plugins must not set"),
         (
             metadata("labels", json!({"windlass.dev/plugin": "other"})),
-            "Pod default/a sets metadata.labels[windlass.dev/plugin], which is not a plugin's to set",
+            "Pod default/a sets metadata.labels[windlass.dev/plugin], which plugins must not set",
         ),
         (
             metadata("annotations", json!({"windlass.dev/applied": "1:0"})),
-            "Pod default/a sets metadata.annotations[windlass.dev/applied], which is not a plugin's to set",
+            "Pod default/a sets metadata.annotations[windlass.dev/applied], which plugins must not set",
         ),
         (
             metadata("labels", json!({"a": 1})),
-            "Pod default/a sets metadata.labels[a] to something other than a string, which is not a plugin's to set",
+            "Pod default/a sets metadata.labels[a] to something other than a string, which plugins must not set",
         ),
         (
             metadata("name", json!("")),
-            "child 1 is no Kubernetes object: metadata.name \"\" is not a valid name (RFC 1123)",
+            "child 1 is not a Kubernetes object: metadata.name \"\" is not a valid name (RFC 1123)",
         ),
         (
             metadata("name", json!("../b")),
-            "child 1 is no Kubernetes object: metadata.name \"../b\" is not a valid name (RFC 1123)",
+            "child 1 is not a Kubernetes object: metadata.name \"../b\" is not a valid name (RFC 1123)",
         ),
         (
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "a-"}}),
-            "child 1 is no Kubernetes object: metadata.generateName asks for another name at every reconcile; give the \
+            "child 1 is not a Kubernetes object: metadata.generateName asks for another name at every reconcile; give the \
              child a metadata.name",
         ),
-        (json!([]), "child 1 is no Kubernetes object: a list instead of an object"),
-        (json!({"apiVersion": "v1", "kind": "Pod"}), "child 1 is no Kubernetes object: metadata is missing"),
-        (pod("good"), "Pod default/good stands twice in the answer"),
+        (json!([]), "child 1 is not a Kubernetes object: a list instead of an object"),
+        (json!({"apiVersion": "v1", "kind": "Pod"}), "child 1 is not a Kubernetes object: metadata is missing"),
+        (pod("good"), "Pod default/good is twice in the response"),
     ] {
         assert_eq!(refusal(&[pod("good"), child]), expected);
     }
@@ -166,12 +160,12 @@ fn limits_of_number_and_depth_hold() {
             .expect_err("refused")
             .to_string()
     };
-    assert_eq!(check(&[pod("a"), pod("b")]), "the answer has 2 children, more than the limit of 1");
+    assert_eq!(check(&[pod("a"), pod("b")]), "the response has 2 children, more than the limit of 1");
     let event = Event { event_type: EventType::Normal, reason: "Said".to_owned(), message: String::new() };
     let talkative = Response { events: vec![event.clone(), event], ..Response::default() };
     let limits = &Limits { events: 1, ..limits.clone() };
     let refusal = super::validate(&talkative, &parent_ref(), &grants_with(&UpdateStrategy::Apply), limits);
-    assert_eq!(refusal.expect_err("refused").to_string(), "the answer has 2 events, more than the limit of 1");
+    assert_eq!(refusal.expect_err("refused").to_string(), "the response has 2 events, more than the limit of 1");
     let deep = with(|pod| pod["spec"] = json!({"a": {"b": {"c": {}}}}));
     assert!(check(&[deep]).starts_with("child 0 is not valid JSON: nested too deeply"));
 }
@@ -199,7 +193,7 @@ fn conditions_of_a_status_are_bounded() {
     };
     assert!(check(100).is_ok());
     let refused = check(101).expect_err("refused").to_string();
-    assert_eq!(refused, "the answer has 101 conditions, more than the limit of 100");
+    assert_eq!(refused, "the response has 101 conditions, more than the limit of 100");
 }
 
 #[test]

@@ -96,15 +96,15 @@ fn r20_all_that_one_reconcile_did_is_one_event() {
         Changes { deleted: pods(&["web-9"]), ..Changes::default() },
         Changes { created: created(), deleted: pods(&["web-9"]), ..Changes::default() },
     ];
-    expect_test::expect![["
+    expect_test::expect![[r"
         Normal Created: Created Pod web-0
         Normal Created: Created Pods web-1, web-2, web-10
         Normal Created: Created Pods p-0, p-1, p-2, p-3, p-4 and 4 more
         Normal Created: Created Pods p-0, p-1, p-2, p-3, p-4, p-5
         Normal Updated: Updated ConfigMap web, Deployment web
-        Normal DriftCorrected: Undid edits of Pod web-0
-        Normal TakenOver: Took over Deployment web
-        Normal Replacing: Began to replace Pod web-0
+        Normal DriftCorrected: Reverted edits of Pod web-0
+        Normal TakenOver: Forced ownership of Deployment web
+        Normal Replacing: Began to recreate Pod web-0
         Normal Deleted: Deleted Pod web-9
         Normal Reconciled: Created Pods web-1, web-2, web-10; deleted Pod web-9"]]
     .assert_eq(&seen.iter().map(of_changes).collect::<Vec<_>>().join("\n"));

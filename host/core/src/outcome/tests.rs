@@ -42,18 +42,18 @@ fn every_failure_of_a_call_has_a_reason_and_backs_off() {
         CallFailure::Host { message: "no memory".to_owned() },
     ];
     expect![[r"
-        DeadlineExceeded (Backoff(0ns)): The plugin's call failed: no answer within 1000 ms
-        MemoryLimit (Backoff(0ns)): The plugin's call failed: more than 64 bytes of memory wanted
-        LimitExceeded (Backoff(0ns)): The plugin's call failed: more than 64 elements in tables wanted
+        DeadlineExceeded (Backoff(0ns)): The plugin's call failed: no response within 1000 ms
+        MemoryLimit (Backoff(0ns)): The plugin's call failed: memory limit of 64 bytes exceeded
+        LimitExceeded (Backoff(0ns)): The plugin's call failed: limit of 64 table elements exceeded
         LimitExceeded (Backoff(0ns)): The plugin's call failed: the component has more than 4 core instances
         Trapped (Backoff(0ns)): The plugin's call failed: stack overflow
         Trapped (Backoff(0ns)): The plugin's call failed: trap: unreachable
-        Trapped (Backoff(0ns)): The plugin's call failed: import wasi:sockets/tcp was called, which the host does not serve
+        Trapped (Backoff(0ns)): The plugin's call failed: unsupported import wasi:sockets/tcp was called
         Trapped (Backoff(0ns)): The plugin's call failed: the plugin called exit
         Trapped (Backoff(0ns)): The plugin's call failed: the plugin called exit: panic: no replicas
         LimitExceeded (Backoff(0ns)): The plugin's call failed: the request has 9 bytes, more than the limit of 8
-        LimitExceeded (Backoff(0ns)): The plugin's call failed: the answer has more than the limit of 8 bytes
-        MalformedResponse (Backoff(0ns)): The plugin's call failed: malformed answer: invalid UTF-8
+        LimitExceeded (Backoff(0ns)): The plugin's call failed: the response has more than the limit of 8 bytes
+        MalformedResponse (Backoff(0ns)): The plugin's call failed: malformed response: invalid UTF-8
         HostError (Backoff(0ns)): The plugin's call failed: the host could not run the call: no memory
     "]]
     .assert_eq(&say(&calls.map(Problem::Call)));
@@ -82,8 +82,8 @@ fn the_gravest_write_speaks_for_all_and_says_what_to_do() {
     };
     let owned = WriteProblem::FieldConflict { conflicts: vec![".spec.image (conflict with \"helm\")".to_owned()] };
     expect![[r#"
-        Conflict (Backoff(0ns)): Pod default/p1 exists already and is not a child of this object; it was left alone. Delete or rename it (and 1 more with problems)
-        FieldConflict (Backoff(0ns)): Nothing of Pod default/p0 was written, because others own fields of it: .spec.image (conflict with "helm"). Annotate the child with windlass.dev/take-over=true in the plugin's answer to take them over
+        Conflict (Backoff(0ns)): Pod default/p1 exists already and is not a child of this object, so it was left unchanged. Delete or rename it (and 1 more with problems)
+        FieldConflict (Backoff(0ns)): Pod default/p0 was not applied, because other field managers own fields of it: .spec.image (conflict with "helm"). To force ownership, the plugin annotates the child with windlass.dev/take-over=true
         ChildRejected (Backoff(5s)): The API server refused Pod default/p1 (422): spec.x: Invalid value (and 2 more with problems)
         APIError (Unavailable(5s)): Pod default/p0 could not be written: too many requests
         APIError (Unavailable(0ns)): Pod default/p0 changed while it was written; trying again
@@ -179,8 +179,8 @@ fn s02_children_that_the_plugin_was_not_shown_are_named_with_their_sizes() {
     let children = vec![(child("big"), 3_000_000), (child("large"), 2_000_000)];
     let of = |again: Option<Duration>| Problem::LeftOut { children: children.clone(), limit: 4_194_304, again };
     expect![[r"
-        LimitExceeded (Settled(None)): The plugin is not shown Pod default/big (3000000 bytes), Pod default/large (2000000 bytes), which Windlass neither changes nor deletes: with them the request would be larger than 4194304 bytes. Make the children smaller, or raise spec.limits.requestBytes in the Plugin
-        LimitExceeded (Settled(Some(10s))): The plugin is not shown Pod default/big (3000000 bytes), Pod default/large (2000000 bytes), which Windlass neither changes nor deletes: with them the request would be larger than 4194304 bytes. Make the children smaller, or raise spec.limits.requestBytes in the Plugin
+        LimitExceeded (Settled(None)): Pod default/big (3000000 bytes), Pod default/large (2000000 bytes) were left out of the request, because the request would be larger than 4194304 bytes with them. Windlass neither changes nor deletes them. Make the children smaller, or raise spec.limits.requestBytes in the Plugin
+        LimitExceeded (Settled(Some(10s))): Pod default/big (3000000 bytes), Pod default/large (2000000 bytes) were left out of the request, because the request would be larger than 4194304 bytes with them. Windlass neither changes nor deletes them. Make the children smaller, or raise spec.limits.requestBytes in the Plugin
     "]]
     .assert_eq(&say(&[of(None), of(Some(Duration::from_secs(10)))]));
     assert_eq!(Verdict::from(&of(Some(Duration::from_secs(10)))).progress, Progress::Stalled);

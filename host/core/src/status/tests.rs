@@ -86,7 +86,7 @@ fn r12_a_failed_call_leaves_the_plugins_part_and_the_observed_generation() {
     assert_eq!((&status["currentReplicas"], &status["observedGeneration"]), (&json!(2), &json!(2)));
     let ready = condition_of(&status, "Ready");
     assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!("DeadlineExceeded")));
-    assert_eq!(ready["message"], json!("The plugin's call failed: no answer within 1000 ms"));
+    assert_eq!(ready["message"], json!("The plugin's call failed: no response within 1000 ms"));
     let reconciling = condition_of(&status, "Reconciling");
     assert_eq!((&reconciling["status"], &reconciling["message"]), (&json!("True"), &ready["message"]));
 }

@@ -114,7 +114,7 @@ impl Manifest {
     /// # Errors
     /// If the bytes are not a valid manifest; the text is for users.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        serde_json::from_slice(bytes).map_err(|error| format!("its manifest is none: {error}"))
+        serde_json::from_slice(bytes).map_err(|error| format!("invalid manifest: {error}"))
     }
 
     /// The component, if the artifact consists of exactly one that may be loaded.
@@ -185,12 +185,12 @@ mod tests {
             (json!({"manifests": [{"digest": "sha256:ab"}]}), "image index"),
             (json!({"layers": [layer(WASM_LAYER, MAX_COMPONENT_BYTES + 1)]}), "more than the limit"),
             (json!({"layers": [bad_digest]}), "is not a digest"),
-            (json!({"layers": 3}), "its manifest is none"),
+            (json!({"layers": 3}), "invalid manifest"),
             (json!({"layers": vec![json!({}); 1000]}), "no layer of the type"),
             (json!({"layers": vec![json!({}); 1001]}), "more than 1000 entries"),
             (json!({"manifests": vec![json!({}); 1001]}), "more than 1000 entries"),
             (json!([]), "but nothing"),
-            (json!("text"), "its manifest is none"),
+            (json!("text"), "invalid manifest"),
         ] {
             let error = component(&manifest).expect_err(said);
             assert!(error.contains(said), "{error}");

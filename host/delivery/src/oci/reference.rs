@@ -78,13 +78,13 @@ impl FromStr for Reference {
     fn from_str(text: &str) -> Result<Self, String> {
         let invalid = |problem: &str| {
             format!(
-                "{text:?} is no reference to an artifact: {problem}; write it as registry.example/team/echo:1.2, or with \
+                "invalid artifact reference {text:?}: {problem}; write it as registry.example/team/echo:1.2, or with \
                  @sha256:… in place of the tag"
             )
         };
         let (registry, rest) = text.split_once('/').ok_or_else(|| invalid("it names no registry"))?;
         if !is_registry(registry) {
-            return Err(invalid("its first part is no host"));
+            return Err(invalid("its first part is not a host name"));
         }
         let (rest, digest) = match rest.split_once('@') {
             Some((rest, digest)) => {
@@ -95,10 +95,10 @@ impl FromStr for Reference {
         };
         let (repository, tag) = rest.split_once(':').map_or((rest, None), |(rest, tag)| (rest, Some(tag)));
         if let Some(tag) = tag.filter(|tag| !is_tag(tag)) {
-            return Err(invalid(&format!("{tag:?} is no tag")));
+            return Err(invalid(&format!("invalid tag {tag:?}")));
         }
         if repository.len() > MAX_NAME || !repository.split('/').all(is_name) {
-            return Err(invalid(&format!("{repository:?} is no repository")));
+            return Err(invalid(&format!("invalid repository {repository:?}")));
         }
         let version = digest.map_or_else(|| Version::Tag(tag.unwrap_or("latest").to_owned()), Version::Digest);
         Ok(Self { registry: registry.to_owned(), repository: repository.to_owned(), version })

@@ -46,10 +46,10 @@ pub enum RegistryError {
     #[error("the registry has no {0}")]
     NotFound(String),
     /// The registry denies access.
-    #[error("the registry lets nobody in with these credentials: {0}")]
+    #[error("the registry denied access with these credentials: {0}")]
     Forbidden(String),
     /// The registry did not respond, or asks the client to retry later.
-    #[error("the registry cannot be asked: {message}")]
+    #[error("the registry did not respond: {message}")]
     Unavailable {
         /// What happened.
         message: String,
@@ -57,10 +57,10 @@ pub enum RegistryError {
         wait: Option<Duration>,
     },
     /// The response is invalid or too large.
-    #[error("the registry's answer cannot be used: {0}")]
+    #[error("invalid response of the registry: {0}")]
     Invalid(String),
     /// The bytes do not have the expected digest.
-    #[error("the registry gave {found} for {wanted}: it was changed after it was pushed")]
+    #[error("digest mismatch: the registry returned {found} for {wanted}; the content was changed after it was pushed")]
     Tampered {
         /// The expected digest.
         wanted: Digest,
@@ -68,7 +68,7 @@ pub enum RegistryError {
         found: Digest,
     },
     /// The downloaded bytes could not be stored.
-    #[error("what the registry gives cannot be kept in the host's --cache-dir: {0}")]
+    #[error("the download cannot be stored in the host's --cache-dir: {0}")]
     Unkept(String),
 }
 
@@ -298,10 +298,11 @@ impl Registry {
         }
         let begun = self.send(self.request(Method::POST, "blobs/uploads/")?, "place for uploads").await?;
         let location = header(begun.headers(), LOCATION.as_str()).unwrap_or_default();
-        let invalid = |problem: &str| RegistryError::Invalid(format!("it wants the upload at {location:?}: {problem}"));
+        let invalid =
+            |problem: &str| RegistryError::Invalid(format!("invalid upload location {location:?}: {problem}"));
         let mut place = begun.url().join(location).map_err(|error| invalid(&error.to_string()))?;
         if location.is_empty() || self.root.scheme() == "https" && place.scheme() != "https" {
-            return Err(invalid("that is no place with TLS"));
+            return Err(invalid("not an HTTPS URL"));
         }
         place.query_pairs_mut().append_pair("digest", &digest.to_string());
         let mut request = Request::new(Method::PUT, place);
@@ -372,8 +373,8 @@ impl Registry {
         }
         match (&self.credentials, find("Basic")) {
             (Some(Credentials::Basic { user, password }), Some(_)) => basic(user, password),
-            (_, Some(_)) => Err(RegistryError::Forbidden("it wants a user name and a password".to_owned())),
-            (_, None) => Err(RegistryError::Forbidden("it says no way in".to_owned())),
+            (_, Some(_)) => Err(RegistryError::Forbidden("it requires a user name and a password".to_owned())),
+            (_, None) => Err(RegistryError::Forbidden("it offers no supported authentication scheme".to_owned())),
         }
     }
 
@@ -549,7 +550,7 @@ fn unkept(error: &io::Error) -> RegistryError {
 /// The output of `work`, or an error after too long a silence.
 async fn unless_silent<T>(work: impl Future<Output = T>) -> Result<T, RegistryError> {
     let silent = |_| {
-        let message = format!("it said nothing for {} s", SILENCE.as_secs());
+        let message = format!("no data for {} s", SILENCE.as_secs());
         RegistryError::Unavailable { message, wait: None }
     };
     tokio::time::timeout(SILENCE, work).await.map_err(silent)

@@ -89,7 +89,7 @@ pub fn of_artifact(trust: &Trust, bundle: &[u8], artifact: Digest) -> Result<(),
         return Err(format!("the signature is of {:?} and not of {IN_TOTO:?}", envelope.payload_type));
     }
     let statement: Statement = serde_json::from_slice(&payload)
-        .map_err(|error| format!("what was signed is no in-toto statement: {error}"))?;
+        .map_err(|error| format!("the signed content is not a valid in-toto statement: {error}"))?;
     if statement.predicate_type != SIGNED {
         return Err(format!("the statement is a {:?} and not a {SIGNED:?}", statement.predicate_type));
     }
@@ -114,16 +114,16 @@ pub fn of_blob(trust: &Trust, bundle: &[u8], bytes: &[u8]) -> Result<(), String>
 }
 
 fn parse(bundle: &[u8]) -> Result<Bundle, String> {
-    let bundle: Bundle =
-        serde_json::from_slice(bundle).map_err(|error| format!("its signature is no sigstore bundle: {error}"))?;
+    let bundle: Bundle = serde_json::from_slice(bundle)
+        .map_err(|error| format!("the signature is not a valid sigstore bundle: {error}"))?;
     if bundle.media_type.starts_with(BUNDLE_TYPE) {
         return Ok(bundle);
     }
-    Err(format!("its signature is a {:?} and no sigstore bundle", bundle.media_type))
+    Err(format!("the signature is a {:?} and not a sigstore bundle", bundle.media_type))
 }
 
 fn decode(text: &str) -> Result<Vec<u8>, String> {
-    STANDARD.decode(text).map_err(|error| format!("its signature is no base64: {error}"))
+    STANDARD.decode(text).map_err(|error| format!("invalid signature: not base64: {error}"))
 }
 
 /// The bytes that a DSSE signature signs (its specification, "Protocol": PAE).

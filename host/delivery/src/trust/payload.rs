@@ -36,13 +36,13 @@ struct Image {
 /// # Errors
 /// What is wrong with the payload or the signature; the text is for users.
 pub fn of_payload(trust: &Trust, payload: &[u8], signature: &str, artifact: Digest) -> Result<(), String> {
-    let signature = STANDARD.decode(signature).map_err(|error| format!("its signature is no base64: {error}"))?;
+    let signature = STANDARD.decode(signature).map_err(|error| format!("invalid signature: not base64: {error}"))?;
     // The payload is parsed only after its signature was verified.
     if !trust.signed(payload, &signature) {
         return Err("the signature is by another key, or of something else".to_owned());
     }
-    let payload: Payload =
-        serde_json::from_slice(payload).map_err(|error| format!("what was signed is no payload of cosign: {error}"))?;
+    let payload: Payload = serde_json::from_slice(payload)
+        .map_err(|error| format!("the signed content is not a valid cosign payload: {error}"))?;
     let Critical { image, kind } = payload.critical;
     if kind != SIGNED {
         return Err(format!("what was signed is a {kind:?} and not a {SIGNED:?}"));

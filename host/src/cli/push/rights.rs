@@ -35,10 +35,10 @@ impl Rights {
         let mut notes: Vec<_> = self
             .withheld
             .iter()
-            .map(|(wish, kind, why)| format!("note: no right to {wish} {kind}, which {why}"))
+            .map(|(wish, kind, why)| format!("note: no permission to {wish} {kind}, which {why}"))
             .collect();
         if self.withheld.iter().any(|(.., why)| *why != Withheld::OutOfScope) {
-            notes.push(format!("note: to give it such a right, name the kind in Plugin {name} and push again"));
+            notes.push(format!("note: to grant it, list the kind in Plugin {name} and push again"));
         }
         notes.extend(self.status_of_others.iter().map(|definition| {
             format!(

@@ -170,12 +170,12 @@ pub async fn check_schema(client: &Client, name: &PluginName, carried: &[u8], al
     match (narrowings.is_empty(), allowed) {
         (true, _) => Ok(()),
         (false, true) => {
-            eprintln!("note: CustomResourceDefinition {crd} will take less than the installed one:{list}");
+            eprintln!("note: CustomResourceDefinition {crd} will narrow the installed schema:{list}");
             Ok(())
         }
         (false, false) => bail!(
-            "the component's CustomResourceDefinition {crd} takes less than the installed one, and objects would lose data or \
-             be refused at their next write; nothing was sent:{list}\nIf that is intended, push again with \
+            "the component's CustomResourceDefinition {crd} narrows the installed schema, so objects would lose data or be \
+             rejected at their next write; nothing was sent:{list}\nIf that is intended, push again with \
              --allow-schema-narrowing"
         ),
     }

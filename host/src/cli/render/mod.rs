@@ -332,13 +332,13 @@ fn grants(component: &Component, namespaced: bool, response: &Response) -> Grant
 fn parent(mut parent: Value, file: &Path, kind: &Arc<Gvk>, namespaced: bool) -> anyhow::Result<Object> {
     check_kind(&parent, kind, file)?;
     complete(&mut parent, "00000000-0000-0000-0000-000000000000", if namespaced { Some("default") } else { None });
-    Object::from_api(kind, &parent.to_string()).with_context(|| format!("{} is no parent", file.display()))
+    Object::from_api(kind, &parent.to_string()).with_context(|| format!("{} is not a valid parent", file.display()))
 }
 
 fn check_kind(parent: &Value, kind: &Gvk, file: &Path) -> anyhow::Result<()> {
     let found = |field: &str| parent.get(field).and_then(Value::as_str).unwrap_or_default();
     if (found("apiVersion"), found("kind")) != (&kind.api_version(), &kind.kind) {
-        bail!("{} is no {kind}: it says apiVersion {}, kind {}", file.display(), found("apiVersion"), found("kind"));
+        bail!("{} is not a {kind}: it has apiVersion {}, kind {}", file.display(), found("apiVersion"), found("kind"));
     }
     Ok(())
 }
@@ -394,7 +394,7 @@ fn print_logs(report: &CallReport) {
         }
     }
     if report.notes_dropped > 0 {
-        eprintln!("note: the plugin said more than is kept ({} more)", report.notes_dropped);
+        eprintln!("note: the plugin's log exceeds the limit ({} entries dropped)", report.notes_dropped);
     }
 }
 
@@ -441,7 +441,7 @@ fn one_document(file: &Path) -> anyhow::Result<Value> {
     let mut documents = documents(file)?;
     match (documents.pop(), documents.is_empty()) {
         (Some(one), true) => Ok(one),
-        (Some(_), false) => bail!("{} holds several documents; one is wanted", file.display()),
+        (Some(_), false) => bail!("{} contains several documents; expected one", file.display()),
         (None, _) => bail!("{} is empty", file.display()),
     }
 }
@@ -454,7 +454,7 @@ fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
         std::fs::read_to_string(file).with_context(|| format!("file {}", file.display()))?
     };
     let documents: Vec<Value> =
-        serde_saphyr::from_multiple(&text).with_context(|| format!("{} is no YAML", file.display()))?;
+        serde_saphyr::from_multiple(&text).with_context(|| format!("{} is not valid YAML", file.display()))?;
     Ok(documents.into_iter().filter(|document| !document.is_null()).flat_map(items).collect())
 }
 

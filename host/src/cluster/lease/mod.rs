@@ -329,7 +329,7 @@ async fn in_time<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Re
 }
 
 fn no_answer() -> String {
-    format!("no answer of the API server within {} s", TIMEOUT.as_secs())
+    format!("no response of the API server within {} s", TIMEOUT.as_secs())
 }
 
 fn message_of(error: &kube::Error) -> String {

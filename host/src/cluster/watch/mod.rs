@@ -392,7 +392,7 @@ impl Follower {
             return;
         }
         if let Health::Refused { code, message } = &now {
-            tracing::warn!(kind = %self.id.kind, code, message, "the watch is refused; trying on");
+            tracing::warn!(kind = %self.id.kind, code, message, "the API server rejected the watch; retrying");
         }
         if before != Health::Starting || self.given_up.swap(false, Ordering::Relaxed) {
             (self.health_changed)(&self.id);

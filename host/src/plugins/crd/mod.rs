@@ -128,8 +128,8 @@ impl Install {
             return Ok(());
         }
         Err(format!(
-            "it takes less than the installed one, and objects would lose data or be refused at their next write: {}. If \
-             that is intended, push the component with --allow-schema-narrowing, or set spec.allowSchemaNarrowing to \
+            "its schema is narrower than the installed one, so objects would lose data or be rejected at their next write: \
+             {}. If that is intended, push the component with --allow-schema-narrowing, or set spec.allowSchemaNarrowing to \
              {component}",
             schema::list(&narrowings)
         ))
