@@ -188,7 +188,7 @@ mod tests {
             assert!(refused.contains("the host's own"), "{hosts}: {refused}");
         }
         for odd in ["a:b", "echo\r\nimpersonate-group: system:masters", "", "../echo"] {
-            assert!(user(Some(odd)).await.expect_err("refused").to_string().contains("no name"), "{odd}");
+            assert!(user(Some(odd)).await.expect_err("refused").to_string().contains("not a valid name"), "{odd}");
         }
     }
 
