@@ -102,6 +102,6 @@ mod tests {
         };
         assert_eq!(value_of("signer", secret("app"), "key"), Ok(b"value".to_vec()));
         let said = value_of("signer", secret("windlass.dev/plugin"), "key").expect_err("refused");
-        assert!(said.contains("Secret signer is marked as a child of plugin guard"), "{said}");
+        assert!(said.contains("Secret signer is a child of plugin guard"), "{said}");
     }
 }

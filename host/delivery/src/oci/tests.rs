@@ -212,7 +212,7 @@ async fn an_upload_without_a_place_or_to_another_one_carries_no_credentials() {
     let begin = "POST /v2/echo/blobs/uploads/";
     server.answer(begin, (202, Vec::new(), Vec::new()));
     let error = server.registry(Some(ann())).put_blob(b"x".to_vec()).await.expect_err("no place");
-    assert!(error.to_string().contains("wants the upload at"), "{error}");
+    assert!(error.to_string().contains("invalid upload location"), "{error}");
     let place = format!("http://{}/upload?state=1", other.address);
     let challenge = vec![("www-authenticate", "Basic realm=\"r\"".to_owned())];
     server.answer(begin, (401, challenge, Vec::new()));
