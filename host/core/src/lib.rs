@@ -8,6 +8,7 @@ pub mod budget;
 pub mod claim;
 pub mod conditions;
 pub mod contract;
+pub mod declared_parent;
 pub mod descriptor;
 pub mod desired;
 pub mod digest;

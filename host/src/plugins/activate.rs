@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::contract::{Descriptor, Parent};
+use windlass_core::declared_parent::DeclaredParent;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::plugin_reason as reason;
 use windlass_core::object::Object;
@@ -10,10 +10,10 @@ use windlass_sandbox::Component;
 
 use super::findings::Findings;
 use super::load;
-use super::problem::{Problem, Step};
+use super::problem::{Problem, Step, invalid_descriptor};
 use super::rights::{self, Lacking};
 use super::shared::Plugins;
-use super::{caches, claim, crd, deletion, resource, status};
+use super::{caches, claim, deletion, resource, status};
 use crate::live::Live;
 use crate::queue::Trigger;
 use windlass_api::Plugin;
@@ -88,8 +88,9 @@ impl Plugins {
         let digest = component.digest();
         let bring = async {
             // Checked before the component's CRD is installed, because that could end the live component.
-            self.check_parent(name, object, plugin, component.descriptor())?;
-            let (prepared, capped) = load::prepare(self, name, plugin, component).await?;
+            let declared = DeclaredParent::of(component.descriptor()).map_err(invalid_descriptor)?;
+            self.check_parent(name, object, plugin, &declared)?;
+            let (prepared, capped) = load::prepare(self, name, plugin, (&declared, component)).await?;
             let concern = load::concern_of(&prepared);
             let lacking = self.bring_live(object, plugin, prepared.clone()).await?;
             self.kinds.follow(name, concern);
@@ -144,17 +145,12 @@ impl Plugins {
         name: &PluginName,
         object: &Object,
         plugin: &Plugin,
-        descriptor: &Descriptor,
+        declared: &DeclaredParent,
     ) -> Result<(), Problem> {
-        let wanted = match &descriptor.parent {
-            Parent::Custom(carried) => {
-                // A CRD that cannot be installed is rejected by the installation.
-                let Some(kind) = crd::kind_of(carried) else { return Ok(()) };
-                claim::claim(self, name, object, &kind)?;
-                kind
-            }
-            Parent::Existing { kind, .. } => kind.clone(),
-        };
+        let wanted = declared.kind();
+        if declared.crd().is_some() {
+            claim::claim(self, name, object, wanted)?;
+        }
         let (live, status) = (self.registry.get(name), plugin.status.as_ref());
         let has_parents = match &live {
             Some(live) => live.parents.store.size() > 0,

@@ -9,6 +9,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use parking_lot::Mutex;
 use windlass_core::budget::Budget;
 use windlass_core::contract::{Descriptor, Limits, LoadFailure};
+use windlass_core::declared_parent::DeclaredParent;
 use windlass_core::digest::Digest;
 use windlass_core::guard::Record;
 use windlass_core::ids::{Gvk, PluginName};
@@ -102,7 +103,7 @@ pub(super) async fn prepare(
     plugins: &Plugins,
     name: &PluginName,
     plugin: &Plugin,
-    component: Arc<Component>,
+    (declared, component): (&DeclaredParent, Arc<Component>),
 ) -> Result<(Live, Vec<Capped>), Problem> {
     let descriptor = component.descriptor();
     let checked = check(plugins, name, plugin, descriptor).await?;
@@ -110,15 +111,15 @@ pub(super) async fn prepare(
     // Set before any lookup: a change from here on queues the Plugin again.
     let mut waiting = Concern {
         definitions: HashSet::new(),
-        groups: parent::groups_of(descriptor),
+        groups: parent::groups_of(declared, descriptor),
         waits: true,
         watches: live.iter().flat_map(|live| live.watches()).map(|watch| watch.id.clone()).collect(),
     };
     plugins.kinds.follow(name, waiting.clone());
     if let Some(live) = live.as_ref().filter(|live| live.digest() != component.digest()) {
-        preflight::check(plugins, plugin, descriptor, (live, &checked.account), &mut waiting).await?;
+        preflight::check(plugins, plugin, (declared, descriptor), (live, &checked.account), &mut waiting).await?;
     }
-    let resolved = resolve(plugins, name, plugin, &component, &checked.account).await?;
+    let resolved = resolve(plugins, name, plugin, (declared, &component), &checked.account).await?;
     let finalizer = may_set_finalizer(plugin, descriptor, live.as_deref()).then(|| finalizer_of(name));
     let filled = fill(plugins, (name, plugin), &resolved, finalizer, waiting).await?;
     let status_access =
@@ -158,11 +159,11 @@ async fn resolve(
     plugins: &Plugins,
     name: &PluginName,
     plugin: &Plugin,
-    component: &Component,
+    (declared, component): (&DeclaredParent, &Component),
     account: &Account,
 ) -> Result<Resolved, Problem> {
     let (descriptor, home) = (component.descriptor(), account.home());
-    let parent = parent::resolve(plugins, name, descriptor, Install::by(&plugin.spec, component.digest())).await?;
+    let parent = parent::resolve(plugins, name, declared, Install::by(&plugin.spec, component.digest())).await?;
     // The CRD may have been installed just now: a component for an older storage version must not stay live, even if
     // this component fails.
     plugins.withdraw(name, &parent.kind);

@@ -9,7 +9,6 @@ pub mod caps;
 mod claim;
 mod component;
 mod crd;
-pub mod definition;
 mod deletion;
 mod findings;
 mod former_kinds;

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use kube::discovery::Scope;
-use windlass_core::contract::{Descriptor, Parent};
+use windlass_core::contract::Descriptor;
+use windlass_core::declared_parent::DeclaredParent;
 use windlass_core::grant::may_be_parent;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::plugin_reason as reason;
@@ -20,23 +21,19 @@ use crate::live::Definition;
 pub(super) async fn resolve(
     plugins: &Plugins,
     plugin: &PluginName,
-    descriptor: &Descriptor,
+    declared: &DeclaredParent,
     install: Install,
 ) -> Result<ParentKind, Problem> {
-    match &descriptor.parent {
-        Parent::Custom(carried) => crd::resolve(&plugins.client, plugin, carried, install).await,
-        Parent::Existing { kind, selector } => existing(&plugins.discovery, kind, selector.as_deref()).await,
+    match declared {
+        DeclaredParent::Own(carried) => crd::resolve(&plugins.client, plugin, carried, install).await,
+        DeclaredParent::Existing { kind, selector } => existing(&plugins.discovery, kind, selector.as_deref()).await,
     }
 }
 
-/// The groups of all kinds in a descriptor: a CRD of one of these groups may be what is missing.
-pub(super) fn groups_of(descriptor: &Descriptor) -> HashSet<Arc<str>> {
-    let parent = match &descriptor.parent {
-        Parent::Custom(carried) => crd::group_of(carried),
-        Parent::Existing { kind, .. } => Some(kind.group.clone()),
-    };
-    let children = descriptor.children.iter().map(|rule| rule.kind.group.clone());
-    children.chain(descriptor.related.iter().map(|kind| kind.group.clone())).chain(parent).collect()
+/// The groups of all kinds of a component: a CRD of one of these groups may be what is missing.
+pub(super) fn groups_of(declared: &DeclaredParent, descriptor: &Descriptor) -> HashSet<Arc<str>> {
+    let children = descriptor.children.iter().map(|rule| &rule.kind);
+    children.chain(&descriptor.related).chain([declared.kind()]).map(|kind| kind.group.clone()).collect()
 }
 
 async fn existing(discovery: &Discovery, kind: &Gvk, selector: Option<&str>) -> Result<ParentKind, Problem> {
@@ -58,6 +55,6 @@ async fn existing(discovery: &Discovery, kind: &Gvk, selector: Option<&str>) -> 
         resource,
         namespaced: capabilities.scope == Scope::Namespaced,
         shape: NOT_OURS,
-        selector: selector.filter(|selector| !selector.is_empty()).map(str::to_owned),
+        selector: selector.map(str::to_owned),
     })
 }

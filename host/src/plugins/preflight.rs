@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::future::join_all;
-use windlass_core::contract::{Descriptor, Parent};
+use windlass_core::contract::Descriptor;
+use windlass_core::declared_parent::DeclaredParent;
 use windlass_core::ids::Gvk;
 use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::Object;
@@ -14,7 +15,7 @@ use super::kinds::Concern;
 use super::problem::Problem;
 use super::rights::{self, Lacking};
 use super::shared::Plugins;
-use super::{caches, crd, grants};
+use super::{caches, grants};
 use crate::cluster::account::Account;
 use crate::cluster::watch::Watch;
 use crate::live::Live;
@@ -28,21 +29,18 @@ use windlass_api::Plugin;
 pub(super) async fn check(
     plugins: &Plugins,
     plugin: &Plugin,
-    descriptor: &Descriptor,
+    (declared, descriptor): (&DeclaredParent, &Descriptor),
     (live, account): (&Live, &Account),
     waiting: &mut Concern,
 ) -> Result<(), Problem> {
-    let Parent::Custom(carried) = &descriptor.parent else { return Ok(()) };
-    // A CRD that cannot be installed is rejected by the installation.
-    let Some(own) = crd::kind_of(carried).filter(|_| plugin.spec.install_crd) else { return Ok(()) };
-    let is_anothers = |kind: &Gvk| kind.group_kind() != own.group_kind();
+    let Some(own) = declared.crd().filter(|_| plugin.spec.install_crd) else { return Ok(()) };
+    let is_anothers = |kind: &Gvk| kind.group_kind() != own.kind().group_kind();
     let others = Descriptor {
         children: descriptor.children.iter().filter(|rule| is_anothers(&rule.kind)).cloned().collect(),
         related: descriptor.related.iter().filter(|kind| is_anothers(kind)).cloned().collect(),
         ..descriptor.clone()
     };
-    let granted =
-        grants::resolve(&plugins.discovery, &others, plugin, crd::is_namespaced(carried), &account.home()).await?;
+    let granted = grants::resolve(&plugins.discovery, &others, plugin, own.is_namespaced(), &account.home()).await?;
     grants::resolve_reads(&plugins.discovery, &others, plugin, &account.home()).await?;
     let watches: Vec<Arc<Watch>> = granted
         .resources

@@ -81,6 +81,11 @@ impl Problem {
     }
 }
 
+/// The problem of a descriptor that no cluster could accept.
+pub(super) fn invalid_descriptor(message: String) -> Problem {
+    Problem::lasting(Step::Granted, reason::INVALID_DESCRIPTOR, message)
+}
+
 /// No component was delivered, or none that may be loaded.
 impl From<DeliveryError> for Problem {
     fn from(error: DeliveryError) -> Self {

@@ -5,13 +5,12 @@
 use serde_json::{Value, json};
 use windlass_core::contract::Descriptor;
 
-use super::definition;
 use crate::cluster::access_review::{
     CHILD_VERBS, FINALIZER_VERB, FINALIZERS, PARENT_VERB, READ_VERBS, STATUS, STATUS_VERB,
 };
 use crate::cluster::account::HOST;
 use crate::cluster::lease;
-pub use crate::plugins::definition::Resource;
+use windlass_core::declared_parent::Resource;
 
 /// Label of a ClusterRole that is aggregated into the host's.
 pub const AGGREGATE_LABEL: &str = "windlass.dev/aggregate-to-host";
@@ -89,15 +88,6 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
             "subjects": subject,
         }),
     ]
-}
-
-/// The resource of the parents whose CRD a component carries, and whether it is namespaced.
-///
-/// # Errors
-/// If the CRD will not be installed: its name could stand for any resource, or all of them.
-pub fn own_parent(carried: &[u8]) -> anyhow::Result<(Resource, bool)> {
-    let (carried, resource) = definition::read(carried).map_err(anyhow::Error::msg)?;
-    Ok((resource, definition::text(&carried, "/spec/scope") == "Namespaced"))
 }
 
 /// The kinds of a plugin, as RBAC rules name them.
@@ -237,6 +227,7 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
 #[cfg(test)]
 mod tests {
     use windlass_core::contract::Parent;
+    use windlass_core::declared_parent::DeclaredParent;
     use windlass_core::ids::{Gvk, PluginName};
 
     use super::*;
@@ -258,16 +249,15 @@ mod tests {
     }
 
     fn own() -> Parent {
-        Parent::Custom(definition("my-operator.dev", "echoes"))
-    }
-
-    fn definition(group: &str, plural: &str) -> Vec<u8> {
         let definition = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": format!("{plural}.{group}")},
-            "spec": {"group": group, "names": {"plural": plural}},
+            "metadata": {"name": "echoes.my-operator.dev"},
+            "spec": {
+                "group": "my-operator.dev", "names": {"plural": "echoes", "kind": "Echo"},
+                "versions": [{"name": "v1", "storage": true}],
+            },
         });
-        definition.to_string().into_bytes()
+        Parent::Custom(definition.to_string().into_bytes())
     }
 
     fn namespaces() -> Parent {
@@ -275,10 +265,6 @@ mod tests {
     }
 
     fn role(parent: Parent, finalizes: bool, did: bool) -> Value {
-        let resource = match &parent {
-            Parent::Custom(definition) => own_parent(definition).expect("JSON").0,
-            Parent::Existing { .. } => (String::new(), "namespaces".to_owned()),
-        };
         let descriptor = Descriptor {
             name: "echo".to_owned(),
             version: "1.0.0".to_owned(),
@@ -291,9 +277,9 @@ mod tests {
             config_schema: None,
             metrics: Vec::new(),
         };
-        let status = match &descriptor.parent {
-            Parent::Custom(_) => StatusWriter::Host,
-            Parent::Existing { .. } => StatusWriter::Nobody,
+        let (resource, status) = match DeclaredParent::of(&descriptor).expect("valid") {
+            DeclaredParent::Own(crd) => (crd.resource().clone(), StatusWriter::Host),
+            DeclaredParent::Existing { .. } => ((String::new(), "namespaces".to_owned()), StatusWriter::Nobody),
         };
         plugin_role("echo", &descriptor, &Kinds { status, ..kinds(resource) }, did)
     }
@@ -331,13 +317,6 @@ mod tests {
             let found = rules(&role(own(), finalizes, did));
             assert_eq!(found[..2], [&format!("my-operator.dev echoes {verbs}"), "my-operator.dev echoes/status patch"]);
             assert_eq!(found[2..], WATCHED);
-        }
-    }
-
-    #[test]
-    fn a_definition_that_will_not_be_installed_gets_nobody_any_rights() {
-        for (group, plural) in [("*", "*"), ("", "secrets"), ("apps.k8s.io", "x"), ("my-operator.dev", "*")] {
-            assert!(own_parent(&definition(group, plural)).is_err(), "{plural}.{group}");
         }
     }
 

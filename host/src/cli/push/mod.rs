@@ -19,7 +19,7 @@ use kube::api::{DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams,
 use kube::core::{DynamicObject, GroupVersionKind, TypeMeta};
 use kube::{Api, Client, discovery};
 use serde_json::{Value, json};
-use windlass_core::contract::Parent;
+use windlass_core::declared_parent::{DeclaredParent, text};
 use windlass_core::grant::may_be_parent;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::ANNOTATION_PUSHED_AT;
@@ -34,7 +34,6 @@ use super::output::{DryRun, Format, print_all};
 use super::pushed::{FIELD_MANAGER, PART_OF_LABEL, reason_to_keep};
 use super::{ANSWER_IS_NO, HELD_BACK, TIMED_OUT, parse_timeout};
 use crate::cluster::account::plugin_account;
-use crate::plugins::definition;
 use crate::plugins::rbac;
 use windlass_api::{OciSource, Plugin, PluginSpec, PluginStatus, SecretRef};
 use windlass_delivery::Trust;
@@ -216,6 +215,7 @@ struct Delivery<'a> {
     name: PluginName,
     bytes: Vec<u8>,
     component: Arc<Component>,
+    declared: DeclaredParent,
     pushed: Pushed,
 }
 
@@ -248,6 +248,7 @@ impl<'a> Delivery<'a> {
     fn new(args: &'a Args) -> anyhow::Result<Self> {
         let bytes = args.component.bytes()?;
         let component = args.component.load_of(&bytes)?;
+        let declared = DeclaredParent::of(component.descriptor()).map_err(anyhow::Error::msg)?;
         let name: PluginName = args.name.as_deref().unwrap_or(&component.descriptor().name).parse()?;
         let pushed = match &args.delivery.oci {
             Some(Reference { version: Version::Digest(_), .. }) => {
@@ -256,13 +257,12 @@ impl<'a> Delivery<'a> {
             Some(_) => Pushed { digest: component.digest(), parts: Vec::new(), objects: Vec::new() },
             None => split(name.as_str(), &args.namespace, &bytes, args.delivery.signature()?.as_deref())?,
         };
-        Ok(Self { args, name, bytes, component, pushed })
+        Ok(Self { args, name, bytes, component, declared, pushed })
     }
 
     /// The objects to write, after all checks that need no write: of the existing Plugin, its CRD and its parent kind.
     async fn manifests(&self) -> anyhow::Result<Manifests> {
-        let Self { args, name, component, pushed, .. } = self;
-        let descriptor = component.descriptor();
+        let Self { args, name, declared, pushed, .. } = self;
         let existing = existing(args, name).await?;
         if let Some(plugin) = &existing {
             safety::check_plugin(plugin, args.name.is_some(), args.overwrites.overwrite)?;
@@ -270,13 +270,13 @@ impl<'a> Delivery<'a> {
                 safety::check_no_verify(plugin)?;
             }
         }
-        if let (Parent::Custom(carried), true) = (&descriptor.parent, args.reads_cluster()) {
+        if let (Some(carried), true) = (declared.crd(), args.reads_cluster()) {
             let client = args.component.cluster.client().await?;
             safety::check_schema(&client, name, carried, args.overwrites.allow_schema_narrowing).await?;
         }
         let existing_uid = existing.as_ref().and_then(|plugin| plugin.metadata.uid.clone());
         let status = existing.as_ref().and_then(|plugin| plugin.status.clone()).unwrap_or_default();
-        check_kind(name, &status, &descriptor.parent)?;
+        check_kind(name, &status, declared)?;
         let existing = existing.as_ref().map(|plugin| &plugin.spec);
         let verify = args.delivery.verify(existing)?;
         let oci = args.delivery.oci.as_ref().map(|reference| args.delivery.oci_source(reference, existing));
@@ -307,10 +307,10 @@ impl<'a> Delivery<'a> {
         account: &str,
         oci: Option<&OciSource>,
     ) -> anyhow::Result<Vec<Value>> {
-        let Self { args, name, component, pushed, .. } = self;
+        let Self { args, name, component, declared, pushed, .. } = self;
         let (descriptor, namespace) = (component.descriptor(), &args.namespace);
         let client = args.component.cluster.client().await?;
-        let rights = rights::of(&client, name, descriptor, existing, status).await?;
+        let rights = rights::of(&client, name, (declared, descriptor), existing, status).await?;
         for note in rights.notes(name) {
             eprintln!("{note}");
         }
@@ -318,10 +318,10 @@ impl<'a> Delivery<'a> {
         let mut permissions = vec![rbac::plugin_role(name.as_str(), descriptor, &kinds, set_finalizers)];
         permissions.extend(rbac::account_objects(name.as_str(), account, namespace, &kinds));
         let kept = Kept::new(pushed.digest, existing, status);
-        for role in permissions.iter_mut().filter(|object| definition::text(object, "/kind") == "ClusterRole") {
+        for role in permissions.iter_mut().filter(|object| text(object, "/kind") == "ClusterRole") {
             let components = kept.add(role, found(&client, role).await?.as_ref());
             for component in components {
-                let role = definition::text(role, "/metadata/name");
+                let role = text(role, "/metadata/name");
                 eprintln!("note: ClusterRole {role} keeps what {component} needs, for a rollback");
             }
         }
@@ -344,7 +344,7 @@ impl<'a> Delivery<'a> {
         let Self { args, name, bytes, pushed, .. } = self;
         let client = args.component.cluster.client().await?;
         let at = format!("{:.3}", jiff::Timestamp::now());
-        let is_map = |object: &Value| definition::text(object, "/kind") == "ConfigMap";
+        let is_map = |object: &Value| text(object, "/kind") == "ConfigMap";
         let (maps, permissions): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_map);
         // Permissions are written first: a host that finds the component needs them, and if they cannot be written, no
         // component must be delivered.
@@ -410,7 +410,7 @@ async fn check(
     }
     apply(&target(client, plugin).await?, true).await?;
     for (other, object) in others.iter().zip(objects) {
-        let kind = definition::text(object, "/kind");
+        let kind = text(object, "/kind");
         if kind.ends_with("Binding") || kind == "ConfigMap" {
             // A binding is only accepted with its role, which may not exist yet; and ConfigMaps are large.
             safety::check_permission(client, other).await?;
@@ -473,19 +473,12 @@ async fn follow(client: &Client, push: Push<'_>, timeout: Duration) -> anyhow::R
 
 /// Checks that the component's parent kind is allowed, and is the one that the Plugin has. The host would reject such a
 /// component, but the push would already have written its roles.
-fn check_kind(name: &PluginName, status: &PluginStatus, parent: &Parent) -> anyhow::Result<()> {
-    let wanted = match parent {
-        Parent::Custom(carried) => {
-            let (carried, (group, _)) = definition::read(carried).map_err(anyhow::Error::msg)?;
-            Gvk::from_api_version(&format!("{group}/v1"), definition::text(&carried, "/spec/names/kind")).group_kind()
-        }
-        Parent::Existing { kind, .. } if !may_be_parent(kind) => {
-            bail!(
-                "the component is for {kind}, which is Windlass' own: no plugin may reconcile it; nothing was written"
-            )
-        }
-        Parent::Existing { kind, .. } => kind.group_kind(),
-    };
+fn check_kind(name: &PluginName, status: &PluginStatus, declared: &DeclaredParent) -> anyhow::Result<()> {
+    let kind = declared.kind();
+    if declared.crd().is_none() && !may_be_parent(kind) {
+        bail!("the component is for {kind}, which is Windlass' own: no plugin may reconcile it; nothing was written");
+    }
+    let wanted = kind.group_kind();
     let has_parents = status.parents.is_some_and(|parents| parents > 0);
     let before = status.parent_kind.as_deref().and_then(|kind| kind.parse::<Gvk>().ok());
     match before.filter(|before| has_parents && before.group_kind() != wanted) {
@@ -515,10 +508,9 @@ fn print_objects(objects: &[Value], output: Output) -> anyhow::Result<()> {
         Output::Name => {
             // Same format as `kubectl -o name`: the resource in lower case, with its group.
             for object in objects {
-                let kind = definition::text(object, "/kind").to_lowercase();
-                let group =
-                    definition::text(object, "/apiVersion").split_once('/').map(|(group, _)| format!(".{group}"));
-                println!("{kind}{}/{}", group.unwrap_or_default(), definition::text(object, "/metadata/name"));
+                let kind = text(object, "/kind").to_lowercase();
+                let group = text(object, "/apiVersion").split_once('/').map(|(group, _)| format!(".{group}"));
+                println!("{kind}{}/{}", group.unwrap_or_default(), text(object, "/metadata/name"));
             }
             return Ok(());
         }

@@ -6,13 +6,14 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::core::GroupVersionKind;
 use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
 use kube::{Api, Client, Error};
-use windlass_core::contract::{Descriptor, Parent};
+use windlass_core::contract::Descriptor;
+use windlass_core::declared_parent::{DeclaredParent, Resource};
 use windlass_core::grant::{Withheld, fits};
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::LABEL_PLUGIN;
 
 use super::super::connect::plain;
-use crate::plugins::rbac::{Kinds, Resource, StatusWriter, own_parent};
+use crate::plugins::rbac::{Kinds, StatusWriter};
 use windlass_api::{DeletionPolicy, PluginSpec, PluginStatus};
 
 /// The permissions of one plugin.
@@ -100,16 +101,16 @@ impl Power {
 pub async fn of(
     client: &Client,
     name: &PluginName,
-    descriptor: &Descriptor,
+    (declared, descriptor): (&DeclaredParent, &Descriptor),
     spec: Option<&PluginSpec>,
     status: &PluginStatus,
 ) -> anyhow::Result<Rights> {
     let allowance = spec.map(PluginSpec::allowance).unwrap_or_default();
     let (mut children, mut related) = (Vec::new(), Vec::new());
     let (mut withheld, mut read) = (Vec::new(), Vec::new());
-    let (parent, parent_namespaced) = match &descriptor.parent {
-        Parent::Custom(carried) => own_parent(carried)?,
-        Parent::Existing { kind, .. } => look_up(client, kind).await?,
+    let (parent, parent_namespaced) = match declared {
+        DeclaredParent::Own(crd) => (crd.resource().clone(), crd.is_namespaced()),
+        DeclaredParent::Existing { kind, .. } => look_up(client, kind).await?,
     };
     let mut granted = Vec::new();
     for kind in descriptor.children.iter().map(|rule| &rule.kind) {
@@ -152,11 +153,11 @@ pub async fn of(
     powers.sort_by_key(|power| *power as u8);
     powers.dedup();
     let prunes = spec.is_some_and(|spec| spec.deletion_policy == DeletionPolicy::Delete);
-    let status = match &descriptor.parent {
-        Parent::Custom(_) => status_writer(client, name, &parent).await?,
-        Parent::Existing { .. } => StatusWriter::Nobody,
+    let status = match declared {
+        DeclaredParent::Own(_) => status_writer(client, name, &parent).await?,
+        DeclaredParent::Existing { .. } => StatusWriter::Nobody,
     };
-    let is_of_others = matches!(descriptor.parent, Parent::Custom(_)) && status == StatusWriter::Nobody;
+    let is_of_others = declared.crd().is_some() && status == StatusWriter::Nobody;
     let status_of_others = is_of_others.then(|| format!("{}.{}", parent.1, parent.0));
     let kinds = Kinds { parent, children, related, former, prunes, status };
     Ok(Rights { kinds, withheld, read, powers, status_of_others })

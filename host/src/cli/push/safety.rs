@@ -8,6 +8,7 @@ use kube::api::PostParams;
 use kube::core::TypeMeta;
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use windlass_core::declared_parent::{CarriedCrd, text};
 use windlass_core::ids::PluginName;
 use windlass_core::names::ANNOTATION_PUSHED_AT;
 
@@ -15,7 +16,6 @@ use super::super::connect::plain;
 use super::super::pushed::{FIELD_MANAGER, plugin_of};
 use super::{Target, describe};
 use crate::plugins::crd_narrowings;
-use crate::plugins::definition::{self, text};
 use windlass_api::Plugin;
 
 /// Label of objects that a push writes, with [`FIELD_MANAGER`] as its value. It also marks objects that are printed and
@@ -152,9 +152,13 @@ pub async fn check_targets(plugin: &PluginName, targets: &[Target]) -> anyhow::R
 ///
 /// # Errors
 /// If the carried CRD is narrower and the user did not allow that.
-pub async fn check_schema(client: &Client, name: &PluginName, carried: &[u8], allowed: bool) -> anyhow::Result<()> {
-    let Ok((definition, _)) = definition::read(carried) else { return Ok(()) };
-    let crd = text(&definition, "/metadata/name");
+pub async fn check_schema(
+    client: &Client,
+    name: &PluginName,
+    carried: &CarriedCrd,
+    allowed: bool,
+) -> anyhow::Result<()> {
+    let crd = carried.name();
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let found = match api.get_opt(crd).await {
         Ok(found) => found,

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 use windlass_core::contract::{
-    CallReport, Event, EventType, Failure, Limits, Note, Parent, Phase, Requirement, Response, Selection,
+    CallReport, Event, EventType, Failure, Limits, Note, Phase, Requirement, Response, Selection,
 };
+use windlass_core::declared_parent::DeclaredParent;
 use windlass_core::desired::{self, Grant, Grants};
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::json::Value as CoreValue;
@@ -92,21 +93,15 @@ enum Output {
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let component = args.component.load()?;
     let descriptor = component.descriptor();
-    let definition = match &descriptor.parent {
-        Parent::Custom(definition) => {
-            Some(serde_json::from_slice::<Value>(definition).context("the carried CRD is not valid JSON")?)
-        }
-        Parent::Existing { .. } => None,
-    };
-    let schema = definition.as_ref().and_then(schema::of_definition);
-    let (mut given, beside) = parent_of(documents(&args.parent)?, &parent_kind(&descriptor.parent)?.0, &args.parent)?;
+    let declared = DeclaredParent::of(descriptor).map_err(anyhow::Error::msg)?;
+    let schema = declared.crd().and_then(|crd| schema::of_definition(crd.json()));
+    let (mut given, beside) = parent_of(documents(&args.parent)?, declared.kind(), &args.parent)?;
     if let Some(schema) = schema.filter(|_| !args.no_validate) {
         schema::fill_in(schema, &mut given);
         let problems = schema::problems(schema, &given);
         if !problems.is_empty() {
-            let (kind, _) = parent_kind(&descriptor.parent)?;
             // For an object of another kind, the kind is the error to report, and not its fields.
-            check_kind(&given, &kind, &args.parent)?;
+            check_kind(&given, declared.kind(), &args.parent)?;
             eprintln!("error: {} does not fit the schema of the component's CRD:", args.parent.display());
             for problem in problems {
                 eprintln!("  {}", one_line(&problem));
@@ -117,9 +112,9 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
             eprintln!("note: the CRD has CEL rules, which are not evaluated here");
         }
     }
-    let mut rendered = render(args, &component, given, beside)?;
+    let mut rendered = render(args, (&component, &declared), given, beside)?;
     if let Some(status) = rendered.get_mut("status").filter(|status| !status.is_null()) {
-        keep_status(schema, definition.is_some(), status);
+        keep_status(schema, declared.crd().is_some(), status);
     }
     let failure = rendered.pointer("/failure/message").and_then(Value::as_str);
     match (args.output, failure) {
@@ -134,11 +129,16 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if failure.is_some() { ExitCode::from(ANSWER_IS_NO) } else { ExitCode::SUCCESS })
 }
 
-fn render(args: &Args, component: &Component, given: Value, beside: Vec<Value>) -> anyhow::Result<Value> {
+fn render(
+    args: &Args,
+    (component, declared): (&Component, &DeclaredParent),
+    given: Value,
+    beside: Vec<Value>,
+) -> anyhow::Result<Value> {
     let descriptor = component.descriptor();
-    let (kind, namespaced) = parent_kind(&descriptor.parent)?;
+    let kind = Arc::new(declared.kind().clone());
     let plugin: PluginName = descriptor.name.parse()?;
-    let parent = parent(given, &args.parent, &kind, namespaced)?;
+    let parent = parent(given, &args.parent, &kind, is_namespaced(declared))?;
     let parent_ref = ParentRef::of(&plugin, &parent, None);
     let children = match &args.children {
         Some(file) => documents(file)?.into_iter().map(|child| existing_child(child, &parent_ref)).collect(),
@@ -162,7 +162,12 @@ fn render(args: &Args, component: &Component, given: Value, beside: Vec<Value>) 
         Ok(response) => response,
         Err((kind, message)) => return failure(kind, message),
     };
-    let desired = match desired::validate(&response, &parent_ref, &grants(component, namespaced, &response), &limits) {
+    let desired = match desired::validate(
+        &response,
+        &parent_ref,
+        &grants(component, is_namespaced(declared), &response),
+        &limits,
+    ) {
         Ok(desired) => desired,
         Err(refusal) => return failure("refused", refusal.to_string()),
     };
@@ -269,26 +274,10 @@ fn requirement(requirement: &Requirement) -> Value {
     shown
 }
 
-fn parent_kind(parent: &Parent) -> anyhow::Result<(Arc<Gvk>, bool)> {
-    match parent {
-        Parent::Custom(definition) => {
-            let definition: Value = serde_json::from_slice(definition).context("the carried CRD is not valid JSON")?;
-            let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-            let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
-            let storage = versions
-                .into_iter()
-                .flatten()
-                .find(|version| version.get("storage") == Some(&Value::Bool(true)))
-                .and_then(|version| version.get("name")?.as_str())
-                .context("the carried CRD has no storage version")?;
-            let api_version = format!("{}/{storage}", text("/spec/group"));
-            let kind = Gvk::from_api_version(&api_version, text("/spec/names/kind"));
-            Ok((Arc::new(kind), text("/spec/scope") == "Namespaced"))
-        }
-        Parent::Existing { kind, .. } => {
-            let is_cluster_scoped = CLUSTER_SCOPED.contains(&(&*kind.group, &*kind.kind));
-            Ok((Arc::new(kind.clone()), !is_cluster_scoped))
-        }
+fn is_namespaced(declared: &DeclaredParent) -> bool {
+    match declared {
+        DeclaredParent::Own(crd) => crd.is_namespaced(),
+        DeclaredParent::Existing { kind, .. } => !CLUSTER_SCOPED.contains(&(&*kind.group, &*kind.kind)),
     }
 }
 

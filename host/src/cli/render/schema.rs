@@ -3,14 +3,14 @@
 
 use regex::Regex;
 use serde_json::{Map, Value};
+use windlass_core::declared_parent::storage_of;
 
 /// Largest number of problems that are listed; further ones are counted.
 const SHOWN: usize = 20;
 
 /// The schema of a CRD's storage version, if it has one.
 pub fn of_definition(definition: &Value) -> Option<&Value> {
-    let versions = definition.pointer("/spec/versions")?.as_array()?;
-    versions.iter().find(|version| is_true(version, "storage"))?.pointer("/schema/openAPIV3Schema")
+    storage_of(definition)?.pointer("/schema/openAPIV3Schema")
 }
 
 /// Fills in the defaults of missing fields.

@@ -5,7 +5,6 @@ use windlass_core::ids::{is_dns_label, is_dns_subdomain};
 use windlass_fuzz::Target;
 
 use super::*;
-use crate::plugins::rbac::own_parent;
 
 fn keys(value: &Value) -> Vec<&str> {
     value.as_object().expect("an object").keys().map(String::as_str).collect()
@@ -15,11 +14,8 @@ fn keys(value: &Value) -> Vec<&str> {
 fn fuzz_definitions() {
     let plugin: PluginName = "echo".parse().expect("a name");
     Target::new("definitions", 20_000).attack(0.1, |carried| {
-        let parent = own_parent(carried);
-        let Ok(definition) = sanitize(carried, &plugin) else {
-            assert!(parent.is_err(), "no rights to what will not be installed: {parent:?}");
-            return false;
-        };
+        let Ok(carried) = CarriedCrd::parse(carried) else { return false };
+        let definition = installable(&carried, &plugin);
         assert_eq!(keys(&definition), ["apiVersion", "kind", "metadata", "spec"]);
         let meta = definition.pointer("/metadata").expect("metadata");
         assert_eq!(keys(meta), ["annotations", "labels", "name"]);
@@ -32,8 +28,8 @@ fn fuzz_definitions() {
         for reserved in ["k8s.io", "kubernetes.io", "windlass.dev"] {
             assert!(group != reserved && !group.ends_with(&format!(".{reserved}")), "{group}");
         }
-        assert_eq!(parent.expect("the same").0, (group.to_owned(), plural.to_owned()));
-        assert_eq!(group_of(carried).as_deref(), Some(group));
+        assert_eq!(carried.resource(), &(group.to_owned(), plural.to_owned()), "the permissions are for this kind");
+        assert_eq!(&*carried.kind().group, group);
 
         assert_eq!(definition.pointer("/spec/conversion"), None);
         let versions = definition.pointer("/spec/versions").and_then(Value::as_array);

@@ -13,6 +13,7 @@ use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::{Condition as _, await_condition};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use windlass_core::declared_parent::{CarriedCrd, storage_of, text};
 use windlass_core::digest::Digest;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::{ANNOTATION_APPLIED, FIELD_MANAGER, LABEL_PLUGIN, plugin_reason as reason};
@@ -20,48 +21,23 @@ use windlass_core::observed_status::StatusShape;
 use windlass_core::schema::{self, Narrowing};
 
 use super::parent_kind::ParentKind;
-use super::problem::{Problem, Step};
+use super::problem::{Problem, Step, invalid_descriptor};
 use crate::cluster::in_time;
 use crate::live::Definition;
-use crate::plugins::definition::{self, text};
 use windlass_api::{PluginSpec, conditions_schema};
 
 /// How long the API server may take to establish a new CRD before the Plugin reports it; [`super::kinds`] notices a
 /// later success.
 const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The group of a carried CRD.
-pub(super) fn group_of(carried: &[u8]) -> Option<Arc<str>> {
-    let carried: Value = serde_json::from_slice(carried).ok()?;
-    Some(text(&carried, "/spec/group").into())
-}
-
-/// The kind of a carried CRD, in its storage version.
-pub(super) fn kind_of(carried: &[u8]) -> Option<Gvk> {
-    let (definition, (group, _)) = definition::read(carried).ok()?;
-    let version = storage_of(&definition)?;
-    Some(Gvk::from_api_version(&format!("{group}/{}", text(&version, "/name")), text(&definition, "/spec/names/kind")))
-}
-
-/// Whether the kind of a carried CRD is namespaced.
-pub(super) fn is_namespaced(carried: &[u8]) -> bool {
-    definition::read(carried).is_ok_and(|(definition, _)| text(&definition, "/spec/scope") == "Namespaced")
-}
-
-/// The storage version.
-fn storage_of(definition: &Value) -> Option<Value> {
-    let versions = definition.pointer("/spec/versions")?.as_array()?;
-    versions.iter().find(|version| version.get("storage") == Some(&Value::Bool(true))).cloned()
-}
-
 /// Finds the kind of a carried CRD, and installs the CRD first if `spec.installCRD` is set.
 pub(super) async fn resolve(
     client: &Client,
     plugin: &PluginName,
-    carried: &[u8],
+    carried: &CarriedCrd,
     install: Install,
 ) -> Result<ParentKind, Problem> {
-    let definition = sanitize(carried, plugin).map_err(descriptor_problem)?;
+    let definition = installable(carried, plugin);
     let name = text(&definition, "/metadata/name").to_owned();
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let found = in_time(api.get_opt(&name)).await.map_err(|error| unavailable(&name, &error))?;
@@ -150,8 +126,8 @@ fn narrowed(found: &CustomResourceDefinition, wanted: &Value) -> Result<Vec<Narr
 
 /// Where the CRD of a component is narrower than the installed one, which the host would replace. A CRD that the host
 /// would not install for another reason gives no result: the host reports that reason.
-pub fn narrowings(found: &CustomResourceDefinition, plugin: &PluginName, carried: &[u8]) -> Vec<Narrowing> {
-    let Ok(definition) = sanitize(carried, plugin) else { return Vec::new() };
+pub fn narrowings(found: &CustomResourceDefinition, plugin: &PluginName, carried: &CarriedCrd) -> Vec<Narrowing> {
+    let definition = installable(carried, plugin);
     if !is_outdated(found, plugin, &definition) {
         return Vec::new();
     }
@@ -226,14 +202,10 @@ fn rank(version: &str) -> impl Ord + use<> {
 const APPLIED_AT: &str = "/metadata/annotations/windlass.dev~1applied";
 const LABEL_AT: &str = "/metadata/labels/windlass.dev~1plugin";
 
-/// A carried CRD in a form that may be installed: an allowed group, no conversion, no metadata but the host's, and the
-/// host's status fields in every schema.
-///
-/// # Errors
-/// Why the CRD is invalid; the text is for plugin authors.
-fn sanitize(carried: &[u8], plugin: &PluginName) -> Result<Value, String> {
-    let (carried, (group, plural)) = definition::read(carried)?;
-    let mut spec = carried.get("spec").cloned().unwrap_or_default();
+/// A carried CRD in the form that is installed: without conversion, with no metadata but the host's, and with the host's
+/// status fields in every schema.
+fn installable(carried: &CarriedCrd, plugin: &PluginName) -> Value {
+    let mut spec = carried.json().get("spec").cloned().unwrap_or_default();
     if let Some(spec) = spec.as_object_mut() {
         // A conversion webhook that the component chooses would see and change every object of the kind.
         spec.remove("conversion");
@@ -242,16 +214,16 @@ fn sanitize(carried: &[u8], plugin: &PluginName) -> Result<Value, String> {
         add_status_fields(version);
     }
     let hash = Digest::of(spec.to_string().as_bytes()).hex();
-    Ok(json!({
+    json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
-            "name": format!("{plural}.{group}"),
+            "name": carried.name(),
             "labels": {LABEL_PLUGIN: plugin.as_str()},
             "annotations": {ANNOTATION_APPLIED: format!("1:{hash}")},
         },
         "spec": spec,
-    }))
+    })
 }
 
 /// Adds the host's status fields to a version's schema, where they are missing.
@@ -319,9 +291,9 @@ fn not_established(name: &str) -> Problem {
 /// version's schema, and the next write of a status would store them so.
 fn describe(served: &Value, carried: &Value) -> Result<ParentKind, Problem> {
     let name = text(served, "/metadata/name");
-    let version = storage_of(served).ok_or_else(|| descriptor_problem(format!("{name} has no storage version")))?;
-    let wanted = storage_of(carried).map(|version| text(&version, "/name").to_owned()).unwrap_or_default();
-    let found = text(&version, "/name");
+    let version = storage_of(served).ok_or_else(|| invalid_descriptor(format!("{name} has no storage version")))?;
+    let wanted = storage_of(carried).map(|version| text(version, "/name")).unwrap_or_default();
+    let found = text(version, "/name");
     let group = text(served, "/spec/group");
     let kind = text(served, "/spec/names/kind");
     let api_version = format!("{group}/{found}");
@@ -348,7 +320,7 @@ fn describe(served: &Value, carried: &Value) -> Result<ParentKind, Problem> {
             plural: text(served, "/spec/names/plural").to_owned(),
         },
         namespaced: text(served, "/spec/scope") == "Namespaced",
-        shape: shape_of(&version),
+        shape: shape_of(version),
         selector: None,
     })
 }
@@ -368,11 +340,6 @@ fn shape_of(version: &Value) -> StatusShape {
         observed_generation: keeps("observedGeneration"),
         conditions: keeps("conditions"),
     }
-}
-
-// Takes the message by value for `map_err`.
-fn descriptor_problem(message: String) -> Problem {
-    Problem::lasting(Step::Granted, reason::INVALID_DESCRIPTOR, message)
 }
 
 fn unavailable(name: &str, error: &kube::Error) -> Problem {
@@ -398,7 +365,7 @@ mod tests {
     use super::*;
     use crate::cluster::discovery::silent_api_server;
 
-    fn carried(change: impl FnOnce(&mut Value)) -> Vec<u8> {
+    fn carried(change: impl FnOnce(&mut Value)) -> CarriedCrd {
         let mut crd = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": "echoes.my-operator.dev", "labels": {"windlass.dev/plugin": "other"}},
@@ -410,16 +377,16 @@ mod tests {
             },
         });
         change(&mut crd);
-        crd.to_string().into_bytes()
+        CarriedCrd::parse(crd.to_string().as_bytes()).expect("valid")
     }
 
-    fn sanitized(change: impl FnOnce(&mut Value)) -> Result<Value, String> {
-        sanitize(&carried(change), &"echo".parse().expect("a name"))
+    fn to_install(change: impl FnOnce(&mut Value)) -> Value {
+        installable(&carried(change), &"echo".parse().expect("a name"))
     }
 
     #[test]
     fn a_carried_definition_is_installed_without_what_a_component_may_not_choose() {
-        let crd = sanitized(|_| ()).expect("valid");
+        let crd = to_install(|_| ());
         assert_eq!(crd.pointer("/spec/conversion"), None);
         assert_eq!(text(&crd, "/metadata/labels/windlass.dev~1plugin"), "echo");
         let shape = shape_of(crd.pointer("/spec/versions/0").expect("a version"));
@@ -427,37 +394,8 @@ mod tests {
     }
 
     #[test]
-    fn definitions_of_other_peoples_groups_are_refused() {
-        for group in ["apps.k8s.io", "k8s.io", "windlass.dev", "x.windlass.dev", "a.kubernetes.io", ""] {
-            let refused = sanitized(|crd| crd["spec"]["group"] = json!(group)).expect_err(group);
-            assert!(refused.contains("may not define kinds"), "{refused}");
-        }
-        assert!(sanitized(|crd| crd["metadata"]["name"] = json!("x")).expect_err("name").contains("must be named"));
-        let path = |crd: &mut Value| {
-            crd["spec"]["names"]["plural"] = json!("../echoes");
-            crd["metadata"]["name"] = json!("../echoes.my-operator.dev");
-        };
-        assert!(sanitized(path).expect_err("path").contains("not a valid name"));
-        for builtin in ["apps", "batch", "policy", "autoscaling", "extensions"] {
-            let refused = sanitized(|crd| {
-                crd["spec"]["group"] = json!(builtin);
-                crd["metadata"]["name"] = json!(format!("echoes.{builtin}"));
-            })
-            .expect_err(builtin);
-            assert!(refused.contains("it has no dot"), "{refused}");
-        }
-        let borrowed = |crd: &mut Value| {
-            crd["spec"]["group"] = json!("dev");
-            crd["spec"]["names"]["plural"] = json!("plugins.windlass");
-            crd["metadata"]["name"] = json!("plugins.windlass.dev");
-        };
-        assert!(sanitized(borrowed).expect_err("another group's").contains("not a valid name"));
-        assert!(sanitized(|crd| crd["kind"] = json!("Pod")).expect_err("kind").contains("CustomResourceDefinition"));
-    }
-
-    #[test]
     fn dynamic_a_kind_is_taken_only_in_the_version_in_which_it_is_stored_and_served() {
-        let component = sanitized(|_| ()).expect("valid");
+        let component = to_install(|_| ());
         let versions = |stored: &str, served: bool| {
             let mut definition = component.clone();
             definition["spec"]["versions"] = json!(["v1", "v2"].map(
@@ -478,7 +416,7 @@ mod tests {
     /// A CRD that the Plugin installed, with these versions: name, whether served, whether the storage version.
     /// `stored` lists the versions in which objects were stored.
     fn found(versions: &[(&str, bool, bool)], stored: &[&str]) -> CustomResourceDefinition {
-        let mut definition = sanitized(|_| ()).expect("valid");
+        let mut definition = to_install(|_| ());
         let version = |(name, served, storage): &(&str, bool, bool)| {
             let schema = json!({"openAPIV3Schema": {"type": "object", "description": name}});
             json!({"name": name, "served": served, "storage": storage, "schema": schema})
@@ -492,7 +430,7 @@ mod tests {
 
     /// Name, served and storage of each version, after a component with this storage version was delivered.
     fn upgraded_to(version: &str, found: &CustomResourceDefinition) -> Result<Vec<(String, bool, bool)>, String> {
-        let carried = sanitized(|crd| crd["spec"]["versions"][0]["name"] = json!(version)).expect("valid");
+        let carried = to_install(|crd| crd["spec"]["versions"][0]["name"] = json!(version));
         let upgraded = upgraded(found, &carried)?;
         let mut metadata = carried["metadata"].clone();
         // A concurrent change or replacement of the CRD is detected.
@@ -515,7 +453,7 @@ mod tests {
         let kept = |name: &str, served| (name.to_owned(), served, false);
         let wanted = vec![("v2".to_owned(), true, true), kept("v1", true), kept("v1beta1", false), kept("v0", true)];
         assert_eq!(upgraded_to("v2", &before), Ok(wanted), "nobody uses v1alpha1, and it is neither served nor stored");
-        let carried = sanitized(|crd| crd["spec"]["versions"][0]["name"] = json!("v2")).expect("valid");
+        let carried = to_install(|crd| crd["spec"]["versions"][0]["name"] = json!("v2"));
         let upgraded = upgraded(&before, &carried).expect("newer");
         let v1 = upgraded.pointer("/spec/versions/1").expect("v1");
         assert_eq!(text(v1, "/schema/openAPIV3Schema/description"), "v1", "as it was");
@@ -524,7 +462,7 @@ mod tests {
     /// The CRD of a component with these versions, as for [`found`].
     fn carrying(versions: &[(&str, bool, bool)]) -> Value {
         let spec = serde_json::to_value(found(versions, &[]).spec).expect("JSON");
-        sanitized(|crd| crd["spec"]["versions"] = spec["versions"].clone()).expect("valid")
+        to_install(|crd| crd["spec"]["versions"] = spec["versions"].clone())
     }
 
     #[test]
@@ -555,9 +493,9 @@ mod tests {
     #[test]
     fn only_a_definition_that_is_this_plugins_and_another_one_by_now_is_written() {
         let [echo, other] = ["echo", "other"].map(|name| name.parse::<PluginName>().expect("a name"));
-        let carried = sanitized(|_| ()).expect("valid");
+        let carried = to_install(|_| ());
         let ours: CustomResourceDefinition = serde_json::from_value(carried.clone()).expect("a definition");
-        let newer = sanitized(|crd| crd["spec"]["versions"][0]["name"] = json!("v2")).expect("valid");
+        let newer = to_install(|crd| crd["spec"]["versions"][0]["name"] = json!("v2"));
         assert!(!is_outdated(&ours, &echo, &carried), "the same");
         assert!(is_outdated(&ours, &echo, &newer));
         assert!(!is_outdated(&ours, &other, &newer), "another Plugin's");
@@ -570,11 +508,10 @@ mod tests {
     fn u01_a_definition_that_drops_a_field_is_installed_only_for_the_component_that_the_plugin_names() {
         let with = |fields: &Value| {
             let fields = fields.clone();
-            sanitized(|crd| {
+            to_install(|crd| {
                 crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] =
                     json!({"spec": {"type": "object", "properties": fields}});
             })
-            .expect("valid")
         };
         let two = with(&json!({"a": {"type": "string"}, "n": {"type": "integer", "multipleOf": 2, "minimum": 1}}));
         let found: CustomResourceDefinition = serde_json::from_value(two.clone()).expect("a definition");
@@ -604,8 +541,7 @@ mod tests {
         let field = |crd: &mut Value| {
             crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] = json!({"spec": {"type": "string"}});
         };
-        let found: CustomResourceDefinition =
-            serde_json::from_value(sanitized(field).expect("valid")).expect("a definition");
+        let found: CustomResourceDefinition = serde_json::from_value(to_install(field)).expect("a definition");
         let said: Vec<_> = narrowings(&found, &plugin, &carried(|_| ())).iter().map(ToString::to_string).collect();
         assert_eq!(said, ["v1 spec: the field is dropped"]);
         assert_eq!(narrowings(&found, &plugin, &carried(field)), []);
@@ -619,7 +555,7 @@ mod tests {
 
     #[test]
     fn dynamic_a_cluster_scoped_kind_is_known_as_such() {
-        let component = sanitized(|crd| crd["spec"]["scope"] = json!("Cluster")).expect("valid");
+        let component = to_install(|crd| crd["spec"]["scope"] = json!("Cluster"));
         assert!(!describe(&component, &component).map_err(|problem| problem.message).expect("served").namespaced);
     }
 
