@@ -2,6 +2,7 @@
 //! report. This crate knows neither HTTP, tokio and wasmtime nor the clock and the environment, so the same code plans
 //! in the host, in `windlass render` and in plain tests.
 
+pub mod backoff;
 pub mod breaker;
 pub mod bucket;
 pub mod budget;

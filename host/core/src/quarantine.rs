@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::backoff::backoff;
 use crate::contract::CallFailure;
 use crate::ids::ObjectKey;
 
@@ -17,9 +18,6 @@ use crate::ids::ObjectKey;
 const FAILURES: u32 = 5;
 /// Minimum number of failing parents, except for the quarantine of a single parent.
 const PARENTS: usize = 3;
-/// Time until the first probe; each failed probe doubles it.
-const BACKOFF_MIN: Duration = Duration::from_secs(1);
-const BACKOFF_MAX: Duration = Duration::from_mins(5);
 /// Longest wait of a parent whose last call did not fail, or whose spec changed since.
 const HEALTHY_MAX: Duration = Duration::from_secs(5);
 /// Time after which a probe without a result is given up: its reconcile was abandoned. Longer than a call waits and
@@ -349,12 +347,6 @@ impl Quarantine {
     }
 }
 
-/// Exponential backoff with ±20 % of jitter, so that plugins that failed together are not probed together.
-fn backoff(failed_probes: u32, chance: f64) -> Duration {
-    let plain = BACKOFF_MIN.saturating_mul(2_u32.saturating_pow(failed_probes)).min(BACKOFF_MAX);
-    plain.mul_f64(0.8 + 0.4 * chance.clamp(0.0, 1.0))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -531,14 +523,6 @@ mod tests {
         }
         assert_eq!(waits, [1, 2, 4, 5, 5]);
         assert_eq!(quarantine.admit(&key("a", "p0"), Some(1), now), Admission::Denied(secs(32)));
-    }
-
-    #[test]
-    fn r19_chance_moves_the_probe_by_a_fifth() {
-        for (chance, millis) in [(0.0, 800), (1.0, 1200)] {
-            assert_eq!(backoff(0, chance), Duration::from_millis(millis));
-        }
-        assert_eq!(backoff(u32::MAX, 1.0), secs(360));
     }
 
     #[test]

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Shortest and longest backoff after failures (rule R13).
-const BACKOFF_MIN: Duration = Duration::from_secs(1);
-const BACKOFF_MAX: Duration = Duration::from_mins(5);
+use windlass_core::backoff::{self, backoff_between};
+
 /// Longest backoff while the API server fails and few keys wait for it.
 const UNAVAILABLE_MAX: Duration = Duration::from_secs(15);
 /// Added to that backoff for each waiting key, so that all of them together send at most 50 requests a second.
@@ -16,20 +15,10 @@ const CROWDS: u32 = 64;
 /// Longest time between two batches.
 const CROWDS_APART_MAX: Duration = Duration::from_millis(250);
 
-/// Exponential backoff from [`BACKOFF_MIN`] to [`BACKOFF_MAX`], with ±20 % jitter, so that keys that failed together do
-/// not come back together.
-pub(super) fn backoff(failures: u32, chance: f64) -> Duration {
-    backoff_up_to(BACKOFF_MAX, failures, chance)
-}
-
-/// [`backoff`] of one of `waiting` keys whose last run failed because of the API server.
+/// The backoff of one of `waiting` keys whose last run failed because of the API server.
 pub(super) fn backoff_of_unavailable(failures: u32, waiting: usize, chance: f64) -> Duration {
     let apart = UNAVAILABLE_APART.saturating_mul(u32::try_from(waiting).unwrap_or(u32::MAX));
-    backoff_up_to(apart.clamp(UNAVAILABLE_MAX, BACKOFF_MAX), failures, chance)
-}
-
-fn backoff_up_to(max: Duration, failures: u32, chance: f64) -> Duration {
-    jittered(BACKOFF_MIN.saturating_mul(2_u32.saturating_pow(failures)).min(max), 0.2, chance)
+    backoff_between(backoff::FIRST, apart.clamp(UNAVAILABLE_MAX, backoff::LONGEST), failures, chance)
 }
 
 /// The batch of a span that `chance` (0 to 1) selects, not before the span begins.
@@ -38,9 +27,4 @@ pub(super) fn moment(origin: Instant, begin: Instant, span: Duration, chance: f6
     let apart = (span / CROWDS).min(CROWDS_APART_MAX).as_nanos().max(1);
     let after_crowd = (begin.saturating_duration_since(origin) + after_begin).as_nanos() % apart;
     begin + after_begin.saturating_sub(Duration::from_nanos(u64::try_from(after_crowd).unwrap_or_default()))
-}
-
-/// A duration with a jitter of up to ± `part` of itself, selected by `chance` (0 to 1).
-fn jittered(plain: Duration, part: f64, chance: f64) -> Duration {
-    plain.min(DELAY_MAX).mul_f64(1.0 - part + 2.0 * part * chance)
 }

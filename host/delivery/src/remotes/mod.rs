@@ -10,6 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
+use windlass_core::backoff::{self, backoff_between};
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
 
@@ -22,10 +23,8 @@ use windlass_api::{OciSource, Verify, positive};
 
 /// Time between two resolutions of a tag, unless the Plugin sets `interval`.
 const INTERVAL: Duration = Duration::from_mins(5);
-/// Time before a failed resolution is repeated; doubled after each further failure.
+/// Wait after the first failed resolution, before jitter.
 const FIRST_BACKOFF: Duration = Duration::from_secs(5);
-/// Longest backoff, unless the registry asks for more.
-const LAST_BACKOFF: Duration = Duration::from_mins(5);
 /// Longest wait that a registry may ask for.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 /// Shortest time between two resolutions.
@@ -221,14 +220,14 @@ impl Task {
     async fn run(self) {
         let interval = self.wanted.source.interval.as_ref().and_then(|interval| positive(interval).ok());
         let interval = interval.unwrap_or(INTERVAL).max(SHORTEST_INTERVAL);
-        let (mut before, mut backoff) = (None, FIRST_BACKOFF);
+        let (mut before, mut failures) = (None, 0);
         loop {
             let wants_bytes = self.mine(|entry| entry.wants_bytes).unwrap_or_default();
             let pause = match self.lookup.look(&self.wanted, before.as_ref(), wants_bytes).await {
                 Ok(Seen { artifact, trust, fetched }) => {
                     self.take(Ok(Found { digest: artifact.component, fetched }));
                     before = Some((artifact, trust));
-                    backoff = FIRST_BACKOFF;
+                    failures = 0;
                     interval
                 }
                 Err(error) => {
@@ -236,9 +235,9 @@ impl Task {
                     let asked = error.wait().unwrap_or_default().min(LONGEST_WAIT);
                     self.take(Err(error));
                     before = None;
-                    let pause = backoff.max(asked);
-                    backoff = (2 * backoff).min(LAST_BACKOFF);
-                    pause
+                    let pause = backoff_between(FIRST_BACKOFF, backoff::LONGEST, failures, fastrand::f64());
+                    failures = failures.saturating_add(1);
+                    pause.max(asked)
                 }
             };
             // Jitter: hundreds of Plugins must not send requests in step.

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
+use windlass_core::backoff::backoff;
 use windlass_core::outcome::Requeue;
 
-use super::times::{DELAY_MAX, backoff, backoff_of_unavailable, moment};
+use super::times::{DELAY_MAX, backoff_of_unavailable, moment};
 
 /// One of this many runs of a group goes to a key that is not urgent, if there is one: no key starves.
 const AGEING: u8 = 8;
