@@ -4,7 +4,18 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::too_many_lines)]
 
 use serde_json::{Value, json};
-use windlass_e2e::{AuditEvent, Env, HOST_USER, SYSTEM_NAMESPACE, condition, guest, text};
+use windlass_e2e::{AuditEvent, Env, HOST_USER, SOON, SYSTEM_NAMESPACE, condition, guest, text, wait};
+
+/// The page of the docs that prints the Plugin.
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/plugin.md");
+
+/// The page with this output after a command. `None` if the page does not print the command.
+fn with_output(page: &str, command: &str, output: &str) -> Option<String> {
+    let (before, rest) = page.split_once(&format!("$ {command}\n"))?;
+    let (_, after) = rest.split_once("```\n")?;
+    let lines: Vec<_> = output.trim_end().lines().map(str::trim_end).collect();
+    Some(format!("{before}$ {command}\n{}\n```\n{after}", lines.join("\n")))
+}
 
 /// What `windlass push --create-rbac` would write.
 fn all_pushed(env: &Env) -> Vec<Value> {
@@ -40,6 +51,27 @@ fn allow_status(env: &Env) {
     for object in objects {
         env.apply(&object.to_string());
     }
+}
+
+/// `UPDATE_EXPECT=1` writes the page.
+#[test]
+fn the_docs_print_the_plugin_as_kubectl_does() {
+    let env = Env::start();
+    let page = std::fs::read_to_string(PAGE).expect("the page");
+    let explain = || env.try_kubectl(&["explain", "plugins.spec", "--recursive"]).ok();
+    let explained = wait("the API server to publish the schema", SOON, explain);
+    let explained = with_output(&page, "kubectl explain plugins.spec --recursive", &explained).expect("it is printed");
+    expect_test::expect_file![PAGE].assert_eq(&explained);
+
+    // The rows are of one cluster; the columns are the same everywhere.
+    let columns = |text: &str| {
+        let header = text.lines().next().expect("a header").split("  ").map(|column| column.trim().to_owned());
+        header.filter(|column| !column.is_empty()).collect::<Vec<_>>()
+    };
+    let printed = page.split_once("$ kubectl get plugins -o wide\n").expect("it is printed").1;
+    env.apply(&pushed(&env, "Plugin", "echo").to_string());
+    let found = env.kubectl(&["get", "plugins", "-o", "wide"]);
+    assert_eq!(columns(printed), columns(&found), "{found}");
 }
 
 #[test]
@@ -91,7 +123,7 @@ fn a_plugin_says_what_it_lacks_and_comes_up_step_by_step() {
     });
     let ns = env.namespace("comes-up");
     ns.echo("early", 1, "nginx:1");
-    env.wait("the Pod of early", windlass_e2e::SOON, || ns.get("pods", "early-0"));
+    env.wait("the Pod of early", SOON, || ns.get("pods", "early-0"));
     let mark = env.mark();
     allow_status(&env);
     env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_true());
@@ -172,9 +204,7 @@ fn a_deleted_plugin_leaves_its_children_and_takes_them_up_again() {
 
     env.kubectl(&["delete", "plugins.windlass.dev", "echo", "--wait=true"]);
     let mark = env.mark();
-    windlass_e2e::wait("the host to let go", windlass_e2e::SOON, || {
-        host.log().contains("no longer live").then_some(())
-    });
+    wait("the host to let go", SOON, || host.log().contains("no longer live").then_some(()));
     ns.echo("web", 3, "nginx:2");
     ns.kubectl(&["label", "pod", "web-0", "app-"]);
     assert_eq!(ns.pod_names(), ["web-0", "web-1"]);
@@ -238,7 +268,7 @@ fn r06_a_label_that_the_new_logic_drops_goes_from_every_pod() {
     ns.wait_settled("web");
     let before = ns.pods();
     let all = |logic: &'static str| {
-        windlass_e2e::wait("all Pods with that logic's label", windlass_e2e::SOON, || {
+        wait("all Pods with that logic's label", SOON, || {
             ns.pods().iter().all(|pod| text(pod, "/metadata/labels/logic") == logic).then_some(())
         });
     };
@@ -272,7 +302,7 @@ fn a_right_that_the_plugins_account_lacks_is_said_on_the_parent_and_its_grant_is
     // The authorizer hears of the change through a watch of its own.
     let may = |user: &str, wanted: &str| {
         let asked = ["auth", "can-i", "create", "pods", "-n", ns.name(), "--as", user];
-        windlass_e2e::wait("the change of rights", windlass_e2e::SOON, || {
+        wait("the change of rights", SOON, || {
             // The exit status says it too, so a "no" comes as an error.
             let answer = env.try_kubectl(&asked).unwrap_or_else(|error| error);
             answer.trim().ends_with(wanted).then_some(())
@@ -396,7 +426,7 @@ fn push_waits_for_ready_names_what_holds_it_back_and_remove_takes_away_what_push
 
     env.windlass(&["remove", "echo", "--delete-children"]);
     assert!(env.get("plugins.windlass.dev", "", "echo").is_none());
-    windlass_e2e::wait("the children to go", windlass_e2e::SOON, || ns.pod_names().is_empty().then_some(()));
+    wait("the children to go", SOON, || ns.pod_names().is_empty().then_some(()));
     assert!(ns.get("echoes", "web").is_some(), "parents stay");
     let left = |resource: &str, namespace: &str| {
         let all = env.list(resource, namespace);
@@ -452,7 +482,7 @@ fn u01_a_component_whose_definition_drops_a_field_is_refused_until_a_user_allows
     env.windlass(&[&push[..], &["--allow-schema-narrowing"]].concat());
     env.wait_live("echo", &guest("echo"));
     ns.kubectl(&["annotate", "echo", "web", "touched=again", "--overwrite"]);
-    windlass_e2e::wait("the field to go, as allowed", windlass_e2e::SOON, || note().is_null().then_some(()));
+    wait("the field to go, as allowed", SOON, || note().is_null().then_some(()));
     ns.wait_settled("web");
 }
 
