@@ -354,7 +354,8 @@ pub struct ChildRef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 63)))]
     pub namespaces: Option<Vec<String>>,
-    /// Whether the plugin may own Secrets of type `kubernetes.io/service-account-token`; applies to kind Secret only.
+    /// Whether the plugin may own Secrets of the types `kubernetes.io/service-account-token` and
+    /// `bootstrap.kubernetes.io/token`; for kind Secret only.
     /// The control plane fills such a Secret with the token of a ServiceAccount in its namespace, so the plugin can act
     /// as any of these ServiceAccounts. Default: false.
     #[serde(default)]

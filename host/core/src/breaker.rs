@@ -83,8 +83,8 @@ impl Breaker {
     /// children is counted separately. The breaker trips on a status that keeps changing while nothing else does.
     ///
     /// A thrashing status always differs from the desired one, because it reports that it thrashes. So `wish` is called
-    /// for a tripped status only. It returns the status that would be written otherwise, if the present one already
-    /// reports the thrashing: if that status is the same as before, the parent counts as quiet.
+    /// for a tripped status only. If the present status reports the thrashing, it returns the status without that
+    /// report. If this is the same as before, the parent counts as quiet.
     pub fn admit_status(
         &mut self,
         snapshot: &Snapshot,

@@ -57,7 +57,7 @@ pub fn check(descriptor: &Descriptor) -> Result<(), String> {
     };
     let mut kinds = parent.into_iter().chain(children.iter().map(|rule| &rule.kind)).chain(related);
     match kinds.find(|kind| !is_kind(kind)) {
-        Some(kind) => Err(format!("{} names no kind of Kubernetes", shown(&kind.to_string()))),
+        Some(kind) => Err(format!("{} is not a valid kind", shown(&kind.to_string()))),
         None => Ok(()),
     }
 }
@@ -154,9 +154,9 @@ mod tests {
             assert!(message.contains("names no kind") && !message.contains('\n'), "{message}");
         }
         let related = refused(|descriptor| descriptor.related.push(Gvk::from_api_version("v1", "..")));
-        assert_eq!(related, r#""...v1" names no kind of Kubernetes"#);
+        assert_eq!(related, r#""...v1" is not a valid kind"#);
         let parent = Parent::Existing { kind: Gvk::from_api_version("v1", "a b"), selector: None };
-        assert_eq!(refused(|descriptor| descriptor.parent = parent), r#""a b.v1" names no kind of Kubernetes"#);
+        assert_eq!(refused(|descriptor| descriptor.parent = parent), r#""a b.v1" is not a valid kind"#);
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl FromStr for Gvk {
 
 /// A text is not a kind with a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no kind and version, as in \"Deployment.v1.apps\"")]
+#[error("{0:?} is not a kind and version, as in \"Deployment.v1.apps\"")]
 pub struct NotAKind(String);
 
 /// A kind in any version.

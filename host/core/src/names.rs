@@ -38,7 +38,8 @@ pub const ANNOTATION_MARK: &str = "windlass.dev/mark";
 /// Annotation that a plugin sets on a child: force ownership of fields that other managers own, once.
 pub const ANNOTATION_TAKE_OVER: &str = "windlass.dev/take-over";
 
-/// Annotation on a parent: while it is `"true"`, the host writes nothing for this parent (rule R16).
+/// Annotation on a parent: while it is `"true"`, the host writes and deletes none of its children
+/// (rule R16).
 pub const ANNOTATION_SUSPEND: &str = "windlass.dev/suspend";
 /// Annotation on a parent that is being deleted: the host removes its finalizer without the plugin's cleanup (rule
 /// R14).
@@ -63,7 +64,7 @@ pub mod plugin_condition {
     pub const GRANTED: &str = "Granted";
     /// The host's caches of all kinds that the plugin uses are filled and up to date.
     pub const SYNCED: &str = "Synced";
-    /// The component that the spec asks for is active and works.
+    /// The component that the spec asks for is live and works.
     pub const READY: &str = "Ready";
     /// Some component is active and reconciles parents.
     pub const AVAILABLE: &str = "Available";

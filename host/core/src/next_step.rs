@@ -23,7 +23,7 @@ pub enum NextStep {
     RemoveFinalizer,
     /// Write only a condition.
     Suspended,
-    /// Do nothing: the parent is being deleted without the host's finalizer, and the garbage collector deletes its
+    /// Do nothing: the parent is being deleted without the plugin's finalizer, and the garbage collector deletes its
     /// children (rule R15).
     Leave,
     /// Delete the children: the object is not a parent any more, and has no finalizer of the host (rule R9).

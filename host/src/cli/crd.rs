@@ -1,4 +1,4 @@
-//! `windlass crd`: prints Windlass' own CRDs, or the CRD of a component.
+//! `windlass crd`: prints the Plugin CRD, or the CRD of a component.
 
 use std::process::ExitCode;
 
@@ -15,8 +15,8 @@ use windlass_api as api;
   windlass crd | kubectl apply --server-side -f -
   windlass crd echo.wasm > echo-crd.yaml")]
 pub struct Args {
-    /// Component whose CRD to print: a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`; default: Windlass' own
-    /// CRDs
+    /// Component whose CRD to print: a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`; default: the
+    /// Plugin CRD
     #[arg(value_name = "COMPONENT")]
     component: Option<ComponentRef>,
     #[command(flatten)]

@@ -33,7 +33,7 @@ struct Cli {
 enum Command {
     /// Run the host: watch Plugins and reconcile their parents
     Run(run::Args),
-    /// Print Windlass' own CRDs, or the CRD that a component carries
+    /// Print the Plugin CRD, or the CRD that a component carries
     Crd(crd::Args),
     /// Show what a component declares: digest, contract, descriptor, imports, exports
     Inspect(inspect::Args),

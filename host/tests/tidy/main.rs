@@ -1,5 +1,5 @@
-//! The shape of the code, as ARCHITECTURE.md draws it, held by a test: Cargo forbids the edges between crates, this the
-//! edges between modules.
+//! Tests that the code has the layers of ARCHITECTURE.md: Cargo checks imports between crates, this test those between
+//! modules.
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test ends by panicking")]
 
@@ -170,7 +170,7 @@ fn every_guest_is_named_by_a_test() {
     assert!(guests > 15, "the guests are found");
 }
 
-/// One that stands in no target is built by nobody, and nobody would see it.
+/// A guest without a Cargo target would silently never be built.
 #[test]
 fn every_guest_in_rust_is_built() {
     let guests = host().join("../tests/guests");

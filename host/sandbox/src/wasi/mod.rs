@@ -67,7 +67,7 @@ const RANDOM_BYTES: u64 = 1024 * 1024;
 const LOOK: u64 = LOOK_NANOSECONDS as u64;
 const LOOK_NANOSECONDS: u32 = 1000;
 
-/// A call's inputs beside its request. Equal ones and equal requests give equal responses.
+/// A call's inputs beside its request. Equal inputs give equal responses.
 #[derive(Debug, Clone, Copy)]
 pub struct Ambient {
     /// Seed of the random numbers.
