@@ -151,7 +151,7 @@ mod tests {
             ("v1", &"K".repeat(64)),
         ] {
             let message = refused(|descriptor| descriptor.children.push(child(api_version, kind)));
-            assert!(message.contains("names no kind") && !message.contains('\n'), "{message}");
+            assert!(message.contains("is not a valid kind") && !message.contains('\n'), "{message}");
         }
         let related = refused(|descriptor| descriptor.related.push(Gvk::from_api_version("v1", "..")));
         assert_eq!(related, r#""...v1" is not a valid kind"#);

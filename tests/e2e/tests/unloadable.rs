@@ -23,7 +23,7 @@ const GUESTS: &[(&str, &str, &str, &str)] = &[
     ("descriptor-bomb", "Compiled", "InvalidDescriptor", "10000 child kinds"),
     ("endless-definition", "Granted", "InvalidDescriptor", "xxx"),
     ("forged-export", "Compiled", "UnsupportedContract", "FORGED"),
-    ("forged-kind", "Compiled", "InvalidDescriptor", "names no kind"),
+    ("forged-kind", "Compiled", "InvalidDescriptor", "is not a valid kind"),
     ("invalid-definition", "Granted", "CRDRejected", "banana"),
     ("memory-from-start", "Compiled", "InvalidDescriptor", "memory"),
     ("module-import", "Compiled", "CompileFailed", "module"),
