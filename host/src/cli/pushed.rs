@@ -38,32 +38,34 @@ pub fn is_pushs(entry: &ManagedFieldsEntry) -> bool {
     entry.manager.as_deref() == Some(FIELD_MANAGER)
 }
 
+/// Metadata of an object that these field managers wrote.
+#[cfg(test)]
+pub fn written_by(managers: &[&str]) -> ObjectMeta {
+    let entry = |manager: &&str| ManagedFieldsEntry {
+        manager: Some((*manager).to_owned()),
+        operation: Some("Apply".to_owned()),
+        ..ManagedFieldsEntry::default()
+    };
+    ObjectMeta { managed_fields: Some(managers.iter().map(entry).collect()), ..ObjectMeta::default() }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
 
-    fn meta(managers: &[&str]) -> ObjectMeta {
-        let entry = |manager: &&str| ManagedFieldsEntry {
-            manager: Some((*manager).to_owned()),
-            operation: Some("Apply".to_owned()),
-            ..ManagedFieldsEntry::default()
-        };
-        ObjectMeta { managed_fields: Some(managers.iter().map(entry).collect()), ..ObjectMeta::default() }
-    }
-
     #[test]
     fn only_what_push_alone_wrote_is_deleted_and_the_rest_is_left_with_its_reason() {
         let echo: PluginName = "echo".parse().expect("a name");
         let kept = |meta: &ObjectMeta| reason_to_keep(&echo, meta);
-        assert_eq!(kept(&meta(&["windlass-push"])), None);
-        assert_eq!(kept(&meta(&[])).as_deref(), Some("it was not written by `windlass push`"));
-        assert_eq!(kept(&meta(&["kubectl"])).as_deref(), Some("it was not written by `windlass push`"));
-        let both = kept(&meta(&["kubectl-edit", "windlass-push", "kubectl-edit"]));
+        assert_eq!(kept(&written_by(&["windlass-push"])), None);
+        assert_eq!(kept(&written_by(&[])).as_deref(), Some("it was not written by `windlass push`"));
+        assert_eq!(kept(&written_by(&["kubectl"])).as_deref(), Some("it was not written by `windlass push`"));
+        let both = kept(&written_by(&["kubectl-edit", "windlass-push", "kubectl-edit"]));
         assert_eq!(both.as_deref(), Some("it was also written by kubectl-edit; delete it by hand"));
         let labels = BTreeMap::from([(PART_OF_LABEL.to_owned(), "other".to_owned())]);
-        let others = ObjectMeta { labels: Some(labels), ..meta(&["windlass-push"]) };
+        let others = ObjectMeta { labels: Some(labels), ..written_by(&["windlass-push"]) };
         assert_eq!(kept(&others).as_deref(), Some("it belongs to Plugin other"));
     }
 }

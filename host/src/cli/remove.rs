@@ -320,23 +320,16 @@ async fn leftovers(client: &Client, args: &Args, plugin: Option<&Plugin>) -> any
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-
+    use super::super::pushed::written_by;
     use super::*;
-
-    fn meta(managers: &[&str]) -> ObjectMeta {
-        let entry = |manager: &&str| ManagedFieldsEntry {
-            manager: Some((*manager).to_owned()),
-            operation: Some("Apply".to_owned()),
-            ..ManagedFieldsEntry::default()
-        };
-        ObjectMeta { managed_fields: Some(managers.iter().map(entry).collect()), ..ObjectMeta::default() }
-    }
 
     #[test]
     fn a_plugin_that_push_did_not_write_is_refused_with_the_command_that_deletes_it() {
-        assert!(check_pushed("echo", &meta(&["windlass-push", "windlass"])).is_ok(), "the host writes its status");
-        let refused = check_pushed("echo", &meta(&["kubectl"])).expect_err("somebody else's").to_string();
+        assert!(
+            check_pushed("echo", &written_by(&["windlass-push", "windlass"])).is_ok(),
+            "the host writes its status"
+        );
+        let refused = check_pushed("echo", &written_by(&["kubectl"])).expect_err("somebody else's").to_string();
         assert!(
             refused.contains("Plugin echo") && refused.contains("kubectl delete plugins.windlass.dev echo"),
             "{refused}"
