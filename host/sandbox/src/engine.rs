@@ -17,7 +17,7 @@ const GUEST_STACK: usize = 1024 * 1024;
 const HOST_STACK: usize = 512 * 1024;
 
 /// Stack size of a call, in bytes. The guest's part counts twice: a host function that returns a list calls the guest
-/// to allocate memory (`cabi_realloc`), and wasmtime measures the guest's stack anew from there. A guest that overran
+/// to allocate memory (`cabi_realloc`), and wasmtime measures the guest's stack again from there. A guest that overran
 /// the whole stack would crash the host. While it allocates it may not call the host, so there is no third part.
 const CALL_STACK: usize = 2 * GUEST_STACK + HOST_STACK;
 

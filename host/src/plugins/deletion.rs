@@ -60,14 +60,14 @@ pub(super) async fn set_awaited(
 
 /// The dependencies of a deletion.
 pub(super) struct Deletion<'a> {
-    pub estate: Leftovers<'a>,
+    pub leftovers: Leftovers<'a>,
     pub account: Result<Account, AccountError>,
 }
 
 impl Deletion<'_> {
     /// Deletes the children, if the deletion policy is `Delete` and no user has given up on it, and removes the
     /// finalizers. Repeating it after success does nothing.
-    pub(super) async fn say(&self, plugin: &Plugin, is_given_up: bool) -> Result<(), Problem> {
+    pub(super) async fn run(&self, plugin: &Plugin, is_given_up: bool) -> Result<(), Problem> {
         let status = plugin.status.clone().unwrap_or_default();
         let Some(parents) = status.parent_kind.as_deref().and_then(parse) else { return Ok(()) };
         let is_wanted = plugin.spec.deletion_policy == DeletionPolicy::Delete && !is_given_up;
@@ -93,7 +93,7 @@ impl Deletion<'_> {
     /// Deletes the children of one kind.
     async fn prune(&self, kind: &Arc<Gvk>, parents: &Gvk, account: &Account) -> Result<(), Problem> {
         let Some(resource) = self.resource(kind).await? else { return Ok(()) };
-        let children = self.estate.children(kind, &resource, parents).await.map_err(|why| failed(&why))?;
+        let children = self.leftovers.children(kind, &resource, parents).await.map_err(|why| failed(&why))?;
         let deletes = children.into_iter().map(|child| {
             let request = request::delete(To { resource: &resource, account }, &Delete::of(&child), None);
             async move { self.write("delete", &child, request).await }
@@ -104,25 +104,26 @@ impl Deletion<'_> {
     /// Removes the Plugin's finalizer from all parents, including those that the selectors no longer match.
     async fn release(&self, parents: &Arc<Gvk>) -> Result<(), Problem> {
         let Some(resource) = self.resource(parents).await? else { return Ok(()) };
-        let ours = finalizer_of(self.estate.name);
-        let held = self.estate.all(parents, &resource).await.map_err(|why| failed(&why))?.into_iter();
+        let ours = finalizer_of(self.leftovers.name);
+        let held = self.leftovers.all(parents, &resource).await.map_err(|why| failed(&why))?.into_iter();
         let held = held.filter(|parent| parent.finalizers.iter().any(|finalizer| **finalizer == *ours));
         let releases = held.map(|parent| {
-            let request = request::finalizers(&resource, &parent, &finalizers_with(&parent, self.estate.name, false));
+            let request =
+                request::finalizers(&resource, &parent, &finalizers_with(&parent, self.leftovers.name, false));
             async move { self.write("patch", &parent, request).await }
         });
         all(releases).await
     }
 
     async fn resource(&self, kind: &Gvk) -> Result<Option<ApiResource>, Problem> {
-        self.estate.resource(kind).await.map_err(|why| failed(&why))
+        self.leftovers.resource(kind).await.map_err(|why| failed(&why))
     }
 
     /// Sends a write; an object that is gone is a success.
     async fn write(&self, verb: &'static str, object: &Object, request: Built) -> Result<(), Problem> {
         let what = format!("{} {}", object.kind.kind, object.key);
         let request = request.map_err(|problem| failed(&format!("{what}: {problem:?}")))?;
-        let result = send(self.estate.client, about(request, self.estate.name, None, &what)).await;
+        let result = send(self.leftovers.client, about(request, self.leftovers.name, None, &what)).await;
         let code = match &result {
             Ok(_) => 200,
             Err(kube::Error::Api(status)) => status.code,

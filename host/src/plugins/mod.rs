@@ -101,7 +101,7 @@ impl Plugins {
                 Some((findings, rest)) => self.say(name, &object, &Ok(findings), Requeue::Pause(rest)).await,
                 None => self.bring_up(name, &object).await,
             },
-            Some(object) => self.say_farewell(name, &object).await,
+            Some(object) => self.handle_deletion(name, &object).await,
             None => {
                 self.take_down(name);
                 self.inherit();
@@ -242,7 +242,7 @@ impl Plugins {
 
     /// Handles the deletion of a Plugin: waits until none of its reconciles runs, does the host's work, and removes the
     /// host's finalizer.
-    async fn say_farewell(&self, name: &PluginName, object: &Object) -> Requeue {
+    async fn handle_deletion(&self, name: &PluginName, object: &Object) -> Requeue {
         if self.known.lock().contains_key(name) {
             self.take_down(name);
         }
@@ -277,8 +277,8 @@ impl Plugins {
     async fn end(&self, name: &PluginName, object: &Object) -> Result<(), Problem> {
         let plugin = parse(object).map_err(|message| Problem::new(Step::Fetched, reason::INVALID_SPEC, message))?;
         let account = self.accounts.of(name, plugin.spec.service_account_name.as_deref()).await;
-        let farewell = Deletion { estate: self.leftovers(name), account };
-        farewell.say(&plugin, deletion::is_given_up(object)).await
+        let cleanup = Deletion { leftovers: self.leftovers(name), account };
+        cleanup.run(&plugin, deletion::is_given_up(object)).await
     }
 
     /// Finds the former kinds of which children exist. Returns whether to check again soon: while a reconcile of the

@@ -164,7 +164,7 @@ fn endless_recursion_is_a_stack_overflow() {
 
 #[test]
 fn endless_recursion_while_the_guest_makes_room_for_a_host_functions_answer_is_a_stack_overflow_too() {
-    // Starts deep down the stack, so that less is left than wasmtime measures anew.
+    // Starts deep down the stack, so that less is left than wasmtime measures again.
     let guest = Guest {
         imports: r#"(import "wasi:random/random@0.2.0" "get-random-bytes" (func $random (param i64 i32)))"#,
         fields: "(global $is_down (mut i32) (i32.const 0))
