@@ -30,6 +30,11 @@ pub fn type_of(condition: &Map) -> Option<&str> {
     condition.get("type").and_then(Value::as_str)
 }
 
+/// The reason of the condition of this type.
+pub fn reason_of<'a>(status: &'a Map, kind: &str) -> Option<&'a str> {
+    conditions_of(status).find(|condition| type_of(condition) == Some(kind))?.get("reason").and_then(Value::as_str)
+}
+
 /// Sets `lastTransitionTime` of each condition: the earlier time if the condition's status is unchanged, otherwise now.
 pub fn stamp(conditions: Vec<Map>, before: &Map, now: Timestamp) -> Value {
     let stamped = conditions.into_iter().map(|mut condition| {

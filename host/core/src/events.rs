@@ -10,12 +10,13 @@ use std::sync::Arc;
 use crate::conditions;
 use crate::contract::{Event, EventType};
 use crate::json::{Map, Value};
-use crate::names::{event_action as action, event_reason, parent_condition, parent_reason};
+use crate::names::{event_action as action, event_reason, parent_condition};
 use crate::object::Object;
 use crate::observed_status::observed;
 use crate::order::install_rank;
-use crate::outcome::{NAMESPACE_PATIENCE, Problem, Progress, SuspendedBy, TRYING_AGAIN, Verdict};
+use crate::outcome::{NAMESPACE_PATIENCE, Progress, Verdict};
 use crate::plan::ChildId;
+use crate::reason::ParentReason;
 use crate::snapshot::Snapshot;
 
 pub use ledger::{Ledger, Occasion, Telling};
@@ -177,45 +178,38 @@ impl Changes {
 pub enum Before {
     /// The same outcome as now.
     Same,
-    /// Another outcome, with this reason; `None` for a new parent without a reported outcome.
-    Other(Option<Cow<'static, str>>),
+    /// Another outcome, with this reason; `None` if there was none, or if the host does not know the reason.
+    Other(Option<ParentReason>),
 }
 
 impl Before {
-    /// Reads the earlier outcome from the parent's conditions. `Reconciling` or `Stalled`, if present, carries the
-    /// reason and message of the outcome. If both are absent, the desired state was applied, and `Ready` may be the
-    /// plugin's; or `Ready` reports that the parent is suspended.
+    /// The earlier outcome of a parent without conditions of the host, of which nothing is remembered.
+    pub fn unknown(verdict: &Verdict) -> Self {
+        if verdict.progress == Progress::Applied { Self::Same } else { Self::Other(None) }
+    }
+
+    /// Reads the earlier outcome from the parent's conditions, in which this outcome differs. While `Reconciling` or
+    /// `Stalled` is True, `Ready` is the host's. If both are absent, the desired state was applied, and `Ready` may be
+    /// the plugin's; or the parent was suspended, which [`Ledger::before`] remembers.
     pub fn in_status(parent: &Object, verdict: &Verdict) -> Self {
         let status = observed(parent);
         let of = |kind: &str| {
             conditions::conditions_of(&status).find(|condition| conditions::type_of(condition) == Some(kind))
         };
-        let text =
-            |condition: &Map, field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let abnormal = [parent_condition::RECONCILING, parent_condition::STALLED].into_iter().filter_map(of);
-        let told = |condition| (text(condition, "reason"), text(condition, "message"));
-        let (reason, message) = match abnormal.into_iter().find(|condition| text(condition, "status") == "True") {
-            Some(condition) => told(condition),
-            None => match of(parent_condition::READY).map(told) {
-                Some(ready) if is_suspension(&ready) => ready,
-                Some(_) => (parent_reason::SUCCEEDED.to_owned(), String::new()),
-                None => return Self::Other(None),
-            },
+        let text = |condition: &Map, field: &str| condition.get(field).and_then(Value::as_str).map(str::to_owned);
+        let is_true = |kind| of(kind).is_some_and(|condition| text(condition, "status").as_deref() == Some("True"));
+        let Some(ready) = of(parent_condition::READY) else { return Self::Other(None) };
+        let reason = if [parent_condition::RECONCILING, parent_condition::STALLED].into_iter().any(is_true) {
+            text(ready, "reason").and_then(|reason| reason.parse().ok())
+        } else {
+            Some(ParentReason::Succeeded)
         };
-        if reason == verdict.reason && (verdict.progress == Progress::Applied || message == verdict.message) {
+        let is_same_message = || text(ready, "message").as_deref() == Some(&verdict.message);
+        if reason == Some(verdict.reason) && (verdict.progress == Progress::Applied || is_same_message()) {
             return Self::Same;
         }
-        Self::Other((!passes(&reason, &message)).then_some(reason.into()))
+        Self::Other(reason)
     }
-}
-
-/// Returns true if the host wrote this reason and message: a plugin may use the same reason for its own `Ready`.
-fn is_suspension((reason, message): &(String, String)) -> bool {
-    let says = |by| {
-        let verdict = Verdict::from(&Problem::Suspended(by));
-        verdict.message == *message || verdict.while_finalizing().message == *message
-    };
-    reason == parent_reason::SUSPENDED && [SuspendedBy::Parent, SuspendedBy::Plugin].into_iter().any(says)
 }
 
 /// Creates the host's event for one reconcile, which covers all changes; `None` if there is nothing to report.
@@ -224,7 +218,7 @@ fn is_suspension((reason, message): &(String, String)) -> bool {
 pub fn note(snapshot: &Snapshot, changes: &Changes, before: &Before, verdict: &Verdict) -> Option<Note> {
     let turn = match before {
         Before::Same => None,
-        Before::Other(reason) => turn(reason.as_deref(), verdict),
+        Before::Other(reason) => turn(*reason, verdict),
     };
     if changes.is_empty() {
         return turn;
@@ -247,48 +241,70 @@ pub fn note(snapshot: &Snapshot, changes: &Changes, before: &Before, verdict: &V
 }
 
 /// Creates the event for a change of the outcome.
-fn turn(before: Option<&str>, verdict: &Verdict) -> Option<Note> {
+fn turn(before: Option<ParentReason>, verdict: &Verdict) -> Option<Note> {
     if verdict.progress != Progress::Applied {
-        let event_type = match tone(verdict.reason) {
-            Tone::Quiet => return None,
-            _ if passes(verdict.reason, &verdict.message) => return None,
-            Tone::Told => EventType::Normal,
-            Tone::Warned => EventType::Warning,
+        let event_type = match severity(verdict.reason) {
+            Severity::None => return None,
+            Severity::Normal => EventType::Normal,
+            Severity::Warning => EventType::Warning,
         };
-        return Some(Note::new(event_type, verdict.reason.into(), &verdict.message));
+        return Some(Note::new(event_type, verdict.reason.as_str().into(), &verdict.message));
     }
     let before = before?;
-    if before == parent_reason::SUSPENDED {
+    if before == ParentReason::Suspended {
         return Some(Note::new(EventType::Normal, event_reason::RESUMED.into(), "No longer suspended"));
     }
-    (tone(before) == Tone::Warned).then(|| {
+    (severity(before) == Severity::Warning).then(|| {
         let message = format!("Recovered from {before}: {}", verdict.message);
         Note::new(EventType::Normal, event_reason::RECOVERED.into(), &message)
     })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tone {
-    /// A regular step of the work, which is reported by the changes themselves.
-    Quiet,
-    /// Reported as a Normal event.
-    Told,
-    /// Reported as a Warning event, for a user to look at.
-    Warned,
+enum Severity {
+    /// No event: a regular step of the work, which the changes themselves report, or what passes within a second.
+    None,
+    /// A Normal event.
+    Normal,
+    /// A Warning event, for a user to look at.
+    Warning,
 }
 
-/// Maps an outcome's reason to the severity of its event.
-fn tone(reason: &str) -> Tone {
+/// The severity of the event for an outcome.
+fn severity(reason: ParentReason) -> Severity {
     match reason {
-        parent_reason::SUCCEEDED | parent_reason::CHILDREN_TERMINATING | parent_reason::ROLLING_UPDATE => Tone::Quiet,
-        parent_reason::WAITING | parent_reason::SUSPENDED | parent_reason::FINALIZING => Tone::Told,
-        _ => Tone::Warned,
+        ParentReason::Succeeded
+        | ParentReason::ChildrenTerminating
+        | ParentReason::RollingUpdate
+        | ParentReason::Outdated => Severity::None,
+        ParentReason::Waiting | ParentReason::Suspended | ParentReason::Finalizing => Severity::Normal,
+        ParentReason::NotSelected
+        | ParentReason::HostNamespace
+        | ParentReason::InvalidSpec
+        | ParentReason::PluginFailed
+        | ParentReason::DeadlineExceeded
+        | ParentReason::MemoryLimit
+        | ParentReason::Trapped
+        | ParentReason::LimitExceeded
+        | ParentReason::MalformedResponse
+        | ParentReason::ResponseRejected
+        | ParentReason::HostError
+        | ParentReason::Conflict
+        | ParentReason::FieldConflict
+        | ParentReason::ChildRejected
+        | ParentReason::StatusRejected
+        | ParentReason::ApiError
+        | ParentReason::CacheBehind
+        | ParentReason::DeletionBlocked
+        | ParentReason::SpecUnchanged
+        | ParentReason::ComponentChanged
+        | ParentReason::Thrashing
+        | ParentReason::Quarantined
+        | ParentReason::NamespaceTerminating
+        | ParentReason::ReadForbidden
+        | ParentReason::RateLimited
+        | ParentReason::RequirementsUnsettled => Severity::Warning,
     }
-}
-
-/// Returns true if an outcome passes within a second, for example because a child changed while it was written.
-fn passes(reason: &str, message: &str) -> bool {
-    reason == parent_reason::API_ERROR && message.contains(TRYING_AGAIN)
 }
 
 /// Returns a text such as `Pods from 2 to 5` if the changes scale one kind of child: the parent has a new generation,

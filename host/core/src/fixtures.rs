@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::contract::{Limits, Response, UpdateStrategy};
 use crate::desired::{self, Desired, Grant, Grants, Refusal};
 use crate::ids::Gvk;
-use crate::json::Value as CoreValue;
+use crate::json::{self, Value as CoreValue};
 use crate::object::Object;
+use crate::observed_status::StatusShape;
+use crate::outcome::Verdict;
 use crate::parent::ParentRef;
 use crate::reserved::HostNamespace;
 use crate::snapshot::Snapshot;
+use crate::status;
 
 pub const PARENT_UID: &str = "uid-of-parent";
 
@@ -46,6 +50,17 @@ pub fn parent_with_own(status: &Value) -> Arc<Object> {
         "manager": "windlass", "operation": "Apply", "subresource": "status", "fieldsV1": {"f:status": fields},
     }]);
     object(&parent)
+}
+
+/// The parent's status after an outcome, with the plugin's part.
+pub fn status_after(verdict: &Verdict, part: Option<&Value>) -> Value {
+    let shape = StatusShape { subresource: true, observed_generation: true, conditions: true };
+    let part = part.map(|part| match json::parse(part.to_string().as_bytes(), 64) {
+        Ok(CoreValue::Object(map)) => map,
+        other => panic!("{other:?}"),
+    });
+    let next = status::next(&parent(), part.as_ref(), verdict, shape, Timestamp::UNIX_EPOCH).expect("differs");
+    serde_json::from_str(&CoreValue::Object(next).to_string()).expect("JSON")
 }
 
 pub fn parent_ref() -> ParentRef {

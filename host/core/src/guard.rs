@@ -13,16 +13,17 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use crate::conditions::{conditions_of, type_of};
+use crate::conditions::reason_of;
 use crate::contract::Phase;
 use crate::digest::Digest;
 use crate::ids::{ObjectKey, PluginName, Uid};
-use crate::json::{self, Map, Value};
-use crate::names::{self, parent_condition, parent_reason};
+use crate::json::{self, Value};
+use crate::names::{self, parent_condition};
 use crate::object::Object;
 use crate::observed_status::{StatusShape, observed};
 use crate::parent::ParentRef;
 use crate::plan::{ChildId, Delete, Plan, Write};
+use crate::reason::ParentReason;
 use crate::snapshot::Snapshot;
 
 pub use fleet::{Fleet, Leavers};
@@ -74,7 +75,18 @@ pub enum Because {
 }
 
 impl Because {
-    const ALL: [Self; 3] = [Self::Inputs, Self::NewLogic, Self::Left];
+    /// The reason of the parent's condition `Stalled`, by which a later process knows why deletions are blocked.
+    pub fn reason(self) -> ParentReason {
+        match self {
+            Self::Inputs => ParentReason::SpecUnchanged,
+            Self::NewLogic => ParentReason::ComponentChanged,
+            Self::Left => ParentReason::NotSelected,
+        }
+    }
+
+    fn with_reason(reason: &str) -> Option<Self> {
+        [Self::Inputs, Self::NewLogic, Self::Left].into_iter().find(|because| because.reason().as_str() == reason)
+    }
 
     fn as_str(self) -> &'static str {
         match self {
@@ -94,12 +106,6 @@ const JSON_DEPTH: usize = 128;
 const SHOWN: usize = 5;
 /// Maximum length of a mismatching annotation value in a message, in characters.
 const SHOWN_VALUE: usize = 64;
-
-/// Prefix of messages about blocked deletions. The host recognises a parent's blocked deletions by this prefix in its
-/// status, so a parent's message has the prefix only for deletions of its own children.
-const BLOCKED: &str = "Blocked: ";
-/// The prefix that earlier versions wrote.
-const BLOCKED_BEFORE: &str = "To go on, annotate this object with";
 
 impl Held {
     /// The message of a parent's condition while its deletions are blocked at its Plugin. It omits the hash, which
@@ -128,7 +134,7 @@ impl Held {
 
     fn began(&self) -> String {
         let Self { prunes, owned, because, .. } = self;
-        format!("{BLOCKED}{prunes} of {owned} children would be deleted {}.", because.as_str())
+        format!("Blocked: {prunes} of {owned} children would be deleted {}.", because.as_str())
     }
 
     /// Appends the instructions. They precede the children's names, because a long message is truncated.
@@ -447,16 +453,10 @@ fn deletions(plan: &Plan, with_replaced: bool) -> Cow<'_, [Delete]> {
 
 /// Why a parent's own deletions are blocked, according to its status.
 fn said_held(parent: &Object) -> Option<Because> {
-    let text = |condition: &Map, field: &str| condition.get(field).and_then(Value::as_str).map(str::to_owned);
     let status = observed(parent);
-    let ready = conditions_of(&status).find(|condition| type_of(condition) == Some(parent_condition::READY))?;
-    text(ready, "reason").filter(|reason| reason == parent_reason::DELETION_BLOCKED)?;
-    let message = text(ready, "message")?;
-    if message.starts_with(BLOCKED_BEFORE) {
-        return Some(Because::Inputs);
-    }
-    let said = message.strip_prefix(BLOCKED)?;
-    Because::ALL.into_iter().find(|because| said.contains(because.as_str())).or(Some(Because::Inputs))
+    // The reason of `Stalled` alone does not tell: it is also that of a parent that is not selected.
+    reason_of(&status, parent_condition::READY).filter(|reason| *reason == ParentReason::DeletionBlocked.as_str())?;
+    Because::with_reason(reason_of(&status, parent_condition::STALLED)?)
 }
 
 /// Hashes a set of deletions over kind, namespace, name and UID, independent of their order.

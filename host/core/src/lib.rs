@@ -38,6 +38,7 @@ pub mod plugin_events;
 pub mod progress;
 pub mod quarantine;
 pub mod readiness;
+pub mod reason;
 pub mod related;
 pub mod reserved;
 pub mod retry_after;

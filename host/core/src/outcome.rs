@@ -7,8 +7,8 @@ use crate::contract::{CallFailure, Failure};
 use crate::desired::{Refusal, asked_wait};
 use crate::guard::Held;
 use crate::ids::PluginName;
-use crate::names::parent_reason as reason;
 use crate::plan::ChildId;
+use crate::reason::ParentReason;
 use crate::related::ReadProblem;
 use crate::reserved::HostNamespace;
 
@@ -67,6 +67,35 @@ pub enum Problem {
     },
 }
 
+impl Problem {
+    /// How far a parent with this problem has come.
+    fn progress(&self) -> Progress {
+        match self {
+            Self::Suspended(_) | Self::Released(_) => Progress::Suspended,
+            // Only a user's action leads out of these states.
+            Self::Plugin(Failure::Invalid(_))
+            | Self::HostNamespace(_)
+            | Self::Held(_)
+            | Self::HeldAtPlugin(_)
+            | Self::LeftOut { .. } => Progress::Stalled,
+            Self::Call(_)
+            | Self::Plugin(Failure::Retry { .. } | Failure::Failed(_))
+            | Self::Refused(_)
+            | Self::Reads(_)
+            | Self::Writes(_)
+            | Self::CacheBehind(_)
+            | Self::Terminating(_)
+            | Self::Rolling(_)
+            | Self::PutOff
+            | Self::Thrashing(_)
+            | Self::WritesLimited(_)
+            | Self::Quarantined(_)
+            | Self::Finalizing(_)
+            | Self::StatusRejected(_) => Progress::Reconciling,
+        }
+    }
+}
+
 /// The object that suspends a parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SuspendedBy {
@@ -99,6 +128,8 @@ pub enum WriteProblem {
         code: u16,
         /// The API server's message.
         message: String,
+        /// What the API server rejects, as far as the host knows.
+        rejection: Rejection,
     },
     /// The API server could not be reached, or asked the host to retry later.
     Unavailable {
@@ -107,6 +138,37 @@ pub enum WriteProblem {
         /// The delay from the API server's `Retry-After` header.
         retry_after: Option<Duration>,
     },
+}
+
+/// What the API server rejects, as far as a user can do something about it beside changing the object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rejection {
+    /// The change of a field that cannot change once the object exists.
+    ImmutableField,
+    /// The host's impersonation of the Plugin's ServiceAccount.
+    Impersonation,
+    /// A request for which the Plugin's ServiceAccount lacks permission.
+    Permission,
+    /// Anything else.
+    Other,
+}
+
+impl Rejection {
+    /// What a user can do, as the end of a message.
+    fn hint(self) -> &'static str {
+        match self {
+            Self::ImmutableField => {
+                "; with the update strategy `recreate` for this kind in the plugin, the child is deleted and recreated"
+            }
+            Self::Impersonation => {
+                "; the host's Role is older than the host: apply the manifests of this version of Windlass"
+            }
+            Self::Permission => {
+                "; the Plugin's ServiceAccount lacks this permission: grant it, as `windlass push --create-rbac` does"
+            }
+            Self::Other => "",
+        }
+    }
 }
 
 impl WriteProblem {
@@ -162,8 +224,11 @@ pub enum Progress {
 pub struct Verdict {
     /// How far the parent has come.
     pub progress: Progress,
-    /// The reason of the conditions; one of [`crate::names::parent_reason`].
-    pub reason: &'static str,
+    /// The reason of `Ready`.
+    pub reason: ParentReason,
+    /// The reason of `Stalled` or `Reconciling`, if present. It differs from `reason` only while the parent's own
+    /// deletions are blocked: then it says why, and a later process reads it back.
+    pub cause: ParentReason,
     /// The message of the conditions.
     pub message: String,
     /// When to reconcile next.
@@ -176,7 +241,8 @@ impl Verdict {
         let noun = if children == 1 { "child" } else { "children" };
         Self {
             progress: Progress::Applied,
-            reason: reason::SUCCEEDED,
+            reason: ParentReason::Succeeded,
+            cause: ParentReason::Succeeded,
             message: format!("{children} {noun} applied"),
             requeue: Requeue::Settled(requeue),
         }
@@ -199,7 +265,8 @@ impl Verdict {
     /// with backoff, because no change of the parent would trigger the next call.
     #[must_use]
     pub fn while_finalizing(mut self) -> Self {
-        if !self.message.contains(WAY_OUT) {
+        // The message of this reason has it already.
+        if self.reason != ParentReason::Finalizing {
             self.message = format!("Cleaning up before the deletion: {}. {WAY_OUT}", self.message);
         }
         if matches!(self.requeue, Requeue::WhenChanged | Requeue::Settled(None)) && self.progress == Progress::Stalled {
@@ -209,9 +276,6 @@ impl Verdict {
         self
     }
 }
-
-/// Part of the messages of failures that pass within a second; no event is emitted for them.
-pub const TRYING_AGAIN: &str = "trying again";
 
 /// After the key's backoff.
 pub const BACKOFF: Requeue = Requeue::Backoff(Duration::ZERO);
@@ -231,25 +295,31 @@ impl From<&Problem> for Verdict {
     fn from(problem: &Problem) -> Self {
         let (reason, message, requeue) = match problem {
             Problem::Call(failure) => (call_reason(failure), format!("The plugin's call failed: {failure}"), BACKOFF),
-            Problem::Plugin(Failure::Invalid(message)) => (reason::INVALID_SPEC, message.clone(), Requeue::WhenChanged),
+            Problem::Plugin(Failure::Invalid(message)) => (ParentReason::InvalidSpec, message.clone(), Requeue::WhenChanged),
             Problem::Plugin(Failure::Retry { message, after }) => {
-                (reason::WAITING, message.clone(), Requeue::After(asked_wait(*after)))
+                (ParentReason::Waiting, message.clone(), Requeue::After(asked_wait(*after)))
             }
-            Problem::Plugin(Failure::Failed(message)) => (reason::PLUGIN_FAILED, message.clone(), BACKOFF),
+            Problem::Plugin(Failure::Failed(message)) => (ParentReason::PluginFailed, message.clone(), BACKOFF),
             Problem::Refused(refusal) => {
-                let reason = if refusal.is_malformed() { reason::MALFORMED_RESPONSE } else { reason::RESPONSE_REJECTED };
+                let reason = if refusal.is_malformed() { ParentReason::MalformedResponse } else { ParentReason::ResponseRejected };
                 (reason, format!("The plugin's response was rejected, and nothing was written: {refusal}"), BACKOFF)
             }
             Problem::Reads(problem) => {
                 let requeue = match problem {
                     ReadProblem::Limited { wait } => Requeue::Backoff(*wait),
-                    problem if problem.reason() == reason::API_ERROR => UNAVAILABLE,
-                    _ => BACKOFF,
+                    problem if problem.reason() == ParentReason::ApiError => UNAVAILABLE,
+                    ReadProblem::Refused(_)
+                    | ReadProblem::Denied(_)
+                    | ReadProblem::NotWatched { .. }
+                    | ReadProblem::NotFilled { .. }
+                    | ReadProblem::Stalled { .. }
+                    | ReadProblem::NotReviewed { .. }
+                    | ReadProblem::Unsettled => BACKOFF,
                 };
                 (problem.reason(), problem.to_string(), requeue)
             }
             Problem::WritesLimited(wait) => (
-                reason::RATE_LIMITED,
+                ParentReason::RateLimited,
                 "No child was written, because the plugin exceeds its rate of writes (docs/limits.md), for this object or for \
                  others. The host tries again as soon as the rate allows"
                     .to_owned(),
@@ -257,7 +327,7 @@ impl From<&Problem> for Verdict {
             ),
             Problem::Writes(writes) => of_writes(writes),
             Problem::CacheBehind(kinds) => (
-                reason::CACHE_BEHIND,
+                ParentReason::CacheBehind,
                 format!(
                     "No child is written, because the host's watch of {} has not shown the host's own last writes for \
                      more than {} s. The host goes on as soon as the watch shows them. If this stays so, look for errors \
@@ -268,44 +338,44 @@ impl From<&Problem> for Verdict {
                 Requeue::Pause(LOOK_AGAIN),
             ),
             Problem::StatusRejected(message) => (
-                reason::STATUS_REJECTED,
+                ParentReason::StatusRejected,
                 format!("All children were applied, but the API server refused the plugin's status: {message}"),
                 BACKOFF,
             ),
             Problem::LeftOut { children, limit, again } => of_left_out(children, *limit, *again),
             Problem::Terminating(children) => (
-                reason::CHILDREN_TERMINATING,
+                ParentReason::ChildrenTerminating,
                 format!("Waiting for the deletion of {}", list(children.iter())),
                 // The end of the deletion triggers a reconcile; the requeue covers deletions that never end.
                 Requeue::After(Duration::from_mins(1)),
             ),
             Problem::Rolling(children) => (
-                reason::ROLLING_UPDATE,
+                ParentReason::RollingUpdate,
                 format!("{} wait until the children before them are ready", list(children.iter())),
                 Requeue::After(Duration::from_mins(1)),
             ),
             // Allowing the deletions changes the parent or its Plugin, which triggers a reconcile.
-            Problem::Held(held) => (reason::DELETION_BLOCKED, held.to_string(), Requeue::Settled(None)),
+            Problem::Held(held) => (ParentReason::DeletionBlocked, held.to_string(), Requeue::Settled(None)),
             Problem::HeldAtPlugin(plugin) => {
-                (reason::DELETION_BLOCKED, Held::told_to_parents(plugin), Requeue::Settled(None))
+                (ParentReason::DeletionBlocked, Held::told_to_parents(plugin), Requeue::Settled(None))
             }
             // The rollout queues this parent once it has decided.
             Problem::PutOff => (
-                reason::DELETION_BLOCKED,
+                ParentReason::DeletionBlocked,
                 "Deletions wait until all parents were reconciled with the new component".to_owned(),
                 Requeue::Pause(Duration::from_mins(1)),
             ),
             Problem::Thrashing(objects) => of_thrashing(objects),
             Problem::Quarantined(wait) => (
-                reason::QUARANTINED,
+                ParentReason::Quarantined,
                 "The plugin is called only seldom, because its calls failed too often in a row: for this object, for several \
                  objects of its namespace, or in several namespaces. The events of those objects have the last failure"
                     .to_owned(),
                 Requeue::Pause(*wait),
             ),
-            Problem::Suspended(by) => (reason::SUSPENDED, suspended(*by), Requeue::WhenChanged),
+            Problem::Suspended(by) => (ParentReason::Suspended, suspended(*by), Requeue::WhenChanged),
             Problem::HostNamespace(namespace) => (
-                reason::HOST_NAMESPACE,
+                ParentReason::HostNamespace,
                 format!(
                     "Windlass runs in namespace {namespace}, and no plugin reconciles objects there. Create the object in \
                      another namespace"
@@ -313,30 +383,24 @@ impl From<&Problem> for Verdict {
                 Requeue::WhenChanged,
             ),
             Problem::Released(plugin) => (
-                reason::NOT_SELECTED,
+                ParentReason::NotSelected,
                 format!(
                     "Plugin {plugin} no longer selects this object, by its labels or its namespace; its children were deleted"
                 ),
                 Requeue::WhenChanged,
             ),
             Problem::Finalizing(asked) => (
-                reason::FINALIZING,
+                ParentReason::Finalizing,
                 format!("The plugin has not finished cleaning up. {WAY_OUT}"),
                 Requeue::After(asked.unwrap_or(FINALIZE_AGAIN)),
             ),
         };
-        let progress = match problem {
-            Problem::Suspended(_) | Problem::Released(_) => Progress::Suspended,
-            // Only a user's action leads out of these states.
-            Problem::Held(_) | Problem::HeldAtPlugin(_) | Problem::LeftOut { .. } => Progress::Stalled,
-            _ if requeue == Requeue::WhenChanged => Progress::Stalled,
-            _ => Progress::Reconciling,
-        };
-        Self { progress, reason, message: bounded(message), requeue }
+        let cause = if let Problem::Held(held) = problem { held.because.reason() } else { reason };
+        Self { progress: problem.progress(), reason, cause, message: bounded(message), requeue }
     }
 }
 
-fn of_left_out(children: &[(ChildId, u64)], limit: u64, again: Option<Duration>) -> (&'static str, String, Requeue) {
+fn of_left_out(children: &[(ChildId, u64)], limit: u64, again: Option<Duration>) -> (ParentReason, String, Requeue) {
     let named = list(children.iter().map(|(child, size)| format!("{child} ({size} bytes)")));
     let (were, them) = if children.len() == 1 { ("was", "it") } else { ("were", "them") };
     let message = format!(
@@ -345,35 +409,34 @@ fn of_left_out(children: &[(ChildId, u64)], limit: u64, again: Option<Duration>)
     );
     // A smaller child triggers an event, and a new limit activates the component again. Each resync reconciles the other
     // children.
-    (reason::LIMIT_EXCEEDED, message, Requeue::Settled(again))
+    (ParentReason::LimitExceeded, message, Requeue::Settled(again))
 }
 
-fn call_reason(failure: &CallFailure) -> &'static str {
+fn call_reason(failure: &CallFailure) -> ParentReason {
     match failure {
-        CallFailure::Deadline { .. } => reason::DEADLINE_EXCEEDED,
-        CallFailure::Memory { .. } => reason::MEMORY_LIMIT,
+        CallFailure::Deadline { .. } => ParentReason::DeadlineExceeded,
+        CallFailure::Memory { .. } => ParentReason::MemoryLimit,
         CallFailure::StackOverflow
         | CallFailure::Trap { .. }
         | CallFailure::UnknownImport { .. }
-        | CallFailure::Exit { .. } => reason::TRAPPED,
+        | CallFailure::Exit { .. } => ParentReason::Trapped,
         CallFailure::TableElements { .. }
         | CallFailure::Instances { .. }
         | CallFailure::RequestTooLarge { .. }
-        | CallFailure::ResponseTooLarge { .. } => reason::LIMIT_EXCEEDED,
-        CallFailure::Malformed { .. } => reason::MALFORMED_RESPONSE,
-        CallFailure::Host { .. } => reason::HOST_ERROR,
+        | CallFailure::ResponseTooLarge { .. } => ParentReason::LimitExceeded,
+        CallFailure::Malformed { .. } => ParentReason::MalformedResponse,
+        CallFailure::Host { .. } => ParentReason::HostError,
     }
 }
 
 /// Reports the most severe problem: first what a user must resolve, then what the API server rejects, then what passes
 /// without action.
-#[expect(clippy::too_many_lines, reason = "a table: one row for each problem")]
-fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Requeue) {
+fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (ParentReason, String, Requeue) {
     // Ties are broken by the child's name: writes end in any order, and another message would cause another status
     // write.
     let gravest = writes.iter().min_by_key(|(child, problem)| (Reverse(gravity(problem)), child.to_string()));
     let Some((child, problem)) = gravest else {
-        return (reason::API_ERROR, "A write failed".to_owned(), BACKOFF);
+        return (ParentReason::ApiError, "A write failed".to_owned(), BACKOFF);
     };
     let more = match writes.len() - 1 {
         0 => String::new(),
@@ -381,14 +444,14 @@ fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Reque
     };
     let (reason, message, requeue) = match problem {
         WriteProblem::Taken => (
-            reason::CONFLICT,
+            ParentReason::Conflict,
             format!(
                 "{child} exists already and is not a child of this object, so it was left unchanged. Delete or rename it{more}"
             ),
             BACKOFF,
         ),
         WriteProblem::FieldConflict { conflicts } => (
-            reason::FIELD_CONFLICT,
+            ParentReason::FieldConflict,
             format!(
                 "{child} was not applied, because other field managers own fields of it: {}. To force ownership, the plugin \
                  annotates the child with {}=true{more}",
@@ -397,26 +460,19 @@ fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Reque
             ),
             BACKOFF,
         ),
-        WriteProblem::Rejected { code, message } => {
-            let hint = match code {
-                422 if is_about_immutability(message) => {
-                    "; with the update strategy `recreate` for this kind in the plugin, the child is deleted and recreated"
-                }
-                403 if message.contains(" cannot impersonate ") => {
-                    "; the host's Role is older than the host: apply the manifests of this version of Windlass"
-                }
-                403 if message.contains(" cannot ") => {
-                    "; the Plugin's ServiceAccount lacks this permission: grant it, as `windlass push --create-rbac` does"
-                }
-                _ => "",
-            };
-            (reason::CHILD_REJECTED, format!("The API server refused {child} ({code}): {message}{hint}{more}"), BACKOFF)
+        WriteProblem::Rejected { code, message, rejection } => {
+            let hint = rejection.hint();
+            (
+                ParentReason::ChildRejected,
+                format!("The API server refused {child} ({code}): {message}{hint}{more}"),
+                BACKOFF,
+            )
         }
         WriteProblem::Unavailable { message, .. } => {
-            (reason::API_ERROR, format!("{child} could not be written: {message}{more}"), UNAVAILABLE)
+            (ParentReason::ApiError, format!("{child} could not be written: {message}{more}"), UNAVAILABLE)
         }
         WriteProblem::CacheBehind => (
-            reason::CACHE_BEHIND,
+            ParentReason::CacheBehind,
             format!(
                 "{child} exists and is marked as a child of this object, but the host's watch of {} has not shown it yet; \
                  it was left as it is until the watch does{more}",
@@ -425,12 +481,12 @@ fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (&'static str, String, Reque
             Requeue::Pause(LOOK_AGAIN),
         ),
         WriteProblem::NamespaceTerminating => (
-            reason::NAMESPACE_TERMINATING,
+            ParentReason::NamespaceTerminating,
             format!("{child} cannot be created, because its namespace is being deleted{more}"),
             BACKOFF,
         ),
         WriteProblem::Outdated => {
-            (reason::API_ERROR, format!("{child} changed while it was written; {TRYING_AGAIN}{more}"), UNAVAILABLE)
+            (ParentReason::Outdated, format!("{child} changed while it was written; trying again{more}"), UNAVAILABLE)
         }
     };
     (reason, message, as_asked(requeue, writes))
@@ -470,13 +526,7 @@ fn gravity(problem: &WriteProblem) -> u8 {
     }
 }
 
-/// The API server has no separate reason for changes of immutable fields, so this looks for the phrases of its
-/// validation.
-fn is_about_immutability(message: &str) -> bool {
-    ["immutable", "may not change", "may not be changed", "updates to "].iter().any(|words| message.contains(words))
-}
-
-fn of_thrashing(objects: &[(ChildId, Duration)]) -> (&'static str, String, Requeue) {
+fn of_thrashing(objects: &[(ChildId, Duration)]) -> (ParentReason, String, Requeue) {
     let wait = objects.iter().map(|(_, wait)| *wait).min().unwrap_or(Duration::from_mins(1));
     let names: Vec<ChildId> = objects.iter().map(|(object, _)| object.clone()).collect();
     let message = format!(
@@ -484,7 +534,7 @@ fn of_thrashing(objects: &[(ChildId, Duration)]) -> (&'static str, String, Reque
          keeps changing it",
         list(names.iter())
     );
-    (reason::THRASHING, message, Requeue::After(wait))
+    (ParentReason::Thrashing, message, Requeue::After(wait))
 }
 
 fn suspended(by: SuspendedBy) -> String {

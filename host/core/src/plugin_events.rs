@@ -4,7 +4,8 @@ use crate::conditions::{conditions_of, type_of};
 use crate::contract::EventType;
 use crate::events::Note;
 use crate::json::{Map, Value};
-use crate::names::{plugin_condition as condition, plugin_event_reason as event, plugin_reason as reason};
+use crate::names::{plugin_condition as condition, plugin_event_reason as event};
+use crate::reason::PluginReason;
 
 /// Returns the events for the difference between two statuses of a Plugin: the earlier one and the one that was
 /// written.
@@ -35,7 +36,6 @@ fn activated(before: &Map, now: &Map) -> Option<Note> {
 
 /// `Ready` is False with a new reason or message, and a user must act.
 fn failed(before: &Map, now: &Map) -> Option<Note> {
-    let is_stalled = find(now, condition::STALLED).is_some_and(|stalled| text(stalled, "status") == Some("True"));
     let ready = find(now, condition::READY).filter(|ready| text(ready, "status") == Some("False"))?;
     let (why, message) = (text(ready, "reason")?, text(ready, "message").unwrap_or_default());
     let was = find(before, condition::READY);
@@ -44,15 +44,56 @@ fn failed(before: &Map, now: &Map) -> Option<Note> {
             && text(was, "reason") == Some(why)
             && text(was, "message") == Some(message)
     });
-    let told = match why {
-        _ if is_told || !is_stalled => return None,
-        reason::QUARANTINED => event::QUARANTINED,
-        reason::DELETION_BLOCKED => event::DELETION_BLOCKED,
+    if is_told {
+        return None;
+    }
+    Some(Note::of_host(EventType::Warning, event_of(why.parse().ok()?)?, message))
+}
+
+/// The reason of the event on a Plugin that is not Ready for a reason.
+fn event_of(reason: PluginReason) -> Option<&'static str> {
+    match reason {
+        PluginReason::Quarantined => Some(event::QUARANTINED),
+        PluginReason::DeletionBlocked => Some(event::DELETION_BLOCKED),
+        PluginReason::SourceInvalid
+        | PluginReason::InvalidKeys
+        | PluginReason::NotSigned
+        | PluginReason::SignatureInvalid
+        | PluginReason::DigestMismatch
+        | PluginReason::NotAComponent
+        | PluginReason::UnsupportedContract
+        | PluginReason::CompileFailed
+        | PluginReason::InvalidDescriptor
+        | PluginReason::NotGranted
+        | PluginReason::ChildrenLeft
+        | PluginReason::ParentKindTaken
+        | PluginReason::ParentKindChanged
+        | PluginReason::CrdRejected
+        | PluginReason::InvalidSpec
+        | PluginReason::NothingToRollBackTo => Some(event::REJECTED),
         // The event of the rollback itself reports it.
-        reason::ROLLED_BACK => return None,
-        _ => event::REJECTED,
-    };
-    Some(Note::of_host(EventType::Warning, told, message))
+        PluginReason::RolledBack
+        // The host tries again by itself.
+        | PluginReason::Progressing
+        | PluginReason::ApiError
+        | PluginReason::WatchStalled
+        | PluginReason::RateLimited
+        | PluginReason::Forbidden
+        | PluginReason::SourceNotFound
+        | PluginReason::SourceForbidden
+        | PluginReason::SourceUnavailable
+        | PluginReason::InvalidPullSecret
+        | PluginReason::PartsIncomplete
+        | PluginReason::CompileInterrupted
+        | PluginReason::MarkKeyUnavailable
+        | PluginReason::ParentKindMissing
+        | PluginReason::ChildKindMissing
+        | PluginReason::Terminating
+        // Not reasons of a Plugin that is not Ready.
+        | PluginReason::Succeeded
+        | PluginReason::Suspended
+        | PluginReason::Blocked => None,
+    }
 }
 
 fn find<'a>(status: &'a Map, kind: &str) -> Option<&'a Map> {
@@ -85,10 +126,7 @@ mod tests {
                 ("message", message.into()),
             ]))
         };
-        let mut conditions = vec![condition("Ready", is_true)];
-        if is_true == "False" && !crate::readiness::may_pass(why) {
-            conditions.push(condition("Stalled", "True"));
-        }
+        let conditions = vec![condition("Ready", is_true)];
         status.insert("conditions", Value::Array(conditions));
         status
     }

@@ -3,7 +3,7 @@
 //! `kubectl wait`, Flux and Argo CD read `Ready`: the component that the spec asks for is active and works. After a
 //! rejected update, the Plugin is not Ready, but Available while the earlier component runs.
 
-use crate::names::plugin_reason as reason;
+use crate::reason::PluginReason;
 
 /// What the host found about a Plugin.
 #[derive(Debug, Clone, Copy)]
@@ -23,8 +23,8 @@ pub struct Found<'a> {
 /// A problem that prevents a Plugin from being Ready.
 #[derive(Debug, Clone, Copy)]
 pub struct Obstacle<'a> {
-    /// One of [`crate::names::plugin_reason`].
-    pub reason: &'static str,
+    /// The reason.
+    pub reason: PluginReason,
     /// The message for users.
     pub message: &'a str,
     /// The rejected component, if the problem is a rejection.
@@ -37,7 +37,7 @@ pub struct Said {
     /// Whether its status is True.
     pub is_true: bool,
     /// Its reason.
-    pub reason: &'static str,
+    pub reason: PluginReason,
     /// Its message.
     pub message: String,
 }
@@ -66,9 +66,9 @@ pub fn readiness(found: Found<'_>) -> Readiness {
         (true, unasked) => {
             let noun = if unasked == 1 { "parent was" } else { "parents were" };
             let message = format!("{unasked} {noun} not reconciled by the new component yet");
-            reconciling = Some(Said { is_true: true, reason: reason::PROGRESSING, message });
+            reconciling = Some(Said { is_true: true, reason: PluginReason::Progressing, message });
         }
-        (false, _) if may_pass(ready.reason) => reconciling = said(ready.message.clone()),
+        (false, _) if ready.reason.may_pass() => reconciling = said(ready.message.clone()),
         (false, _) => stalled = said(ready.message.clone()),
     }
     Readiness { available: available(found), reconciling, stalled, ready }
@@ -77,15 +77,15 @@ pub fn readiness(found: Found<'_>) -> Readiness {
 fn ready(found: Found<'_>) -> Said {
     let said = |is_true, reason, message| Said { is_true, reason, message };
     match (found.live, found.obstacle) {
-        (None, None) => said(false, reason::PROGRESSING, "No component is live yet".to_owned()),
+        (None, None) => said(false, PluginReason::Progressing, "No component is live yet".to_owned()),
         (Some(live), None) if found.is_suspended => {
-            said(true, reason::SUSPENDED, format!("{live} is live, but spec.suspend keeps it from reconciling"))
+            said(true, PluginReason::Suspended, format!("{live} is live, but spec.suspend keeps it from reconciling"))
         }
-        (Some(live), None) => said(true, reason::SUCCEEDED, format!("{live} is live")),
+        (Some(live), None) => said(true, PluginReason::Succeeded, format!("{live} is live")),
         (live, Some(Obstacle { reason, message, rejected })) => {
             let rejected = rejected.filter(|rejected| live != Some(*rejected));
             let mut text = match rejected {
-                Some(rejected) if !may_pass(reason) => format!("component {rejected} rejected: {message}"),
+                Some(rejected) if !reason.may_pass() => format!("component {rejected} rejected: {message}"),
                 _ => message.to_owned(),
             };
             if let Some(live) = live.filter(|_| found.is_followed) {
@@ -100,37 +100,16 @@ fn ready(found: Found<'_>) -> Said {
 fn available(found: Found<'_>) -> Said {
     let no = |obstacle: Option<Obstacle<'_>>| match obstacle {
         Some(Obstacle { reason, message, .. }) => Said { is_true: false, reason, message: message.to_owned() },
-        None => Said { is_true: false, reason: reason::PROGRESSING, message: "No component is live yet".to_owned() },
+        None => {
+            Said { is_true: false, reason: PluginReason::Progressing, message: "No component is live yet".to_owned() }
+        }
     };
     match found.live {
         // The caches are outdated, so the host decides nothing from them.
         Some(_) if !found.is_followed => no(found.obstacle),
-        Some(live) => Said { is_true: true, reason: reason::SUCCEEDED, message: format!("{live} is live") },
+        Some(live) => Said { is_true: true, reason: PluginReason::Succeeded, message: format!("{live} is live") },
         None => no(found.obstacle),
     }
-}
-
-/// Returns true if a problem may end without a change of the Plugin or its component: a missing object (a ConfigMap, a
-/// CRD, a permission) may still appear, and the host tries again by itself.
-pub fn may_pass(reason: &str) -> bool {
-    [
-        reason::PROGRESSING,
-        reason::API_ERROR,
-        reason::WATCH_STALLED,
-        reason::RATE_LIMITED,
-        reason::FORBIDDEN,
-        reason::SOURCE_NOT_FOUND,
-        reason::SOURCE_FORBIDDEN,
-        reason::SOURCE_UNAVAILABLE,
-        reason::INVALID_PULL_SECRET,
-        reason::PARTS_INCOMPLETE,
-        reason::COMPILE_INTERRUPTED,
-        reason::MARK_KEY_UNAVAILABLE,
-        reason::PARENT_KIND_MISSING,
-        reason::CHILD_KIND_MISSING,
-        reason::TERMINATING,
-    ]
-    .contains(&reason)
 }
 
 #[cfg(test)]
@@ -144,15 +123,15 @@ mod tests {
         Found { live, is_followed: true, is_suspended: false, obstacle, unasked: 0 }
     }
 
-    fn obstacle(reason: &'static str, rejected: Option<&'static str>) -> Obstacle<'static> {
+    fn obstacle(reason: PluginReason, rejected: Option<&'static str>) -> Obstacle<'static> {
         Obstacle { reason, message: "unsupported contract 0.3.0 (host supports 0.1)", rejected }
     }
 
     #[test]
     fn a_rejected_update_is_not_ready_but_available_and_stalled_and_names_what_still_runs() {
-        let said = readiness(found(Some(OLD), Some(obstacle(reason::UNSUPPORTED_CONTRACT, Some(NEW)))));
+        let said = readiness(found(Some(OLD), Some(obstacle(PluginReason::UnsupportedContract, Some(NEW)))));
         assert!(!said.ready.is_true && said.available.is_true, "{said:?}");
-        assert_eq!(said.ready.reason, reason::UNSUPPORTED_CONTRACT);
+        assert_eq!(said.ready.reason, PluginReason::UnsupportedContract);
         assert_eq!(
             said.ready.message,
             "component sha256:ab12 rejected: unsupported contract 0.3.0 (host supports 0.1). Still running sha256:9f00"
@@ -165,21 +144,26 @@ mod tests {
     #[test]
     fn what_may_pass_by_itself_is_reconciling_and_not_stalled() {
         for passing in [
-            reason::API_ERROR,
-            reason::WATCH_STALLED,
-            reason::FORBIDDEN,
-            reason::SOURCE_NOT_FOUND,
-            reason::PARTS_INCOMPLETE,
-            reason::COMPILE_INTERRUPTED,
-            reason::INVALID_PULL_SECRET,
-            reason::MARK_KEY_UNAVAILABLE,
+            PluginReason::ApiError,
+            PluginReason::WatchStalled,
+            PluginReason::Forbidden,
+            PluginReason::SourceNotFound,
+            PluginReason::PartsIncomplete,
+            PluginReason::CompileInterrupted,
+            PluginReason::InvalidPullSecret,
+            PluginReason::MarkKeyUnavailable,
         ] {
             let said = readiness(found(None, Some(obstacle(passing, Some(NEW)))));
             assert!(!said.ready.is_true && !said.available.is_true && said.stalled.is_none(), "{said:?}");
             assert_eq!(said.reconciling.expect("reconciling").reason, passing);
             assert!(!said.ready.message.contains("rejected"), "{:?}", said.ready);
         }
-        for lasting in [reason::NOT_GRANTED, reason::QUARANTINED, reason::DELETION_BLOCKED, reason::ROLLED_BACK] {
+        for lasting in [
+            PluginReason::NotGranted,
+            PluginReason::Quarantined,
+            PluginReason::DeletionBlocked,
+            PluginReason::RolledBack,
+        ] {
             let said = readiness(found(Some(NEW), Some(obstacle(lasting, Some(NEW)))));
             assert_eq!(said.stalled.expect("stalled").reason, lasting);
             assert!(!said.ready.message.contains("rejected"), "it is live: {:?}", said.ready);
@@ -198,24 +182,24 @@ mod tests {
         let said = readiness(Found { unasked: 3, ..found(Some(NEW), None) });
         assert!(said.ready.is_true, "{said:?}");
         let reconciling = said.reconciling.expect("reconciling");
-        assert_eq!(reconciling.reason, reason::PROGRESSING);
+        assert_eq!(reconciling.reason, PluginReason::Progressing);
         assert!(reconciling.message.starts_with("3 parents were not"), "{reconciling:?}");
         let suspended = readiness(Found { unasked: 3, is_suspended: true, ..found(Some(NEW), None) });
-        assert_eq!((suspended.ready.reason, suspended.reconciling), (reason::SUSPENDED, None));
+        assert_eq!((suspended.ready.reason, suspended.reconciling), (PluginReason::Suspended, None));
     }
 
     #[test]
     fn a_live_component_whose_watches_are_refused_is_neither_ready_nor_available() {
-        let refused = Some(obstacle(reason::FORBIDDEN, None));
+        let refused = Some(obstacle(PluginReason::Forbidden, None));
         let said = readiness(Found { is_followed: false, ..found(Some(NEW), refused) });
         assert_eq!((said.ready.is_true, said.available.is_true), (false, false));
-        assert_eq!(said.available.reason, reason::FORBIDDEN);
+        assert_eq!(said.available.reason, PluginReason::Forbidden);
     }
 
     #[test]
     fn before_anything_is_found_the_plugin_is_reconciling() {
         let said = readiness(found(None, None));
-        assert_eq!((said.ready.reason, said.ready.is_true), (reason::PROGRESSING, false));
+        assert_eq!((said.ready.reason, said.ready.is_true), (PluginReason::Progressing, false));
         assert!(said.reconciling.is_some() && said.stalled.is_none());
     }
 }

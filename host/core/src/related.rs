@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::contract::{Requirement, Selection};
 use crate::ids::{Gvk, ObjectKey, is_dns_label, is_object_name};
-use crate::names::parent_reason as reason;
 use crate::object::Object;
+use crate::reason::ParentReason;
 use crate::reserved::HostNamespace;
 use crate::selector::{Labels, SELECTOR_MAX, Selector};
 
@@ -237,22 +237,22 @@ pub enum ReadProblem {
 }
 
 impl ReadProblem {
-    /// The reason for the conditions; one of [`crate::names::parent_reason`].
-    pub fn reason(&self) -> &'static str {
+    /// The reason for the conditions.
+    pub fn reason(&self) -> ParentReason {
         match self {
             Self::Refused(
                 Refusal::KindNotGranted { .. } | Refusal::NamespaceNotGranted { .. } | Refusal::HostNamespace { .. },
             )
             | Self::Denied(_)
-            | Self::NotWatched { code: 401 | 403, .. } => reason::READ_FORBIDDEN,
+            | Self::NotWatched { code: 401 | 403, .. } => ParentReason::ReadForbidden,
             Self::Refused(
                 Refusal::TooMany { .. } | Refusal::Id { .. } | Refusal::Duplicate { .. } | Refusal::Malformed { .. },
-            ) => reason::RESPONSE_REJECTED,
+            ) => ParentReason::ResponseRejected,
             Self::NotWatched { .. } | Self::NotFilled { .. } | Self::Stalled { .. } | Self::NotReviewed { .. } => {
-                reason::API_ERROR
+                ParentReason::ApiError
             }
-            Self::Limited { .. } => reason::RATE_LIMITED,
-            Self::Unsettled => reason::REQUIREMENTS_UNSETTLED,
+            Self::Limited { .. } => ParentReason::RateLimited,
+            Self::Unsettled => ParentReason::RequirementsUnsettled,
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::names::parent_condition;
 use crate::object::Object;
 use crate::observed_status::{StatusShape, observed};
 use crate::outcome::{Progress, Verdict};
+use crate::reason::ParentReason;
 
 /// Returns the status that a parent should have, if it differs from the present one (ignoring `lastTransitionTime`).
 ///
@@ -51,12 +52,14 @@ fn shows(observed: &Map, next: &Map) -> bool {
 /// are present only while they are true, as kstatus defines them ("abnormal-true"): in steady state users read, and the
 /// API server validates, `Ready` alone.
 fn merge(from_plugin: &Map, fresh: bool, verdict: &Verdict, generation: Option<i64>) -> Vec<Map> {
-    let host = |kind: &str, status: &str| condition(kind, status, verdict.reason, &verdict.message, generation);
+    let host = |kind: &str, status: &str, reason: ParentReason| {
+        condition(kind, status, reason.as_str(), &verdict.message, generation)
+    };
     let applied = verdict.progress == Progress::Applied;
     let plugins_ready = conditions_of(from_plugin).find(|own| fresh && type_of(own) == Some(parent_condition::READY));
     let ready = match plugins_ready {
         Some(own) if applied => completed(own, generation),
-        _ => host(parent_condition::READY, if applied { "True" } else { "False" }),
+        _ => host(parent_condition::READY, if applied { "True" } else { "False" }, verdict.reason),
     };
     let abnormal = match verdict.progress {
         Progress::Applied | Progress::Suspended => None,
@@ -64,7 +67,7 @@ fn merge(from_plugin: &Map, fresh: bool, verdict: &Verdict, generation: Option<i
         Progress::Stalled => Some(parent_condition::STALLED),
     };
     let mut all = vec![ready];
-    all.extend(abnormal.map(|kind| host(kind, "True")));
+    all.extend(abnormal.map(|kind| host(kind, "True", verdict.cause)));
     let hosts_alone = [parent_condition::RECONCILING, parent_condition::STALLED].map(Some);
     for own in conditions_of(from_plugin) {
         let known = all.iter().any(|condition| type_of(condition) == type_of(own));

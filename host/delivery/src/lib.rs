@@ -28,7 +28,7 @@ pub use trust::Trust;
 
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
-use windlass_core::names::plugin_reason as reason;
+use windlass_core::reason::PluginReason;
 
 use self::oci::{OciError, RegistryError};
 use self::trust::Distrust;
@@ -163,18 +163,18 @@ pub enum DeliveryError {
 
 impl DeliveryError {
     /// The reason for the condition.
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> PluginReason {
         match self {
-            Self::NotFound(_) => reason::SOURCE_NOT_FOUND,
-            Self::Forbidden { .. } => reason::SOURCE_FORBIDDEN,
-            Self::Invalid { .. } | Self::File { .. } => reason::SOURCE_INVALID,
-            Self::Incomplete { .. } => reason::PARTS_INCOMPLETE,
-            Self::NotPinned { .. } => reason::DIGEST_MISMATCH,
-            Self::Unavailable { .. } => reason::API_ERROR,
-            Self::Reference(_) => reason::INVALID_SPEC,
-            Self::Credentials { .. } => reason::INVALID_PULL_SECRET,
-            Self::Keys(_) => reason::INVALID_KEYS,
-            Self::MustBeSigned => reason::NOT_SIGNED,
+            Self::NotFound(_) => PluginReason::SourceNotFound,
+            Self::Forbidden { .. } => PluginReason::SourceForbidden,
+            Self::Invalid { .. } | Self::File { .. } => PluginReason::SourceInvalid,
+            Self::Incomplete { .. } => PluginReason::PartsIncomplete,
+            Self::NotPinned { .. } => PluginReason::DigestMismatch,
+            Self::Unavailable { .. } => PluginReason::ApiError,
+            Self::Reference(_) => PluginReason::InvalidSpec,
+            Self::Credentials { .. } => PluginReason::InvalidPullSecret,
+            Self::Keys(_) => PluginReason::InvalidKeys,
+            Self::MustBeSigned => PluginReason::NotSigned,
             Self::Distrusted(distrust) => distrust.reason(),
             Self::Oci { error, .. } => error.reason(),
         }
@@ -185,7 +185,15 @@ impl DeliveryError {
         match self {
             Self::Keys(_) | Self::Distrusted(_) | Self::MustBeSigned => true,
             Self::Oci { error, .. } => matches!(**error, OciError::Distrusted(_)),
-            _ => false,
+            Self::NotFound(_)
+            | Self::Forbidden { .. }
+            | Self::Invalid { .. }
+            | Self::File { .. }
+            | Self::Incomplete { .. }
+            | Self::NotPinned { .. }
+            | Self::Unavailable { .. }
+            | Self::Reference(_)
+            | Self::Credentials { .. } => false,
         }
     }
 
@@ -200,7 +208,17 @@ impl DeliveryError {
         match self {
             Self::NotPinned { found, .. } => Some(*found),
             Self::Oci { component, .. } => *component,
-            _ => None,
+            Self::NotFound(_)
+            | Self::Forbidden { .. }
+            | Self::Invalid { .. }
+            | Self::File { .. }
+            | Self::Incomplete { .. }
+            | Self::Unavailable { .. }
+            | Self::Reference(_)
+            | Self::Credentials { .. }
+            | Self::Keys(_)
+            | Self::Distrusted(_)
+            | Self::MustBeSigned => None,
         }
     }
 }

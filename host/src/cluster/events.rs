@@ -85,9 +85,9 @@ impl Recorder {
         }
     }
 
-    /// The last outcome that was recorded for a parent without conditions of the host.
-    pub fn before(&self, parent: &Uid, verdict: &Verdict) -> Before {
-        self.ledger.lock().before(parent, verdict)
+    /// The outcome before this one, or what `unknown` returns if nothing is remembered of the parent.
+    pub fn before(&self, parent: &Uid, verdict: &Verdict, unknown: impl FnOnce() -> Before) -> Before {
+        self.ledger.lock().before(parent, verdict, unknown)
     }
 }
 

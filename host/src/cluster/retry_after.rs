@@ -113,7 +113,11 @@ mod tests {
     async fn r13_other_answers_pass_untouched() {
         assert_eq!(problem(429, None, "later").await, unavailable("later", None));
         assert_eq!(problem(429, Some("Fri, 31 Dec 1999 23:59:59 GMT"), "later").await, unavailable("later", None));
-        let refused = WriteProblem::Rejected { code: 403, message: "no".to_owned() };
+        let refused = WriteProblem::Rejected {
+            code: 403,
+            message: "no".to_owned(),
+            rejection: windlass_core::outcome::Rejection::Other,
+        };
         assert_eq!(problem(403, Some("7"), "no").await, refused);
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use windlass_core::ids::ObjectKey;
+use windlass_core::reason::ParentReason;
 
 /// Shortest time between two writes of the counts.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -20,8 +21,8 @@ const GATHER: Duration = Duration::from_secs(1);
 /// The newest failure of a parent that did not fail before, or failed for another reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastFailure {
-    /// One of [`windlass_core::names::parent_reason`].
-    pub reason: String,
+    /// The reason of its condition.
+    pub reason: ParentReason,
     /// Namespace and name of the parent.
     pub object: String,
     /// The message of its condition, also if the host does not write its status.
@@ -44,7 +45,7 @@ impl FailureCounts {
     }
 
     /// Records the end of a parent's reconcile: a success, or a failure with its reason and message.
-    pub fn record(&self, parent: &ObjectKey, failure: Option<(&str, &str)>) {
+    pub fn record(&self, parent: &ObjectKey, failure: Option<(ParentReason, &str)>) {
         let mut ledger = self.ledger.lock();
         if ledger.record(parent, failure, Timestamp::now()) {
             self.changed(ledger);
@@ -114,7 +115,7 @@ struct Ledger {
 
 impl Ledger {
     /// Records the end of a reconcile. Returns whether the counts changed.
-    fn record(&mut self, parent: &ObjectKey, failure: Option<(&str, &str)>, now: Timestamp) -> bool {
+    fn record(&mut self, parent: &ObjectKey, failure: Option<(ParentReason, &str)>, now: Timestamp) -> bool {
         let Some((reason, message)) = failure else {
             return !self.failing.is_empty() && self.failing.remove(parent).is_some();
         };
@@ -126,12 +127,7 @@ impl Ledger {
             Some(known) => *known = hash,
             None => drop(self.failing.insert(parent.clone(), hash)),
         }
-        self.last = Some(LastFailure {
-            reason: reason.to_owned(),
-            object: parent.to_string(),
-            message: message.to_owned(),
-            time: now,
-        });
+        self.last = Some(LastFailure { reason, object: parent.to_string(), message: message.to_owned(), time: now });
         true
     }
 
@@ -167,7 +163,7 @@ mod tests {
         Timestamp::from_second(second).expect("a time")
     }
 
-    const CONFLICT: Option<(&str, &str)> = Some(("Conflict", "taken"));
+    const CONFLICT: Option<(ParentReason, &str)> = Some((ParentReason::Conflict, "taken"));
 
     #[test]
     fn r12_only_failing_parents_are_kept_and_the_same_failure_again_changes_nothing() {
@@ -175,7 +171,7 @@ mod tests {
         assert!(!ledger.record(&key("a"), None, at(1)), "a parent that does well is no news");
         assert!(ledger.record(&key("a"), CONFLICT, at(2)));
         assert!(!ledger.record(&key("a"), CONFLICT, at(3)), "each retry says the same");
-        assert!(ledger.record(&key("a"), Some(("Conflict", "taken by another")), at(4)));
+        assert!(ledger.record(&key("a"), Some((ParentReason::Conflict, "taken by another")), at(4)));
         let last = ledger.last.clone().expect("a failure");
         assert_eq!((last.object.as_str(), last.message.as_str(), last.time), ("n/a", "taken by another", at(4)));
         assert!(ledger.record(&key("a"), None, at(5)) && ledger.failing.is_empty());

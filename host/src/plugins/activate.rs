@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use windlass_core::declared_parent::DeclaredParent;
 use windlass_core::ids::{Gvk, PluginName};
-use windlass_core::names::plugin_reason as reason;
 use windlass_core::object::Object;
+use windlass_core::reason::PluginReason;
 use windlass_sandbox::Component;
 
 use super::findings::Findings;
@@ -164,7 +164,7 @@ impl Plugins {
                     "the component is for {wanted}, but there are parents of {before}, whose children and finalizers would \
                      be left behind. Make another Plugin for it, or delete those parents, or this Plugin, first"
                 );
-                Err(Problem::new(Step::Granted, reason::PARENT_KIND_CHANGED, message))
+                Err(Problem::new(Step::Granted, PluginReason::ParentKindChanged, message))
             }
             None => Ok(()),
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass_core::ids::Gvk;
-use windlass_core::names::plugin_reason as reason;
+use windlass_core::reason::PluginReason;
 
 use super::problem::{Problem, Step};
 use crate::cluster::watch::{Health, Stalled, Watch, WatchId};
@@ -18,7 +18,7 @@ pub(super) async fn synced(watch: &Watch, is_parent: bool) -> Result<(), Problem
     match (synced, watch.stalled()) {
         (Ok(()) | Err(Health::Starting | Health::Synced), Some(stalled)) => {
             let message = format!("{}. {WHILE_STALLED}", told_of(&watch.id.kind, &stalled));
-            Err(Problem::new(Step::Synced, reason::WATCH_STALLED, message))
+            Err(Problem::new(Step::Synced, PluginReason::WatchStalled, message))
         }
         (Ok(()), None) => Ok(()),
         (Err(health), _) => Err(unsynced(&watch.id, &health, is_parent)),
@@ -39,23 +39,23 @@ fn unsynced(watch: &WatchId, health: &Health, is_parent: bool) -> Problem {
     let WatchId { kind, labels, .. } = watch;
     let (reason, message) = match health {
         Health::Refused { code: 404, message } => {
-            let reason = if is_parent { reason::PARENT_KIND_MISSING } else { reason::CHILD_KIND_MISSING };
+            let reason = if is_parent { PluginReason::ParentKindMissing } else { PluginReason::ChildKindMissing };
             (reason, format!("{kind} cannot be watched: {message}"))
         }
         Health::Refused { code: 400, message } => {
             let selector = labels.as_deref().unwrap_or_default();
             let message = format!("{kind} with the selector {selector:?} cannot be watched: {message}");
-            (reason::INVALID_DESCRIPTOR, message)
+            (PluginReason::InvalidDescriptor, message)
         }
         Health::Refused { message, .. } => (
-            reason::FORBIDDEN,
+            PluginReason::Forbidden,
             format!(
                 "the host may not watch {kind}: {message}. Grant it with an aggregated ClusterRole, as `windlass push \
                  --create-rbac` writes it"
             ),
         ),
         Health::Starting | Health::Synced => (
-            reason::API_ERROR,
+            PluginReason::ApiError,
             format!(
                 "the cache of {kind} was not filled within {} s; the host continues to fill it",
                 SYNC_TIMEOUT.as_secs()
@@ -78,7 +78,7 @@ mod tests {
     fn cache_that_is_not_filled_in_time_is_not_a_lack_of_permissions() {
         let watch = WatchId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), labels: None, finalizer: None };
         let problem = unsynced(&watch, &Health::Starting, false);
-        assert_eq!((problem.step, problem.reason), (Step::Synced, reason::API_ERROR));
+        assert_eq!((problem.step, problem.reason), (Step::Synced, PluginReason::ApiError));
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
             (400, true, "InvalidDescriptor", "a==b==c"),
         ] {
             let problem = said(code, is_parent);
-            assert_eq!((problem.reason, problem.step), (reason, Step::Granted));
+            assert_eq!((problem.reason.as_str(), problem.step), (reason, Step::Granted));
             assert!(problem.message.contains(message) && problem.message.contains("said the API server"));
             assert_eq!(problem.requeue, Requeue::Backoff(Duration::ZERO), "it is tried again");
         }

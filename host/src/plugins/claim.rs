@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use windlass_core::ids::{Gvk, PluginName};
-use windlass_core::names::plugin_reason as reason;
 use windlass_core::object::Object;
+use windlass_core::reason::PluginReason;
 
 use super::problem::{Problem, Step};
 use super::shared::Plugins;
@@ -42,7 +42,7 @@ pub(super) fn claim(
             let message = format!(
                 "Plugin {other} reconciles {parent} already; delete it, or give it a component of another kind, first"
             );
-            return Err(Problem::new(Step::Granted, reason::PARENT_KIND_TAKEN, message));
+            return Err(Problem::new(Step::Granted, PluginReason::ParentKindTaken, message));
         }
         if is_live {
             others.push(other);

@@ -9,9 +9,10 @@ use std::time::Instant;
 use tokio::task::JoinError;
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
-use windlass_core::names::{ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK, plugin_reason as reason};
+use windlass_core::names::{ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK};
 use windlass_core::object::Object;
 use windlass_core::outcome::Requeue;
+use windlass_core::reason::PluginReason;
 use windlass_sandbox::Component;
 
 use super::problem::{Problem, Step};
@@ -41,7 +42,7 @@ impl Rollback {
             let message = format!(
                 "{ANNOTATION_ROLLBACK} is set, but there is no earlier component: status.previousDigest is empty"
             );
-            Problem::lasting(Step::Fetched, reason::NOTHING_TO_ROLL_BACK_TO, message)
+            Problem::lasting(Step::Fetched, PluginReason::NothingToRollBackTo, message)
         };
         let wished = object.marks.is_true(ANNOTATION_ROLLBACK);
         wished.then(|| plugin.status.as_ref().and_then(Self::by).ok_or_else(nothing)).transpose()
@@ -105,18 +106,18 @@ impl Plugins {
             (Some(Rollback { to, .. }), _) => {
                 if let Some(pinned) = pinned.filter(|pinned| *pinned != to) {
                     let message = format!("{ANNOTATION_ROLLBACK} would go back to {to}, but spec.digest pins {pinned}");
-                    return Err(Problem::lasting(Step::Fetched, reason::DIGEST_MISMATCH, message));
+                    return Err(Problem::lasting(Step::Fetched, PluginReason::DigestMismatch, message));
                 }
                 if !self.may_run(plugin, to).await? {
                     let message = format!(
                         "{ANNOTATION_ROLLBACK} would go back to {to}, which none of spec.verify's keys is known to have signed"
                     );
-                    return Err(Problem::lasting(Step::Verified, reason::NOT_SIGNED, message));
+                    return Err(Problem::lasting(Step::Verified, PluginReason::NotSigned, message));
                 }
                 let known = self.known(name, to).await.ok_or_else(|| {
                     let message =
                         format!("{ANNOTATION_ROLLBACK} is set, but {to} is no longer among the compiled components");
-                    Problem::lasting(Step::Fetched, reason::NOTHING_TO_ROLL_BACK_TO, message)
+                    Problem::lasting(Step::Fetched, PluginReason::NothingToRollBackTo, message)
                 });
                 Ok((known?, true))
             }
@@ -218,7 +219,7 @@ impl Plugins {
             let checked = delivered.check(pinned, keys.as_ref());
             checked.map_err(|error| Problem::from(error).of(delivered.digest)).map(|()| delivered)
         });
-        let failed = |error: JoinError| Problem::new(Step::Fetched, reason::SOURCE_INVALID, error.to_string());
+        let failed = |error: JoinError| Problem::new(Step::Fetched, PluginReason::SourceInvalid, error.to_string());
         let delivered = opened.await.map_err(failed)??;
         let digest = delivered.digest;
         if let Some(trust) = &trust {

@@ -9,11 +9,12 @@ use futures::stream::{self, StreamExt};
 use kube::Client;
 use kube::core::ApiResource;
 use windlass_core::ids::Gvk;
-use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, HOST_FINALIZER, plugin_reason as reason};
+use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, HOST_FINALIZER};
 use windlass_core::next_step::{finalizer_of, finalizers_with};
 use windlass_core::object::Object;
 use windlass_core::order::install_rank;
 use windlass_core::plan::Delete;
+use windlass_core::reason::PluginReason;
 
 use super::leftovers::{Leftovers, plain};
 use super::problem::{Problem, Step};
@@ -47,7 +48,7 @@ pub(super) async fn set_awaited(
     let finalizers: Vec<_> = others.chain(wanted.then(|| HOST_FINALIZER.to_owned())).collect();
     let unwritten = |why: &str| {
         let message = format!("the Plugin's finalizer {HOST_FINALIZER} could not be written: {why}");
-        Problem::new(Step::Granted, reason::API_ERROR, message)
+        Problem::new(Step::Granted, PluginReason::ApiError, message)
     };
     let request = request::finalizers(resource, object, &finalizers);
     match send(client, request.map_err(|problem| unwritten(&format!("{problem:?}")))?).await {
@@ -156,7 +157,7 @@ fn failed(what: &str) -> Problem {
         "The deletion of the Plugin is blocked: {what}. The host retries. To skip this step, set the annotation \
          {ANNOTATION_SKIP_FINALIZE}=\"true\" on the Plugin"
     );
-    Problem::new(Step::Granted, reason::TERMINATING, message)
+    Problem::new(Step::Granted, PluginReason::Terminating, message)
 }
 
 /// Parses a kind as the status has it.

@@ -10,7 +10,7 @@ use windlass_core::contract::Descriptor;
 use windlass_core::desired::{Grant, Grants};
 use windlass_core::grant;
 use windlass_core::ids::Gvk;
-use windlass_core::names::plugin_reason as reason;
+use windlass_core::reason::PluginReason;
 use windlass_core::related::ReadGrants;
 use windlass_core::reserved::HostNamespace;
 
@@ -50,7 +50,7 @@ pub(super) async fn resolve(
         let (resource, capabilities) = look_up(discovery, &kind, "as a child").await?;
         let namespaced = capabilities.scope == Scope::Namespaced;
         if let Err(why) = grant::fits(parent_namespaced, namespaced) {
-            return Err(Problem::lasting(Step::Granted, reason::NOT_GRANTED, format!("{kind} {why}")));
+            return Err(Problem::lasting(Step::Granted, PluginReason::NotGranted, format!("{kind} {why}")));
         }
         let owned = allowance.owned(&kind);
         grants.push(Grant {
@@ -100,8 +100,8 @@ async fn look_up(discovery: &Discovery, kind: &Gvk, wish: &str) -> Result<(ApiRe
 fn missing(kind: &Gvk, wish: &str, error: &kube::Error) -> Problem {
     if is_missing(error) {
         let message = format!("the cluster does not serve {kind}, which the component requests {wish}");
-        Problem::new(Step::Granted, reason::CHILD_KIND_MISSING, message)
+        Problem::new(Step::Granted, PluginReason::ChildKindMissing, message)
     } else {
-        Problem::new(Step::Granted, reason::API_ERROR, format!("{kind} could not be looked up: {error}"))
+        Problem::new(Step::Granted, PluginReason::ApiError, format!("{kind} could not be looked up: {error}"))
     }
 }

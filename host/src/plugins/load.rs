@@ -14,11 +14,12 @@ use windlass_core::digest::Digest;
 use windlass_core::guard::Record;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::mark::MarkKey;
-use windlass_core::names::{LABEL_PLUGIN, plugin_reason as reason};
+use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::next_step::finalizer_of;
 use windlass_core::object::Object;
 use windlass_core::observed_status::StatusShape;
 use windlass_core::outcome::Requeue;
+use windlass_core::reason::PluginReason;
 use windlass_core::snapshot;
 use windlass_sandbox::Component;
 
@@ -48,7 +49,7 @@ pub(super) async fn map(plugins: &Plugins, digest: Digest, bytes: Vec<u8>) -> Re
     let (sandbox, began) = (plugins.sandbox.clone(), Instant::now());
     let mapped = tokio::task::spawn_blocking(move || sandbox.load(&bytes))
         .await
-        .map_err(|error| Problem::new(Step::Compiled, reason::COMPILE_INTERRUPTED, error.to_string()))
+        .map_err(|error| Problem::new(Step::Compiled, PluginReason::CompileInterrupted, error.to_string()))
         .and_then(|mapped| mapped.map_err(|failure| unloadable(&failure, began.elapsed())));
     mapped.map_err(|problem| problem.of(digest))
 }
@@ -151,7 +152,7 @@ async fn check(
 }
 
 fn invalid(message: String) -> Problem {
-    Problem::lasting(Step::Granted, reason::INVALID_SPEC, message)
+    Problem::lasting(Step::Granted, PluginReason::InvalidSpec, message)
 }
 
 /// Resolves the kinds, after installing the component's CRD if `spec.installCRD` is set.
@@ -336,15 +337,15 @@ fn rollout_before(plugin: &Plugin) -> Option<Record> {
     plugin.status.as_ref()?.rollout.as_ref().map(PluginRollout::record)
 }
 
-fn load_reason(failure: &LoadFailure) -> &'static str {
+fn load_reason(failure: &LoadFailure) -> PluginReason {
     match failure {
-        LoadFailure::NotAComponent { .. } => reason::NOT_A_COMPONENT,
-        LoadFailure::UnsupportedContract { .. } => reason::UNSUPPORTED_CONTRACT,
-        LoadFailure::TooLarge { .. } | LoadFailure::Compile { .. } => reason::COMPILE_FAILED,
+        LoadFailure::NotAComponent { .. } => PluginReason::NotAComponent,
+        LoadFailure::UnsupportedContract { .. } => PluginReason::UnsupportedContract,
+        LoadFailure::TooLarge { .. } | LoadFailure::Compile { .. } => PluginReason::CompileFailed,
         LoadFailure::Compiler { .. } | LoadFailure::Interrupted { .. } | LoadFailure::Cache { .. } => {
-            reason::COMPILE_INTERRUPTED
+            PluginReason::CompileInterrupted
         }
-        LoadFailure::Describe(_) => reason::INVALID_DESCRIPTOR,
+        LoadFailure::Describe(_) => PluginReason::InvalidDescriptor,
     }
 }
 

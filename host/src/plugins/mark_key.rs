@@ -8,7 +8,7 @@ use kube::{Api, Client};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::sync::OnceCell;
 use windlass_core::mark::MarkKey;
-use windlass_core::names::plugin_reason as reason;
+use windlass_core::reason::PluginReason;
 
 use super::problem::{Problem, Step};
 use super::rbac::MARK_KEY_SECRET;
@@ -53,7 +53,7 @@ impl MarkKeys {
                      Restore it; or annotate the Plugin with windlass.dev/skip-finalize=true, and delete the children by hand",
                     self.namespace
                 );
-                Problem::new(Step::Granted, reason::MARK_KEY_UNAVAILABLE, message)
+                Problem::new(Step::Granted, PluginReason::MarkKeyUnavailable, message)
             })
         };
         self.key.get_or_try_init(read).await
@@ -71,7 +71,7 @@ impl MarkKeys {
         }
         let mut bytes = [0; MarkKey::LENGTH];
         SystemRandom::new().fill(&mut bytes).map_err(|_| {
-            Problem::new(Step::Granted, reason::API_ERROR, "the system gives no random numbers".to_owned())
+            Problem::new(Step::Granted, PluginReason::ApiError, "the system gives no random numbers".to_owned())
         })?;
         let made = in_time(self.secrets.create(&PostParams::default(), &secret_of(&bytes))).await;
         match made {
@@ -100,7 +100,7 @@ impl MarkKeys {
                 self.namespace,
                 MarkKey::LENGTH
             );
-            Problem::new(Step::Granted, reason::MARK_KEY_UNAVAILABLE, message)
+            Problem::new(Step::Granted, PluginReason::MarkKeyUnavailable, message)
         })
     }
 
@@ -111,7 +111,7 @@ impl MarkKeys {
              `windlass generate rbac --namespace {0}` prints",
             self.namespace
         );
-        Problem::new(Step::Granted, reason::MARK_KEY_UNAVAILABLE, message)
+        Problem::new(Step::Granted, PluginReason::MarkKeyUnavailable, message)
     }
 }
 

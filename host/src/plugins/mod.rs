@@ -36,10 +36,11 @@ use std::time::{Duration, Instant};
 
 use windlass_core::events::Occasion;
 use windlass_core::ids::{ObjectKey, PluginName};
-use windlass_core::names::{ANNOTATION_ALLOW_DELETION, LABEL_PLUGIN, plugin_reason as reason};
+use windlass_core::names::{ANNOTATION_ALLOW_DELETION, LABEL_PLUGIN};
 use windlass_core::object::Object;
 use windlass_core::outcome::{Requeue, UNAVAILABLE};
 use windlass_core::parent::ParentRef;
+use windlass_core::reason::PluginReason;
 
 use crate::live::Live;
 use crate::queue::{Job, Trigger};
@@ -132,7 +133,7 @@ impl Plugins {
             }
             Err(message) => {
                 self.sources.forget(name);
-                Err(Problem::new(Step::Fetched, reason::INVALID_SPEC, message))
+                Err(Problem::new(Step::Fetched, PluginReason::InvalidSpec, message))
             }
         };
         if result.is_err() && self.sandbox.is_stopped() {
@@ -157,7 +158,7 @@ impl Plugins {
             if problem.is_pending() && self.registry.get(name).is_some() {
                 return requeue;
             }
-            tracing::warn!(plugin = %name, reason = problem.reason, message = problem.message, "plugin not brought up to date");
+            tracing::warn!(plugin = %name, reason = problem.reason.as_str(), message = problem.message, "plugin not brought up to date");
             if let Some(stored) = &problem.stored_as {
                 self.withdraw(name, stored);
             }
@@ -275,7 +276,8 @@ impl Plugins {
     }
 
     async fn end(&self, name: &PluginName, object: &Object) -> Result<(), Problem> {
-        let plugin = parse(object).map_err(|message| Problem::new(Step::Fetched, reason::INVALID_SPEC, message))?;
+        let plugin =
+            parse(object).map_err(|message| Problem::new(Step::Fetched, PluginReason::InvalidSpec, message))?;
         let account = self.accounts.of(name, plugin.spec.service_account_name.as_deref()).await;
         let cleanup = Deletion { leftovers: self.leftovers(name), account };
         cleanup.run(&plugin, deletion::is_given_up(object)).await

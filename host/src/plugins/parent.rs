@@ -8,7 +8,7 @@ use windlass_core::contract::Descriptor;
 use windlass_core::declared_parent::DeclaredParent;
 use windlass_core::grant::may_be_parent;
 use windlass_core::ids::{Gvk, PluginName};
-use windlass_core::names::plugin_reason as reason;
+use windlass_core::reason::PluginReason;
 
 use super::crd::{self, Install};
 use super::parent_kind::{NOT_OURS, ParentKind};
@@ -39,14 +39,14 @@ pub(super) fn groups_of(declared: &DeclaredParent, descriptor: &Descriptor) -> H
 async fn existing(discovery: &Discovery, kind: &Gvk, selector: Option<&str>) -> Result<ParentKind, Problem> {
     if !may_be_parent(kind) {
         let message = format!("{kind} is Windlass' own; a plugin may not reconcile it");
-        return Err(Problem::lasting(Step::Granted, reason::NOT_GRANTED, message));
+        return Err(Problem::lasting(Step::Granted, PluginReason::NotGranted, message));
     }
     let (resource, capabilities) = discovery.find(kind).await.map_err(|error| {
         if is_missing(&error) {
             let message = format!("the cluster does not serve {kind}, which the component reconciles");
-            Problem::new(Step::Granted, reason::PARENT_KIND_MISSING, message)
+            Problem::new(Step::Granted, PluginReason::ParentKindMissing, message)
         } else {
-            Problem::new(Step::Granted, reason::API_ERROR, format!("{kind} could not be looked up: {error}"))
+            Problem::new(Step::Granted, PluginReason::ApiError, format!("{kind} could not be looked up: {error}"))
         }
     })?;
     Ok(ParentKind {

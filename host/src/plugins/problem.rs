@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use windlass_core::digest::Digest;
 use windlass_core::ids::Gvk;
-use windlass_core::names::plugin_reason as reason;
 use windlass_core::outcome::{BACKOFF, Requeue, UNAVAILABLE, bounded};
+use windlass_core::reason::PluginReason;
 use windlass_delivery::DeliveryError;
 
 use crate::cluster::account::AccountError;
@@ -35,7 +35,7 @@ pub struct Problem {
     /// The failed step.
     pub step: Step,
     /// Reason of the condition.
-    pub reason: &'static str,
+    pub reason: PluginReason,
     /// Message of the condition.
     pub message: String,
     /// Digest of the delivered component, if known.
@@ -49,7 +49,7 @@ pub struct Problem {
 
 impl Problem {
     /// A problem that may pass by itself.
-    pub fn new(step: Step, reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(step: Step, reason: PluginReason, message: impl Into<String>) -> Self {
         Self {
             step,
             reason,
@@ -57,23 +57,23 @@ impl Problem {
             message: bounded(one_line(&message.into()).into_owned()),
             candidate: None,
             stored_as: None,
-            requeue: if reason == reason::API_ERROR { UNAVAILABLE } else { BACKOFF },
+            requeue: if reason == PluginReason::ApiError { UNAVAILABLE } else { BACKOFF },
         }
     }
 
     /// A problem that only a change of the Plugin, its source or the cluster can end; retried at the resync.
-    pub fn lasting(step: Step, reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn lasting(step: Step, reason: PluginReason, message: impl Into<String>) -> Self {
         Self { requeue: Requeue::Settled(None), ..Self::new(step, reason, message) }
     }
 
     /// A wait for something that will be reported; not an error.
     pub(super) fn pending(message: String) -> Self {
-        Self { requeue: Requeue::WhenChanged, ..Self::new(Step::Fetched, reason::PROGRESSING, message) }
+        Self { requeue: Requeue::WhenChanged, ..Self::new(Step::Fetched, PluginReason::Progressing, message) }
     }
 
     /// Whether this is a wait and not an error.
     pub(super) fn is_pending(&self) -> bool {
-        self.reason == reason::PROGRESSING
+        self.reason == PluginReason::Progressing
     }
 
     pub(super) fn of(self, candidate: Digest) -> Self {
@@ -83,7 +83,7 @@ impl Problem {
 
 /// The problem of a descriptor that no cluster could accept.
 pub(super) fn invalid_descriptor(message: String) -> Problem {
-    Problem::lasting(Step::Granted, reason::INVALID_DESCRIPTOR, message)
+    Problem::lasting(Step::Granted, PluginReason::InvalidDescriptor, message)
 }
 
 /// No component was delivered, or none that may be loaded.
@@ -98,8 +98,8 @@ impl From<AccountError> for Problem {
     fn from(error: AccountError) -> Self {
         let message = error.to_string();
         match error {
-            AccountError::Invalid(_) => Self::lasting(Step::Granted, reason::INVALID_SPEC, message),
-            AccountError::Unknown(_) => Self::new(Step::Granted, reason::API_ERROR, message),
+            AccountError::Invalid(_) => Self::lasting(Step::Granted, PluginReason::InvalidSpec, message),
+            AccountError::Unknown(_) => Self::new(Step::Granted, PluginReason::ApiError, message),
         }
     }
 }

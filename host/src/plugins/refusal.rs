@@ -29,7 +29,7 @@ impl Refusal {
                 let next = again.and_then(|again| again.wait).map_or(FIRST_WAIT, |(_, wait)| 2 * wait);
                 Some((now, next.max(at_least).min(RESYNC)))
             }
-            _ => None,
+            Requeue::Settled(_) | Requeue::Pause(_) | Requeue::After(_) | Requeue::WhenChanged | Requeue::Gone => None,
         };
         let requeue = wait.map_or(problem.requeue, |(_, wait)| Requeue::Pause(wait));
         Self { wanted: wanted.clone(), problem: Problem { requeue, ..problem }, wait }
@@ -57,7 +57,7 @@ impl Refusal {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::names::plugin_reason as reason;
+    use windlass_core::reason::PluginReason;
 
     use super::*;
     use crate::plugins::problem::Step;
@@ -77,18 +77,19 @@ mod tests {
     }
 
     fn passing(at_least: u64) -> Problem {
-        let problem = Problem::new(Step::Compiled, reason::COMPILE_INTERRUPTED, "the disk is full").of(component());
+        let problem =
+            Problem::new(Step::Compiled, PluginReason::CompileInterrupted, "the disk is full").of(component());
         Problem { requeue: Requeue::Backoff(seconds(at_least)), ..problem }
     }
 
     #[test]
     fn a_component_that_is_bad_itself_is_refused_until_something_else_is_wanted() {
         let (now, wanted) = (Instant::now(), wanted("registry/echo:1"));
-        let problem = Problem::lasting(Step::Compiled, reason::NOT_A_COMPONENT, "it is none").of(component());
+        let problem = Problem::lasting(Step::Compiled, PluginReason::NotAComponent, "it is none").of(component());
         let refusal = Refusal::new(&wanted, problem, None, now);
         let later = now + seconds(1_000_000);
         let held = refusal.holds(&wanted, component(), later).expect("refused");
-        assert_eq!((held.reason, held.requeue), (reason::NOT_A_COMPONENT, Requeue::Settled(None)));
+        assert_eq!((held.reason, held.requeue), (PluginReason::NotAComponent, Requeue::Settled(None)));
         assert!(refusal.holds(&wanted, Digest::of(b"another"), now).is_none());
         let pushed = Wanted { pushed_at: Some("now".to_owned()), ..wanted };
         assert!(refusal.holds(&pushed, component(), now).is_none(), "a person pushed it again");

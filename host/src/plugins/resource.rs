@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use windlass_api::{Place, Plugin};
 use windlass_core::digest::Digest;
-use windlass_core::names::plugin_reason as reason;
 use windlass_core::object::Object;
+use windlass_core::reason::PluginReason;
 
 use super::problem::{Problem, Step};
 
@@ -22,13 +22,13 @@ pub(super) fn parse(object: &Object) -> Result<Plugin, String> {
 
 /// The digest that the Plugin pins, if any.
 pub(super) fn pinned(plugin: &Plugin) -> Result<Option<Digest>, Problem> {
-    let invalid = |error| Problem::lasting(Step::Fetched, reason::INVALID_SPEC, format!("spec.digest: {error}"));
+    let invalid = |error| Problem::lasting(Step::Fetched, PluginReason::InvalidSpec, format!("spec.digest: {error}"));
     plugin.spec.digest.as_ref().map(|text| text.parse::<Digest>().map_err(invalid)).transpose()
 }
 
 /// The source of the Plugin's component.
 pub(super) fn place(plugin: &Plugin) -> Result<Place<'_>, Problem> {
-    let invalid = |error| Problem::lasting(Step::Fetched, reason::INVALID_SPEC, error);
+    let invalid = |error| Problem::lasting(Step::Fetched, PluginReason::InvalidSpec, error);
     plugin.spec.source.place().map_err(invalid)
 }
 

@@ -9,8 +9,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use kube::core::ApiResource;
 use windlass_core::desired::Grant;
 use windlass_core::ids::Gvk;
-use windlass_core::names::plugin_reason as reason;
 use windlass_core::object::Object;
+use windlass_core::reason::PluginReason;
 
 use super::grants::Granted;
 use super::problem::{Problem, Step};
@@ -113,7 +113,7 @@ impl Lacking {
     pub(super) fn vital(&self) -> Option<Problem> {
         let of: Vec<_> = self.of.iter().filter(|missing| missing.is_vital()).cloned().collect();
         let vital = Self { user: self.user.clone(), of };
-        (!vital.of.is_empty()).then(|| Problem::new(Step::Granted, reason::FORBIDDEN, vital.to_string()))
+        (!vital.of.is_empty()).then(|| Problem::new(Step::Granted, PluginReason::Forbidden, vital.to_string()))
     }
 }
 
@@ -248,7 +248,7 @@ impl Review<'_> {
         let of: Vec<_> = asked
             .map_err(|message| {
                 let message = format!("the permissions of {user} could not be reviewed: {message}");
-                Problem::new(Step::Granted, reason::API_ERROR, message)
+                Problem::new(Step::Granted, PluginReason::ApiError, message)
             })?
             .into_iter()
             .flatten()

@@ -9,14 +9,13 @@ use windlass_core::events::Note;
 use windlass_core::guard::Record;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::json::{Map, Value};
-use windlass_core::names::{
-    ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK, plugin_condition as condition_type, plugin_reason as reason,
-};
+use windlass_core::names::{ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK, plugin_condition as condition_type};
 use windlass_core::object::Object;
 use windlass_core::observed_status::observed;
 use windlass_core::outcome::bounded;
 use windlass_core::plugin_events;
 use windlass_core::readiness::{Found, Obstacle, Readiness, readiness};
+use windlass_core::reason::PluginReason;
 
 use super::claim;
 use super::findings::Findings;
@@ -76,7 +75,7 @@ pub(super) async fn record_rollout(
     next.insert("rollout", rollout);
     let unwritten = |why: &str| {
         let message = format!("status.rollout could not be written, so the component does not go live yet: {why}");
-        Problem::new(Step::Granted, reason::API_ERROR, message)
+        Problem::new(Step::Granted, PluginReason::ApiError, message)
     };
     let request =
         request::status(resource, object, next, None).map_err(|problem| unwritten(&format!("{problem:?}")))?;
@@ -265,8 +264,8 @@ fn last_failure(before: Option<&Value>, last: Option<LastFailure>) -> Option<Val
 fn conditions(generation: Option<i64>, wants_signatures: bool, unasked: usize, standing: Standing<'_>) -> Vec<Map> {
     let Standing { live, former_kinds, result } = standing;
     // Components control parts of some messages, and a status that is too large could not be written.
-    let say = |kind: &str, status: &str, reason: &str, message: &str| {
-        condition(kind, status, reason, &bounded(one_line(message).into_owned()), generation)
+    let say = |kind: &str, status: &str, reason: PluginReason, message: &str| {
+        condition(kind, status, reason.as_str(), &bounded(one_line(message).into_owned()), generation)
     };
     let granted = result.as_ref().map(|findings| granted(findings, live, former_kinds));
     let is_refused = result.as_ref().is_err_and(|problem| problem.step == Step::Verified);
@@ -293,7 +292,7 @@ fn conditions(generation: Option<i64>, wants_signatures: bool, unasked: usize, s
 }
 
 /// The message of `Granted` for a live component, or the reason and message of what is not granted.
-type Granted = Result<String, (&'static str, String)>;
+type Granted = Result<String, (PluginReason, String)>;
 
 const STEPS: [(Step, &str); 5] = [
     (Step::Fetched, condition_type::FETCHED),
@@ -308,22 +307,22 @@ fn step_condition(
     step: Step,
     result: &Result<Findings, Problem>,
     granted: &Result<Granted, &Problem>,
-) -> (&'static str, &'static str, String) {
-    let succeeded = |message: String| ("True", reason::SUCCEEDED, message);
+) -> (&'static str, PluginReason, String) {
+    let succeeded = |message: String| ("True", PluginReason::Succeeded, message);
     match (result, granted) {
         (Ok(_), Ok(Ok(message))) if step == Step::Granted => succeeded(message.clone()),
-        (Ok(_), Ok(Err((reason, message)))) if step == Step::Granted => ("False", reason, message.clone()),
+        (Ok(_), Ok(Err((reason, message)))) if step == Step::Granted => ("False", *reason, message.clone()),
         (Ok(Findings { file: Some(file), .. }), _) if step == Step::Fetched => {
             succeeded(format!("From {} and not from spec.source, by --plugins of the host", file.display()))
         }
         (Ok(Findings { stalled: Some(stalled), .. }), _) if step == Step::Synced => {
-            ("False", reason::WATCH_STALLED, stalled.clone())
+            ("False", PluginReason::WatchStalled, stalled.clone())
         }
         (Ok(findings), _) if step == Step::Compiled => succeeded(unserved(findings)),
         (Ok(_), _) => succeeded(String::new()),
         (Err(problem), _) if step < problem.step => succeeded(String::new()),
         (Err(problem), _) if step == problem.step => ("False", problem.reason, problem.message.clone()),
-        (Err(_), _) => ("Unknown", reason::BLOCKED, "A step before this one failed".to_owned()),
+        (Err(_), _) => ("Unknown", PluginReason::Blocked, "A step before this one failed".to_owned()),
     }
 }
 
@@ -342,7 +341,7 @@ fn as_a_whole(
         (Ok(findings), granted) => {
             let withheld = || granted.as_ref().ok()?.as_ref().err().cloned();
             let rolled_back = || live.and(rolled_back(findings));
-            let stalled = || findings.stalled.clone().map(|message| (reason::WATCH_STALLED, message));
+            let stalled = || findings.stalled.clone().map(|message| (PluginReason::WatchStalled, message));
             // Obstacles that stop all work come before those that stop some of it.
             (live.and_then(obstacle).or_else(stalled).or_else(withheld).or_else(rolled_back), None)
         }
@@ -353,7 +352,7 @@ fn as_a_whole(
         is_followed: live.is_some_and(Live::is_followed),
         is_suspended: live.is_some_and(|live| live.suspended),
         obstacle: obstacle.as_ref().map(|(reason, message)| Obstacle {
-            reason,
+            reason: *reason,
             message,
             rejected: rejected.as_deref(),
         }),
@@ -362,15 +361,15 @@ fn as_a_whole(
 }
 
 /// The obstacle that keeps a live component from working.
-fn obstacle(live: &Live) -> Option<(&'static str, String)> {
+fn obstacle(live: &Live) -> Option<(PluginReason, String)> {
     if !live.is_followed() {
-        return Some((reason::API_ERROR, "a kind of the plugin cannot be watched".to_owned()));
+        return Some((PluginReason::ApiError, "a kind of the plugin cannot be watched".to_owned()));
     }
     if let Some(held) = live.state.held_of_all() {
-        return Some((reason::DELETION_BLOCKED, held.told_by(&live.name)));
+        return Some((PluginReason::DeletionBlocked, held.told_by(&live.name)));
     }
     if let Some(cost) = live.budget.lock().empty(jiff::Timestamp::now()) {
-        return Some((reason::RATE_LIMITED, over_rate(cost)));
+        return Some((PluginReason::RateLimited, over_rate(cost)));
     }
     if live.state.is_quarantined() {
         let message = format!(
@@ -378,7 +377,7 @@ fn obstacle(live: &Live) -> Option<(&'static str, String)> {
              the failing parents name the failures",
             live.digest()
         );
-        return Some((reason::QUARANTINED, message));
+        return Some((PluginReason::Quarantined, message));
     }
     None
 }
@@ -395,11 +394,11 @@ fn over_rate(cost: Cost) -> String {
 }
 
 /// The reason and message of a rollback, if the live component is the result of one.
-fn rolled_back(findings: &Findings) -> Option<(&'static str, String)> {
+fn rolled_back(findings: &Findings) -> Option<(PluginReason, String)> {
     match findings {
         Findings { rolled_back_from: Some(from), rolled_back: true, .. } => {
             let message = format!("rolled back from {from} by {ANNOTATION_ROLLBACK}; remove the annotation to go on");
-            Some((reason::ROLLED_BACK, message))
+            Some((PluginReason::RolledBack, message))
         }
         _ => None,
     }
@@ -417,9 +416,9 @@ fn granted(
     findings: &Findings,
     live: Option<&Live>,
     former_kinds: &FormerKinds,
-) -> Result<String, (&'static str, String)> {
+) -> Result<String, (PluginReason, String)> {
     let left = former_kinds.said();
-    let withheld = |reason: &'static str, message: String| {
+    let withheld = |reason: PluginReason, message: String| {
         let messages: Vec<_> = std::iter::once(message).chain(left.clone()).collect();
         Err((reason, messages.join(". ")))
     };
@@ -428,7 +427,7 @@ fn granted(
             "The component asks for {}, which spec.grants.children does not grant; responses with such children are rejected",
             findings.not_granted.join(", ")
         );
-        return withheld(reason::NOT_GRANTED, message);
+        return withheld(PluginReason::NotGranted, message);
     }
     if !findings.not_readable.is_empty() {
         let message = format!(
@@ -436,13 +435,13 @@ fn granted(
              require such objects are refused",
             findings.not_readable.join(", ")
         );
-        return withheld(reason::NOT_GRANTED, message);
+        return withheld(PluginReason::NotGranted, message);
     }
     if let Some(lacking) = &findings.lacking {
-        return withheld(reason::FORBIDDEN, lacking.to_string());
+        return withheld(PluginReason::Forbidden, lacking.to_string());
     }
     if let Some(left) = left {
-        return Err((reason::CHILDREN_LEFT, left));
+        return Err((PluginReason::ChildrenLeft, left));
     }
     let mut messages = Vec::new();
     if !findings.conditions_kept {
@@ -481,7 +480,7 @@ mod tests {
 
     fn failure(message: &str, second: i64) -> LastFailure {
         LastFailure {
-            reason: "Conflict".to_owned(),
+            reason: windlass_core::reason::ParentReason::Conflict,
             object: "n/a".to_owned(),
             message: message.to_owned(),
             time: jiff::Timestamp::from_second(second).expect("a time"),
@@ -517,7 +516,7 @@ mod tests {
         let kind = std::sync::Arc::new(windlass_api::plugin_kind());
         let object = r#"{"metadata":{"name":"echo","uid":"1","resourceVersion":"1","generation":1}}"#;
         let object = Object::from_api(&kind, object).expect("a Plugin");
-        let result = Err(Problem::new(Step::Fetched, reason::SOURCE_NOT_FOUND, "gone"));
+        let result = Err(Problem::new(Step::Fetched, PluginReason::SourceNotFound, "gone"));
         let next = |before: &[u8]| {
             let before = json::parse(before, 8).expect("JSON");
             let standing = Standing { live: None, former_kinds: &FormerKinds::default(), result: &result };
@@ -567,7 +566,7 @@ mod tests {
     #[test]
     fn watch_that_stalled_is_a_condition_of_its_own_and_the_plugin_is_not_ready() {
         let stalled = "the host's watch of Pod.v1 has stalled: no progress since 2026-11-23T08:00:00Z: 503";
-        let result = Err(Problem::new(Step::Synced, reason::WATCH_STALLED, stalled));
+        let result = Err(Problem::new(Step::Synced, PluginReason::WatchStalled, stalled));
         let standing = Standing { live: None, former_kinds: &FormerKinds::default(), result: &result };
         let all = conditions(Some(1), false, 0, standing);
         let said = |kind: &str| {
@@ -590,7 +589,7 @@ mod tests {
         let before = json::parse(was.as_bytes(), 8).expect("JSON");
         let mut last = before.as_object().expect("an object").clone();
         for _ in 0..2 {
-            let result = Err(Problem::new(Step::Granted, reason::TERMINATING, "stuck"));
+            let result = Err(Problem::new(Step::Granted, PluginReason::Terminating, "stuck"));
             let standing = Standing { live: None, former_kinds: &FormerKinds::default(), result: &result };
             last = next(&object, &last, standing, None, jiff::Timestamp::UNIX_EPOCH);
         }

@@ -339,7 +339,7 @@ impl Applier {
                 Ok((Effect::Nothing, None))
             }
             Ok((_, written)) => Ok((Effect::Restored, written)),
-            Err(Failed { problem: WriteProblem::Rejected { code: 400 | 422, message }, .. }) => {
+            Err(Failed { problem: WriteProblem::Rejected { code: 400 | 422, message, .. }, .. }) => {
                 self.kept_values.keep(&target.uid, &child.applied, values);
                 tracing::warn!(plugin = %live.name, object = %id(child), message, "live values differ from what is desired, and cannot be changed");
                 Ok((Effect::Nothing, None))
@@ -491,7 +491,11 @@ mod tests {
             assert_eq!(applied.problems.len(), 1);
             assert_eq!(applied.changes.created.len(), begun - 1, "what was begun came to its end");
         }
-        let rejected = WriteProblem::Rejected { code: 422, message: "no".to_owned() };
+        let rejected = WriteProblem::Rejected {
+            code: 422,
+            message: "no".to_owned(),
+            rejection: windlass_core::outcome::Rejection::Other,
+        };
         for problem in [rejected, WriteProblem::Taken, WriteProblem::Outdated] {
             assert_eq!(begun(problem.clone()).await.0, 100, "{problem:?}");
         }

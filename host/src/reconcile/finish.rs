@@ -26,12 +26,12 @@ impl Reconciler {
         if phase == Phase::Finalize && snapshot.parent.deleting {
             verdict = verdict.while_finalizing();
         }
-        tracing::Span::current().record("windlass.outcome", verdict.reason);
+        tracing::Span::current().record("windlass.outcome", verdict.reason.as_str());
         if is_failing(verdict.progress) && !silent {
             tracing::warn!(
                 plugin = %live.name,
                 object = %snapshot.parent_ref,
-                reason = verdict.reason,
+                reason = verdict.reason.as_str(),
                 message = %telemetry::one_line(&verdict.message),
                 "reconcile failed"
             );
@@ -86,7 +86,7 @@ impl Reconciler {
         let span = tracing::debug_span!(target: TRACE, "report", windlass.status_written = Empty);
         let mut reported =
             self.reporter.report(live, snapshot, part, verdict, &self.breaker).instrument(span.clone()).await;
-        if let (Some(_), Some(WriteProblem::Rejected { code, message })) = (part, &reported.failed)
+        if let (Some(_), Some(WriteProblem::Rejected { code, message, .. })) = (part, &reported.failed)
             && *code != 404
         {
             // The plugin's part does not fit the kind's schema; the host's part is written without it.

@@ -29,11 +29,12 @@ use windlass_core::contract::{Event, Phase};
 use windlass_core::events::FinalizerEnd;
 use windlass_core::ids::PluginName;
 use windlass_core::json::Map;
-use windlass_core::names::{ANNOTATION_SUSPEND, parent_reason as reason};
+use windlass_core::names::ANNOTATION_SUSPEND;
 use windlass_core::next_step::{NextStep, next_step};
 use windlass_core::object::Object;
 use windlass_core::outcome::{Problem, Requeue, SuspendedBy, UNAVAILABLE, Verdict};
 use windlass_core::plan::ChildId;
+use windlass_core::reason::ParentReason;
 use windlass_core::reserved::HostNamespace;
 use windlass_core::snapshot::Snapshot;
 use windlass_sandbox::registry::Registry;
@@ -187,7 +188,7 @@ impl Reconciler {
         if !live.is_followed() {
             // The caches are out of date. The Plugin's status reports why, and its recovery queues the parents that fail.
             span.record("windlass.outcome", "not_followed");
-            live.failures.record(&job.key, Some((reason::API_ERROR, "a kind of the plugin cannot be watched")));
+            live.failures.record(&job.key, Some((ParentReason::ApiError, "a kind of the plugin cannot be watched")));
             // The next reconcile must record a success, even if nothing has changed.
             live.memo.forget(&job.key);
             return self.given_up(live, &job.key).await.unwrap_or(UNAVAILABLE);

@@ -10,7 +10,7 @@ use kube::core::ApiResource;
 use windlass_core::budget::Cost;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::object::Object;
-use windlass_core::outcome::WriteProblem;
+use windlass_core::outcome::{Rejection, WriteProblem};
 use windlass_core::parent::ParentRef;
 use windlass_core::related::{Denied, Need, Needs, ReadProblem, Refusal, Rounds, Select};
 use windlass_core::snapshot::Served;
@@ -131,6 +131,7 @@ impl Related {
                     "{user} may not {FINALIZER_VERB} {kind}/{FINALIZERS}, so the plugin's finalizer is not set: the kind is not \
                      the plugin's own. Grant it with a Role or ClusterRole, as `windlass push --create-rbac` writes it"
                 ),
+                rejection: Rejection::Other,
             }),
             Err(message) => Err(WriteProblem::Unavailable {
                 message: format!(

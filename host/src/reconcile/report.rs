@@ -69,12 +69,13 @@ impl Reporter {
         let Happened { changes, verdict, status_differs, silent, events, sweep } = happened;
         let before = if silent {
             Before::Same
-        } else if !(live.shape.subresource && live.shape.conditions) {
-            self.recorder.before(&snapshot.parent.uid, verdict)
-        } else if status_differs {
-            Before::in_status(&snapshot.parent, verdict)
         } else {
-            Before::Same
+            let has_conditions = live.shape.subresource && live.shape.conditions;
+            self.recorder.before(&snapshot.parent.uid, verdict, || match (has_conditions, status_differs) {
+                (false, _) => Before::unknown(verdict),
+                (true, true) => Before::in_status(&snapshot.parent, verdict),
+                (true, false) => Before::Same,
+            })
         };
         let own = note(snapshot, changes, &before, verdict);
         let occasion = match (status_differs || !changes.is_empty() || before != Before::Same, sweep) {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use windlass_core::contract::Phase;
 use windlass_core::desired::Desired;
 use windlass_core::ids::ObjectKey;
-use windlass_core::names::parent_reason as reason;
 use windlass_core::next_step::{NextStep, next_step};
 use windlass_core::object::Object;
 use windlass_core::outcome::{Problem, Progress, Requeue, UNAVAILABLE, Verdict};
+use windlass_core::reason::ParentReason;
 use windlass_core::snapshot::Snapshot;
 
 /// What happened to an object that the watch does not show.
@@ -64,10 +64,10 @@ impl Reconciler {
                 Requeue::Gone
             }
             Err(error) => {
-                span.record("windlass.outcome", reason::API_ERROR);
+                span.record("windlass.outcome", ParentReason::ApiError.as_str());
                 let message = format!("whether the object has left the label selector could not be looked up: {error}");
                 tracing::warn!(plugin = %live.name, object = %key, message, "reconcile failed");
-                live.failures.record(key, Some((reason::API_ERROR, &message)));
+                live.failures.record(key, Some((ParentReason::ApiError, &message)));
                 self.follow(live, live.state.unanswered(key));
                 UNAVAILABLE
             }

@@ -1,6 +1,5 @@
 //! Remembers recent events: repetitions are counted or suppressed, and each plugin has a rate limit of its own.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
@@ -12,13 +11,14 @@ use crate::bucket::{Bucket, Rate};
 use crate::contract::EventType;
 use crate::ids::{PluginName, Uid};
 use crate::outcome::{Progress, Verdict};
+use crate::reason::ParentReason;
 
 /// Number of plugins' events to remember, over all parents; about 80 bytes each.
 const OF_PLUGINS: usize = 8192;
 /// Number of the host's own events to remember. They never occur in steady state, so only those count whose repetition
 /// could still be counted.
 const OF_HOST: usize = 1024;
-/// Number of parents without the host's conditions whose failure is remembered.
+/// Number of parents whose failure is remembered.
 const FAILING: usize = 4096;
 
 /// Minimum interval between writes of an event's count, in seconds; the same as in client-go.
@@ -69,8 +69,8 @@ pub struct Ledger {
     hasher: RandomState,
     of_plugins: Memory,
     of_host: Memory,
-    /// By parent: reason and hash of the message.
-    failing: LruCache<u64, (&'static str, u64)>,
+    /// The parents whose desired state is not applied: reason and hash of the message.
+    failing: LruCache<u64, (ParentReason, u64)>,
     buckets: HashMap<PluginName, Bucket>,
     last_stamp: i64,
 }
@@ -165,15 +165,12 @@ impl Ledger {
         is_written.then_some(Telling::Create { stamp })
     }
 
-    /// Returns the earlier outcome of a parent without the host's conditions, and records the present one. After a
-    /// success in steady state, nothing is stored for the parent.
-    pub fn before(&mut self, parent: &Uid, verdict: &Verdict) -> Before {
+    /// Returns the earlier outcome of a parent, and records the present one. After a success nothing is stored for the
+    /// parent. `unknown` is called if nothing is remembered.
+    pub fn before(&mut self, parent: &Uid, verdict: &Verdict, unknown: impl FnOnce() -> Before) -> Before {
         let key = self.hasher.hash_one(parent);
         if verdict.progress == Progress::Applied {
-            return match self.failing.pop(&key) {
-                Some((reason, _)) => Before::Other(Some(Cow::Borrowed(reason))),
-                None => Before::Same,
-            };
+            return self.failing.pop(&key).map_or_else(unknown, |(reason, _)| Before::Other(Some(reason)));
         }
         let said = (verdict.reason, self.hasher.hash_one(&verdict.message));
         let before = self.failing.put(key, said);
@@ -182,7 +179,8 @@ impl Ledger {
         }
         match before {
             Some(before) if before == said => Before::Same,
-            before => Before::Other(before.map(|(reason, _)| Cow::Borrowed(reason))),
+            Some((reason, _)) => Before::Other(Some(reason)),
+            None => unknown(),
         }
     }
 

@@ -5,13 +5,9 @@ use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::contract::{CallFailure, Failure};
-use crate::fixtures::{created, parent_ref, parent_with, pod, snapshot, validate};
-use crate::ids::{Gvk, ObjectKey};
-use crate::observed_status::StatusShape;
+use crate::fixtures::{created, parent_ref, parent_with, pod, snapshot, status_after, validate};
+use crate::ids::{Gvk, ObjectKey, Uid};
 use crate::outcome::{Problem, SuspendedBy, WriteProblem};
-use crate::status;
-
-const ALL: StatusShape = StatusShape { subresource: true, observed_generation: true, conditions: true };
 
 fn child(kind: &str, name: &str) -> ChildId {
     let api_version = if kind == "Deployment" { "apps/v1" } else { "v1" };
@@ -38,17 +34,6 @@ fn suspended() -> Verdict {
     Verdict::from(&Problem::Suspended(SuspendedBy::Parent))
 }
 
-/// The parent's status after an outcome, with the plugin's part.
-fn status_after(verdict: &Verdict, part: Option<&Json>) -> Json {
-    let part = part.map(|part| match crate::json::parse(part.to_string().as_bytes(), 64) {
-        Ok(Value::Object(map)) => map,
-        other => panic!("{other:?}"),
-    });
-    let now = jiff::Timestamp::UNIX_EPOCH;
-    let status = status::next(&parent_with(&json!({})), part.as_ref(), verdict, ALL, now).expect("differs");
-    serde_json::from_str(&Value::Object(status).to_string()).expect("JSON")
-}
-
 /// The event for a parent with this status.
 fn told_with(status: &Json, changes: &Changes, verdict: &Verdict) -> Option<Note> {
     let parent = parent_with(status);
@@ -56,9 +41,18 @@ fn told_with(status: &Json, changes: &Changes, verdict: &Verdict) -> Option<Note
     note(&Snapshot { parent, ..snapshot(&[]) }, changes, &before, verdict)
 }
 
-/// The event when one outcome follows another.
+/// The event when one outcome follows another, in the same process or in the next one.
 fn turn_from(before: &Verdict, after: &Verdict) -> Option<Note> {
-    told_with(&status_after(before, None), &Changes::default(), after)
+    let mut ledger = Ledger::default();
+    let uid = Uid::from("u");
+    ledger.before(&uid, before, || Before::Same);
+    let known = ledger.before(&uid, after, || Before::in_status(&parent_with(&status_after(before, None)), after));
+    let note = note(&snapshot(&[]), &Changes::default(), &known, after);
+    let is_read_back = before.progress != Progress::Suspended;
+    if is_read_back {
+        assert_eq!(told_with(&status_after(before, None), &Changes::default(), after), note, "{before:?} {after:?}");
+    }
+    note
 }
 
 fn line(note: &Note) -> String {
@@ -463,13 +457,14 @@ mod of_the_ledger {
     fn r20_of_parents_without_conditions_the_last_failure_is_remembered() {
         let mut told = Told::new();
         let parent = told.parent.clone();
-        let mut before = |verdict: &Verdict| told.ledger.before(&parent, verdict);
-        let other = |reason: &'static str| Before::Other(Some(reason.into()));
+        let mut before = |verdict: &Verdict| told.ledger.before(&parent, verdict, || Before::unknown(verdict));
+        let other = Before::Other;
+        let reason = Some(ParentReason::Conflict);
         assert_eq!(before(&applied()), Before::Same);
         assert_eq!(before(&conflict("a")), Before::Other(None));
         assert_eq!(before(&conflict("a")), Before::Same);
-        assert_eq!(before(&conflict("b")), other("Conflict"));
-        assert_eq!(before(&applied()), other("Conflict"));
+        assert_eq!(before(&conflict("b")), other(reason));
+        assert_eq!(before(&applied()), other(reason));
         assert_eq!(before(&applied()), Before::Same);
     }
 }

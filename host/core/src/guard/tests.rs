@@ -5,8 +5,9 @@ use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::desired::Desired;
-use crate::fixtures::{created, object, parent_ref, parent_with, pod, validate};
+use crate::fixtures::{created, object, parent_ref, parent_with, pod, status_after, validate};
 use crate::ids::{Gvk, ObjectKey, Uid};
+use crate::outcome::{Problem, Verdict};
 use crate::plan::plan;
 use crate::snapshot::Snapshot;
 
@@ -29,6 +30,11 @@ fn held(pods: usize, keep: usize) -> (Option<Held>, usize) {
     let snapshot = snapshot(pods, &json!({"observedGeneration": 3}), "");
     let mut plan = plan(&snapshot, &wanted(&(0..keep).collect::<Vec<_>>()));
     (hold(&snapshot, &mut plan), plan.prunes.len())
+}
+
+/// The conditions of a parent with this problem.
+fn conditions_of(problem: &Problem) -> Json {
+    status_after(&Verdict::from(problem), None)["conditions"].clone()
 }
 
 /// Applies the guard as a reconcile does for a parent without blocked deletions.
@@ -82,9 +88,9 @@ fn r09_what_is_held_stays_held_when_the_answers_creates_made_it_a_smaller_part()
     assert_eq!(check(&mut parents, 12, &unmoved).expect("held").hash, first.hash);
     // Another process reads the block from the status.
     let mut said = unmoved.clone();
-    said["conditions"] = json!([{"type": "Ready", "reason": "DeletionBlocked", "message": first.to_string()}]);
+    said["conditions"] = conditions_of(&Problem::Held(first));
     assert!(check(&mut HeldParents::default(), 12, &said).is_some());
-    said["conditions"][0]["message"] = json!(Held::told_to_parents(&parent_ref().plugin));
+    said["conditions"] = conditions_of(&Problem::HeldAtPlugin(parent_ref().plugin));
     assert_eq!(check(&mut HeldParents::default(), 12, &said), None);
     // The block ends when a user asks for the deletions, or when the parent disappears.
     assert_eq!(check(&mut parents, 12, &json!({"observedGeneration": 2})), None);
@@ -112,7 +118,7 @@ fn r09_a_guard_that_holds_nothing_at_all_lets_go_what_was_held() {
             hold_in(&mut parents, guard, &snapshot, &mut plan)
         };
         let first = hold(DeletionGuard::default(), 4, json!([])).expect("4 of 4");
-        let says = json!([{"type": "Ready", "reason": "DeletionBlocked", "message": first.to_string()}]);
+        let says = conditions_of(&Problem::Held(first));
         assert_eq!(hold(guard, 12, says).is_some(), holds, "{guard:?}");
         // The block is dropped: later deletions are counted from scratch.
         assert_eq!(hold(DeletionGuard::default(), 12, json!([])).is_some(), holds, "{guard:?}");
@@ -560,7 +566,7 @@ fn r09_parent_that_loses_most_children_to_a_new_component_is_held_also_after_its
     // Another process reads the block from the status.
     let Some(Stop::AtParent(held)) = judge(&mut fleet) else { panic!("not held") };
     let mut said = status(MOVED);
-    said["conditions"] = json!([{"type": "Ready", "reason": "DeletionBlocked", "message": held.to_string()}]);
+    said["conditions"] = conditions_of(&Problem::Held(held));
     let snapshot = fleet_parent("a", 6, &said, "");
     let known = Rollout::begin(guard, Digest::of(b"logic"), [], 106, None);
     let record = known.record();

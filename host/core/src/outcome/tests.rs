@@ -75,7 +75,8 @@ fn r13_what_a_plugin_says_decides_when_it_is_asked_again() {
 
 #[test]
 fn the_gravest_write_speaks_for_all_and_says_what_to_do() {
-    let rejected = WriteProblem::Rejected { code: 422, message: "spec.x: Invalid value".to_owned() };
+    let rejected =
+        WriteProblem::Rejected { code: 422, message: "spec.x: Invalid value".to_owned(), rejection: Rejection::Other };
     let busy = WriteProblem::Unavailable {
         message: "too many requests".to_owned(),
         retry_after: Some(Duration::from_secs(5)),
@@ -86,7 +87,7 @@ fn the_gravest_write_speaks_for_all_and_says_what_to_do() {
         FieldConflict (Backoff(0ns)): Pod default/p0 was not applied, because other field managers own fields of it: .spec.image (conflict with "helm"). To force ownership, the plugin annotates the child with windlass.dev/take-over=true
         ChildRejected (Backoff(5s)): The API server refused Pod default/p1 (422): spec.x: Invalid value (and 2 more with problems)
         APIError (Unavailable(5s)): Pod default/p0 could not be written: too many requests
-        APIError (Unavailable(0ns)): Pod default/p0 changed while it was written; trying again
+        Outdated (Unavailable(0ns)): Pod default/p0 changed while it was written; trying again
     "#]]
     .assert_eq(&say(&[
         writes(&[rejected.clone(), WriteProblem::Taken]),
@@ -103,7 +104,8 @@ fn r13_the_wait_that_the_api_server_asks_for_counts_whatever_else_failed_and_is_
         message: "too many requests".to_owned(),
         retry_after: Some(Duration::from_secs(seconds)),
     };
-    let rejected = WriteProblem::Rejected { code: 422, message: "spec.x: Invalid value".to_owned() };
+    let rejected =
+        WriteProblem::Rejected { code: 422, message: "spec.x: Invalid value".to_owned(), rejection: Rejection::Other };
     let secs = Duration::from_secs;
     for (problems, requeue) in [
         (vec![busy(7)], Requeue::Unavailable(secs(7))),
@@ -161,7 +163,7 @@ fn r16_suspended_is_neither_on_its_way_nor_stalled() {
 fn r18_what_thrashes_comes_back_when_it_may_be_written_again() {
     let rests = vec![(child("a"), Duration::from_secs(50)), (child("b"), Duration::from_secs(20))];
     let verdict = Verdict::from(&Problem::Thrashing(rests));
-    assert_eq!((verdict.reason, verdict.requeue), (reason::THRASHING, Requeue::After(Duration::from_secs(20))));
+    assert_eq!((verdict.reason, verdict.requeue), (ParentReason::Thrashing, Requeue::After(Duration::from_secs(20))));
 }
 
 #[test]
@@ -169,7 +171,7 @@ fn parent_of_a_plugin_without_tokens_comes_back_when_there_are_tokens() {
     let wait = Duration::from_secs(42);
     for problem in [Problem::WritesLimited(wait), Problem::Reads(ReadProblem::Limited { wait })] {
         let verdict = Verdict::from(&problem);
-        assert_eq!((verdict.reason, verdict.requeue), ("RateLimited", Requeue::Backoff(wait)));
+        assert_eq!((verdict.reason, verdict.requeue), (ParentReason::RateLimited, Requeue::Backoff(wait)));
         assert!(verdict.message.contains("rate") && !verdict.message.contains("42"), "steady: {}", verdict.message);
     }
 }

@@ -60,7 +60,7 @@ fn placed(parent: &ObjectKey, name: &str, namespace: Option<&str>) -> Result<Opt
 
 /// The condition reason and message of the rejection.
 #[track_caller]
-fn refused(requirements: &[Requirement]) -> (&'static str, String) {
+fn refused(requirements: &[Requirement]) -> (ParentReason, String) {
     let problem = ReadProblem::from(resolve_for(&home(), requirements).expect_err("refused"));
     (problem.reason(), problem.to_string())
 }
@@ -82,7 +82,7 @@ fn related_another_namespace_must_be_granted_for_the_kind() {
     {
         let refusal = placed(&parent, name, Some(namespace)).expect_err("refused");
         assert!(matches!(&refusal, Refusal::NamespaceNotGranted { namespace: said, .. } if said == namespace));
-        assert_eq!(ReadProblem::from(refusal).reason(), "ReadForbidden");
+        assert_eq!(ReadProblem::from(refusal).reason(), ParentReason::ReadForbidden);
     }
 }
 
@@ -96,7 +96,7 @@ fn related_nothing_is_read_in_the_hosts_namespace_whatever_is_granted() {
     for (parent, namespace) in [(home(), "windlass-system"), (cluster(), "windlass-system"), (inside.clone(), "")] {
         let refusal = place(&parent, Some(namespace)).expect_err("refused");
         assert!(matches!(refusal, Refusal::HostNamespace { .. }), "{refusal}");
-        assert_eq!(ReadProblem::from(refusal).reason(), "ReadForbidden");
+        assert_eq!(ReadProblem::from(refusal).reason(), ParentReason::ReadForbidden);
     }
     let [need] = &place(&home(), Some("shared")).expect("granted")[..] else { panic!("one need") };
     let kept = Need { namespace: Some("windlass-system".into()), ..need.clone() };
@@ -140,11 +140,11 @@ fn related_what_was_not_granted_is_forbidden_and_what_makes_no_sense_refused() {
     ];
     for (bad, reason, message) in cases {
         let (said, text) = refused(std::slice::from_ref(&bad));
-        assert_eq!(said, reason, "{text}");
+        assert_eq!(said.as_str(), reason, "{text}");
         assert!(text.contains(message), "{text}");
     }
     let twice = [requirement("a", "Secret", None, named("x")), requirement("a", "Node", None, named("y"))];
-    assert_eq!(refused(&twice).0, "ResponseRejected");
+    assert_eq!(refused(&twice).0, ParentReason::ResponseRejected);
     let many: Vec<_> = (0..65).map(|at| requirement(&at.to_string(), "Secret", None, named("x"))).collect();
     assert!(refused(&many).1.contains("65 requirements, more than the limit of 64"));
     assert!(resolve_for(&home(), &many[..64]).is_ok());
@@ -247,7 +247,7 @@ fn related_after_five_calls_with_changing_requirements_it_is_unsettled() {
         assert_eq!(rounds.answered(needs(&[&format!("r{call}")])), Next::Again, "call {call}");
     }
     assert_eq!(rounds.answered(needs(&["r5"])), Next::Unsettled);
-    assert_eq!(ReadProblem::Unsettled.reason(), "RequirementsUnsettled");
+    assert_eq!(ReadProblem::Unsettled.reason(), ParentReason::RequirementsUnsettled);
 
     let mut rounds = Rounds::starting_with(Needs::default());
     let settling = ["a", "b", "c", "d", "d"].map(|name| rounds.answered(needs(&[name])));
@@ -275,7 +275,7 @@ fn related_a_denial_names_who_may_not_do_what() {
         said(&denied)
             .starts_with("system:serviceaccount:windlass-system:reader may not list Secret.v1 in the cluster,")
     );
-    assert_eq!(ReadProblem::Denied(Box::new(denied)).reason(), "ReadForbidden");
+    assert_eq!(ReadProblem::Denied(Box::new(denied)).reason(), ParentReason::ReadForbidden);
     let refused = |code| ReadProblem::NotWatched { kind: kind("v1", "Secret"), code, message: String::new() }.reason();
-    assert_eq!((refused(403), refused(404)), ("ReadForbidden", "APIError"));
+    assert_eq!((refused(403), refused(404)), (ParentReason::ReadForbidden, ParentReason::ApiError));
 }

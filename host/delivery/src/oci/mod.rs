@@ -12,8 +12,8 @@ mod upload;
 use std::path::Path;
 
 use windlass_core::digest::Digest;
-use windlass_core::names::plugin_reason as reason;
 use windlass_core::outcome::bounded;
+use windlass_core::reason::PluginReason;
 
 use super::MAX_SIGNATURE_BYTES;
 use super::trust::{self, Distrust, Trust};
@@ -55,16 +55,16 @@ pub enum OciError {
 
 impl OciError {
     /// The reason for the condition.
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> PluginReason {
         match self {
-            Self::NoComponent(_) => reason::SOURCE_INVALID,
+            Self::NoComponent(_) => PluginReason::SourceInvalid,
             Self::Distrusted(distrust) => distrust.reason(),
             Self::Registry(error) => match error {
-                RegistryError::NotFound(_) => reason::SOURCE_NOT_FOUND,
-                RegistryError::Forbidden(_) => reason::SOURCE_FORBIDDEN,
-                RegistryError::Unavailable { .. } | RegistryError::Unkept(_) => reason::SOURCE_UNAVAILABLE,
-                RegistryError::Invalid(_) => reason::SOURCE_INVALID,
-                RegistryError::Tampered { .. } => reason::DIGEST_MISMATCH,
+                RegistryError::NotFound(_) => PluginReason::SourceNotFound,
+                RegistryError::Forbidden(_) => PluginReason::SourceForbidden,
+                RegistryError::Unavailable { .. } | RegistryError::Unkept(_) => PluginReason::SourceUnavailable,
+                RegistryError::Invalid(_) => PluginReason::SourceInvalid,
+                RegistryError::Tampered { .. } => PluginReason::DigestMismatch,
             },
         }
     }
@@ -221,7 +221,10 @@ impl Search<'_> {
     fn not_looked_at<T: Default>(&mut self, error: RegistryError) -> T {
         match error {
             RegistryError::Unavailable { .. } | RegistryError::Forbidden(_) => self.unasked = Some(error),
-            _ => self.wrong(error.to_string()),
+            RegistryError::NotFound(_)
+            | RegistryError::Unkept(_)
+            | RegistryError::Invalid(_)
+            | RegistryError::Tampered { .. } => self.wrong(error.to_string()),
         }
         T::default()
     }

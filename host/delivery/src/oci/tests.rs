@@ -191,7 +191,7 @@ async fn what_comes_by_way_of_a_file_is_held_to_its_size_and_digest_as_well() {
     assert_eq!(error, RegistryError::Tampered { wanted, found: Digest::of(b"other") });
     std::fs::remove_dir(folder.path()).expect("it is empty");
     let error = pull(component, 300_000).await.expect_err("no folder");
-    assert!(error.to_string().contains("--cache-dir") && error.reason() == "SourceUnavailable", "{error}");
+    assert!(error.to_string().contains("--cache-dir") && error.reason() == PluginReason::SourceUnavailable, "{error}");
 }
 
 #[tokio::test]

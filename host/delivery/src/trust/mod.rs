@@ -15,7 +15,7 @@ use webpki::ring::{
 };
 use webpki::{Error, RawPublicKeyEntity};
 use windlass_core::digest::Digest;
-use windlass_core::names::plugin_reason as reason;
+use windlass_core::reason::PluginReason;
 
 pub use bundle::{BUNDLE_TYPE, may_be_signature, of_artifact, of_blob};
 pub use payload::{PAYLOAD_TYPE, of_payload};
@@ -61,10 +61,10 @@ pub enum Distrust {
 
 impl Distrust {
     /// The reason for the condition.
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> PluginReason {
         match self {
-            Self::Unsigned { .. } => reason::NOT_SIGNED,
-            Self::NotByKeys { .. } => reason::SIGNATURE_INVALID,
+            Self::Unsigned { .. } => PluginReason::NotSigned,
+            Self::NotByKeys { .. } => PluginReason::SignatureInvalid,
         }
     }
 }

@@ -8,7 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use windlass_core::ids::PluginName;
-use windlass_core::names::{ANNOTATION_ROLLBACK, plugin_condition as condition, plugin_reason as reason};
+use windlass_core::names::{ANNOTATION_ROLLBACK, plugin_condition as condition};
+use windlass_core::reason::PluginReason;
 
 use super::super::connect::plain;
 use windlass_api::{Plugin, PluginStatus};
@@ -101,7 +102,7 @@ fn missing(status: &PluginStatus, digest: &str) -> Vec<String> {
     // The Plugin's overall conditions repeat the failure of a step; list each reason once.
     let mut lines: Vec<String> = Vec::new();
     let mut said: Vec<&str> = Vec::new();
-    for one in not_true.filter(|one| one.reason != reason::BLOCKED) {
+    for one in not_true.filter(|one| one.reason != PluginReason::Blocked.as_str()) {
         if !said.contains(&one.reason.as_str()) {
             lines.push(format!("{}={} ({}): {}", one.type_, one.status, one.reason, one.message));
             said.push(&one.reason);

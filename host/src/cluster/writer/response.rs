@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube::core::Status;
 use serde::Deserialize;
 use windlass_core::ids::Gvk;
-use windlass_core::outcome::WriteProblem;
+use windlass_core::outcome::{Rejection, WriteProblem};
 use windlass_core::plan::Delete;
 
 use super::{Subject, Written};
@@ -128,13 +128,9 @@ pub fn problem_of(error: &kube::Error) -> WriteProblem {
         403 if is_namespace_terminating(status) => WriteProblem::NamespaceTerminating,
         // An apply with a field that the schema does not have: the API server returns a plain 500, and a retry does not
         // help.
-        500 if status.message.contains("field not declared in schema") => {
-            WriteProblem::Rejected { code: status.code, message: status.message.clone() }
-        }
+        500 if status.message.contains("field not declared in schema") => rejected(status),
         // etcd's rejection is passed on as a 500, and a retry is not smaller.
-        500 if status.message.contains("request is too large") => {
-            WriteProblem::Rejected { code: status.code, message: status.message.clone() }
-        }
+        500 if status.message.contains("request is too large") => rejected(status),
         429 | 500..=599 => WriteProblem::Unavailable {
             message: status.message.clone(),
             retry_after: status
@@ -143,8 +139,21 @@ pub fn problem_of(error: &kube::Error) -> WriteProblem {
                 .map(|details| Duration::from_secs(details.retry_after_seconds.into()))
                 .filter(|wait| !wait.is_zero()),
         },
-        code => WriteProblem::Rejected { code, message: status.message.clone() },
+        _ => rejected(status),
     }
+}
+
+/// A rejection. For these causes the API server gives no reason of its own, only a message.
+fn rejected(status: &Status) -> WriteProblem {
+    let (code, message) = (status.code, status.message.clone());
+    let is_immutable = ["immutable", "may not change", "may not be changed", "updates to "];
+    let rejection = match code {
+        422 if is_immutable.iter().any(|words| message.contains(words)) => Rejection::ImmutableField,
+        403 if message.contains(" cannot impersonate ") => Rejection::Impersonation,
+        403 if message.contains(" cannot ") => Rejection::Permission,
+        _ => Rejection::Other,
+    };
+    WriteProblem::Rejected { code, message, rejection }
 }
 
 /// Whether admission rejected an object because its namespace is being deleted (apiserver, plugin/namespace/lifecycle).

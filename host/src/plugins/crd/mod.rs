@@ -16,8 +16,9 @@ use serde_json::{Value, json};
 use windlass_core::declared_parent::{CarriedCrd, storage_of, text};
 use windlass_core::digest::Digest;
 use windlass_core::ids::{Gvk, PluginName};
-use windlass_core::names::{ANNOTATION_APPLIED, FIELD_MANAGER, LABEL_PLUGIN, plugin_reason as reason};
+use windlass_core::names::{ANNOTATION_APPLIED, FIELD_MANAGER, LABEL_PLUGIN};
 use windlass_core::observed_status::StatusShape;
+use windlass_core::reason::PluginReason;
 use windlass_core::schema::{self, Narrowing};
 
 use super::parent_kind::ParentKind;
@@ -44,7 +45,7 @@ pub(super) async fn resolve(
     let served = match found {
         None if install == Install::No => {
             let message = format!("CustomResourceDefinition {name} does not exist; install it, or set spec.installCRD");
-            return Err(Problem::new(Step::Granted, reason::PARENT_KIND_MISSING, message));
+            return Err(Problem::new(Step::Granted, PluginReason::ParentKindMissing, message));
         }
         Some(found) if install == Install::No || !is_outdated(&found, plugin, &definition) => {
             if is_crd_established().matches_object(Some(&found)) {
@@ -266,7 +267,7 @@ async fn established(
         Ok(Ok(found)) => Ok(found),
         Ok(Err(error)) => {
             let message = format!("CustomResourceDefinition {name} could not be watched: {error}");
-            Err(Problem::new(Step::Granted, reason::API_ERROR, message))
+            Err(Problem::new(Step::Granted, PluginReason::ApiError, message))
         }
         Err(_) => Ok(None),
     }
@@ -274,7 +275,7 @@ async fn established(
 
 fn rejected(name: &str, why: &str) -> Problem {
     let message = format!("CustomResourceDefinition {name} is not installed as the component carries it: {why}");
-    Problem::lasting(Step::Granted, reason::CRD_REJECTED, message)
+    Problem::lasting(Step::Granted, PluginReason::CrdRejected, message)
 }
 
 fn not_established(name: &str) -> Problem {
@@ -282,7 +283,7 @@ fn not_established(name: &str) -> Problem {
         "the API server did not establish CustomResourceDefinition {name} within {} s; see its conditions",
         ESTABLISH_TIMEOUT.as_secs()
     );
-    Problem::new(Step::Granted, reason::CRD_REJECTED, message)
+    Problem::new(Step::Granted, PluginReason::CrdRejected, message)
 }
 
 /// The kind in its storage version, which must be the one that the component was written for.
@@ -300,12 +301,12 @@ fn describe(served: &Value, carried: &Value) -> Result<ParentKind, Problem> {
     let gvk = Gvk::from_api_version(&api_version, kind);
     if wanted != found {
         let message = format!("{name} is stored as {found}, but the component is written for {wanted:?}");
-        let problem = Problem::new(Step::Granted, reason::PARENT_KIND_MISSING, message);
+        let problem = Problem::new(Step::Granted, PluginReason::ParentKindMissing, message);
         return Err(Problem { stored_as: Some(Box::new(gvk)), ..problem });
     }
     if version.get("served") == Some(&Value::Bool(false)) {
         let message = format!("{name} does not serve {found}, in which it is stored");
-        return Err(Problem::new(Step::Granted, reason::PARENT_KIND_MISSING, message));
+        return Err(Problem::new(Step::Granted, PluginReason::ParentKindMissing, message));
     }
     let brought_by = |definition: &Value| definition.pointer(LABEL_AT).and_then(Value::as_str).map(str::to_owned);
     let is_own = brought_by(served) == brought_by(carried);
@@ -346,12 +347,12 @@ fn unavailable(name: &str, error: &kube::Error) -> Problem {
     match error {
         kube::Error::Api(status) if matches!(status.code, 401 | 403) => Problem::new(
             Step::Granted,
-            reason::FORBIDDEN,
+            PluginReason::Forbidden,
             format!("the host may not read or install CustomResourceDefinition {name}: {}", status.message),
         ),
         error => Problem::new(
             Step::Granted,
-            reason::API_ERROR,
+            PluginReason::ApiError,
             format!("CustomResourceDefinition {name} could not be read or installed: {error}"),
         ),
     }
@@ -407,7 +408,7 @@ mod tests {
         assert_eq!(found.kind.to_string(), "Echo.v1.my-operator.dev");
         assert!(found.namespaced && found.selector.is_none());
         let moved = versions("v2", true).err().expect("it is not written for v2");
-        assert_eq!(moved.reason, "ParentKindMissing");
+        assert_eq!(moved.reason, PluginReason::ParentKindMissing);
         assert!(moved.stored_as.is_some_and(|kind| &*kind.version == "v2"));
         let unserved = versions("v1", false).err().expect("it cannot be watched");
         assert!(unserved.message.contains("does not serve v1") && unserved.stored_as.is_none(), "{unserved:?}");
@@ -574,7 +575,7 @@ mod tests {
         let resolved = resolve(&client, &plugin, &carried, Install::Always);
         let ended = tokio::time::timeout(Duration::from_mins(5), resolved).await.expect("it ends");
         let Err(problem) = ended else { panic!("without an answer") };
-        assert_eq!(problem.reason, reason::API_ERROR, "{}", problem.message);
+        assert_eq!(problem.reason, PluginReason::ApiError, "{}", problem.message);
         let api: Api<CustomResourceDefinition> = Api::all(client);
         let definition = json!({});
         let applied = apply(&api, "echoes.my-operator.dev", &definition, false);
