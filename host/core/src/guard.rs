@@ -1,4 +1,4 @@
-//! Blocks deletions that no user asked for until a user allows them (rule R9): [`HeldParents`] for a single parent,
+//! Blocks deletions that no user asked for until a user allows them (rule R9): [`ParentDeletions`] for a single parent,
 //! [`Rollout`] for all parents of a plugin with a new component, [`Fleet`] for all parents in a namespace that the
 //! Plugin no longer selects.
 
@@ -7,7 +7,7 @@ mod rollout;
 mod waiting;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use crate::conditions::reason_of;
 use crate::contract::Phase;
 use crate::digest::Digest;
-use crate::ids::{ObjectKey, PluginName, Uid};
+use crate::ids::{PluginName, Uid};
 use crate::json::{self, Value};
 use crate::names::{self, parent_condition};
 use crate::object::Object;
@@ -201,16 +201,16 @@ impl DeletionGuard {
     }
 }
 
-/// The parents of one plugin whose deletions are blocked.
+/// What the guard remembers of one parent's deletions.
 ///
 /// Deletions stay blocked until a user allows them, the plan deletes nothing any more, or the guard is turned off.
 /// Creates of the same response are carried out, so computing the share again would find the deletions to be a smaller
 /// part of more children: a response that renames all children would pass at its second attempt. The parent's status
 /// carries the block over to the next process.
 #[derive(Debug, Default)]
-pub struct HeldParents {
-    held: HashMap<ObjectKey, Blocked>,
-    allowed: HashMap<ObjectKey, Allowed>,
+pub struct ParentDeletions {
+    blocked: Option<Blocked>,
+    allowed: Option<Allowed>,
 }
 
 #[derive(Debug)]
@@ -228,32 +228,36 @@ struct Allowed {
     children: HashSet<Uid>,
 }
 
-impl HeldParents {
+impl ParentDeletions {
+    /// Returns true if there is nothing to remember.
+    pub fn is_empty(&self) -> bool {
+        self.blocked.is_none() && self.allowed.is_none()
+    }
+
     /// Returns true if a user allowed these deletions: the parent's annotation matches them, or matched a larger set
     /// that includes them, or they remain from deletions that were allowed at the Plugin.
     fn is_allowed(&mut self, snapshot: &Snapshot, prunes: &[Delete]) -> bool {
         let said = snapshot.parent.marks.get(names::ANNOTATION_ALLOW_DELETION);
-        let parent = &snapshot.parent.key;
         if said.is_some_and(|said| hash_of(prunes).short() == said) {
-            self.allow(parent, said.map(str::to_owned), prunes);
+            self.allow(said.map(str::to_owned), prunes);
             return true;
         }
-        self.allowed.get(parent).is_some_and(|known| {
+        self.allowed.as_ref().is_some_and(|known| {
             (known.hash.is_none() || known.hash.as_deref() == said)
                 && prunes.iter().all(|left| known.children.contains(&left.uid))
         })
     }
 
-    fn allow(&mut self, parent: &ObjectKey, hash: Option<String>, prunes: &[Delete]) {
+    fn allow(&mut self, hash: Option<String>, prunes: &[Delete]) {
         let children = prunes.iter().map(|delete| delete.uid.clone()).collect();
-        self.allowed.insert(parent.clone(), Allowed { hash, children });
+        self.allowed = Some(Allowed { hash, children });
     }
 
     /// Why the parent's deletions are blocked already, according to this process or to the parent's status.
     fn blocked(&self, parent: &Object) -> Option<Because> {
-        match self.held.get(&parent.key) {
+        match &self.blocked {
             Some(blocked) if blocked.uid == parent.uid => Some(blocked.because),
-            _ => said_held(parent),
+            Some(_) | None => said_held(parent),
         }
     }
 
@@ -268,10 +272,10 @@ impl HeldParents {
     ) -> Option<Held> {
         let parent = &snapshot.parent;
         if prunes.is_empty() {
-            self.allowed.remove(&parent.key);
+            self.allowed = None;
         }
         if is_asked || prunes.is_empty() {
-            self.held.remove(&parent.key);
+            self.blocked = None;
             return None;
         }
         let children = snapshot.children.iter().filter(|child| !child.deleting && child.is_owned_by(&parent.uid));
@@ -280,13 +284,13 @@ impl HeldParents {
         let was_held = self.blocked(parent);
         let is_held = guard.is_too_many(prunes.len(), owned, baseline) || was_held.is_some() && guard.can_hold();
         if !is_held {
-            self.held.remove(&parent.key);
+            self.blocked = None;
             return None;
         }
         // Deletions that a new component caused keep that reason, even after the component was called for all other
         // parents.
         let because = was_held.filter(|was| *was == Because::NewLogic).unwrap_or(because);
-        self.held.insert(parent.key.clone(), Blocked { uid: parent.uid.clone(), because });
+        self.blocked = Some(Blocked { uid: parent.uid.clone(), because });
         let hash = hash_of(prunes).short();
         let mismatch = mismatch(parent.marks.get(names::ANNOTATION_ALLOW_DELETION), &hash);
         Some(Held {
@@ -298,19 +302,6 @@ impl HeldParents {
             target: target(&snapshot.parent_ref),
             mismatch,
         })
-    }
-
-    /// Drops the state of a parent that no longer exists.
-    pub fn forget(&mut self, parent: &ObjectKey) {
-        self.held.remove(parent);
-        self.allowed.remove(parent);
-    }
-
-    /// Drops the state of parents that no longer exist. Parents may have been deleted while no component of the plugin
-    /// was active.
-    pub fn forget_unless(&mut self, exists: impl Fn(&ObjectKey) -> bool) {
-        self.held.retain(|parent, _| exists(parent));
-        self.allowed.retain(|parent, _| exists(parent));
     }
 }
 
@@ -380,7 +371,7 @@ fn has_moved(parent: &Object, shape: StatusShape) -> bool {
 /// [left the Plugin's namespaces](Cause::LeftNamespaces).
 pub fn judge(
     fleet: &mut Fleet,
-    (parents, guard): (&mut HeldParents, DeletionGuard),
+    (own, guard): (&mut ParentDeletions, DeletionGuard),
     snapshot: &Snapshot,
     cause: impl FnOnce() -> Cause,
     leavers: impl FnOnce() -> Leavers,
@@ -389,16 +380,16 @@ pub fn judge(
     let parent = &snapshot.parent.key;
     let created_since = fleet.created_since(parent);
     let is_by_logic =
-        fleet.doubts(parent) || parents.held.get(parent).is_some_and(|held| held.because == Because::NewLogic);
+        fleet.doubts(parent) || own.blocked.as_ref().is_some_and(|blocked| blocked.because == Because::NewLogic);
     let deletions = deletions(plan, is_by_logic);
     // Most plans delete nothing, so the status need not be parsed.
     let cause = if deletions.is_empty() && !fleet.is_leaving(parent) { Cause::Unchanged } else { cause() };
     let by_user = match cause {
         Cause::Deleted => true,
-        Cause::SpecChanged => !is_by_logic && parents.blocked(&snapshot.parent) != Some(Because::NewLogic),
+        Cause::SpecChanged => !is_by_logic && own.blocked(&snapshot.parent) != Some(Because::NewLogic),
         Cause::Unchanged | Cause::LeftSelector | Cause::LeftNamespaces => false,
     };
-    let is_asked = deletions.is_empty() || by_user || parents.is_allowed(snapshot, &deletions);
+    let is_asked = deletions.is_empty() || by_user || own.is_allowed(snapshot, &deletions);
     let has_children = || {
         let uid = &snapshot.parent.uid;
         snapshot.children.iter().chain(&snapshot.left_out).any(|child| !child.deleting && child.is_owned_by(uid))
@@ -406,7 +397,7 @@ pub fn judge(
     let has_children = cause == Cause::LeftNamespaces && has_children();
     let word = fleet.evaluated(guard, parent, &deletions, (is_asked, cause), has_children, leavers);
     if word == Word::Allowed {
-        parents.allow(parent, None, &deletions);
+        own.allow(None, &deletions);
     }
     let because = match cause {
         Cause::LeftSelector | Cause::LeftNamespaces => Because::Left,
@@ -414,7 +405,7 @@ pub fn judge(
         Cause::Deleted | Cause::SpecChanged | Cause::Unchanged => Because::Inputs,
     };
     let is_asked = is_asked || word == Word::Allowed;
-    let held = parents.hold(guard, snapshot, (is_asked, because), created_since, &deletions);
+    let held = own.hold(guard, snapshot, (is_asked, because), created_since, &deletions);
     let stop = match word {
         Word::Delete | Word::Allowed => held.map(Stop::AtParent),
         Word::PutOff => Some(Stop::PutOff),

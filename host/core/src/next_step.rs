@@ -4,6 +4,8 @@ use crate::contract::Phase;
 use crate::ids::PluginName;
 use crate::names;
 use crate::object::Object;
+use crate::outcome::WriteProblem;
+use crate::plan::ChildId;
 
 /// The finalizer that the API server sets for a deletion that waits for the dependents (foreground deletion).
 const FOREGROUND: &str = "foregroundDeletion";
@@ -74,6 +76,16 @@ pub fn keeps_children(parent: &Object) -> bool {
     parent.deleting && parent.finalizers.iter().any(|name| **name == *ORPHAN)
 }
 
+/// Returns true if the API server refused a child because the parent's own namespace is being deleted. The namespace of
+/// a cluster-scoped parent's child does not count: that parent does not block its deletion, and may have other children
+/// to clean up.
+pub fn is_in_terminating_namespace(parent: &Object, problems: &[(ChildId, WriteProblem)]) -> bool {
+    parent.key.namespace.is_some()
+        && problems.iter().any(|(child, problem)| {
+            matches!(problem, WriteProblem::NamespaceTerminating) && child.key.namespace == parent.key.namespace
+        })
+}
+
 /// The finalizers that a parent should have: with or without the plugin's, and with all others.
 pub fn finalizers_with(parent: &Object, plugin: &PluginName, wanted: bool) -> Vec<String> {
     let others = parent.finalizers.iter().filter(|name| !is_finalizer_of(plugin, name)).map(ToString::to_string);
@@ -88,6 +100,7 @@ mod tests {
 
     use super::*;
     use crate::fixtures::object;
+    use crate::ids::{Gvk, ObjectKey};
 
     const OURS: &str = "windlass.dev/echo";
 
@@ -189,5 +202,17 @@ mod tests {
         let parent = parent(&json!({"finalizers": ["a/b", OURS, "c/d"]}));
         assert_eq!(finalizers_with(&parent, &echo(), false), ["a/b", "c/d"]);
         assert_eq!(finalizers_with(&parent, &echo(), true), ["a/b", "c/d", OURS]);
+    }
+
+    #[test]
+    fn r14_only_the_parents_own_namespace_counts_as_terminating() {
+        let kind = Arc::new(Gvk::from_api_version("batch/v1", "Job"));
+        let of = |namespace: &str| ChildId { kind: kind.clone(), key: ObjectKey::new(Some(namespace), "clean") };
+        let refused = |namespace: &str| [(of(namespace), WriteProblem::NamespaceTerminating)];
+        let (namespaced, cluster_scoped) = (parent(&json!({})), parent(&json!({"namespace": null})));
+        assert!(is_in_terminating_namespace(&namespaced, &refused("n")));
+        assert!(!is_in_terminating_namespace(&namespaced, &refused("m")));
+        assert!(!is_in_terminating_namespace(&cluster_scoped, &refused("n")));
+        assert!(!is_in_terminating_namespace(&namespaced, &[(of("n"), WriteProblem::Outdated)]));
     }
 }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use windlass_core::bucket::{Bucket, Rate};
 use windlass_core::contract::CallFailure;
 use windlass_core::digest::Digest;
-use windlass_core::guard::{self, Cause, DeletionGuard, Fleet, Held, HeldParents, Leavers, Record, Rollout, Stop};
+use windlass_core::guard::{self, Cause, DeletionGuard, Fleet, Held, Leavers, ParentDeletions, Record, Rollout, Stop};
 use windlass_core::ids::ObjectKey;
 use windlass_core::object::Object;
 use windlass_core::plan::Plan;
@@ -125,13 +125,13 @@ impl ComponentState {
     /// Takes the deletions out of a parent's plan that must not be carried out now.
     pub fn judge(
         &self,
-        (parents, guard): (&mut HeldParents, DeletionGuard),
+        (own, guard): (&mut ParentDeletions, DeletionGuard),
         snapshot: &Snapshot,
         cause: impl FnOnce() -> Cause,
         leavers: impl FnOnce() -> Leavers,
         plan: &mut Plan,
     ) -> (Option<Stop>, Consequences) {
-        self.with_fleet(|fleet| guard::judge(fleet, (parents, guard), snapshot, cause, leavers, plan))
+        self.with_fleet(|fleet| guard::judge(fleet, (own, guard), snapshot, cause, leavers, plan))
     }
 
     /// Records that a parent's reconcile ended without a plan.

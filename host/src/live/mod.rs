@@ -1,12 +1,12 @@
 //! A live plugin: its component and everything that was resolved for it. A `Live` is replaced as a whole and never changed.
 
 pub mod component_state;
-pub mod failure_counts;
+pub mod failures;
 pub mod interests;
-pub mod memo;
 pub mod namespace_filter;
 pub mod own_writes;
-pub mod terminating;
+pub mod record;
+pub mod steady;
 pub mod unselected;
 
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use windlass_core::budget::Budget;
 use windlass_core::contract::{Limits, Parent};
 use windlass_core::desired::Grants;
 use windlass_core::digest::Digest;
-use windlass_core::guard::{DeletionGuard, HeldParents, Leavers};
+use windlass_core::guard::{DeletionGuard, Leavers};
 use windlass_core::ids::{GroupKind, Gvk, ObjectKey, PluginName, Uid};
 use windlass_core::mark::MarkKey;
 use windlass_core::object::Object;
@@ -32,10 +32,9 @@ use windlass_sandbox::Component;
 use crate::cluster::account::Account;
 use crate::cluster::watch::{Store, Watch, WatchId};
 use crate::live::component_state::ComponentState;
-use crate::live::failure_counts::FailureCounts;
-use crate::live::memo::Memo;
 use crate::live::namespace_filter::NamespaceFilter;
 use crate::live::own_writes::Caches;
+use crate::live::record::Records;
 use crate::live::unselected::Unselected;
 use crate::telemetry::Measures;
 
@@ -88,8 +87,8 @@ pub struct Live {
     pub resync: Duration,
     /// How many parents are reconciled at once.
     pub concurrency: usize,
-    /// The failing parents, for the Plugin's status. All components of the Plugin share it.
-    pub failures: Arc<FailureCounts>,
+    /// What is remembered of each parent. All components of the Plugin share it.
+    pub records: Arc<Records>,
     /// Places for calls of this plugin: one fewer than there are cores, so that a plugin that loops leaves room. All components of
     /// the Plugin share them, because calls of an earlier component may still run.
     pub call_slots: Arc<Semaphore>,
@@ -97,11 +96,6 @@ pub struct Live {
     pub budget: Arc<Mutex<Budget>>,
     /// From how many deletions on the host blocks them until a user releases them (rule R9).
     pub guard: DeletionGuard,
-    /// The parents whose deletions are blocked. All components of the Plugin share it: children that one component created must not
-    /// make the deletions of the next one a smaller part.
-    pub held: Arc<Mutex<HeldParents>>,
-    /// The parents that are in steady state. All components of the Plugin share it.
-    pub memo: Arc<Memo>,
     /// What the host has learnt of the component's behaviour. It stays while only the Plugin's settings change.
     pub state: Arc<ComponentState>,
     /// The key of the marks on its children, if its parents are cluster-scoped.

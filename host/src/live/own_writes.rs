@@ -2,11 +2,9 @@
 //!
 //! No time ends this wait: the host never decides on a cache that is behind. The parent's conditions report a long wait.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-use windlass_core::ids::{Gvk, ObjectKey, PluginName};
+use windlass_core::ids::{Gvk, ObjectKey};
 use windlass_core::outcome::{LOOK_AGAIN, PATIENCE};
 
 use crate::cluster::watch::Store;
@@ -26,31 +24,18 @@ pub enum Wait {
         /// The kinds.
         kinds: Vec<String>,
         /// Whether the parent's conditions report it already.
-        told: bool,
+        is_reported: bool,
     },
 }
 
-/// The writes of all parents that the caches do not show yet.
+/// The writes of one parent that the caches do not show yet.
 #[derive(Debug, Default)]
-pub struct OwnWrites(Mutex<Waiting>);
-
-#[derive(Debug, Default)]
-struct Waiting {
-    of_parent: HashMap<(PluginName, ObjectKey), Pending>,
-    /// Number of parents at which the forgotten ones are removed.
-    clear_at: usize,
-}
-
-/// Fewer parents than this are not cleared out.
-const CLEAR_MIN: usize = 1024;
-/// A parent that waits is reconciled every [`LOOK_AGAIN`]. One that was not for this long is gone with its Plugin.
-const FORGOTTEN: Duration = Duration::from_mins(10);
+pub struct OwnWrites(Option<Pending>);
 
 #[derive(Debug)]
 struct Pending {
     since: Instant,
-    asked: Instant,
-    told: bool,
+    is_reported: bool,
     /// Each write with a time at which it had been carried out.
     writes: Vec<(Written, Instant)>,
 }
@@ -66,57 +51,31 @@ pub trait Caches {
 }
 
 impl OwnWrites {
-    /// Records what was written for a parent.
-    pub fn add(&self, plugin: &PluginName, parent: &ObjectKey, writes: Vec<Written>) {
-        self.add_at(plugin, parent, writes, Instant::now());
+    /// Whether the caches showed all writes when they were last asked.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
     }
 
-    fn add_at(&self, plugin: &PluginName, parent: &ObjectKey, writes: Vec<Written>, now: Instant) {
-        if writes.is_empty() {
-            return;
-        }
-        let mut waiting = self.0.lock();
-        if waiting.of_parent.len() >= waiting.clear_at.max(CLEAR_MIN) {
-            waiting.of_parent.retain(|_, pending| now.saturating_duration_since(pending.asked) < FORGOTTEN);
-            waiting.clear_at = 2 * waiting.of_parent.len();
-        }
-        let id = (plugin.clone(), parent.clone());
-        let begin = || Pending { since: now, asked: now, told: false, writes: Vec::new() };
-        let pending = waiting.of_parent.entry(id).or_insert_with(begin);
+    /// Records what was written for the parent.
+    pub fn add(&mut self, writes: impl IntoIterator<Item = Written>, now: Instant) {
         for write in writes {
-            let is_repeated =
-                matches!(write, Written::Unknown(_)) && pending.writes.iter().any(|(known, _)| *known == write);
+            let begin = || Pending { since: now, is_reported: false, writes: Vec::new() };
+            let known = &mut self.0.get_or_insert_with(begin).writes;
+            let is_repeated = matches!(write, Written::Unknown(_)) && known.iter().any(|(known, _)| *known == write);
             if !is_repeated {
-                pending.writes.push((write, now));
+                known.push((write, now));
             }
         }
     }
 
-    /// What a parent waits for.
-    pub fn wait(&self, plugin: &PluginName, caches: &impl Caches, parent: &ObjectKey) -> Wait {
-        self.wait_at(plugin, caches, parent, Instant::now)
-    }
-
-    fn wait_at(
-        &self,
-        plugin: &PluginName,
-        caches: &impl Caches,
-        parent: &ObjectKey,
-        now: impl FnOnce() -> Instant,
-    ) -> Wait {
-        let of_parent = &mut self.0.lock().of_parent;
-        if of_parent.is_empty() {
-            return Wait::Over;
-        }
-        let id = (plugin.clone(), parent.clone());
-        let Some(pending) = of_parent.get_mut(&id) else { return Wait::Over };
+    /// What the parent waits for.
+    pub fn wait(&mut self, caches: &impl Caches, parent: &ObjectKey, now: Instant) -> Wait {
+        let Some(pending) = &mut self.0 else { return Wait::Over };
         pending.writes.retain(|(write, at)| !is_seen(caches, parent, write, *at));
         if pending.writes.is_empty() {
-            of_parent.remove(&id);
+            self.0 = None;
             return Wait::Over;
         }
-        let now = now();
-        pending.asked = now;
         let unknown = pending.writes.iter().filter_map(|(write, _)| match write {
             Written::Unknown(subject) => Some(subject.clone()),
             Written::Parent { .. } | Written::Child { .. } | Written::Gone { .. } => None,
@@ -128,30 +87,23 @@ impl OwnWrites {
         let waited = now.saturating_duration_since(pending.since);
         match PATIENCE.checked_sub(waited) {
             Some(left) if !left.is_zero() => Wait::ForWatch(left.min(LOOK_AGAIN)),
-            _ => Wait::Long { kinds: kinds_behind(caches, &pending.writes), told: pending.told },
+            _ => Wait::Long { kinds: kinds_behind(caches, &pending.writes), is_reported: pending.is_reported },
         }
     }
 
     /// Records that an object was read after a write that may have been carried out. `fact` is what its cache must show now.
-    pub fn looked_up(&self, plugin: &PluginName, parent: &ObjectKey, subject: &Subject, fact: Option<Written>) {
-        let now = Instant::now();
-        let id = (plugin.clone(), parent.clone());
-        if let Some(pending) = self.0.lock().of_parent.get_mut(&id) {
+    pub fn looked_up(&mut self, subject: &Subject, fact: Option<Written>, now: Instant) {
+        if let Some(pending) = &mut self.0 {
             pending.writes.retain(|(write, _)| !matches!(write, Written::Unknown(of) if of == subject));
             pending.writes.extend(fact.map(|fact| (fact, now)));
         }
     }
 
     /// Records that the parent's conditions report the wait.
-    pub fn told(&self, plugin: &PluginName, parent: &ObjectKey) {
-        if let Some(pending) = self.0.lock().of_parent.get_mut(&(plugin.clone(), parent.clone())) {
-            pending.told = true;
+    pub fn note_reported(&mut self) {
+        if let Some(pending) = &mut self.0 {
+            pending.is_reported = true;
         }
-    }
-
-    /// Forgets a parent that is gone.
-    pub fn forget(&self, plugin: &PluginName, parent: &ObjectKey) {
-        self.0.lock().of_parent.remove(&(plugin.clone(), parent.clone()));
     }
 }
 
@@ -230,10 +182,6 @@ mod tests {
         }
     }
 
-    fn echo() -> PluginName {
-        "echo".parse().expect("a name")
-    }
-
     fn web() -> ObjectKey {
         ObjectKey::new(Some("n"), "web")
     }
@@ -272,17 +220,20 @@ mod tests {
             fixture
         }
 
-        fn add(&self, writes: Vec<Written>) {
-            self.writes.add_at(&echo(), &web(), writes, self.now);
+        fn add(&mut self, writes: Vec<Written>) {
+            self.writes.add(writes, self.now);
         }
 
-        fn wait(&self) -> Wait {
-            self.writes.wait_at(&echo(), self, &web(), || self.now)
+        fn wait(&mut self) -> Wait {
+            let mut writes = std::mem::take(&mut self.writes);
+            let wait = writes.wait(self, &web(), self.now);
+            self.writes = writes;
+            wait
         }
     }
 
-    fn long(kinds: &[&str], told: bool) -> Wait {
-        Wait::Long { kinds: kinds.iter().map(ToString::to_string).collect(), told }
+    fn long(kinds: &[&str], is_reported: bool) -> Wait {
+        Wait::Long { kinds: kinds.iter().map(ToString::to_string).collect(), is_reported }
     }
 
     #[test]
@@ -300,7 +251,7 @@ mod tests {
             fixture.now += Duration::from_secs(after);
             assert_eq!(fixture.wait(), wait);
         }
-        fixture.writes.told(&echo(), &web());
+        fixture.writes.note_reported();
         // As the status is that reports it.
         fixture.add(vec![Written::Parent { resource_version: 2 }]);
         assert_eq!(fixture.wait(), long(&["ConfigMap", "Secret"], true));
@@ -312,7 +263,7 @@ mod tests {
 
     #[test]
     fn r03_a_write_to_a_child_of_the_parents_own_kind_is_looked_for_among_the_children() {
-        let fixture = Fixture::new();
+        let mut fixture = Fixture::new();
         fixture.add(vec![child("ConfigMap", 7)]);
         fixture.parents.applied(object("ConfigMap", "web", 7));
         assert_eq!(fixture.wait(), Wait::ForWatch(LOOK_AGAIN));
@@ -359,9 +310,9 @@ mod tests {
         }
         fixture.now += 2 * PATIENCE;
         assert_eq!(fixture.wait(), Wait::ForAnswers(vec![secret.clone(), Subject::Parent]));
-        fixture.writes.looked_up(&echo(), &web(), &Subject::Parent, None);
+        fixture.writes.looked_up(&Subject::Parent, None, fixture.now);
         assert_eq!(fixture.wait(), Wait::ForAnswers(vec![secret.clone()]));
-        fixture.writes.looked_up(&echo(), &web(), &secret, Some(child("Secret", 9)));
+        fixture.writes.looked_up(&secret, Some(child("Secret", 9)), fixture.now);
         assert_eq!(fixture.wait(), long(&["Secret"], false), "it exists, and the cache does not show it");
         fixture.secrets.applied(object("Secret", "a", 9));
         assert_eq!(fixture.wait(), Wait::Over);
@@ -369,7 +320,7 @@ mod tests {
 
     #[test]
     fn r03_a_deletion_is_seen_when_the_cache_shows_the_object_no_more() {
-        let fixture = Fixture::new();
+        let mut fixture = Fixture::new();
         fixture.secrets.applied(object("Secret", "a", 3));
         fixture.add(vec![Written::Gone { child: id("Secret", "a"), uid: Uid::from("uid-of-a") }]);
         assert_eq!(fixture.wait(), Wait::ForWatch(LOOK_AGAIN));
@@ -379,21 +330,10 @@ mod tests {
 
     #[test]
     fn a_parent_that_left_the_selector_does_not_wait_for_a_version_that_its_watch_never_shows() {
-        let fixture = Fixture::new();
+        let mut fixture = Fixture::new();
         fixture.add(vec![Written::Parent { resource_version: 9 }]);
         assert_eq!(fixture.wait(), Wait::ForWatch(LOOK_AGAIN));
         fixture.parents.deleted(&object("ConfigMap", "web", 8));
         assert_eq!(fixture.wait(), Wait::Over);
-    }
-
-    #[test]
-    fn parents_that_nobody_asks_for_any_more_do_not_pile_up() {
-        let mut fixture = Fixture::new();
-        for at in 0..10 * CLEAR_MIN {
-            let parent = ObjectKey::new(Some("n"), &format!("p{at}"));
-            fixture.writes.add_at(&echo(), &parent, vec![child("Secret", 7)], fixture.now);
-            fixture.now += Duration::from_secs(1);
-        }
-        assert!(fixture.writes.0.lock().of_parent.len() <= 2 * CLEAR_MIN);
     }
 }

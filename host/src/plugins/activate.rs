@@ -205,7 +205,7 @@ impl Plugins {
             return;
         }
         drop(known);
-        for parent in live.failures.failing() {
+        for parent in live.records.failing() {
             self.parents.add(&live.name, &parent, Trigger::Sweep);
         }
     }

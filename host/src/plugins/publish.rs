@@ -46,8 +46,7 @@ impl Plugins {
         // Parents that left the selector since the preparation were reported to the previous component.
         live.unselected.search(&live.parents.store, live.children.values());
         let parents = self.enqueue_parents(&live, Trigger::Sweep);
-        live.held.lock().forget_unless(|parent| live.knows(parent));
-        live.memo.forget_unless(|parent| live.parents.store.get(parent).is_some());
+        live.records.forget_unless(|parent| live.knows(parent));
         // Parents that were deleted since the preparation were reported to the previous component. A reconcile of their
         // own finds them gone.
         for gone in live.state.awaited_in_vain(|parent| live.knows(parent)) {

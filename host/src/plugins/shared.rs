@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use kube::Client;
 use parking_lot::Mutex;
-use windlass_core::guard::HeldParents;
 use windlass_core::ids::PluginName;
 use windlass_delivery::Sources;
 use windlass_sandbox::registry::{Publisher, Registry};
@@ -25,9 +24,8 @@ use crate::cluster::account::Accounts;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::events::Recorder;
 use crate::cluster::watch::{AllProgress, Watch, Watches};
-use crate::live::failure_counts::FailureCounts;
 use crate::live::interests::Interests;
-use crate::live::memo::Memo;
+use crate::live::record::Records;
 use crate::live::{Live, ParentIndex, ParentKey};
 use crate::queue::{PluginQueue, Queue, Trigger};
 
@@ -104,9 +102,7 @@ pub(super) struct Known {
     pub refused: Option<Refusal>,
     /// Watches that the last reconcile needed, while the component is not live.
     pub held: Vec<Arc<Watch>>,
-    pub failures: Option<Arc<FailureCounts>>,
-    pub held_parents: Arc<Mutex<HeldParents>>,
-    pub memo: Arc<Memo>,
+    pub records: Option<Arc<Records>>,
     pub former_kinds: FormerKinds,
 }
 
@@ -172,24 +168,14 @@ impl Plugins {
         drop(before);
     }
 
-    /// The counts of a Plugin's failing parents.
-    pub(super) fn failure_counts(&self, name: &PluginName) -> Arc<FailureCounts> {
+    /// What is remembered of a Plugin's parents.
+    pub(super) fn records(&self, name: &PluginName) -> Arc<Records> {
         let mut known = self.known.lock();
-        let failures = known.entry(name.clone()).or_default().failures.get_or_insert_with(|| {
+        let records = known.entry(name.clone()).or_default().records.get_or_insert_with(|| {
             let (queue, name) = (self.queue.clone(), name.clone());
-            Arc::new(FailureCounts::new(move |wait| queue.add_after(&(), &name, Trigger::Resync, wait)))
+            Arc::new(Records::new(move |wait| queue.add_after(&(), &name, Trigger::Resync, wait)))
         });
-        failures.clone()
-    }
-
-    /// The parents of a Plugin whose deletions are blocked.
-    pub(super) fn held_parents(&self, name: &PluginName) -> Arc<Mutex<HeldParents>> {
-        self.known.lock().entry(name.clone()).or_default().held_parents.clone()
-    }
-
-    /// The parents of a Plugin that are in the desired state.
-    pub(super) fn memo(&self, name: &PluginName) -> Arc<Memo> {
-        self.known.lock().entry(name.clone()).or_default().memo.clone()
+        records.clone()
     }
 
     pub(super) fn leftovers<'a>(&'a self, name: &'a PluginName) -> Leftovers<'a> {

@@ -27,7 +27,7 @@ use crate::cluster::writer::audit::about;
 use crate::cluster::writer::response::Ack;
 use crate::cluster::writer::{request, send};
 use crate::live::Live;
-use crate::live::failure_counts::{LastFailure, Sums};
+use crate::live::failures::{LastFailure, Sums};
 use crate::telemetry::one_line;
 
 /// Updates the status from the last reconcile and the live component. Returns the events for the changes.
@@ -38,7 +38,7 @@ pub(super) async fn write(
     standing: Standing<'_>,
 ) -> anyhow::Result<Vec<Note>> {
     let before = observed(object);
-    let sums = standing.live.map(|live| live.failures.read(before.count("failing"), |parent| live.knows(parent)));
+    let sums = standing.live.map(|live| live.records.sums(before.count("failing"), |parent| live.knows(parent)));
     let next = next(object, &before, standing, sums, jiff::Timestamp::now());
     if next == before {
         return Ok(Vec::new());

@@ -1,7 +1,8 @@
 //! From a response to writes: validate → plan → guard → apply.
 
+use super::Reconciler;
+use super::ending::Attempt;
 use super::spans;
-use super::{Attempt, How, Reconciler};
 use crate::live::Live;
 use crate::live::component_state::Consequences;
 use crate::queue::Trigger;
@@ -23,6 +24,15 @@ use windlass_core::outcome::{Problem, Verdict};
 use windlass_core::plan::{self, ChildId, Plan, Write};
 use windlass_core::snapshot::Snapshot;
 
+/// How a desired state is carried out.
+#[derive(Clone, Copy)]
+pub(super) struct How {
+    pub phase: Phase,
+    pub is_selected: bool,
+    /// Whether the values of children are compared whose managedFields show no change.
+    pub compares: bool,
+}
+
 impl Reconciler {
     /// Validates a response and carries it out, up to the status.
     pub(super) async fn attempt(
@@ -34,7 +44,7 @@ impl Reconciler {
     ) -> Attempt {
         let desired = match desired::validate(&answer, &snapshot.parent_ref, &live.grants, &live.limits) {
             Ok(desired) => finalizing(desired, snapshot, phase),
-            Err(refusal) => return self.without_plan(live, snapshot, &Problem::Refused(refusal)),
+            Err(refusal) => return Attempt::from(&Problem::Refused(refusal)),
         };
         // A parent that is finalized but not deleted has left the label selector or the Plugin's namespaces.
         let is_selected = phase == Phase::Sync || snapshot.parent.deleting;
@@ -56,9 +66,6 @@ impl Reconciler {
         };
         let mut plan = spans::planned(|| planned(live, snapshot, &desired, differing));
         let held = self.guard(live, snapshot, (phase, is_selected), &mut plan);
-        // A user may release blocked deletions at any moment, and no snapshot contains that; nor does it contain children that
-        // were left out. So neither result is remembered.
-        let is_final = held.is_none() && snapshot.left_out.is_empty();
         // Before the breaker, which counts the writes that are left.
         let limited = limited(&live.budget, &mut plan);
         let thrashing = self.breaker.lock().admit_plan(&snapshot.parent, &mut plan, Instant::now());
@@ -95,13 +102,7 @@ impl Reconciler {
         };
         let finalized = phase == Phase::Finalize && desired.finalized;
         let silent = matches!(problem, Some(Problem::PutOff));
-        Attempt { part: desired.status, applied, verdict, finalized, is_final, silent, events: Vec::new() }
-    }
-
-    /// Ends a reconcile before its plan. The deletions of other parents no longer wait for this parent's.
-    pub(super) fn without_plan(&self, live: &Live, snapshot: &Snapshot, problem: &Problem) -> Attempt {
-        self.follow(live, live.state.unanswered(&snapshot.parent.key));
-        Attempt::failed(problem)
+        Attempt { part: desired.status, applied, verdict, is_planned: true, finalized, silent, events: Vec::new() }
     }
 
     /// Takes deletions out of the plan that no user asked for, if they are too many of one parent or of the whole plugin (rule R9).
@@ -119,9 +120,9 @@ impl Reconciler {
             _ => Cause::LeftNamespaces,
         };
         let leavers = || live.with_children_in(parent.key.namespace.as_deref());
-        let mut held = live.held.lock();
-        let (stop, consequences) = live.state.judge((&mut held, live.guard), snapshot, cause, leavers, plan);
-        drop(held);
+        let (stop, consequences) = live.records.with(&parent.key, |record| {
+            live.state.judge((record.deletions(), live.guard), snapshot, cause, leavers, plan)
+        });
         self.follow(live, consequences);
         stop.map(|stop| match stop {
             Stop::PutOff => Problem::PutOff,

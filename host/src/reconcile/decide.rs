@@ -1,21 +1,24 @@
 //! Gets the plugin's response for a parent and carries it out, unless nothing has changed since the last response.
 
-use super::{Attempt, Ending, Reconciler};
-use crate::live::Live;
-use crate::live::memo::Names;
-use crate::live::terminating::{self};
-use crate::queue::{Trigger, Turn};
-use crate::reconcile::call::Answered;
 use std::sync::Arc;
 use std::time::Instant;
+
 use windlass_core::contract::Phase;
 use windlass_core::digest::Digest;
 use windlass_core::events::FinalizerEnd;
+use windlass_core::next_step::is_in_terminating_namespace;
 use windlass_core::observed_status::observed;
-use windlass_core::outcome::{NAMESPACE_PATIENCE, Problem, Progress, Requeue};
+use windlass_core::outcome::{NAMESPACE_PATIENCE, Problem, Progress};
 use windlass_core::plan::Plan;
 use windlass_core::related::{Next, ReadProblem, Rounds};
 use windlass_core::snapshot::Snapshot;
+
+use super::Reconciler;
+use super::call::Answered;
+use super::ending::{Attempt, Ending, Outcome};
+use crate::live::Live;
+use crate::live::steady::Inputs;
+use crate::queue::{Trigger, Turn};
 
 impl Reconciler {
     /// Brings the children and status of a parent to the desired state.
@@ -26,89 +29,48 @@ impl Reconciler {
         phase: Phase,
         trigger: Trigger,
         turn: &Turn<'_>,
-    ) -> Requeue {
-        let sweep = trigger == Trigger::Sweep;
-        snapshot.namespace_terminating =
-            phase == Phase::Finalize && self.terminating.is_known(&live.name, &snapshot.parent);
+    ) -> Ending {
+        let is_sweep = trigger == Trigger::Sweep;
         let (rounds, related) = self.related.begin(live, &snapshot.parent_ref).await;
         snapshot.related = related;
         snapshot.fit(live.limits.request_bytes);
+        let key = snapshot.parent.key.clone();
+        snapshot.namespace_terminating =
+            phase == Phase::Finalize && live.records.with(&key, |record| record.is_refused(&snapshot.parent.uid));
         let first = snapshot.hash(&live.logic, phase);
-        // managedFields show changes by other managers; a change under the host's own field manager shows in the values alone.
-        let is_due = || live.memo.is_comparison_due(&snapshot.parent.key, live.resync, Instant::now());
-        let compares = phase == Phase::Sync && (trigger == Trigger::Resync || is_due());
-        if let Some(requeue) = live.memo.settled(&snapshot.parent.key, live.state.id, first, compares) {
-            tracing::Span::current().record("windlass.outcome", "unchanged");
-            return requeue;
+        let (compares, unchanged) = live.records.with(&key, |record| {
+            // managedFields show changes by other managers; a change under the host's own field manager shows in the values alone.
+            let is_due = || record.steady.is_comparison_due(live.resync, Instant::now());
+            let compares = phase == Phase::Sync && (trigger == Trigger::Resync || is_due());
+            (compares, record.steady.after_call(live.state.id, first, compares))
+        });
+        if let Some(requeue) = unchanged {
+            return Ending::Unchanged(None, requeue);
         }
         let (answered, call) = match self.response(live, &mut snapshot, phase, (rounds, first), turn).await {
             Ok(answered) => answered,
-            Err(problem) => return self.no_response(live, &snapshot, phase, sweep, &problem).await,
+            Err(problem) => return no_response(snapshot, is_sweep, &problem),
         };
-        let key = &snapshot.parent.key;
         let answer = answered.response.events.is_empty() && phase == Phase::Sync;
         let answer = answer.then(|| snapshot.hash_answer(&live.rules, phase, &answered.response));
-        let names = Names { call: answered.pure.then_some((live.state.id, call)), answer };
-        if let Some(requeue) = answer.and_then(|answer| live.memo.answered(key, answer, compares)) {
-            return self.same_response(live, &snapshot, names, requeue);
+        let call = answered.pure.then_some((live.state.id, call));
+        let inputs = Inputs { call, answer, is_compared: compares };
+        let same = |answer| live.records.with(&key, |record| record.steady.after_answer(answer, compares));
+        if let Some(requeue) = answer.and_then(same) {
+            // The deletions of other parents may wait for this response.
+            self.guard(live, &snapshot, (Phase::Sync, true), &mut Plan::default());
+            return Ending::Unchanged(Some(inputs), requeue);
         }
         let attempt = self.attempt(live, &snapshot, (phase, compares), answered.response).await;
-        let is_refused = phase == Phase::Finalize
-            && snapshot.parent.deleting
-            && terminating::refuses(&snapshot.parent, &attempt.applied.problems);
-        let refused_for = is_refused.then(|| self.terminating.refused(&live.name, &snapshot.parent, Instant::now()));
-        let end = match refused_for {
-            _ if attempt.finalized && attempt.verdict.progress == Progress::Applied => Some(FinalizerEnd::CleanedUp),
-            // Retained children cannot be kept in a namespace that is being deleted.
-            Some(_) if attempt.finalized => Some(FinalizerEnd::CleanedUp),
-            Some(time) if time >= NAMESPACE_PATIENCE => {
-                Some(FinalizerEnd::NamespaceTerminating(snapshot.parent_ref.to_string()))
+        if let Some(end) = finalizer_end(live, &snapshot, phase, &attempt) {
+            let Attempt { applied, events, .. } = attempt;
+            if !applied.written.is_empty() {
+                live.records.with(&key, |record| record.own_writes().add(applied.written, Instant::now()));
             }
-            Some(_) | None => None,
-        };
-        if let Some(end) = end {
-            self.own_writes.add(&live.name, key, attempt.applied.written);
-            return self.remove_finalizer(live, &snapshot, &attempt.events, &end).await;
+            return self.remove_finalizer(live, snapshot, end, events).await;
         }
-        let (is_final, is_applied) = (attempt.is_final, attempt.verdict.progress == Progress::Applied);
-        let Ending { requeue, wrote, .. } = self.finish(live, &snapshot, (phase, sweep), attempt).await;
-        if compares && is_applied {
-            live.memo.note_compared(key, Instant::now());
-        }
-        live.memo.keep(key, if is_final && !wrote { names } else { Names::default() }, requeue, compares);
-        requeue
-    }
-
-    /// Ends a reconcile whose response is the one before about the same objects: there is nothing to write.
-    pub(super) fn same_response(
-        &self,
-        live: &Arc<Live>,
-        snapshot: &Snapshot,
-        names: Names,
-        requeue: Requeue,
-    ) -> Requeue {
-        let key = &snapshot.parent.key;
-        // The deletions of other parents may wait for this response.
-        self.guard(live, snapshot, (Phase::Sync, true), &mut Plan::default());
-        live.failures.record(key, None);
-        live.memo.keep_answered(key, names, requeue);
-        tracing::Span::current().record("windlass.outcome", "unchanged");
-        requeue
-    }
-
-    /// Ends a reconcile without a response, and reports why.
-    pub(super) async fn no_response(
-        &self,
-        live: &Arc<Live>,
-        snapshot: &Snapshot,
-        phase: Phase,
-        sweep: bool,
-        problem: &Problem,
-    ) -> Requeue {
-        live.memo.forget(&snapshot.parent.key);
-        let silent = passes_unsaid(problem) && is_observed(snapshot);
-        let attempt = Attempt { silent, ..self.without_plan(live, snapshot, problem) };
-        self.finish(live, snapshot, (phase, sweep), attempt).await.requeue
+        let (is_long_wait, is_unshown) = (false, false);
+        Ending::Outcome(Box::new(Outcome { snapshot, is_sweep, attempt, inputs, is_long_wait, is_unshown }))
     }
 
     /// Calls the plugin until it has seen all objects that its response requires. Returns the response and the call's hash.
@@ -140,6 +102,32 @@ impl Reconciler {
         self.related.keep(&live.name, &parent.key, rounds.served());
         Ok((answered, name))
     }
+}
+
+/// Ends a reconcile without a response, and reports why.
+fn no_response(snapshot: Snapshot, is_sweep: bool, problem: &Problem) -> Ending {
+    let silent = passes_unsaid(problem) && is_observed(&snapshot);
+    let attempt = Attempt { silent, ..Attempt::from(problem) };
+    Ending::outcome(snapshot, attempt).in_sweep(is_sweep)
+}
+
+/// Why the finalizer of a parent is removed after this attempt, if it is.
+fn finalizer_end(live: &Live, snapshot: &Snapshot, phase: Phase, attempt: &Attempt) -> Option<FinalizerEnd> {
+    let parent = &snapshot.parent;
+    let is_refused =
+        phase == Phase::Finalize && parent.deleting && is_in_terminating_namespace(parent, &attempt.applied.problems);
+    if is_refused {
+        let since = live.records.with(&parent.key, |record| record.note_refused(&parent.uid, Instant::now()));
+        // Retained children cannot be kept in a namespace that is being deleted.
+        return if attempt.finalized {
+            Some(FinalizerEnd::CleanedUp)
+        } else if since >= NAMESPACE_PATIENCE {
+            Some(FinalizerEnd::NamespaceTerminating(snapshot.parent_ref.to_string()))
+        } else {
+            None
+        };
+    }
+    (attempt.finalized && attempt.verdict.progress == Progress::Applied).then_some(FinalizerEnd::CleanedUp)
 }
 
 /// Whether a problem is left out of the status of a parent whose status is about its current generation.

@@ -1,64 +1,55 @@
 //! Own writes first (rule R3): a parent is not decided again before the caches show what was written for it.
 
-use super::{Ending, Reconciler};
-use crate::cluster::writer::Subject;
-use crate::live::Live;
-use crate::live::own_writes::Wait;
-use crate::reconcile::observe::around;
 use std::sync::Arc;
-use windlass_core::contract::Phase;
+use std::time::Instant;
+
 use windlass_core::ids::ObjectKey;
 use windlass_core::next_step::{NextStep, next_step};
 use windlass_core::outcome::{LOOK_AGAIN, Problem, Requeue, UNAVAILABLE, Verdict, WriteProblem};
 use windlass_core::plan::ChildId;
 
+use super::Reconciler;
+use super::ending::Ending;
+use super::observe::around;
+use crate::cluster::writer::Subject;
+use crate::live::Live;
+use crate::live::own_writes::Wait;
+
 impl Reconciler {
-    /// Waits until the caches show all that the host wrote for the parent (rule R3). None once they do; else when to come back.
-    pub(super) async fn own_writes_first(&self, live: &Arc<Live>, key: &ObjectKey) -> Option<Requeue> {
-        let span = tracing::Span::current();
-        let mut wait = self.own_writes.wait(&live.name, &**live, key);
+    /// Waits until the caches show all that the host wrote for the parent (rule R3). None once they do.
+    pub(super) async fn own_writes_first(&self, live: &Arc<Live>, key: &ObjectKey) -> Option<Ending> {
+        let mut wait = awaited(live, key);
         if let Wait::ForAnswers(subjects) = wait {
             for subject in subjects {
                 match self.applier.look_up(live, key, &subject).await {
-                    Ok(fact) => self.own_writes.looked_up(&live.name, key, &subject, fact),
-                    Err(problem) => {
-                        span.record("windlass.outcome", "unknown_write");
-                        return Some(self.not_looked_up(live, key, subject, problem).await);
-                    }
+                    Ok(fact) => live.records.with(key, |record| {
+                        record.own_writes().looked_up(&subject, fact, Instant::now());
+                    }),
+                    Err(problem) => return Some(self.not_looked_up(live, key, subject, problem).await),
                 }
             }
-            wait = self.own_writes.wait(&live.name, &**live, key);
+            wait = awaited(live, key);
         }
+        let waiting = |requeue| Some(Ending::waits("waiting_for_own_writes", requeue));
         match wait {
             Wait::Over => None,
-            Wait::ForWatch(wait) => {
-                span.record("windlass.outcome", "waiting_for_own_writes");
-                Some(Requeue::Pause(wait))
-            }
+            Wait::ForWatch(wait) => waiting(Requeue::Pause(wait)),
             // Another run would have to look them up, and a parent has one run at a time.
-            Wait::ForAnswers(_) => Some(UNAVAILABLE),
-            Wait::Long { told: true, .. } => {
-                span.record("windlass.outcome", "waiting_for_own_writes");
-                Some(Requeue::Pause(LOOK_AGAIN))
-            }
-            Wait::Long { kinds, .. } => {
-                let said = self.report_without_decision(live, key, &Problem::CacheBehind(kinds)).await;
-                if said.as_ref().is_some_and(|said| said.is_reported) {
-                    self.own_writes.told(&live.name, key);
+            Wait::ForAnswers(_) => waiting(UNAVAILABLE),
+            Wait::Long { is_reported: true, .. } => waiting(Requeue::Pause(LOOK_AGAIN)),
+            Wait::Long { kinds, .. } => match self.without_cache(live, key, &Problem::CacheBehind(kinds)).await {
+                Some(Ending::Outcome(mut outcome)) => {
+                    outcome.is_long_wait = true;
+                    Some(Ending::Outcome(outcome))
                 }
-                Some(said.map_or(Requeue::Pause(LOOK_AGAIN), |said| said.requeue))
-            }
+                Some(ending) => Some(ending),
+                None => waiting(Requeue::Pause(LOOK_AGAIN)),
+            },
         }
     }
 
     /// Ends a reconcile that could not find out whether an earlier write was carried out.
-    pub(super) async fn not_looked_up(
-        &self,
-        live: &Arc<Live>,
-        key: &ObjectKey,
-        of: Subject,
-        problem: WriteProblem,
-    ) -> Requeue {
+    async fn not_looked_up(&self, live: &Arc<Live>, key: &ObjectKey, of: Subject, problem: WriteProblem) -> Ending {
         let subject = match of {
             Subject::Parent => ChildId { kind: live.parents.id.kind.clone(), key: key.clone() },
             Subject::Child(child) => child,
@@ -67,41 +58,31 @@ impl Reconciler {
         // would also keep the host from reading the parent.
         let is_refused = matches!(problem, WriteProblem::Rejected { .. });
         let problem = Problem::Writes(vec![(subject, problem)]);
-        let said = if is_refused { self.report_without_decision(live, key, &problem).await } else { None };
-        if let Some(said) = said {
-            return said.requeue;
+        if is_refused && let Some(ending) = self.without_cache(live, key, &problem).await {
+            return ending;
         }
-        let verdict = Verdict::from(&problem);
-        let message = verdict.message.as_str();
-        tracing::warn!(plugin = %live.name, object = %key, message, "reconcile failed");
-        live.failures.record(key, Some((verdict.reason, message)));
-        verdict.requeue
+        let Verdict { reason, message, requeue, .. } = Verdict::from(&problem);
+        Ending::Unreported { outcome: "unknown_write", reason, message, requeue }
     }
 
-    /// Reports in a parent's status why the host decides nothing for it. The status is based on the parent as the API server has
-    /// it: the cache may be behind, and a status based on it would overwrite the plugin's newer part. None if the parent could not
-    /// be read.
-    pub(super) async fn report_without_decision(
-        &self,
-        live: &Arc<Live>,
-        key: &ObjectKey,
-        problem: &Problem,
-    ) -> Option<Ending> {
+    /// Reports a problem of a parent that the host decides nothing about. The status is based on the parent as the API server has it:
+    /// the cache may be behind, and a status based on it would overwrite the plugin's newer part. None if the parent could not be
+    /// read, or nothing is to be reported on it.
+    async fn without_cache(&self, live: &Arc<Live>, key: &ObjectKey, problem: &Problem) -> Option<Ending> {
         let parent = live.parents.read(key).await.ok()??;
-        live.memo.forget(key);
         let snapshot = around(live, Arc::new(parent));
         match next_step(&snapshot.parent, &live.name, live.finalizes, live.suspended, true) {
             // A user's annotation to skip the finalizer counts first.
-            NextStep::RemoveFinalizer => Some(Ending::unreported(self.skip_finalizer(live, &snapshot).await)),
+            NextStep::RemoveFinalizer => Some(self.skip_finalizer(live, snapshot).await),
             NextStep::Leave | NextStep::Suspended | NextStep::Release => None,
-            NextStep::Ask(phase) => {
-                let attempt = self.without_plan(live, &snapshot, problem);
-                Some(self.finish(live, &snapshot, (phase, false), attempt).await)
-            }
-            NextStep::AddFinalizer => {
-                let attempt = self.without_plan(live, &snapshot, problem);
-                Some(self.finish(live, &snapshot, (Phase::Sync, false), attempt).await)
-            }
+            NextStep::Ask(_) | NextStep::AddFinalizer => Some(Ending::problem(snapshot, problem)),
         }
     }
+}
+
+/// What the parent waits for. Most have written nothing since.
+fn awaited(live: &Live, key: &ObjectKey) -> Wait {
+    live.records.with(key, |record| {
+        if record.has_own_writes() { record.own_writes().wait(live, key, Instant::now()) } else { Wait::Over }
+    })
 }

@@ -92,12 +92,12 @@ impl Triggers {
                 if before.is_none()
                     && let Some(live) = live()
                 {
-                    live.failures.added();
+                    live.records.added();
                 }
             }
             (Some(object), None) => {
                 if let Some(live) = live() {
-                    live.failures.removed(&object.key);
+                    live.records.removed(&object.key);
                     // A parent that is deleted with its children has not left the label selector.
                     if live.unselected.may_be() && !object.deleting && live.has_children(&object.uid) {
                         live.unselected.add(&object.key, object.uid.clone());

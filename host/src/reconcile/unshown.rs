@@ -1,6 +1,8 @@
 //! A key whose object the watch does not show: the object is gone, or it has left the label selector and still has children.
 
-use super::{How, Reconciler};
+use super::carry_out::How;
+use super::ending::{Ending, Left};
+use super::{Reconciler, leave};
 use crate::live::Live;
 use crate::live::unselected::GOOD_FOR;
 use crate::reconcile::observe::around;
@@ -26,51 +28,34 @@ enum Unshown {
 
 impl Reconciler {
     /// Forgets a parent that is gone, or releases one that has left the label selector.
-    pub(super) async fn not_shown(&self, live: &Arc<Live>, key: &ObjectKey) -> Requeue {
-        let span = tracing::Span::current();
-        live.memo.forget(key);
+    pub(super) async fn not_shown(&self, live: &Arc<Live>, key: &ObjectKey) -> Ending {
+        live.records.with(key, |record| record.steady.end());
         self.related.forget(&live.name, key);
         match self.unshown(live, key).await {
-            Ok(Unshown::Suspended) => {
-                // When the Plugin is no longer suspended, all parents are queued.
-                span.record("windlass.outcome", "suspended");
-                self.follow(live, live.state.unanswered(key));
-                Requeue::WhenChanged
-            }
+            Ok(Unshown::Gone) => Ending::Gone,
+            // When the Plugin is no longer suspended, all parents are queued.
+            Ok(Unshown::Suspended) => Ending::Left(Left::Suspended, Requeue::WhenChanged),
             Ok(Unshown::Left(parent)) => {
                 let snapshot = around(live, parent);
-                span.record("windlass.parent.uid", tracing::field::display(&snapshot.parent.uid));
-                let requeue = match next_step(&snapshot.parent, &live.name, live.finalizes, live.suspended, false) {
-                    NextStep::Release => self.release(live, &snapshot).await,
-                    NextStep::RemoveFinalizer => self.skip_finalizer(live, &snapshot).await,
-                    NextStep::Leave => self.leave(live, &snapshot.parent),
+                let uid = tracing::field::display(&snapshot.parent.uid);
+                tracing::Span::current().record("windlass.parent.uid", uid);
+                let ending = match next_step(&snapshot.parent, &live.name, live.finalizes, live.suspended, false) {
+                    NextStep::Release => self.release(live, snapshot).await,
+                    NextStep::RemoveFinalizer => self.skip_finalizer(live, snapshot).await,
+                    NextStep::Leave => leave(&snapshot.parent),
                     // The watch shows every parent that must be finalized, and is about to show this one.
-                    NextStep::Ask(_) | NextStep::AddFinalizer | NextStep::Suspended => Requeue::WhenChanged,
+                    NextStep::Ask(_) | NextStep::AddFinalizer | NextStep::Suspended => {
+                        Ending::waits("waiting_for_watch", Requeue::After(GOOD_FOR))
+                    }
                 };
-                match requeue {
-                    // No watch shows its changes.
-                    Requeue::WhenChanged | Requeue::Settled(_) => Requeue::After(GOOD_FOR),
-                    requeue => requeue,
-                }
+                ending.of_unshown()
             }
-            Ok(Unshown::Gone) => {
-                self.own_writes.forget(&live.name, key);
-                self.terminating.forget(&live.name, key);
-                live.memo.forget_gone(key);
-                live.held.lock().forget(key);
-                self.follow(live, live.state.gone(key));
-                live.failures.record(key, None);
-                span.record("windlass.outcome", "gone");
-                Requeue::Gone
-            }
-            Err(error) => {
-                span.record("windlass.outcome", ParentReason::ApiError.as_str());
-                let message = format!("whether the object has left the label selector could not be looked up: {error}");
-                tracing::warn!(plugin = %live.name, object = %key, message, "reconcile failed");
-                live.failures.record(key, Some((ParentReason::ApiError, &message)));
-                self.follow(live, live.state.unanswered(key));
-                UNAVAILABLE
-            }
+            Err(error) => Ending::Unreported {
+                outcome: ParentReason::ApiError.as_str(),
+                reason: ParentReason::ApiError,
+                message: format!("whether the object has left the label selector could not be looked up: {error}"),
+                requeue: UNAVAILABLE,
+            },
         }
     }
 
@@ -88,20 +73,17 @@ impl Reconciler {
     }
 
     /// Deletes the children of an object that is no longer a parent, as far as the guard lets it (rule R9).
-    pub(super) async fn release(&self, live: &Arc<Live>, snapshot: &Snapshot) -> Requeue {
-        live.memo.forget(&snapshot.parent.key);
+    pub(super) async fn release(&self, live: &Arc<Live>, snapshot: Snapshot) -> Ending {
         if !snapshot.children.iter().any(|child| child.controller.is_some()) {
             // The object may be a parent of another plugin: the host reports nothing on it, and its deletions are not waited for.
-            self.follow(live, live.state.forget(&snapshot.parent.key));
-            tracing::Span::current().record("windlass.outcome", "not_selected");
-            live.failures.record(&snapshot.parent.key, None);
-            return Requeue::WhenChanged;
+            return Ending::Left(Left::NotSelected, Requeue::WhenChanged);
         }
         let how = How { phase: Phase::Sync, is_selected: false, compares: false };
-        let mut attempt = self.carry_out(live, snapshot, how, Desired::default()).await;
+        let mut attempt = self.carry_out(live, &snapshot, how, Desired::default()).await;
         if attempt.verdict.progress == Progress::Applied {
             attempt.verdict = Verdict::from(&Problem::Released(live.name.clone()));
         }
-        self.finish(live, snapshot, (Phase::Sync, false), attempt).await.requeue
+        // Nothing is remembered of it: it may become a parent again.
+        Ending::outcome(snapshot, attempt)
     }
 }

@@ -9,7 +9,7 @@ use super::*;
 use crate::contract::{Limits, Phase, Response};
 use crate::digest::Digest;
 use crate::fixtures::{created, object, parent_ref, parent_with, snapshot, validate, validate_with};
-use crate::guard::{DeletionGuard, Fleet, HeldParents, Leavers, Rollout, Stop, cause, judge};
+use crate::guard::{DeletionGuard, Fleet, Leavers, ParentDeletions, Rollout, Stop, cause, judge};
 use crate::observed_status::StatusShape;
 
 mod fuzz;
@@ -174,7 +174,7 @@ proptest! {
         let desired = validate_with(&children(&after), &update).expect("valid");
         let mut live = live_of(&before, &[]);
         let mut annotation = String::new();
-        let (mut parents, mut was_held) = (HeldParents::default(), false);
+        let (mut parents, mut was_held) = (ParentDeletions::default(), false);
         let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [], 0, None);
         let mut fleet = Fleet::new(rollout);
         for _ in 0..60 {

@@ -1,0 +1,331 @@
+//! What the host remembers of the parents of one Plugin: one record for each parent, behind one lock. All components of the Plugin share
+//! the records, because a new component must not forget what was written or blocked under the last one.
+//!
+//! A parent in steady state has two hashes and two times in its record; everything else is rare and boxed. A parent of which nothing
+//! is to be remembered has no record.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+use hashbrown::HashMap;
+use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
+use windlass_core::guard::ParentDeletions;
+use windlass_core::ids::{ObjectKey, Uid};
+use windlass_core::reason::ParentReason;
+
+use super::failures::{Failures, Sums};
+use super::own_writes::OwnWrites;
+use super::steady::Steady;
+
+/// The records of a Plugin's parents.
+pub struct Records {
+    all: Mutex<All>,
+    /// Makes hashes of failures.
+    hasher: RandomState,
+    /// Queues the Plugin after this time, so that its status is written. Must not block.
+    wake: Box<dyn Fn(Duration) + Send + Sync>,
+}
+
+#[derive(Debug, Default)]
+struct All {
+    parents: HashMap<ObjectKey, Record>,
+    failures: Failures,
+}
+
+/// What is remembered of one parent.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// Whether the parent is in steady state (rule R17).
+    pub steady: Steady,
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Debug, Default)]
+struct Rare {
+    own_writes: OwnWrites,
+    deletions: ParentDeletions,
+    /// Since when the API server refuses children of the parent with this UID, because its namespace is being deleted.
+    refused: Option<(Uid, Instant)>,
+    /// A hash of the reason and message of the parent's failure: the texts of thousands would take megabytes.
+    failure: Option<u64>,
+}
+
+impl Rare {
+    fn is_empty(&self) -> bool {
+        let Self { own_writes, deletions, refused, failure } = self;
+        own_writes.is_empty() && deletions.is_empty() && refused.is_none() && failure.is_none()
+    }
+}
+
+impl Record {
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// The host's own writes that the caches do not show yet (rule R3).
+    pub fn own_writes(&mut self) -> &mut OwnWrites {
+        &mut self.rare().own_writes
+    }
+
+    /// Whether own writes are awaited. Unlike [`own_writes`](Self::own_writes), it allocates nothing.
+    pub fn has_own_writes(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| !rare.own_writes.is_empty())
+    }
+
+    /// The blocked and allowed deletions of the parent's children (rule R9).
+    pub fn deletions(&mut self) -> &mut ParentDeletions {
+        &mut self.rare().deletions
+    }
+
+    /// Whether the API server refused a child of this parent, because its namespace is being deleted.
+    pub fn is_refused(&self, parent: &Uid) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.refused.as_ref().is_some_and(|(uid, _)| uid == parent))
+    }
+
+    /// Records that the API server refuses a child of this parent. Returns for how long it has.
+    pub fn note_refused(&mut self, parent: &Uid, now: Instant) -> Duration {
+        let before = self.rare().refused.take().filter(|(uid, _)| uid == parent);
+        let (uid, since) = before.unwrap_or_else(|| (parent.clone(), now));
+        self.rare().refused = Some((uid, since));
+        now.saturating_duration_since(since)
+    }
+
+    /// Records a failure, or none. Returns whether it is another one than before.
+    fn note_failure(&mut self, failure: Option<u64>) -> bool {
+        let before = self.rare.as_ref().and_then(|rare| rare.failure);
+        if before == failure {
+            return false;
+        }
+        self.rare().failure = failure;
+        true
+    }
+
+    fn is_failing(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.failure.is_some())
+    }
+
+    fn tidy(&mut self) {
+        self.rare.take_if(|rare| rare.is_empty());
+    }
+
+    fn is_empty(&self) -> bool {
+        self.steady.is_empty() && self.rare.is_none()
+    }
+}
+
+impl All {
+    /// Gives access to one record, and drops it if nothing is left in it.
+    fn with<T>(&mut self, parent: &ObjectKey, access: impl FnOnce(&mut Record) -> T) -> T {
+        if let Some(record) = self.parents.get_mut(parent) {
+            let result = access(record);
+            record.tidy();
+            if record.is_empty() {
+                self.parents.remove(parent);
+            }
+            return result;
+        }
+        let mut record = Record::default();
+        let result = access(&mut record);
+        record.tidy();
+        if !record.is_empty() {
+            self.parents.insert(parent.clone(), record);
+        }
+        result
+    }
+}
+
+impl Records {
+    /// With a function that queues the Plugin after a time.
+    pub fn new(wake: impl Fn(Duration) + Send + Sync + 'static) -> Self {
+        Self { all: Mutex::default(), hasher: RandomState::new(), wake: Box::new(wake) }
+    }
+
+    /// Gives access to the record of one parent. The lock is held meanwhile.
+    pub fn with<T>(&self, parent: &ObjectKey, access: impl FnOnce(&mut Record) -> T) -> T {
+        self.all.lock().with(parent, access)
+    }
+
+    /// Forgets a parent that is gone.
+    pub fn forget(&self, parent: &ObjectKey) {
+        let mut all = self.all.lock();
+        if all.parents.remove(parent).is_some_and(|record| record.is_failing()) {
+            self.changed(all);
+        }
+    }
+
+    /// Forgets the parents that no longer exist. They may have been deleted while no component of the Plugin was active.
+    pub fn forget_unless(&self, exists: impl Fn(&ObjectKey) -> bool) {
+        self.all.lock().parents.retain(|parent, _| exists(parent));
+    }
+
+    /// Records the end of a parent's reconcile for the Plugin's status: a success, or a failure with its reason and message.
+    pub fn note_failure(&self, parent: &ObjectKey, failure: Option<(ParentReason, &str)>) {
+        let mut all = self.all.lock();
+        let hash = failure.map(|failure| self.hasher.hash_one(failure));
+        if all.with(parent, |record| record.note_failure(hash)) {
+            all.failures.note(parent, failure, Timestamp::now());
+            self.changed(all);
+        }
+    }
+
+    /// Records a new parent: the Plugin's status counts the parents.
+    pub fn added(&self) {
+        self.changed(self.all.lock());
+    }
+
+    /// Records that a parent is gone. One more reconcile of it [forgets](Self::forget) the rest.
+    pub fn removed(&self, parent: &ObjectKey) {
+        let mut all = self.all.lock();
+        all.with(parent, |record| record.note_failure(None));
+        self.changed(all);
+    }
+
+    fn changed(&self, mut all: MutexGuard<'_, All>) {
+        let wait = all.failures.schedule(Instant::now());
+        drop(all);
+        if let Some(wait) = wait {
+            (self.wake)(wait);
+        }
+    }
+
+    /// The failing parents.
+    pub fn failing(&self) -> Vec<ObjectKey> {
+        let all = self.all.lock();
+        all.parents.iter().filter(|(_, record)| record.is_failing()).map(|(parent, _)| parent.clone()).collect()
+    }
+
+    /// The counts for a status that is written now. `before` is the count in the last status, perhaps of an earlier process: it stays
+    /// until the parents had the time to be reconciled once. Forgets failing parents that no longer exist: a parent may have gone while
+    /// its last reconcile ran, or while no component was active.
+    pub fn sums(&self, before: Option<u64>, exists: impl Fn(&ObjectKey) -> bool) -> Sums {
+        let mut all = self.all.lock();
+        all.parents.retain(|parent, record| !record.is_failing() || exists(parent));
+        let failing = all.parents.values().filter(|record| record.is_failing()).count() as u64;
+        let (sums, wait) = all.failures.read(failing, before, Instant::now());
+        drop(all);
+        if let Some(wait) = wait {
+            (self.wake)(wait);
+        }
+        sums
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use windlass_core::digest::Digest;
+
+    use super::*;
+    use crate::cluster::writer::Written;
+    use crate::live::steady::Inputs;
+
+    const CONFLICT: Option<(ParentReason, &str)> = Some((ParentReason::Conflict, "taken"));
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new(Some("n"), name)
+    }
+
+    fn records() -> (Records, Arc<Mutex<Vec<Duration>>>) {
+        let woken = Arc::new(Mutex::new(Vec::new()));
+        let heard = woken.clone();
+        (Records::new(move |wait| heard.lock().push(wait)), woken)
+    }
+
+    fn known(records: &Records) -> usize {
+        records.all.lock().parents.len()
+    }
+
+    fn settle(record: &mut Record) {
+        let inputs = Inputs { call: Some((1, Digest::of(b"call"))), ..Inputs::default() };
+        record.steady.keep(inputs, None);
+    }
+
+    #[test]
+    fn parent_of_which_nothing_is_remembered_has_no_record() {
+        let (records, _) = records();
+        assert!(!records.with(&key("a"), |record| record.has_own_writes() || record.is_refused(&Uid::from("1"))));
+        records.with(&key("a"), |record| record.own_writes().is_empty() && record.deletions().is_empty());
+        assert_eq!(known(&records), 0);
+        records.with(&key("a"), settle);
+        records.note_failure(&key("b"), CONFLICT);
+        records.with(&key("c"), |record| {
+            record.own_writes().add([Written::Parent { resource_version: 7 }], Instant::now());
+        });
+        assert_eq!(known(&records), 3);
+        records.with(&key("a"), |record| record.steady.end());
+        records.note_failure(&key("b"), None);
+        records.forget(&key("c"));
+        assert_eq!(known(&records), 0);
+    }
+
+    #[test]
+    fn record_of_a_parent_in_steady_state_is_small() {
+        let size = size_of::<ObjectKey>() + size_of::<Record>();
+        assert!(size <= 168, "{size} bytes, for each of a hundred thousand parents");
+    }
+
+    #[test]
+    fn parents_that_went_while_no_component_was_active_are_forgotten() {
+        let (records, _) = records();
+        for name in ["gone", "there"] {
+            records.with(&key(name), settle);
+        }
+        records.forget_unless(|parent| *parent != key("gone"));
+        let is_settled = |name: &str| records.with(&key(name), |record| !record.steady.is_empty());
+        assert_eq!((is_settled("gone"), is_settled("there")), (false, true));
+    }
+
+    #[test]
+    fn r14_the_time_of_a_parent_in_a_terminating_namespace_runs_from_the_first_refusal() {
+        let (mut web, begin) = (Record::default(), Instant::now());
+        let (first, namesake) = (Uid::from("1"), Uid::from("2"));
+        assert!(!web.is_refused(&first));
+        for seconds in [0, 10, 40].map(Duration::from_secs) {
+            assert_eq!(web.note_refused(&first, begin + seconds), seconds);
+            assert!(web.is_refused(&first) && !web.is_refused(&namesake));
+        }
+        assert_eq!(web.note_refused(&namesake, begin + Duration::from_secs(50)), Duration::ZERO);
+    }
+
+    #[test]
+    fn r12_the_same_failure_again_changes_nothing_and_another_message_does() {
+        let (records, woken) = records();
+        let read = || {
+            woken.lock().clear();
+            records.sums(None, |_| true)
+        };
+        records.note_failure(&key("a"), None);
+        assert!(woken.lock().is_empty(), "a parent that does not fail changes nothing");
+        records.note_failure(&key("a"), CONFLICT);
+        assert_eq!(woken.lock().len(), 1);
+        assert_eq!(read().failing, 1);
+        records.note_failure(&key("a"), CONFLICT);
+        assert!(woken.lock().is_empty(), "each retry fails alike");
+        records.note_failure(&key("a"), Some((ParentReason::Conflict, "taken by another")));
+        assert_eq!(woken.lock().len(), 1);
+        let last = read().last.expect("a failure");
+        assert_eq!((last.object.as_str(), last.message.as_str()), ("n/a", "taken by another"));
+        records.note_failure(&key("a"), None);
+        let sums = read();
+        assert_eq!((sums.failing, sums.last), (0, Some(last)), "the last failure can be read after it has passed");
+    }
+
+    #[test]
+    fn a_parent_that_is_gone_no_longer_fails_and_is_counted_out_once() {
+        let (records, woken) = records();
+        records.note_failure(&key("a"), CONFLICT);
+        records.removed(&key("a"));
+        assert_eq!(woken.lock().len(), 1, "one write for both");
+        assert_eq!(records.sums(None, |_| true).failing, 0);
+        records.note_failure(&key("b"), None);
+        assert_eq!(woken.lock().len(), 1);
+        // Its last reconcile ends after it is gone.
+        records.note_failure(&key("a"), CONFLICT);
+        records.note_failure(&key("b"), CONFLICT);
+        assert_eq!(records.sums(None, |parent| *parent == key("b")).failing, 1);
+        records.forget(&key("a"));
+        assert_eq!(records.failing(), [key("b")]);
+    }
+}

@@ -1,0 +1,169 @@
+//! Remembers that a parent is in steady state: the same snapshot again needs no call, and the same response about the same objects
+//! needs nothing but the call (rule R17).
+//!
+//! For each such parent it keeps two hashes and a time. The hashes cover everything that the decision depended on, so another
+//! component or config finds only what holds for it as well.
+
+use std::time::{Duration, Instant};
+
+use windlass_core::digest::Digest;
+use windlass_core::outcome::Requeue;
+
+/// What is known to need no write for one parent.
+#[derive(Debug, Default)]
+pub struct Steady {
+    settled: Option<Settled>,
+    /// When the values of the parent's children were last compared, since the host started.
+    compared: Option<Instant>,
+}
+
+/// What a reconcile depended on. Another one that depends on the same needs nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Inputs {
+    /// The id of the component's state and the hash of the snapshot; none if the call was impure. With another state the plugin must
+    /// be called again, because other parents may wait for that (see
+    /// [`ComponentState`](crate::live::component_state::ComponentState)).
+    pub call: Option<(u64, Digest)>,
+    /// The hash of the response and its objects; none of a response with events, which are emitted each time.
+    pub answer: Option<Digest>,
+    /// Whether the values of these objects were compared with the desired ones.
+    pub is_compared: bool,
+}
+
+#[derive(Debug)]
+struct Settled {
+    call: Option<(u64, Short)>,
+    answer: Option<Short>,
+    asked: Option<Duration>,
+    /// Whether the values of these objects were compared with the desired ones.
+    is_compared: bool,
+}
+
+/// The first half of a digest: enough to tell the snapshots of one parent apart.
+type Short = [u8; 16];
+
+fn short(digest: Digest) -> Short {
+    digest.as_bytes().first_chunk().copied().unwrap_or_default()
+}
+
+impl Steady {
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.settled.is_none() && self.compared.is_none()
+    }
+
+    /// When to reconcile again, if this snapshot needed no write with this component state. `compares`: the values of its objects
+    /// must have been compared as well.
+    pub fn after_call(&self, state: u64, snapshot: Digest, compares: bool) -> Option<Requeue> {
+        self.find(compares, |settled| settled.call == Some((state, short(snapshot))))
+    }
+
+    /// When to reconcile again, if this response about these objects needed no write.
+    pub fn after_answer(&self, answer: Digest, compares: bool) -> Option<Requeue> {
+        self.find(compares, |settled| settled.answer == Some(short(answer)))
+    }
+
+    fn find(&self, compares: bool, is_same: impl Fn(&Settled) -> bool) -> Option<Requeue> {
+        let found = self.settled.as_ref().filter(|settled| is_same(settled) && (settled.is_compared || !compares));
+        found.map(|settled| Requeue::Settled(settled.asked))
+    }
+
+    /// Whether the values of the parent's children are due to be compared: they were not within this interval. Resyncs alone do not
+    /// decide, because a parent that changes often has none.
+    pub fn is_comparison_due(&self, interval: Duration, now: Instant) -> bool {
+        self.compared.is_none_or(|last| now.saturating_duration_since(last) >= interval)
+    }
+
+    /// Records that the values of the parent's children were compared.
+    pub fn note_compared(&mut self, now: Instant) {
+        self.compared = Some(now);
+    }
+
+    /// Records that the parent is in steady state: these inputs needed no write.
+    pub fn keep(&mut self, inputs: Inputs, asked: Option<Duration>) {
+        let Inputs { call, answer, is_compared } = inputs;
+        let call = call.map(|(state, snapshot)| (state, short(snapshot)));
+        let is_known = call.is_some() || answer.is_some();
+        self.settled = is_known.then(|| Settled { call, answer: answer.map(short), asked, is_compared });
+    }
+
+    /// Records that another call had the same response about the same objects.
+    pub fn keep_answered(&mut self, inputs: Inputs) {
+        if let Some(Settled { asked, is_compared, .. }) = self.settled {
+            self.keep(Inputs { is_compared, ..inputs }, asked);
+        }
+    }
+
+    /// Records that the parent is no longer in steady state.
+    pub fn end(&mut self) {
+        self.settled = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT_RESYNC: Requeue = Requeue::Settled(None);
+
+    fn call(name: &[u8]) -> Inputs {
+        Inputs { call: Some((1, Digest::of(name))), answer: None, is_compared: false }
+    }
+
+    #[test]
+    fn r17_only_the_snapshot_that_needed_nothing_needs_nothing_again() {
+        let mut web = Steady::default();
+        let (old, new) = (Digest::of(b"old"), Digest::of(b"new"));
+        assert_eq!(web.after_call(1, old, false), None);
+        let soon = Requeue::Settled(Some(Duration::from_secs(5)));
+        web.keep(call(b"old"), Some(Duration::from_secs(5)));
+        assert_eq!((web.after_call(1, old, false), web.after_call(1, new, false)), (Some(soon), None));
+        web.keep(call(b"new"), None);
+        assert_eq!((web.after_call(1, old, false), web.after_call(1, new, false)), (None, Some(AT_RESYNC)));
+        assert_eq!(web.after_call(2, new, false), None, "others may wait until it was called under the new state");
+        web.end();
+        assert_eq!(web.after_call(1, new, false), None);
+    }
+
+    #[test]
+    fn s06_values_are_compared_at_a_start_and_once_an_interval_whatever_happens_meanwhile() {
+        let (mut web, interval, began) = (Steady::default(), Duration::from_mins(10), Instant::now());
+        assert!(web.is_comparison_due(interval, began), "a start compares");
+        web.note_compared(began);
+        web.end();
+        assert!(!web.is_comparison_due(interval, began + Duration::from_secs(599)), "an event is no start");
+        assert!(web.is_comparison_due(interval, began + interval), "a parent with many events has no resync");
+        web.note_compared(began + interval);
+        assert!(!web.is_comparison_due(interval, began + interval + Duration::from_secs(599)));
+    }
+
+    #[test]
+    fn s06_a_comparison_finds_only_what_was_compared_and_compares_nothing_twice() {
+        let (mut web, call, answer) = (Steady::default(), Digest::of(b"call"), Digest::of(b"answer"));
+        let inputs = Inputs { call: Some((1, call)), answer: Some(answer), is_compared: false };
+        web.keep(inputs, None);
+        assert_eq!((web.after_call(1, call, false), web.after_call(1, call, true)), (Some(AT_RESYNC), None));
+        assert_eq!((web.after_answer(answer, false), web.after_answer(answer, true)), (Some(AT_RESYNC), None));
+        web.keep(Inputs { is_compared: true, ..inputs }, None);
+        assert_eq!(web.after_call(1, call, true), Some(AT_RESYNC));
+        let again = Digest::of(b"again");
+        web.keep_answered(Inputs { call: Some((1, again)), ..inputs });
+        assert_eq!(web.after_call(1, again, true), Some(AT_RESYNC), "the same objects");
+    }
+
+    #[test]
+    fn r17_a_response_that_needed_nothing_needs_nothing_again_whatever_was_called() {
+        let (mut web, answer) = (Steady::default(), Digest::of(b"answer"));
+        web.keep(Inputs { answer: Some(answer), ..Inputs::default() }, None);
+        assert_eq!(web.after_answer(answer, false), Some(AT_RESYNC), "an impure call's too");
+        assert_eq!((web.after_answer(Digest::of(b"other"), false), web.after_call(1, answer, false)), (None, None));
+    }
+
+    #[test]
+    fn r17_a_response_with_events_to_an_impure_call_is_not_remembered() {
+        let mut web = Steady::default();
+        web.keep(call(b"call"), None);
+        web.keep(Inputs { is_compared: true, ..Inputs::default() }, None);
+        assert!(web.is_empty());
+    }
+}

@@ -1,0 +1,170 @@
+//! The ways in which one reconcile can end. [`settle`](super::Reconciler::settle) does what each of them requires.
+
+use std::time::Duration;
+
+use windlass_core::contract::Event;
+use windlass_core::events::FinalizerEnd;
+use windlass_core::json::Map;
+use windlass_core::outcome::{Problem, Requeue, Verdict};
+use windlass_core::reason::ParentReason;
+use windlass_core::snapshot::Snapshot;
+
+use super::apply::Applied;
+use crate::cluster::writer::Written;
+use crate::live::steady::Inputs;
+use crate::live::unselected::GOOD_FOR;
+
+/// How one reconcile ended.
+pub(super) enum Ending {
+    /// The parent does not exist, or is no parent any more and has no children: everything about it is forgotten.
+    Gone,
+    /// The host has nothing to do with the parent until something changes, and reports nothing on it.
+    Left(Left, Requeue),
+    /// The reconcile waits for a cache, or for the result of an earlier write. The deletions of other parents still wait for it.
+    Waits {
+        /// What it waits for, for the span.
+        outcome: &'static str,
+        /// What the Plugin's status counts as a failure of this parent; none for a regular wait.
+        failure: Option<(ParentReason, &'static str)>,
+        requeue: Requeue,
+    },
+    /// The reconcile failed, and the parent's status cannot report it.
+    Unreported {
+        /// For the span.
+        outcome: &'static str,
+        reason: ParentReason,
+        message: String,
+        requeue: Requeue,
+    },
+    /// Nothing has changed since the last reconcile (rule R17): without a call, or with a call that had the same response.
+    Unchanged(Option<Inputs>, Requeue),
+    /// The finalizer was set or removed, or the parent is gone. The parent's own event queues the next reconcile.
+    FinalizerChanged(Box<FinalizerChanged>),
+    /// The host has an outcome to report in the parent's status.
+    Outcome(Box<Outcome>),
+}
+
+/// Why the host has nothing to do with a parent.
+#[derive(Clone, Copy)]
+pub(super) enum Left {
+    /// It is being deleted, and has no finalizer of the plugin.
+    Deleting,
+    /// It, or its Plugin, is suspended. Its own blocked deletions still count.
+    Suspended,
+    /// Its Plugin is suspended and still selects it.
+    PluginSuspended,
+    /// It is in the host's namespace, and has no finalizer of the plugin.
+    InHostNamespace,
+    /// The Plugin does not select it, and it has no children.
+    NotSelected,
+}
+
+/// A finalizer that was set or removed.
+pub(super) struct FinalizerChanged {
+    pub snapshot: Snapshot,
+    /// The write; none if the parent is gone.
+    pub written: Option<Written>,
+    /// Why it was removed, and the plugin's last events. None if it was set.
+    pub removed: Option<(FinalizerEnd, Vec<Event>)>,
+}
+
+/// The outcome of a reconcile, with everything that is reported and remembered of it.
+pub(super) struct Outcome {
+    pub snapshot: Snapshot,
+    /// Whether all parents of the plugin are reconciled, and not this one alone.
+    pub is_sweep: bool,
+    pub attempt: Attempt,
+    /// What the result depended on: if nothing was to be written, the same again needs nothing.
+    pub inputs: Inputs,
+    /// Whether this outcome reports a long wait for the host's own writes.
+    pub is_long_wait: bool,
+    /// Whether no watch shows the parent, because it has left the label selector.
+    pub is_unshown: bool,
+}
+
+/// What a reconcile came to, before it is reported.
+pub(super) struct Attempt {
+    /// The plugin's part of the status, if the response has one.
+    pub part: Option<Map>,
+    pub applied: Applied,
+    pub verdict: Verdict,
+    /// Whether the deletions of this parent were planned. If not, the deletions of other parents no longer wait for them.
+    pub is_planned: bool,
+    /// Whether the plugin has cleaned up, so that the finalizer may be removed.
+    pub finalized: bool,
+    /// Whether the status is left as it is, because the problem passes soon or the Plugin's status reports it.
+    pub silent: bool,
+    /// The events of the response.
+    pub events: Vec<Event>,
+}
+
+impl From<&Problem> for Attempt {
+    /// A reconcile that ended before its plan, so that nothing was sent.
+    fn from(problem: &Problem) -> Self {
+        Self {
+            part: None,
+            applied: Applied::default(),
+            verdict: Verdict::from(problem),
+            is_planned: false,
+            finalized: false,
+            silent: false,
+            events: Vec::new(),
+        }
+    }
+}
+
+impl Ending {
+    /// The reconcile goes on later.
+    pub fn waits(outcome: &'static str, requeue: Requeue) -> Self {
+        Self::Waits { outcome, failure: None, requeue }
+    }
+
+    /// An outcome that the next reconcile has to repeat.
+    pub fn outcome(snapshot: Snapshot, attempt: Attempt) -> Self {
+        Self::Outcome(Box::new(Outcome {
+            snapshot,
+            is_sweep: false,
+            attempt,
+            inputs: Inputs::default(),
+            is_long_wait: false,
+            is_unshown: false,
+        }))
+    }
+
+    /// A problem that prevented a plan.
+    pub fn problem(snapshot: Snapshot, problem: &Problem) -> Self {
+        Self::outcome(snapshot, Attempt::from(problem))
+    }
+
+    /// The end of a reconcile in which all parents of the plugin are reconciled, or this one alone.
+    pub fn in_sweep(mut self, is_sweep: bool) -> Self {
+        if let Self::Outcome(outcome) = &mut self {
+            outcome.is_sweep = is_sweep;
+        }
+        self
+    }
+
+    /// The end of a reconcile of a parent that no watch shows: it comes back, because no event would queue it.
+    pub fn of_unshown(mut self) -> Self {
+        match &mut self {
+            Self::Left(_, requeue) => *requeue = at_the_latest(*requeue, GOOD_FOR),
+            Self::Outcome(outcome) => outcome.is_unshown = true,
+            Self::Gone
+            | Self::Waits { .. }
+            | Self::Unreported { .. }
+            | Self::Unchanged(..)
+            | Self::FinalizerChanged(_) => {}
+        }
+        self
+    }
+}
+
+/// The requeue of a parent whose changes no watch shows.
+pub(super) fn at_the_latest(requeue: Requeue, after: Duration) -> Requeue {
+    match requeue {
+        Requeue::WhenChanged | Requeue::Settled(_) => Requeue::After(after),
+        Requeue::Pause(_) | Requeue::After(_) | Requeue::Backoff(_) | Requeue::Unavailable(_) | Requeue::Gone => {
+            requeue
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The end of a reconcile, the same for all of them: the status, the events, the parent's record, the span and the log.
+
+use std::time::{Duration, Instant};
+
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
+use windlass_core::events::FinalizerEnd;
+use windlass_core::ids::ObjectKey;
+use windlass_core::json::Map;
+use windlass_core::outcome::{BACKOFF, Problem, Progress, Requeue, Verdict, WriteProblem};
+use windlass_core::snapshot::Snapshot;
+
+use super::ending::{Attempt, Ending, FinalizerChanged, Left, Outcome, at_the_latest};
+use super::report::{Happened, Reported};
+use super::{CACHE_LAG, Reconciler, id_of_parent};
+use crate::live::unselected::GOOD_FOR;
+use crate::live::{Live, StatusWriter};
+use crate::queue::Trigger;
+use crate::telemetry::{self, TRACE};
+
+impl Reconciler {
+    /// Reports and remembers how a reconcile ended. Returns when to reconcile the parent again.
+    pub(super) async fn settle(&self, live: &Live, key: &ObjectKey, ending: Ending) -> Requeue {
+        match ending {
+            Ending::Gone => {
+                record("gone");
+                live.records.forget(key);
+                self.follow(live, live.state.gone(key));
+                Requeue::Gone
+            }
+            Ending::Left(left, requeue) => {
+                self.settle_left(live, key, left);
+                requeue
+            }
+            Ending::Waits { outcome, failure, requeue } => {
+                record(outcome);
+                if failure.is_some() {
+                    live.records.note_failure(key, failure);
+                    // The next reconcile must record a success, even if nothing has changed.
+                    live.records.with(key, |record| record.steady.end());
+                }
+                requeue
+            }
+            Ending::Unreported { outcome, reason, message, requeue } => {
+                record(outcome);
+                self.follow(live, live.state.unanswered(key));
+                let message = telemetry::one_line(&message);
+                tracing::warn!(plugin = %live.name, object = %key, %reason, %message, "reconcile failed");
+                live.records.note_failure(key, Some((reason, &message)));
+                live.records.with(key, |record| record.steady.end());
+                requeue
+            }
+            Ending::Unchanged(inputs, requeue) => {
+                record("unchanged");
+                if let Some(inputs) = inputs {
+                    live.records.note_failure(key, None);
+                    live.records.with(key, |record| record.steady.keep_answered(inputs));
+                }
+                requeue
+            }
+            Ending::FinalizerChanged(changed) => self.settle_finalizer(live, *changed),
+            Ending::Outcome(outcome) => self.settle_outcome(live, *outcome).await,
+        }
+    }
+
+    fn settle_left(&self, live: &Live, key: &ObjectKey, left: Left) {
+        let (outcome, consequences) = match left {
+            Left::Deleting => ("deleting", Some(live.state.forget(key))),
+            Left::Suspended => ("suspended", Some(live.state.unanswered(key))),
+            Left::PluginSuspended => ("suspended", None),
+            Left::InHostNamespace => ("host_namespace", None),
+            Left::NotSelected => {
+                live.records.note_failure(key, None);
+                live.records.with(key, |record| record.steady.end());
+                ("not_selected", Some(live.state.forget(key)))
+            }
+        };
+        record(outcome);
+        if let Some(consequences) = consequences {
+            self.follow(live, consequences);
+        }
+    }
+
+    fn settle_finalizer(&self, live: &Live, changed: FinalizerChanged) -> Requeue {
+        let FinalizerChanged { snapshot, written, removed } = changed;
+        record(if removed.is_none() { "finalizer_added" } else { "finalizer_removed" });
+        if written.is_none() {
+            // The parent is gone, as the cache will show.
+            return Requeue::Pause(CACHE_LAG);
+        }
+        if let Some((end, last_events)) = removed.filter(|_| snapshot.parent.deleting) {
+            if let FinalizerEnd::NamespaceTerminating(parent) = &end {
+                tracing::warn!(plugin = %live.name, %parent, "finalizer removed: the namespace is being deleted");
+            }
+            self.reporter.tell_finalized(live, &snapshot, &last_events, &end);
+        }
+        live.records.with(&snapshot.parent.key, |record| record.own_writes().add(written, Instant::now()));
+        Requeue::Pause(Duration::ZERO)
+    }
+
+    /// Writes the status, emits the events, and remembers what was written and what need not be repeated.
+    async fn settle_outcome(&self, live: &Live, outcome: Outcome) -> Requeue {
+        let Outcome { snapshot, is_sweep, attempt, inputs, is_long_wait, is_unshown } = outcome;
+        let Attempt { part, applied, mut verdict, is_planned, silent, events, .. } = attempt;
+        let key = &snapshot.parent.key;
+        if !is_planned {
+            self.follow(live, live.state.unanswered(key));
+        }
+        if snapshot.parent.deleting {
+            verdict = verdict.while_finalizing();
+        }
+        record(verdict.reason.as_str());
+        if !silent {
+            log(live, &snapshot, &verdict);
+        }
+        let reported =
+            if silent { Reported::default() } else { self.report(live, &snapshot, part.as_ref(), &mut verdict).await };
+        self.reporter.tell(
+            live,
+            &snapshot,
+            Happened {
+                changes: &applied.changes,
+                verdict: reported.instead.as_ref().unwrap_or(&verdict),
+                status_differs: reported.written.is_some() || reported.failed.is_some(),
+                silent,
+                events: &events,
+                sweep: is_sweep,
+            },
+        );
+        self.queue_plugin(live, part.is_some());
+        let failure = (!silent).then(|| failure(live, &snapshot, &verdict, &reported));
+        let is_reported = !silent && reported.failed.is_none() && reported.again.is_none();
+        let written: Vec<_> = applied.written.into_iter().chain(reported.written).collect();
+        let requeue = match reported.failed {
+            None => reported.again.map_or(verdict.requeue, Requeue::After),
+            Some(problem) => status_not_written(&snapshot, problem),
+        };
+        if let Some(failure) = failure {
+            live.records.note_failure(key, failure.as_ref().map(|failed| (failed.reason, &*failed.message)));
+        }
+        live.records.with(key, |record| {
+            let (now, is_applied) = (Instant::now(), verdict.progress == Progress::Applied);
+            match requeue {
+                // Blocked deletions and children that were left out end alike, but a user may allow the deletions at any moment, and no
+                // snapshot shows that.
+                Requeue::Settled(asked) if is_applied && written.is_empty() => record.steady.keep(inputs, asked),
+                _ => record.steady.end(),
+            }
+            if inputs.is_compared && is_applied {
+                record.steady.note_compared(now);
+            }
+            if !written.is_empty() {
+                record.own_writes().add(written, now);
+            }
+            if is_long_wait && is_reported {
+                record.own_writes().note_reported();
+            }
+        });
+        if is_unshown { at_the_latest(requeue, GOOD_FOR) } else { requeue }
+    }
+
+    /// Queues the Plugin if its status must report something new of this reconcile.
+    fn queue_plugin(&self, live: &Live, has_status: bool) {
+        if has_status && live.status_writer == StatusWriter::Nobody && live.state.note_unwritten_status() {
+            self.plugins.add(&(), &live.name, Trigger::Resync);
+        }
+        if live.budget.lock().take_news() {
+            self.plugins.add(&(), &live.name, Trigger::Fresh);
+        }
+    }
+
+    /// Writes the parent's status. If the API server rejects the plugin's part, the status is written without it, and reports that.
+    async fn report(&self, live: &Live, snapshot: &Snapshot, part: Option<&Map>, verdict: &mut Verdict) -> Reported {
+        let span = tracing::debug_span!(target: TRACE, "report", windlass.status_written = Empty);
+        let mut reported =
+            self.reporter.report(live, snapshot, part, verdict, &self.breaker).instrument(span.clone()).await;
+        if let (Some(_), Some(WriteProblem::Rejected { code, message, .. })) = (part, &reported.failed)
+            && *code != 404
+        {
+            *verdict = Verdict::from(&Problem::StatusRejected(message.clone()));
+            reported =
+                self.reporter.report(live, snapshot, None, verdict, &self.breaker).instrument(span.clone()).await;
+        }
+        span.record("windlass.status_written", reported.failed.is_none() && reported.written.is_some());
+        reported
+    }
+}
+
+fn record(outcome: &'static str) {
+    Span::current().record("windlass.outcome", outcome);
+}
+
+fn log(live: &Live, snapshot: &Snapshot, verdict: &Verdict) {
+    if is_failing(verdict) {
+        tracing::warn!(
+            plugin = %live.name,
+            object = %snapshot.parent_ref,
+            reason = verdict.reason.as_str(),
+            message = %telemetry::one_line(&verdict.message),
+            "reconcile failed"
+        );
+    }
+}
+
+/// Whether a parent does not have its desired state, and no user asked for that.
+fn is_failing(verdict: &Verdict) -> bool {
+    matches!(verdict.progress, Progress::Reconciling | Progress::Stalled)
+}
+
+/// The failure that the Plugin's status counts: that of the reconcile, or that the API server refused a status of a kind that is not
+/// the plugin's own, which the parent's status cannot report.
+fn failure(live: &Live, snapshot: &Snapshot, verdict: &Verdict, reported: &Reported) -> Option<Verdict> {
+    if is_failing(verdict) {
+        return Some(verdict.clone());
+    }
+    let refused = reported.failed.as_ref().filter(|problem| {
+        live.status_writer == StatusWriter::Account
+            && matches!(
+                problem,
+                WriteProblem::FieldConflict { .. } | WriteProblem::Rejected { code: 400..=403 | 422, .. }
+            )
+    });
+    let refused = Verdict::from(&Problem::Writes(vec![(id_of_parent(snapshot), refused?.clone())]));
+    is_failing(&refused).then_some(refused)
+}
+
+/// When to try again to write a status. It is always tried again, because nothing else may ever happen to the parent.
+fn status_not_written(snapshot: &Snapshot, problem: WriteProblem) -> Requeue {
+    if matches!(problem, WriteProblem::Rejected { code: 404, .. }) {
+        // The parent is gone, as its event will show.
+        return BACKOFF;
+    }
+    let failed = Verdict::from(&Problem::Writes(vec![(id_of_parent(snapshot), problem)]));
+    tracing::warn!(object = %snapshot.parent_ref, message = failed.message, "status was not written");
+    failed.requeue
+}
