@@ -3,11 +3,10 @@
 
 mod config_map;
 mod encoding;
-mod fetched_versions;
+mod facts;
 mod folder;
 #[cfg(test)]
 mod fuzz;
-mod json_file;
 pub mod oci;
 mod remotes;
 mod secrets;

@@ -18,12 +18,12 @@ use tokio::task::AbortHandle;
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
 
-use super::fetched_versions::{FetchedVersions, Version};
+use super::facts::{Facts, Version};
 use super::folder::Folder;
 use super::oci::Http;
 use super::remotes::{Look, Lookup, Places, Remotes, Wanted};
 use super::secrets::Secrets;
-use super::trust::{Trust, VerifiedDigests};
+use super::trust::Trust;
 use super::{Changed, DeliveryError};
 use windlass_api::{ConfigMapSource, Place, Verify};
 
@@ -44,10 +44,6 @@ pub type FollowConfigMaps = Arc<dyn Fn(&str, Box<dyn Fn(Signal) + Send + Sync>) 
 
 /// How long a reconcile of a Plugin waits for the watch's first list. After that the source is fetched instead.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// File of the fetched versions, in the folder of compiled components.
-const FETCHED_VERSIONS: &str = "sources.json";
-/// File of the verified digests, in the same folder.
-const VERIFIED_DIGESTS: &str = "signed.json";
 
 /// The sources of all Plugins, and the watches on them. Only metadata is watched: a component is fetched when it is
 /// needed, and not cached.
@@ -55,17 +51,16 @@ pub struct Sources {
     follow: FollowConfigMaps,
     changed: Changed,
     state: Arc<Mutex<State>>,
-    fetched_versions: Arc<FetchedVersions>,
+    facts: Facts,
     remotes: Remotes,
     secrets: Secrets,
-    verified_digests: VerifiedDigests,
     require_signatures: bool,
     folder: Option<Folder>,
 }
 
 /// Dependencies of [`Sources`].
 pub struct Needs<'a> {
-    /// Folder of the files with fetched versions and verified digests; no other user may have write access to it.
+    /// Folder of the file of [`Facts`]; no other user may have write access to it.
     pub cache_dir: &'a Path,
     /// The host's namespace, which has the pull secrets and keys.
     pub namespace: &'a str,
@@ -115,24 +110,23 @@ impl Sources {
     pub fn new(client: Client, needs: Needs<'_>, changed: Changed) -> io::Result<Self> {
         let Needs { cache_dir, namespace, plain_http, require_signatures, plugins, follow } = needs;
         let secrets = Secrets::new(client, namespace);
-        let verified_digests = VerifiedDigests::open(cache_dir.join(VERIFIED_DIGESTS));
+        let facts = Facts::open(cache_dir);
         let lookup = Lookup {
             secrets: secrets.clone(),
             http: Http::default(),
             plain_http,
-            verified_digests: verified_digests.clone(),
+            facts: facts.clone(),
             folder: cache_dir.to_owned(),
             places: Places::default(),
         };
         Ok(Self {
             follow,
             state: Arc::default(),
-            fetched_versions: Arc::new(FetchedVersions::open(cache_dir.join(FETCHED_VERSIONS))),
+            facts,
             remotes: Remotes::new(lookup, changed.clone()),
             folder: plugins.map(|folder| Folder::open(folder, changed.clone())).transpose()?,
             changed,
             secrets,
-            verified_digests,
             require_signatures,
         })
     }
@@ -219,13 +213,13 @@ impl Sources {
     }
 
     /// Whether the signature of a component was verified already, or need not be.
-    pub fn is_vouched_for(&self, component: Digest, trust: Option<&Trust>) -> bool {
-        trust.is_none_or(|trust| self.verified_digests.find(component, trust))
+    pub fn is_verified(&self, component: Digest, trust: Option<&Trust>) -> bool {
+        trust.is_none_or(|trust| self.facts.is_verified(component, trust))
     }
 
     /// Records that one of these keys signed the component.
-    pub async fn vouch_for(&self, component: Digest, trust: &Trust) {
-        self.verified_digests.keep(component, trust).await;
+    pub async fn note_verified(&self, component: Digest, trust: &Trust) {
+        self.facts.note_verified(component, trust).await;
     }
 
     fn forget_config_map(&self, plugin: &PluginName) {
@@ -244,24 +238,20 @@ impl Sources {
     }
 
     /// Digest of the component that this version of a source held when it was fetched.
-    pub fn receipt(&self, source: &ConfigMapSource, version: Version) -> Option<Digest> {
-        self.fetched_versions.find(source, version)
+    pub fn fetched(&self, source: &ConfigMapSource, version: Version) -> Option<Digest> {
+        self.facts.fetched(source, version)
     }
 
     /// Records a component that was fetched after this version was seen.
-    pub async fn keep(&self, source: &ConfigMapSource, version: Version, digest: Digest) {
-        let (fetched_versions, source) = (self.fetched_versions.clone(), source.clone());
-        // A failure is logged there.
-        let _ = tokio::task::spawn_blocking(move || fetched_versions.keep(&source, version, digest)).await;
+    pub async fn note_fetched(&self, source: &ConfigMapSource, version: Version, digest: Digest) {
+        self.facts.note_fetched(source, version, digest).await;
     }
 
-    /// Removes the records of sources that no Plugin names and of components that no Plugin uses. Call it once all
-    /// Plugins have named their sources.
+    /// Forgets the sources that no Plugin names, and the components that no Plugin uses. Call it once all Plugins have
+    /// named their sources.
     pub async fn tidy(&self, used: &HashSet<Digest>) {
-        self.verified_digests.retain(used).await;
-        let named: HashSet<_> = self.state.lock().of_plugin.values().map(ToString::to_string).collect();
-        let fetched_versions = self.fetched_versions.clone();
-        let _ = tokio::task::spawn_blocking(move || fetched_versions.retain(&named)).await;
+        let named = self.state.lock().of_plugin.values().map(ToString::to_string).collect();
+        self.facts.retain(named, used).await;
     }
 }
 

@@ -135,7 +135,7 @@ impl Plugins {
     /// Whether an earlier component was verified with the Plugin's present keys.
     async fn may_run(&self, plugin: &Plugin, digest: Digest) -> Result<bool, Problem> {
         let trust = self.sources.trust(plugin.spec.verify.as_ref()).await?;
-        Ok(self.sources.is_vouched_for(digest, trust.as_ref()))
+        Ok(self.sources.is_verified(digest, trust.as_ref()))
     }
 
     /// The component of the Plugin's source.
@@ -175,12 +175,12 @@ impl Plugins {
     ) -> Result<Arc<Component>, Problem> {
         let trust = self.sources.trust(plugin.spec.verify.as_ref()).await?;
         let version = self.sources.version(source).await;
-        // The record can only confirm: errors are reported for fetched components only.
-        let receipt = version
-            .and_then(|version| self.sources.receipt(source, version))
+        // What is known can only confirm: errors are reported for fetched components only.
+        let fetched = version
+            .and_then(|version| self.sources.fetched(source, version))
             .filter(|digest| pinned.is_none_or(|pinned| pinned == *digest))
-            .filter(|digest| self.sources.is_vouched_for(*digest, trust.as_ref()));
-        if let Some(digest) = receipt
+            .filter(|digest| self.sources.is_verified(*digest, trust.as_ref()));
+        if let Some(digest) = fetched
             && let Some(component) = self.known(name, digest).await
         {
             return Ok(self.candidate(name, component));
@@ -188,7 +188,7 @@ impl Plugins {
         let packed = delivery::fetch(&self.client, source).await?;
         let component = self.of_bytes(name, move || packed.unpack(), pinned, trust).await?;
         if let Some(version) = version {
-            self.sources.keep(source, version, component.digest()).await;
+            self.sources.note_fetched(source, version, component.digest()).await;
         }
         Ok(component)
     }
@@ -223,7 +223,7 @@ impl Plugins {
         let delivered = opened.await.map_err(failed)??;
         let digest = delivered.digest;
         if let Some(trust) = &trust {
-            self.sources.vouch_for(digest, trust).await;
+            self.sources.note_verified(digest, trust).await;
         }
         let component = match self.mapped(name, digest) {
             Some(found) => found,

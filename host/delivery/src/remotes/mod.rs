@@ -14,9 +14,10 @@ use windlass_core::backoff::{self, backoff_between};
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
 
+use super::facts::Facts;
 use super::oci::{self, Artifact, Http, Registry};
 use super::secrets::Secrets;
-use super::trust::{Trust, VerifiedDigests};
+use super::trust::Trust;
 use super::{Delivered, DeliveryError};
 use crate::Changed;
 use windlass_api::{OciSource, Verify, positive};
@@ -86,8 +87,8 @@ pub struct Lookup {
     pub http: Http,
     /// Registries that are reached without TLS.
     pub plain_http: Vec<String>,
-    /// Record of the components whose signatures were verified.
-    pub verified_digests: VerifiedDigests,
+    /// Which components were verified, and with which keys.
+    pub facts: Facts,
     /// Folder for downloads; no other user may have write access to it.
     pub folder: PathBuf,
     /// Places for downloads and for downloaded components.
@@ -321,7 +322,7 @@ impl Lookup {
         {
             // The record may have been removed while no Plugin named the component.
             if let Some(trust) = &trust {
-                self.verified_digests.keep(artifact.component, trust).await;
+                self.facts.note_verified(artifact.component, trust).await;
             }
             return Ok(Seen { artifact: *artifact, trust, fetched: None });
         }
@@ -334,7 +335,7 @@ impl Lookup {
             if before != Some(&artifact) {
                 oci::verify(&registry, artifact.manifest, trust).await.map_err(of(Some(found)))?;
             }
-            self.verified_digests.keep(found, trust).await;
+            self.facts.note_verified(found, trust).await;
         }
         let fetched =
             if wants_bytes { Some(self.fetch(&registry, artifact).await.map_err(of(Some(found)))?) } else { None };

@@ -46,7 +46,7 @@ impl Fixture {
             secrets: Secrets::new(Client::new(nobody, "n"), "n"),
             http: Http::default(),
             plain_http: Vec::new(),
-            verified_digests: VerifiedDigests::open(self.folder.path().join("signed.json")),
+            facts: Facts::open(self.folder.path()),
             folder: self.folder.path().to_owned(),
             places: Places::default(),
         }
@@ -70,18 +70,18 @@ fn remotes(lookup: Lookup) -> (Remotes, UnboundedReceiver<PluginName>) {
 }
 
 #[tokio::test]
-async fn what_is_still_as_it_was_is_vouched_for_again() {
+async fn an_unchanged_artifact_is_recorded_as_verified_again() {
     let fixture = Fixture::start().await;
     let verify: Verify = serde_json::from_value(json!({"publicKeys": [{"inline": KEY}]})).expect("keys");
     let lookup = fixture.lookup();
     let trust = lookup.secrets.trust(&verify).await.expect("a key");
     let Artifact { component, .. } = fixture.artifact;
-    lookup.verified_digests.keep(component, &trust).await;
-    lookup.verified_digests.retain(&HashSet::new()).await;
+    lookup.facts.note_verified(component, &trust).await;
+    lookup.facts.retain(HashSet::new(), &HashSet::new()).await;
     let before = (fixture.artifact, Some(trust.clone()));
     let seen = lookup.look(&fixture.wanted(Some(verify)), Some(&before), false).await.expect("the artifact");
     assert_eq!(seen.artifact, fixture.artifact);
-    assert!(lookup.verified_digests.find(component, &trust), "a start without the registry must find it");
+    assert!(lookup.facts.is_verified(component, &trust), "a start without the registry must find it");
 }
 
 #[tokio::test]

@@ -3,7 +3,6 @@
 
 mod bundle;
 mod payload;
-mod verified_digests;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +18,6 @@ use windlass_core::reason::PluginReason;
 
 pub use bundle::{BUNDLE_TYPE, may_be_signature, of_artifact, of_blob};
 pub use payload::{PAYLOAD_TYPE, of_payload};
-pub use verified_digests::VerifiedDigests;
 
 /// The algorithms of cosign: P-256 unless the user chooses another.
 static ALGORITHMS: [&dyn SignatureVerificationAlgorithm; 6] =
@@ -98,7 +96,7 @@ impl Trust {
     }
 
     #[cfg(test)]
-    fn of_keys(keys: &[&[u8]]) -> Self {
+    pub(crate) fn of_keys(keys: &[&[u8]]) -> Self {
         Self { keys: keys.iter().map(|key| key.to_vec()).collect() }
     }
 

@@ -282,7 +282,7 @@ fn compiled_files_that_no_plugin_uses_go_after_a_while() {
     let sandbox = Sandbox::new(options(&cache)).unwrap();
     let folder = cache.path().join("cache");
     let half_made = folder.join(".cwasm-AbC123");
-    for name in [".cwasm-AbC123", "sources.json", ".tmpAbC123"] {
+    for name in [".cwasm-AbC123", "facts.json", ".tmpAbC123"] {
         fs::write(folder.join(name), b"").unwrap();
     }
     let days_ago = SystemTime::now() - Duration::from_hours(48);
@@ -297,7 +297,7 @@ fn compiled_files_that_no_plugin_uses_go_after_a_while() {
     assert!(!half_made.exists() && sandbox.find(digest).is_some());
     assert_eq!(sandbox.retain(&none).unwrap(), 2, "with its sum");
     assert!(sandbox.find(digest).is_none());
-    for others in ["sources.json", ".tmpAbC123"] {
+    for others in ["facts.json", ".tmpAbC123"] {
         assert!(folder.join(others).exists(), "{others} is not of those that are compiled");
     }
 }
