@@ -3,6 +3,7 @@
 //! Plugin no longer selects.
 
 mod fleet;
+mod parents;
 mod rollout;
 mod waiting;
 

@@ -4,11 +4,9 @@
 //! its deletions wait until each parent was evaluated once. Then they are carried out, or are blocked for the whole
 //! plugin.
 
-use std::collections::HashMap;
-
 use jiff::Timestamp;
 
-use super::waiting::Waiting;
+use super::parents::{By, Parent, Parents};
 use super::{Because, DeletionGuard, Held, hash_of, mismatch};
 use crate::digest::Digest;
 use crate::ids::ObjectKey;
@@ -35,27 +33,13 @@ pub struct Rollout {
     /// The hash of deletions that were blocked before this rollout; if set, all waiting deletions are blocked.
     was_held: Option<Box<str>>,
     /// Parents that are not decided yet, and parents whose deletions count. Parents without deletions are removed.
-    parents: HashMap<ObjectKey, Parent>,
-    /// Number of parents that were not evaluated yet.
-    untried: usize,
-    /// Number of parents whose reconcile ended without a plan.
-    unanswered: usize,
+    parents: Parents,
     /// Number of released deletions that no user asked for.
     released: usize,
-    /// Number of deletions that wait, and their hashes.
-    waiting: usize,
-    waits: Waiting,
     allowed: Option<Box<str>>,
     decision: Option<Decision>,
     /// Parents to queue again, to carry out the decision or to report it.
     to_queue: Vec<ObjectKey>,
-}
-
-#[derive(Debug)]
-enum Parent {
-    Untried,
-    Unanswered,
-    Wants { prunes: usize, hash: Digest, released: Option<By> },
 }
 
 /// The state that is persisted before a rollout begins. With it a later rollout, by another process or of another
@@ -68,15 +52,6 @@ pub struct Record {
     pub is_decided: bool,
     /// The number of children when the rollout began, and the time of its beginning; `None` once they are of no use.
     pub began: Option<(usize, Timestamp)>,
-}
-
-/// Why deletions were released.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
-    /// They do not exceed the limit.
-    Limit,
-    /// A user allowed them.
-    User,
 }
 
 #[derive(Debug)]
@@ -114,9 +89,7 @@ impl Rollout {
         let was_held = was_held.filter(|_| guard.can_hold());
         // Deletions that cannot be blocked need not wait.
         let can_be_held = was_held.is_some() || guard.is_too_many(owned, owned, owned);
-        let parents: HashMap<_, _> =
-            parents.into_iter().filter(|_| can_be_held).map(|parent| (parent, Parent::Untried)).collect();
-        let untried = parents.len();
+        let parents = Parents::untried(parents.into_iter().filter(|_| can_be_held));
         let mut rollout = Self {
             guard,
             logic,
@@ -128,11 +101,7 @@ impl Rollout {
             is_resumed: false,
             was_held: was_held.map(Into::into),
             parents,
-            untried,
-            unanswered: 0,
             released: 0,
-            waiting: 0,
-            waits: Waiting::default(),
             allowed: None,
             decision: None,
             to_queue: Vec::new(),
@@ -166,7 +135,7 @@ impl Rollout {
     /// The state to persist.
     pub fn record(&self) -> Record {
         let is_decided = !self.is_new || self.is_complete();
-        let matters = !is_decided && (self.untried > 0 || self.held().is_some());
+        let matters = !is_decided && (self.parents.count_untried() > 0 || self.held().is_some());
         Record { hash: self.logic.short(), is_decided, began: matters.then_some((self.baseline, self.since)) }
     }
 
@@ -187,8 +156,8 @@ impl Rollout {
     pub fn doubts(&self, parent: &ObjectKey) -> bool {
         self.is_new
             && match self.parents.get(parent) {
-                Some(Parent::Untried | Parent::Unanswered | Parent::Wants { released: None, .. }) => true,
-                Some(Parent::Wants { released: Some(_), .. }) | None => false,
+                Some(Parent::Untried | Parent::Unanswered | Parent::Waits { .. }) => true,
+                Some(Parent::Released { .. }) | None => false,
             }
     }
 
@@ -196,11 +165,11 @@ impl Rollout {
     /// are none. `prunes`: all deletions of the plan, including those that the guard of the parent itself blocks.
     pub fn evaluated(&mut self, parent: &ObjectKey, prunes: &[Delete], is_asked: bool) -> Word {
         let known = self.parents.get(parent);
-        if let Some(Parent::Wants { hash, released: Some(by), .. }) = known {
+        if let Some(Parent::Released { hash, by }) = known {
             let is_allowed = *by == By::User && !is_asked && *hash == hash_of(prunes);
             if self.is_complete() {
                 // The parent learns about the decision now, so its entry is no longer needed.
-                self.parents.remove(parent);
+                self.parents.set(parent, None);
             }
             return if is_allowed { Word::Allowed } else { Word::Delete };
         }
@@ -208,17 +177,13 @@ impl Rollout {
             return Word::Delete;
         }
         if prunes.is_empty() || is_asked {
-            self.take(parent);
+            self.parents.set(parent, None);
             self.decide(false);
             return Word::Delete;
         }
-        let wish = hash_of(prunes);
-        let has_grown = !matches!(known, Some(Parent::Wants { hash, .. }) if *hash == wish);
-        self.take(parent);
-        self.waiting += prunes.len();
-        self.waits.insert(parent, wish);
-        let wants = Parent::Wants { prunes: prunes.len(), hash: wish, released: None };
-        self.parents.insert(parent.clone(), wants);
+        let waits = Parent::Waits { prunes: prunes.len(), hash: hash_of(prunes) };
+        let has_grown = known != Some(&waits);
+        self.parents.set(parent, Some(waits));
         self.decide(has_grown);
         // The return value reports the decision to this parent, so it need not be queued.
         self.to_queue.retain(|key| key != parent);
@@ -226,8 +191,14 @@ impl Rollout {
             None => Word::PutOff,
             Some(Decision::Held(held)) => Word::Held(held.clone()),
             Some(Decision::Released) => match self.parents.get(parent) {
-                Some(Parent::Wants { released: Some(By::User), .. }) => self.evaluated(parent, prunes, is_asked),
-                _ => Word::Delete,
+                Some(Parent::Released { by: By::User, .. }) => self.evaluated(parent, prunes, is_asked),
+                Some(
+                    Parent::Untried
+                    | Parent::Unanswered
+                    | Parent::Waits { .. }
+                    | Parent::Released { by: By::Limit, .. },
+                )
+                | None => Word::Delete,
             },
         }
     }
@@ -235,12 +206,8 @@ impl Rollout {
     /// Records that a parent's reconcile ended without a plan, because the call failed or the parent is suspended. The
     /// rollout no longer waits for this parent, but counts the deletions that the parent plans later.
     pub fn unanswered(&mut self, parent: &ObjectKey) {
-        if let Some(known) = self.parents.get_mut(parent)
-            && matches!(known, Parent::Untried)
-        {
-            *known = Parent::Unanswered;
-            self.untried -= 1;
-            self.unanswered += 1;
+        if self.parents.get(parent) == Some(&Parent::Untried) {
+            self.parents.set(parent, Some(Parent::Unanswered));
             self.decide(false);
         }
     }
@@ -248,26 +215,20 @@ impl Rollout {
     /// Records that a parent plans no deletions yet, but has children that it may delete later; those deletions will
     /// count.
     pub(super) fn wants_none_yet(&mut self, parent: &ObjectKey) {
-        match self.parents.get(parent) {
-            Some(Parent::Untried) => self.unanswered(parent),
-            Some(Parent::Wants { released: None, .. }) => {
-                self.take(parent);
-                self.parents.insert(parent.clone(), Parent::Unanswered);
-                self.unanswered += 1;
-                self.decide(false);
-            }
-            Some(Parent::Unanswered | Parent::Wants { released: Some(_), .. }) | None => {}
+        if let Some(Parent::Untried | Parent::Waits { .. }) = self.parents.get(parent) {
+            self.parents.set(parent, Some(Parent::Unanswered));
+            self.decide(false);
         }
     }
 
     /// Removes a parent that no longer exists or is being deleted.
     pub fn forget(&mut self, parent: &ObjectKey) {
-        let is_released = matches!(self.parents.get(parent), Some(Parent::Wants { released: Some(_), .. }));
+        let is_released = matches!(self.parents.get(parent), Some(Parent::Released { .. }));
         if !is_released {
-            self.take(parent);
+            self.parents.set(parent, None);
             self.decide(false);
         } else if self.is_complete() {
-            self.parents.remove(parent);
+            self.parents.set(parent, None);
         }
     }
 
@@ -313,7 +274,7 @@ impl Rollout {
 
     /// The parents that were not evaluated yet; the decision waits for them.
     pub fn untried(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.parents.iter().filter(|(_, parent)| matches!(parent, Parent::Untried)).map(|(key, _)| key)
+        self.parents.all_untried()
     }
 
     /// Queues all parents that were not evaluated yet.
@@ -324,7 +285,9 @@ impl Rollout {
 
     /// Returns true if every parent was evaluated with a plan and nothing is blocked: there is nothing left to decide.
     pub fn is_complete(&self) -> bool {
-        self.untried == 0 && self.unanswered == 0 && matches!(self.decision, Some(Decision::Released))
+        self.parents.count_untried() == 0
+            && self.parents.count_unanswered() == 0
+            && matches!(self.decision, Some(Decision::Released))
     }
 
     /// Returns true if the rollout is complete and all parents with released deletions were notified.
@@ -332,42 +295,30 @@ impl Rollout {
         self.is_complete() && self.parents.is_empty()
     }
 
-    /// Removes a parent in whatever state.
-    fn take(&mut self, parent: &ObjectKey) {
-        match self.parents.remove(parent) {
-            Some(Parent::Untried) => self.untried -= 1,
-            Some(Parent::Unanswered) => self.unanswered -= 1,
-            Some(Parent::Wants { prunes, .. }) => {
-                self.waiting -= prunes;
-                self.waits.remove(parent);
-            }
-            None => {}
-        }
-    }
-
     /// Decides once all parents were evaluated. `has_grown`: more deletions, or other ones, are waiting than at the
     /// last decision.
     fn decide(&mut self, has_grown: bool) {
-        if self.untried > 0 {
+        if self.parents.count_untried() > 0 {
             return;
         }
+        let waiting = self.parents.count_deletions();
         let is_too_many =
-            self.was_held.is_some() || self.guard.is_too_many(self.released + self.waiting, self.owned, self.baseline);
-        if self.waiting == 0 || !is_too_many {
+            self.was_held.is_some() || self.guard.is_too_many(self.released + waiting, self.owned, self.baseline);
+        if waiting == 0 || !is_too_many {
             return self.release(By::Limit);
         }
         match &mut self.decision {
             // The hash stays while the set only shrinks because parents disappear: a user may be about to type it.
-            Some(Decision::Held(held)) if !has_grown => held.prunes = self.waiting,
+            Some(Decision::Held(held)) if !has_grown => held.prunes = waiting,
             _ => {
                 if self.held().is_none() {
                     self.queue_waiting();
                 }
-                let hash = self.waits.name(self.logic);
+                let hash = self.parents.name(self.logic);
                 let mismatch = mismatch(self.allowed.as_deref(), &hash);
                 self.decision = Some(Decision::Held(Held {
                     hash,
-                    prunes: self.waiting,
+                    prunes: waiting,
                     owned: self.owned,
                     children: Vec::new(),
                     because: self.because,
@@ -386,21 +337,14 @@ impl Rollout {
     }
 
     fn release(&mut self, by: By) {
-        if self.waiting > 0 {
+        if self.parents.count_deletions() > 0 {
             self.queue_waiting();
-            for parent in self.parents.values_mut() {
-                if let Parent::Wants { released: released @ None, .. } = parent {
-                    *released = Some(by);
-                }
-            }
-            self.released += std::mem::take(&mut self.waiting);
-            self.waits.clear();
+            self.released += self.parents.release(by);
         }
         self.decision = Some(Decision::Released);
     }
 
     fn queue_waiting(&mut self) {
-        let waiting = self.parents.iter().filter(|(_, parent)| matches!(parent, Parent::Wants { released: None, .. }));
-        self.to_queue.extend(waiting.map(|(key, _)| key.clone()));
+        self.to_queue.extend(self.parents.all_waiting().cloned());
     }
 }
