@@ -1,10 +1,12 @@
 //! The work queue: takes keys in, gives one key at a time out, and serves plugins in turn.
 //!
 //! [`state`] implements the rules R2 (one run at a time per key; a change during a run queues one more) and R13
-//! (backoff, jitter, immediate runs) without tokio or a clock; this file does the waiting.
+//! (backoff, jitter, immediate runs) without tokio or a clock; [`wake`] decides which worker wakes when; this file does
+//! the waiting.
 
 mod state;
 mod times;
+mod wake;
 
 use std::fmt::Debug;
 use std::future::poll_fn;
@@ -24,6 +26,7 @@ use windlass_core::outcome::Requeue;
 
 pub use state::{Busy, Job, Trigger};
 use state::{End, State};
+use wake::{Inner, TimeKeeper};
 
 /// Number of runs without waiting after which a worker yields its thread. tokio would force it to yield later, in the
 /// middle of a run.
@@ -45,14 +48,6 @@ struct Shared<G, K> {
     inner: Mutex<Inner<G, K>>,
     /// One permit is enough: a woken worker wakes the next one if needed.
     changed: Notify,
-}
-
-struct Inner<G, K> {
-    state: State<G, K>,
-    /// Whether a worker was woken and has not run yet; it will wake the next one.
-    woken: bool,
-    /// When the one waiting worker with a timer wakes. If all workers had the timer, each expiry would wake all.
-    alarm: Option<Instant>,
 }
 
 /// Gives a run access to its thread's scheduling.
@@ -104,8 +99,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
     /// An empty queue for this many workers. At most `concurrency` keys of one group run at once, unless changed by
     /// [`set_concurrency`](Self::set_concurrency), and never more than leave workers for other groups.
     pub fn new(workers: usize, concurrency: usize, busy_max: Busy) -> Self {
-        let inner =
-            Inner { state: State::new(workers, concurrency, busy_max, Instant::now()), woken: false, alarm: None };
+        let inner = Inner::new(State::new(workers, concurrency, busy_max, Instant::now()));
         Self(Arc::new(Shared { inner: Mutex::new(inner), changed: Notify::new() }))
     }
 
@@ -165,7 +159,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
             let changed = self.0.changed.notified();
             let (job, needs_worker, alarm) = {
                 let mut inner = self.0.inner.lock();
-                inner.woken &= !slept;
+                inner.note_awake(slept);
                 let job = inner.state.next(Instant::now());
                 // A worker that finds no key wakes no other.
                 let (needs_worker, alarm) =
@@ -180,7 +174,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
             }
             match alarm {
                 Some(due) => {
-                    let keeper = TimeKeeper { queue: self, due };
+                    let keeper = TimeKeeper::new(self, due);
                     tokio::select! {
                         () = changed => {}
                         () = tokio::time::sleep_until(due.into()) => {}
@@ -242,56 +236,6 @@ where
             (Requeue::Backoff(Duration::ZERO), Duration::MAX)
         });
         (End { requeue, resync, aside: turn.aside.load(Ordering::Relaxed) }, waited)
-    }
-}
-
-impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Inner<G, K> {
-    /// Whether to wake a worker: for a key, or to keep the timer while no worker is awake.
-    fn needs_worker(&mut self) -> bool {
-        let keeps_time = || self.state.busy() == 0 && self.due_before_alarm().is_some();
-        let needs = !self.woken && (self.state.wants_worker() || keeps_time());
-        self.woken |= needs;
-        needs
-    }
-
-    fn due_before_alarm(&self) -> Option<Instant> {
-        self.state.next_due().filter(|due| self.alarm.is_none_or(|alarm| *due < alarm))
-    }
-
-    fn take_alarm(&mut self) -> Option<Instant> {
-        let due = self.due_before_alarm();
-        self.alarm = due.or(self.alarm);
-        due
-    }
-}
-
-/// A waiting worker that keeps the timer for all.
-struct TimeKeeper<'a, G: Clone + Eq + Hash, K: Clone + Eq + Hash> {
-    queue: &'a Queue<G, K>,
-    due: Instant,
-}
-
-impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> TimeKeeper<'_, G, K> {
-    /// Ends the wait: the worker runs, and checks the timers itself.
-    fn wake(self) {
-        self.disarm();
-        std::mem::forget(self);
-    }
-
-    fn disarm(&self) {
-        let mut inner = self.queue.0.inner.lock();
-        // Another worker may have an earlier timer by now.
-        if inner.alarm == Some(self.due) {
-            inner.alarm = None;
-        }
-    }
-}
-
-impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Drop for TimeKeeper<'_, G, K> {
-    /// The wait was cancelled: another worker must keep the timer.
-    fn drop(&mut self) {
-        self.disarm();
-        self.queue.wake_one();
     }
 }
 
