@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use windlass_core::ids::PluginName;
 use windlass_core::outcome::Requeue;
 use windlass_core::quarantine::Change;
+use windlass_delivery::{Needs, Sources};
 use windlass_sandbox::registry::Publisher;
 use windlass_sandbox::{Options, Sandbox};
 
@@ -39,7 +40,6 @@ use crate::reconcile::rng_seed::RngSeeds;
 use crate::reconcile::triggers::Triggers;
 use crate::serve::{Readiness, listen, serve};
 use crate::telemetry;
-use windlass_delivery::{Needs, Sources};
 
 /// Number of Plugins that are reconciled at once. Compilation has its own limit; the rest is waiting for the API
 /// server.

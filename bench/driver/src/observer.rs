@@ -1,5 +1,6 @@
 //! The clock of all contestants: what a watch of the API server shows, and when.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +9,6 @@ use anyhow::{Context, bail};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
-use std::borrow::Cow;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 

@@ -1,10 +1,10 @@
 //! The reasons of conditions, as types. Their texts are a stable interface, like the names in [`crate::names`];
 //! `docs/conditions.md` documents each for users.
 
-use strum::{Display, EnumString, IntoStaticStr};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 /// Reasons in a Plugin's conditions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr, VariantArray)]
 pub enum PluginReason {
     /// The condition is met, as its type says.
     Succeeded,
@@ -87,7 +87,7 @@ pub enum PluginReason {
 }
 
 /// Reasons in a parent's conditions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr, VariantArray)]
 pub enum ParentReason {
     /// The Plugin no longer selects the object, by its labels or its namespace's labels. Of `Stalled`: deletions of the
     /// object's children are blocked.
@@ -163,6 +163,9 @@ pub enum ParentReason {
 }
 
 impl PluginReason {
+    /// Every reason, for the test of the page.
+    pub const ALL: &[Self] = Self::VARIANTS;
+
     /// The text in the condition.
     pub fn as_str(self) -> &'static str {
         self.into()
@@ -214,6 +217,9 @@ impl PluginReason {
 }
 
 impl ParentReason {
+    /// Every reason, for the test of the page.
+    pub const ALL: &[Self] = Self::VARIANTS;
+
     /// The text in the condition.
     pub fn as_str(self) -> &'static str {
         self.into()

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client};
+use windlass_api::ConfigMapSource;
 use windlass_core::digest::Digest;
 use windlass_core::ids::is_dns_subdomain;
 use windlass_core::names::{
@@ -11,7 +12,6 @@ use windlass_core::names::{
 
 use super::{Delivered, DeliveryError, Encoding, MAX_COMPONENT_BYTES};
 use crate::in_time;
-use windlass_api::ConfigMapSource;
 
 /// Key of a component in a ConfigMap's `binaryData`; a packed component adds `.zst` or `.gz`.
 pub const PLUGIN_KEY: &str = "plugin.wasm";

@@ -9,11 +9,11 @@ use kube::Client;
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use windlass_api::ConfigMapSource;
 use windlass_core::ids::is_dns_subdomain;
 use windlass_fuzz::Target;
 
 use super::*;
-use windlass_api::ConfigMapSource;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/n/configmaps/";
 

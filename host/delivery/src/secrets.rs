@@ -2,13 +2,13 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
+use windlass_api::{SecretRef, Verify};
 
 use super::DeliveryError;
 use super::config_map::plugin_of;
 use super::oci::{Credentials, DOCKER_CONFIG_KEY, Reference, of_docker_config};
 use super::trust::Trust;
 use crate::in_time;
-use windlass_api::{SecretRef, Verify};
 
 /// The value of a Secret's key. A Secret that is a plugin's child is refused.
 fn value_of(name: &str, mut secret: Secret, key: &str) -> Result<Vec<u8>, String> {

@@ -15,6 +15,7 @@ use kube::runtime::watcher::Event;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use windlass_api::{ConfigMapSource, Place, Verify};
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
 
@@ -25,7 +26,6 @@ use super::remotes::{Look, Lookup, Places, Remotes, Wanted};
 use super::secrets::Secrets;
 use super::trust::Trust;
 use super::{Changed, DeliveryError};
-use windlass_api::{ConfigMapSource, Place, Verify};
 
 /// A signal of the watch on a namespace's ConfigMaps.
 #[derive(Debug)]

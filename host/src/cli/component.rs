@@ -5,12 +5,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use windlass_sandbox::{Component, Options, Sandbox};
-
-use super::connect::ClusterArgs;
 use windlass_api::ConfigMapSource;
 use windlass_delivery as delivery;
 use windlass_delivery::oci::{Credentials, Http, Reference, of_docker_config};
+use windlass_sandbox::{Component, Options, Sandbox};
+
+use super::connect::ClusterArgs;
 
 /// Location of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]

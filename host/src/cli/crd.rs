@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
+use windlass_api as api;
 use windlass_core::contract::Parent;
 
 use super::component::{ComponentArgs, ComponentRef, RegistryArgs};
 use super::connect::ClusterArgs;
 use super::output::{Format, print};
-use windlass_api as api;
 
 /// Flags of `windlass crd`.
 #[derive(Debug, clap::Args)]

@@ -18,7 +18,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-
 use clap::{Parser, Subcommand};
 
 /// Run Kubernetes operators as sandboxed WebAssembly components

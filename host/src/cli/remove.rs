@@ -12,6 +12,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use serde_json::json;
+use windlass_api::{DeletionPolicy, Plugin};
 use windlass_core::ids::PluginName;
 use windlass_core::names::{HOST_FINALIZER, LABEL_PLUGIN, plugin_condition};
 
@@ -21,7 +22,6 @@ use super::pushed::{PART_OF_LABEL, is_pushs, reason_to_keep};
 use super::{TIMED_OUT, parse_timeout};
 use crate::cluster::account::plugin_account;
 use crate::plugins::rbac;
-use windlass_api::{DeletionPolicy, Plugin};
 
 /// Flags of `windlass remove`.
 #[derive(Debug, clap::Args)]

@@ -13,8 +13,8 @@ use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use crate::cluster::account::{Account, AskOwn};
-use crate::cluster::in_time;
+use super::account::{Account, AskOwn};
+use super::in_time;
 
 /// Verbs that a plugin's ServiceAccount needs on child kinds. `get` distinguishes a child that lost its labels from a
 /// foreign object of the same name.

@@ -9,7 +9,7 @@ use kube::discovery::{ApiCapabilities, pinned_kind};
 use parking_lot::Mutex;
 use windlass_core::ids::Gvk;
 
-use crate::cluster::in_time;
+use super::in_time;
 
 /// How long the discovery of kinds without a CRD is cached: they change only when another API server starts.
 const FRESH: Duration = Duration::from_mins(1);

@@ -17,7 +17,7 @@ use windlass_core::plan::Plan;
 use windlass_core::quarantine::{Admission, Change, Outcome, Quarantine};
 use windlass_core::snapshot::Snapshot;
 
-use crate::live::Live;
+use super::Live;
 
 /// The rate of a component's log lines, in bytes: enough for a rollout over a thousand parents, and a bound for a component that
 /// logs in each call. All plugins share the host's log.

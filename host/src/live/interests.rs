@@ -11,8 +11,8 @@ use windlass_core::ids::{Gvk, ObjectKey, PluginName};
 use windlass_core::related::{Need, Needs, Select};
 use windlass_core::selector::{Labels, Selector};
 
+use super::ParentKey;
 use crate::cluster::watch::{Change, Watch};
-use crate::live::ParentKey;
 
 /// The requirements of all parents. Clones share it. Parents without requirements are not in it.
 ///

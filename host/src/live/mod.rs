@@ -29,13 +29,13 @@ use windlass_core::observed_status::{StatusShape, observed};
 use windlass_core::related::ReadGrants;
 use windlass_sandbox::Component;
 
+use self::component_state::ComponentState;
+use self::namespace_filter::NamespaceFilter;
+use self::own_writes::Caches;
+use self::record::Records;
+use self::unselected::Unselected;
 use crate::cluster::account::Account;
 use crate::cluster::watch::{Store, Watch, WatchId};
-use crate::live::component_state::ComponentState;
-use crate::live::namespace_filter::NamespaceFilter;
-use crate::live::own_writes::Caches;
-use crate::live::record::Records;
-use crate::live::unselected::Unselected;
 use crate::telemetry::Measures;
 
 /// One Plugin's live component and settings. A reconcile uses the one that it began with to its end.

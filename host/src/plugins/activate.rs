@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_api::Plugin;
 use windlass_core::declared_parent::DeclaredParent;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::object::Object;
@@ -16,7 +17,6 @@ use super::shared::Plugins;
 use super::{caches, claim, deletion, resource, status};
 use crate::live::Live;
 use crate::queue::Trigger;
-use windlass_api::Plugin;
 
 impl Plugins {
     /// Loads the component of the Plugin's source, and makes it live.

@@ -5,9 +5,8 @@ use std::fmt;
 use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
-use windlass_core::contract::Limits;
-
 use windlass_api::{ByteQuantity, positive};
+use windlass_core::contract::Limits;
 
 /// Upper bounds of a Plugin's limits.
 #[derive(Debug, Clone, clap::Args)]

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::task::JoinError;
+use windlass_api::{ConfigMapSource, Place, Plugin, PluginStatus};
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
 use windlass_core::names::{ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK};
 use windlass_core::object::Object;
 use windlass_core::outcome::Requeue;
 use windlass_core::reason::PluginReason;
+use windlass_delivery::{self as delivery, Delivered, DeliveryError, Look, Trust, Wanted};
 use windlass_sandbox::Component;
 
 use super::problem::{Problem, Step};
@@ -20,8 +22,6 @@ use super::refusal::Refusal;
 use super::resource::parse;
 use super::shared::Plugins;
 use super::{load, resource};
-use windlass_api::{ConfigMapSource, Place, Plugin, PluginStatus};
-use windlass_delivery::{self as delivery, Delivered, DeliveryError, Look, Trust, Wanted};
 
 /// A rollback that a user requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

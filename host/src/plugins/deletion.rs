@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt};
 use kube::Client;
 use kube::core::ApiResource;
+use windlass_api::{DeletionPolicy, Plugin, PluginStatus};
 use windlass_core::ids::Gvk;
 use windlass_core::names::{ANNOTATION_SKIP_FINALIZE, HOST_FINALIZER};
 use windlass_core::next_step::{finalizer_of, finalizers_with};
@@ -22,7 +23,6 @@ use crate::cluster::account::{Account, AccountError};
 use crate::cluster::writer::audit::about;
 use crate::cluster::writer::request::{self, Built, To};
 use crate::cluster::writer::send;
-use windlass_api::{DeletionPolicy, Plugin, PluginStatus};
 
 /// Number of concurrent writes.
 const PARALLEL: usize = 8;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use kube::core::ApiResource;
 use kube::discovery::{ApiCapabilities, Scope};
+use windlass_api::Plugin;
 use windlass_core::contract::Descriptor;
 use windlass_core::desired::{Grant, Grants};
 use windlass_core::grant;
@@ -17,7 +18,6 @@ use windlass_core::reserved::HostNamespace;
 use super::problem::{Problem, Step};
 use crate::cluster::discovery::{Discovery, is_missing};
 use crate::live::Reads;
-use windlass_api::Plugin;
 
 /// Kinds of a plugin with their API resources.
 pub(super) type Resources = Vec<(Arc<Gvk>, ApiResource)>;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use kube::core::{ApiResource, GroupVersionKind};
 use parking_lot::Mutex;
+use windlass_api::{Plugin, PluginRollout};
 use windlass_core::budget::Budget;
 use windlass_core::contract::{Descriptor, Limits, LoadFailure};
 use windlass_core::declared_parent::DeclaredParent;
@@ -24,6 +25,7 @@ use windlass_core::snapshot;
 use windlass_sandbox::Component;
 
 use super::caches::synced;
+use super::caps::Capped;
 use super::crd::Install;
 use super::grants::Granted;
 use super::kinds::Concern;
@@ -39,9 +41,7 @@ use crate::live::component_state::ComponentState;
 use crate::live::namespace_filter::NamespaceFilter;
 use crate::live::unselected::Unselected;
 use crate::live::{Definition, Live, Peers, Reads, StatusWriter, calls_of_one};
-use crate::plugins::caps::Capped;
 use crate::telemetry::Measures;
-use windlass_api::{Plugin, PluginRollout};
 
 /// Compiles and maps a component. Runs outside the runtime's threads: compiling waits for a child process, mapping and
 /// `describe` run the guest.

@@ -34,6 +34,7 @@ mod status;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use windlass_api::Plugin;
 use windlass_core::events::Occasion;
 use windlass_core::ids::{ObjectKey, PluginName};
 use windlass_core::names::{ANNOTATION_ALLOW_DELETION, LABEL_PLUGIN};
@@ -42,10 +43,6 @@ use windlass_core::outcome::{Requeue, UNAVAILABLE};
 use windlass_core::parent::ParentRef;
 use windlass_core::reason::PluginReason;
 
-use crate::live::Live;
-use crate::queue::{Job, Trigger};
-use windlass_api::Plugin;
-
 use self::deletion::Deletion;
 use self::findings::Findings;
 use self::problem::{Problem, RESYNC, Step};
@@ -53,6 +50,8 @@ use self::resource::parse;
 use self::settings::Settings;
 use self::shared::Look;
 use self::status::Standing;
+use crate::live::Live;
+use crate::queue::{Job, Trigger};
 pub use crd::narrowings as crd_narrowings;
 pub use kinds::Kinds;
 pub use shared::{Dependencies, Plugins};

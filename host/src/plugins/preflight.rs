@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::future::join_all;
+use windlass_api::Plugin;
 use windlass_core::contract::Descriptor;
 use windlass_core::declared_parent::DeclaredParent;
 use windlass_core::ids::Gvk;
@@ -19,7 +20,6 @@ use super::{caches, grants};
 use crate::cluster::account::Account;
 use crate::cluster::watch::Watch;
 use crate::live::Live;
-use windlass_api::Plugin;
 
 /// Runs the steps of a new component that do not need its own CRD, if it carries one. The caches that this fills are
 /// kept, and added to the dependencies of the Plugin.

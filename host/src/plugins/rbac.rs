@@ -4,13 +4,13 @@
 
 use serde_json::{Value, json};
 use windlass_core::contract::Descriptor;
+use windlass_core::declared_parent::Resource;
 
 use crate::cluster::access_review::{
     CHILD_VERBS, FINALIZER_VERB, FINALIZERS, PARENT_VERB, READ_VERBS, STATUS, STATUS_VERB,
 };
 use crate::cluster::account::HOST;
 use crate::cluster::lease;
-use windlass_core::declared_parent::Resource;
 
 /// Label of a ClusterRole that is aggregated into the host's.
 pub const AGGREGATE_LABEL: &str = "windlass.dev/aggregate-to-host";

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use windlass_core::digest::Digest;
 use windlass_core::outcome::Requeue;
+use windlass_delivery::Wanted;
 
 use super::problem::{Problem, RESYNC};
-use windlass_delivery::Wanted;
 
 /// Time until a temporary failure is retried; doubled at each further failure, up to [`RESYNC`].
 const FIRST_WAIT: Duration = Duration::from_secs(5);

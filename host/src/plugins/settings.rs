@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use windlass_api::{Plugin, positive};
 use windlass_core::contract::Descriptor;
 use windlass_core::desired::asked_wait;
 use windlass_core::guard::DeletionGuard;
 
 use crate::live::Live;
-use windlass_api::{Plugin, positive};
 
 /// Resync interval of a plugin that sets none.
 const DEFAULT_RESYNC: Duration = Duration::from_mins(10);

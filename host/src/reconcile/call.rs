@@ -14,10 +14,10 @@ use windlass_core::quarantine::{Admission, Change};
 use windlass_core::snapshot::Snapshot;
 use windlass_sandbox::{Ambient, run_here};
 
+use super::rng_seed::RngSeeds;
 use super::spans;
 use crate::live::{Live, calls_at_once};
 use crate::queue::Turn;
-use crate::reconcile::rng_seed::RngSeeds;
 
 /// After a call of so many microseconds, the worker lets other work use its thread.
 const LONG: u64 = 500;

@@ -1,17 +1,10 @@
 //! From a response to writes: validate → plan → guard → apply.
 
-use super::Reconciler;
-use super::ending::Attempt;
-use super::spans;
-use crate::live::Live;
-use crate::live::component_state::Consequences;
-use crate::queue::Trigger;
-use crate::reconcile::apply::Applied;
-use crate::telemetry::TRACE;
-use jiff::Timestamp;
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
 use tracing::Instrument;
 use windlass_core::budget::{Budget, Cost};
 use windlass_core::contract::{Phase, Response};
@@ -23,6 +16,15 @@ use windlass_core::object::Object;
 use windlass_core::outcome::{Problem, Verdict};
 use windlass_core::plan::{self, ChildId, Plan, Write};
 use windlass_core::snapshot::Snapshot;
+
+use super::Reconciler;
+use super::apply::Applied;
+use super::ending::Attempt;
+use super::spans;
+use crate::live::Live;
+use crate::live::component_state::Consequences;
+use crate::queue::Trigger;
+use crate::telemetry::TRACE;
 
 /// How a desired state is carried out.
 #[derive(Clone, Copy)]

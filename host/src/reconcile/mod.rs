@@ -39,14 +39,14 @@ use windlass_core::reserved::HostNamespace;
 use windlass_core::snapshot::Snapshot;
 use windlass_sandbox::registry::Registry;
 
+use self::apply::Applier;
+use self::call::Caller;
+use self::ending::{Attempt, Ending, Left};
+use self::observe::observe;
+use self::related::Related;
+use self::report::Reporter;
 use crate::live::{Live, ParentKey};
 use crate::queue::{Job, PluginQueue, Queue, Run, Trigger, Turn};
-use crate::reconcile::apply::Applier;
-use crate::reconcile::call::Caller;
-use crate::reconcile::ending::{Attempt, Ending, Left};
-use crate::reconcile::observe::observe;
-use crate::reconcile::related::Related;
-use crate::reconcile::report::Reporter;
 use crate::telemetry::{self, TRACE};
 
 /// How soon a parent is reconciled again that waits for a cache, if no event comes first.

@@ -16,13 +16,12 @@ use windlass_core::related::{Denied, Need, Needs, ReadProblem, Refusal, Rounds, 
 use windlass_core::snapshot::Served;
 use windlass_sandbox::registry::Registry;
 
-use crate::cluster::watch::{Health, Watch, Watches};
-use crate::live::{Definition, Live, ParentKey};
-
 use crate::cluster::access_review::{
     Ask, FINALIZER_VERB, FINALIZERS, PARENT_VERB, Question, Reviews, Unanswered, Verdict,
 };
+use crate::cluster::watch::{Health, Watch, Watches};
 use crate::live::interests::{Followed, Interests};
+use crate::live::{Definition, Live, ParentKey};
 
 /// How long a reconcile waits for a related cache to be filled. It counts from the start of the watch, so a kind that hangs holds
 /// up no worker twice.

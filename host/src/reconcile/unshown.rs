@@ -1,12 +1,7 @@
 //! A key whose object the watch does not show: the object is gone, or it has left the label selector and still has children.
 
-use super::carry_out::How;
-use super::ending::{Ending, Left};
-use super::{Reconciler, leave};
-use crate::live::Live;
-use crate::live::unselected::GOOD_FOR;
-use crate::reconcile::observe::around;
 use std::sync::Arc;
+
 use windlass_core::contract::Phase;
 use windlass_core::desired::Desired;
 use windlass_core::ids::ObjectKey;
@@ -15,6 +10,13 @@ use windlass_core::object::Object;
 use windlass_core::outcome::{Problem, Progress, Requeue, UNAVAILABLE, Verdict};
 use windlass_core::reason::ParentReason;
 use windlass_core::snapshot::Snapshot;
+
+use super::carry_out::How;
+use super::ending::{Ending, Left};
+use super::observe::around;
+use super::{Reconciler, leave};
+use crate::live::Live;
+use crate::live::unselected::GOOD_FOR;
 
 /// What happened to an object that the watch does not show.
 enum Unshown {

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use graph::Graph;
+use windlass_core::reason::{ParentReason, PluginReason};
 
 /// Modules of the host that may name the Kubernetes client.
 const MAY_NAME_CLIENT: [&str; 6] = ["run", "cli", "cluster", "plugins", "reconcile/apply.rs", "reconcile/report.rs"];
@@ -129,6 +130,40 @@ fn the_core_reads_neither_clock_nor_environment_nor_files() {
 }
 
 #[test]
+fn imports_are_in_three_groups() {
+    let group = |import: &str| match import.split([':', ';', ' ']).next() {
+        Some("std") => 0,
+        Some("self" | "super" | "crate") => 2,
+        Some(_) | None => 1,
+    };
+    for path in
+        ["src", "core/src", "sandbox/src", "delivery/src", "api/src"].iter().flat_map(|of| sources(&host().join(of)))
+    {
+        let code = code(&path);
+        let (mut before, mut is_apart) = (None, false);
+        for line in code.lines().skip_while(|line| !line.starts_with("use ")) {
+            match line.strip_prefix("use ") {
+                Some(import) => {
+                    let now = Some(group(import));
+                    assert!(
+                        before <= now,
+                        "{}: {line}: std comes first, then other crates, then this one",
+                        path.display()
+                    );
+                    let needs_line = before.is_some() && before != now;
+                    assert_eq!(needs_line, is_apart, "{}: {line}: one blank line between groups", path.display());
+                    (before, is_apart) = (now, false);
+                }
+                None if line.is_empty() => is_apart = true,
+                // A line of a longer import.
+                None if line.starts_with([' ', '}']) => {}
+                None => break,
+            }
+        }
+    }
+}
+
+#[test]
 fn unsafe_code_stands_in_the_sandboxs_cache_alone() {
     let folders = CRATES.map(|folder| host().join(folder));
     for path in folders.iter().flat_map(|folder| sources(folder)) {
@@ -142,9 +177,16 @@ fn every_name_that_the_host_writes_is_documented() {
     let names = fs::read_to_string(host().join("core/src/names.rs")).expect("UTF-8");
     let page = fs::read_to_string(host().join("../docs/conditions.md")).expect("UTF-8");
     let constants = names.lines().filter(|line| line.trim_start().starts_with("pub const "));
-    let values: Vec<_> = constants.filter_map(|line| line.split('"').nth(1)).collect();
-    assert!(values.len() > 30, "the constants are found");
-    for value in values.iter().filter(|value| !matches!(**value, "windlass" | "windlass.dev/")) {
+    let constants: Vec<_> = constants.filter_map(|line| line.split('"').nth(1)).collect();
+    assert!(constants.len() > 30, "the constants are found");
+    let of_plugins = PluginReason::ALL.iter().map(|reason| reason.as_str());
+    let of_parents = ParentReason::ALL.iter().map(|reason| reason.as_str());
+    for value in constants
+        .into_iter()
+        .chain(of_plugins)
+        .chain(of_parents)
+        .filter(|value| !matches!(*value, "windlass" | "windlass.dev/"))
+    {
         assert!(page.contains(&format!("`{value}`")), "docs/conditions.md says nothing of {value}");
     }
 }

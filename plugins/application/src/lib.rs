@@ -10,15 +10,14 @@ mod storage;
 
 use std::time::Duration;
 
+use scale::Scale;
 use serde::de::IgnoredAny;
+pub use spec::ApplicationSpec;
+pub use status::{ApplicationStatus, Phase};
 use windlass_plugin::{
     ChildOptions, CustomResource, Descriptor, Failure, Reconciler, Request, Response, StatusPhase, crd,
     kinds::{Deployment, HorizontalPodAutoscaler, NetworkPolicy, PersistentVolumeClaim, Service},
 };
-
-use scale::Scale;
-pub use spec::ApplicationSpec;
-pub use status::{ApplicationStatus, Phase};
 
 /// The operator.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use windlass_e2e::{
 
 /// What a host makes of a hostile answer.
 enum Outcome {
-    /// `Ready=False` for this reason (host/core/src/names.rs), with these words in the message. Nothing is tried.
+    /// `Ready=False` for this reason (host/core/src/reason.rs), with these words in the message. Nothing is tried.
     Fails(&'static str, &'static str),
     /// The same, after the API server refused to create an object of this resource.
     Rejected(&'static str, &'static str, &'static str),

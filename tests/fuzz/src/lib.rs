@@ -22,12 +22,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use change::{Change, changes};
+use corpus::{Seed, Whole};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRunner};
 use serde_json::Value;
-
-use change::{Change, changes};
-use corpus::{Seed, Whole};
 
 /// The folders of the corpus.
 pub const TARGETS: [&str; 13] = [

@@ -10,6 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
+use windlass_api::{OciSource, Verify, positive};
 use windlass_core::backoff::{self, backoff_between};
 use windlass_core::digest::Digest;
 use windlass_core::ids::PluginName;
@@ -20,7 +21,6 @@ use super::secrets::Secrets;
 use super::trust::Trust;
 use super::{Delivered, DeliveryError};
 use crate::Changed;
-use windlass_api::{OciSource, Verify, positive};
 
 /// Time between two resolutions of a tag, unless the Plugin sets `interval`.
 const INTERVAL: Duration = Duration::from_mins(5);

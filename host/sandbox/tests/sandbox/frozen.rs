@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 
 use windlass_core::contract::{CallReport, Response};
-
 use windlass_sandbox::Ambient;
 
 use crate::{limits, load, request, run_here};

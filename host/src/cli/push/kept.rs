@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use windlass_core::digest::Digest;
-
 use windlass_api::{PluginSpec, PluginStatus};
+use windlass_core::digest::Digest;
 
 /// Annotation of a role: the rules of each component, by digest.
 const ANNOTATION: &str = "windlass.dev/rules-of-components";

@@ -19,10 +19,13 @@ use kube::api::{DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams,
 use kube::core::{DynamicObject, GroupVersionKind, TypeMeta};
 use kube::{Api, Client, discovery};
 use serde_json::{Value, json};
+use windlass_api::{OciSource, Plugin, PluginSpec, PluginStatus, SecretRef};
 use windlass_core::declared_parent::{DeclaredParent, text};
 use windlass_core::grant::may_be_parent;
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::ANNOTATION_PUSHED_AT;
+use windlass_delivery::Trust;
+use windlass_delivery::oci::{self, Http, NewArtifact, Reference, Registry, Version};
 use windlass_sandbox::Component;
 
 use self::kept::Kept;
@@ -35,9 +38,6 @@ use super::pushed::{FIELD_MANAGER, PART_OF_LABEL, reason_to_keep};
 use super::{ANSWER_IS_NO, HELD_BACK, TIMED_OUT, parse_timeout};
 use crate::cluster::account::plugin_account;
 use crate::plugins::rbac;
-use windlass_api::{OciSource, Plugin, PluginSpec, PluginStatus, SecretRef};
-use windlass_delivery::Trust;
-use windlass_delivery::oci::{self, Http, NewArtifact, Reference, Registry, Version};
 
 /// Flags of `windlass push`.
 #[derive(Debug, clap::Args)]

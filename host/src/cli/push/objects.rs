@@ -1,12 +1,12 @@
 //! Builds the ConfigMaps of a component, and the Plugin that names them.
 
-use super::super::pushed::PART_OF_LABEL;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use windlass_core::digest::Digest;
-
 use windlass_delivery::{Encoding, KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY, SIGNATURE_KEY};
+
+use super::super::pushed::PART_OF_LABEL;
 
 /// Bytes per ConfigMap; a ConfigMap holds 1 MiB in total, including keys.
 const CHUNK: usize = 1_000_000;

@@ -7,12 +7,12 @@ use futures::StreamExt as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
+use windlass_api::{Plugin, PluginStatus};
 use windlass_core::ids::PluginName;
 use windlass_core::names::{ANNOTATION_ROLLBACK, plugin_condition as condition};
 use windlass_core::reason::PluginReason;
 
 use super::super::connect::plain;
-use windlass_api::{Plugin, PluginStatus};
 
 /// State of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::core::GroupVersionKind;
 use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
 use kube::{Api, Client, Error};
+use windlass_api::{DeletionPolicy, PluginSpec, PluginStatus};
 use windlass_core::contract::Descriptor;
 use windlass_core::declared_parent::{DeclaredParent, Resource};
 use windlass_core::grant::{Withheld, fits};
@@ -14,7 +15,6 @@ use windlass_core::names::LABEL_PLUGIN;
 
 use super::super::connect::plain;
 use crate::plugins::rbac::{Kinds, StatusWriter};
-use windlass_api::{DeletionPolicy, PluginSpec, PluginStatus};
 
 /// The permissions of one plugin.
 pub struct Rights {

@@ -8,6 +8,7 @@ use kube::api::PostParams;
 use kube::core::TypeMeta;
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use windlass_api::Plugin;
 use windlass_core::declared_parent::{CarriedCrd, text};
 use windlass_core::ids::PluginName;
 use windlass_core::names::ANNOTATION_PUSHED_AT;
@@ -16,7 +17,6 @@ use super::super::connect::plain;
 use super::super::pushed::{FIELD_MANAGER, plugin_of};
 use super::{Target, describe};
 use crate::plugins::crd_narrowings;
-use windlass_api::Plugin;
 
 /// Label of objects that a push writes, with [`FIELD_MANAGER`] as its value. It also marks objects that are printed and
 /// applied by other tools.

@@ -23,7 +23,7 @@ use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::Object;
 use windlass_core::selector::{Labels, Selector};
 
-use crate::cluster::in_time;
+use super::in_time;
 pub use config_maps::follow_config_maps;
 pub use progress::{AllProgress, Stalled, WatchProgress};
 use raw::Raw;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use http::Request;
 use kube::Client;
+use response::Ack;
 use windlass_core::ids::{Gvk, Uid};
 use windlass_core::plan::ChildId;
 
 use super::in_time;
-use response::Ack;
 
 /// A write that the API server acknowledged, or may have executed.
 #[derive(Debug, Clone, PartialEq, Eq)]

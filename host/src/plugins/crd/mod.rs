@@ -13,6 +13,7 @@ use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::{Condition as _, await_condition};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use windlass_api::{PluginSpec, conditions_schema};
 use windlass_core::declared_parent::{CarriedCrd, storage_of, text};
 use windlass_core::digest::Digest;
 use windlass_core::ids::{Gvk, PluginName};
@@ -25,7 +26,6 @@ use super::parent_kind::ParentKind;
 use super::problem::{Problem, Step, invalid_descriptor};
 use crate::cluster::in_time;
 use crate::live::Definition;
-use windlass_api::{PluginSpec, conditions_schema};
 
 /// How long the API server may take to establish a new CRD before the Plugin reports it; [`super::kinds`] notices a
 /// later success.

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-
 use rustix::fs::{FlockOperation, flock};
 
 use super::{Progress, run, source};

@@ -6,7 +6,6 @@ use std::sync::LazyLock;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
-
 use crate::desired::{Grants, validate as validate_answer};
 use crate::fixtures::grants_with;
 use crate::parent::ParentRef;

@@ -36,12 +36,12 @@ struct Language {
 }
 
 const LANGUAGES: [Language; 3] = [
-    Language { name: "go", build: go::build, recipe: [include_str!("languages/go.rs"), ""], tools: go::tools },
-    Language { name: "js", build: js::build, recipe: [include_str!("languages/js.rs"), js::LOCK], tools: none },
+    Language { name: "go", build: go::build, recipe: [include_str!("go.rs"), ""], tools: go::tools },
+    Language { name: "js", build: js::build, recipe: [include_str!("js.rs"), js::LOCK], tools: none },
     Language {
         name: "python",
         build: python::build,
-        recipe: [include_str!("languages/python.rs"), python::REQUIREMENTS],
+        recipe: [include_str!("python.rs"), python::REQUIREMENTS],
         tools: none,
     },
 ];

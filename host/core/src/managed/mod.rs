@@ -13,6 +13,7 @@ use std::hash::Hash;
 use std::sync::OnceLock;
 
 use compact_str::CompactString;
+use finder::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use smallvec::SmallVec;
@@ -21,7 +22,6 @@ use crate::ids::Uid;
 use crate::json::{self, Map, Value};
 use crate::names::FIELD_MANAGER;
 use crate::packed::Json;
-use finder::Finder;
 
 /// The host's own entries in an object's `metadata.managedFields`.
 ///

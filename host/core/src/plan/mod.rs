@@ -5,6 +5,7 @@ mod rolling;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use rolling::Rolling;
 
 use crate::contract::UpdateStrategy;
 use crate::desired::{APPLIED_VERSION, Desired, DesiredChild};
@@ -16,7 +17,6 @@ use crate::names;
 use crate::object::Object;
 use crate::order::install_rank;
 use crate::snapshot::Snapshot;
-use rolling::Rolling;
 
 /// The writes for one parent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
