@@ -119,14 +119,14 @@ pub async fn serve(listener: TcpListener, readiness: Readiness, stop: Cancellati
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => connections.add(tokio::spawn(answer(stream, app.clone(), HEADER_TIME)).abort_handle()),
+            Ok((stream, _)) => connections.add(tokio::spawn(response(stream, app.clone(), HEADER_TIME)).abort_handle()),
             Err(error) => rest_after(&error).await,
         }
     }
 }
 
 /// Serves one request of a connection.
-async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router, header_time: Duration) {
+async fn response(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router, header_time: Duration) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(header_time)
@@ -218,9 +218,9 @@ mod tests {
     async fn healthz(address: SocketAddr) -> String {
         let mut stream = TcpStream::connect(address).await.expect("connected");
         stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.expect("an answer, and the end of the connection");
-        answer
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.expect("a response, and the end of the connection");
+        response
     }
 
     #[tokio::test]
@@ -259,7 +259,7 @@ mod tests {
     async fn s10_connection_that_sends_no_request_ends_by_itself() {
         let began = tokio::time::Instant::now();
         let (mut client, server) = tokio::io::duplex(64);
-        let serving = tokio::spawn(answer(server, Router::new(), HEADER_TIME));
+        let serving = tokio::spawn(response(server, Router::new(), HEADER_TIME));
         client.write_all(b"GET /heal").await.expect("sent");
         serving.await.expect("ended");
         // The test's clock advances when all tasks wait.

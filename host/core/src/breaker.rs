@@ -128,9 +128,9 @@ impl Breaker {
             writes.before.retain(|at| now.saturating_duration_since(*at) < WINDOW);
             if writes.before.len() >= WRITES {
                 let mut tripped = Tripped { written: known.last, wanted: now, wish: None };
-                let verdict = tripped.admit(now);
+                let outcome = tripped.admit(now);
                 self.tripped.insert(id, tripped);
-                return verdict;
+                return outcome;
             }
         }
         if self.younger.len() >= OBJECTS_MAX {

@@ -227,7 +227,7 @@ pub enum Failure {
 }
 
 /// A plugin's response, or the failure that it reports.
-pub type Answer = Result<Response, Failure>;
+pub type PluginResult = Result<Response, Failure>;
 
 /// The cost of one call, and what the guest emitted beside its response; for the trace.
 #[derive(Debug, Clone, PartialEq, Default)]

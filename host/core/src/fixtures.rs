@@ -11,7 +11,7 @@ use crate::ids::Gvk;
 use crate::json::{self, Value as CoreValue};
 use crate::object::Object;
 use crate::observed_status::StatusShape;
-use crate::outcome::Verdict;
+use crate::outcome::Outcome;
 use crate::parent::ParentRef;
 use crate::reserved::HostNamespace;
 use crate::snapshot::Snapshot;
@@ -53,13 +53,13 @@ pub fn parent_with_own(status: &Value) -> Arc<Object> {
 }
 
 /// The parent's status after an outcome, with the plugin's part.
-pub fn status_after(verdict: &Verdict, part: Option<&Value>) -> Value {
+pub fn status_after(outcome: &Outcome, part: Option<&Value>) -> Value {
     let shape = StatusShape { subresource: true, observed_generation: true, conditions: true };
     let part = part.map(|part| match json::parse(part.to_string().as_bytes(), 64) {
         Ok(CoreValue::Object(map)) => map,
         other => panic!("{other:?}"),
     });
-    let next = status::next(&parent(), part.as_ref(), verdict, shape, Timestamp::UNIX_EPOCH).expect("differs");
+    let next = status::next(&parent(), part.as_ref(), outcome, shape, Timestamp::UNIX_EPOCH).expect("differs");
     serde_json::from_str(&CoreValue::Object(next).to_string()).expect("JSON")
 }
 
@@ -92,7 +92,7 @@ pub fn pod(name: &str) -> Value {
         "spec": {"containers": [{"name": "nginx", "image": "nginx:1"}]}})
 }
 
-pub fn answer(children: &[Value]) -> Response {
+pub fn response(children: &[Value]) -> Response {
     Response { children: children.iter().map(|child| child.to_string().into_bytes()).collect(), ..Response::default() }
 }
 
@@ -101,7 +101,7 @@ pub fn validate(children: &[Value]) -> Result<Desired, Refusal> {
 }
 
 pub fn validate_with(children: &[Value], update: &UpdateStrategy) -> Result<Desired, Refusal> {
-    desired::validate(&answer(children), &parent_ref(), &grants_with(update), &Limits::default())
+    desired::validate(&response(children), &parent_ref(), &grants_with(update), &Limits::default())
 }
 
 /// The live object after the host's POST created a desired child.

@@ -178,7 +178,7 @@ pub enum Admission {
 
 /// How a call ended, as far as it matters for quarantine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// The guest returned, with any response.
     Returned,
     /// The guest was stopped, or trapped.
@@ -196,7 +196,7 @@ pub enum Change {
     Cleared,
 }
 
-impl Outcome {
+impl CallOutcome {
     /// Classifies a call. Only calls that use up the host's time, or end the guest, count as failures. An invalid
     /// response is a problem of its parent, and returns as fast as any other.
     pub fn of<T>(call: &Result<T, CallFailure>) -> Self {
@@ -241,27 +241,27 @@ impl Quarantine {
         &mut self,
         (parent, generation): (&ObjectKey, Option<i64>),
         admission: Admission,
-        outcome: Outcome,
+        outcome: CallOutcome,
         now: Instant,
         chance: f64,
     ) -> Option<Change> {
         let is_probe = admission == Admission::Probe;
         match outcome {
-            Outcome::NotRun => {
+            CallOutcome::NotRun => {
                 let record = self.record_of(parent);
                 if is_probe {
                     self.for_each_probes(parent, |probes| *probes.running_of(record) = None);
                 }
                 None
             }
-            Outcome::Returned => {
+            CallOutcome::Returned => {
                 self.called(parent);
                 self.succeeded(parent);
                 let was_in = self.is_active();
                 self.all = Scope::default();
                 was_in.then_some(Change::Cleared)
             }
-            Outcome::Broke => {
+            CallOutcome::Broke => {
                 self.called(parent);
                 self.failed((parent, generation), now, chance);
                 if let Some(namespace) = &parent.namespace {
@@ -363,7 +363,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn call(quarantine: &mut Quarantine, parent: &ObjectKey, outcome: Outcome, now: Instant) -> Option<Change> {
+    fn call(quarantine: &mut Quarantine, parent: &ObjectKey, outcome: CallOutcome, now: Instant) -> Option<Change> {
         let admission = quarantine.admit(parent, Some(1), now);
         assert!(!matches!(admission, Admission::Denied(_)), "{parent}: {admission:?}");
         quarantine.record((parent, Some(1)), admission, outcome, now, MIDDLE)
@@ -373,9 +373,9 @@ mod tests {
     fn entered(now: Instant) -> Quarantine {
         let mut quarantine = Quarantine::default();
         for at in 0..4 {
-            assert_eq!(call(&mut quarantine, &key("a", &format!("p{at}")), Outcome::Broke, now), None);
+            assert_eq!(call(&mut quarantine, &key("a", &format!("p{at}")), CallOutcome::Broke, now), None);
         }
-        assert_eq!(call(&mut quarantine, &key("b", "p4"), Outcome::Broke, now), Some(Change::Entered));
+        assert_eq!(call(&mut quarantine, &key("b", "p4"), CallOutcome::Broke, now), Some(Change::Entered));
         quarantine
     }
 
@@ -405,21 +405,23 @@ mod tests {
         let mut now = Instant::now();
         let mut quarantine = Quarantine::default();
         let good = key("good", "web");
-        assert_eq!(call(&mut quarantine, &good, Outcome::Returned, now), None);
+        assert_eq!(call(&mut quarantine, &good, CallOutcome::Returned, now), None);
         let mut change = None;
         for at in 0..5 {
-            change = change.or(call(&mut quarantine, &key(["a", "b"][at % 2], &format!("p{at}")), Outcome::Broke, now));
+            change =
+                change.or(call(&mut quarantine, &key(["a", "b"][at % 2], &format!("p{at}")), CallOutcome::Broke, now));
         }
         assert_eq!(change, Some(Change::Entered));
         // New parents that trap keep appearing, and one of them never reports a result.
         for at in 0..20 {
             now += secs(5);
-            call(&mut quarantine, &key("c", &format!("new-{at}")), Outcome::Broke, now);
+            call(&mut quarantine, &key("c", &format!("new-{at}")), CallOutcome::Broke, now);
         }
         assert_eq!(quarantine.admit(&key("d", "hangs"), Some(1), now + secs(5)), Admission::Probe);
         assert_eq!(quarantine.admit(&good, Some(2), now), Admission::Denied(secs(1)));
         assert_eq!(quarantine.admit(&good, Some(2), now + secs(6)), Admission::Probe, "it waits for none of them");
-        let changed = quarantine.record((&good, Some(2)), Admission::Probe, Outcome::Returned, now + secs(6), MIDDLE);
+        let changed =
+            quarantine.record((&good, Some(2)), Admission::Probe, CallOutcome::Returned, now + secs(6), MIDDLE);
         assert_eq!(changed, Some(Change::Cleared));
     }
 
@@ -429,11 +431,11 @@ mod tests {
         let mut quarantine = Quarantine::default();
         let bad = key("a", "bad");
         for _ in 0..12 {
-            call(&mut quarantine, &bad, Outcome::Broke, now);
+            call(&mut quarantine, &bad, CallOutcome::Broke, now);
             let Admission::Denied(wait) = quarantine.admit(&bad, Some(1), now) else { continue };
             now += wait;
         }
-        call(&mut quarantine, &bad, Outcome::Broke, now);
+        call(&mut quarantine, &bad, CallOutcome::Broke, now);
         assert_eq!(quarantine.admit(&bad, Some(1), now), Admission::Denied(secs(256)));
         assert_eq!(quarantine.admit(&bad, Some(2), now), Admission::Denied(secs(5)));
         assert_eq!(quarantine.admit(&bad, Some(2), now + secs(5)), Admission::Call);
@@ -446,7 +448,7 @@ mod tests {
         let bad = key("a", "bad");
         let mut waits = Vec::new();
         for _ in 0..16 {
-            assert_eq!(call(&mut quarantine, &bad, Outcome::Broke, now), None);
+            assert_eq!(call(&mut quarantine, &bad, CallOutcome::Broke, now), None);
             assert_eq!(quarantine.admit(&key("a", "good"), Some(1), now), Admission::Call, "its neighbour");
             if let Admission::Denied(wait) = quarantine.admit(&bad, Some(1), now) {
                 waits.push(wait.as_secs());
@@ -454,7 +456,7 @@ mod tests {
             }
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
-        assert_eq!(call(&mut quarantine, &bad, Outcome::Returned, now), None);
+        assert_eq!(call(&mut quarantine, &bad, CallOutcome::Returned, now), None);
         assert_eq!(quarantine.admit(&bad, Some(1), now), Admission::Call, "from the beginning");
     }
 
@@ -463,14 +465,14 @@ mod tests {
         let now = Instant::now();
         let mut quarantine = Quarantine::default();
         let good = key("good", "web");
-        call(&mut quarantine, &good, Outcome::Returned, now);
+        call(&mut quarantine, &good, CallOutcome::Returned, now);
         let mut called = 0;
         for at in 0..60 {
             let bad = key("bad", &format!("p{at}"));
             let admission = quarantine.admit(&bad, Some(1), now);
             if !matches!(admission, Admission::Denied(_)) {
                 called += 1;
-                assert_eq!(quarantine.record((&bad, Some(1)), admission, Outcome::Broke, now, MIDDLE), None);
+                assert_eq!(quarantine.record((&bad, Some(1)), admission, CallOutcome::Broke, now, MIDDLE), None);
             }
             assert_eq!(quarantine.admit(&good, Some(1), now), Admission::Call);
         }
@@ -479,7 +481,7 @@ mod tests {
         // A working parent among them waits for seconds, and its success admits the others too.
         let neighbour = key("bad", "neighbour");
         assert_eq!(quarantine.admit(&neighbour, Some(1), now), Admission::Denied(secs(1)));
-        call(&mut quarantine, &neighbour, Outcome::Returned, now + secs(1));
+        call(&mut quarantine, &neighbour, CallOutcome::Returned, now + secs(1));
         assert_eq!(quarantine.admit(&key("bad", "p59"), Some(1), now + secs(1)), Admission::Call);
     }
 
@@ -492,9 +494,9 @@ mod tests {
                 let parent = key(["a", "b"][at % 2], &format!("p{round}-{at}"));
                 // The namespaces of these parents have counts of their own.
                 let parent = key(&format!("{}-{round}", parent.namespace.as_deref().unwrap_or_default()), &parent.name);
-                assert_eq!(call(&mut quarantine, &parent, Outcome::Broke, now), None);
+                assert_eq!(call(&mut quarantine, &parent, CallOutcome::Broke, now), None);
             }
-            assert_eq!(call(&mut quarantine, &key("c", "good"), Outcome::Returned, now), None);
+            assert_eq!(call(&mut quarantine, &key("c", "good"), CallOutcome::Returned, now), None);
         }
         assert!(!quarantine.is_active());
     }
@@ -505,7 +507,7 @@ mod tests {
         let mut quarantine = entered(now);
         let (later, parent) = (now + secs(1), key("c", "new"));
         assert_eq!(quarantine.admit(&parent, Some(1), later), Admission::Probe);
-        assert_eq!(quarantine.record((&parent, Some(1)), Admission::Probe, Outcome::NotRun, later, MIDDLE), None);
+        assert_eq!(quarantine.record((&parent, Some(1)), Admission::Probe, CallOutcome::NotRun, later, MIDDLE), None);
         assert_eq!(quarantine.admit(&parent, Some(1), later), Admission::Probe, "the next one's turn");
     }
 
@@ -519,7 +521,7 @@ mod tests {
             let Admission::Denied(wait) = quarantine.admit(&parent, Some(1), now) else { panic!("admitted") };
             waits.push(wait.as_secs());
             now += wait;
-            assert_eq!(call(&mut quarantine, &parent, Outcome::Broke, now), None);
+            assert_eq!(call(&mut quarantine, &parent, CallOutcome::Broke, now), None);
         }
         assert_eq!(waits, [1, 2, 4, 5, 5]);
         assert_eq!(quarantine.admit(&key("a", "p0"), Some(1), now), Admission::Denied(secs(32)));
@@ -532,7 +534,7 @@ mod tests {
             let mut quarantine = entered(now);
             let parent = key("c", "good");
             assert_eq!(
-                quarantine.record((&parent, Some(1)), admission, Outcome::Returned, now, MIDDLE),
+                quarantine.record((&parent, Some(1)), admission, CallOutcome::Returned, now, MIDDLE),
                 Some(Change::Cleared)
             );
             assert_eq!(quarantine.admit(&parent, Some(1), now), Admission::Call);
@@ -545,7 +547,7 @@ mod tests {
         let mut quarantine = entered(now);
         for at in 0..8 {
             let parent = key("c", &format!("p{at}"));
-            assert_eq!(quarantine.record((&parent, Some(1)), Admission::Call, Outcome::Broke, now, MIDDLE), None);
+            assert_eq!(quarantine.record((&parent, Some(1)), Admission::Call, CallOutcome::Broke, now, MIDDLE), None);
         }
         assert_eq!(quarantine.admit(&key("d", "new"), Some(1), now), Admission::Denied(secs(1)));
     }
@@ -555,7 +557,7 @@ mod tests {
         let now = Instant::now();
         let mut quarantine = Quarantine::default();
         for at in 0..5 {
-            call(&mut quarantine, &key("a", &format!("p{at}")), Outcome::Broke, now);
+            call(&mut quarantine, &key("a", &format!("p{at}")), CallOutcome::Broke, now);
         }
         for at in 0..5 {
             quarantine.forget(&key("a", &format!("p{at}")));
@@ -566,8 +568,8 @@ mod tests {
     #[test]
     fn r19_only_what_burns_time_or_ends_the_guest_counts() {
         let text = || "x".to_owned();
-        let of = |failure| Outcome::of::<()>(&Err(failure));
-        assert_eq!(Outcome::of(&Ok(())), Outcome::Returned);
+        let of = |failure| CallOutcome::of::<()>(&Err(failure));
+        assert_eq!(CallOutcome::of(&Ok(())), CallOutcome::Returned);
         for failure in [
             CallFailure::Deadline { limit: secs(1) },
             CallFailure::Memory { limit: 1 },
@@ -578,12 +580,12 @@ mod tests {
             CallFailure::UnknownImport { name: text() },
             CallFailure::Exit { said: None },
         ] {
-            assert_eq!(of(failure), Outcome::Broke);
+            assert_eq!(of(failure), CallOutcome::Broke);
         }
-        assert_eq!(of(CallFailure::ResponseTooLarge { limit: 1 }), Outcome::Returned);
-        assert_eq!(of(CallFailure::Malformed { message: text() }), Outcome::Returned);
-        assert_eq!(of(CallFailure::RequestTooLarge { size: 2, limit: 1 }), Outcome::NotRun);
-        assert_eq!(of(CallFailure::Host { message: text() }), Outcome::NotRun);
+        assert_eq!(of(CallFailure::ResponseTooLarge { limit: 1 }), CallOutcome::Returned);
+        assert_eq!(of(CallFailure::Malformed { message: text() }), CallOutcome::Returned);
+        assert_eq!(of(CallFailure::RequestTooLarge { size: 2, limit: 1 }), CallOutcome::NotRun);
+        assert_eq!(of(CallFailure::Host { message: text() }), CallOutcome::NotRun);
     }
 
     proptest! {
@@ -601,7 +603,7 @@ mod tests {
                 let parent = key(["a", "b", "c"][namespace], &name.to_string());
                 let admission = quarantine.admit(&parent, Some(1), now);
                 if !matches!(admission, Admission::Denied(_)) {
-                    let change = quarantine.record((&parent, Some(1)), admission, Outcome::Broke, now, chance);
+                    let change = quarantine.record((&parent, Some(1)), admission, CallOutcome::Broke, now, chance);
                     calls += u32::from(entered.is_some());
                     entered = entered.or(change.map(|_| now));
                 }
@@ -625,13 +627,13 @@ mod tests {
             let mut quarantine = Quarantine::default();
             let mut now = Instant::now();
             let good = key("good", "web");
-            quarantine.record((&good, Some(1)), Admission::Call, Outcome::Returned, now, chance);
+            quarantine.record((&good, Some(1)), Admission::Call, CallOutcome::Returned, now, chance);
             for (pause, name, breaks) in asks {
                 now += Duration::from_millis(pause);
                 let bad = key("bad", &name.to_string());
                 let admission = quarantine.admit(&bad, Some(1), now);
                 if !matches!(admission, Admission::Denied(_)) {
-                    let outcome = if breaks { Outcome::Broke } else { Outcome::Returned };
+                    let outcome = if breaks { CallOutcome::Broke } else { CallOutcome::Returned };
                     quarantine.record((&bad, Some(1)), admission, outcome, now, chance);
                 }
                 prop_assert_eq!(quarantine.admit(&good, Some(1), now), Admission::Call);
@@ -650,13 +652,13 @@ mod tests {
                 let parent = key(["a", "b", "c"][namespace], &name.to_string());
                 let admission = quarantine.admit(&parent, Some(1), now);
                 if !matches!(admission, Admission::Denied(_)) {
-                    quarantine.record((&parent, Some(1)), admission, Outcome::Broke, now, chance);
+                    quarantine.record((&parent, Some(1)), admission, CallOutcome::Broke, now, chance);
                 }
                 for place in ["a", "d"] {
                     let new = key(place, "never-called");
                     let later = now + HEALTHY_MAX;
                     prop_assert!(!matches!(quarantine.admit(&new, Some(1), later), Admission::Denied(_)));
-                    quarantine.record((&new, Some(1)), Admission::Probe, Outcome::NotRun, later, chance);
+                    quarantine.record((&new, Some(1)), Admission::Probe, CallOutcome::NotRun, later, chance);
                 }
             }
         }

@@ -17,7 +17,7 @@ pub struct Found<'a> {
     /// The first problem that prevents the desired component from being active or from working.
     pub obstacle: Option<Obstacle<'a>>,
     /// Number of parents for which the active component was not called yet.
-    pub unasked: usize,
+    pub uncalled: usize,
 }
 
 /// A problem that prevents a Plugin from being Ready.
@@ -60,12 +60,12 @@ pub fn readiness(found: Found<'_>) -> Readiness {
     let ready = ready(found);
     let said = |message: String| Some(Said { is_true: true, reason: ready.reason, message });
     let (mut reconciling, mut stalled) = (None, None);
-    match (ready.is_true, found.unasked) {
+    match (ready.is_true, found.uncalled) {
         (true, 0) => {}
         (true, _) if found.is_suspended => {}
-        (true, unasked) => {
-            let noun = if unasked == 1 { "parent was" } else { "parents were" };
-            let message = format!("{unasked} {noun} not reconciled by the new component yet");
+        (true, uncalled) => {
+            let noun = if uncalled == 1 { "parent was" } else { "parents were" };
+            let message = format!("{uncalled} {noun} not reconciled by the new component yet");
             reconciling = Some(Said { is_true: true, reason: PluginReason::Progressing, message });
         }
         (false, _) if ready.reason.may_pass() => reconciling = said(ready.message.clone()),
@@ -120,7 +120,7 @@ mod tests {
     const NEW: &str = "sha256:ab12";
 
     fn found<'a>(live: Option<&'a str>, obstacle: Option<Obstacle<'a>>) -> Found<'a> {
-        Found { live, is_followed: true, is_suspended: false, obstacle, unasked: 0 }
+        Found { live, is_followed: true, is_suspended: false, obstacle, uncalled: 0 }
     }
 
     fn obstacle(reason: PluginReason, rejected: Option<&'static str>) -> Obstacle<'static> {
@@ -179,12 +179,12 @@ mod tests {
 
     #[test]
     fn a_ready_plugin_is_reconciling_until_every_parent_was_asked_about_once() {
-        let said = readiness(Found { unasked: 3, ..found(Some(NEW), None) });
+        let said = readiness(Found { uncalled: 3, ..found(Some(NEW), None) });
         assert!(said.ready.is_true, "{said:?}");
         let reconciling = said.reconciling.expect("reconciling");
         assert_eq!(reconciling.reason, PluginReason::Progressing);
         assert!(reconciling.message.starts_with("3 parents were not"), "{reconciling:?}");
-        let suspended = readiness(Found { unasked: 3, is_suspended: true, ..found(Some(NEW), None) });
+        let suspended = readiness(Found { uncalled: 3, is_suspended: true, ..found(Some(NEW), None) });
         assert_eq!((suspended.ready.reason, suspended.reconciling), (PluginReason::Suspended, None));
     }
 

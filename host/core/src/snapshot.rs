@@ -147,17 +147,21 @@ impl Snapshot {
     /// The identity of a response's consequences: equal hashes mean equal plans and equal statuses. Hashes the
     /// [`rules`], the phase, the content hashes of the parent and its children, and the response (without its events
     /// and requirements, which affect neither).
-    pub fn hash_answer(&self, rules: &Digest, phase: Phase, answer: &Response) -> Digest {
+    pub fn hash_response(&self, rules: &Digest, phase: Phase, response: &Response) -> Digest {
         let mut hash = self.hash_objects(rules, phase);
         // No digest has the length of this tag.
-        hash.add(b"answer");
-        for child in &answer.children {
+        hash.add(b"response");
+        for child in &response.children {
             hash.add(child);
         }
         hash.add(b"end");
-        hash.add(answer.status.as_deref().unwrap_or_default());
-        hash.add(&[u8::from(answer.status.is_some()), u8::from(answer.requeue.is_some()), u8::from(answer.finalized)]);
-        hash.add(&answer.requeue.unwrap_or_default().to_le_bytes());
+        hash.add(response.status.as_deref().unwrap_or_default());
+        hash.add(&[
+            u8::from(response.status.is_some()),
+            u8::from(response.requeue.is_some()),
+            u8::from(response.finalized),
+        ]);
+        hash.add(&response.requeue.unwrap_or_default().to_le_bytes());
         hash.digest()
     }
 
@@ -359,7 +363,7 @@ mod tests {
                 StatusShape { subresource: true, observed_generation: true, conditions: true },
             )
         };
-        let answer = |children: &[&str], status: Option<&str>, requeue| Response {
+        let response = |children: &[&str], status: Option<&str>, requeue| Response {
             children: children.iter().map(|child| child.as_bytes().to_vec()).collect(),
             status: status.map(|status| status.as_bytes().to_vec()),
             requeue,
@@ -368,20 +372,20 @@ mod tests {
         let plain = snapshot(&[]);
         let with_child = Snapshot { children: vec![secret("a", "1")], ..plain.clone() };
         let hashes = [
-            plain.hash_answer(&rules(1), Phase::Sync, &answer(&[], None, None)),
-            plain.hash_answer(&rules(2), Phase::Sync, &answer(&[], None, None)),
-            plain.hash_answer(&rules(1), Phase::Finalize, &answer(&[], None, None)),
-            with_child.hash_answer(&rules(1), Phase::Sync, &answer(&[], None, None)),
-            plain.hash_answer(&rules(1), Phase::Sync, &answer(&["a"], None, None)),
-            plain.hash_answer(&rules(1), Phase::Sync, &answer(&["a", ""], None, None)),
-            plain.hash_answer(&rules(1), Phase::Sync, &answer(&["a", "end"], None, None)),
-            plain.hash_answer(&rules(1), Phase::Sync, &answer(&[], Some(""), None)),
-            plain.hash_answer(&rules(1), Phase::Sync, &answer(&[], Some("{}"), None)),
-            plain.hash_answer(&rules(1), Phase::Sync, &answer(&[], None, Some(0))),
-            plain.hash_answer(&rules(1), Phase::Sync, &Response { finalized: true, ..Response::default() }),
+            plain.hash_response(&rules(1), Phase::Sync, &response(&[], None, None)),
+            plain.hash_response(&rules(2), Phase::Sync, &response(&[], None, None)),
+            plain.hash_response(&rules(1), Phase::Finalize, &response(&[], None, None)),
+            with_child.hash_response(&rules(1), Phase::Sync, &response(&[], None, None)),
+            plain.hash_response(&rules(1), Phase::Sync, &response(&["a"], None, None)),
+            plain.hash_response(&rules(1), Phase::Sync, &response(&["a", ""], None, None)),
+            plain.hash_response(&rules(1), Phase::Sync, &response(&["a", "end"], None, None)),
+            plain.hash_response(&rules(1), Phase::Sync, &response(&[], Some(""), None)),
+            plain.hash_response(&rules(1), Phase::Sync, &response(&[], Some("{}"), None)),
+            plain.hash_response(&rules(1), Phase::Sync, &response(&[], None, Some(0))),
+            plain.hash_response(&rules(1), Phase::Sync, &Response { finalized: true, ..Response::default() }),
         ];
         assert_eq!(hashes.iter().collect::<HashSet<_>>().len(), hashes.len());
-        let repeated = plain.hash_answer(&rules(1), Phase::Sync, &answer(&["a"], None, None));
+        let repeated = plain.hash_response(&rules(1), Phase::Sync, &response(&["a"], None, None));
         assert_eq!(repeated, hashes[4]);
     }
 

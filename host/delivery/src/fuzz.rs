@@ -36,7 +36,7 @@ impl Stored {
 
     fn get(&self, name: &str) -> (u16, Vec<u8>) {
         match self {
-            Self::Anything(answer) => (200, answer.clone()),
+            Self::Anything(response) => (200, response.clone()),
             Self::Maps(maps) => maps.get(name).map_or_else(
                 || (404, json!({"kind": "Status", "reason": "NotFound", "code": 404}).to_string().into_bytes()),
                 |map| (200, map.to_string().into_bytes()),
@@ -59,9 +59,9 @@ async fn delivered(stored: &Stored) -> (Result<Delivered, DeliveryError>, Vec<St
     let (stored, seen) = (stored.clone(), asked.clone());
     let api_server = tower::service_fn(move |request: Request<Body>| {
         let uri = request.uri().to_string();
-        let (code, answer) = stored.get(uri.strip_prefix(CONFIG_MAPS).unwrap_or_default());
+        let (code, response) = stored.get(uri.strip_prefix(CONFIG_MAPS).unwrap_or_default());
         seen.lock().push(uri);
-        async move { Ok::<_, Infallible>(Response::builder().status(code).body(Body::from(answer)).expect("an answer")) }
+        async move { Ok::<_, Infallible>(Response::builder().status(code).body(Body::from(response)).expect("a response")) }
     });
     let source = ConfigMapSource { namespace: "n".to_owned(), name: "echo".to_owned() };
     let packed = fetch(&Client::new(api_server, "n"), &source).await;

@@ -11,7 +11,7 @@ const TIMEOUT: Duration = Duration::from_secs(65);
 /// The error of the request, or the timeout.
 pub async fn in_time<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
     match tokio::time::timeout(TIMEOUT, request).await {
-        Ok(answer) => answer,
+        Ok(response) => response,
         Err(elapsed) => Err(kube::Error::Service(Box::new(elapsed))),
     }
 }

@@ -35,9 +35,9 @@ fn main() {
     let mut times: Vec<_> = (0..calls)
         .map(|_| {
             let begun = Instant::now();
-            let answer = run_here(component.reconcile(&request, &limits, Ambient::now([0; 32]))).0;
+            let response = run_here(component.reconcile(&request, &limits, Ambient::now([0; 32]))).0;
             let time = begun.elapsed();
-            drop(answer.unwrap());
+            drop(response.unwrap());
             time
         })
         .collect();
@@ -48,7 +48,7 @@ fn main() {
         "{:?}",
         run_here(component.reconcile(&request, &limits, Ambient::now([0; 32])))
             .0
-            .map(|answer| answer.map(|r| r.children.len()))
+            .map(|response| response.map(|r| r.children.len()))
     );
 }
 

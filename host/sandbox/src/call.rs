@@ -11,8 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use wasmtime::{Engine, PoolConcurrencyLimitError, Store, UpdateDeadline};
 use windlass_core::contract::{
-    Answer, CallFailure, CallReport, Descriptor, Failure, Limits, Observed, Request, Requirement, Response, Selection,
-    Surface,
+    CallFailure, CallReport, Descriptor, Failure, Limits, Observed, PluginResult, Request, Requirement, Response,
+    Selection, Surface,
 };
 use windlass_core::descriptor;
 use windlass_core::digest::Digest;
@@ -105,27 +105,27 @@ impl Component {
     /// report has `impure` set.
     ///
     /// # Errors
-    /// The failure that the host determined; failures that the plugin reports are part of the [`Answer`].
+    /// The failure that the host determined; failures that the plugin reports are part of the [`PluginResult`].
     pub async fn reconcile(
         &self,
         request: &Request,
         limits: &Limits,
         ambient: Ambient,
-    ) -> (Result<Answer, CallFailure>, CallReport) {
+    ) -> (Result<PluginResult, CallFailure>, CallReport) {
         let size = request_bytes(request);
         if size > limits.request_bytes {
             let report = CallReport { request_bytes: size, ..CallReport::default() };
             return (Err(CallFailure::RequestTooLarge { size, limit: limits.request_bytes }), report);
         }
-        let (answer, mut report) = self.code.call(limits, ambient, size, &Reconcile(request)).await;
-        report.response_bytes = answer.as_ref().map_or(0, answer_bytes);
-        let answer = match answer {
+        let (response, mut report) = self.code.call(limits, ambient, size, &Reconcile(request)).await;
+        report.response_bytes = response.as_ref().map_or(0, result_bytes);
+        let response = match response {
             Ok(_) if report.response_bytes > limits.response_bytes => {
                 Err(CallFailure::ResponseTooLarge { limit: limits.response_bytes })
             }
-            answer => answer,
+            response => response,
         };
-        (answer, report)
+        (response, report)
     }
 }
 
@@ -136,7 +136,7 @@ impl Code {
         ambient: Ambient,
         request_bytes: u64,
         export: &E,
-    ) -> (Result<E::Answer, CallFailure>, CallReport) {
+    ) -> (Result<E::Output, CallFailure>, CallReport) {
         let start = Instant::now();
         let _running = self.engines.ticker.enter();
         let attempt = async |engine: &Engine, pre: &Pre<State>| {
@@ -186,19 +186,19 @@ pub fn run_here<T>(call: impl Future<Output = T>) -> T {
 
 /// An export to call on an instance.
 trait Export: Sync {
-    type Answer: Send;
+    type Output: Send;
 
     fn call(
         &self,
         instance: &Instance,
         store: &mut Store<State>,
-    ) -> impl Future<Output = wasmtime::Result<Self::Answer>> + Send;
+    ) -> impl Future<Output = wasmtime::Result<Self::Output>> + Send;
 }
 
 struct Describe;
 
 impl Export for Describe {
-    type Answer = Descriptor;
+    type Output = Descriptor;
 
     async fn call(&self, instance: &Instance, store: &mut Store<State>) -> wasmtime::Result<Descriptor> {
         instance.describe(store).await
@@ -208,9 +208,9 @@ impl Export for Describe {
 struct Reconcile<'a>(&'a Request);
 
 impl Export for Reconcile<'_> {
-    type Answer = Answer;
+    type Output = PluginResult;
 
-    async fn call(&self, instance: &Instance, store: &mut Store<State>) -> wasmtime::Result<Answer> {
+    async fn call(&self, instance: &Instance, store: &mut Store<State>) -> wasmtime::Result<PluginResult> {
         instance.reconcile(store, self.0).await
     }
 }
@@ -246,7 +246,7 @@ impl Call {
         Self { store }
     }
 
-    async fn run<E: Export>(&mut self, pre: &Pre<State>, export: &E) -> Result<E::Answer, (wasmtime::Error, Stage)> {
+    async fn run<E: Export>(&mut self, pre: &Pre<State>, export: &E) -> Result<E::Output, (wasmtime::Error, Stage)> {
         let instance = pre.instantiate(&mut self.store).await.map_err(|error| (error, Stage::Start))?;
         export.call(&instance, &mut self.store).await.map_err(|error| (error, Stage::Call))
     }
@@ -284,8 +284,8 @@ fn request_bytes(request: &Request) -> u64 {
     size as u64
 }
 
-fn answer_bytes(answer: &Answer) -> u64 {
-    let size = match answer {
+fn result_bytes(result: &PluginResult) -> u64 {
+    let size = match result {
         Ok(response) => response_bytes(response),
         Err(Failure::Invalid(message) | Failure::Failed(message) | Failure::Retry { message, .. }) => message.len(),
     };

@@ -261,7 +261,7 @@ mod tests {
         let client = connect(config(address), Duration::from_millis(20), None).expect("a client");
         let request = Request::get("/api/v1/pods").body(Vec::new()).expect("a request");
         let ended = tokio::time::timeout(Duration::from_mins(1), client.request_text(request)).await;
-        let error = ended.expect("not held for good").expect_err("no answer");
+        let error = ended.expect("not held for good").expect_err("no response");
         assert!(!matches!(error, kube::Error::Api(_)), "{error}");
     }
 

@@ -64,7 +64,7 @@ pub struct Question {
 
 /// Outcome of an access review.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct ReviewResult {
     /// Whether the permission is granted.
     pub allowed: bool,
     /// The reason that the API server gives; may be empty.
@@ -81,7 +81,7 @@ pub enum Unanswered {
 }
 
 /// Performs an access review. The error is the message of the API server or of the failed request.
-pub type Ask = Arc<dyn Fn(Question) -> BoxFuture<'static, Result<Verdict, String>> + Send + Sync>;
+pub type Ask = Arc<dyn Fn(Question) -> BoxFuture<'static, Result<ReviewResult, String>> + Send + Sync>;
 
 /// Reviews with a `SubjectAccessReview`.
 pub fn by_api_server(client: Client) -> Ask {
@@ -94,9 +94,9 @@ pub fn by_api_server(client: Client) -> Ask {
                 kube::Error::Api(status) => status.message.clone(),
                 other => other.to_string(),
             })?;
-            let status = reviewed.status.ok_or("the API server gave no verdict")?;
+            let status = reviewed.status.ok_or("the API server gave no review")?;
             let why = [status.reason, status.evaluation_error].into_iter().flatten().filter(|why| !why.is_empty());
-            Ok(Verdict { allowed: status.allowed, why: why.collect::<Vec<_>>().join("; ") })
+            Ok(ReviewResult { allowed: status.allowed, why: why.collect::<Vec<_>>().join("; ") })
         })
     })
 }
@@ -153,7 +153,7 @@ struct Answers {
 #[derive(Clone)]
 struct Asked {
     at: Instant,
-    answer: Arc<OnceCell<Verdict>>,
+    response: Arc<OnceCell<ReviewResult>>,
 }
 
 impl Reviews {
@@ -174,7 +174,7 @@ impl Reviews {
         mut question: Question,
         now: Instant,
         spend: impl Fn() -> Result<(), Duration>,
-    ) -> Result<Verdict, Unanswered> {
+    ) -> Result<ReviewResult, Unanswered> {
         let Some(name) = question.name.take() else { return self.ask_within(question, now, &spend).await };
         let of_all = self.known(&question, now);
         if let Some(allowed) = of_all.as_ref().filter(|of_all| of_all.allowed) {
@@ -198,22 +198,22 @@ impl Reviews {
         question: Question,
         now: Instant,
         spend: &impl Fn() -> Result<(), Duration>,
-    ) -> Result<Verdict, Unanswered> {
+    ) -> Result<ReviewResult, Unanswered> {
         if let Some(known) = self.known(&question, now) {
             return Ok(known);
         }
         // Tokens are spent before the question enters the cache, so that a flood of questions cannot evict the outcomes
         // of other plugins.
         spend().map_err(Unanswered::Limited)?;
-        self.verdict(question, now).await.map_err(Unanswered::Failed)
+        self.review(question, now).await.map_err(Unanswered::Failed)
     }
 
-    fn known(&self, question: &Question, now: Instant) -> Option<Verdict> {
+    fn known(&self, question: &Question, now: Instant) -> Option<ReviewResult> {
         let answers = self.answers.lock();
         let asked = answers.of.get(question)?;
-        let verdict = asked.answer.get()?;
-        let holds = if verdict.allowed { PERMITTED } else { DENIED };
-        (now.saturating_duration_since(asked.at) < holds).then(|| verdict.clone())
+        let review = asked.response.get()?;
+        let holds = if review.allowed { PERMITTED } else { DENIED };
+        (now.saturating_duration_since(asked.at) < holds).then(|| review.clone())
     }
 
     /// The outcome for a question. Of several concurrent callers with the same question, one asks the API server, and
@@ -221,32 +221,32 @@ impl Reviews {
     ///
     /// # Errors
     /// Why the API server gave no outcome. Errors are not cached.
-    pub async fn verdict(&self, question: Question, now: Instant) -> Result<Verdict, String> {
-        let answer = self.answers.lock().of(&question, now);
-        answer.get_or_try_init(|| (self.ask)(question)).await.cloned()
+    pub async fn review(&self, question: Question, now: Instant) -> Result<ReviewResult, String> {
+        let response = self.answers.lock().of(&question, now);
+        response.get_or_try_init(|| (self.ask)(question)).await.cloned()
     }
 }
 
 impl Answers {
     /// The cell of a question's outcome.
-    fn of(&mut self, question: &Question, now: Instant) -> Arc<OnceCell<Verdict>> {
+    fn of(&mut self, question: &Question, now: Instant) -> Arc<OnceCell<ReviewResult>> {
         let age = |asked: Instant| now.saturating_duration_since(asked);
         while self.order.front().is_some_and(|(asked, _)| age(*asked) >= PERMITTED) {
             self.drop_oldest();
         }
         if let Some(asked) = self.of.get_mut(question) {
-            if asked.answer.get().is_some_and(|verdict| !verdict.allowed) && age(asked.at) >= DENIED {
-                *asked = Asked { at: now, answer: Arc::default() };
+            if asked.response.get().is_some_and(|review| !review.allowed) && age(asked.at) >= DENIED {
+                *asked = Asked { at: now, response: Arc::default() };
             }
-            return asked.answer.clone();
+            return asked.response.clone();
         }
         if self.order.len() >= MAX_ANSWERS {
             self.drop_oldest();
         }
-        let asked = Asked { at: now, answer: Arc::default() };
+        let asked = Asked { at: now, response: Arc::default() };
         self.of.insert(question.clone(), asked.clone());
         self.order.push_back((now, question.clone()));
-        asked.answer
+        asked.response
     }
 
     fn drop_oldest(&mut self) {
@@ -291,7 +291,7 @@ mod tests {
                 tokio::task::yield_now().await;
                 match question.name.as_deref() {
                     Some("broken") => Err("timeout".to_owned()),
-                    name => Ok(Verdict { allowed: name == Some("db"), why: String::new() }),
+                    name => Ok(ReviewResult { allowed: name == Some("db"), why: String::new() }),
                 }
             })
         });
@@ -308,8 +308,8 @@ mod tests {
             for (after, times) in
                 [(Duration::ZERO, 1), (second, 1), (holds.saturating_sub(second), 1), (holds, 2), (holds + second, 2)]
             {
-                let verdict = reviews.verdict(question(name), start + after).await;
-                assert_eq!(verdict.map(|verdict| verdict.allowed), Ok(allowed));
+                let review = reviews.review(question(name), start + after).await;
+                assert_eq!(review.map(|review| review.allowed), Ok(allowed));
                 assert_eq!(asked.load(Ordering::SeqCst), times, "{name} after {after:?}");
             }
         }
@@ -319,8 +319,8 @@ mod tests {
     async fn equal_questions_at_once_are_asked_once_and_others_each() {
         let (reviews, asked) = counting();
         let now = Instant::now();
-        let verdicts = futures::future::join_all((0..16).map(|_| reviews.verdict(question("db"), now))).await;
-        assert!(verdicts.iter().all(|verdict| verdict.as_ref().is_ok_and(|verdict| verdict.allowed)));
+        let found = futures::future::join_all((0..16).map(|_| reviews.review(question("db"), now))).await;
+        assert!(found.iter().all(|review| review.as_ref().is_ok_and(|review| review.allowed)));
         assert_eq!(asked.load(Ordering::SeqCst), 1);
         let others = [
             Question { verb: "list", ..question("db") },
@@ -330,7 +330,7 @@ mod tests {
             question("mq"),
         ];
         for other in others {
-            reviews.verdict(other, now).await.expect("an answer");
+            reviews.review(other, now).await.expect("a response");
         }
         assert_eq!(asked.load(Ordering::SeqCst), 6);
     }
@@ -342,26 +342,26 @@ mod tests {
         let reviews = Reviews::new(Arc::new(move |question| {
             counter.fetch_add(1, Ordering::SeqCst);
             let allowed = question.namespace.as_deref() == Some("shop") || question.name.as_deref() == Some("db");
-            Box::pin(async move { Ok(Verdict { allowed, why: String::new() }) })
+            Box::pin(async move { Ok(ReviewResult { allowed, why: String::new() }) })
         }));
         let now = Instant::now();
         let of = |namespace: &str, name: &str| Question { namespace: Some(namespace.into()), ..question(name) };
         for at in 0..1000 {
             let found = reviews.find(of("shop", &at.to_string()), now, || Ok(())).await;
-            assert!(found.is_ok_and(|verdict| verdict.allowed));
+            assert!(found.is_ok_and(|review| review.allowed));
         }
         assert_eq!(asked.load(Ordering::SeqCst), 1);
         // If the account may read only some objects, each is reviewed, and the denial for all objects is cached.
         for (name, allowed, times) in [("db", true, 3), ("db", true, 3), ("mq", false, 4), ("mq", false, 4)] {
             let found = reviews.find(of("web", name), now, || Ok(())).await;
             assert_eq!(
-                (found.map(|verdict| verdict.allowed), asked.load(Ordering::SeqCst)),
+                (found.map(|review| review.allowed), asked.load(Ordering::SeqCst)),
                 (Ok(allowed), times),
                 "{name}"
             );
         }
         let later = now + DENIED;
-        assert!(reviews.find(of("web", "db"), later, || Ok(())).await.is_ok_and(|verdict| verdict.allowed));
+        assert!(reviews.find(of("web", "db"), later, || Ok(())).await.is_ok_and(|review| review.allowed));
         assert_eq!(asked.load(Ordering::SeqCst), 4, "what it may read holds for a minute");
     }
 
@@ -376,7 +376,7 @@ mod tests {
             tokens.set(tokens.get() - 1);
             Ok(())
         };
-        assert!(reviews.find(question("db"), now, spend).await.is_ok_and(|verdict| verdict.allowed));
+        assert!(reviews.find(question("db"), now, spend).await.is_ok_and(|review| review.allowed));
         assert_eq!((tokens.get(), asked.load(Ordering::SeqCst)), (0, 2), "of all objects, and of this one");
         let remembered = reviews.answers.lock().of.len();
         let limited = reviews.find(question("fresh"), now, spend).await;
@@ -390,7 +390,7 @@ mod tests {
         let (reviews, asked) = counting();
         let now = Instant::now();
         for times in 1..3 {
-            assert_eq!(reviews.verdict(question("broken"), now).await, Err("timeout".to_owned()));
+            assert_eq!(reviews.review(question("broken"), now).await, Err("timeout".to_owned()));
             assert_eq!(asked.load(Ordering::SeqCst), times);
         }
     }

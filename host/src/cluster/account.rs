@@ -195,10 +195,10 @@ mod tests {
     #[tokio::test]
     async fn nobody_gets_an_account_before_it_is_known_which_is_the_hosts() {
         let own = "system:serviceaccount:windlass-system:operator".to_owned();
-        let accounts = accounts(vec![Err("no answer".to_owned()), Err("no answer".to_owned()), Ok(own)]);
+        let accounts = accounts(vec![Err("no response".to_owned()), Err("no response".to_owned()), Ok(own)]);
         let echo = "echo".parse().expect("a name");
         for named in [Some("operator"), None] {
-            let unknown = AccountError::Unknown("no answer".to_owned());
+            let unknown = AccountError::Unknown("no response".to_owned());
             assert_eq!(accounts.of(&echo, named).await, Err(unknown), "{named:?}");
         }
         assert!(

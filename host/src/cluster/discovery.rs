@@ -90,7 +90,7 @@ mod tests {
         let discovery = Discovery::new(silent_api_server());
         for kind in ["v1", "my-operator.dev/v1"].map(|version| Gvk::from_api_version(version, "Echo")) {
             let found = tokio::time::timeout(Duration::from_mins(5), discovery.find_any_version(&kind)).await;
-            let Err(error) = found.expect("it ends") else { panic!("without an answer") };
+            let Err(error) = found.expect("it ends") else { panic!("without a response") };
             assert!(!is_missing(&error), "{error}");
         }
     }

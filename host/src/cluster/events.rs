@@ -14,10 +14,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_core::contract::EventType;
-use windlass_core::events::{Before, Ledger, Note, Occasion, Telling};
+use windlass_core::events::{Before, EventWrite, Ledger, Note, Occasion};
 use windlass_core::ids::{Gvk, ObjectKey, PluginName, Uid, is_dns_subdomain};
 use windlass_core::names::EVENT_REPORTER;
-use windlass_core::outcome::Verdict;
+use windlass_core::outcome::Outcome;
 use windlass_core::parent::ParentRef;
 
 /// Number of events that wait to be written: the bursts of 20 plugins, 1.5 MB at most.
@@ -51,7 +51,7 @@ pub struct EventWriter {
 struct Entry {
     parent: ParentRef,
     note: Note,
-    telling: Telling,
+    write: EventWrite,
     time: Timestamp,
 }
 
@@ -72,8 +72,8 @@ impl Recorder {
         let time = Timestamp::now();
         let mut ledger = self.ledger.lock();
         for note in notes {
-            let Some(telling) = ledger.tell(plugin, &parent.uid, &note, occasion, time) else { continue };
-            let entry = Entry { parent: parent.clone(), note, telling, time };
+            let Some(write) = ledger.tell(plugin, &parent.uid, &note, occasion, time) else { continue };
+            let entry = Entry { parent: parent.clone(), note, write, time };
             if self.queue.try_send(entry).is_err() {
                 ledger.lost(plugin, time);
             }
@@ -86,8 +86,8 @@ impl Recorder {
     }
 
     /// The outcome before this one, or what `unknown` returns if nothing is remembered of the parent.
-    pub fn before(&self, parent: &Uid, verdict: &Verdict, unknown: impl FnOnce() -> Before) -> Before {
-        self.ledger.lock().before(parent, verdict, unknown)
+    pub fn before(&self, parent: &Uid, outcome: &Outcome, unknown: impl FnOnce() -> Before) -> Before {
+        self.ledger.lock().before(parent, outcome, unknown)
     }
 }
 
@@ -118,12 +118,12 @@ async fn write_all(client: Client, instance: String, mut entries: mpsc::Receiver
 /// Writes one event. A failure is logged at debug level only: the namespace may be terminating, or the host may lack
 /// the permission.
 async fn write(client: &Client, instance: &str, entry: &Entry) {
-    let mut result = send(client, request(entry, entry.telling, instance)).await;
-    if let (Telling::Count { stamp, .. }, Err(kube::Error::Api(status))) = (entry.telling, &result)
+    let mut result = send(client, request(entry, entry.write, instance)).await;
+    if let (EventWrite::Count { stamp, .. }, Err(kube::Error::Api(status))) = (entry.write, &result)
         && status.code == 404
     {
         // The event has expired on the API server (`--event-ttl`): create it again.
-        result = send(client, request(entry, Telling::Create { stamp }, instance)).await;
+        result = send(client, request(entry, EventWrite::Create { stamp }, instance)).await;
     }
     match result {
         Ok(()) => tracing::debug!(object = %entry.parent, reason = %entry.note.reason, "event"),
@@ -139,20 +139,20 @@ async fn send(
 ) -> Result<(), kube::Error> {
     let request = request.map_err(kube::Error::BuildRequest)?;
     match tokio::time::timeout(TIMEOUT, client.request_text(request)).await {
-        Ok(answer) => answer.map(drop),
+        Ok(response) => response.map(drop),
         Err(elapsed) => Err(kube::Error::Service(Box::new(elapsed))),
     }
 }
 
-fn request(entry: &Entry, telling: Telling, instance: &str) -> Result<Request<Vec<u8>>, kube::core::request::Error> {
+fn request(entry: &Entry, write: EventWrite, instance: &str) -> Result<Request<Vec<u8>>, kube::core::request::Error> {
     let namespace = entry.parent.key.namespace.as_deref().unwrap_or(CLUSTER_SCOPED);
     let collection = kube::core::Request::new(format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events"));
-    match telling {
-        Telling::Create { stamp } => {
+    match write {
+        EventWrite::Create { stamp } => {
             let event = event(entry, namespace, &name(&entry.parent, stamp), instance);
             collection.create(&PostParams::default(), event.to_string().into_bytes())
         }
-        Telling::Count { stamp, count } => {
+        EventWrite::Count { stamp, count } => {
             let series = json!({"series": {"count": count, "lastObservedTime": micro_time(entry.time)}});
             collection.patch(&name(&entry.parent, stamp), &PatchParams::default(), &Patch::Merge(series))
         }
@@ -239,8 +239,8 @@ mod tests {
                 let body = serde_json::from_slice(&body).expect("JSON");
                 let _ = asked.send((head.method, head.uri.path().to_owned(), body));
                 let status = json!({"kind": "Status", "code": code}).to_string();
-                let answer = Response::builder().status(code).body(Body::from(status.into_bytes()));
-                Ok::<_, Infallible>(answer.expect("an answer"))
+                let response = Response::builder().status(code).body(Body::from(status.into_bytes()));
+                Ok::<_, Infallible>(response.expect("a response"))
             }
         });
         let (recorder, writer) = Recorder::start(Client::new(api_server, "default"));
@@ -340,9 +340,9 @@ mod tests {
         for (code, methods) in [(200, vec![Method::PATCH]), (404, vec![Method::PATCH, Method::POST])] {
             let (recorder, writer, mut asked) =
                 with_api_server(move |method| if *method == Method::PATCH { code } else { 201 });
-            let telling = Telling::Count { stamp: 1, count: 7 };
+            let write = EventWrite::Count { stamp: 1, count: 7 };
             let note = say("hello").remove(0);
-            let entry = Entry { parent: parent(Some("shop"), "web"), note, telling, time: Timestamp::UNIX_EPOCH };
+            let entry = Entry { parent: parent(Some("shop"), "web"), note, write, time: Timestamp::UNIX_EPOCH };
             assert!(recorder.queue.try_send(entry).is_ok(), "there is room");
             writer.close().await;
             let requests: Vec<_> = std::iter::from_fn(|| asked.try_recv().ok()).collect();

@@ -13,16 +13,16 @@ use windlass_core::retry_after;
 ///
 /// # Errors
 /// If the body of the response cannot be read.
-pub async fn into_status<B>(answer: Response<B>) -> Result<Response<Either<B, Full<Bytes>>>, BoxError>
+pub async fn into_status<B>(response: Response<B>) -> Result<Response<Either<B, Full<Bytes>>>, BoxError>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
-    let asks_to_wait = answer.status() == StatusCode::TOO_MANY_REQUESTS || answer.status().is_server_error();
-    let Some(seconds) = seconds(answer.headers()).filter(|_| asks_to_wait) else {
-        return Ok(answer.map(Either::Left));
+    let asks_to_wait = response.status() == StatusCode::TOO_MANY_REQUESTS || response.status().is_server_error();
+    let Some(seconds) = seconds(response.headers()).filter(|_| asks_to_wait) else {
+        return Ok(response.map(Either::Left));
     };
-    let (mut parts, body) = answer.into_parts();
+    let (mut parts, body) = response.into_parts();
     let body = body.collect().await.map_err(Into::into)?.to_bytes();
     let mut status: Status = serde_json::from_slice(&body).unwrap_or_else(|_| of_text(&body));
     if status.code == 0 {
@@ -75,11 +75,11 @@ mod tests {
     /// The problem of a write that gets this response.
     async fn problem(code: u16, header: Option<&'static str>, body: &'static str) -> WriteProblem {
         let api_server = tower::service_fn(move |_: Request<kube::client::Body>| async move {
-            let mut answer = Response::builder().status(code);
+            let mut response = Response::builder().status(code);
             if let Some(header) = header {
-                answer = answer.header(header::RETRY_AFTER, header);
+                response = response.header(header::RETRY_AFTER, header);
             }
-            Ok::<_, BoxError>(answer.body(Full::<Bytes>::from(body)).expect("an answer"))
+            Ok::<_, BoxError>(response.body(Full::<Bytes>::from(body)).expect("a response"))
         });
         let client = ClientBuilder::new(api_server, "default").with_layer(&AndThenLayer::new(into_status)).build();
         let request = Request::post("/api/v1/namespaces/default/pods").body(Vec::new()).expect("a request");
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(problem(503, Some("2"), without).await, unavailable("starting", Some(2)));
         let with = r#"{"kind":"Status","status":"Failure","code":429,"message":"m","details":{"retryAfterSeconds":9}}"#;
         assert_eq!(problem(429, Some("2"), with).await, unavailable("m", Some(9)));
-        assert_eq!(problem(429, Some("2"), "{}").await, unavailable("", Some(2)), "the code is the answer's");
+        assert_eq!(problem(429, Some("2"), "{}").await, unavailable("", Some(2)), "the code is the response's");
     }
 
     #[tokio::test]

@@ -10,11 +10,13 @@ use parking_lot::Mutex;
 use windlass_core::bucket::{Bucket, Rate};
 use windlass_core::contract::CallFailure;
 use windlass_core::digest::Digest;
-use windlass_core::guard::{self, Cause, DeletionGuard, Fleet, Held, Leavers, ParentDeletions, Record, Rollout, Stop};
+use windlass_core::guard::{
+    self, BlockedDeletions, Cause, DeletionGuard, Fleet, Leavers, ParentDeletions, Record, Rollout, Stop,
+};
 use windlass_core::ids::ObjectKey;
 use windlass_core::object::Object;
 use windlass_core::plan::Plan;
-use windlass_core::quarantine::{Admission, Change, Outcome, Quarantine};
+use windlass_core::quarantine::{Admission, CallOutcome, Change, Quarantine};
 use windlass_core::snapshot::Snapshot;
 
 use super::Live;
@@ -33,20 +35,20 @@ pub struct ComponentState {
     fleet: Mutex<Fleet>,
     quarantine: Mutex<Quarantine>,
     log: Mutex<Bucket>,
-    unasked: Unasked,
+    uncalled: Uncalled,
     /// Whether a response had a status that is not written.
     gave_unwritten_status: AtomicBool,
 }
 
 /// The parents that were not reconciled since the component went live.
 #[derive(Debug, Default)]
-struct Unasked {
+struct Uncalled {
     parents: Mutex<HashSet<ObjectKey>>,
     /// Their number: in steady state the lock is not taken.
     count: AtomicUsize,
 }
 
-impl Unasked {
+impl Uncalled {
     fn new(parents: impl IntoIterator<Item = ObjectKey>) -> Self {
         let parents: HashSet<_> = parents.into_iter().collect();
         let count = AtomicUsize::new(parents.len());
@@ -86,9 +88,9 @@ pub struct Consequences {
 }
 
 impl ComponentState {
-    /// For a component that goes live, with its parents and children. `before` is the record of the previous rollout, and `was_held`
-    /// the result of its [`hold`](Self::hold).
-    pub fn begin(live: &Live, before: Option<&Record>, was_held: Option<&str>) -> Self {
+    /// For a component that goes live, with its parents and children. `before` is the record of the previous rollout, and `was_blocked`
+    /// the result of its [`blocked_hash`](Self::blocked_hash).
+    pub fn begin(live: &Live, before: Option<&Record>, was_blocked: Option<&str>) -> Self {
         // Retained children have no controller and are never deleted. Children of parents that are gone are deleted by the garbage
         // collector, and would make the deletions a smaller part.
         let mut uids = live.parents.store.pick(|parent| Some(parent.uid.clone()));
@@ -101,10 +103,10 @@ impl ComponentState {
         // Counted by parent: of a kind that a hundred plugins share, each plugin has few of the children.
         let owned = live.children.values().map(|watch| watch.store.count_controlled(&uids, is_ours)).sum();
         let shown = live.parents.store.keys();
-        let unasked = Unasked::new(shown.iter().cloned());
+        let uncalled = Uncalled::new(shown.iter().cloned());
         let all = shown.into_iter().chain(left);
-        let rollout = Rollout::begin(live.guard, live.decides_by(), all, owned, was_held);
-        Self { unasked, ..Self::of(rollout.after(before, Timestamp::now())) }
+        let rollout = Rollout::begin(live.guard, live.decides_by(), all, owned, was_blocked);
+        Self { uncalled, ..Self::of(rollout.after(before, Timestamp::now())) }
     }
 
     /// A placeholder until the real one is known.
@@ -116,10 +118,10 @@ impl ComponentState {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let id = LAST.fetch_add(1, Ordering::Relaxed);
         let log = Mutex::new(Bucket::new(LOG, Timestamp::now()));
-        let unasked = Unasked::default();
+        let uncalled = Uncalled::default();
         let gave_unwritten_status = AtomicBool::new(false);
         let fleet = Mutex::new(Fleet::new(rollout));
-        Self { id, fleet, quarantine: Mutex::default(), log, unasked, gave_unwritten_status }
+        Self { id, fleet, quarantine: Mutex::default(), log, uncalled, gave_unwritten_status }
     }
 
     /// Takes the deletions out of a parent's plan that must not be carried out now.
@@ -135,8 +137,8 @@ impl ComponentState {
     }
 
     /// Records that a parent's reconcile ended without a plan.
-    pub fn unanswered(&self, parent: &ObjectKey) -> Consequences {
-        self.with_fleet(|fleet| fleet.unanswered(parent)).1
+    pub fn unplanned(&self, parent: &ObjectKey) -> Consequences {
+        self.with_fleet(|fleet| fleet.unplanned(parent)).1
     }
 
     /// Forgets a parent that is gone or being deleted.
@@ -159,7 +161,11 @@ impl ComponentState {
         // The Plugin's status has the hash of the blocked deletions, so it changes with them.
         let said = |fleet: &Fleet| {
             let rollout = fleet.rollout();
-            (fleet.held().map(|held| held.hash.clone()), fleet.hold().map(str::to_owned), rollout.is_complete())
+            (
+                fleet.blocked().map(|held| held.hash.clone()),
+                fleet.blocked_hash().map(str::to_owned),
+                rollout.is_complete(),
+            )
         };
         let before = said(&fleet);
         let result = change(&mut fleet);
@@ -168,13 +174,13 @@ impl ComponentState {
     }
 
     /// The blocked deletions of many parents together.
-    pub fn held_of_all(&self) -> Option<Held> {
-        self.fleet.lock().held().cloned()
+    pub fn blocked_of_all(&self) -> Option<BlockedDeletions> {
+        self.fleet.lock().blocked().cloned()
     }
 
     /// The hash of the deletions of many parents that are blocked, or were blocked before and are undecided.
-    pub fn hold(&self) -> Option<String> {
-        self.fleet.lock().hold().map(str::to_owned)
+    pub fn blocked_hash(&self) -> Option<String> {
+        self.fleet.lock().blocked_hash().map(str::to_owned)
     }
 
     /// The record of its rollout, for the Plugin's status.
@@ -189,17 +195,17 @@ impl ComponentState {
 
     /// Records that a parent was reconciled. Returns whether it was the last one.
     pub fn asked(&self, parent: &ObjectKey) -> bool {
-        self.unasked.take(parent)
+        self.uncalled.take(parent)
     }
 
     /// Forgets the parents that no longer exist. Returns whether they were the last ones.
-    pub fn asked_in_vain(&self, exists: impl Fn(&ObjectKey) -> bool) -> bool {
-        self.unasked.retain(exists)
+    pub fn forget_uncalled(&self, exists: impl Fn(&ObjectKey) -> bool) -> bool {
+        self.uncalled.retain(exists)
     }
 
     /// How many parents were not reconciled since the component went live.
-    pub fn unasked(&self) -> usize {
-        self.unasked.count.load(Ordering::Relaxed)
+    pub fn uncalled(&self) -> usize {
+        self.uncalled.count.load(Ordering::Relaxed)
     }
 
     /// Records a response whose status is not written. Returns whether it is the first one.
@@ -221,7 +227,7 @@ impl ComponentState {
     /// Records the result of an admitted call.
     pub fn record<T>(&self, parent: &Object, admission: Admission, call: &Result<T, CallFailure>) -> Option<Change> {
         let parent = (&parent.key, parent.generation);
-        self.quarantine.lock().record(parent, admission, Outcome::of(call), Instant::now(), fastrand::f64())
+        self.quarantine.lock().record(parent, admission, CallOutcome::of(call), Instant::now(), fastrand::f64())
     }
 
     /// Whether a line of so many bytes may be logged. Counts the lines that may not.
@@ -263,19 +269,19 @@ mod tests {
     }
 
     /// For a component with these parents, which own a hundred children together.
-    fn conduct(parents: &[&str], was_held: Option<&str>) -> ComponentState {
+    fn conduct(parents: &[&str], was_blocked: Option<&str>) -> ComponentState {
         let parents = parents.iter().map(|name| key(name));
-        let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, 100, was_held);
+        let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, 100, was_blocked);
         ComponentState::of(rollout)
     }
 
     fn wants(conduct: &ComponentState, parent: &str, child: &str) -> Consequences {
         let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
         let prunes = [Delete { child: ChildId { kind, key: key(child) }, uid: Uid::from(child) }];
-        let unasked = (false, Cause::Unchanged);
+        let uncalled = (false, Cause::Unchanged);
         conduct
             .with_fleet(|fleet| {
-                fleet.evaluated(DeletionGuard::default(), &key(parent), &prunes, unasked, false, Leavers::default)
+                fleet.evaluated(DeletionGuard::default(), &key(parent), &prunes, uncalled, false, Leavers::default)
             })
             .1
     }
@@ -294,12 +300,12 @@ mod tests {
     #[test]
     fn the_last_parent_that_was_not_asked_about_is_told_once() {
         let parents = ["a", "b", "gone"].map(key);
-        let conduct = ComponentState { unasked: Unasked::new(parents), ..conduct(&[], None) };
-        assert_eq!(conduct.unasked(), 3);
+        let conduct = ComponentState { uncalled: Uncalled::new(parents), ..conduct(&[], None) };
+        assert_eq!(conduct.uncalled(), 3);
         assert!(!conduct.asked(&key("a")) && !conduct.asked(&key("a")) && !conduct.asked(&key("new")));
-        assert!(!conduct.asked_in_vain(|parent| *parent != key("gone")));
-        assert!(conduct.asked(&key("b")) && conduct.unasked() == 0);
-        assert!(!conduct.asked(&key("b")) && !conduct.asked_in_vain(|_| false), "told already");
+        assert!(!conduct.forget_uncalled(|parent| *parent != key("gone")));
+        assert!(conduct.asked(&key("b")) && conduct.uncalled() == 0);
+        assert!(!conduct.asked(&key("b")) && !conduct.forget_uncalled(|_| false), "told already");
     }
 
     #[test]
@@ -321,19 +327,19 @@ mod tests {
     #[test]
     fn r09_the_plugin_is_told_of_every_name_that_allows_what_is_held() {
         let conduct = conduct(&["a", "b"], Some("before"));
-        conduct.unanswered(&key("b"));
+        conduct.unplanned(&key("b"));
         assert!(wants(&conduct, "a", "a-0").plugin, "held");
         assert!(!wants(&conduct, "a", "a-0").plugin, "as before");
         assert!(wants(&conduct, "a", "a-1").plugin, "other deletions, another name");
-        let name = conduct.hold();
-        assert!(wants(&conduct, "b", "b-0").plugin && conduct.hold() != name);
-        assert!(conduct.allow(conduct.hold().as_deref()).plugin);
+        let name = conduct.blocked_hash();
+        assert!(wants(&conduct, "b", "b-0").plugin && conduct.blocked_hash() != name);
+        assert!(conduct.allow(conduct.blocked_hash().as_deref()).plugin);
     }
 
     #[test]
     fn r09_a_parent_that_went_before_the_logic_was_live_is_found_and_waited_for_no_longer() {
         let conduct = conduct(&["gone", "there", "failed"], None);
-        conduct.unanswered(&key("failed"));
+        conduct.unplanned(&key("failed"));
         let lost = || conduct.awaited_in_vain(|parent| *parent == key("there"));
         assert_eq!(lost(), [key("gone")], "who was asked already is nobody's hindrance");
         conduct.forget(&key("gone"));

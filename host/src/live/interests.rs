@@ -466,7 +466,7 @@ mod tests {
         setup.follow("echo", "a", &[named("Secret", "shop", "db")]);
         setup.serve("echo", "a", &[named("Secret", "shop", "mq")]);
         assert_eq!(setup.concerned(None, Some(&object("Secret", "shop", "mq", "{}"))), ["echo a"]);
-        let last = setup.interests.last(&plugin("echo"), &parent("a")).expect("a final answer");
+        let last = setup.interests.last(&plugin("echo"), &parent("a")).expect("a final response");
         assert_eq!(*last, [named("Secret", "shop", "db")]);
     }
 

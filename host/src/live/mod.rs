@@ -52,7 +52,7 @@ pub struct Live {
     /// The watch of the parent kind.
     pub parents: Arc<Watch>,
     /// Whether the Plugin installed the CRD of that kind.
-    pub definition: Definition,
+    pub crd_owner: CrdOwner,
     /// Which of the host's status fields the parent kind keeps. None of a kind whose status is not written for the plugin.
     pub shape: StatusShape,
     /// As whom the status of parents is written.
@@ -115,9 +115,9 @@ pub struct Reads {
 
 /// Who installed the CRD of a parent kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Definition {
+pub enum CrdOwner {
     /// The Plugin: all objects of the kind are its parents.
-    Own,
+    Plugin,
     /// Another owner, or the kind is built in, whatever CRD the component carries: the plugin needs permission to see its objects.
     Others,
 }
@@ -231,7 +231,7 @@ impl Live {
             && self.config == other.config
             && self.limits == other.limits
             && self.shape == other.shape
-            && self.definition == other.definition
+            && self.crd_owner == other.crd_owner
             && self.status_writer == other.status_writer
             && self.grants == other.grants
             && self.mark_key == other.mark_key

@@ -16,7 +16,7 @@ pub enum Wait {
     /// Nothing: the caches show all writes.
     Over,
     /// These objects must be read: it is not known whether a write of them was carried out.
-    ForAnswers(Vec<Subject>),
+    ForLookups(Vec<Subject>),
     /// A watch. The cache is checked again after this time.
     ForWatch(Duration),
     /// The watches of these kinds, for longer than a working watch ever takes.
@@ -82,7 +82,7 @@ impl OwnWrites {
         });
         let unknown: Vec<_> = unknown.collect();
         if !unknown.is_empty() {
-            return Wait::ForAnswers(unknown);
+            return Wait::ForLookups(unknown);
         }
         let waited = now.saturating_duration_since(pending.since);
         match PATIENCE.checked_sub(waited) {
@@ -309,9 +309,9 @@ mod tests {
             fixture.add(vec![Written::Unknown(secret.clone()), Written::Unknown(Subject::Parent)]);
         }
         fixture.now += 2 * PATIENCE;
-        assert_eq!(fixture.wait(), Wait::ForAnswers(vec![secret.clone(), Subject::Parent]));
+        assert_eq!(fixture.wait(), Wait::ForLookups(vec![secret.clone(), Subject::Parent]));
         fixture.writes.looked_up(&Subject::Parent, None, fixture.now);
-        assert_eq!(fixture.wait(), Wait::ForAnswers(vec![secret.clone()]));
+        assert_eq!(fixture.wait(), Wait::ForLookups(vec![secret.clone()]));
         fixture.writes.looked_up(&secret, Some(child("Secret", 9)), fixture.now);
         assert_eq!(fixture.wait(), long(&["Secret"], false), "it exists, and the cache does not show it");
         fixture.secrets.applied(object("Secret", "a", 9));

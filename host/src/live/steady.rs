@@ -25,7 +25,7 @@ pub struct Inputs {
     /// [`ComponentState`](crate::live::component_state::ComponentState)).
     pub call: Option<(u64, Digest)>,
     /// The hash of the response and its objects; none of a response with events, which are emitted each time.
-    pub answer: Option<Digest>,
+    pub response: Option<Digest>,
     /// Whether the values of these objects were compared with the desired ones.
     pub is_compared: bool,
 }
@@ -33,7 +33,7 @@ pub struct Inputs {
 #[derive(Debug)]
 struct Settled {
     call: Option<(u64, Short)>,
-    answer: Option<Short>,
+    response: Option<Short>,
     asked: Option<Duration>,
     /// Whether the values of these objects were compared with the desired ones.
     is_compared: bool,
@@ -59,8 +59,8 @@ impl Steady {
     }
 
     /// When to reconcile again, if this response about these objects needed no write.
-    pub fn after_answer(&self, answer: Digest, compares: bool) -> Option<Requeue> {
-        self.find(compares, |settled| settled.answer == Some(short(answer)))
+    pub fn after_response(&self, response: Digest, compares: bool) -> Option<Requeue> {
+        self.find(compares, |settled| settled.response == Some(short(response)))
     }
 
     fn find(&self, compares: bool, is_same: impl Fn(&Settled) -> bool) -> Option<Requeue> {
@@ -81,14 +81,14 @@ impl Steady {
 
     /// Records that the parent is in steady state: these inputs needed no write.
     pub fn keep(&mut self, inputs: Inputs, asked: Option<Duration>) {
-        let Inputs { call, answer, is_compared } = inputs;
+        let Inputs { call, response, is_compared } = inputs;
         let call = call.map(|(state, snapshot)| (state, short(snapshot)));
-        let is_known = call.is_some() || answer.is_some();
-        self.settled = is_known.then(|| Settled { call, answer: answer.map(short), asked, is_compared });
+        let is_known = call.is_some() || response.is_some();
+        self.settled = is_known.then(|| Settled { call, response: response.map(short), asked, is_compared });
     }
 
     /// Records that another call had the same response about the same objects.
-    pub fn keep_answered(&mut self, inputs: Inputs) {
+    pub fn keep_after_call(&mut self, inputs: Inputs) {
         if let Some(Settled { asked, is_compared, .. }) = self.settled {
             self.keep(Inputs { is_compared, ..inputs }, asked);
         }
@@ -107,7 +107,7 @@ mod tests {
     const AT_RESYNC: Requeue = Requeue::Settled(None);
 
     fn call(name: &[u8]) -> Inputs {
-        Inputs { call: Some((1, Digest::of(name))), answer: None, is_compared: false }
+        Inputs { call: Some((1, Digest::of(name))), response: None, is_compared: false }
     }
 
     #[test]
@@ -139,24 +139,24 @@ mod tests {
 
     #[test]
     fn s06_a_comparison_finds_only_what_was_compared_and_compares_nothing_twice() {
-        let (mut web, call, answer) = (Steady::default(), Digest::of(b"call"), Digest::of(b"answer"));
-        let inputs = Inputs { call: Some((1, call)), answer: Some(answer), is_compared: false };
+        let (mut web, call, response) = (Steady::default(), Digest::of(b"call"), Digest::of(b"response"));
+        let inputs = Inputs { call: Some((1, call)), response: Some(response), is_compared: false };
         web.keep(inputs, None);
         assert_eq!((web.after_call(1, call, false), web.after_call(1, call, true)), (Some(AT_RESYNC), None));
-        assert_eq!((web.after_answer(answer, false), web.after_answer(answer, true)), (Some(AT_RESYNC), None));
+        assert_eq!((web.after_response(response, false), web.after_response(response, true)), (Some(AT_RESYNC), None));
         web.keep(Inputs { is_compared: true, ..inputs }, None);
         assert_eq!(web.after_call(1, call, true), Some(AT_RESYNC));
         let again = Digest::of(b"again");
-        web.keep_answered(Inputs { call: Some((1, again)), ..inputs });
+        web.keep_after_call(Inputs { call: Some((1, again)), ..inputs });
         assert_eq!(web.after_call(1, again, true), Some(AT_RESYNC), "the same objects");
     }
 
     #[test]
     fn r17_a_response_that_needed_nothing_needs_nothing_again_whatever_was_called() {
-        let (mut web, answer) = (Steady::default(), Digest::of(b"answer"));
-        web.keep(Inputs { answer: Some(answer), ..Inputs::default() }, None);
-        assert_eq!(web.after_answer(answer, false), Some(AT_RESYNC), "an impure call's too");
-        assert_eq!((web.after_answer(Digest::of(b"other"), false), web.after_call(1, answer, false)), (None, None));
+        let (mut web, response) = (Steady::default(), Digest::of(b"response"));
+        web.keep(Inputs { response: Some(response), ..Inputs::default() }, None);
+        assert_eq!(web.after_response(response, false), Some(AT_RESYNC), "an impure call's too");
+        assert_eq!((web.after_response(Digest::of(b"other"), false), web.after_call(1, response, false)), (None, None));
     }
 
     #[test]

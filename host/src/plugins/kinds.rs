@@ -106,7 +106,7 @@ struct Seen {
     version: u64,
 }
 
-enum Definition {
+enum CrdEvent {
     ListBegins,
     Listed(String, Seen),
     ListEnds,
@@ -114,7 +114,7 @@ enum Definition {
     Gone(String),
 }
 
-fn event_of(event: Event<PartialObjectMeta<CustomResourceDefinition>>) -> Definition {
+fn event_of(event: Event<PartialObjectMeta<CustomResourceDefinition>>) -> CrdEvent {
     let named = |meta: ObjectMeta| {
         let seen = Seen {
             shape: hash(&(&meta.uid, meta.generation, meta.deletion_timestamp.is_some())),
@@ -123,17 +123,17 @@ fn event_of(event: Event<PartialObjectMeta<CustomResourceDefinition>>) -> Defini
         (meta.name.unwrap_or_default(), seen)
     };
     match event {
-        Event::Init => Definition::ListBegins,
+        Event::Init => CrdEvent::ListBegins,
         Event::InitApply(definition) => {
             let (name, seen) = named(definition.metadata);
-            Definition::Listed(name, seen)
+            CrdEvent::Listed(name, seen)
         }
-        Event::InitDone => Definition::ListEnds,
+        Event::InitDone => CrdEvent::ListEnds,
         Event::Apply(definition) => {
             let (name, seen) = named(definition.metadata);
-            Definition::Is(name, seen)
+            CrdEvent::Is(name, seen)
         }
-        Event::Delete(definition) => Definition::Gone(definition.metadata.name.unwrap_or_default()),
+        Event::Delete(definition) => CrdEvent::Gone(definition.metadata.name.unwrap_or_default()),
     }
 }
 
@@ -155,24 +155,24 @@ struct State {
 
 impl State {
     /// Applies an event; returns the affected Plugins.
-    fn on_event(&mut self, event: Definition) -> Vec<(PluginName, Trigger)> {
+    fn on_event(&mut self, event: CrdEvent) -> Vec<(PluginName, Trigger)> {
         match event {
-            Definition::ListBegins => {
+            CrdEvent::ListBegins => {
                 self.listing = Some(HashMap::new());
                 Vec::new()
             }
-            Definition::Listed(name, seen) => {
+            CrdEvent::Listed(name, seen) => {
                 if let Some(listing) = &mut self.listing {
                     listing.insert(name, seen);
                 }
                 Vec::new()
             }
-            Definition::ListEnds => self.list_ends(),
-            Definition::Is(name, seen) => {
+            CrdEvent::ListEnds => self.list_ends(),
+            CrdEvent::Is(name, seen) => {
                 let before = self.definitions.insert(name.clone(), seen);
                 self.concerned(&name, before, Some(seen))
             }
-            Definition::Gone(name) => {
+            CrdEvent::Gone(name) => {
                 let before = self.definitions.remove(&name);
                 self.concerned(&name, before, None)
             }
@@ -239,7 +239,7 @@ mod tests {
     /// something else.
     fn state() -> State {
         let mut state = State::default();
-        for event in [Definition::ListBegins, Definition::Listed(ECHOES.to_owned(), seen(1, 1)), Definition::ListEnds] {
+        for event in [CrdEvent::ListBegins, CrdEvent::Listed(ECHOES.to_owned(), seen(1, 1)), CrdEvent::ListEnds] {
             assert!(state.on_event(event).is_empty(), "nobody is followed yet");
         }
         let concerns = [
@@ -253,7 +253,7 @@ mod tests {
         state
     }
 
-    fn told(state: &mut State, event: Definition) -> Vec<(String, Trigger)> {
+    fn told(state: &mut State, event: CrdEvent) -> Vec<(String, Trigger)> {
         let mut told: Vec<_> =
             state.on_event(event).into_iter().map(|(plugin, trigger)| (plugin.to_string(), trigger)).collect();
         told.sort();
@@ -267,10 +267,10 @@ mod tests {
     #[test]
     fn dynamic_a_changed_definition_concerns_exactly_who_rests_on_it() {
         let mut state = state();
-        let is = |name: &str, seen| Definition::Is(name.to_owned(), seen);
+        let is = |name: &str, seen| CrdEvent::Is(name.to_owned(), seen);
         assert_eq!(told(&mut state, is(ECHOES, seen(2, 2))), all(Trigger::Fresh));
         assert_eq!(told(&mut state, is(ECHOES, seen(2, 2))), [], "the same again is no change");
-        assert_eq!(told(&mut state, Definition::Gone(ECHOES.to_owned())), all(Trigger::Fresh));
+        assert_eq!(told(&mut state, CrdEvent::Gone(ECHOES.to_owned())), all(Trigger::Fresh));
         assert_eq!(told(&mut state, is(ECHOES, seen(3, 3))), all(Trigger::Fresh), "it is back");
         assert_eq!(told(&mut state, is("things.other.dev", seen(9, 9))), [("other".to_owned(), Trigger::Fresh)]);
         assert_eq!(told(&mut state, is("widgets.nobodys.dev", seen(9, 9))), []);
@@ -279,26 +279,26 @@ mod tests {
     #[test]
     fn dynamic_a_definitions_status_concerns_only_who_waits_for_it() {
         let mut state = state();
-        let established = Definition::Is(ECHOES.to_owned(), seen(1, 2));
+        let established = CrdEvent::Is(ECHOES.to_owned(), seen(1, 2));
         assert_eq!(told(&mut state, established), [("waiting".to_owned(), Trigger::Event)]);
     }
 
     #[test]
     fn dynamic_a_new_list_tells_what_changed_while_nobody_listened() {
         let mut state = state();
-        assert_eq!(told(&mut state, Definition::ListBegins), []);
-        assert_eq!(told(&mut state, Definition::Listed(ECHOES.to_owned(), seen(1, 1))), []);
-        assert_eq!(told(&mut state, Definition::ListEnds), [], "the same list again is no change");
-        told(&mut state, Definition::ListBegins);
-        assert_eq!(told(&mut state, Definition::ListEnds), all(Trigger::Fresh), "it is no longer listed");
+        assert_eq!(told(&mut state, CrdEvent::ListBegins), []);
+        assert_eq!(told(&mut state, CrdEvent::Listed(ECHOES.to_owned(), seen(1, 1))), []);
+        assert_eq!(told(&mut state, CrdEvent::ListEnds), [], "the same list again is no change");
+        told(&mut state, CrdEvent::ListBegins);
+        assert_eq!(told(&mut state, CrdEvent::ListEnds), all(Trigger::Fresh), "it is no longer listed");
     }
 
     #[test]
     fn dynamic_who_looked_before_the_first_list_looks_again() {
         let mut state = State::default();
         state.concerns.insert("early".parse().expect("a name"), Concern::default());
-        assert_eq!(told(&mut state, Definition::ListBegins), []);
-        assert_eq!(told(&mut state, Definition::ListEnds), [("early".to_owned(), Trigger::Fresh)]);
+        assert_eq!(told(&mut state, CrdEvent::ListBegins), []);
+        assert_eq!(told(&mut state, CrdEvent::ListEnds), [("early".to_owned(), Trigger::Fresh)]);
     }
 
     #[test]

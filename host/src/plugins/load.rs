@@ -40,7 +40,7 @@ use crate::cluster::watch::Watch;
 use crate::live::component_state::ComponentState;
 use crate::live::namespace_filter::NamespaceFilter;
 use crate::live::unselected::Unselected;
-use crate::live::{Definition, Live, Peers, Reads, StatusWriter, calls_of_one};
+use crate::live::{CrdOwner, Live, Peers, Reads, StatusWriter, calls_of_one};
 use crate::telemetry::Measures;
 
 /// Compiles and maps a component. Runs outside the runtime's threads: compiling waits for a child process, mapping and
@@ -236,7 +236,7 @@ fn assemble(
         unselected,
         shape,
         status_writer,
-        definition: parent.definition,
+        crd_owner: parent.crd_owner,
         children: children.into_iter().map(|watch| (watch.id.kind.group_kind(), watch)).collect(),
         grants: granted.grants,
         finalizes: descriptor.finalizes,
@@ -267,10 +267,10 @@ fn next_state(plugin: &Plugin, live: Option<&Live>, prepared: &Live) -> Option<C
     match live {
         Some(live) if live.decides_like(prepared) => None,
         Some(live) => {
-            let (before, was_held) = (live.state.record_of_rollout(), live.state.hold());
-            Some(ComponentState::begin(prepared, Some(&before), was_held.as_deref()))
+            let (before, was_blocked) = (live.state.record_of_rollout(), live.state.blocked_hash());
+            Some(ComponentState::begin(prepared, Some(&before), was_blocked.as_deref()))
         }
-        None => Some(ComponentState::begin(prepared, rollout_before(plugin).as_ref(), was_held(plugin))),
+        None => Some(ComponentState::begin(prepared, rollout_before(plugin).as_ref(), was_blocked(plugin))),
     }
 }
 
@@ -284,7 +284,7 @@ async fn status_writer(
     if !parent.shape.subresource {
         return Ok((StatusWriter::Nobody, parent.shape));
     }
-    if parent.definition == Definition::Own {
+    if parent.crd_owner == CrdOwner::Plugin {
         return Ok((StatusWriter::Host, parent.shape));
     }
     let is_home = |parent: &Object| homes.is_none_or(|homes| homes.hold(parent) == Some(true));
@@ -326,7 +326,7 @@ pub(super) fn concern_of(live: &Live) -> Concern {
 }
 
 /// The hash of blocked deletions from an earlier process, or from a component that is no longer live.
-pub(super) fn was_held(plugin: &Plugin) -> Option<&str> {
+pub(super) fn was_blocked(plugin: &Plugin) -> Option<&str> {
     plugin.status.as_ref()?.blocked_deletions_hash.as_deref()
 }
 

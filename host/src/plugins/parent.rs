@@ -15,7 +15,7 @@ use super::parent_kind::{NOT_OURS, ParentKind};
 use super::problem::{Problem, Step};
 use super::shared::Plugins;
 use crate::cluster::discovery::{Discovery, is_missing};
-use crate::live::Definition;
+use crate::live::CrdOwner;
 
 /// Finds the parent kind. If the component carries its CRD and `spec.installCRD` is set, installs the CRD first.
 pub(super) async fn resolve(
@@ -51,7 +51,7 @@ async fn existing(discovery: &Discovery, kind: &Gvk, selector: Option<&str>) -> 
     })?;
     Ok(ParentKind {
         kind: Arc::new(kind.clone()),
-        definition: Definition::Others,
+        crd_owner: CrdOwner::Others,
         resource,
         namespaced: capabilities.scope == Scope::Namespaced,
         shape: NOT_OURS,

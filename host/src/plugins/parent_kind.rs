@@ -6,12 +6,12 @@ use kube::core::ApiResource;
 use windlass_core::ids::Gvk;
 use windlass_core::observed_status::StatusShape;
 
-use crate::live::Definition;
+use crate::live::CrdOwner;
 
 /// A parent kind, ready to be watched.
 pub(super) struct ParentKind {
     pub kind: Arc<Gvk>,
-    pub definition: Definition,
+    pub crd_owner: CrdOwner,
     pub resource: ApiResource,
     pub namespaced: bool,
     pub shape: StatusShape,

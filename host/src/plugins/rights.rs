@@ -18,7 +18,7 @@ use crate::cluster::access_review::{
     Ask, CHILD_VERBS, FINALIZER_VERB, FINALIZERS, PARENT_VERB, Question, READ_VERBS, STATUS, STATUS_VERB,
 };
 use crate::cluster::account::Account;
-use crate::live::{Definition, Live, StatusWriter};
+use crate::live::{CrdOwner, Live, StatusWriter};
 
 /// Number of namespaces that are reviewed if a permission is not granted cluster-wide.
 const NAMESPACES: usize = 16;
@@ -139,13 +139,13 @@ pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Pr
     });
     let namespaced = live.unselected.parents_are_namespaced();
     let parent_kind = || Kind::new(live.parents.id.kind.clone(), Arc::new(live.parents.resource.clone()), namespaced);
-    let parents = (live.definition == Definition::Others).then(|| {
+    let parents = (live.crd_owner == CrdOwner::Others).then(|| {
         // A component that carries the CRD of another owner must have this permission before it gets any parents.
         Kind { verbs: &[PARENT_VERB], vital: &[PARENT_VERB], is_doubted: live.owns_kind(), ..parent_kind() }
     });
     let status = matches!(live.status_writer, StatusWriter::Account | StatusWriter::Denied)
         .then(|| Kind::of_status(live.parents.id.kind.clone(), &live.parents.resource, namespaced));
-    let finalizers = (live.definition == Definition::Others && live.finalizes).then(|| Kind {
+    let finalizers = (live.crd_owner == CrdOwner::Others && live.finalizes).then(|| Kind {
         verbs: &[FINALIZER_VERB],
         vital: &[FINALIZER_VERB],
         subresource: Some(FINALIZERS),
@@ -307,8 +307,8 @@ impl Review<'_> {
             namespace: namespace.clone(),
             name: None,
         });
-        let verdicts = try_join_all(questions.map(|question| (self.ask)(question))).await?;
-        let denied = kind.verbs.iter().zip(verdicts).filter(|(_, verdict)| !verdict.allowed);
+        let reviews = try_join_all(questions.map(|question| (self.ask)(question))).await?;
+        let denied = kind.verbs.iter().zip(reviews).filter(|(_, review)| !review.allowed);
         Ok(denied.map(|(verb, _)| *verb).collect())
     }
 }
@@ -318,7 +318,7 @@ mod tests {
     use kube::core::GroupVersionKind;
 
     use super::*;
-    use crate::cluster::access_review::Verdict;
+    use crate::cluster::access_review::ReviewResult;
 
     fn pods() -> Kind {
         let gvk = GroupVersionKind::gvk("", "v1", "Pod");
@@ -340,7 +340,7 @@ mod tests {
     async fn said_of(kind: Kind, homes: &[&str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
         let ask: Ask = Arc::new(move |question| {
             let allowed = allowed(question.verb, question.namespace.as_deref().unwrap_or("*"));
-            Box::pin(async move { Ok(Verdict { allowed, why: String::new() }) })
+            Box::pin(async move { Ok(ReviewResult { allowed, why: String::new() }) })
         });
         let account = Account::new("windlass-system", "echo").expect("a name");
         let homes: BTreeSet<Arc<str>> = homes.iter().map(|home| Arc::from(*home)).collect();

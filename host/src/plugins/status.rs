@@ -50,8 +50,8 @@ pub(super) async fn write(
 }
 
 /// A failed write of the status is retried, also after a conflict: no other event may ever queue the Plugin.
-fn written(answer: Result<Ack, kube::Error>) -> anyhow::Result<()> {
-    match answer {
+fn written(response: Result<Ack, kube::Error>) -> anyhow::Result<()> {
+    match response {
         Ok(_) => Ok(()),
         // The Plugin is gone; its deletion event follows.
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
@@ -156,11 +156,11 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
         next.insert("candidateDigest", candidate.to_string());
     }
     let wants_signatures = parse(object).is_ok_and(|plugin| plugin.spec.verify.is_some());
-    let unasked = match live {
-        Some(live) if next.get("reconciledDigest") != next.get("activeDigest") => live.state.unasked(),
+    let uncalled = match live {
+        Some(live) if next.get("reconciledDigest") != next.get("activeDigest") => live.state.uncalled(),
         Some(_) | None => 0,
     };
-    let conditions = conditions(object.generation, wants_signatures, unasked, standing);
+    let conditions = conditions(object.generation, wants_signatures, uncalled, standing);
     next.insert("conditions", stamp(conditions, before, now));
     next
 }
@@ -196,12 +196,12 @@ fn insert_decisions(next: &mut Map, before: &Map, live: Option<&Live>) {
         return keep(next, before, &["reconciledDigest", "blockedDeletionsHash", "rollout"]);
     };
     // The previous component's value stays until this component was called for all parents.
-    if live.state.unasked() == 0 {
+    if live.state.uncalled() == 0 {
         next.insert("reconciledDigest", live.digest().to_string());
     } else {
         keep(next, before, &["reconciledDigest"]);
     }
-    if let Some(hash) = live.state.hold() {
+    if let Some(hash) = live.state.blocked_hash() {
         next.insert("blockedDeletionsHash", hash);
     }
     next.insert("rollout", rollout(&live.state.record_of_rollout()));
@@ -261,7 +261,7 @@ fn last_failure(before: Option<&Value>, last: Option<LastFailure>) -> Option<Val
     Some(Value::Object(next))
 }
 
-fn conditions(generation: Option<i64>, wants_signatures: bool, unasked: usize, standing: Standing<'_>) -> Vec<Map> {
+fn conditions(generation: Option<i64>, wants_signatures: bool, uncalled: usize, standing: Standing<'_>) -> Vec<Map> {
     let Standing { live, former_kinds, result } = standing;
     // Components control parts of some messages, and a status that is too large could not be written.
     let say = |kind: &str, status: &str, reason: PluginReason, message: &str| {
@@ -277,7 +277,7 @@ fn conditions(generation: Option<i64>, wants_signatures: bool, unasked: usize, s
             let (status, reason, message) = step_condition(step, result, &granted);
             say(kind, status, reason, &message)
         });
-    let whole = as_a_whole(unasked, live, result, &granted);
+    let whole = as_a_whole(uncalled, live, result, &granted);
     let whole = [
         (condition_type::READY, Some(whole.ready)),
         (condition_type::AVAILABLE, Some(whole.available)),
@@ -328,7 +328,7 @@ fn step_condition(
 
 /// The conditions of the Plugin as a whole.
 fn as_a_whole(
-    unasked: usize,
+    uncalled: usize,
     live: Option<&Live>,
     result: &Result<Findings, Problem>,
     granted: &Result<Granted, &Problem>,
@@ -356,7 +356,7 @@ fn as_a_whole(
             message,
             rejected: rejected.as_deref(),
         }),
-        unasked,
+        uncalled,
     })
 }
 
@@ -365,8 +365,8 @@ fn obstacle(live: &Live) -> Option<(PluginReason, String)> {
     if !live.is_followed() {
         return Some((PluginReason::ApiError, "a kind of the plugin cannot be watched".to_owned()));
     }
-    if let Some(held) = live.state.held_of_all() {
-        return Some((PluginReason::DeletionBlocked, held.told_by(&live.name)));
+    if let Some(held) = live.state.blocked_of_all() {
+        return Some((PluginReason::DeletionBlocked, held.message_for_plugin(&live.name)));
     }
     if let Some(cost) = live.budget.lock().empty(jiff::Timestamp::now()) {
         return Some((PluginReason::RateLimited, over_rate(cost)));
@@ -431,7 +431,7 @@ fn granted(
     }
     if !findings.not_readable.is_empty() {
         let message = format!(
-            "The component asks to read {}, which is cluster-scoped and which spec.grants.related does not name; answers that \
+            "The component asks to read {}, which is cluster-scoped and which spec.grants.related does not name; responses that \
              require such objects are refused",
             findings.not_readable.join(", ")
         );
@@ -489,14 +489,14 @@ mod tests {
 
     #[test]
     fn e10_status_that_was_not_written_is_tried_again_also_after_a_conflict() {
-        let answer = |code: u16| {
+        let response = |code: u16| {
             let status = kube::core::Status { code, ..kube::core::Status::default() };
             written(Err(kube::Error::Api(Box::new(status))))
         };
         for code in [400, 403, 409, 422, 429, 500, 503, 504] {
-            assert!(answer(code).is_err(), "{code}");
+            assert!(response(code).is_err(), "{code}");
         }
-        assert!(answer(404).is_ok(), "it is gone");
+        assert!(response(404).is_ok(), "it is gone");
     }
 
     #[test]
@@ -527,7 +527,7 @@ mod tests {
                 Value::Object(next)
             );
             let plugin: windlass_api::Plugin = serde_json::from_str(&plugin).expect("a Plugin");
-            super::super::load::was_held(&plugin).map(str::to_owned)
+            super::super::load::was_blocked(&plugin).map(str::to_owned)
         };
         assert_eq!(next(br#"{"blockedDeletionsHash":"c27db0e670d5"}"#), Some("c27db0e670d5".to_owned()));
         assert_eq!(next(b"{}"), None);

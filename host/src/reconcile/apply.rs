@@ -97,7 +97,7 @@ impl From<WriteProblem> for Failed {
 }
 
 /// The result of the write of one child.
-type Outcome = Result<(Effect, Option<Written>), Failed>;
+type WriteResult = Result<(Effect, Option<Written>), Failed>;
 
 impl Applied {
     fn add(&mut self, done: Done) {
@@ -239,7 +239,7 @@ impl Applier {
         }
     }
 
-    async fn create(&self, live: &Live, snapshot: &Snapshot, child: &Arc<DesiredChild>) -> Outcome {
+    async fn create(&self, live: &Live, snapshot: &Snapshot, child: &Arc<DesiredChild>) -> WriteResult {
         let request = request::create(to(live, &child.kind)?, child)?;
         match self.send(live, "create", &id(child), request).await {
             Ok(ack) => Ok((Effect::Created, Some(ack.child(&child.kind)))),
@@ -250,7 +250,7 @@ impl Applier {
 
     /// A create found the child's name taken by an object that the cache did not show. The host writes none of its content: at most
     /// it adds its labels and ownerReference, and the next reconcile sees the object.
-    async fn reclaim(&self, live: &Live, snapshot: &Snapshot, child: &Arc<DesiredChild>) -> Outcome {
+    async fn reclaim(&self, live: &Live, snapshot: &Snapshot, child: &Arc<DesiredChild>) -> WriteResult {
         let Some(found) = self.metadata(live, &id(child)).await? else { return Err(WriteProblem::Outdated.into()) };
         let seen = || Written::Child { kind: child.kind.clone(), resource_version: found.resource_version };
         let adopts = live.adopts && may_be_adopted(&found, child);
@@ -279,7 +279,7 @@ impl Applier {
         Ok(parent.is_some_and(|parent| parent.uid == snapshot.parent.uid && !parent.deleting))
     }
 
-    async fn mark(&self, live: &Live, child: &DesiredChild, found: &Object, effect: Effect) -> Outcome {
+    async fn mark(&self, live: &Live, child: &DesiredChild, found: &Object, effect: Effect) -> WriteResult {
         let request = request::mark(to(live, &child.kind)?, child, &marks(found, child, effect == Effect::Adopted))?;
         match self.send(live, "patch", &id(child), request).await {
             Ok(ack) => Ok((effect, Some(ack.child(&child.kind)))),
@@ -287,7 +287,7 @@ impl Applier {
         }
     }
 
-    async fn change(&self, live: &Live, child: &DesiredChild, target: &Target) -> Outcome {
+    async fn change(&self, live: &Live, child: &DesiredChild, target: &Target) -> WriteResult {
         let failed = |error: &kube::Error| Failed::of(error, Subject::Child(id(child)));
         let force = match target.posted {
             // The fields in the way are the host's own.
@@ -331,7 +331,7 @@ impl Applier {
     /// The result of an apply that was sent because live values differ. An apply that changed nothing, or is invalid, would have the
     /// same result each time, so the values are left. A 403 is different: permissions, quotas and admission policies change without
     /// a change of the child.
-    fn after_comparing(&self, live: &Live, child: &DesiredChild, target: &Target, outcome: Outcome) -> Outcome {
+    fn after_comparing(&self, live: &Live, child: &DesiredChild, target: &Target, outcome: WriteResult) -> WriteResult {
         let Some(values) = target.differing else { return outcome };
         match outcome {
             Ok((_, Some(Written::Child { resource_version, .. }))) if resource_version == target.resource_version => {
@@ -440,7 +440,7 @@ fn id(child: &DesiredChild) -> ChildId {
 }
 
 /// The result of a write, with its child.
-fn named(child: &DesiredChild, outcome: Outcome) -> Result<Done, (ChildId, Failed)> {
+fn named(child: &DesiredChild, outcome: WriteResult) -> Result<Done, (ChildId, Failed)> {
     match outcome {
         Ok((effect, written)) => Ok(Done { effect, child: id(child), written }),
         Err(failed) => Err((id(child), failed)),

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use futures::{FutureExt, poll};
 use tracing::Instrument;
-use windlass_core::contract::{Answer, CallFailure, CallReport, Phase, Response};
+use windlass_core::contract::{CallFailure, CallReport, Phase, PluginResult, Response};
 use windlass_core::digest::Digest;
 use windlass_core::outcome::Problem;
 use windlass_core::quarantine::{Admission, Change};
@@ -34,7 +34,7 @@ pub struct Caller {
 }
 
 /// A response, and whether it depends on its request alone.
-pub struct Answered {
+pub struct PureResponse {
     /// The response.
     pub response: Response,
     /// Whether the same request would get the same response: the component read no wall clock.
@@ -58,7 +58,7 @@ impl Caller {
         phase: Phase,
         hash: &Digest,
         turn: &Turn<'_>,
-    ) -> Result<Answered, Problem> {
+    ) -> Result<PureResponse, Problem> {
         let host_failed = |message: String| Problem::Call(CallFailure::Host { message });
         let seed = self.seeds.of(hash);
         // The plugin's own place first: a call that waits for it must not hold a place that another plugin could use.
@@ -72,7 +72,7 @@ impl Caller {
         }
         let span = spans::call_span(live, hash);
         let (size, limit) = (snapshot.size(), live.limits.request_bytes);
-        let (answer, report) = if size > limit {
+        let (result, report) = if size > limit {
             // Objects are packed in the caches and shared: a call that is not made must not unpack them.
             let report = CallReport { request_bytes: size, ..CallReport::default() };
             (Err(CallFailure::RequestTooLarge { size, limit }), report)
@@ -96,11 +96,11 @@ impl Caller {
             // Calls follow each other without a wait, and other tasks have work on this thread.
             tokio::task::yield_now().await;
         }
-        spans::record_call(&span, (live, &snapshot.parent.key), &answer, &report);
-        if let Some(change) = live.state.record(&snapshot.parent, admission, &answer) {
+        spans::record_call(&span, (live, &snapshot.parent.key), &result, &report);
+        if let Some(change) = live.state.record(&snapshot.parent, admission, &result) {
             (self.quarantine_changed)(live, change);
         }
-        let answer: Answer = answer.map_err(Problem::Call)?;
-        Ok(Answered { response: answer.map_err(Problem::Plugin)?, pure: !report.impure })
+        let result: PluginResult = result.map_err(Problem::Call)?;
+        Ok(PureResponse { response: result.map_err(Problem::Plugin)?, pure: !report.impure })
     }
 }

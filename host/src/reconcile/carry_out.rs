@@ -13,7 +13,7 @@ use windlass_core::digest::Digest;
 use windlass_core::guard::{self, Cause, Stop};
 use windlass_core::next_step::{keeps_children, may_write_children};
 use windlass_core::object::Object;
-use windlass_core::outcome::{Problem, Verdict};
+use windlass_core::outcome::{Outcome, Problem};
 use windlass_core::plan::{self, ChildId, Plan, Write};
 use windlass_core::snapshot::Snapshot;
 
@@ -42,16 +42,16 @@ impl Reconciler {
         live: &Arc<Live>,
         snapshot: &Snapshot,
         (phase, compares): (Phase, bool),
-        answer: Response,
+        response: Response,
     ) -> Attempt {
-        let desired = match desired::validate(&answer, &snapshot.parent_ref, &live.grants, &live.limits) {
+        let desired = match desired::validate(&response, &snapshot.parent_ref, &live.grants, &live.limits) {
             Ok(desired) => finalizing(desired, snapshot, phase),
             Err(refusal) => return Attempt::from(&Problem::Refused(refusal)),
         };
         // A parent that is finalized but not deleted has left the label selector or the Plugin's namespaces.
         let is_selected = phase == Phase::Sync || snapshot.parent.deleting;
         let how = How { phase, is_selected, compares };
-        Attempt { events: answer.events, ..self.carry_out(live, snapshot, how, desired).await }
+        Attempt { events: response.events, ..self.carry_out(live, snapshot, how, desired).await }
     }
 
     /// Plans the writes that lead to the desired state, and sends those that may be sent now.
@@ -67,7 +67,7 @@ impl Reconciler {
             differing.filter(|values| !self.applier.is_insisted_on(live, child, *values))
         };
         let mut plan = spans::planned(|| planned(live, snapshot, &desired, differing));
-        let held = self.guard(live, snapshot, (phase, is_selected), &mut plan);
+        let blocked = self.guard(live, snapshot, (phase, is_selected), &mut plan);
         // Before the breaker, which counts the writes that are left.
         let limited = limited(&live.budget, &mut plan);
         let thrashing = self.breaker.lock().admit_plan(&snapshot.parent, &mut plan, Instant::now());
@@ -84,8 +84,8 @@ impl Reconciler {
             Some(Problem::Writes(applied.problems.clone()))
         } else if !thrashing.is_empty() {
             Some(Problem::Thrashing(thrashing))
-        } else if let Some(held) = held {
-            Some(held)
+        } else if let Some(blocked) = blocked {
+            Some(blocked)
         } else if !terminating.is_empty() {
             Some(Problem::Terminating(terminating))
         } else if !rolling.is_empty() {
@@ -98,13 +98,13 @@ impl Reconciler {
         } else {
             None
         };
-        let verdict = match &problem {
-            Some(problem) => Verdict::from(problem),
-            None => Verdict::applied(desired.children.len(), desired.requeue),
+        let outcome = match &problem {
+            Some(problem) => Outcome::from(problem),
+            None => Outcome::applied(desired.children.len(), desired.requeue),
         };
         let finalized = phase == Phase::Finalize && desired.finalized;
         let silent = matches!(problem, Some(Problem::PutOff));
-        Attempt { part: desired.status, applied, verdict, is_planned: true, finalized, silent, events: Vec::new() }
+        Attempt { part: desired.status, applied, outcome, is_planned: true, finalized, silent, events: Vec::new() }
     }
 
     /// Takes deletions out of the plan that no user asked for, if they are too many of one parent or of the whole plugin (rule R9).
@@ -128,8 +128,8 @@ impl Reconciler {
         self.follow(live, consequences);
         stop.map(|stop| match stop {
             Stop::PutOff => Problem::PutOff,
-            Stop::AtParent(held) => Problem::Held(held),
-            Stop::AtPlugin(_) => Problem::HeldAtPlugin(live.name.clone()),
+            Stop::AtParent(blocked) => Problem::DeletionsBlocked(blocked),
+            Stop::AtPlugin(_) => Problem::DeletionsBlockedAtPlugin(live.name.clone()),
         })
     }
 

@@ -14,8 +14,8 @@ use windlass_core::related::{Next, ReadProblem, Rounds};
 use windlass_core::snapshot::Snapshot;
 
 use super::Reconciler;
-use super::call::Answered;
-use super::ending::{Attempt, Ending, Outcome};
+use super::call::PureResponse;
+use super::ending::{Attempt, Ending, Report};
 use crate::live::Live;
 use crate::live::steady::Inputs;
 use crate::queue::{Trigger, Turn};
@@ -51,12 +51,12 @@ impl Reconciler {
             Ok(answered) => answered,
             Err(problem) => return no_response(snapshot, is_sweep, &problem),
         };
-        let answer = answered.response.events.is_empty() && phase == Phase::Sync;
-        let answer = answer.then(|| snapshot.hash_answer(&live.rules, phase, &answered.response));
+        let response = answered.response.events.is_empty() && phase == Phase::Sync;
+        let response = response.then(|| snapshot.hash_response(&live.rules, phase, &answered.response));
         let call = answered.pure.then_some((live.state.id, call));
-        let inputs = Inputs { call, answer, is_compared: compares };
-        let same = |answer| live.records.with(&key, |record| record.steady.after_answer(answer, compares));
-        if let Some(requeue) = answer.and_then(same) {
+        let inputs = Inputs { call, response, is_compared: compares };
+        let same = |response| live.records.with(&key, |record| record.steady.after_response(response, compares));
+        if let Some(requeue) = response.and_then(same) {
             // The deletions of other parents may wait for this response.
             self.guard(live, &snapshot, (Phase::Sync, true), &mut Plan::default());
             return Ending::Unchanged(Some(inputs), requeue);
@@ -70,7 +70,7 @@ impl Reconciler {
             return self.remove_finalizer(live, snapshot, end, events).await;
         }
         let (is_long_wait, is_unshown) = (false, false);
-        Ending::Outcome(Box::new(Outcome { snapshot, is_sweep, attempt, inputs, is_long_wait, is_unshown }))
+        Ending::Report(Box::new(Report { snapshot, is_sweep, attempt, inputs, is_long_wait, is_unshown }))
     }
 
     /// Calls the plugin until it has seen all objects that its response requires. Returns the response and the call's hash.
@@ -81,7 +81,7 @@ impl Reconciler {
         phase: Phase,
         (mut rounds, mut name): (Rounds, Digest),
         turn: &Turn<'_>,
-    ) -> Result<(Answered, Digest), Problem> {
+    ) -> Result<(PureResponse, Digest), Problem> {
         let parent = snapshot.parent_ref.clone();
         self.related.review_parent(live, &parent).await.map_err(Problem::Reads)?;
         let answered = loop {
@@ -127,7 +127,7 @@ fn finalizer_end(live: &Live, snapshot: &Snapshot, phase: Phase, attempt: &Attem
             None
         };
     }
-    (attempt.finalized && attempt.verdict.progress == Progress::Applied).then_some(FinalizerEnd::CleanedUp)
+    (attempt.finalized && attempt.outcome.progress == Progress::Applied).then_some(FinalizerEnd::CleanedUp)
 }
 
 /// Whether a problem is left out of the status of a parent whose status is about its current generation.

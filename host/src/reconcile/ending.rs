@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass_core::contract::Event;
 use windlass_core::events::FinalizerEnd;
 use windlass_core::json::Map;
-use windlass_core::outcome::{Problem, Requeue, Verdict};
+use windlass_core::outcome::{Outcome, Problem, Requeue};
 use windlass_core::reason::ParentReason;
 use windlass_core::snapshot::Snapshot;
 
@@ -41,7 +41,7 @@ pub(super) enum Ending {
     /// The finalizer was set or removed, or the parent is gone. The parent's own event queues the next reconcile.
     FinalizerChanged(Box<FinalizerChanged>),
     /// The host has an outcome to report in the parent's status.
-    Outcome(Box<Outcome>),
+    Report(Box<Report>),
 }
 
 /// Why the host has nothing to do with a parent.
@@ -69,7 +69,7 @@ pub(super) struct FinalizerChanged {
 }
 
 /// The outcome of a reconcile, with everything that is reported and remembered of it.
-pub(super) struct Outcome {
+pub(super) struct Report {
     pub snapshot: Snapshot,
     /// Whether all parents of the plugin are reconciled, and not this one alone.
     pub is_sweep: bool,
@@ -87,7 +87,7 @@ pub(super) struct Attempt {
     /// The plugin's part of the status, if the response has one.
     pub part: Option<Map>,
     pub applied: Applied,
-    pub verdict: Verdict,
+    pub outcome: Outcome,
     /// Whether the deletions of this parent were planned. If not, the deletions of other parents no longer wait for them.
     pub is_planned: bool,
     /// Whether the plugin has cleaned up, so that the finalizer may be removed.
@@ -104,7 +104,7 @@ impl From<&Problem> for Attempt {
         Self {
             part: None,
             applied: Applied::default(),
-            verdict: Verdict::from(problem),
+            outcome: Outcome::from(problem),
             is_planned: false,
             finalized: false,
             silent: false,
@@ -121,7 +121,7 @@ impl Ending {
 
     /// An outcome that the next reconcile has to repeat.
     pub fn outcome(snapshot: Snapshot, attempt: Attempt) -> Self {
-        Self::Outcome(Box::new(Outcome {
+        Self::Report(Box::new(Report {
             snapshot,
             is_sweep: false,
             attempt,
@@ -138,8 +138,8 @@ impl Ending {
 
     /// The end of a reconcile in which all parents of the plugin are reconciled, or this one alone.
     pub fn in_sweep(mut self, is_sweep: bool) -> Self {
-        if let Self::Outcome(outcome) = &mut self {
-            outcome.is_sweep = is_sweep;
+        if let Self::Report(report) = &mut self {
+            report.is_sweep = is_sweep;
         }
         self
     }
@@ -148,7 +148,7 @@ impl Ending {
     pub fn of_unshown(mut self) -> Self {
         match &mut self {
             Self::Left(_, requeue) => *requeue = at_the_latest(*requeue, GOOD_FOR),
-            Self::Outcome(outcome) => outcome.is_unshown = true,
+            Self::Report(report) => report.is_unshown = true,
             Self::Gone
             | Self::Waits { .. }
             | Self::Unreported { .. }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use windlass_core::ids::ObjectKey;
 use windlass_core::next_step::{NextStep, next_step};
-use windlass_core::outcome::{LOOK_AGAIN, Problem, Requeue, UNAVAILABLE, Verdict, WriteProblem};
+use windlass_core::outcome::{LOOK_AGAIN, Outcome, Problem, Requeue, UNAVAILABLE, WriteProblem};
 use windlass_core::plan::ChildId;
 
 use super::Reconciler;
@@ -19,7 +19,7 @@ impl Reconciler {
     /// Waits until the caches show all that the host wrote for the parent (rule R3). None once they do.
     pub(super) async fn own_writes_first(&self, live: &Arc<Live>, key: &ObjectKey) -> Option<Ending> {
         let mut wait = awaited(live, key);
-        if let Wait::ForAnswers(subjects) = wait {
+        if let Wait::ForLookups(subjects) = wait {
             for subject in subjects {
                 match self.applier.look_up(live, key, &subject).await {
                     Ok(fact) => live.records.with(key, |record| {
@@ -35,12 +35,12 @@ impl Reconciler {
             Wait::Over => None,
             Wait::ForWatch(wait) => waiting(Requeue::Pause(wait)),
             // Another run would have to look them up, and a parent has one run at a time.
-            Wait::ForAnswers(_) => waiting(UNAVAILABLE),
+            Wait::ForLookups(_) => waiting(UNAVAILABLE),
             Wait::Long { is_reported: true, .. } => waiting(Requeue::Pause(LOOK_AGAIN)),
             Wait::Long { kinds, .. } => match self.without_cache(live, key, &Problem::CacheBehind(kinds)).await {
-                Some(Ending::Outcome(mut outcome)) => {
-                    outcome.is_long_wait = true;
-                    Some(Ending::Outcome(outcome))
+                Some(Ending::Report(mut report)) => {
+                    report.is_long_wait = true;
+                    Some(Ending::Report(report))
                 }
                 Some(ending) => Some(ending),
                 None => waiting(Requeue::Pause(LOOK_AGAIN)),
@@ -61,7 +61,7 @@ impl Reconciler {
         if is_refused && let Some(ending) = self.without_cache(live, key, &problem).await {
             return ending;
         }
-        let Verdict { reason, message, requeue, .. } = Verdict::from(&problem);
+        let Outcome { reason, message, requeue, .. } = Outcome::from(&problem);
         Ending::Unreported { outcome: "unknown_write", reason, message, requeue }
     }
 

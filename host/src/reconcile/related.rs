@@ -17,11 +17,11 @@ use windlass_core::snapshot::Served;
 use windlass_sandbox::registry::Registry;
 
 use crate::cluster::access_review::{
-    Ask, FINALIZER_VERB, FINALIZERS, PARENT_VERB, Question, Reviews, Unanswered, Verdict,
+    Ask, FINALIZER_VERB, FINALIZERS, PARENT_VERB, Question, ReviewResult, Reviews, Unanswered,
 };
 use crate::cluster::watch::{Health, Watch, Watches};
 use crate::live::interests::{Followed, Interests};
-use crate::live::{Definition, Live, ParentKey};
+use crate::live::{CrdOwner, Live, ParentKey};
 
 /// How long a reconcile waits for a related cache to be filled. It counts from the start of the watch, so a kind that hangs holds
 /// up no worker twice.
@@ -96,18 +96,18 @@ impl Related {
     /// # Errors
     /// It may not, or the API server could not be asked.
     pub async fn review_parent(&self, live: &Live, parent: &ParentRef) -> Result<(), ReadProblem> {
-        if live.definition == Definition::Own {
+        if live.crd_owner == CrdOwner::Plugin {
             return Ok(());
         }
-        let verdict = self.of_parent(live, parent, PARENT_VERB, None).await;
+        let review = self.of_parent(live, parent, PARENT_VERB, None).await;
         let (user, kind) = (live.account.user().to_owned(), Gvk::clone(&live.parents.id.kind));
-        let verdict =
-            verdict.map_err(|message| ReadProblem::NotReviewed { user: user.clone(), kind: kind.clone(), message })?;
-        if verdict.allowed {
+        let review =
+            review.map_err(|message| ReadProblem::NotReviewed { user: user.clone(), kind: kind.clone(), message })?;
+        if review.allowed {
             return Ok(());
         }
         let namespace = parent.key.namespace.clone();
-        let denied = Denied { user, verb: PARENT_VERB, kind, namespace, name: None, why: verdict.why };
+        let denied = Denied { user, verb: PARENT_VERB, kind, namespace, name: None, why: review.why };
         Err(ReadProblem::Denied(Box::new(denied)))
     }
 
@@ -117,13 +117,13 @@ impl Related {
     /// # Errors
     /// The Plugin's ServiceAccount may not, or the API server could not be asked.
     pub async fn review_finalizer(&self, live: &Live, parent: &ParentRef) -> Result<(), WriteProblem> {
-        if live.definition == Definition::Own {
+        if live.crd_owner == CrdOwner::Plugin {
             return Ok(());
         }
-        let verdict = self.of_parent(live, parent, FINALIZER_VERB, Some(FINALIZERS)).await;
+        let review = self.of_parent(live, parent, FINALIZER_VERB, Some(FINALIZERS)).await;
         let (user, kind) = (live.account.user(), &live.parents.id.kind);
-        match verdict {
-            Ok(verdict) if verdict.allowed => Ok(()),
+        match review {
+            Ok(review) if review.allowed => Ok(()),
             Ok(_) => Err(WriteProblem::Rejected {
                 code: 403,
                 message: format!(
@@ -148,7 +148,7 @@ impl Related {
         parent: &ParentRef,
         verb: &'static str,
         subresource: Option<&'static str>,
-    ) -> Result<Verdict, String> {
+    ) -> Result<ReviewResult, String> {
         let resource = Arc::new(live.parents.resource.clone());
         let question = |namespace| Question {
             account: live.account.clone(),
@@ -159,9 +159,9 @@ impl Related {
             name: None,
         };
         let now = Instant::now();
-        let anywhere = self.reviews.verdict(question(None), now).await?;
+        let anywhere = self.reviews.review(question(None), now).await?;
         match &parent.key.namespace {
-            Some(namespace) if !anywhere.allowed => self.reviews.verdict(question(Some(namespace.clone())), now).await,
+            Some(namespace) if !anywhere.allowed => self.reviews.review(question(Some(namespace.clone())), now).await,
             _ => Ok(anywhere),
         }
     }
@@ -220,10 +220,10 @@ impl Related {
         let kind = || Gvk::clone(&need.kind);
         let spend = || live.budget.lock().spend(Cost::Review, 1, Timestamp::now());
         match self.reviews.find(question, now, spend).await {
-            Ok(verdict) if verdict.allowed => Ok(()),
-            Ok(verdict) => {
+            Ok(review) if review.allowed => Ok(()),
+            Ok(review) => {
                 let namespace = need.namespace.clone();
-                let denied = Denied { user: user(), verb, kind: kind(), namespace, name, why: verdict.why };
+                let denied = Denied { user: user(), verb, kind: kind(), namespace, name, why: review.why };
                 Err(ReadProblem::Denied(Box::new(denied)))
             }
             Err(Unanswered::Limited(wait)) => Err(ReadProblem::Limited { wait }),

@@ -9,7 +9,7 @@ use windlass_core::breaker::{Breaker, PACE, StatusPass};
 use windlass_core::contract::Event;
 use windlass_core::events::{Before, Changes, FinalizerEnd, Note, Occasion, note};
 use windlass_core::json::Map;
-use windlass_core::outcome::{Problem, Verdict, WriteProblem};
+use windlass_core::outcome::{Outcome, Problem, WriteProblem};
 use windlass_core::parent::ParentRef;
 use windlass_core::plan::ChildId;
 use windlass_core::snapshot::Snapshot;
@@ -38,7 +38,7 @@ pub struct Reported {
     /// When to reconcile again, because the status was written too often (rule R18).
     pub again: Option<Duration>,
     /// The outcome that the status reports in place of the real one, for that reason.
-    pub instead: Option<Verdict>,
+    pub instead: Option<Outcome>,
 }
 
 /// What one reconcile did, for its events.
@@ -47,7 +47,7 @@ pub struct Happened<'a> {
     /// What was done to children.
     pub changes: &'a Changes,
     /// Its outcome.
-    pub verdict: &'a Verdict,
+    pub outcome: &'a Outcome,
     /// Whether the parent's status had to change.
     pub status_differs: bool,
     /// Whether the outcome is left out of status and events.
@@ -66,18 +66,18 @@ impl Reporter {
 
     /// Emits events on the parent for what changed; in steady state none. Never waits.
     pub fn tell(&self, live: &Live, snapshot: &Snapshot, happened: Happened<'_>) {
-        let Happened { changes, verdict, status_differs, silent, events, sweep } = happened;
+        let Happened { changes, outcome, status_differs, silent, events, sweep } = happened;
         let before = if silent {
             Before::Same
         } else {
             let has_conditions = live.shape.subresource && live.shape.conditions;
-            self.recorder.before(&snapshot.parent.uid, verdict, || match (has_conditions, status_differs) {
-                (false, _) => Before::unknown(verdict),
-                (true, true) => Before::in_status(&snapshot.parent, verdict),
+            self.recorder.before(&snapshot.parent.uid, outcome, || match (has_conditions, status_differs) {
+                (false, _) => Before::unknown(outcome),
+                (true, true) => Before::in_status(&snapshot.parent, outcome),
                 (true, false) => Before::Same,
             })
         };
-        let own = note(snapshot, changes, &before, verdict);
+        let own = note(snapshot, changes, &before, outcome);
         let occasion = match (status_differs || !changes.is_empty() || before != Before::Same, sweep) {
             (true, _) => Occasion::Changed,
             (false, true) => Occasion::Sweep,
@@ -88,7 +88,7 @@ impl Reporter {
     }
 
     /// Emits the plugin's last events, and one that says why the parent's finalizer was removed.
-    pub fn tell_finalized(&self, live: &Live, snapshot: &Snapshot, last_words: &[Event], why: &FinalizerEnd) {
+    pub fn emit_finalized(&self, live: &Live, snapshot: &Snapshot, last_words: &[Event], why: &FinalizerEnd) {
         let notes = last_words.iter().map(Note::of_plugin).chain([Note::finalized(why)]).collect();
         let of_plugin = match why {
             // No event can be created in that namespace.
@@ -108,21 +108,21 @@ impl Reporter {
         live: &Live,
         snapshot: &Snapshot,
         part: Option<&Map>,
-        verdict: &Verdict,
+        outcome: &Outcome,
         breaker: &Mutex<Breaker>,
     ) -> Reported {
         let parent = &snapshot.parent;
-        let at = |verdict: &Verdict, now| status::next(parent, part, verdict, live.shape, now);
-        let next = |verdict: &Verdict| at(verdict, Timestamp::now());
-        let Some(changed) = next(verdict) else { return Reported::default() };
+        let at = |outcome: &Outcome, now| status::next(parent, part, outcome, live.shape, now);
+        let next = |outcome: &Outcome| at(outcome, Timestamp::now());
+        let Some(changed) = next(outcome) else { return Reported::default() };
         let thrashing = || {
             let itself = ChildId { kind: parent.kind.clone(), key: parent.key.clone() };
-            Verdict::from(&Problem::Thrashing(vec![(itself, PACE)]))
+            Outcome::from(&Problem::Thrashing(vec![(itself, PACE)]))
         };
         let wish = || {
             let says_all = next(&thrashing()).is_none();
             // At a fixed time: the time of a reconcile makes no difference.
-            says_all.then(|| at(verdict, Timestamp::UNIX_EPOCH)).flatten()
+            says_all.then(|| at(outcome, Timestamp::UNIX_EPOCH)).flatten()
         };
         let pass = breaker.lock().admit_status(snapshot, wish, Instant::now());
         let (status, again, instead) = match pass {
@@ -140,15 +140,15 @@ impl Reporter {
             Err(problem) => return Reported { failed: Some(problem), ..reported },
         };
         let object = format!("{}/status", snapshot.parent_ref);
-        let answer = send(&self.client, about(request, &live.name, Some(live.digest()), &object)).await;
-        let (written, failed) = outcome(answer);
+        let response = send(&self.client, about(request, &live.name, Some(live.digest()), &object)).await;
+        let (written, failed) = result_of(response);
         Reported { written, failed, ..reported }
     }
 }
 
 /// What the cache must show before the parent is decided again, and why the status was not written: every failure is tried again.
-fn outcome(answer: Result<Ack, kube::Error>) -> (Option<Written>, Option<WriteProblem>) {
-    match answer {
+fn result_of(response: Result<Ack, kube::Error>) -> (Option<Written>, Option<WriteProblem>) {
+    match response {
         Ok(ack) => (Some(ack.parent()), None),
         Err(error) => {
             // Only an apply without force can meet a conflict.
@@ -166,14 +166,14 @@ mod tests {
     fn r12_a_status_that_was_not_written_is_known_to_be_missing_whatever_the_api_server_said() {
         for code in [400, 403, 404, 409, 422, 429, 500, 503, 504] {
             let status = kube::core::Status { code, ..kube::core::Status::default() };
-            let (written, failed) = outcome(Err(kube::Error::Api(Box::new(status))));
+            let (written, failed) = result_of(Err(kube::Error::Api(Box::new(status))));
             assert!(failed.is_some(), "{code}");
             assert_eq!(written, (code >= 500).then_some(Written::Unknown(Subject::Parent)), "{code}");
         }
-        let (written, failed) = outcome(Err(kube::Error::Service("the connection was cut".into())));
+        let (written, failed) = result_of(Err(kube::Error::Service("the connection was cut".into())));
         assert_eq!(written, Some(Written::Unknown(Subject::Parent)), "it may have been carried out");
         assert!(failed.is_some());
         let ack = serde_json::from_str(r#"{"metadata":{"resourceVersion":"7"}}"#).expect("metadata");
-        assert_eq!(outcome(Ok(ack)), (Some(Written::Parent { resource_version: 7 }), None));
+        assert_eq!(result_of(Ok(ack)), (Some(Written::Parent { resource_version: 7 }), None));
     }
 }

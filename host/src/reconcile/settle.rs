@@ -7,10 +7,10 @@ use tracing::{Instrument, Span};
 use windlass_core::events::FinalizerEnd;
 use windlass_core::ids::ObjectKey;
 use windlass_core::json::Map;
-use windlass_core::outcome::{BACKOFF, Problem, Progress, Requeue, Verdict, WriteProblem};
+use windlass_core::outcome::{BACKOFF, Outcome, Problem, Progress, Requeue, WriteProblem};
 use windlass_core::snapshot::Snapshot;
 
-use super::ending::{Attempt, Ending, FinalizerChanged, Left, Outcome, at_the_latest};
+use super::ending::{Attempt, Ending, FinalizerChanged, Left, Report, at_the_latest};
 use super::report::{Happened, Reported};
 use super::{CACHE_LAG, Reconciler, id_of_parent};
 use crate::live::unselected::GOOD_FOR;
@@ -43,7 +43,7 @@ impl Reconciler {
             }
             Ending::Unreported { outcome, reason, message, requeue } => {
                 record(outcome);
-                self.follow(live, live.state.unanswered(key));
+                self.follow(live, live.state.unplanned(key));
                 let message = telemetry::one_line(&message);
                 tracing::warn!(plugin = %live.name, object = %key, %reason, %message, "reconcile failed");
                 live.records.note_failure(key, Some((reason, &message)));
@@ -54,19 +54,19 @@ impl Reconciler {
                 record("unchanged");
                 if let Some(inputs) = inputs {
                     live.records.note_failure(key, None);
-                    live.records.with(key, |record| record.steady.keep_answered(inputs));
+                    live.records.with(key, |record| record.steady.keep_after_call(inputs));
                 }
                 requeue
             }
             Ending::FinalizerChanged(changed) => self.settle_finalizer(live, *changed),
-            Ending::Outcome(outcome) => self.settle_outcome(live, *outcome).await,
+            Ending::Report(report) => self.settle_report(live, *report).await,
         }
     }
 
     fn settle_left(&self, live: &Live, key: &ObjectKey, left: Left) {
         let (outcome, consequences) = match left {
             Left::Deleting => ("deleting", Some(live.state.forget(key))),
-            Left::Suspended => ("suspended", Some(live.state.unanswered(key))),
+            Left::Suspended => ("suspended", Some(live.state.unplanned(key))),
             Left::PluginSuspended => ("suspended", None),
             Left::InHostNamespace => ("host_namespace", None),
             Left::NotSelected => {
@@ -92,35 +92,35 @@ impl Reconciler {
             if let FinalizerEnd::NamespaceTerminating(parent) = &end {
                 tracing::warn!(plugin = %live.name, %parent, "finalizer removed: the namespace is being deleted");
             }
-            self.reporter.tell_finalized(live, &snapshot, &last_events, &end);
+            self.reporter.emit_finalized(live, &snapshot, &last_events, &end);
         }
         live.records.with(&snapshot.parent.key, |record| record.own_writes().add(written, Instant::now()));
         Requeue::Pause(Duration::ZERO)
     }
 
     /// Writes the status, emits the events, and remembers what was written and what need not be repeated.
-    async fn settle_outcome(&self, live: &Live, outcome: Outcome) -> Requeue {
-        let Outcome { snapshot, is_sweep, attempt, inputs, is_long_wait, is_unshown } = outcome;
-        let Attempt { part, applied, mut verdict, is_planned, silent, events, .. } = attempt;
+    async fn settle_report(&self, live: &Live, report: Report) -> Requeue {
+        let Report { snapshot, is_sweep, attempt, inputs, is_long_wait, is_unshown } = report;
+        let Attempt { part, applied, mut outcome, is_planned, silent, events, .. } = attempt;
         let key = &snapshot.parent.key;
         if !is_planned {
-            self.follow(live, live.state.unanswered(key));
+            self.follow(live, live.state.unplanned(key));
         }
         if snapshot.parent.deleting {
-            verdict = verdict.while_finalizing();
+            outcome = outcome.while_finalizing();
         }
-        record(verdict.reason.as_str());
+        record(outcome.reason.as_str());
         if !silent {
-            log(live, &snapshot, &verdict);
+            log(live, &snapshot, &outcome);
         }
         let reported =
-            if silent { Reported::default() } else { self.report(live, &snapshot, part.as_ref(), &mut verdict).await };
+            if silent { Reported::default() } else { self.report(live, &snapshot, part.as_ref(), &mut outcome).await };
         self.reporter.tell(
             live,
             &snapshot,
             Happened {
                 changes: &applied.changes,
-                verdict: reported.instead.as_ref().unwrap_or(&verdict),
+                outcome: reported.instead.as_ref().unwrap_or(&outcome),
                 status_differs: reported.written.is_some() || reported.failed.is_some(),
                 silent,
                 events: &events,
@@ -128,18 +128,18 @@ impl Reconciler {
             },
         );
         self.queue_plugin(live, part.is_some());
-        let failure = (!silent).then(|| failure(live, &snapshot, &verdict, &reported));
+        let failure = (!silent).then(|| failure(live, &snapshot, &outcome, &reported));
         let is_reported = !silent && reported.failed.is_none() && reported.again.is_none();
         let written: Vec<_> = applied.written.into_iter().chain(reported.written).collect();
         let requeue = match reported.failed {
-            None => reported.again.map_or(verdict.requeue, Requeue::After),
+            None => reported.again.map_or(outcome.requeue, Requeue::After),
             Some(problem) => status_not_written(&snapshot, problem),
         };
         if let Some(failure) = failure {
             live.records.note_failure(key, failure.as_ref().map(|failed| (failed.reason, &*failed.message)));
         }
         live.records.with(key, |record| {
-            let (now, is_applied) = (Instant::now(), verdict.progress == Progress::Applied);
+            let (now, is_applied) = (Instant::now(), outcome.progress == Progress::Applied);
             match requeue {
                 // Blocked deletions and children that were left out end alike, but a user may allow the deletions at any moment, and no
                 // snapshot shows that.
@@ -170,16 +170,16 @@ impl Reconciler {
     }
 
     /// Writes the parent's status. If the API server rejects the plugin's part, the status is written without it, and reports that.
-    async fn report(&self, live: &Live, snapshot: &Snapshot, part: Option<&Map>, verdict: &mut Verdict) -> Reported {
+    async fn report(&self, live: &Live, snapshot: &Snapshot, part: Option<&Map>, outcome: &mut Outcome) -> Reported {
         let span = tracing::debug_span!(target: TRACE, "report", windlass.status_written = Empty);
         let mut reported =
-            self.reporter.report(live, snapshot, part, verdict, &self.breaker).instrument(span.clone()).await;
+            self.reporter.report(live, snapshot, part, outcome, &self.breaker).instrument(span.clone()).await;
         if let (Some(_), Some(WriteProblem::Rejected { code, message, .. })) = (part, &reported.failed)
             && *code != 404
         {
-            *verdict = Verdict::from(&Problem::StatusRejected(message.clone()));
+            *outcome = Outcome::from(&Problem::StatusRejected(message.clone()));
             reported =
-                self.reporter.report(live, snapshot, None, verdict, &self.breaker).instrument(span.clone()).await;
+                self.reporter.report(live, snapshot, None, outcome, &self.breaker).instrument(span.clone()).await;
         }
         span.record("windlass.status_written", reported.failed.is_none() && reported.written.is_some());
         reported
@@ -190,28 +190,28 @@ fn record(outcome: &'static str) {
     Span::current().record("windlass.outcome", outcome);
 }
 
-fn log(live: &Live, snapshot: &Snapshot, verdict: &Verdict) {
-    if is_failing(verdict) {
+fn log(live: &Live, snapshot: &Snapshot, outcome: &Outcome) {
+    if is_failing(outcome) {
         tracing::warn!(
             plugin = %live.name,
             object = %snapshot.parent_ref,
-            reason = verdict.reason.as_str(),
-            message = %telemetry::one_line(&verdict.message),
+            reason = outcome.reason.as_str(),
+            message = %telemetry::one_line(&outcome.message),
             "reconcile failed"
         );
     }
 }
 
 /// Whether a parent does not have its desired state, and no user asked for that.
-fn is_failing(verdict: &Verdict) -> bool {
-    matches!(verdict.progress, Progress::Reconciling | Progress::Stalled)
+fn is_failing(outcome: &Outcome) -> bool {
+    matches!(outcome.progress, Progress::Reconciling | Progress::Stalled)
 }
 
 /// The failure that the Plugin's status counts: that of the reconcile, or that the API server refused a status of a kind that is not
 /// the plugin's own, which the parent's status cannot report.
-fn failure(live: &Live, snapshot: &Snapshot, verdict: &Verdict, reported: &Reported) -> Option<Verdict> {
-    if is_failing(verdict) {
-        return Some(verdict.clone());
+fn failure(live: &Live, snapshot: &Snapshot, outcome: &Outcome, reported: &Reported) -> Option<Outcome> {
+    if is_failing(outcome) {
+        return Some(outcome.clone());
     }
     let refused = reported.failed.as_ref().filter(|problem| {
         live.status_writer == StatusWriter::Account
@@ -220,7 +220,7 @@ fn failure(live: &Live, snapshot: &Snapshot, verdict: &Verdict, reported: &Repor
                 WriteProblem::FieldConflict { .. } | WriteProblem::Rejected { code: 400..=403 | 422, .. }
             )
     });
-    let refused = Verdict::from(&Problem::Writes(vec![(id_of_parent(snapshot), refused?.clone())]));
+    let refused = Outcome::from(&Problem::Writes(vec![(id_of_parent(snapshot), refused?.clone())]));
     is_failing(&refused).then_some(refused)
 }
 
@@ -230,7 +230,7 @@ fn status_not_written(snapshot: &Snapshot, problem: WriteProblem) -> Requeue {
         // The parent is gone, as its event will show.
         return BACKOFF;
     }
-    let failed = Verdict::from(&Problem::Writes(vec![(id_of_parent(snapshot), problem)]));
+    let failed = Outcome::from(&Problem::Writes(vec![(id_of_parent(snapshot), problem)]));
     tracing::warn!(object = %snapshot.parent_ref, message = failed.message, "status was not written");
     failed.requeue
 }

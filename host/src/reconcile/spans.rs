@@ -5,7 +5,7 @@ use opentelemetry::trace::Status;
 use tracing::Span;
 use tracing::field::Empty;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
-use windlass_core::contract::{Answer, CallFailure, CallReport, Failure, Level, Note};
+use windlass_core::contract::{CallFailure, CallReport, Failure, Level, Note, PluginResult};
 use windlass_core::digest::Digest;
 use windlass_core::ids::ObjectKey;
 use windlass_core::outcome::bounded;
@@ -69,7 +69,7 @@ pub fn call_span(live: &Live, snapshot: &Digest) -> Span {
 pub fn record_call(
     span: &Span,
     (live, parent): (&Live, &ObjectKey),
-    answer: &Result<Answer, CallFailure>,
+    result: &Result<PluginResult, CallFailure>,
     report: &CallReport,
 ) {
     span.record("windlass.guest_time_us", int(report.guest_time_us))
@@ -77,11 +77,11 @@ pub fn record_call(
         .record("windlass.request_bytes", int(report.request_bytes))
         .record("windlass.response_bytes", int(report.response_bytes))
         .record("windlass.impure", report.impure);
-    let (outcome, error) = outcome_of(answer);
+    let (outcome, error) = outcome_of(result);
     span.record("windlass.outcome", outcome);
     if let Some(error) = error {
         span.record("error.type", error);
-        span.set_status(Status::error(description_of(answer)));
+        span.set_status(Status::error(description_of(result)));
     }
     span.in_scope(|| {
         for note in &report.notes {
@@ -93,8 +93,8 @@ pub fn record_call(
     });
 }
 
-fn outcome_of(answer: &Result<Answer, CallFailure>) -> (&'static str, Option<&'static str>) {
-    match answer {
+fn outcome_of(result: &Result<PluginResult, CallFailure>) -> (&'static str, Option<&'static str>) {
+    match result {
         Ok(Ok(_)) => ("answered", None),
         Ok(Err(Failure::Invalid(_))) => ("invalid", None),
         Ok(Err(Failure::Retry { .. })) => ("retry", None),
@@ -120,8 +120,8 @@ fn outcome_of(answer: &Result<Answer, CallFailure>) -> (&'static str, Option<&'s
 }
 
 /// The result as text; after a panic, the plugin's own message.
-fn description_of(answer: &Result<Answer, CallFailure>) -> String {
-    let text = match answer {
+fn description_of(result: &Result<PluginResult, CallFailure>) -> String {
+    let text = match result {
         Ok(Ok(_)) => String::new(),
         Ok(Err(Failure::Invalid(message) | Failure::Failed(message) | Failure::Retry { message, .. })) => {
             message.clone()

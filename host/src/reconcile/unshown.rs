@@ -7,7 +7,7 @@ use windlass_core::desired::Desired;
 use windlass_core::ids::ObjectKey;
 use windlass_core::next_step::{NextStep, next_step};
 use windlass_core::object::Object;
-use windlass_core::outcome::{Problem, Progress, Requeue, UNAVAILABLE, Verdict};
+use windlass_core::outcome::{Outcome, Problem, Progress, Requeue, UNAVAILABLE};
 use windlass_core::reason::ParentReason;
 use windlass_core::snapshot::Snapshot;
 
@@ -82,8 +82,8 @@ impl Reconciler {
         }
         let how = How { phase: Phase::Sync, is_selected: false, compares: false };
         let mut attempt = self.carry_out(live, &snapshot, how, Desired::default()).await;
-        if attempt.verdict.progress == Progress::Applied {
-            attempt.verdict = Verdict::from(&Problem::Released(live.name.clone()));
+        if attempt.outcome.progress == Progress::Applied {
+            attempt.outcome = Outcome::from(&Problem::Released(live.name.clone()));
         }
         // Nothing is remembered of it: it may become a parent again.
         Ending::outcome(snapshot, attempt)

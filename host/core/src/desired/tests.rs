@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::contract::{Event, EventType};
-use crate::fixtures::{answer, grants_with, parent_ref, pod, validate};
+use crate::fixtures::{grants_with, parent_ref, pod, response, validate};
 use crate::mark::MarkKey;
 use crate::object::OwnerKey;
 
@@ -64,9 +64,9 @@ fn the_order_of_keys_and_the_spelling_of_the_namespace_never_matter() {
 #[test]
 fn r10_children_come_in_install_order_and_within_a_kind_in_the_answers() {
     let child = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
-    let answer =
+    let response =
         [child("Pod", "z"), child("Pod", "a"), child("Service", "s"), child("ConfigMap", "c"), child("Pod", "m")];
-    let desired = validate(&answer).expect("valid");
+    let desired = validate(&response).expect("valid");
     let names: Vec<_> = desired.children.iter().map(|child| &*child.key.name).collect();
     assert_eq!(names, ["c", "s", "z", "a", "m"]);
 }
@@ -156,7 +156,7 @@ fn an_answer_that_wants_what_is_not_its_to_want_is_refused_whole() {
 fn limits_of_number_and_depth_hold() {
     let limits = Limits { children: 1, json_depth: 4, ..Limits::default() };
     let check = |children: &[Value]| {
-        super::validate(&answer(children), &parent_ref(), &grants_with(&UpdateStrategy::Apply), &limits)
+        super::validate(&response(children), &parent_ref(), &grants_with(&UpdateStrategy::Apply), &limits)
             .expect_err("refused")
             .to_string()
     };
@@ -174,7 +174,7 @@ fn limits_of_number_and_depth_hold() {
 fn the_memory_for_all_values_of_an_answer_is_bounded_by_its_bytes() {
     let limits = Limits { response_bytes: 1024, ..Limits::default() };
     let check = |children: &[Value]| {
-        super::validate(&answer(children), &parent_ref(), &grants_with(&UpdateStrategy::Apply), &limits)
+        super::validate(&response(children), &parent_ref(), &grants_with(&UpdateStrategy::Apply), &limits)
     };
     assert!(check(&[pod("a"), pod("b"), pod("c")]).is_ok());
     let dense = |items: usize| with(|pod| pod["spec"] = json!(vec![json!([0]); items]));
@@ -201,7 +201,7 @@ fn a_cluster_scoped_parent_names_the_namespace_of_each_child() {
     let mut parent = parent_ref();
     parent.key.namespace = None;
     let grants = grants_with(&UpdateStrategy::Apply);
-    let check = |child: Value| super::validate(&answer(&[child]), &parent, &grants, &Limits::default());
+    let check = |child: Value| super::validate(&response(&[child]), &parent, &grants, &Limits::default());
     let placed = check(with(|pod| pod["metadata"]["namespace"] = json!("n"))).expect("valid");
     assert_eq!(placed.children[0].key.to_string(), "n/a");
     assert!(check(pod("a")).expect_err("no namespace").to_string().contains("it must name one"));
@@ -221,7 +221,7 @@ fn secret_for(namespace: Option<&str>, change: impl Fn(&mut Grant), child: &Valu
     change(&mut grant);
     let parent = ParentRef { key: ObjectKey::new(namespace, "hello"), ..parent_ref() };
     let grants = Grants::new(HostNamespace::new("windlass-system"), [grant]);
-    super::validate(&answer(std::slice::from_ref(child)), &parent, &grants, &Limits::default())
+    super::validate(&response(std::slice::from_ref(child)), &parent, &grants, &Limits::default())
 }
 
 fn secret(namespace: Option<&str>, kind: &str) -> Value {
@@ -290,7 +290,7 @@ fn s02_the_child_of_a_cluster_scoped_parent_is_marked_and_no_plugin_sets_the_mar
         let mut child = pod("a");
         child["metadata"]["namespace"] = json!("shop");
         change(&mut child["metadata"]["annotations"]);
-        super::validate(&answer(&[child]), &parent, &grants, &Limits::default())
+        super::validate(&response(&[child]), &parent, &grants, &Limits::default())
     };
     let kind = Gvk::from_api_version("v1", "Pod").group_kind();
     let place = ObjectKey::new(Some("shop"), "a");

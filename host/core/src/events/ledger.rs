@@ -10,7 +10,7 @@ use super::{Before, Note, Source};
 use crate::bucket::{Bucket, Rate};
 use crate::contract::EventType;
 use crate::ids::{PluginName, Uid};
-use crate::outcome::{Progress, Verdict};
+use crate::outcome::{Outcome, Progress};
 use crate::reason::ParentReason;
 
 /// Number of plugins' events to remember, over all parents; about 80 bytes each.
@@ -48,7 +48,7 @@ pub enum Occasion {
 
 /// How to write an event. The stamp is part of the event's name, and unique within this ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Telling {
+pub enum EventWrite {
     /// Create a new event.
     Create {
         /// Nanoseconds since 1970.
@@ -78,15 +78,15 @@ pub struct Ledger {
 /// Events that were emitted, or were dropped by the rate limit.
 #[derive(Debug)]
 struct Memory {
-    told: LruCache<u64, Told>,
+    emitted: LruCache<u64, Emitted>,
     room: usize,
     /// Whether an event that occurs in steady state was evicted. From then on, new events in steady state cannot be
-    /// told from evicted ones.
+    /// emitted from evicted ones.
     is_short: bool,
 }
 
 #[derive(Debug)]
-struct Told {
+struct Emitted {
     stamp: i64,
     count: i32,
     /// Time of the last write, in seconds since 1970; `None` if the event was never written.
@@ -98,13 +98,13 @@ struct Told {
 impl Memory {
     fn new(room: usize) -> Self {
         // Without a capacity, because the crate would allocate all of it at once.
-        Self { told: LruCache::unbounded(), room, is_short: false }
+        Self { emitted: LruCache::unbounded(), room, is_short: false }
     }
 
-    fn put(&mut self, key: u64, told: Told) {
-        self.told.put(key, told);
-        if self.told.len() > self.room {
-            self.is_short |= self.told.pop_lru().is_some_and(|(_, forgotten)| forgotten.stands);
+    fn put(&mut self, key: u64, emitted: Emitted) {
+        self.emitted.put(key, emitted);
+        if self.emitted.len() > self.room {
+            self.is_short |= self.emitted.pop_lru().is_some_and(|(_, forgotten)| forgotten.stands);
         }
     }
 }
@@ -131,7 +131,7 @@ impl Ledger {
         note: &Note,
         occasion: Occasion,
         now: Timestamp,
-    ) -> Option<Telling> {
+    ) -> Option<EventWrite> {
         let warns = note.event_type == EventType::Warning;
         let key = self.hasher.hash_one((parent, warns, &note.reason, &note.message));
         let seconds = now.as_second();
@@ -139,19 +139,19 @@ impl Ledger {
             Source::Host => &mut self.of_host,
             Source::Plugin => &mut self.of_plugins,
         };
-        match memory.told.get_mut(&key) {
-            Some(told) if occasion != Occasion::Changed => {
-                told.stands = true;
+        match memory.emitted.get_mut(&key) {
+            Some(emitted) if occasion != Occasion::Changed => {
+                emitted.stands = true;
                 return None;
             }
-            Some(Told { stamp, count, written: Some(written), .. }) if seconds - *written < FORGOTTEN_AFTER => {
+            Some(Emitted { stamp, count, written: Some(written), .. }) if seconds - *written < FORGOTTEN_AFTER => {
                 *count = count.saturating_add(1);
                 let is_due = seconds - *written >= COUNT_EVERY;
                 if !is_due || !bucket_of(&mut self.buckets, plugin, now).take(1.0, kept(warns), now) {
                     return None;
                 }
                 *written = seconds;
-                return Some(Telling::Count { stamp: *stamp, count: *count });
+                return Some(EventWrite::Count { stamp: *stamp, count: *count });
             }
             _ => {}
         }
@@ -161,18 +161,18 @@ impl Ledger {
         let stamp = self.last_stamp;
         // Recorded even if the rate limit dropped it; otherwise it would be emitted later, in steady state.
         let (written, stands) = (is_written.then_some(seconds), occasion != Occasion::Changed);
-        memory.put(key, Told { stamp, count: 1, written, stands });
-        is_written.then_some(Telling::Create { stamp })
+        memory.put(key, Emitted { stamp, count: 1, written, stands });
+        is_written.then_some(EventWrite::Create { stamp })
     }
 
     /// Returns the earlier outcome of a parent, and records the present one. After a success nothing is stored for the
     /// parent. `unknown` is called if nothing is remembered.
-    pub fn before(&mut self, parent: &Uid, verdict: &Verdict, unknown: impl FnOnce() -> Before) -> Before {
+    pub fn before(&mut self, parent: &Uid, outcome: &Outcome, unknown: impl FnOnce() -> Before) -> Before {
         let key = self.hasher.hash_one(parent);
-        if verdict.progress == Progress::Applied {
+        if outcome.progress == Progress::Applied {
             return self.failing.pop(&key).map_or_else(unknown, |(reason, _)| Before::Other(Some(reason)));
         }
-        let said = (verdict.reason, self.hasher.hash_one(&verdict.message));
+        let said = (outcome.reason, self.hasher.hash_one(&outcome.message));
         let before = self.failing.put(key, said);
         if self.failing.len() > FAILING {
             self.failing.pop_lru();

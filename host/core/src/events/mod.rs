@@ -14,12 +14,12 @@ use crate::names::{event_action as action, event_reason, parent_condition};
 use crate::object::Object;
 use crate::observed_status::observed;
 use crate::order::install_rank;
-use crate::outcome::{NAMESPACE_PATIENCE, Progress, Verdict};
+use crate::outcome::{NAMESPACE_PATIENCE, Outcome, Progress};
 use crate::plan::ChildId;
 use crate::reason::ParentReason;
 use crate::snapshot::Snapshot;
 
-pub use ledger::{Ledger, Occasion, Telling};
+pub use ledger::{EventWrite, Ledger, Occasion};
 
 /// Longest reason, in bytes (`ValidateEventCreate` of Kubernetes' API server).
 const REASON_MAX: usize = 128;
@@ -184,14 +184,14 @@ pub enum Before {
 
 impl Before {
     /// The earlier outcome of a parent without conditions of the host, of which nothing is remembered.
-    pub fn unknown(verdict: &Verdict) -> Self {
-        if verdict.progress == Progress::Applied { Self::Same } else { Self::Other(None) }
+    pub fn unknown(outcome: &Outcome) -> Self {
+        if outcome.progress == Progress::Applied { Self::Same } else { Self::Other(None) }
     }
 
     /// Reads the earlier outcome from the parent's conditions, in which this outcome differs. While `Reconciling` or
     /// `Stalled` is True, `Ready` is the host's. If both are absent, the desired state was applied, and `Ready` may be
     /// the plugin's; or the parent was suspended, which [`Ledger::before`] remembers.
-    pub fn in_status(parent: &Object, verdict: &Verdict) -> Self {
+    pub fn in_status(parent: &Object, outcome: &Outcome) -> Self {
         let status = observed(parent);
         let of = |kind: &str| {
             conditions::conditions_of(&status).find(|condition| conditions::type_of(condition) == Some(kind))
@@ -204,8 +204,8 @@ impl Before {
         } else {
             Some(ParentReason::Succeeded)
         };
-        let is_same_message = || text(ready, "message").as_deref() == Some(&verdict.message);
-        if reason == Some(verdict.reason) && (verdict.progress == Progress::Applied || is_same_message()) {
+        let is_same_message = || text(ready, "message").as_deref() == Some(&outcome.message);
+        if reason == Some(outcome.reason) && (outcome.progress == Progress::Applied || is_same_message()) {
             return Self::Same;
         }
         Self::Other(reason)
@@ -215,10 +215,10 @@ impl Before {
 /// Creates the host's event for one reconcile, which covers all changes; `None` if there is nothing to report.
 ///
 /// A failure is reported when it differs from the earlier outcome, a recovery once.
-pub fn note(snapshot: &Snapshot, changes: &Changes, before: &Before, verdict: &Verdict) -> Option<Note> {
+pub fn note(snapshot: &Snapshot, changes: &Changes, before: &Before, outcome: &Outcome) -> Option<Note> {
     let turn = match before {
         Before::Same => None,
-        Before::Other(reason) => turn(*reason, verdict),
+        Before::Other(reason) => turn(*reason, outcome),
     };
     if changes.is_empty() {
         return turn;
@@ -241,21 +241,21 @@ pub fn note(snapshot: &Snapshot, changes: &Changes, before: &Before, verdict: &V
 }
 
 /// Creates the event for a change of the outcome.
-fn turn(before: Option<ParentReason>, verdict: &Verdict) -> Option<Note> {
-    if verdict.progress != Progress::Applied {
-        let event_type = match severity(verdict.reason) {
+fn turn(before: Option<ParentReason>, outcome: &Outcome) -> Option<Note> {
+    if outcome.progress != Progress::Applied {
+        let event_type = match severity(outcome.reason) {
             Severity::None => return None,
             Severity::Normal => EventType::Normal,
             Severity::Warning => EventType::Warning,
         };
-        return Some(Note::new(event_type, verdict.reason.as_str().into(), &verdict.message));
+        return Some(Note::new(event_type, outcome.reason.as_str().into(), &outcome.message));
     }
     let before = before?;
     if before == ParentReason::Suspended {
         return Some(Note::new(EventType::Normal, event_reason::RESUMED.into(), "No longer suspended"));
     }
     (severity(before) == Severity::Warning).then(|| {
-        let message = format!("Recovered from {before}: {}", verdict.message);
+        let message = format!("Recovered from {before}: {}", outcome.message);
         Note::new(EventType::Normal, event_reason::RECOVERED.into(), &message)
     })
 }

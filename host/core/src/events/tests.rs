@@ -18,31 +18,31 @@ fn pods(names: &[&str]) -> Vec<ChildId> {
     names.iter().map(|name| child("Pod", name)).collect()
 }
 
-fn applied() -> Verdict {
-    Verdict::applied(3, None)
+fn applied() -> Outcome {
+    Outcome::applied(3, None)
 }
 
-fn conflict(name: &str) -> Verdict {
-    Verdict::from(&Problem::Writes(vec![(child("Pod", name), WriteProblem::Taken)]))
+fn conflict(name: &str) -> Outcome {
+    Outcome::from(&Problem::Writes(vec![(child("Pod", name), WriteProblem::Taken)]))
 }
 
-fn outdated() -> Verdict {
-    Verdict::from(&Problem::Writes(vec![(child("Pod", "a"), WriteProblem::Outdated)]))
+fn outdated() -> Outcome {
+    Outcome::from(&Problem::Writes(vec![(child("Pod", "a"), WriteProblem::Outdated)]))
 }
 
-fn suspended() -> Verdict {
-    Verdict::from(&Problem::Suspended(SuspendedBy::Parent))
+fn suspended() -> Outcome {
+    Outcome::from(&Problem::Suspended(SuspendedBy::Parent))
 }
 
 /// The event for a parent with this status.
-fn told_with(status: &Json, changes: &Changes, verdict: &Verdict) -> Option<Note> {
+fn told_with(status: &Json, changes: &Changes, outcome: &Outcome) -> Option<Note> {
     let parent = parent_with(status);
-    let before = Before::in_status(&parent, verdict);
-    note(&Snapshot { parent, ..snapshot(&[]) }, changes, &before, verdict)
+    let before = Before::in_status(&parent, outcome);
+    note(&Snapshot { parent, ..snapshot(&[]) }, changes, &before, outcome)
 }
 
 /// The event when one outcome follows another, in the same process or in the next one.
-fn turn_from(before: &Verdict, after: &Verdict) -> Option<Note> {
+fn turn_from(before: &Outcome, after: &Outcome) -> Option<Note> {
     let mut ledger = Ledger::default();
     let uid = Uid::from("u");
     ledger.before(&uid, before, || Before::Same);
@@ -67,11 +67,11 @@ fn of_changes(changes: &Changes) -> String {
 #[test]
 fn r20_at_rest_there_is_nothing_to_tell() {
     assert_eq!(note(&snapshot(&[]), &Changes::default(), &Before::Same, &applied()), None);
-    for verdict in [applied(), conflict("a"), suspended(), suspended().while_finalizing(), outdated()] {
-        assert_eq!(turn_from(&verdict, &verdict), None, "{verdict:?}");
+    for outcome in [applied(), conflict("a"), suspended(), suspended().while_finalizing(), outdated()] {
+        assert_eq!(turn_from(&outcome, &outcome), None, "{outcome:?}");
     }
     // Another number of children changes the message, but it is the same success.
-    assert_eq!(turn_from(&Verdict::applied(1, None), &applied()), None);
+    assert_eq!(turn_from(&Outcome::applied(1, None), &applied()), None);
 }
 
 #[test]
@@ -173,13 +173,13 @@ fn r20_a_failure_is_told_when_it_is_another_one() {
     assert_eq!(told.message, conflict("a").message);
     assert_eq!(turn_from(&conflict("a"), &conflict("a")), None);
     assert!(turn_from(&conflict("a"), &conflict("b")).is_some(), "the same reason about another child");
-    let failed = Verdict::from(&Problem::Plugin(Failure::Failed("no idea".to_owned())));
+    let failed = Outcome::from(&Problem::Plugin(Failure::Failed("no idea".to_owned())));
     assert_eq!(
         turn_from(&conflict("a"), &failed).map(|note| line(&note)).as_deref(),
         Some("Warning PluginFailed: no idea")
     );
     assert!(told_with(&json!({}), &Changes::default(), &failed).is_some(), "the first thing said of a parent");
-    let stalled = Verdict::from(&Problem::Plugin(Failure::Invalid("replicas: too many".to_owned())));
+    let stalled = Outcome::from(&Problem::Plugin(Failure::Invalid("replicas: too many".to_owned())));
     assert_eq!(turn_from(&stalled, &stalled), None);
 }
 
@@ -188,7 +188,7 @@ fn r20_a_recovery_is_told_once_and_only_from_a_failure() {
     let told = turn_from(&conflict("a"), &applied()).map(|note| line(&note));
     assert_eq!(told.as_deref(), Some("Normal Recovered: Recovered from Conflict: 3 children applied"));
     assert_eq!(turn_from(&applied(), &applied()), None);
-    let waiting = Verdict::from(&Problem::Plugin(Failure::Retry { message: "starts".to_owned(), after: 1000 }));
+    let waiting = Outcome::from(&Problem::Plugin(Failure::Retry { message: "starts".to_owned(), after: 1000 }));
     assert_eq!(turn_from(&waiting, &applied()), None);
     assert_eq!(told_with(&json!({}), &Changes::default(), &applied()), None, "of a parent without children");
     // A plugin's own `Ready=False` is not a failure of the host.
@@ -201,15 +201,15 @@ fn r20_a_recovery_is_told_once_and_only_from_a_failure() {
 #[test]
 fn r20_what_is_part_of_the_work_is_told_calmly_or_not_at_all() {
     let say =
-        |verdict: &Verdict| turn_from(&applied(), verdict).map(|note| format!("{:?} {}", note.event_type, note.reason));
+        |outcome: &Outcome| turn_from(&applied(), outcome).map(|note| format!("{:?} {}", note.event_type, note.reason));
     let retry = Failure::Retry { message: "the database starts".to_owned(), after: 1000 };
-    assert_eq!(say(&Verdict::from(&Problem::Plugin(retry))).as_deref(), Some("Normal Waiting"));
-    assert_eq!(say(&Verdict::from(&Problem::Finalizing(None))).as_deref(), Some("Normal Finalizing"));
+    assert_eq!(say(&Outcome::from(&Problem::Plugin(retry))).as_deref(), Some("Normal Waiting"));
+    assert_eq!(say(&Outcome::from(&Problem::Finalizing(None))).as_deref(), Some("Normal Finalizing"));
     assert_eq!(say(&suspended()).as_deref(), Some("Normal Suspended"));
-    assert_eq!(say(&Verdict::from(&Problem::Terminating(pods(&["web-0"])))), None);
-    assert_eq!(say(&Verdict::from(&Problem::Rolling(pods(&["web-0"])))), None);
+    assert_eq!(say(&Outcome::from(&Problem::Terminating(pods(&["web-0"])))), None);
+    assert_eq!(say(&Outcome::from(&Problem::Rolling(pods(&["web-0"])))), None);
     let quarantined = Problem::Quarantined(Duration::from_secs(1));
-    assert_eq!(say(&Verdict::from(&quarantined)).as_deref(), Some("Warning Quarantined"));
+    assert_eq!(say(&Outcome::from(&quarantined)).as_deref(), Some("Warning Quarantined"));
     assert_eq!(turn_from(&suspended(), &applied()).map(|note| note.reason).as_deref(), Some("Resumed"));
 }
 
@@ -218,7 +218,7 @@ fn r20_a_write_that_is_tried_again_at_once_is_neither_a_failure_nor_recovered_fr
     assert_eq!(turn_from(&applied(), &outdated()), None);
     assert_eq!(turn_from(&outdated(), &applied()), None);
     let busy = WriteProblem::Unavailable { message: "busy".to_owned(), retry_after: None };
-    let busy = Verdict::from(&Problem::Writes(vec![(child("Pod", "a"), busy)]));
+    let busy = Outcome::from(&Problem::Writes(vec![(child("Pod", "a"), busy)]));
     assert!(turn_from(&outdated(), &busy).is_some());
     assert!(turn_from(&busy, &applied()).is_some());
 }
@@ -226,8 +226,8 @@ fn r20_a_write_that_is_tried_again_at_once_is_neither_a_failure_nor_recovered_fr
 #[test]
 fn r20_a_failure_speaks_first_and_what_was_done_beside_it_follows() {
     let done = Changes { created: pods(&["web-0"]), ..Changes::default() };
-    let invalid = Verdict::from(&Problem::Call(CallFailure::Trap { message: "unreachable.".to_owned() }));
-    let told = |before: &Verdict, after: &Verdict| {
+    let invalid = Outcome::from(&Problem::Call(CallFailure::Trap { message: "unreachable.".to_owned() }));
+    let told = |before: &Outcome, after: &Outcome| {
         line(&told_with(&status_after(before, None), &done, after).expect("a note"))
     };
     expect_test::expect![["
@@ -283,8 +283,8 @@ proptest! {
         prop_assert!(message.starts_with(note.message.trim_end_matches('…')));
         let long: Vec<_> = (0..names).map(|at| child(&format!("Kind{at}"), &"n".repeat(253))).collect();
         let changes = Changes { created: long, ..Changes::default() };
-        let verdict = Verdict::from(&Problem::Plugin(Failure::Failed(message)));
-        let own = super::note(&snapshot(&[]), &changes, &Before::Other(None), &verdict).expect("a failure is told");
+        let outcome = Outcome::from(&Problem::Plugin(Failure::Failed(message)));
+        let own = super::note(&snapshot(&[]), &changes, &Before::Other(None), &outcome).expect("a failure is told");
         prop_assert!(own.message.len() <= NOTE_MAX);
     }
 }
@@ -309,11 +309,11 @@ mod of_the_ledger {
             Self { ledger: Ledger::default(), plugin: parent_ref().plugin, parent: Uid::from("u"), now }
         }
 
-        fn tell(&mut self, message: &str, occasion: Occasion) -> Option<Telling> {
+        fn tell(&mut self, message: &str, occasion: Occasion) -> Option<EventWrite> {
             self.tell_as(EventType::Normal, message, occasion)
         }
 
-        fn tell_as(&mut self, event_type: EventType, message: &str, occasion: Occasion) -> Option<Telling> {
+        fn tell_as(&mut self, event_type: EventType, message: &str, occasion: Occasion) -> Option<EventWrite> {
             let event = Event { event_type, reason: "Told".to_owned(), message: message.to_owned() };
             self.ledger.tell(&self.plugin, &self.parent, &Note::of_plugin(&event), occasion, self.now)
         }
@@ -323,8 +323,8 @@ mod of_the_ledger {
         }
     }
 
-    fn is_new(telling: Option<Telling>) -> bool {
-        matches!(telling, Some(Telling::Create { .. }))
+    fn is_new(telling: Option<EventWrite>) -> bool {
+        matches!(telling, Some(EventWrite::Create { .. }))
     }
 
     #[test]
@@ -351,13 +351,13 @@ mod of_the_ledger {
     #[test]
     fn r20_a_repetition_is_counted_and_the_count_is_written_now_and_then() {
         let mut told = Told::new();
-        let Some(Telling::Create { stamp }) = told.tell("a", Occasion::Changed) else { panic!("not told") };
+        let Some(EventWrite::Create { stamp }) = told.tell("a", Occasion::Changed) else { panic!("not told") };
         for _ in 0..5 {
             told.pass(Duration::from_mins(1));
             assert_eq!(told.tell("a", Occasion::Changed), None);
         }
         told.pass(Duration::from_mins(1));
-        assert_eq!(told.tell("a", Occasion::Changed), Some(Telling::Count { stamp, count: 7 }));
+        assert_eq!(told.tell("a", Occasion::Changed), Some(EventWrite::Count { stamp, count: 7 }));
         told.pass(Duration::from_mins(5));
         assert_eq!(told.tell("a", Occasion::Changed), None);
         told.pass(Duration::from_mins(46));
@@ -377,7 +377,7 @@ mod of_the_ledger {
     fn r20_stamps_are_unique_also_when_the_clock_stands_or_goes_back() {
         let mut told = Told::new();
         let stamp = |told: &mut Told, message: &str| match told.tell(message, Occasion::Changed) {
-            Some(Telling::Create { stamp }) => stamp,
+            Some(EventWrite::Create { stamp }) => stamp,
             other => panic!("{other:?}"),
         };
         let (a, b) = (stamp(&mut told, "a"), stamp(&mut told, "b"));
@@ -457,7 +457,7 @@ mod of_the_ledger {
     fn r20_of_parents_without_conditions_the_last_failure_is_remembered() {
         let mut told = Told::new();
         let parent = told.parent.clone();
-        let mut before = |verdict: &Verdict| told.ledger.before(&parent, verdict, || Before::unknown(verdict));
+        let mut before = |outcome: &Outcome| told.ledger.before(&parent, outcome, || Before::unknown(outcome));
         let other = Before::Other;
         let reason = Some(ParentReason::Conflict);
         assert_eq!(before(&applied()), Before::Same);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{Cause, DeletionGuard, Held, Rollout, Word};
+use super::{BlockedDeletions, Cause, DeletionGuard, Rollout, Ruling};
 use crate::digest::Digest;
 use crate::ids::ObjectKey;
 use crate::plan::Delete;
@@ -62,27 +62,27 @@ impl Fleet {
         (is_asked, cause): (bool, Cause),
         has_children: bool,
         leavers: impl FnOnce() -> Leavers,
-    ) -> Word {
-        let word = self.rollout.evaluated(parent, deletions, is_asked);
+    ) -> Ruling {
+        let ruling = self.rollout.evaluated(parent, deletions, is_asked);
         let left = parent.namespace.as_ref().filter(|_| cause == Cause::LeftNamespaces);
         match left {
             // Waiting and blocked deletions are not carried out, and deletions that a user allowed are allowed.
-            Some(namespace) if word == Word::Delete => {
+            Some(namespace) if ruling == Ruling::Delete => {
                 if deletions.is_empty() && has_children {
                     // For example, the plugin finalizes first and the children are deleted later.
                     self.leaving.entry(namespace.clone()).and_modify(|rollout| rollout.wants_none_yet(parent));
-                    return word;
+                    return ruling;
                 }
                 self.evaluated_leaver(guard, namespace, parent, (deletions, is_asked), leavers)
             }
-            Some(_) => word,
+            Some(_) => ruling,
             None => {
                 let leaving = parent.namespace.as_ref().and_then(|namespace| self.leaving.get_mut(namespace));
                 if let Some(rollout) = leaving {
                     // The parent is selected again, or has no children to lose.
                     rollout.evaluated(parent, &[], true);
                 }
-                word
+                ruling
             }
         }
     }
@@ -94,11 +94,11 @@ impl Fleet {
         parent: &ObjectKey,
         (deletions, is_asked): (&[Delete], bool),
         leavers: impl FnOnce() -> Leavers,
-    ) -> Word {
+    ) -> Ruling {
         self.leaving.retain(|_, rollout| !rollout.is_worked_off());
         let is_known = self.leaving.contains_key(namespace);
         if !is_known && (is_asked || deletions.is_empty()) {
-            return Word::Delete;
+            return Ruling::Delete;
         }
         let Self { leaving, allowed, .. } = self;
         let rollout = leaving.entry(namespace.clone()).or_insert_with(|| {
@@ -113,9 +113,9 @@ impl Fleet {
         rollout.evaluated(parent, deletions, is_asked)
     }
 
-    /// See [`Rollout::unanswered`].
-    pub fn unanswered(&mut self, parent: &ObjectKey) {
-        self.each(parent, Rollout::unanswered);
+    /// See [`Rollout::unplanned`].
+    pub fn unplanned(&mut self, parent: &ObjectKey) {
+        self.each(parent, Rollout::unplanned);
     }
 
     /// See [`Rollout::forget`].
@@ -144,13 +144,13 @@ impl Fleet {
     }
 
     /// The blocked deletions, for the Plugin's condition; of several the first one, so that the condition is stable.
-    pub fn held(&self) -> Option<&Held> {
-        self.rollout.held().or_else(|| self.leaving.values().find_map(Rollout::held))
+    pub fn blocked(&self) -> Option<&BlockedDeletions> {
+        self.rollout.blocked().or_else(|| self.leaving.values().find_map(Rollout::blocked))
     }
 
-    /// See [`Rollout::hold`].
-    pub fn hold(&self) -> Option<&str> {
-        self.rollout.hold()
+    /// See [`Rollout::blocked_hash`].
+    pub fn blocked_hash(&self) -> Option<&str> {
+        self.rollout.blocked_hash()
     }
 
     /// The rollout of the plugin's version.

@@ -28,7 +28,7 @@ use crate::reason::ParentReason;
 use crate::snapshot::Snapshot;
 
 pub use fleet::{Fleet, Leavers};
-pub use rollout::{Record, Rollout, Word};
+pub use rollout::{Record, Rollout, Ruling};
 
 /// The limits above which deletions are blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Default for DeletionGuard {
 
 /// Blocked deletions: they wait until a user allows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct BlockedDeletions {
     /// The value of [`names::ANNOTATION_ALLOW_DELETION`] that allows exactly these deletions.
     pub hash: String,
     /// Number of blocked deletions.
@@ -70,7 +70,7 @@ pub enum Because {
     /// The plugin's inputs or its behaviour changed; the parent did not.
     Inputs,
     /// The component, the config or the grants changed.
-    NewLogic,
+    NewComponent,
     /// The Plugin's selector or namespaces no longer include the parent.
     Left,
 }
@@ -80,19 +80,19 @@ impl Because {
     pub fn reason(self) -> ParentReason {
         match self {
             Self::Inputs => ParentReason::SpecUnchanged,
-            Self::NewLogic => ParentReason::ComponentChanged,
+            Self::NewComponent => ParentReason::ComponentChanged,
             Self::Left => ParentReason::NotSelected,
         }
     }
 
     fn with_reason(reason: &str) -> Option<Self> {
-        [Self::Inputs, Self::NewLogic, Self::Left].into_iter().find(|because| because.reason().as_str() == reason)
+        [Self::Inputs, Self::NewComponent, Self::Left].into_iter().find(|because| because.reason().as_str() == reason)
     }
 
     fn as_str(self) -> &'static str {
         match self {
             Self::Inputs => "although the spec did not change",
-            Self::NewLogic => "because of a new component, config or grant",
+            Self::NewComponent => "because of a new component, config or grant",
             Self::Left => "because the parent left the selector or the namespaces of its Plugin",
         }
     }
@@ -108,10 +108,10 @@ const SHOWN: usize = 5;
 /// Maximum length of a mismatching annotation value in a message, in characters.
 const SHOWN_VALUE: usize = 64;
 
-impl Held {
+impl BlockedDeletions {
     /// The message of a parent's condition while its deletions are blocked at its Plugin. It omits the hash, which
     /// changes when more deletions are blocked: only the Plugin's condition is updated then.
-    pub fn told_to_parents(plugin: &PluginName) -> String {
+    pub fn message_for_parents(plugin: &PluginName) -> String {
         format!(
             "Plugin {plugin} is blocked from deleting children of its objects; its conditions say how to go on: kubectl \
              describe plugins.windlass.dev {plugin}"
@@ -119,10 +119,10 @@ impl Held {
     }
 
     /// The message of the Plugin's condition.
-    pub fn told_by(&self, plugin: &PluginName) -> String {
+    pub fn message_for_plugin(&self, plugin: &PluginName) -> String {
         let mut text = self.began();
         let target = format!("plugins.windlass.dev {plugin}");
-        if self.because == Because::NewLogic {
+        if self.because == Because::NewComponent {
             let rollback = names::ANNOTATION_ROLLBACK;
             let _ = write!(
                 text,
@@ -152,7 +152,7 @@ impl Held {
 }
 
 /// The message of the parent's condition.
-impl std::fmt::Display for Held {
+impl std::fmt::Display for BlockedDeletions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { prunes, children, target, .. } = self;
         let mut text = self.began();
@@ -190,7 +190,7 @@ fn mismatch(said: Option<&str>, hash: &str) -> Option<Box<str>> {
 impl DeletionGuard {
     /// Returns true if blocked deletions may stay blocked. The number of children is not checked: it drops for a moment
     /// while a child is recreated.
-    fn can_hold(self) -> bool {
+    fn can_block(self) -> bool {
         self.max_percent < 100
     }
 
@@ -258,7 +258,7 @@ impl ParentDeletions {
     fn blocked(&self, parent: &Object) -> Option<Because> {
         match &self.blocked {
             Some(blocked) if blocked.uid == parent.uid => Some(blocked.because),
-            Some(_) | None => said_held(parent),
+            Some(_) | None => blocked_in_status(parent),
         }
     }
 
@@ -270,7 +270,7 @@ impl ParentDeletions {
         (is_asked, because): (bool, Because),
         created_since: Option<Timestamp>,
         prunes: &[Delete],
-    ) -> Option<Held> {
+    ) -> Option<BlockedDeletions> {
         let parent = &snapshot.parent;
         if prunes.is_empty() {
             self.allowed = None;
@@ -282,19 +282,19 @@ impl ParentDeletions {
         let children = snapshot.children.iter().filter(|child| !child.deleting && child.is_owned_by(&parent.uid));
         let owned = children.clone().count();
         let baseline = created_since.map_or(owned, |since| children.filter(|child| existed(child, since)).count());
-        let was_held = self.blocked(parent);
-        let is_held = guard.is_too_many(prunes.len(), owned, baseline) || was_held.is_some() && guard.can_hold();
-        if !is_held {
+        let was_blocked = self.blocked(parent);
+        let is_blocked = guard.is_too_many(prunes.len(), owned, baseline) || was_blocked.is_some() && guard.can_block();
+        if !is_blocked {
             self.blocked = None;
             return None;
         }
         // Deletions that a new component caused keep that reason, even after the component was called for all other
         // parents.
-        let because = was_held.filter(|was| *was == Because::NewLogic).unwrap_or(because);
+        let because = was_blocked.filter(|was| *was == Because::NewComponent).unwrap_or(because);
         self.blocked = Some(Blocked { uid: parent.uid.clone(), because });
         let hash = hash_of(prunes).short();
         let mismatch = mismatch(parent.marks.get(names::ANNOTATION_ALLOW_DELETION), &hash);
-        Some(Held {
+        Some(BlockedDeletions {
             hash,
             prunes: prunes.len(),
             owned,
@@ -313,9 +313,9 @@ pub enum Stop {
     /// then.
     PutOff,
     /// Deletions are blocked for this parent.
-    AtParent(Held),
+    AtParent(BlockedDeletions),
     /// Deletions are blocked for all parents of the plugin.
-    AtPlugin(Held),
+    AtPlugin(BlockedDeletions),
 }
 
 /// What happened to a parent, as far as it shows whether a user asked for the plan's deletions.
@@ -381,13 +381,13 @@ pub fn judge(
     let parent = &snapshot.parent.key;
     let created_since = fleet.created_since(parent);
     let is_by_logic =
-        fleet.doubts(parent) || own.blocked.as_ref().is_some_and(|blocked| blocked.because == Because::NewLogic);
+        fleet.doubts(parent) || own.blocked.as_ref().is_some_and(|blocked| blocked.because == Because::NewComponent);
     let deletions = deletions(plan, is_by_logic);
     // Most plans delete nothing, so the status need not be parsed.
     let cause = if deletions.is_empty() && !fleet.is_leaving(parent) { Cause::Unchanged } else { cause() };
     let by_user = match cause {
         Cause::Deleted => true,
-        Cause::SpecChanged => !is_by_logic && own.blocked(&snapshot.parent) != Some(Because::NewLogic),
+        Cause::SpecChanged => !is_by_logic && own.blocked(&snapshot.parent) != Some(Because::NewComponent),
         Cause::Unchanged | Cause::LeftSelector | Cause::LeftNamespaces => false,
     };
     let is_asked = deletions.is_empty() || by_user || own.is_allowed(snapshot, &deletions);
@@ -396,21 +396,21 @@ pub fn judge(
         snapshot.children.iter().chain(&snapshot.left_out).any(|child| !child.deleting && child.is_owned_by(uid))
     };
     let has_children = cause == Cause::LeftNamespaces && has_children();
-    let word = fleet.evaluated(guard, parent, &deletions, (is_asked, cause), has_children, leavers);
-    if word == Word::Allowed {
+    let ruling = fleet.evaluated(guard, parent, &deletions, (is_asked, cause), has_children, leavers);
+    if ruling == Ruling::Allowed {
         own.allow(None, &deletions);
     }
     let because = match cause {
         Cause::LeftSelector | Cause::LeftNamespaces => Because::Left,
-        Cause::Deleted | Cause::SpecChanged | Cause::Unchanged if is_by_logic => Because::NewLogic,
+        Cause::Deleted | Cause::SpecChanged | Cause::Unchanged if is_by_logic => Because::NewComponent,
         Cause::Deleted | Cause::SpecChanged | Cause::Unchanged => Because::Inputs,
     };
-    let is_asked = is_asked || word == Word::Allowed;
-    let held = own.hold(guard, snapshot, (is_asked, because), created_since, &deletions);
-    let stop = match word {
-        Word::Delete | Word::Allowed => held.map(Stop::AtParent),
-        Word::PutOff => Some(Stop::PutOff),
-        Word::Held(held) => Some(Stop::AtPlugin(held)),
+    let is_asked = is_asked || ruling == Ruling::Allowed;
+    let blocked = own.hold(guard, snapshot, (is_asked, because), created_since, &deletions);
+    let stop = match ruling {
+        Ruling::Delete | Ruling::Allowed => blocked.map(Stop::AtParent),
+        Ruling::PutOff => Some(Stop::PutOff),
+        Ruling::Blocked(blocked) => Some(Stop::AtPlugin(blocked)),
     };
     if stop.is_some() {
         plan.prunes.clear();
@@ -444,7 +444,7 @@ fn deletions(plan: &Plan, with_replaced: bool) -> Cow<'_, [Delete]> {
 }
 
 /// Why a parent's own deletions are blocked, according to its status.
-fn said_held(parent: &Object) -> Option<Because> {
+fn blocked_in_status(parent: &Object) -> Option<Because> {
     let status = observed(parent);
     // The reason of `Stalled` alone does not tell: it is also that of a parent that is not selected.
     reason_of(&status, parent_condition::READY).filter(|reason| *reason == ParentReason::DeletionBlocked.as_str())?;

@@ -12,7 +12,7 @@ pub(super) enum Parent {
     /// It was not evaluated yet.
     Untried,
     /// Its reconcile ended without a plan.
-    Unanswered,
+    Unplanned,
     /// It plans this number of deletions, which wait, with a hash of them.
     Waits { prunes: usize, hash: Digest },
     /// Its deletions, with a hash of them, were released.
@@ -34,7 +34,7 @@ pub(super) enum By {
 pub(super) struct Parents {
     of: HashMap<ObjectKey, Parent>,
     untried: usize,
-    unanswered: usize,
+    unplanned: usize,
     deletions: usize,
     waits: Waiting,
 }
@@ -61,7 +61,7 @@ impl Parents {
 
     /// Number of parents whose reconcile ended without a plan.
     pub fn count_unanswered(&self) -> usize {
-        self.unanswered
+        self.unplanned
     }
 
     /// Number of deletions that wait.
@@ -88,7 +88,7 @@ impl Parents {
     pub fn set(&mut self, parent: &ObjectKey, to: Option<Parent>) {
         match self.of.remove(parent) {
             Some(Parent::Untried) => self.untried -= 1,
-            Some(Parent::Unanswered) => self.unanswered -= 1,
+            Some(Parent::Unplanned) => self.unplanned -= 1,
             Some(Parent::Waits { prunes, .. }) => {
                 self.deletions -= prunes;
                 self.waits.remove(parent);
@@ -97,7 +97,7 @@ impl Parents {
         }
         match to {
             Some(Parent::Untried) => self.untried += 1,
-            Some(Parent::Unanswered) => self.unanswered += 1,
+            Some(Parent::Unplanned) => self.unplanned += 1,
             Some(Parent::Waits { prunes, hash }) => {
                 self.deletions += prunes;
                 self.waits.insert(parent, hash);

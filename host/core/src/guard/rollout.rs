@@ -7,7 +7,7 @@
 use jiff::Timestamp;
 
 use super::parents::{By, Parent, Parents};
-use super::{Because, DeletionGuard, Held, hash_of, mismatch};
+use super::{Because, BlockedDeletions, DeletionGuard, hash_of, mismatch};
 use crate::digest::Digest;
 use crate::ids::ObjectKey;
 use crate::plan::Delete;
@@ -31,7 +31,7 @@ pub struct Rollout {
     /// Whether an undecided rollout preceded this one.
     is_resumed: bool,
     /// The hash of deletions that were blocked before this rollout; if set, all waiting deletions are blocked.
-    was_held: Option<Box<str>>,
+    was_blocked: Option<Box<str>>,
     /// Parents that are not decided yet, and parents whose deletions count. Parents without deletions are removed.
     parents: Parents,
     /// Number of released deletions that no user asked for.
@@ -57,12 +57,12 @@ pub struct Record {
 #[derive(Debug)]
 enum Decision {
     Released,
-    Held(Held),
+    Blocked(BlockedDeletions),
 }
 
 /// What happens to the deletions of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Word {
+pub enum Ruling {
     /// They may be carried out, if the guard of the parent itself permits it.
     Delete,
     /// A user allowed exactly these deletions at the Plugin: they may be carried out.
@@ -70,36 +70,36 @@ pub enum Word {
     /// They wait until all parents were evaluated. The parent is queued again then.
     PutOff,
     /// They are blocked until a user allows them at the Plugin. The parent is queued again then.
-    Held(Held),
+    Blocked(BlockedDeletions),
 }
 
 impl Rollout {
     /// Begins a rollout of the version that `logic` identifies (component, config and grants) over these parents, which
     /// own `owned` children in total (retained children excluded).
     ///
-    /// `was_held` is the result of [`hold`](Self::hold) for the preceding version, or for this version in another
+    /// `was_blocked` is the result of [`blocked_hash`](Self::blocked_hash) for the preceding version, or for this version in another
     /// process. Children were created since, so the same deletions would be a smaller share.
     pub fn begin(
         guard: DeletionGuard,
         logic: Digest,
         parents: impl IntoIterator<Item = ObjectKey>,
         owned: usize,
-        was_held: Option<&str>,
+        was_blocked: Option<&str>,
     ) -> Self {
-        let was_held = was_held.filter(|_| guard.can_hold());
+        let was_blocked = was_blocked.filter(|_| guard.can_block());
         // Deletions that cannot be blocked need not wait.
-        let can_be_held = was_held.is_some() || guard.is_too_many(owned, owned, owned);
-        let parents = Parents::untried(parents.into_iter().filter(|_| can_be_held));
+        let can_be_blocked = was_blocked.is_some() || guard.is_too_many(owned, owned, owned);
+        let parents = Parents::untried(parents.into_iter().filter(|_| can_be_blocked));
         let mut rollout = Self {
             guard,
             logic,
             is_new: true,
-            because: Because::NewLogic,
+            because: Because::NewComponent,
             owned,
             baseline: owned,
             since: Timestamp::MAX,
             is_resumed: false,
-            was_held: was_held.map(Into::into),
+            was_blocked: was_blocked.map(Into::into),
             parents,
             released: 0,
             allowed: None,
@@ -135,7 +135,7 @@ impl Rollout {
     /// The state to persist.
     pub fn record(&self) -> Record {
         let is_decided = !self.is_new || self.is_complete();
-        let matters = !is_decided && (self.parents.count_untried() > 0 || self.held().is_some());
+        let matters = !is_decided && (self.parents.count_untried() > 0 || self.blocked().is_some());
         Record { hash: self.logic.short(), is_decided, began: matters.then_some((self.baseline, self.since)) }
     }
 
@@ -156,14 +156,14 @@ impl Rollout {
     pub fn doubts(&self, parent: &ObjectKey) -> bool {
         self.is_new
             && match self.parents.get(parent) {
-                Some(Parent::Untried | Parent::Unanswered | Parent::Waits { .. }) => true,
+                Some(Parent::Untried | Parent::Unplanned | Parent::Waits { .. }) => true,
                 Some(Parent::Released { .. }) | None => false,
             }
     }
 
     /// Records a parent's plan and decides about its deletions. `is_asked`: a user asked for the deletions, or there
     /// are none. `prunes`: all deletions of the plan, including those that the guard of the parent itself blocks.
-    pub fn evaluated(&mut self, parent: &ObjectKey, prunes: &[Delete], is_asked: bool) -> Word {
+    pub fn evaluated(&mut self, parent: &ObjectKey, prunes: &[Delete], is_asked: bool) -> Ruling {
         let known = self.parents.get(parent);
         if let Some(Parent::Released { hash, by }) = known {
             let is_allowed = *by == By::User && !is_asked && *hash == hash_of(prunes);
@@ -171,15 +171,15 @@ impl Rollout {
                 // The parent learns about the decision now, so its entry is no longer needed.
                 self.parents.set(parent, None);
             }
-            return if is_allowed { Word::Allowed } else { Word::Delete };
+            return if is_allowed { Ruling::Allowed } else { Ruling::Delete };
         }
         if self.is_complete() {
-            return Word::Delete;
+            return Ruling::Delete;
         }
         if prunes.is_empty() || is_asked {
             self.parents.set(parent, None);
             self.decide(false);
-            return Word::Delete;
+            return Ruling::Delete;
         }
         let waits = Parent::Waits { prunes: prunes.len(), hash: hash_of(prunes) };
         let has_grown = known != Some(&waits);
@@ -188,26 +188,23 @@ impl Rollout {
         // The return value reports the decision to this parent, so it need not be queued.
         self.to_queue.retain(|key| key != parent);
         match &self.decision {
-            None => Word::PutOff,
-            Some(Decision::Held(held)) => Word::Held(held.clone()),
+            None => Ruling::PutOff,
+            Some(Decision::Blocked(blocked)) => Ruling::Blocked(blocked.clone()),
             Some(Decision::Released) => match self.parents.get(parent) {
                 Some(Parent::Released { by: By::User, .. }) => self.evaluated(parent, prunes, is_asked),
                 Some(
-                    Parent::Untried
-                    | Parent::Unanswered
-                    | Parent::Waits { .. }
-                    | Parent::Released { by: By::Limit, .. },
+                    Parent::Untried | Parent::Unplanned | Parent::Waits { .. } | Parent::Released { by: By::Limit, .. },
                 )
-                | None => Word::Delete,
+                | None => Ruling::Delete,
             },
         }
     }
 
     /// Records that a parent's reconcile ended without a plan, because the call failed or the parent is suspended. The
     /// rollout no longer waits for this parent, but counts the deletions that the parent plans later.
-    pub fn unanswered(&mut self, parent: &ObjectKey) {
+    pub fn unplanned(&mut self, parent: &ObjectKey) {
         if self.parents.get(parent) == Some(&Parent::Untried) {
-            self.parents.set(parent, Some(Parent::Unanswered));
+            self.parents.set(parent, Some(Parent::Unplanned));
             self.decide(false);
         }
     }
@@ -216,7 +213,7 @@ impl Rollout {
     /// count.
     pub(super) fn wants_none_yet(&mut self, parent: &ObjectKey) {
         if let Some(Parent::Untried | Parent::Waits { .. }) = self.parents.get(parent) {
-            self.parents.set(parent, Some(Parent::Unanswered));
+            self.parents.set(parent, Some(Parent::Unplanned));
             self.decide(false);
         }
     }
@@ -236,33 +233,33 @@ impl Rollout {
     pub fn allow(&mut self, annotation: Option<&str>) {
         self.allowed = annotation.map(Into::into);
         self.decide(false);
-        if let Some(Decision::Held(held)) = &mut self.decision {
-            held.mismatch = mismatch(annotation, &held.hash);
+        if let Some(Decision::Blocked(blocked)) = &mut self.decision {
+            blocked.mismatch = mismatch(annotation, &blocked.hash);
         }
     }
 
     /// Sets the Plugin's new limits, and releases deletions that they do not block.
     pub fn adjust(&mut self, guard: DeletionGuard) {
         self.guard = guard;
-        self.was_held.take_if(|_| !guard.can_hold());
+        self.was_blocked.take_if(|_| !guard.can_block());
         self.decide(false);
     }
 
     /// The blocked deletions, for the Plugin's condition.
-    pub fn held(&self) -> Option<&Held> {
+    pub fn blocked(&self) -> Option<&BlockedDeletions> {
         match &self.decision {
-            Some(Decision::Held(held)) => Some(held),
+            Some(Decision::Blocked(blocked)) => Some(blocked),
             Some(Decision::Released) | None => None,
         }
     }
 
     /// The hash of the deletions that are blocked now, or were blocked before and are undecided. The next rollout, by
     /// another process or of another version, must begin with it.
-    pub fn hold(&self) -> Option<&str> {
-        match self.held() {
-            Some(held) => Some(&held.hash),
+    pub fn blocked_hash(&self) -> Option<&str> {
+        match self.blocked() {
+            Some(blocked) => Some(&blocked.hash),
             None if self.is_complete() => None,
-            None => self.was_held.as_deref(),
+            None => self.was_blocked.as_deref(),
         }
     }
 
@@ -303,20 +300,20 @@ impl Rollout {
         }
         let waiting = self.parents.count_deletions();
         let is_too_many =
-            self.was_held.is_some() || self.guard.is_too_many(self.released + waiting, self.owned, self.baseline);
+            self.was_blocked.is_some() || self.guard.is_too_many(self.released + waiting, self.owned, self.baseline);
         if waiting == 0 || !is_too_many {
             return self.release(By::Limit);
         }
         match &mut self.decision {
             // The hash stays while the set only shrinks because parents disappear: a user may be about to type it.
-            Some(Decision::Held(held)) if !has_grown => held.prunes = waiting,
+            Some(Decision::Blocked(blocked)) if !has_grown => blocked.prunes = waiting,
             _ => {
-                if self.held().is_none() {
+                if self.blocked().is_none() {
                     self.queue_waiting();
                 }
                 let hash = self.parents.name(self.logic);
                 let mismatch = mismatch(self.allowed.as_deref(), &hash);
-                self.decision = Some(Decision::Held(Held {
+                self.decision = Some(Decision::Blocked(BlockedDeletions {
                     hash,
                     prunes: waiting,
                     owned: self.owned,
@@ -327,12 +324,12 @@ impl Rollout {
                 }));
             }
         }
-        if self.held().is_some_and(|held| self.allowed.as_deref() == Some(&held.hash)) {
+        if self.blocked().is_some_and(|blocked| self.allowed.as_deref() == Some(&blocked.hash)) {
             // A user asked for these deletions, so they do not count towards the limit for parents without a plan so
             // far.
             let released = self.released;
             self.release(By::User);
-            (self.released, self.was_held) = (released, None);
+            (self.released, self.was_blocked) = (released, None);
         }
     }
 

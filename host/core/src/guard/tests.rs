@@ -7,7 +7,7 @@ use super::*;
 use crate::desired::Desired;
 use crate::fixtures::{created, object, parent_ref, parent_with, pod, status_after, validate};
 use crate::ids::{Gvk, ObjectKey, Uid};
-use crate::outcome::{Problem, Verdict};
+use crate::outcome::{Outcome, Problem};
 use crate::plan::plan;
 use crate::snapshot::Snapshot;
 
@@ -26,7 +26,7 @@ fn wanted(pods: &[usize]) -> Desired {
 }
 
 /// Plans to keep `keep` of `pods` children. Returns the blocked deletions, and how many prunes are left in the plan.
-fn held(pods: usize, keep: usize) -> (Option<Held>, usize) {
+fn blocked(pods: usize, keep: usize) -> (Option<BlockedDeletions>, usize) {
     let snapshot = snapshot(pods, &json!({"observedGeneration": 3}), "");
     let mut plan = plan(&snapshot, &wanted(&(0..keep).collect::<Vec<_>>()));
     (hold(&snapshot, &mut plan), plan.prunes.len())
@@ -34,18 +34,23 @@ fn held(pods: usize, keep: usize) -> (Option<Held>, usize) {
 
 /// The conditions of a parent with this problem.
 fn conditions_of(problem: &Problem) -> Json {
-    status_after(&Verdict::from(problem), None)["conditions"].clone()
+    status_after(&Outcome::from(problem), None)["conditions"].clone()
 }
 
 /// Applies the guard as a reconcile does for a parent without blocked deletions.
-fn hold(snapshot: &Snapshot, plan: &mut Plan) -> Option<Held> {
+fn hold(snapshot: &Snapshot, plan: &mut Plan) -> Option<BlockedDeletions> {
     hold_in(&mut Parents::default(), DeletionGuard::default(), snapshot, plan)
 }
 
 /// Applies the guard as a reconcile does under a version that is not new.
-fn hold_in(parents: &mut Parents, guard: DeletionGuard, snapshot: &Snapshot, plan: &mut Plan) -> Option<Held> {
+fn hold_in(
+    parents: &mut Parents,
+    guard: DeletionGuard,
+    snapshot: &Snapshot,
+    plan: &mut Plan,
+) -> Option<BlockedDeletions> {
     match judged(&mut Fleet::new(rollout(&[])), parents, guard, snapshot, plan) {
-        Some(Stop::AtParent(held)) => Some(held),
+        Some(Stop::AtParent(blocked)) => Some(blocked),
         Some(stop) => panic!("{stop:?}"),
         None => None,
     }
@@ -75,12 +80,12 @@ impl Parents {
 
 #[test]
 fn r09_more_than_the_allowed_part_of_the_children_is_held() {
-    let (none, prunes) = held(10, 5);
+    let (none, prunes) = blocked(10, 5);
     assert_eq!((none, prunes), (None, 5), "a half is not more than 50 %");
-    let (some, prunes) = held(10, 4);
+    let (some, prunes) = blocked(10, 4);
     assert_eq!(prunes, 0);
     expect_test::expect!["Blocked: 6 of 10 children would be deleted although the spec did not change. To allow exactly these deletions: kubectl annotate Echo.my-operator.dev hello -n default windlass.dev/allow-deletion=c27db0e670d5 --overwrite; children: Pod default/p9, Pod default/p8, Pod default/p7, Pod default/p6, Pod default/p5 and 1 more"]
-    .assert_eq(&some.expect("held").to_string());
+    .assert_eq(&some.expect("blocked").to_string());
 }
 
 #[test]
@@ -95,12 +100,12 @@ fn r09_what_is_held_stays_held_when_the_answers_creates_made_it_a_smaller_part()
     let unmoved = json!({"observedGeneration": 3});
     let first = check(&mut parents, 4, &unmoved).expect("4 of 4");
     assert_eq!(check(&mut Parents::default(), 12, &unmoved), None, "4 of 12 are few");
-    assert_eq!(check(&mut parents, 12, &unmoved).expect("held").hash, first.hash);
+    assert_eq!(check(&mut parents, 12, &unmoved).expect("blocked").hash, first.hash);
     // Another process reads the block from the status.
     let mut said = unmoved.clone();
-    said["conditions"] = conditions_of(&Problem::Held(first));
+    said["conditions"] = conditions_of(&Problem::DeletionsBlocked(first));
     assert!(check(&mut Parents::default(), 12, &said).is_some());
-    said["conditions"] = conditions_of(&Problem::HeldAtPlugin(parent_ref().plugin));
+    said["conditions"] = conditions_of(&Problem::DeletionsBlockedAtPlugin(parent_ref().plugin));
     assert_eq!(check(&mut Parents::default(), 12, &said), None);
     // The block ends when a user asks for the deletions, or when the parent disappears.
     assert_eq!(check(&mut parents, 12, &json!({"observedGeneration": 2})), None);
@@ -123,7 +128,7 @@ fn r09_a_guard_that_holds_nothing_at_all_lets_go_what_was_held() {
             hold_in(&mut parents, guard, &snapshot, &mut plan)
         };
         let first = hold(DeletionGuard::default(), 4, json!([])).expect("4 of 4");
-        let says = conditions_of(&Problem::Held(first));
+        let says = conditions_of(&Problem::DeletionsBlocked(first));
         assert_eq!(hold(guard, 12, says).is_some(), holds, "{guard:?}");
         // The block is dropped: later deletions are counted from scratch.
         assert_eq!(hold(DeletionGuard::default(), 12, json!([])).is_some(), holds, "{guard:?}");
@@ -131,10 +136,10 @@ fn r09_a_guard_that_holds_nothing_at_all_lets_go_what_was_held() {
         let mut rollout =
             Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [key("a")], 12, Some("before"));
         evaluated(&mut rollout, "a", 4);
-        assert!(rollout.held().is_some());
+        assert!(rollout.blocked().is_some());
         rollout.take_to_queue();
         rollout.adjust(guard);
-        assert_eq!((rollout.held().is_some(), rollout.take_to_queue().is_empty()), (holds, holds), "{guard:?}");
+        assert_eq!((rollout.blocked().is_some(), rollout.take_to_queue().is_empty()), (holds, holds), "{guard:?}");
         let begun = Rollout::begin(guard, Digest::of(b"logic"), [key("a")], 12, Some("before"));
         assert_eq!(begun.is_complete(), !holds, "{guard:?}");
     }
@@ -142,8 +147,8 @@ fn r09_a_guard_that_holds_nothing_at_all_lets_go_what_was_held() {
 
 #[test]
 fn r09_few_children_are_not_guarded() {
-    assert_eq!(held(3, 0), (None, 3));
-    assert!(held(4, 0).0.is_some());
+    assert_eq!(blocked(3, 0), (None, 3));
+    assert!(blocked(4, 0).0.is_some());
 }
 
 #[test]
@@ -165,8 +170,8 @@ fn r09_children_that_are_on_their_way_or_retained_are_not_counted() {
 fn r09_what_is_held_leaves_creates_and_updates_in_the_plan() {
     let snapshot = snapshot(4, &json!({"observedGeneration": 3}), "");
     let mut plan = plan(&snapshot, &wanted(&[7, 8]));
-    let held = hold(&snapshot, &mut plan).expect("held");
-    assert_eq!((held.prunes, plan.counts()), (4, (2, 0, 0)));
+    let blocked = hold(&snapshot, &mut plan).expect("blocked");
+    assert_eq!((blocked.prunes, plan.counts()), (4, (2, 0, 0)));
 }
 
 #[test]
@@ -205,41 +210,41 @@ fn r09_nothing_is_held_when_the_parent_is_being_deleted_but_when_it_has_left_the
 #[test]
 fn r09_the_annotation_allows_the_very_plan_that_it_names() {
     let status = json!({"observedGeneration": 3});
-    let hash = held(10, 4).0.expect("held").hash;
-    let is_held = |keep: &[usize]| {
+    let hash = blocked(10, 4).0.expect("blocked").hash;
+    let is_blocked = |keep: &[usize]| {
         let snapshot = snapshot(10, &status, &hash);
         hold(&snapshot, &mut plan(&snapshot, &wanted(keep))).is_some()
     };
-    assert!(!is_held(&[0, 1, 2, 3]));
-    assert!(is_held(&[0, 1, 2, 4]), "as many, but others");
-    assert!(is_held(&[0, 1, 2]), "one more");
+    assert!(!is_blocked(&[0, 1, 2, 3]));
+    assert!(is_blocked(&[0, 1, 2, 4]), "as many, but others");
+    assert!(is_blocked(&[0, 1, 2]), "one more");
 }
 
 #[test]
 fn r09_what_is_left_of_allowed_deletions_is_allowed_while_the_annotation_stands() {
     let status = json!({"observedGeneration": 3});
-    let hash = held(10, 2).0.expect("held").hash;
+    let hash = blocked(10, 2).0.expect("blocked").hash;
     let mut parents = Parents::default();
     // Of p2 to p9, the first `gone` are deleted already.
-    let is_held = |parents: &mut Parents, gone: usize, annotation: &str, keep: &[usize]| {
+    let is_blocked = |parents: &mut Parents, gone: usize, annotation: &str, keep: &[usize]| {
         let mut snapshot = snapshot(10, &status, annotation);
         snapshot.children.drain(2..2 + gone);
         hold_in(parents, DeletionGuard::default(), &snapshot, &mut plan(&snapshot, &wanted(keep))).is_some()
     };
-    assert!(is_held(&mut parents, 2, &hash, &[0, 1]), "6 of 8, and nobody saw more allowed");
-    assert!(!is_held(&mut parents, 0, &hash, &[0, 1]));
-    assert!(!is_held(&mut parents, 2, &hash, &[0, 1]));
-    assert!(is_held(&mut parents, 2, &hash, &[0]), "one more");
-    assert!(is_held(&mut parents, 2, "another", &[0, 1]));
+    assert!(is_blocked(&mut parents, 2, &hash, &[0, 1]), "6 of 8, and nobody saw more allowed");
+    assert!(!is_blocked(&mut parents, 0, &hash, &[0, 1]));
+    assert!(!is_blocked(&mut parents, 2, &hash, &[0, 1]));
+    assert!(is_blocked(&mut parents, 2, &hash, &[0]), "one more");
+    assert!(is_blocked(&mut parents, 2, "another", &[0, 1]));
     // All allowed deletions are done, or the parent disappeared: later deletions are counted from scratch.
     for forget in [true, false] {
-        assert!(!is_held(&mut parents, 0, &hash, &[0, 1]));
+        assert!(!is_blocked(&mut parents, 0, &hash, &[0, 1]));
         if forget {
             parents.0.clear();
         } else {
-            assert!(!is_held(&mut parents, 8, &hash, &[0, 1]));
+            assert!(!is_blocked(&mut parents, 8, &hash, &[0, 1]));
         }
-        assert!(is_held(&mut parents, 2, &hash, &[0, 1]));
+        assert!(is_blocked(&mut parents, 2, &hash, &[0, 1]));
     }
 }
 
@@ -278,23 +283,23 @@ fn rollout(parents: &[&str]) -> Rollout {
     )
 }
 
-fn evaluated(rollout: &mut Rollout, parent: &str, prunes: usize) -> Word {
+fn evaluated(rollout: &mut Rollout, parent: &str, prunes: usize) -> Ruling {
     rollout.evaluated(&key(parent), &prunes_of(parent, prunes), false)
 }
 
-fn hash_in(word: Word) -> String {
-    let Word::Held(held) = word else { panic!("{word:?}") };
-    held.hash
+fn hash_in(word: Ruling) -> String {
+    let Ruling::Blocked(blocked) = word else { panic!("{word:?}") };
+    blocked.hash
 }
 
 #[test]
 fn r09_logic_that_would_delete_everything_deletes_nothing() {
     let mut rollout = rollout(&["a", "b", "c", "d"]);
     for parent in ["a", "b", "c"] {
-        assert_eq!(evaluated(&mut rollout, parent, 3), Word::PutOff);
+        assert_eq!(evaluated(&mut rollout, parent, 3), Ruling::PutOff);
     }
     let last = evaluated(&mut rollout, "d", 3);
-    assert!(matches!(&last, Word::Held(held) if (held.prunes, held.owned) == (12, 12)), "{last:?}");
+    assert!(matches!(&last, Ruling::Blocked(blocked) if (blocked.prunes, blocked.owned) == (12, 12)), "{last:?}");
     let mut told = rollout.take_to_queue();
     told.sort();
     assert_eq!(told, ["a", "b", "c"].map(key), "they say so, too");
@@ -305,29 +310,29 @@ fn r09_logic_that_would_delete_everything_deletes_nothing() {
 #[test]
 fn r09_deletions_of_new_logic_go_when_they_are_few_in_sum() {
     let mut rollout = rollout(&["a", "b", "c", "d"]);
-    assert_eq!(evaluated(&mut rollout, "a", 3), Word::PutOff);
-    assert_eq!(evaluated(&mut rollout, "b", 2), Word::PutOff);
-    assert_eq!(evaluated(&mut rollout, "c", 0), Word::Delete, "nothing to put off");
+    assert_eq!(evaluated(&mut rollout, "a", 3), Ruling::PutOff);
+    assert_eq!(evaluated(&mut rollout, "b", 2), Ruling::PutOff);
+    assert_eq!(evaluated(&mut rollout, "c", 0), Ruling::Delete, "nothing to put off");
     assert!(rollout.take_to_queue().is_empty());
-    assert_eq!(evaluated(&mut rollout, "d", 1), Word::Delete);
+    assert_eq!(evaluated(&mut rollout, "d", 1), Ruling::Delete);
     let mut released = rollout.take_to_queue();
     released.sort();
     assert_eq!(released, ["a", "b"].map(key));
     assert!(rollout.is_complete());
-    assert_eq!(evaluated(&mut rollout, "a", 3), Word::Delete);
+    assert_eq!(evaluated(&mut rollout, "a", 3), Ruling::Delete);
 }
 
 #[test]
 fn r09_what_a_user_asked_for_neither_waits_nor_counts() {
     let mut rollout = rollout(&["a", "b"]);
-    assert_eq!(rollout.evaluated(&key("a"), &prunes_of("a", 3), true), Word::Delete);
-    assert_eq!(evaluated(&mut rollout, "b", 3), Word::Delete, "a half");
+    assert_eq!(rollout.evaluated(&key("a"), &prunes_of("a", 3), true), Ruling::Delete);
+    assert_eq!(evaluated(&mut rollout, "b", 3), Ruling::Delete, "a half");
 }
 
 #[test]
 fn r09_a_parent_that_is_gone_is_not_waited_for() {
     let mut rollout = rollout(&["a", "b"]);
-    assert_eq!(evaluated(&mut rollout, "a", 3), Word::PutOff);
+    assert_eq!(evaluated(&mut rollout, "a", 3), Ruling::PutOff);
     rollout.forget(&key("b"));
     assert_eq!(rollout.take_to_queue(), [key("a")]);
     assert!(rollout.is_complete());
@@ -337,17 +342,17 @@ fn r09_a_parent_that_is_gone_is_not_waited_for() {
 fn r09_parents_whose_calls_failed_still_count_when_they_answer() {
     let mut rollout = rollout(&["a", "b", "c", "d"]);
     for parent in ["a", "b", "c", "d"] {
-        rollout.unanswered(&key(parent));
+        rollout.unplanned(&key(parent));
     }
     assert!(!rollout.is_complete());
-    assert_eq!(evaluated(&mut rollout, "a", 3), Word::Delete);
-    assert_eq!(evaluated(&mut rollout, "b", 3), Word::Delete, "a half by now");
+    assert_eq!(evaluated(&mut rollout, "a", 3), Ruling::Delete);
+    assert_eq!(evaluated(&mut rollout, "b", 3), Ruling::Delete, "a half by now");
     let hash = hash_in(evaluated(&mut rollout, "c", 3));
-    assert_eq!(evaluated(&mut rollout, "b", 1), Word::Delete, "it was let go");
+    assert_eq!(evaluated(&mut rollout, "b", 1), Ruling::Delete, "it was let go");
     let grown = hash_in(evaluated(&mut rollout, "d", 3));
     assert_ne!(hash, grown);
     rollout.allow(Some(&hash));
-    assert!(rollout.held().is_some(), "it named less");
+    assert!(rollout.blocked().is_some(), "it named less");
     rollout.allow(Some(&grown));
     assert!(rollout.is_complete());
 }
@@ -360,7 +365,7 @@ fn r09_the_plugins_annotation_releases_the_very_deletions_that_it_names() {
     let hash = hash_in(evaluated(&mut first, "c", 1));
     first.take_to_queue();
     first.allow(Some("another"));
-    assert_eq!(first.held().map(|held| &held.hash), Some(&hash));
+    assert_eq!(first.blocked().map(|blocked| &blocked.hash), Some(&hash));
     first.allow(Some(&hash));
     let mut released = first.take_to_queue();
     released.sort();
@@ -376,7 +381,7 @@ fn r09_the_plugins_annotation_releases_the_very_deletions_that_it_names() {
     again.allow(Some(&hash));
     evaluated(&mut again, "a", 3);
     evaluated(&mut again, "c", 1);
-    assert_eq!(evaluated(&mut again, "b", 3), Word::Allowed);
+    assert_eq!(evaluated(&mut again, "b", 3), Ruling::Allowed);
 }
 
 #[test]
@@ -385,7 +390,7 @@ fn r09_the_name_of_what_is_held_stays_while_parents_go() {
     let mut rollout = rollout(&parents.iter().map(String::as_str).collect::<Vec<_>>());
     let hash = hash_in(parents.iter().map(|parent| evaluated(&mut rollout, parent, 3)).last().expect("some"));
     rollout.forget(&key("p0"));
-    assert_eq!(rollout.held().map(|held| (&held.hash, held.prunes)), Some((&hash, 27)));
+    assert_eq!(rollout.blocked().map(|blocked| (&blocked.hash, blocked.prunes)), Some((&hash, 27)));
     for parent in &parents[1..5] {
         rollout.forget(&key(parent));
     }
@@ -403,51 +408,51 @@ fn r09_a_plugin_with_few_children_in_all_waits_for_nobody() {
 fn r09_deletions_that_were_held_before_a_restart_are_held_after_it() {
     let mut again =
         Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), ["a", "b"].map(key), 100, Some("before"));
-    assert_eq!(evaluated(&mut again, "a", 1), Word::PutOff);
-    assert_eq!(evaluated(&mut again, "b", 0), Word::Delete);
-    assert_eq!(again.held().map(|held| (held.prunes, held.owned)), Some((1, 100)));
-    assert_eq!(evaluated(&mut again, "a", 0), Word::Delete);
+    assert_eq!(evaluated(&mut again, "a", 1), Ruling::PutOff);
+    assert_eq!(evaluated(&mut again, "b", 0), Ruling::Delete);
+    assert_eq!(again.blocked().map(|blocked| (blocked.prunes, blocked.owned)), Some((1, 100)));
+    assert_eq!(evaluated(&mut again, "a", 0), Ruling::Delete);
     assert!(again.is_complete(), "it wants that no longer");
 }
 
 #[test]
 fn r09_a_hold_stands_until_it_is_decided_about_so_that_whatever_follows_begins_with_it() {
-    let begin = |was_held: Option<&str>| {
-        Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), ["a", "b"].map(key), 100, was_held)
+    let begin = |was_blocked: Option<&str>| {
+        Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), ["a", "b"].map(key), 100, was_blocked)
     };
     let mut first = begin(Some("before"));
-    assert_eq!((first.hold(), first.held()), (Some("before"), None), "nobody was asked yet");
+    assert_eq!((first.blocked_hash(), first.blocked()), (Some("before"), None), "nobody was asked yet");
     evaluated(&mut first, "a", 1);
-    first.unanswered(&key("b"));
-    let hash = first.held().expect("held").hash.clone();
-    assert_eq!(first.hold(), Some(&*hash), "by the name that allows it now");
+    first.unplanned(&key("b"));
+    let hash = first.blocked().expect("blocked").hash.clone();
+    assert_eq!(first.blocked_hash(), Some(&*hash), "by the name that allows it now");
 
-    let mut second = begin(first.hold());
-    second.unanswered(&key("a"));
-    second.unanswered(&key("b"));
-    assert_eq!((second.hold(), second.held()), (Some(&*hash), None), "nothing waits, but nobody answered");
+    let mut second = begin(first.blocked_hash());
+    second.unplanned(&key("a"));
+    second.unplanned(&key("b"));
+    assert_eq!((second.blocked_hash(), second.blocked()), (Some(&*hash), None), "nothing waits, but nobody answered");
     evaluated(&mut second, "a", 0);
     evaluated(&mut second, "b", 0);
-    assert_eq!(second.hold(), None, "nobody wants it any longer");
+    assert_eq!(second.blocked_hash(), None, "nobody wants it any longer");
 
     first.allow(Some(&hash));
-    assert_eq!(first.hold(), None, "allowed, though one has not answered");
-    assert_eq!(begin(None).hold(), None);
+    assert_eq!(first.blocked_hash(), None, "allowed, though one has not answered");
+    assert_eq!(begin(None).blocked_hash(), None);
 }
 
 #[test]
 fn r09_what_a_person_allowed_makes_no_later_deletion_too_many() {
-    for was_held in [Some("before"), None] {
+    for was_blocked in [Some("before"), None] {
         let parents = ["a", "b", "c", "d", "stalled"].map(key);
-        let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, 15, was_held);
-        rollout.unanswered(&key("stalled"));
+        let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, 15, was_blocked);
+        rollout.unplanned(&key("stalled"));
         for parent in ["a", "b", "c"] {
             evaluated(&mut rollout, parent, 3);
         }
         let hash = hash_in(evaluated(&mut rollout, "d", 3));
         rollout.allow(Some(&hash));
         assert!(!rollout.is_complete(), "one may still want anything");
-        assert_eq!(evaluated(&mut rollout, "new", 1), Word::Delete);
+        assert_eq!(evaluated(&mut rollout, "new", 1), Ruling::Delete);
     }
 }
 
@@ -457,18 +462,18 @@ fn r09_creates_that_go_on_while_deletions_are_put_off_do_not_free_them_later() {
     let parents = ["hello", "other"].map(key);
     let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, 100, None);
     let mut fleet = Fleet::new(rollout);
-    let mut held = Parents::default();
+    let mut blocked = Parents::default();
     let mut stop = |fleet: &mut Fleet, pods: usize| {
         let snapshot = snapshot(pods, &unmoved, "");
         let mut plan = plan(&snapshot, &wanted(&[4, 5, 6, 7, 8, 9, 10, 11]));
-        let stop = judged(fleet, &mut held, DeletionGuard::default(), &snapshot, &mut plan);
+        let stop = judged(fleet, &mut blocked, DeletionGuard::default(), &snapshot, &mut plan);
         assert!(plan.prunes.is_empty());
         stop
     };
     assert_eq!(stop(&mut fleet, 4), Some(Stop::PutOff));
     fleet.forget(&key("other"));
     let stop = stop(&mut fleet, 12);
-    assert!(matches!(&stop, Some(Stop::AtParent(held)) if held.prunes == 4), "{stop:?}");
+    assert!(matches!(&stop, Some(Stop::AtParent(blocked)) if blocked.prunes == 4), "{stop:?}");
 }
 
 #[test]
@@ -479,7 +484,7 @@ fn r09_what_is_held_for_the_whole_plugin_leaves_the_plan() {
     let mut plan = plan(&snapshot, &Desired::default());
     let guard = DeletionGuard::default();
     let judged = judged(&mut Fleet::new(rollout), &mut Parents::default(), guard, &snapshot, &mut plan);
-    assert!(matches!(&judged, Some(Stop::AtPlugin(held)) if held.prunes == 3), "{judged:?}");
+    assert!(matches!(&judged, Some(Stop::AtPlugin(blocked)) if blocked.prunes == 3), "{judged:?}");
     assert!(plan.is_empty());
 }
 
@@ -542,7 +547,10 @@ fn r09_new_component_counts_parents_whose_spec_changed_or_that_fail() {
     }
     assert_eq!(stops[0], Some(Stop::PutOff));
     for stop in &stops[1..] {
-        assert!(matches!(stop, Some(Stop::AtPlugin(held)) if (held.prunes, held.owned) == (12, 12)), "{stop:?}");
+        assert!(
+            matches!(stop, Some(Stop::AtPlugin(blocked)) if (blocked.prunes, blocked.owned) == (12, 12)),
+            "{stop:?}"
+        );
     }
 }
 
@@ -566,12 +574,12 @@ fn r09_parent_that_loses_most_children_to_a_new_component_is_held_also_after_its
     fleet.forget(&key("b"));
     for _ in 0..2 {
         let stop = judge(&mut fleet);
-        assert!(matches!(&stop, Some(Stop::AtParent(held)) if held.because == Because::NewLogic), "{stop:?}");
+        assert!(matches!(&stop, Some(Stop::AtParent(blocked)) if blocked.because == Because::NewComponent), "{stop:?}");
     }
     // Another process reads the block from the status.
-    let Some(Stop::AtParent(held)) = judge(&mut fleet) else { panic!("not held") };
+    let Some(Stop::AtParent(blocked)) = judge(&mut fleet) else { panic!("not blocked") };
     let mut said = status(MOVED);
-    said["conditions"] = conditions_of(&Problem::Held(held));
+    said["conditions"] = conditions_of(&Problem::DeletionsBlocked(blocked));
     let snapshot = fleet_parent("a", 6, &said, "");
     let known = Rollout::begin(guard, Digest::of(b"logic"), [], 106, None);
     let record = known.record();
@@ -592,7 +600,7 @@ fn r09_replacements_by_a_new_component_count_as_deletions_and_those_by_a_user_do
     let mut fleet = fleet_of(&["a"], 6);
     let mut plan = replacing(&snapshot);
     let stop = judged(&mut fleet, &mut Parents::default(), guard, &snapshot, &mut plan);
-    assert!(matches!(&stop, Some(Stop::AtPlugin(held)) if held.prunes == 6), "{stop:?}");
+    assert!(matches!(&stop, Some(Stop::AtPlugin(blocked)) if blocked.prunes == 6), "{stop:?}");
     assert!(plan.is_empty());
     let mut plan = replacing(&snapshot);
     let mut known = fleet_of(&[], 6);
@@ -615,7 +623,7 @@ fn r09_leaving_the_selector_is_not_asking_for_deletion_whatever_the_spec() {
             Leavers::default,
             &mut plan,
         );
-        assert!(matches!(&stop, Some(Stop::AtParent(held)) if held.because == Because::Left), "{stop:?}");
+        assert!(matches!(&stop, Some(Stop::AtParent(blocked)) if blocked.because == Because::Left), "{stop:?}");
         assert!(plan.is_empty(), "{said}");
     }
 }
@@ -639,14 +647,14 @@ fn r09_namespace_that_leaves_is_held_as_a_whole_and_released_by_one_annotation()
     assert_eq!(fleet.take_to_queue().len(), 2, "the others are looked at, whoever was before");
     assert_eq!(leave(&mut fleet, "b", Cause::LeftNamespaces), (Some(Stop::PutOff), 0));
     let (stop, prunes) = leave(&mut fleet, "c", Cause::LeftNamespaces);
-    assert!(matches!(&stop, Some(Stop::AtPlugin(held)) if held.prunes == 6), "{stop:?}");
+    assert!(matches!(&stop, Some(Stop::AtPlugin(blocked)) if blocked.prunes == 6), "{stop:?}");
     assert_eq!(prunes, 0);
-    let hash = fleet.held().expect("held").hash.clone();
+    let hash = fleet.blocked().expect("blocked").hash.clone();
     fleet.allow(Some("another"));
-    let said = fleet.held().expect("held").told_by(&parent_ref().plugin);
+    let said = fleet.blocked().expect("blocked").message_for_plugin(&parent_ref().plugin);
     assert!(said.contains(r#"value "another" does not match"#) && !said.contains("rollback"), "{said}");
     fleet.allow(Some(&hash));
-    assert_eq!(fleet.held(), None);
+    assert_eq!(fleet.blocked(), None);
     for name in names {
         assert_eq!(leave(&mut fleet, name, Cause::LeftNamespaces), (None, 2), "{name}");
         assert_eq!(leave(&mut fleet, name, Cause::LeftNamespaces), (None, 2), "what is left of it");
@@ -657,11 +665,11 @@ fn r09_namespace_that_leaves_is_held_as_a_whole_and_released_by_one_annotation()
         leave(&mut fleet, name, Cause::Unchanged);
         leave(&mut fleet, name, Cause::LeftNamespaces);
     }
-    assert!(fleet.held().is_some());
+    assert!(fleet.blocked().is_some());
     for name in names {
         leave(&mut fleet, name, Cause::Unchanged);
     }
-    assert_eq!(fleet.held(), None);
+    assert_eq!(fleet.blocked(), None);
 }
 
 #[test]
@@ -708,11 +716,11 @@ fn r09_leaver_that_is_suspended_counts_when_it_is_resumed() {
     leave(&mut fleet, "b");
     let (stop, _) = leave(&mut fleet, "c");
     assert!(matches!(stop, Some(Stop::AtPlugin(_))), "{stop:?}");
-    let held = fleet.held().expect("held").hash.clone();
+    let blocked = fleet.blocked().expect("blocked").hash.clone();
     for name in ["a", "b", "c"] {
-        fleet.unanswered(&key(name));
+        fleet.unplanned(&key(name));
     }
-    assert_eq!(fleet.held().map(|held| held.hash.clone()), Some(held), "nothing was decided meanwhile");
+    assert_eq!(fleet.blocked().map(|blocked| blocked.hash.clone()), Some(blocked), "nothing was decided meanwhile");
     for name in ["a", "b", "c"] {
         let (stop, prunes) = leave(&mut fleet, name);
         assert!(matches!(stop, Some(Stop::AtPlugin(_))) && prunes == 0, "{stop:?}");
@@ -730,7 +738,7 @@ fn r09_release_at_the_plugin_covers_the_guard_of_each_parent_and_nothing_else() 
     };
     judge(&mut fleet, "a", 6, 5);
     judge(&mut fleet, "b", 6, 5);
-    let hash = fleet.held().expect("held").hash.clone();
+    let hash = fleet.blocked().expect("blocked").hash.clone();
     fleet.allow(Some(&hash));
     assert_eq!(judge(&mut fleet, "a", 6, 5), None, "5 of 6, and one annotation for all");
     assert_eq!(judge(&mut fleet, "a", 6, 5), None, "some of them failed");
@@ -754,7 +762,7 @@ fn r09_children_created_while_a_rollout_is_undecided_do_not_count_after_a_restar
         assert_eq!(again.record().began, Some((12, begun)), "the beginning stays");
         again.evaluated(&key("a"), &prunes_of("a", 6), false);
         let word = again.evaluated(&key("b"), &prunes_of("b", 6), false);
-        assert!(matches!(word, Word::Held(_)), "12 of the 12 that there were: {word:?}");
+        assert!(matches!(word, Ruling::Blocked(_)), "12 of the 12 that there were: {word:?}");
     }
     // The same holds for each parent on its own in a large fleet.
     let mut fleet = Fleet::new(
@@ -770,14 +778,14 @@ fn r09_children_created_while_a_rollout_is_undecided_do_not_count_after_a_restar
         snapshot.children.push(object(&live));
     }
     let stop = judged(&mut fleet, &mut Parents::default(), guard, &snapshot, &mut dropping(&snapshot, 6));
-    assert!(matches!(&stop, Some(Stop::AtParent(held)) if held.prunes == 6), "{stop:?}");
+    assert!(matches!(&stop, Some(Stop::AtParent(blocked)) if blocked.prunes == 6), "{stop:?}");
 }
 
 #[test]
 fn r09_rollout_that_only_waits_for_a_failing_parent_writes_down_no_beginning() {
     let guard = DeletionGuard::default();
     let mut rollout = Rollout::begin(guard, Digest::of(b"logic"), ["a", "b"].map(key), 12, None);
-    rollout.unanswered(&key("a"));
+    rollout.unplanned(&key("a"));
     evaluated(&mut rollout, "b", 0);
     assert_eq!((rollout.record().is_decided, rollout.record().began), (false, None));
     evaluated(&mut rollout, "a", 0);
@@ -787,14 +795,14 @@ fn r09_rollout_that_only_waits_for_a_failing_parent_writes_down_no_beginning() {
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Evaluated(u8, u8, bool),
-    Unanswered(u8),
+    Unplanned(u8),
     Forget(u8),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => (0_u8..8, 0_u8..4, proptest::bool::weighted(0.2)).prop_map(|(parent, prunes, asked)| Step::Evaluated(parent, prunes, asked)),
-        1 => (0_u8..8).prop_map(Step::Unanswered),
+        1 => (0_u8..8).prop_map(Step::Unplanned),
         1 => (0_u8..8).prop_map(Step::Forget),
     ];
     proptest::collection::vec(step, 0..60)
@@ -822,23 +830,23 @@ proptest! {
                     let word = rollout.evaluated(&key(&name), &prunes_of(&name, usize::from(prunes)), asked);
                     put_off.remove(&key(&name));
                     if asked || prunes == 0 {
-                        prop_assert_eq!(word, Word::Delete);
+                        prop_assert_eq!(word, Ruling::Delete);
                         wanted.remove(&name);
-                    } else if word == Word::Delete {
+                    } else if word == Ruling::Delete {
                         prop_assert!(untried.is_empty());
                         // Deletions beyond those released before are subject to the parent's own guard.
                         deleted.entry(name).or_insert(usize::from(prunes));
                     } else {
                         wanted.insert(name.clone(), usize::from(prunes));
-                        prop_assert_eq!(word == Word::PutOff, !untried.is_empty());
-                        if word == Word::PutOff {
+                        prop_assert_eq!(word == Ruling::PutOff, !untried.is_empty());
+                        if word == Ruling::PutOff {
                             put_off.insert(key(&name));
                         }
                     }
                 }
-                Step::Unanswered(parent) => {
+                Step::Unplanned(parent) => {
                     untried.remove(&parent.to_string());
-                    rollout.unanswered(&key(&parent.to_string()));
+                    rollout.unplanned(&key(&parent.to_string()));
                 }
                 Step::Forget(parent) => {
                     untried.remove(&parent.to_string());
@@ -848,7 +856,7 @@ proptest! {
             }
             for parent in rollout.take_to_queue() {
                 put_off.remove(&parent);
-                if rollout.held().is_none() {
+                if rollout.blocked().is_none() {
                     let name = parent.name.to_string();
                     deleted.insert(name.clone(), wanted[&name]);
                 }
@@ -908,7 +916,7 @@ proptest! {
             let name = names[parent];
             untried.remove(&parent);
             if fails {
-                fleet.unanswered(&key(name));
+                fleet.unplanned(&key(name));
                 continue;
             }
             let was_in_doubt = fleet.doubts(&key(name));

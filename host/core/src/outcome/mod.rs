@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::contract::{CallFailure, Failure};
 use crate::desired::{Refusal, asked_wait};
-use crate::guard::Held;
+use crate::guard::BlockedDeletions;
 use crate::ids::PluginName;
 use crate::plan::ChildId;
 use crate::reason::ParentReason;
@@ -33,9 +33,9 @@ pub enum Problem {
     /// Children whose update waits until other children are ready (update strategy `rolling`).
     Rolling(Vec<ChildId>),
     /// Blocked deletions of this parent's children: no user asked for them (rule R9).
-    Held(Held),
+    DeletionsBlocked(BlockedDeletions),
     /// Deletions that are blocked at the named Plugin, because they concern many of its parents.
-    HeldAtPlugin(PluginName),
+    DeletionsBlockedAtPlugin(PluginName),
     /// Deletions that wait until the plugin's new version was called for all parents (rule R9).
     PutOff,
     /// Objects that were written too often, each with the time until its next write is allowed (rule R18).
@@ -75,8 +75,8 @@ impl Problem {
             // Only a user's action leads out of these states.
             Self::Plugin(Failure::Invalid(_))
             | Self::HostNamespace(_)
-            | Self::Held(_)
-            | Self::HeldAtPlugin(_)
+            | Self::DeletionsBlocked(_)
+            | Self::DeletionsBlockedAtPlugin(_)
             | Self::LeftOut { .. } => Progress::Stalled,
             Self::Call(_)
             | Self::Plugin(Failure::Retry { .. } | Failure::Failed(_))
@@ -221,7 +221,7 @@ pub enum Progress {
 
 /// The outcome of a reconcile, as conditions report it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Outcome {
     /// How far the parent has come.
     pub progress: Progress,
     /// The reason of `Ready`.
@@ -235,7 +235,7 @@ pub struct Verdict {
     pub requeue: Requeue,
 }
 
-impl Verdict {
+impl Outcome {
     /// The outcome of a reconcile that applied the whole desired state.
     pub fn applied(children: usize, requeue: Option<Duration>) -> Self {
         let noun = if children == 1 { "child" } else { "children" };
@@ -259,7 +259,7 @@ pub const NAMESPACE_PATIENCE: Duration = Duration::from_secs(30);
 
 const WAY_OUT: &str = "To delete the object without it, annotate the object with windlass.dev/skip-finalize=true";
 
-impl Verdict {
+impl Outcome {
     /// Converts the outcome to the one of a parent that is being deleted. The message names the annotation that skips
     /// the finalizer, so that a broken plugin cannot block a deletion. A plugin that rejects the cleanup is retried
     /// with backoff, because no change of the parent would trigger the next call.
@@ -290,7 +290,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a parent that waits for its own writes checks the caches, if no event triggers it earlier.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-impl From<&Problem> for Verdict {
+impl From<&Problem> for Outcome {
     #[expect(clippy::too_many_lines, reason = "a table: one row for each problem")]
     fn from(problem: &Problem) -> Self {
         let (reason, message, requeue) = match problem {
@@ -355,9 +355,9 @@ impl From<&Problem> for Verdict {
                 Requeue::After(Duration::from_mins(1)),
             ),
             // Allowing the deletions changes the parent or its Plugin, which triggers a reconcile.
-            Problem::Held(held) => (ParentReason::DeletionBlocked, held.to_string(), Requeue::Settled(None)),
-            Problem::HeldAtPlugin(plugin) => {
-                (ParentReason::DeletionBlocked, Held::told_to_parents(plugin), Requeue::Settled(None))
+            Problem::DeletionsBlocked(blocked) => (ParentReason::DeletionBlocked, blocked.to_string(), Requeue::Settled(None)),
+            Problem::DeletionsBlockedAtPlugin(plugin) => {
+                (ParentReason::DeletionBlocked, BlockedDeletions::message_for_parents(plugin), Requeue::Settled(None))
             }
             // The rollout queues this parent once it has decided.
             Problem::PutOff => (
@@ -395,7 +395,7 @@ impl From<&Problem> for Verdict {
                 Requeue::After(asked.unwrap_or(FINALIZE_AGAIN)),
             ),
         };
-        let cause = if let Problem::Held(held) = problem { held.because.reason() } else { reason };
+        let cause = if let Problem::DeletionsBlocked(blocked) = problem { blocked.because.reason() } else { reason };
         Self { progress: problem.progress(), reason, cause, message: bounded(message), requeue }
     }
 }

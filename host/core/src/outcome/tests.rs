@@ -18,8 +18,8 @@ fn writes(problems: &[WriteProblem]) -> Problem {
 
 fn say(problems: &[Problem]) -> String {
     problems.iter().fold(String::new(), |mut text, problem| {
-        let verdict = Verdict::from(problem);
-        let _ = writeln!(text, "{} ({:?}): {}", verdict.reason, verdict.requeue, verdict.message);
+        let outcome = Outcome::from(problem);
+        let _ = writeln!(text, "{} ({:?}): {}", outcome.reason, outcome.requeue, outcome.message);
         text
     })
 }
@@ -114,7 +114,7 @@ fn r13_the_wait_that_the_api_server_asks_for_counts_whatever_else_failed_and_is_
         (vec![WriteProblem::CacheBehind, busy(7)], Requeue::Backoff(secs(7))),
         (vec![busy(31_536_000)], Requeue::Unavailable(secs(300))),
     ] {
-        assert_eq!(Verdict::from(&writes(&problems)).requeue, requeue, "{problems:?}");
+        assert_eq!(Outcome::from(&writes(&problems)).requeue, requeue, "{problems:?}");
     }
 }
 
@@ -132,8 +132,8 @@ fn r03_a_cache_that_is_behind_is_named_with_its_kinds_and_looked_at_again_withou
 
 #[test]
 fn a_message_is_bounded_at_a_whole_character() {
-    let verdict = Verdict::from(&Problem::Plugin(Failure::Failed("é".repeat(2000))));
-    assert!(verdict.message.len() < 1100 && verdict.message.ends_with('…'));
+    let outcome = Outcome::from(&Problem::Plugin(Failure::Failed("é".repeat(2000))));
+    assert!(outcome.message.len() < 1100 && outcome.message.ends_with('…'));
 }
 
 #[test]
@@ -145,34 +145,34 @@ fn r14_whatever_holds_a_deletion_up_the_message_names_the_way_out_and_it_is_trie
         Problem::Plugin(Failure::Invalid("replicas: too many".to_owned())),
     ];
     for problem in problems {
-        let verdict = Verdict::from(&problem).while_finalizing();
-        assert_eq!(verdict.message.matches(crate::names::ANNOTATION_SKIP_FINALIZE).count(), 1, "{}", verdict.message);
-        assert_eq!(verdict.progress, Progress::Reconciling);
-        assert_ne!(verdict.requeue, Requeue::WhenChanged);
+        let outcome = Outcome::from(&problem).while_finalizing();
+        assert_eq!(outcome.message.matches(crate::names::ANNOTATION_SKIP_FINALIZE).count(), 1, "{}", outcome.message);
+        assert_eq!(outcome.progress, Progress::Reconciling);
+        assert_ne!(outcome.requeue, Requeue::WhenChanged);
     }
 }
 
 #[test]
 fn r16_suspended_is_neither_on_its_way_nor_stalled() {
-    let verdict = Verdict::from(&Problem::Suspended(SuspendedBy::Parent));
-    assert_eq!((verdict.progress, verdict.requeue), (Progress::Suspended, Requeue::WhenChanged));
-    assert!(verdict.message.contains(crate::names::ANNOTATION_SUSPEND));
+    let outcome = Outcome::from(&Problem::Suspended(SuspendedBy::Parent));
+    assert_eq!((outcome.progress, outcome.requeue), (Progress::Suspended, Requeue::WhenChanged));
+    assert!(outcome.message.contains(crate::names::ANNOTATION_SUSPEND));
 }
 
 #[test]
 fn r18_what_thrashes_comes_back_when_it_may_be_written_again() {
     let rests = vec![(child("a"), Duration::from_secs(50)), (child("b"), Duration::from_secs(20))];
-    let verdict = Verdict::from(&Problem::Thrashing(rests));
-    assert_eq!((verdict.reason, verdict.requeue), (ParentReason::Thrashing, Requeue::After(Duration::from_secs(20))));
+    let outcome = Outcome::from(&Problem::Thrashing(rests));
+    assert_eq!((outcome.reason, outcome.requeue), (ParentReason::Thrashing, Requeue::After(Duration::from_secs(20))));
 }
 
 #[test]
 fn parent_of_a_plugin_without_tokens_comes_back_when_there_are_tokens() {
     let wait = Duration::from_secs(42);
     for problem in [Problem::WritesLimited(wait), Problem::Reads(ReadProblem::Limited { wait })] {
-        let verdict = Verdict::from(&problem);
-        assert_eq!((verdict.reason, verdict.requeue), (ParentReason::RateLimited, Requeue::Backoff(wait)));
-        assert!(verdict.message.contains("rate") && !verdict.message.contains("42"), "steady: {}", verdict.message);
+        let outcome = Outcome::from(&problem);
+        assert_eq!((outcome.reason, outcome.requeue), (ParentReason::RateLimited, Requeue::Backoff(wait)));
+        assert!(outcome.message.contains("rate") && !outcome.message.contains("42"), "steady: {}", outcome.message);
     }
 }
 
@@ -185,5 +185,5 @@ fn s02_children_that_the_plugin_was_not_shown_are_named_with_their_sizes() {
         LimitExceeded (Settled(Some(10s))): Pod default/big (3000000 bytes), Pod default/large (2000000 bytes) were left out of the request, because the request would be larger than 4194304 bytes with them. Windlass neither changes nor deletes them. Make the children smaller, or raise spec.limits.requestBytes in the Plugin
     "]]
     .assert_eq(&say(&[of(None), of(Some(Duration::from_secs(10)))]));
-    assert_eq!(Verdict::from(&of(Some(Duration::from_secs(10)))).progress, Progress::Stalled);
+    assert_eq!(Outcome::from(&of(Some(Duration::from_secs(10)))).progress, Progress::Stalled);
 }

@@ -230,7 +230,7 @@ pub enum ReadProblem {
     },
     /// The requirements changed in every round.
     #[error(
-        "the plugin's requirements still changed after {MAX_ROUNDS} rounds, nothing was written; an answer must name all \
+        "the plugin's requirements still changed after {MAX_ROUNDS} rounds, nothing was written; a response must name all \
          that it depends on, and the same again when it is served"
     )]
     Unsettled,

@@ -214,7 +214,7 @@ fn related_a_steady_reconcile_is_one_call() {
 fn related_an_answer_is_final_when_it_requires_what_it_was_served() {
     let mut rounds = Rounds::starting_with(Needs::default());
     assert_eq!(rounds.answered(needs(&["a"])), Next::Again);
-    assert_eq!(**rounds.served(), needs(&["a"]), "the next call is served what this answer requires");
+    assert_eq!(**rounds.served(), needs(&["a"]), "the next call is served what this response requires");
     assert_eq!(rounds.answered(needs(&["a", "b"])), Next::Again);
     assert_eq!(rounds.answered(needs(&["a", "b"])), Next::Final);
     assert_eq!(**rounds.served(), needs(&["a", "b"]));

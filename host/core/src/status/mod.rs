@@ -8,14 +8,14 @@ use crate::json::{Map, Value};
 use crate::names::parent_condition;
 use crate::object::Object;
 use crate::observed_status::{StatusShape, observed};
-use crate::outcome::{Progress, Verdict};
+use crate::outcome::{Outcome, Progress};
 use crate::reason::ParentReason;
 
 /// Returns the status that a parent should have, if it differs from the present one (ignoring `lastTransitionTime`).
 ///
 /// `part` is the plugin's part; without it, the plugin's fields of the present status stay. `now` is used only for
 /// conditions that change.
-pub fn next(parent: &Object, part: Option<&Map>, verdict: &Verdict, shape: StatusShape, now: Timestamp) -> Option<Map> {
+pub fn next(parent: &Object, part: Option<&Map>, outcome: &Outcome, shape: StatusShape, now: Timestamp) -> Option<Map> {
     if !shape.subresource {
         return None;
     }
@@ -23,7 +23,7 @@ pub fn next(parent: &Object, part: Option<&Map>, verdict: &Verdict, shape: Statu
     let base = part.unwrap_or(&observed);
     let mut next = base.without(&["observedGeneration", "conditions"]);
     if shape.observed_generation {
-        let generation = if matches!(verdict.progress, Progress::Applied | Progress::Stalled) {
+        let generation = if matches!(outcome.progress, Progress::Applied | Progress::Stalled) {
             parent.generation.map(Value::from)
         } else {
             observed.get("observedGeneration").cloned()
@@ -33,7 +33,7 @@ pub fn next(parent: &Object, part: Option<&Map>, verdict: &Verdict, shape: Statu
         }
     }
     if shape.conditions {
-        let wanted = merge(base, part.is_some(), verdict, parent.generation);
+        let wanted = merge(base, part.is_some(), outcome, parent.generation);
         next.insert("conditions", stamp(wanted, &observed, now));
     }
     (!shows(&observed, &next) || parent.managed.own_status_beyond(&next)).then_some(next)
@@ -51,23 +51,23 @@ fn shows(observed: &Map, next: &Map) -> bool {
 /// The host's conditions, followed by the plugin's other conditions in the plugin's order. `Reconciling` and `Stalled`
 /// are present only while they are true, as kstatus defines them ("abnormal-true"): in steady state users read, and the
 /// API server validates, `Ready` alone.
-fn merge(from_plugin: &Map, fresh: bool, verdict: &Verdict, generation: Option<i64>) -> Vec<Map> {
+fn merge(from_plugin: &Map, fresh: bool, outcome: &Outcome, generation: Option<i64>) -> Vec<Map> {
     let host = |kind: &str, status: &str, reason: ParentReason| {
-        condition(kind, status, reason.as_str(), &verdict.message, generation)
+        condition(kind, status, reason.as_str(), &outcome.message, generation)
     };
-    let applied = verdict.progress == Progress::Applied;
+    let applied = outcome.progress == Progress::Applied;
     let plugins_ready = conditions_of(from_plugin).find(|own| fresh && type_of(own) == Some(parent_condition::READY));
     let ready = match plugins_ready {
         Some(own) if applied => completed(own, generation),
-        _ => host(parent_condition::READY, if applied { "True" } else { "False" }, verdict.reason),
+        _ => host(parent_condition::READY, if applied { "True" } else { "False" }, outcome.reason),
     };
-    let abnormal = match verdict.progress {
+    let abnormal = match outcome.progress {
         Progress::Applied | Progress::Suspended => None,
         Progress::Reconciling => Some(parent_condition::RECONCILING),
         Progress::Stalled => Some(parent_condition::STALLED),
     };
     let mut all = vec![ready];
-    all.extend(abnormal.map(|kind| host(kind, "True", verdict.cause)));
+    all.extend(abnormal.map(|kind| host(kind, "True", outcome.cause)));
     let hosts_alone = [parent_condition::RECONCILING, parent_condition::STALLED].map(Some);
     for own in conditions_of(from_plugin) {
         let known = all.iter().any(|condition| type_of(condition) == type_of(own));

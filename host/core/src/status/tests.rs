@@ -23,17 +23,17 @@ fn to_json(map: &Map) -> Json {
     serde_json::from_str(&Value::Object(map.clone()).to_string()).expect("JSON")
 }
 
-fn applied() -> Verdict {
-    Verdict::applied(3, None)
+fn applied() -> Outcome {
+    Outcome::applied(3, None)
 }
 
-fn failed() -> Verdict {
-    Verdict::from(&Problem::Call(CallFailure::Deadline { limit: std::time::Duration::from_secs(1) }))
+fn failed() -> Outcome {
+    Outcome::from(&Problem::Call(CallFailure::Deadline { limit: std::time::Duration::from_secs(1) }))
 }
 
 /// The stored status after this outcome.
-fn after(before: &Json, own: Option<&Json>, verdict: &Verdict) -> Option<Json> {
-    next(&parent_with(before), own.map(part).as_ref(), verdict, ALL, now()).map(|map| to_json(&map))
+fn after(before: &Json, own: Option<&Json>, outcome: &Outcome) -> Option<Json> {
+    next(&parent_with(before), own.map(part).as_ref(), outcome, ALL, now()).map(|map| to_json(&map))
 }
 
 fn condition_of<'a>(status: &'a Json, kind: &str) -> &'a Json {
@@ -93,16 +93,16 @@ fn r12_a_failed_call_leaves_the_plugins_part_and_the_observed_generation() {
 
 #[test]
 fn r12_reconciling_and_stalled_are_there_only_while_they_are_true() {
-    let invalid = Verdict::from(&Problem::Plugin(Failure::Invalid("no".to_owned())));
+    let invalid = Outcome::from(&Problem::Plugin(Failure::Invalid("no".to_owned())));
     let mut status = json!({});
-    for (verdict, shown) in [
+    for (outcome, shown) in [
         (failed(), vec!["Ready", "Reconciling"]),
         (invalid, vec!["Ready", "Stalled"]),
         (failed(), vec!["Ready", "Reconciling"]),
         (applied(), vec!["Ready"]),
     ] {
         let parent = parent_with_own(&status);
-        status = next(&parent, None, &verdict, ALL, now()).map(|map| to_json(&map)).expect("differs");
+        status = next(&parent, None, &outcome, ALL, now()).map(|map| to_json(&map)).expect("differs");
         assert_eq!(types(&status), shown);
     }
     assert_eq!(next(&parent_with_own(&status), None, &applied(), ALL, now()), None);
@@ -116,8 +116,8 @@ fn r12_an_answer_replaces_the_plugins_part() {
 
 #[test]
 fn r12_an_invalid_spec_is_stalled_and_observed() {
-    let verdict = Verdict::from(&Problem::Plugin(Failure::Invalid("replicas: too many".to_owned())));
-    let status = after(&json!({}), None, &verdict).expect("differs");
+    let outcome = Outcome::from(&Problem::Plugin(Failure::Invalid("replicas: too many".to_owned())));
+    let status = after(&json!({}), None, &outcome).expect("differs");
     let stalled = condition_of(&status, "Stalled");
     assert_eq!((&stalled["status"], &stalled["reason"]), (&json!("True"), &json!("InvalidSpec")));
     assert_eq!(stalled["message"], json!("replicas: too many"));
@@ -144,7 +144,7 @@ fn r12_the_time_of_a_condition_moves_with_its_status_alone() {
     let status = after(&json!({}), None, &applied()).expect("differs");
     let mut before = status.clone();
     before["conditions"][0]["lastTransitionTime"] = json!("2020-01-01T00:00:00Z");
-    let same = after(&before, None, &Verdict::applied(4, None)).expect("the message differs");
+    let same = after(&before, None, &Outcome::applied(4, None)).expect("the message differs");
     assert_eq!(condition_of(&same, "Ready")["lastTransitionTime"], json!("2020-01-01T00:00:00Z"));
     let changed = after(&before, None, &failed()).expect("differs");
     assert_eq!(condition_of(&changed, "Ready")["lastTransitionTime"], json!("2026-01-02T03:04:05Z"));

@@ -357,9 +357,9 @@ impl Registry {
             request.headers_mut().insert(AUTHORIZATION, authorization);
         }
         let is_fetched = request.body().is_none();
-        let answer = self.http.registries.execute(request);
-        let answer = if is_fetched { unless_silent(answer).await? } else { answer.await };
-        answer.map_err(unavailable)
+        let response = self.http.registries.execute(request);
+        let response = if is_fetched { unless_silent(response).await? } else { response.await };
+        response.map_err(unavailable)
     }
 
     /// The authorization for the registry's challenges (RFC 9110, section 11).
@@ -413,11 +413,11 @@ impl Registry {
             request
         };
         let response = unless_silent(self.http.tokens.execute(request)).await?.map_err(unavailable)?;
-        let answer = read(checked(response, "token for that").await?, MAX_TALK).await?;
-        let answer: Token =
-            serde_json::from_slice(&answer).map_err(|_| invalid("its answer is no token".to_owned()))?;
-        let token = answer.token.filter(|token| !token.is_empty()).or(answer.access_token).unwrap_or_default();
-        bearer(&token).ok_or_else(|| invalid("its answer is no token".to_owned()))
+        let response = read(checked(response, "token for that").await?, MAX_TALK).await?;
+        let response: Token =
+            serde_json::from_slice(&response).map_err(|_| invalid("its response is no token".to_owned()))?;
+        let token = response.token.filter(|token| !token.is_empty()).or(response.access_token).unwrap_or_default();
+        bearer(&token).ok_or_else(|| invalid("its response is no token".to_owned()))
     }
 }
 

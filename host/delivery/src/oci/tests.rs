@@ -46,10 +46,10 @@ impl Server {
             let authorized = known.get(&format!("{key} {authorization}")).cloned();
             let (status, headers, body) =
                 authorized.or_else(|| known.get(&key).cloned()).unwrap_or((404, Vec::new(), Vec::new()));
-            let answer = headers
+            let response = headers
                 .iter()
-                .fold(Response::builder().status(status), |answer, (name, value)| answer.header(*name, value));
-            async move { answer.body(Body::from(body)).expect("an answer") }
+                .fold(Response::builder().status(status), |response, (name, value)| response.header(*name, value));
+            async move { response.body(Body::from(body)).expect("a response") }
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -57,8 +57,8 @@ impl Server {
         Self { address, answers, asked }
     }
 
-    pub fn answer(&self, request: &str, answer: Answer) {
-        self.answers.lock().insert(request.to_owned(), answer);
+    pub fn set_response(&self, request: &str, response: Answer) {
+        self.answers.lock().insert(request.to_owned(), response);
     }
 
     /// Adds a manifest, or a list of manifests, under its digest and this name.
@@ -67,7 +67,7 @@ impl Server {
         let digest = Digest::of(&bytes);
         let kind = manifest["mediaType"].as_str().expect("a type").to_owned();
         for name in [name.to_owned(), digest.to_string()] {
-            self.answer(
+            self.set_response(
                 &format!("GET /v2/echo/manifests/{name}"),
                 (200, vec![("content-type", kind.clone())], bytes.clone()),
             );
@@ -77,7 +77,7 @@ impl Server {
 
     pub fn blob(&self, bytes: &[u8]) -> Digest {
         let digest = Digest::of(bytes);
-        self.answer(&format!("GET /v2/echo/blobs/{digest}"), (200, Vec::new(), bytes.to_vec()));
+        self.set_response(&format!("GET /v2/echo/blobs/{digest}"), (200, Vec::new(), bytes.to_vec()));
         digest
     }
 
@@ -115,9 +115,9 @@ async fn a_token_is_asked_for_where_the_registry_says_and_with_the_credentials()
     let challenge =
         format!("Bearer realm=\"http://{}/token\",service=\"r\",scope=\"repository:echo:pull\"", server.address);
     let good = server.answers.lock().get(&path).cloned().expect("the blob");
-    server.answer(&path, (401, vec![("www-authenticate", challenge)], Vec::new()));
-    server.answer(&format!("{path} Bearer t0k3n"), good);
-    server.answer(
+    server.set_response(&path, (401, vec![("www-authenticate", challenge)], Vec::new()));
+    server.set_response(&format!("{path} Bearer t0k3n"), good);
+    server.set_response(
         &format!("GET /token {}", basic()),
         (200, Vec::new(), br#"{"token":"","access_token":"t0k3n"}"#.to_vec()),
     );
@@ -136,20 +136,20 @@ async fn another_place_is_told_no_credentials_and_gets_none_by_asking() {
     let (server, evil) = (Server::start().await, Server::start().await);
     let blob = Digest::of(b"component");
     let path = format!("GET /v2/echo/blobs/{blob}");
-    server.answer(&path, (401, vec![("www-authenticate", "Basic realm=\"r\"".to_owned())], Vec::new()));
+    server.set_response(&path, (401, vec![("www-authenticate", "Basic realm=\"r\"".to_owned())], Vec::new()));
     let elsewhere = format!("http://localhost:{}/stolen", evil.address.port());
-    server.answer(&format!("{path} {}", basic()), (307, vec![("location", elsewhere)], Vec::new()));
+    server.set_response(&format!("{path} {}", basic()), (307, vec![("location", elsewhere)], Vec::new()));
     let challenge = format!("Bearer realm=\"http://{}/token\"", evil.address);
-    evil.answer("GET /stolen", (401, vec![("www-authenticate", challenge)], Vec::new()));
+    evil.set_response("GET /stolen", (401, vec![("www-authenticate", challenge)], Vec::new()));
     let error = server.registry(Some(ann())).blob(blob, 100).await.expect_err("refused");
     assert!(matches!(error, RegistryError::Forbidden(_)), "{error}");
     assert_eq!(evil.asked(), [("GET /stolen".to_owned(), String::new())]);
 
     // Redirects of a token server are not followed: the credentials are for that server only.
     let challenge = format!("Bearer realm=\"http://{}/token\"", server.address);
-    server.answer(&path, (401, vec![("www-authenticate", challenge)], Vec::new()));
+    server.set_response(&path, (401, vec![("www-authenticate", challenge)], Vec::new()));
     let stolen = format!("http://{}/stolen", evil.address);
-    server.answer("POST /token", (307, vec![("location", stolen)], Vec::new()));
+    server.set_response("POST /token", (307, vec![("location", stolen)], Vec::new()));
     let identity = Some(Credentials::Identity("refresh".to_owned()));
     server.registry(identity).blob(blob, 100).await.expect_err("no token");
     assert_eq!(evil.asked().len(), 1);
@@ -163,11 +163,11 @@ async fn what_is_larger_than_it_said_or_something_else_is_refused() {
     let error = registry.blob(blob, 999).await.expect_err("too large");
     assert!(error.to_string().contains("larger than 999 bytes"), "{error}");
     let wanted = Digest::of(b"wanted");
-    server.answer(&format!("GET /v2/echo/blobs/{wanted}"), (200, Vec::new(), b"other".to_vec()));
+    server.set_response(&format!("GET /v2/echo/blobs/{wanted}"), (200, Vec::new(), b"other".to_vec()));
     let error = registry.blob(wanted, 100).await.expect_err("another");
     assert_eq!(error, RegistryError::Tampered { wanted, found: Digest::of(b"other") });
     let said = vec![("docker-content-digest", wanted.to_string())];
-    server.answer("GET /v2/echo/manifests/1", (200, said, b"{}".to_vec()));
+    server.set_response("GET /v2/echo/manifests/1", (200, said, b"{}".to_vec()));
     let error = registry.manifest(&registry.reference().version).await.expect_err("another");
     assert_eq!(error, RegistryError::Tampered { wanted, found: Digest::of(b"{}") });
 }
@@ -186,7 +186,7 @@ async fn what_comes_by_way_of_a_file_is_held_to_its_size_and_digest_as_well() {
     let error = pull(component, 299_999).await.expect_err("too large");
     assert!(error.to_string().contains("larger than 299999 bytes"), "{error}");
     let wanted = Digest::of(b"wanted");
-    server.answer(&format!("GET /v2/echo/blobs/{wanted}"), (200, Vec::new(), b"other".to_vec()));
+    server.set_response(&format!("GET /v2/echo/blobs/{wanted}"), (200, Vec::new(), b"other".to_vec()));
     let error = pull(wanted, 100).await.expect("something came").read().await.expect_err("another");
     assert_eq!(error, RegistryError::Tampered { wanted, found: Digest::of(b"other") });
     std::fs::remove_dir(folder.path()).expect("it is empty");
@@ -199,7 +199,7 @@ async fn a_registry_that_is_busy_says_how_long_and_whatever_it_says_ends_nobody(
     let server = Server::start().await;
     for (said, wait) in [("7", Some(Duration::from_secs(7))), ("18446744073709551615", None), ("soon", None)] {
         let body = br#"{"errors":[{"code":"TOOMANYREQUESTS","message":"slow down"}]}"#.to_vec();
-        server.answer("GET /v2/echo/manifests/1", (429, vec![("retry-after", said.to_owned())], body));
+        server.set_response("GET /v2/echo/manifests/1", (429, vec![("retry-after", said.to_owned())], body));
         let error = resolve(&server.registry(None)).await.expect_err("busy");
         let OciError::Registry(RegistryError::Unavailable { message, wait: found }) = error else { panic!("{error}") };
         assert_eq!((found, message.contains("slow down (TOOMANYREQUESTS)")), (wait, true), "{said}: {message}");
@@ -210,14 +210,14 @@ async fn a_registry_that_is_busy_says_how_long_and_whatever_it_says_ends_nobody(
 async fn an_upload_without_a_place_or_to_another_one_carries_no_credentials() {
     let (server, other) = (Server::start().await, Server::start().await);
     let begin = "POST /v2/echo/blobs/uploads/";
-    server.answer(begin, (202, Vec::new(), Vec::new()));
+    server.set_response(begin, (202, Vec::new(), Vec::new()));
     let error = server.registry(Some(ann())).put_blob(b"x".to_vec()).await.expect_err("no place");
     assert!(error.to_string().contains("invalid upload location"), "{error}");
     let place = format!("http://{}/upload?state=1", other.address);
     let challenge = vec![("www-authenticate", "Basic realm=\"r\"".to_owned())];
-    server.answer(begin, (401, challenge, Vec::new()));
-    server.answer(&format!("{begin} {}", basic()), (202, vec![("location", place)], Vec::new()));
-    other.answer("PUT /upload", (201, Vec::new(), Vec::new()));
+    server.set_response(begin, (401, challenge, Vec::new()));
+    server.set_response(&format!("{begin} {}", basic()), (202, vec![("location", place)], Vec::new()));
+    other.set_response("PUT /upload", (201, Vec::new(), Vec::new()));
     server.registry(Some(ann())).put_blob(b"x".to_vec()).await.expect("taken");
     let digest = Digest::of(b"x").to_string().replace(':', "%3A");
     assert_eq!(other.asked(), [(format!("PUT /upload?state=1&digest={digest}"), String::new())]);
@@ -274,8 +274,8 @@ async fn lists_come_in_pages_and_registries_without_them_answer_in_many_ways() {
     let first = format!("GET /v2/echo/referrers/{ARTIFACT}");
     let kind = ("content-type", manifest::INDEX.to_owned());
     let next = ("link", "</v2/echo/more>; rel=\"next\"".to_owned());
-    server.answer(&first, (200, vec![kind.clone(), next], list(json!([])).into_bytes()));
-    server.answer("GET /v2/echo/more", (200, vec![kind.clone()], list(json!([entry])).into_bytes()));
+    server.set_response(&first, (200, vec![kind.clone(), next], list(json!([])).into_bytes()));
+    server.set_response("GET /v2/echo/more", (200, vec![kind.clone()], list(json!([entry])).into_bytes()));
     assert_eq!(verify(&server.registry(None), artifact(), &trust(KEY)).await, Ok(()), "on the second page");
 
     server.manifest(
@@ -283,10 +283,10 @@ async fn lists_come_in_pages_and_registries_without_them_answer_in_many_ways() {
         &json!({"mediaType": manifest::INDEX, "manifests": [entry]}),
     );
     for (status, kind) in [(400, "text/plain"), (405, "text/plain"), (404, "text/plain"), (200, "text/html")] {
-        server.answer(&first, (status, vec![("content-type", kind.to_owned())], b"<html>".to_vec()));
+        server.set_response(&first, (status, vec![("content-type", kind.to_owned())], b"<html>".to_vec()));
         assert_eq!(verify(&server.registry(None), artifact(), &trust(KEY)).await, Ok(()), "{status}");
     }
-    server.answer(&first, (503, Vec::new(), Vec::new()));
+    server.set_response(&first, (503, Vec::new(), Vec::new()));
     let error = verify(&server.registry(None), artifact(), &trust(KEY)).await.expect_err("who knows");
     assert!(matches!(error, OciError::Registry(RegistryError::Unavailable { .. })), "{error}");
 
@@ -322,7 +322,7 @@ async fn what_would_take_much_memory_is_refused_and_hides_no_signature() {
     for (at, entries) in pages.into_iter().enumerate() {
         let headers =
             vec![("content-type", manifest::INDEX.to_owned()), ("link", format!("</v2/echo/page{at}>; rel=\"next\""))];
-        server.answer(&request, (200, headers, json!({"manifests": entries}).to_string().into_bytes()));
+        server.set_response(&request, (200, headers, json!({"manifests": entries}).to_string().into_bytes()));
         request = format!("GET /v2/echo/page{at}");
     }
     assert_eq!(verify(&server.registry(None), artifact(), &trust(KEY)).await, Ok(()));
@@ -342,11 +342,11 @@ async fn a_tag_that_names_what_it_did_costs_no_manifest() {
     let digest = server.manifest("1", &json!({"mediaType": manifest::MANIFEST, "layers": [layer]}));
     let artifact = resolve(&server.registry(None)).await.expect("an artifact");
     let head = |digest: Digest| (200, vec![("docker-content-digest", digest.to_string())], Vec::new());
-    server.answer("HEAD /v2/echo/manifests/1", head(digest));
+    server.set_response("HEAD /v2/echo/manifests/1", head(digest));
     assert_eq!(is_still(&server.registry(None), &artifact).await, Ok(true));
-    server.answer("HEAD /v2/echo/manifests/1", head(Digest::of(b"moved")));
+    server.set_response("HEAD /v2/echo/manifests/1", head(Digest::of(b"moved")));
     assert_eq!(is_still(&server.registry(None), &artifact).await, Ok(false));
-    server.answer("HEAD /v2/echo/manifests/1", (200, Vec::new(), Vec::new()));
+    server.set_response("HEAD /v2/echo/manifests/1", (200, Vec::new(), Vec::new()));
     assert_eq!(is_still(&server.registry(None), &artifact).await, Ok(false), "it does not say");
     let gets = server.asked().iter().filter(|(request, _)| request.starts_with("GET")).count();
     assert_eq!(gets, 1);

@@ -33,14 +33,14 @@ impl Fixture {
         let kind = "application/vnd.oci.image.manifest.v1+json";
         let manifest = server.manifest("1", &json!({"mediaType": kind, "layers": [layer]}));
         let said = vec![("docker-content-digest", manifest.to_string())];
-        server.answer("HEAD /v2/echo/manifests/1", (200, said, Vec::new()));
+        server.set_response("HEAD /v2/echo/manifests/1", (200, said, Vec::new()));
         let artifact = Artifact { manifest, component, size };
         Self { server, artifact, folder: tempfile::tempdir().expect("a folder") }
     }
 
     fn lookup(&self) -> Lookup {
         let nobody = tower::service_fn(|_: Request<Body>| async {
-            Ok::<_, Infallible>(Response::builder().status(404).body(Body::empty()).expect("an answer"))
+            Ok::<_, Infallible>(Response::builder().status(404).body(Body::empty()).expect("a response"))
         });
         Lookup {
             secrets: Secrets::new(Client::new(nobody, "n"), "n"),

@@ -28,8 +28,8 @@ fn a_plugin_that_wants_nothing_answers_with_nothing() {
     let component = load(&Guest::doing(""));
     assert_eq!(component.descriptor().name, "");
     assert!(component.is_pooled());
-    let (answer, report) = reconcile(&component, &limits());
-    assert_eq!(answer, Ok(Ok(Response::default())));
+    let (response, report) = reconcile(&component, &limits());
+    assert_eq!(response, Ok(Ok(Response::default())));
     assert_eq!((report.request_bytes, report.impure, report.memory_peak), (2, false, 2 * 64 * 1024));
 }
 
@@ -37,8 +37,8 @@ fn a_plugin_that_wants_nothing_answers_with_nothing() {
 fn the_parent_reaches_the_guest_and_comes_back() {
     let component = load(&Guest::doing(ECHO));
     for parent in [&b"{\"a\":1}"[..], &vec![b'x'; 3_000_000]] {
-        let (answer, report) = run_here(component.reconcile(&request(parent), &limits(), Ambient::now([0; 32])));
-        assert_eq!(answer.unwrap().unwrap().status.as_deref(), Some(parent));
+        let (response, report) = run_here(component.reconcile(&request(parent), &limits(), Ambient::now([0; 32])));
+        assert_eq!(response.unwrap().unwrap().status.as_deref(), Some(parent));
         assert_eq!(report.response_bytes, parent.len() as u64);
     }
 }
@@ -84,7 +84,7 @@ fn a_long_call_steps_aside_once_and_goes_on_on_another_thread() {
     let mut call = Box::pin(component.reconcile(&request, &limits, Ambient::now([0; 32])));
     let mut context = Context::from_waker(Waker::noop());
     assert!(call.as_mut().poll(&mut context).is_pending(), "the thread is free for other work");
-    let (answer, _) = std::thread::scope(|scope| {
+    let (response, _) = std::thread::scope(|scope| {
         scope
             .spawn(|| match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(answered) => answered,
@@ -93,7 +93,7 @@ fn a_long_call_steps_aside_once_and_goes_on_on_another_thread() {
             .join()
             .unwrap()
     });
-    assert_eq!(answer, Err(CallFailure::Deadline { limit: limits.deadline }));
+    assert_eq!(response, Err(CallFailure::Deadline { limit: limits.deadline }));
 }
 
 #[test]
@@ -103,8 +103,8 @@ fn an_endless_loop_of_host_calls_ends_at_its_deadline_and_fills_nothing() {
         reconcile: "(loop (call $say (i32.const 0) (i32.const 9) (i32.const 0) (i32.const 9)) (br 0))",
         ..Guest::default()
     };
-    let (answer, report) = reconcile(&load(&guest.component()), &soon());
-    assert_eq!(answer, Err(CallFailure::Deadline { limit: soon().deadline }));
+    let (response, report) = reconcile(&load(&guest.component()), &soon());
+    assert_eq!(response, Err(CallFailure::Deadline { limit: soon().deadline }));
     assert!(report.notes.len() <= 1024 && report.notes_dropped > 0, "{} notes", report.notes.len());
 }
 
@@ -190,8 +190,8 @@ fn a_memory_bomb_fails_as_memory_even_if_the_guest_aborts_by_itself() {
 
 #[test]
 fn a_guest_that_copes_without_the_memory_may_answer() {
-    let (answer, report) = reconcile(&load(&Guest::doing(GREEDY)), &limits());
-    assert_eq!(answer, Ok(Ok(Response::default())));
+    let (response, report) = reconcile(&load(&Guest::doing(GREEDY)), &limits());
+    assert_eq!(response, Ok(Ok(Response::default())));
     assert!(report.memory_peak > 60 * MIB && report.memory_peak <= 64 * MIB, "{}", report.memory_peak);
 }
 
@@ -265,8 +265,8 @@ fn children_that_alias_one_region_are_counted_as_often_as_they_are_named() {
            (br_if 0 (i32.lt_u (local.get $a) (i32.const 98304))))
          (i32.store (i32.const 1032) (i32.const 65536)) (i32.store (i32.const 1036) (i32.const 4096))",
     );
-    let (answer, report) = reconcile(&load(&guest), &limits());
-    assert_eq!(answer, Err(CallFailure::ResponseTooLarge { limit: 4 * MIB }));
+    let (response, report) = reconcile(&load(&guest), &limits());
+    assert_eq!(response, Err(CallFailure::ResponseTooLarge { limit: 4 * MIB }));
     assert_eq!(report.response_bytes, 0, "the host took none of it");
 }
 
@@ -275,16 +275,16 @@ fn an_answer_just_over_the_limit_is_too_large_too() {
     let component = load(&Guest::doing(ECHO));
     let limits = Limits { response_bytes: 9, ..limits() };
     assert!(run_here(component.reconcile(&request(&[b'x'; 9]), &limits, Ambient::now([0; 32]))).0.is_ok());
-    let answer = run_here(component.reconcile(&request(&[b'x'; 10]), &limits, Ambient::now([0; 32]))).0;
-    assert_eq!(answer, Err(CallFailure::ResponseTooLarge { limit: 9 }));
+    let response = run_here(component.reconcile(&request(&[b'x'; 10]), &limits, Ambient::now([0; 32]))).0;
+    assert_eq!(response, Err(CallFailure::ResponseTooLarge { limit: 9 }));
 }
 
 #[test]
 fn a_request_over_the_limit_never_reaches_the_guest() {
     let limits = Limits { request_bytes: 9, ..limits() };
-    let answer =
+    let response =
         run_here(load(&Guest::doing("unreachable")).reconcile(&request(&[b'x'; 10]), &limits, Ambient::now([0; 32]))).0;
-    assert_eq!(answer, Err(CallFailure::RequestTooLarge { size: 10, limit: 9 }));
+    assert_eq!(response, Err(CallFailure::RequestTooLarge { size: 10, limit: 9 }));
 }
 
 #[test]
@@ -341,8 +341,8 @@ fn a_call_keeps_as_much_of_its_log_as_its_limit_says() {
     let component = load(&guest.component());
     // Each line counts as its 36 bytes and 64 more.
     for (log_bytes, kept) in [(1000, 10), (100, 1), (0, 0), (64 * 1024, 100)] {
-        let (answer, report) = reconcile(&component, &Limits { log_bytes, ..limits() });
-        assert!(answer.is_ok(), "{answer:?}");
+        let (response, report) = reconcile(&component, &Limits { log_bytes, ..limits() });
+        assert!(response.is_ok(), "{response:?}");
         assert_eq!((report.notes.len(), report.notes_dropped), (kept, 100 - kept as u64), "{log_bytes}");
     }
 }

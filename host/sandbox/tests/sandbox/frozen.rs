@@ -17,14 +17,14 @@ fn a_component_of_the_first_contract_loads_and_answers_as_it_did_then() {
     assert_eq!(component.surface().unknown_imports, [""; 0]);
     assert_eq!(component.descriptor().name, "frozen");
     let parent = br#"{"metadata":{"name":"web"}}"#;
-    let (answer, report) = run_here(component.reconcile(&request(parent), &limits(), Ambient::now([7; 32])));
+    let (response, report) = run_here(component.reconcile(&request(parent), &limits(), Ambient::now([7; 32])));
     let wanted = Response {
         children: vec![parent.to_vec()],
         status: Some(parent.to_vec()),
         requeue: Some(30_000),
         ..Response::default()
     };
-    assert_eq!(answer, Ok(Ok(wanted)));
+    assert_eq!(response, Ok(Ok(wanted)));
     let CallReport { notes, impure, .. } = report;
     assert!(notes.len() == 1 && !impure, "{notes:?}");
 }

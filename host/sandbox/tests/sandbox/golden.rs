@@ -10,8 +10,8 @@ use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use serde_json::Value;
 use windlass_core::contract::{
-    Answer, CallReport, ChildRule, Descriptor, Event, EventType, Failure, Metric, MetricType, Note, Observed, Parent,
-    Phase, Related, Request, Requirement, Response, Selection, UpdateStrategy,
+    CallReport, ChildRule, Descriptor, Event, EventType, Failure, Metric, MetricType, Note, Observed, Parent, Phase,
+    PluginResult, Related, Request, Requirement, Response, Selection, UpdateStrategy,
 };
 use windlass_core::ids::Gvk;
 use windlass_plugin::testing::{self, HostCalls, Measurement, golden};
@@ -84,10 +84,10 @@ fn at(failure: Failure) -> Failure {
     }
 }
 
-fn ask(component: &Component, request: &Request) -> (Answer, CallReport) {
+fn ask(component: &Component, request: &Request) -> (PluginResult, CallReport) {
     let ambient = Ambient { seed: SEED, now: SystemTime::UNIX_EPOCH + NOW };
-    let (answer, report) = run_here(component.reconcile(request, &limits(), ambient));
-    (answer.unwrap(), report)
+    let (response, report) = run_here(component.reconcile(request, &limits(), ambient));
+    (response.unwrap(), report)
 }
 
 /// The calls of the host's functions.
@@ -105,9 +105,9 @@ fn host_calls(report: CallReport) -> HostCalls {
 }
 
 /// Converts bytes to text, so that differences are readable.
-fn text(answer: &Answer) -> String {
+fn text(response: &PluginResult) -> String {
     let of = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
-    match answer {
+    match response {
         Ok(response) => {
             let rest = Response { children: Vec::new(), status: None, ..response.clone() };
             let children: Vec<_> = response.children.iter().map(of).collect();

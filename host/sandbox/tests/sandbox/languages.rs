@@ -50,8 +50,8 @@ static LOADED: LazyLock<Loaded> = LazyLock::new(|| {
 /// snapshot.
 fn ask(component: &Component, spec: &str, seed: [u8; 32]) -> (Vec<u8>, CallReport) {
     let parent = format!(r#"{{"metadata":{{"name":"sight"}},"spec":{spec}}}"#);
-    let (answer, report) = run_here(component.reconcile(&request(parent.as_bytes()), &limits(), Ambient::now(seed)));
-    let [child] = answer.unwrap().unwrap().children.try_into().expect("one child");
+    let (response, report) = run_here(component.reconcile(&request(parent.as_bytes()), &limits(), Ambient::now(seed)));
+    let [child] = response.unwrap().unwrap().children.try_into().expect("one child");
     (child, report)
 }
 

@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use windlass_core::contract::{Answer, CallFailure, CallReport, Limits, Phase, Request};
+use windlass_core::contract::{CallFailure, CallReport, Limits, Phase, PluginResult, Request};
 use windlass_sandbox::{Ambient, CompilerCommand, Component, Options, Sandbox, run_here};
 
 const MIB: u64 = 1024 * 1024;
@@ -69,6 +69,6 @@ fn limits() -> Limits {
     Limits { deadline: Duration::from_secs(20), ..Limits::default() }
 }
 
-fn reconcile(component: &Component, limits: &Limits) -> (Result<Answer, CallFailure>, CallReport) {
+fn reconcile(component: &Component, limits: &Limits) -> (Result<PluginResult, CallFailure>, CallReport) {
     run_here(component.reconcile(&request(b"{}"), limits, Ambient::now([7; 32])))
 }

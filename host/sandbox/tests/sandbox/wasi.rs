@@ -23,8 +23,8 @@ fn a_sleep_of_a_year_returns_at_once_and_the_clock_has_moved() {
         ..Guest::default()
     };
     // A host that really slept would not have finished, or would have met the deadline.
-    let (answer, report) = reconcile(&load(&guest.component()), &limits());
-    assert!(answer.is_ok(), "{answer:?}");
+    let (response, report) = reconcile(&load(&guest.component()), &limits());
+    assert!(response.is_ok(), "{response:?}");
     assert!(!report.impure);
 }
 
@@ -53,9 +53,9 @@ fn random() -> Guest<'static> {
 fn random_depends_on_the_seed_and_on_nothing_else() {
     let component = load(&random().component());
     let with = |seed| {
-        let (answer, report) = run_here(component.reconcile(&request(b"{}"), &limits(), Ambient::now([seed; 32])));
+        let (response, report) = run_here(component.reconcile(&request(b"{}"), &limits(), Ambient::now([seed; 32])));
         assert!(!report.impure);
-        answer.unwrap().unwrap().status.unwrap()
+        response.unwrap().unwrap().status.unwrap()
     };
     assert_eq!(with(1), with(1));
     assert_ne!(with(1), with(2));
@@ -76,8 +76,8 @@ fn the_wall_clock_shows_when_the_call_began_and_makes_it_impure() {
     };
     let ambient = Ambient { seed: [0; 32], now: SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000) };
     let component = load(&guest.component());
-    let (answer, report) = run_here(component.reconcile(&request(b"{}"), &limits(), ambient));
-    assert!(answer.is_ok() && report.impure, "{answer:?}");
+    let (response, report) = run_here(component.reconcile(&request(b"{}"), &limits(), ambient));
+    assert!(response.is_ok() && report.impure, "{response:?}");
 }
 
 #[test]
@@ -100,8 +100,8 @@ fn what_is_printed_becomes_log_lines() {
         reconcile: "(call $write (call $stdout) (i32.const 3000) (i32.const 7) (i32.const 2048))",
         ..Guest::default()
     };
-    let (answer, report) = reconcile(&load(&guest.component()), &limits());
-    assert!(answer.is_ok(), "{answer:?}");
+    let (response, report) = reconcile(&load(&guest.component()), &limits());
+    assert!(response.is_ok(), "{response:?}");
     assert_eq!(lines(&report), ["one", "two"]);
 }
 

@@ -112,9 +112,9 @@ pub async fn check_permission(client: &Client, (api, object): &Target) -> anyhow
         let spec =
             SelfSubjectAccessReviewSpec { resource_attributes: Some(asked), ..SelfSubjectAccessReviewSpec::default() };
         let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
-        let answer = Api::all(client.clone()).create(&PostParams::default(), &review).await;
-        let answer = answer.map_err(plain).context("your permissions could not be reviewed")?;
-        if !answer.status.is_some_and(|status| status.allowed) {
+        let response = Api::all(client.clone()).create(&PostParams::default(), &review).await;
+        let response = response.map_err(plain).context("your permissions could not be reviewed")?;
+        if !response.status.is_some_and(|status| status.allowed) {
             bail!("{} is forbidden: you may not {verb} it; nothing was written", describe(object));
         }
     }

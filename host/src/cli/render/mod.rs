@@ -220,9 +220,9 @@ fn settle(
         });
         snapshot.related = served.collect();
         // A fixed seed, so that the same input gives the same output.
-        let (answer, report) = run_here(component.reconcile(&snapshot.request(phase), limits, Ambient::now([0; 32])));
+        let (result, report) = run_here(component.reconcile(&snapshot.request(phase), limits, Ambient::now([0; 32])));
         print_logs(&report);
-        let response = match answer {
+        let response = match result {
             Err(failed) => return Err(("call", failed.to_string())),
             Ok(Err(Failure::Invalid(message))) => return Err(("invalid", message)),
             Ok(Err(Failure::Retry { message, after })) => {

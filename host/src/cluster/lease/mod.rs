@@ -64,7 +64,7 @@ pub enum NotHolder {
 }
 
 /// The Lease that this host holds.
-pub struct Held {
+pub struct BlockedDeletions {
     api: Api<Lease>,
     namespace: String,
     instance: Instance,
@@ -73,7 +73,7 @@ pub struct Held {
     lease: Option<Lease>,
 }
 
-impl std::fmt::Debug for Held {
+impl std::fmt::Debug for BlockedDeletions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Lease {}/{NAME} of {}", self.namespace, self.instance.identity)
     }
@@ -96,7 +96,7 @@ enum Failure {
     Passing(String),
 }
 
-impl Held {
+impl BlockedDeletions {
     /// Acquires the Lease, and waits for it if its holder may have ended. Returns none if `stop` is cancelled
     /// meanwhile.
     ///
@@ -323,7 +323,7 @@ fn read(lease: &Lease) -> Found {
 
 async fn in_time<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, String> {
     match tokio::time::timeout(TIMEOUT, request).await {
-        Ok(answer) => answer.map_err(|error| message_of(&error)),
+        Ok(response) => response.map_err(|error| message_of(&error)),
         Err(_) => Err(no_answer()),
     }
 }

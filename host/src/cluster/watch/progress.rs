@@ -153,12 +153,12 @@ impl WatchProgress {
         let service = service_fn(move |request: http::Request<Body>| {
             let (client, progress) = (client.clone(), progress.clone());
             async move {
-                let answer = client.send(request).await?;
-                let is_accepted = answer.status().is_success();
+                let response = client.send(request).await?;
+                let is_accepted = response.status().is_success();
                 if is_accepted {
                     progress.progress.lock().accepted(Instant::now());
                 }
-                Ok::<_, kube::Error>(answer.map(|body| progress.of_body(body, is_accepted)))
+                Ok::<_, kube::Error>(response.map(|body| progress.of_body(body, is_accepted)))
             }
         });
         Client::new(service, namespace)
@@ -233,8 +233,8 @@ mod tests {
         let service = service_fn(move |_: http::Request<Body>| async move {
             let parts = stream::iter(parts.iter().map(|part| Ok::<_, kube::Error>(Frame::data(Bytes::from(*part)))));
             let rest = if ends { stream::pending().take(0).left_stream() } else { stream::pending().right_stream() };
-            let answer = http::Response::builder().status(status).body(StreamBody::new(parts.chain(rest)));
-            Ok::<_, kube::Error>(answer.expect("a response"))
+            let response = http::Response::builder().status(status).body(StreamBody::new(parts.chain(rest)));
+            Ok::<_, kube::Error>(response.expect("a response"))
         });
         Client::new(service, "default")
     }

@@ -120,11 +120,11 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let line = Line::of(&request);
-        let answer = self.0.call(request);
+        let response = self.0.call(request);
         match line {
-            None => Either::Left(answer),
-            Some(line) => Either::Right(answer.inspect(Box::new(|answer| {
-                line.write(answer.as_ref().map_or(0, |answer| answer.status().as_u16()));
+            None => Either::Left(response),
+            Some(line) => Either::Right(response.inspect(Box::new(|response| {
+                line.write(response.as_ref().map_or(0, |response| response.status().as_u16()));
             }))),
         }
     }
@@ -171,7 +171,7 @@ mod tests {
             let service =
                 ServiceBuilder::new().layer(AuditLayer).service(service_fn(move |_: Request<Vec<u8>>| async move {
                     match code {
-                        Some(code) => Ok(Response::builder().status(code).body(()).expect("an answer")),
+                        Some(code) => Ok(Response::builder().status(code).body(()).expect("a response")),
                         None => Err(BoxError::from("the connection was cut")),
                     }
                 }));

@@ -25,7 +25,7 @@ use windlass_core::schema::{self, Narrowing};
 use super::parent_kind::ParentKind;
 use super::problem::{Problem, Step, invalid_descriptor};
 use crate::cluster::in_time;
-use crate::live::Definition;
+use crate::live::CrdOwner;
 
 /// How long the API server may take to establish a new CRD before the Plugin reports it; [`super::kinds`] notices a
 /// later success.
@@ -312,7 +312,7 @@ fn describe(served: &Value, carried: &Value) -> Result<ParentKind, Problem> {
     let is_own = brought_by(served) == brought_by(carried);
     Ok(ParentKind {
         kind: Arc::new(gvk),
-        definition: if is_own { Definition::Own } else { Definition::Others },
+        crd_owner: if is_own { CrdOwner::Plugin } else { CrdOwner::Others },
         resource: ApiResource {
             group: group.to_owned(),
             version: found.to_owned(),
@@ -574,7 +574,7 @@ mod tests {
         let carried = carried(|_| ());
         let resolved = resolve(&client, &plugin, &carried, Install::Always);
         let ended = tokio::time::timeout(Duration::from_mins(5), resolved).await.expect("it ends");
-        let Err(problem) = ended else { panic!("without an answer") };
+        let Err(problem) = ended else { panic!("without a response") };
         assert_eq!(problem.reason, PluginReason::ApiError, "{}", problem.message);
         let api: Api<CustomResourceDefinition> = Api::all(client);
         let definition = json!({});

@@ -9,7 +9,7 @@ use super::*;
 use crate::contract::{Event, EventType};
 use crate::events::Note;
 use crate::json::{self, Malformed};
-use crate::outcome::{Problem, SuspendedBy, Verdict};
+use crate::outcome::{Outcome, Problem, SuspendedBy};
 use crate::status;
 
 /// A plugin's event with the text as reason and as message.
@@ -67,9 +67,9 @@ fn fuzz_statuses() {
         assert_eq!(reads_back(status), Ok(taken.clone()));
         let conditions = taken.as_object().and_then(|map| map.get("conditions")?.as_array());
         assert!(conditions.is_none_or(|conditions| conditions.len() <= 100));
-        for (verdict, is_applied) in [(Verdict::applied(3, None), true), (Verdict::from(&suspended), false)] {
+        for (outcome, is_applied) in [(Outcome::applied(3, None), true), (Outcome::from(&suspended), false)] {
             let now = Timestamp::UNIX_EPOCH;
-            let next = status::next(&parent_with(&json!({})), taken.as_object(), &verdict, SHAPE, now);
+            let next = status::next(&parent_with(&json!({})), taken.as_object(), &outcome, SHAPE, now);
             are_conditions(&next.expect("there was none before"), is_applied);
         }
         true

@@ -174,7 +174,7 @@ proptest! {
         let desired = validate_with(&children(&after), &update).expect("valid");
         let mut live = live_of(&before, &[]);
         let mut annotation = String::new();
-        let (mut parents, mut was_held) = (ParentDeletions::default(), false);
+        let (mut parents, mut was_blocked) = (ParentDeletions::default(), false);
         let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [], 0, None);
         let mut fleet = Fleet::new(rollout);
         for _ in 0..60 {
@@ -183,18 +183,18 @@ proptest! {
             let cause = || cause(&snapshot, Phase::Sync, SHAPE);
             let parents = (&mut parents, DeletionGuard::default());
             if let Some(stop) = judge(&mut fleet, parents, &snapshot, cause, Leavers::default, &mut planned) {
-                let Stop::AtParent(held) = stop else { panic!("{stop:?}") };
-                prop_assert!((was_held || held.prunes * 2 > held.owned) && planned.prunes.is_empty());
-                was_held = true;
+                let Stop::AtParent(blocked) = stop else { panic!("{stop:?}") };
+                prop_assert!((was_blocked || blocked.prunes * 2 > blocked.owned) && planned.prunes.is_empty());
+                was_blocked = true;
                 if is_allowed {
-                    annotation = held.hash;
+                    annotation = blocked.hash;
                 }
             }
             planned.prunes = planned.take_due_prunes().concat();
             live = carry_out(&live, &planned);
         }
         let mut expected = names_of(&desired);
-        let is_held = was_held && !is_allowed;
+        let is_held = was_blocked && !is_allowed;
         if is_held {
             expected.extend(names_of(&self::desired(&before)));
             expected.sort();

@@ -277,8 +277,8 @@ pub(super) fn stays_inside(response: &Response, update: usize) -> Option<usize> 
 fn no_answer_leads_to_a_write_outside_the_grants_and_the_parents_namespace() {
     let (taken, written) = (Cell::new(0_u32), Cell::new(0_usize));
     let mut runner = TestRunner::new(Config { cases: 100_000, ..Config::with_source_file(file!()) });
-    let outcome = runner.run(&(strange(), 0..WORLD.grants.len()), |(answer, update)| {
-        let response = Response { children: answer.iter().map(child).collect(), ..Response::default() };
+    let outcome = runner.run(&(strange(), 0..WORLD.grants.len()), |(children, update)| {
+        let response = Response { children: children.iter().map(child).collect(), ..Response::default() };
         if let Some(writes) = stays_inside(&response, update) {
             taken.set(taken.get() + 1);
             written.set(written.get() + writes);

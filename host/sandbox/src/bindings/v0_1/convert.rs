@@ -123,8 +123,8 @@ fn metric(metric: wit::Metric) -> core::Metric {
     }
 }
 
-pub(super) fn answer(answer: Result<wit::Response, wit::Failure>) -> core::Answer {
-    match answer {
+pub(super) fn result(result: Result<wit::Response, wit::Failure>) -> core::PluginResult {
+    match result {
         Ok(response) => Ok(core::Response {
             children: response.children,
             status: response.status,

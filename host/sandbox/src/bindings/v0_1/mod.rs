@@ -4,7 +4,7 @@ mod convert;
 
 use wasmtime::Store;
 use wasmtime::component::{HasSelf, InstancePre, Linker};
-use windlass_core::contract::{Answer, Descriptor, Note, Request};
+use windlass_core::contract::{Descriptor, Note, PluginResult, Request};
 
 use crate::notes::Notes;
 
@@ -59,12 +59,16 @@ impl Instance {
         self.0.windlass_plugin_reconciler().call_describe(store).await.map(convert::descriptor)
     }
 
-    pub(crate) async fn reconcile<T: Send>(&self, store: &mut Store<T>, request: &Request) -> wasmtime::Result<Answer> {
+    pub(crate) async fn reconcile<T: Send>(
+        &self,
+        store: &mut Store<T>,
+        request: &Request,
+    ) -> wasmtime::Result<PluginResult> {
         let api_versions = convert::api_versions(request);
         let lists = convert::Lists::of(request, &api_versions);
         let related = lists.related();
-        let answer = self.0.windlass_plugin_reconciler().call_reconcile(store, lists.request(request, &related)).await;
-        answer.map(convert::answer)
+        let result = self.0.windlass_plugin_reconciler().call_reconcile(store, lists.request(request, &related)).await;
+        result.map(convert::result)
     }
 }
 
