@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn r18_the_eleventh_write_within_a_minute_waits_and_then_one_a_minute_passes() {
+    fn r18_eleventh_write_within_a_minute_waits_and_then_one_write_a_minute_is_admitted() {
         let mut clock = Clock::new();
         clock.trip();
         assert_eq!(clock.write("a", 68), Err(1));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn r18_ten_writes_a_minute_never_trip() {
+    fn r18_ten_writes_a_minute_never_trip_the_breaker() {
         let mut clock = Clock::new();
         for second in (0..3600).step_by(6) {
             assert_eq!(clock.write("a", second), Ok(()), "{second}");
@@ -269,21 +269,21 @@ mod tests {
     }
 
     #[test]
-    fn r18_five_quiet_minutes_end_it_and_wanting_a_write_is_not_quiet() {
+    fn r18_five_minutes_without_attempted_writes_reset_the_breaker() {
         let mut clock = Clock::new();
         clock.trip();
         assert_eq!(clock.write("a", 11), Err(58));
         assert_eq!(clock.write("a", 250), Ok(()));
-        assert_eq!(clock.write("a", 320), Ok(()), "five minutes since it tripped, but not quiet ones");
-        assert_eq!(clock.write("a", 321), Err(59), "so it still is");
+        assert_eq!(clock.write("a", 320), Ok(()), "five minutes since it tripped, but with attempted writes");
+        assert_eq!(clock.write("a", 321), Err(59), "the breaker is still tripped");
         for second in 621..631 {
             assert_eq!(clock.write("a", second), Ok(()));
         }
-        assert_eq!(clock.write("a", 631), Err(59), "and trips like any other");
+        assert_eq!(clock.write("a", 631), Err(59), "after a reset, the breaker trips again");
     }
 
     #[test]
-    fn r18_a_new_generation_of_the_parent_starts_anew() {
+    fn r18_new_generation_of_the_parent_resets_the_breaker() {
         let mut clock = Clock::new();
         clock.trip();
         clock.parent.generation = Some(4);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn r18_a_parent_with_many_children_never_trips_by_being_big() {
+    fn r18_number_of_children_never_trips_the_breaker() {
         let mut clock = Clock::new();
         for second in 0..10 {
             for child in 0..200 {
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn r18_the_same_name_in_another_place_is_another_object() {
+    fn r18_writes_are_counted_by_parent_kind_namespace_and_name() {
         let mut clock = Clock::new();
         clock.trip();
         let now = clock.at(11);
@@ -316,34 +316,34 @@ mod tests {
         assert!(clock.breaker.admit(&clock.parent, &pod, &here, now).is_err());
         assert!(clock.breaker.admit(&clock.parent, &service, &here, now).is_ok());
         assert!(clock.breaker.admit(&clock.parent, &pod, &there, now).is_ok());
-        assert!(clock.breaker.admit(&other, &pod, &here, now).is_ok(), "because of another parent");
+        assert!(clock.breaker.admit(&other, &pod, &here, now).is_ok(), "another parent has a count of its own");
     }
 
     #[test]
-    fn r18_a_plan_keeps_what_may_be_written_and_prunes_nothing_while_a_write_waits() {
+    fn r18_plan_keeps_admitted_writes_and_prunes_nothing_while_a_write_waits() {
         let mut clock = Clock::new();
         clock.trip();
         let now = clock.at(11);
         let live: Vec<_> = validate(&[pod("z")]).expect("valid").children.iter().map(|child| created(child)).collect();
         let snapshot = snapshot(&live);
         let planned = |names: &[&str]| {
-            let wanted = names.iter().map(|name| pod(name)).collect::<Vec<_>>();
-            plan(&snapshot, &validate(&wanted).expect("valid"))
+            let desired = names.iter().map(|name| pod(name)).collect::<Vec<_>>();
+            plan(&snapshot, &validate(&desired).expect("valid"))
         };
-        let mut held = planned(&["a", "b"]);
-        let waiting = clock.breaker.admit_plan(&clock.parent, &mut held, now);
+        let mut limited = planned(&["a", "b"]);
+        let waiting = clock.breaker.admit_plan(&clock.parent, &mut limited, now);
         assert_eq!(
             waiting.iter().map(|(child, wait)| (&*child.key.name, wait.as_secs())).collect::<Vec<_>>(),
             [("a", 58)]
         );
-        assert_eq!(held.counts(), (1, 0, 0));
+        assert_eq!(limited.counts(), (1, 0, 0));
         let mut free = planned(&["b"]);
         assert!(clock.breaker.admit_plan(&clock.parent, &mut free, now).is_empty());
         assert_eq!(free.counts(), (1, 0, 1));
     }
 
     #[test]
-    fn r18_a_child_that_somebody_deletes_again_and_again_trips_it_although_its_uid_changes() {
+    fn r18_child_that_is_deleted_repeatedly_trips_the_breaker_although_its_uid_changes() {
         let mut clock = Clock::new();
         let desired = validate(&[pod("a")]).expect("valid");
         let mut created_at = Vec::new();
@@ -357,16 +357,16 @@ mod tests {
     }
 
     #[test]
-    fn r18_deletes_count_when_they_are_due_and_not_before() {
+    fn r18_deletions_count_only_once_they_are_due() {
         let mut clock = Clock::new();
-        let (wanted, leaving) = (validate(&[pod("a")]).expect("valid"), validate(&[pod("b")]).expect("valid"));
-        let mut terminating = created(&wanted.children[0]);
+        let (desired, leaving) = (validate(&[pod("a")]).expect("valid"), validate(&[pod("b")]).expect("valid"));
+        let mut terminating = created(&desired.children[0]);
         terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         let waits = snapshot(&[terminating, created(&leaving.children[0])]);
         let due = snapshot(&[created(&leaving.children[0])]);
         for second in 0..40 {
             let now = clock.at(second);
-            let mut plan = plan(&waits, &wanted);
+            let mut plan = plan(&waits, &desired);
             assert!(clock.breaker.admit_plan(&clock.parent, &mut plan, now).is_empty() && plan.is_empty());
         }
         for second in 40..60 {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn r18_a_status_that_never_rests_says_so_and_one_that_follows_its_children_may() {
+    fn r18_status_that_keeps_changing_is_thrashing_unless_its_children_change_too() {
         let mut clock = Clock::new();
         let still = snapshot(&[]);
         let start = clock.start;
@@ -387,9 +387,9 @@ mod tests {
         };
         let passes: Vec<_> = (0..13).map(|second| admit(&still, second)).collect();
         assert_eq!(passes[..10], [StatusPass::Write; 10]);
-        assert_eq!(passes[10], StatusPass::WriteThrashing, "the first one too many tells");
+        assert_eq!(passes[10], StatusPass::WriteThrashing, "the eleventh status is written to report the thrashing");
         assert!(matches!(passes[11..], [StatusPass::Wait(_), StatusPass::Wait(_)]), "{passes:?}");
-        assert_eq!(admit(&still, 70), StatusPass::WriteThrashing, "one a minute");
+        assert_eq!(admit(&still, 70), StatusPass::WriteThrashing, "one status a minute is written");
         let desired = validate(&[pod("a")]).expect("valid");
         for second in 0..50 {
             let mut child = created(&desired.children[0]);
@@ -398,38 +398,46 @@ mod tests {
         }
     }
 
-    /// A status that tripped in second 10, checked in these seconds with the status that it would have otherwise.
-    fn thrashing(wishes: impl IntoIterator<Item = (u64, Option<String>)>) -> Vec<(u64, StatusPass)> {
+    /// The results for a status that tripped in second 10, checked at these seconds with the status to write otherwise.
+    fn thrashing(statuses: impl IntoIterator<Item = (u64, Option<String>)>) -> Vec<(u64, StatusPass)> {
         let mut clock = Clock::new();
         let still = snapshot(&[]);
         for second in 0..=10 {
             clock.breaker.admit_status(&still, || None, clock.at(second));
         }
-        let passes = wishes.into_iter().map(|(second, wish)| {
-            let wish = wish.map(|phase| Map::from([("phase", phase.into())]));
-            (second, clock.breaker.admit_status(&still, || wish, clock.start + Duration::from_secs(second)))
+        let passes = statuses.into_iter().map(|(second, status)| {
+            let status = status.map(|phase| Map::from([("phase", phase.into())]));
+            (second, clock.breaker.admit_status(&still, || status, clock.start + Duration::from_secs(second)))
         });
         passes.collect()
     }
 
-    /// The second at which the status is written unchanged again.
-    fn calms(wishes: impl IntoIterator<Item = (u64, Option<String>)>) -> Option<u64> {
-        thrashing(wishes).into_iter().find(|(_, pass)| *pass == StatusPass::Write).map(|(second, _)| second)
+    /// The second at which the status is written without the report again.
+    fn recovers_at(statuses: impl IntoIterator<Item = (u64, Option<String>)>) -> Option<u64> {
+        thrashing(statuses).into_iter().find(|(_, pass)| *pass == StatusPass::Write).map(|(second, _)| second)
     }
 
     #[test]
-    fn r18_a_status_that_wants_the_same_for_five_minutes_says_so_and_no_longer_that_it_thrashes() {
+    fn r18_status_that_stays_the_same_for_five_minutes_is_written_without_the_thrashing_report() {
         let each_minute = || (1..30).map(|minute| minute * 60 + 9);
-        assert_eq!(calms(each_minute().map(|second| (second, Some("calm".to_owned())))), Some(69 + 300));
-        assert_eq!(calms(each_minute().map(|second| (second, Some(second.to_string())))), None, "it flips on");
-        assert_eq!(calms(each_minute().map(|second| (second, None))), None, "somebody undoes what it says");
+        assert_eq!(recovers_at(each_minute().map(|second| (second, Some("calm".to_owned())))), Some(69 + 300));
+        assert_eq!(
+            recovers_at(each_minute().map(|second| (second, Some(second.to_string())))),
+            None,
+            "the status keeps changing"
+        );
+        assert_eq!(
+            recovers_at(each_minute().map(|second| (second, None))),
+            None,
+            "another writer keeps removing the report"
+        );
         let late =
             each_minute().map(|second| (second, Some(if second < 200 { second.to_string() } else { String::new() })));
-        assert_eq!(calms(late), Some(249 + 300));
+        assert_eq!(recovers_at(late), Some(249 + 300));
     }
 
     #[test]
-    fn r18_a_status_that_wants_the_same_is_looked_at_each_minute_until_it_is_quiet() {
+    fn r18_unchanged_status_is_checked_each_minute_until_the_breaker_resets() {
         let passes = thrashing([69, 70, 129, 350].map(|second| (second, Some("calm".to_owned()))));
         let passes: Vec<_> = passes.into_iter().map(|(_, pass)| pass).collect();
         let wait = |seconds| StatusPass::Wait(Duration::from_secs(seconds));
@@ -437,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn r18_memory_is_of_the_last_minutes_and_bounded() {
+    fn r18_breaker_remembers_a_bounded_number_of_objects_for_minutes() {
         let mut clock = Clock::new();
         clock.trip();
         for object in 0..3 * OBJECTS_MAX {
@@ -446,14 +454,14 @@ mod tests {
         assert!(clock.remembered() <= 2 * OBJECTS_MAX + 1);
         clock.breaker.expire(clock.at(81));
         clock.breaker.expire(clock.at(200));
-        assert_eq!(clock.remembered(), 1, "the tripped one");
+        assert_eq!(clock.remembered(), 1, "the tripped object");
         clock.breaker.expire(clock.at(400));
         assert_eq!((clock.remembered(), clock.breaker.tripped.capacity()), (0, 0));
     }
 
     proptest! {
         #[test]
-        fn r18_no_minute_ever_sees_more_than_ten_writes_and_nobody_waits_longer_than_one(
+        fn r18_no_minute_has_more_than_ten_writes_and_no_write_waits_longer_than_a_minute(
             pauses in proptest::collection::vec(prop_oneof![30 => 0_u64..6000, 1 => Just(59_999), 1 => Just(60_000)], 1..80)
         ) {
             let mut breaker = Breaker::default();
@@ -477,7 +485,7 @@ mod tests {
         }
 
         #[test]
-        fn r18_what_stays_below_the_limit_is_never_held(pauses in proptest::collection::vec(6000_u64..200_000, 1..60)) {
+        fn r18_writes_below_the_limit_never_wait(pauses in proptest::collection::vec(6000_u64..200_000, 1..60)) {
             let mut breaker = Breaker::default();
             let (parent, mut now) = (object(&json!({
                 "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "uid": "u", "resourceVersion": "1"},

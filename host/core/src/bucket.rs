@@ -103,23 +103,23 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_let_through_and_a_flood_is_counted_and_said_once_a_minute() {
+    fn burst_is_admitted_and_drops_are_counted_and_reported_once_a_minute() {
         let mut bucket = Bucket::new(Rate { burst: 10.0, per_second: 2.0 }, at(0));
-        assert!(bucket.take(4.0, 6.0, at(0)) && !bucket.take(1.0, 6.0, at(0)), "six are kept");
+        assert!(bucket.take(4.0, 6.0, at(0)) && !bucket.take(1.0, 6.0, at(0)), "six tokens are reserved");
         assert!(bucket.take(6.0, 0.0, at(0)) && !bucket.take(1.0, 0.0, at(0)));
         assert_eq!(bucket.take_dropped(at(0)), Some(2));
         bucket.count_dropped(3);
-        assert_eq!(bucket.take_dropped(at(59)), None, "it was said just now");
+        assert_eq!(bucket.take_dropped(at(59)), None, "the last report is less than a minute old");
         assert_eq!(bucket.take_dropped(at(60)), Some(3));
-        assert_eq!(bucket.take_dropped(at(200)), None, "there is nothing to say");
+        assert_eq!(bucket.take_dropped(at(200)), None, "nothing was dropped");
     }
 
     #[test]
-    fn time_brings_what_the_rate_says_up_to_the_burst() {
+    fn tokens_refill_at_the_rate_up_to_the_burst() {
         let mut bucket = Bucket::new(Rate { burst: 10.0, per_second: 2.0 }, at(0));
         assert!(bucket.take(10.0, 0.0, at(0)) && !bucket.is_idle(at(4)));
         assert!(!bucket.take(9.0, 0.0, at(4)) && bucket.take(8.0, 0.0, at(4)));
-        assert!(!bucket.take(1.0, 0.0, at(0)), "the clock was set back");
+        assert!(!bucket.take(1.0, 0.0, at(0)), "a clock that is set back adds no tokens");
         assert_eq!(bucket.take_dropped(at(1000)), Some(2));
         assert!(bucket.is_idle(at(1000)) && !bucket.take(11.0, 0.0, at(1000)));
     }

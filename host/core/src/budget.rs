@@ -100,19 +100,19 @@ mod tests {
     }
 
     #[test]
-    fn component_that_wants_fresh_children_each_second_is_held_to_the_rate_and_said_so_once() {
+    fn component_with_new_children_each_second_is_limited_to_the_rate_and_reported_once() {
         let mut budget = Budget::new(at(0));
-        let (mut written, mut news) = (0, 0);
+        let (mut written, mut reports) = (0, 0);
         // A thousand creates and a thousand deletes per second, for an hour.
         for second in 0..3600 {
             written += budget.spend(Cost::Write, 2000, at(second)).map_or(0, |()| 2000);
-            news += usize::from(budget.take_news());
+            reports += usize::from(budget.take_news());
         }
         assert!((400_000..=60_000 + 3600 * 100 + 2000).contains(&written), "{written}");
-        assert_eq!((news, budget.empty(at(3600))), (1, Some(Cost::Write)));
+        assert_eq!((reports, budget.empty(at(3600))), (1, Some(Cost::Write)));
         assert_eq!(budget.spend(Cost::Review, 1, at(3600)), Ok(()), "reviews have tokens of their own");
         assert_eq!(budget.empty(at(3600 + 40)), Some(Cost::Write));
-        assert_eq!(budget.empty(at(3600 + 100)), None, "a tenth is back");
+        assert_eq!(budget.empty(at(3600 + 100)), None, "a tenth of the tokens is back");
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_the_bucket_is_carried_out_once_and_paid_for_later() {
+    fn cost_larger_than_the_bucket_is_admitted_once_and_paid_for_later() {
         let mut budget = Budget::new(at(0));
         assert_eq!(budget.spend(Cost::Review, 20_000, at(0)), Ok(()));
         let Err(wait) = budget.spend(Cost::Review, 1, at(0)) else { panic!("ten thousand are owed") };

@@ -129,7 +129,7 @@ mod tests {
     const RETAINED: &str = "echo/Echo.my-operator.dev/default/hello";
 
     #[test]
-    fn r03_an_object_with_all_marks_of_a_child_is_proof_of_a_cache_that_is_behind() {
+    fn r03_unknown_object_with_all_marks_of_a_child_proves_that_the_cache_is_behind() {
         for adopts in [false, true] {
             assert_eq!(judged(&found(|_| {}), adopts), Claim::Unseen);
             let terminating = found(|meta| meta["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
@@ -138,17 +138,17 @@ mod tests {
                 meta["ownerReferences"] = json!([]);
                 meta["annotations"]["windlass.dev/retained-for"] = json!(RETAINED);
             });
-            assert_eq!(judged(&retained, adopts), Claim::Unseen, "and no conflict");
+            assert_eq!(judged(&retained, adopts), Claim::Unseen, "a retained child is not a conflict");
             let predecessors = found(|meta| {
                 meta["ownerReferences"][0]["uid"] = json!("earlier");
                 meta["labels"]["windlass.dev/parent-uid"] = json!("earlier");
             });
-            assert_eq!(judged(&predecessors, adopts), Claim::Unseen, "the garbage collector is about to take it");
+            assert_eq!(judged(&predecessors, adopts), Claim::Unseen, "the garbage collector is about to delete it");
         }
     }
 
     #[test]
-    fn r05_a_child_that_lost_marks_gets_them_back_whether_the_plugin_adopts_or_not() {
+    fn r05_child_that_lost_marks_gets_them_back_whether_the_plugin_adopts_or_not() {
         for adopts in [false, true] {
             assert_eq!(judged(&found(|meta| meta["labels"] = json!({})), adopts), Claim::Restore);
             let half = found(|meta| meta["labels"] = json!({"windlass.dev/plugin": "echo"}));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn r05_the_objects_of_others_are_nobodys_to_take_and_those_of_nobody_only_where_the_plugin_adopts() {
+    fn r05_object_without_controller_is_adopted_only_if_the_plugin_adopts_and_other_objects_never() {
         let controlled = found(|meta| meta["ownerReferences"][0]["uid"] = json!("another-parent"));
         let another_plugins = found(|meta| meta["labels"]["windlass.dev/plugin"] = json!("another"));
         for adopts in [false, true] {
@@ -173,11 +173,11 @@ mod tests {
         let mut another_parents = controlled;
         another_parents["metadata"]["ownerReferences"][0]["name"] = json!("another");
         assert_eq!(judged(&another_parents, true), Claim::Foreign);
-        let nobodys = found(|meta| {
+        let uncontrolled = found(|meta| {
             *meta = json!({"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7"});
         });
-        assert_eq!((judged(&nobodys, false), judged(&nobodys, true)), (Claim::Foreign, Claim::Adopt));
-        let mut terminating = nobodys;
+        assert_eq!((judged(&uncontrolled, false), judged(&uncontrolled, true)), (Claim::Foreign, Claim::Adopt));
+        let mut terminating = uncontrolled;
         terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         assert_eq!(judged(&terminating, true), Claim::Foreign);
     }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn s02_what_has_no_mark_is_no_child_of_a_cluster_scoped_parent_unless_the_plugin_adopts() {
+    fn s02_object_without_mark_is_no_child_of_a_cluster_scoped_parent_unless_the_plugin_adopts() {
         let forged = found(|_| {});
         assert_eq!((judged_by_mark(&forged, false), judged_by_mark(&forged, true)), (Claim::Foreign, Claim::Restore));
         let retained = found(|meta| {
@@ -215,11 +215,11 @@ mod tests {
             meta["labels"] = json!({});
             meta["annotations"]["windlass.dev/mark"] = json!(mark);
         });
-        assert_eq!(judged_by_mark(&stripped, false), Claim::Restore, "its labels are put back");
+        assert_eq!(judged_by_mark(&stripped, false), Claim::Restore, "its labels are restored");
     }
 
     #[test]
-    fn s01_a_service_accounts_token_is_not_adopted_unless_the_plugin_may_have_such_a_child() {
+    fn s01_service_account_token_is_adopted_only_if_the_plugin_may_own_token_secrets() {
         let secret = |secret_type: &str| {
             object(&json!({"apiVersion": "v1", "kind": "Secret", "type": secret_type,
                 "metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7"}}))
@@ -233,29 +233,29 @@ mod tests {
     }
 
     #[test]
-    fn r15_what_the_deletion_of_its_parent_released_is_not_adopted_again() {
+    fn r15_child_orphaned_by_the_deletion_of_its_parent_is_not_adopted_again() {
         let orphan = found(|meta| meta["ownerReferences"] = json!([]));
         assert_eq!((judged(&orphan, false), judged(&orphan, true)), (Claim::Foreign, Claim::Adopt));
         let mut snapshot = snapshot(&[]);
         snapshot.parent = std::sync::Arc::new(Object { deleting: true, ..Object::clone(&snapshot.parent) });
         for adopts in [false, true] {
             assert_eq!(claim(&object(&orphan), &snapshot, adopts, |_| false), Claim::Orphaned);
-            let nobodys = found(|meta| {
+            let uncontrolled = found(|meta| {
                 *meta = json!({"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7"});
             });
-            assert_eq!(claim(&object(&nobodys), &snapshot, adopts, |_| false), Claim::Foreign);
+            assert_eq!(claim(&object(&uncontrolled), &snapshot, adopts, |_| false), Claim::Foreign);
         }
     }
 
     #[test]
-    fn r03_marks_are_all_that_is_written_to_an_object_that_the_cache_did_not_show() {
+    fn r03_only_marks_are_written_to_an_object_that_the_cache_does_not_show() {
         let child = validate(&[pod("a")]).expect("valid").children[0].clone();
-        let nobodys = object(&found(|meta| {
+        let uncontrolled = object(&found(|meta| {
             *meta = json!({"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7",
                 "ownerReferences": [{"uid": "another", "kind": "ConfigMap", "name": "c", "apiVersion": "v1"}]});
         }));
         let written = |adopted| {
-            let text = Value::Object(marks(&nobodys, &child, adopted)).to_string();
+            let text = Value::Object(marks(&uncontrolled, &child, adopted)).to_string();
             serde_json::from_str::<serde_json::Value>(&text).expect("JSON")
         };
         let labels = json!({"windlass.dev/plugin": "echo", "windlass.dev/parent-uid": PARENT_UID});
@@ -264,12 +264,12 @@ mod tests {
         let adopted = written(true);
         let owners = adopted["metadata"]["ownerReferences"].as_array().expect("a list");
         let uids: Vec<_> = owners.iter().map(|owner| owner["uid"].as_str().unwrap_or_default()).collect();
-        assert_eq!(uids, ["another", PARENT_UID], "what it has stays");
+        assert_eq!(uids, ["another", PARENT_UID], "existing owners stay");
         assert!(adopted["spec"].is_null());
     }
 
     #[test]
-    fn s02_a_mark_by_which_a_child_would_be_another_ones_is_taken_off_when_it_is_restored() {
+    fn s02_forged_retained_mark_is_removed_when_a_child_is_restored() {
         let child = validate(&[pod("a")]).expect("valid").children[0].clone();
         let forged = object(&found(|meta| meta["annotations"]["windlass.dev/retained-for"] = json!("x")));
         let text = Value::Object(marks(&forged, &child, false)).to_string();

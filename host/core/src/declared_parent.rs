@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_is_in_the_storage_version() {
+    fn parent_kind_has_the_storage_version_of_the_crd() {
         let crd = parsed(|_| ()).expect("valid");
         assert_eq!(crd.kind(), &Gvk::from_api_version("my-operator.dev/v2", "Echo"));
         assert_eq!((crd.name(), crd.is_namespaced()), ("echoes.my-operator.dev", true));

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_reads_what_it_writes_and_nothing_else() {
+    fn digest_parses_only_the_text_that_it_prints() {
         let digest = Digest::of(b"windlass");
         assert_eq!(digest.to_string().parse(), Ok(digest));
         assert_eq!(digest.short().len(), 12);

@@ -42,13 +42,13 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_was_granted_before_is_lost_until_it_is_granted_again_or_none_of_it_is_left() {
+    fn formerly_granted_kind_is_reported_until_it_is_granted_again_or_forgotten() {
         let mut had = ChildKinds::default();
         had.add(&[kind("Pod.v1"), kind("Secret.v1"), kind("Job.v1.batch")]);
         assert_eq!(lost(&had, &["Pod.v1", "Secret.v1", "Job.v1.batch"]), [""; 0]);
         assert_eq!(lost(&had, &["Pod.v1"]), ["Secret.v1", "Job.v1.batch"]);
         had.add(&[kind("Pod.v1")]);
-        assert_eq!(lost(&had, &["Pod.v1"]), ["Secret.v1", "Job.v1.batch"], "not because it is not had now");
+        assert_eq!(lost(&had, &["Pod.v1"]), ["Secret.v1", "Job.v1.batch"], "earlier kinds stay recorded");
         had.forget(&kind("Secret.v1"));
         assert_eq!(lost(&had, &["Pod.v1"]), ["Job.v1.batch"]);
         assert_eq!(lost(&had, &["Job.v1.batch", "Pod.v1"]), [""; 0]);

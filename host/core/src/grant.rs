@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_may_own_what_it_asks_for_unless_its_plugin_names_other_kinds() {
+    fn component_may_own_every_declared_kind_unless_its_plugin_grants_only_other_kinds() {
         let (pod, secret) = (kind("Pod.v1"), kind("Secret.v1"));
         assert_eq!(Allowance::default().may_own(&pod), Ok(()));
         assert_eq!(children(&["Pod.v1"]).may_own(&pod), Ok(()));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_widen_a_plugins_rights_must_be_named() {
+    fn kinds_that_could_widen_permissions_must_be_granted_by_name() {
         for text in [
             "RoleBinding.v1.rbac.authorization.k8s.io",
             "ClusterRole.v1.rbac.authorization.k8s.io",
@@ -194,12 +194,12 @@ mod tests {
             assert_eq!(children(&[text]).may_own(&kind), Ok(()), "{text}");
         }
         for text in ["Namespace.v1.example.org", "NetworkPolicy.v1.networking.k8s.io", "PersistentVolumeClaim.v1"] {
-            assert_eq!(Allowance::default().may_own(&kind(text)), Ok(()), "{text} is of no concern to the cluster");
+            assert_eq!(Allowance::default().may_own(&kind(text)), Ok(()), "{text} cannot widen permissions");
         }
     }
 
     #[test]
-    fn a_namespaced_parent_has_no_cluster_scoped_child_and_windlass_own_kinds_are_no_parents() {
+    fn namespaced_parent_has_no_cluster_scoped_child_and_windlass_kinds_are_never_parents() {
         assert_eq!(fits(true, false), Err(Withheld::OutOfScope));
         for (parent, child) in [(true, true), (false, true), (false, false)] {
             assert_eq!(fits(parent, child), Ok(()));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn related_kinds_are_read_in_the_parents_namespace_unless_the_plugin_names_others() {
+    fn related_kinds_are_read_in_the_parents_namespace_unless_the_plugin_grants_others() {
         let named = beyond("Secret.v1", Some("shared"));
         assert_eq!(Allowance::default().may_read(&kind("Secret.v1"), true), Ok(grant("Secret.v1", true, None)));
         assert_eq!(named.may_read(&kind("Secret.v1"), true), Ok(grant("Secret.v1", true, Some("shared"))));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn related_kinds_without_namespaces_are_read_only_if_the_plugin_names_them() {
+    fn related_cluster_scoped_kinds_are_read_only_if_the_plugin_grants_them() {
         let node = kind("Node.v1");
         assert_eq!(Allowance::default().may_read(&node, false), Err(Withheld::NotReadable));
         assert_eq!(beyond("Pod.v1", None).may_read(&node, false), Err(Withheld::NotReadable));

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_comes_out_as_it_went_in() {
+    fn uid_is_printed_exactly_as_it_was_read() {
         for text in [
             "7f2d9a10-4f2e-4a21-9d11-0123456789ab",
             "7F2D9A10-4f2e-4a21-9d11-0123456789ab",

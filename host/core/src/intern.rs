@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_values_are_one_and_unused_ones_do_not_pile_up() {
+    fn equal_values_share_one_allocation_and_unused_ones_are_dropped() {
         let mut texts = Interner::<str>::default();
         let first = texts.share(&Arc::from("default"));
         assert!(Arc::ptr_eq(&first, &texts.share(&Arc::from("default"))));
@@ -54,6 +54,6 @@ mod tests {
             texts.share(&Arc::from(n.to_string()));
         }
         assert!(texts.known.len() <= 2 * CLEAR_MIN, "{}", texts.known.len());
-        assert!(Arc::ptr_eq(&first, &texts.share(&Arc::from("default"))), "what is in use stays");
+        assert!(Arc::ptr_eq(&first, &texts.share(&Arc::from("default"))), "a value in use stays");
     }
 }

@@ -118,14 +118,14 @@ mod tests {
     const FIRST: Seen = Seen::Silent(Duration::ZERO);
 
     #[test]
-    fn h01_free_lease_and_that_of_the_same_instance_are_taken_at_once() {
+    fn h01_free_lease_and_lease_of_the_same_instance_are_acquired_at_once() {
         for holder in [None, Some(""), Some("node-a_1")] {
             assert_eq!(step(&found(holder, 0), FIRST), Step::Take, "{holder:?}");
         }
     }
 
     #[test]
-    fn h01_fresh_lease_of_another_node_is_refused_and_one_of_this_node_is_waited_for_until_it_is_renewed() {
+    fn h01_host_refuses_to_start_on_a_fresh_lease_of_another_node_and_waits_for_one_of_its_own_node() {
         let seconds = Duration::from_secs;
         assert_eq!(step(&found(Some("node-b_1"), 10), FIRST), Step::Refuse { expires_in: seconds(20) });
         let neighbour = found(Some("node-a_2"), 10);
@@ -136,13 +136,17 @@ mod tests {
     }
 
     #[test]
-    fn h01_lease_that_looks_expired_is_taken_only_if_no_clock_could_make_it_so() {
+    fn h01_expired_lease_is_acquired_at_once_only_if_clock_skew_cannot_explain_it() {
         for seconds_ago in [31, 60, 89] {
             let waits = step(&found(Some("node-b_1"), seconds_ago), FIRST);
             assert_eq!(waits, Step::Wait { at_most: DURATION }, "{seconds_ago} s: the holder's clock may be behind");
         }
         assert_eq!(step(&found(Some("node-b_1"), 91), FIRST), Step::Take);
-        assert_eq!(step(&found(Some("node-b_1"), -600), FIRST), Step::Refuse { expires_in: DURATION }, "a clock ahead");
+        assert_eq!(
+            step(&found(Some("node-b_1"), -600), FIRST),
+            Step::Refuse { expires_in: DURATION },
+            "the holder's clock is ahead"
+        );
     }
 
     #[test]

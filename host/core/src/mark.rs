@@ -111,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn s02_a_mark_holds_for_the_very_object_that_it_was_made_for() {
+    fn s02_mark_is_valid_only_for_the_object_that_it_was_made_for() {
         let mark = mark(&OwnerKey::Uid(Uid::from("p")));
         let marked = json!({"windlass.dev/mark": mark});
         assert!(key().holds(&child(&owned_by("p"), &marked, "team-a", "limits")));
         let other_plugin = json!({"windlass.dev/plugin": "other", "windlass.dev/parent-uid": "p"});
         let as_retained = json!({"windlass.dev/mark": mark, "windlass.dev/retained-for": "p"});
-        for (copy, why) in [
+        for (copy, difference) in [
             (child(&owned_by("p"), &marked, "team-b", "limits"), "another namespace"),
             (child(&owned_by("p"), &marked, "team-a", "others"), "another name"),
             (child(&owned_by("q"), &marked, "team-a", "limits"), "another parent"),
@@ -127,29 +127,29 @@ mod tests {
             (child(&owned_by("p"), &json!({}), "team-a", "limits"), "no mark"),
             (child(&owned_by("p"), &json!({"windlass.dev/mark": ""}), "team-a", "limits"), "an empty mark"),
         ] {
-            assert!(!key().holds(&copy), "{why}");
+            assert!(!key().holds(&copy), "{difference}");
         }
         let mut secret = child(&owned_by("p"), &marked, "team-a", "limits");
         secret.kind = Arc::new(Gvk::from_api_version("v1", "Secret"));
         assert!(!key().holds(&secret), "another kind");
-        let of_another_cluster = MarkKey::new([8; MarkKey::LENGTH]);
-        assert!(!of_another_cluster.holds(&child(&owned_by("p"), &marked, "team-a", "limits")), "another key");
+        let another_clusters_key = MarkKey::new([8; MarkKey::LENGTH]);
+        assert!(!another_clusters_key.holds(&child(&owned_by("p"), &marked, "team-a", "limits")), "another key");
     }
 
     #[test]
-    fn s02_a_retained_child_is_marked_for_the_parents_name() {
+    fn s02_mark_of_a_retained_child_depends_on_the_parents_name_and_not_on_its_uid() {
         let parent = "guard/Namespace./team-a";
         let mark = mark(&OwnerKey::Retained(parent.into()));
         let with = |parent: &str| {
             let annotations = json!({"windlass.dev/mark": mark, "windlass.dev/retained-for": parent});
             child(&owned_by("gone"), &annotations, "team-a", "limits")
         };
-        assert!(key().holds(&with(parent)), "whatever the uid of the parent was");
+        assert!(key().holds(&with(parent)), "the uid of the parent does not matter");
         assert!(!key().holds(&with("guard/Namespace./team-b")));
     }
 
     #[test]
-    fn the_key_is_not_shown() {
+    fn debug_output_hides_the_mark_key() {
         assert_eq!(format!("{:?}", key()), "MarkKey(..)");
     }
 }

@@ -126,30 +126,46 @@ mod tests {
     }
 
     #[test]
-    fn r14_the_finalizer_comes_before_the_first_child_and_only_for_plugins_that_finalize() {
-        let (plain, held) = (parent(&json!({})), parent(&json!({"finalizers": [OURS]})));
+    fn r14_finalizer_is_added_before_the_first_child_and_only_for_plugins_that_finalize() {
+        let (plain, with_finalizer) = (parent(&json!({})), parent(&json!({"finalizers": [OURS]})));
         assert_eq!(decide(&plain, true, false), NextStep::AddFinalizer);
         assert_eq!(decide(&plain, false, false), NextStep::Ask(Phase::Sync));
-        assert_eq!(decide(&held, true, false), NextStep::Ask(Phase::Sync));
-        assert_eq!(decide(&held, false, false), NextStep::RemoveFinalizer, "the logic stopped finalizing");
+        assert_eq!(decide(&with_finalizer, true, false), NextStep::Ask(Phase::Sync));
+        assert_eq!(
+            decide(&with_finalizer, false, false),
+            NextStep::RemoveFinalizer,
+            "the component no longer finalizes"
+        );
         let other = parent(&json!({"finalizers": ["windlass.dev/echo-2"]}));
-        assert_eq!(decide(&other, true, false), NextStep::AddFinalizer, "another plugin's is not ours");
+        assert_eq!(
+            decide(&other, true, false),
+            NextStep::AddFinalizer,
+            "the finalizer of another plugin does not count"
+        );
     }
 
     #[test]
-    fn r14_a_deleted_parent_is_finalized_until_a_person_gives_up() {
+    fn r14_deleted_parent_is_finalized_unless_the_skip_annotation_is_set() {
         let none = json!({});
         assert_eq!(decide(&deleted(&[OURS], &none), true, false), NextStep::Ask(Phase::Finalize));
         assert_eq!(decide(&deleted(&[OURS], &none), false, false), NextStep::RemoveFinalizer);
         let skip = json!({"windlass.dev/skip-finalize": "true"});
         assert_eq!(decide(&deleted(&[OURS], &skip), true, false), NextStep::RemoveFinalizer);
-        assert_eq!(decide(&deleted(&[OURS], &skip), true, true), NextStep::RemoveFinalizer, "suspended or not");
+        assert_eq!(
+            decide(&deleted(&[OURS], &skip), true, true),
+            NextStep::RemoveFinalizer,
+            "suspension does not matter"
+        );
         let early = parent(&json!({"finalizers": [OURS], "annotations": skip}));
-        assert_eq!(decide(&early, true, false), NextStep::Ask(Phase::Sync), "not before it is deleted");
+        assert_eq!(
+            decide(&early, true, false),
+            NextStep::Ask(Phase::Sync),
+            "the annotation has no effect before the deletion"
+        );
     }
 
     #[test]
-    fn r15_nothing_is_done_for_a_deleted_parent_without_our_finalizer() {
+    fn r15_deleted_parent_without_the_plugins_finalizer_is_left_alone() {
         for finalizes in [true, false] {
             assert_eq!(decide(&deleted(&["a/b"], &json!({})), finalizes, false), NextStep::Leave);
         }
@@ -159,36 +175,40 @@ mod tests {
     fn r14_a_parent_that_has_left_the_selector_is_finalized_like_a_deleted_one() {
         let decide =
             |meta: &Value, finalizes, suspended| next_step(&parent(meta), &echo(), finalizes, suspended, false);
-        let held = json!({"finalizers": [OURS]});
-        assert_eq!(decide(&held, true, false), NextStep::Ask(Phase::Finalize));
-        assert_eq!(decide(&held, false, false), NextStep::RemoveFinalizer);
-        assert_eq!(decide(&held, true, true), NextStep::Suspended);
+        let with_finalizer = json!({"finalizers": [OURS]});
+        assert_eq!(decide(&with_finalizer, true, false), NextStep::Ask(Phase::Finalize));
+        assert_eq!(decide(&with_finalizer, false, false), NextStep::RemoveFinalizer);
+        assert_eq!(decide(&with_finalizer, true, true), NextStep::Suspended);
         let skip = json!({"finalizers": [OURS], "annotations": {"windlass.dev/skip-finalize": "true"}});
         assert_eq!(decide(&skip, true, false), NextStep::RemoveFinalizer);
         for finalizes in [true, false] {
             let plain = json!({});
-            assert_eq!(decide(&plain, finalizes, false), NextStep::Release, "it gets no finalizer, and no children");
-            assert_eq!(decide(&plain, finalizes, true), NextStep::Leave, "a suspended plugin takes nothing away");
+            assert_eq!(
+                decide(&plain, finalizes, false),
+                NextStep::Release,
+                "a parent outside the selector gets no finalizer and no children"
+            );
+            assert_eq!(decide(&plain, finalizes, true), NextStep::Leave, "a suspended plugin releases no parent");
         }
     }
 
     #[test]
-    fn r14_children_are_not_made_while_the_api_server_waits_for_them_to_go() {
+    fn r14_no_child_is_written_during_a_foreground_deletion() {
         assert!(!may_write_children(&deleted(&[OURS, "foregroundDeletion"], &json!({}))));
         assert!(may_write_children(&deleted(&[OURS], &json!({}))));
     }
 
     #[test]
-    fn r15_a_deletion_that_orphans_is_finalized_and_keeps_the_children() {
+    fn r15_orphaning_deletion_is_finalized_and_keeps_the_children() {
         let orphaning = deleted(&[OURS, "orphan"], &json!({}));
         assert_eq!(decide(&orphaning, true, false), NextStep::Ask(Phase::Finalize));
         assert!(keeps_children(&orphaning) && may_write_children(&orphaning));
         assert!(!keeps_children(&deleted(&[OURS, "foregroundDeletion"], &json!({}))));
-        assert!(!keeps_children(&parent(&json!({"finalizers": ["orphan"]}))), "it is not being deleted");
+        assert!(!keeps_children(&parent(&json!({"finalizers": ["orphan"]}))), "the parent is not being deleted");
     }
 
     #[test]
-    fn r16_a_suspended_parent_is_left_as_it_is() {
+    fn r16_suspended_parent_is_left_unchanged() {
         let suspended = json!({"windlass.dev/suspend": "true"});
         assert_eq!(decide(&parent(&json!({"annotations": suspended})), true, false), NextStep::Suspended);
         assert_eq!(decide(&parent(&json!({})), false, true), NextStep::Suspended);
@@ -198,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn r14_other_finalizers_stay_in_their_order() {
+    fn r14_other_finalizers_keep_their_order() {
         let parent = parent(&json!({"finalizers": ["a/b", OURS, "c/d"]}));
         assert_eq!(finalizers_with(&parent, &echo(), false), ["a/b", "c/d"]);
         assert_eq!(finalizers_with(&parent, &echo(), true), ["a/b", "c/d", OURS]);

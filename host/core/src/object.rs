@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn managed_fields_are_cut_wherever_they_stand_and_nothing_else_changes() {
+    fn managed_fields_are_removed_at_any_position_and_nothing_else_changes() {
         let meta = r#""name":"a","uid":"u","resourceVersion":"7""#;
         let managed = r#""managedFields":[{"manager":"x, \"managedFields\":[]","fieldsV1":{"f:a":{}}}]"#;
         for (with, without) in [
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn r13_every_change_of_labels_or_annotations_shows_and_nothing_else_does() {
+    fn r13_changes_of_labels_and_annotations_are_detected_and_other_changes_are_not() {
         let with = |labels: &str, annotations: &str, rest: &str| {
             read(&format!(
                 r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"7","labels":{labels},"annotations":{annotations}}}{rest}}}"#
@@ -455,7 +455,11 @@ mod tests {
         };
         let plain = with(r#"{"a":"b"}"#, "{}", "");
         assert_eq!(with(r#"{"a":"b"}"#, "{}", r#","status":{"x":1}"#), plain);
-        assert_eq!(with(r#"{"a":"b","windlass.dev/plugin":"p"}"#, "{}", ""), plain, "these are marks");
+        assert_eq!(
+            with(r#"{"a":"b","windlass.dev/plugin":"p"}"#, "{}", ""),
+            plain,
+            "the host's own labels do not count"
+        );
         for (labels, annotations) in [
             (r#"{"a":"c"}"#, "{}"),
             ("{}", "{}"),
@@ -470,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn r04_a_child_is_label_and_owner_reference() {
+    fn r04_child_has_both_the_parent_label_and_a_controller_owner_reference() {
         let with = |labels: &str, owners: &str| {
             read(&format!(
                 r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"7","labels":{labels},"ownerReferences":{owners}}}}}"#
@@ -480,14 +484,17 @@ mod tests {
         let owner = r#"[{"uid":"z"},{"uid":"p","controller":true}]"#;
         let parent = Uid::from("p");
         assert!(with(label, owner).is_owned_by(&parent));
-        assert!(!with("{}", owner).is_owned_by(&parent), "a reference alone");
+        assert!(!with("{}", owner).is_owned_by(&parent), "an owner reference alone");
         assert!(!with(label, "[]").is_owned_by(&parent), "a copied label alone");
-        assert!(!with(label, r#"[{"uid":"p"}]"#).is_owned_by(&parent), "a reference that is not the controller's");
+        assert!(
+            !with(label, r#"[{"uid":"p"}]"#).is_owned_by(&parent),
+            "an owner reference that is not the controller's"
+        );
         assert!(!with(label, owner).is_owned_by(&Uid::from("q")));
     }
 
     #[test]
-    fn s02_a_mark_counts_only_where_the_host_sets_it_and_hides_no_child_of_a_parent() {
+    fn s02_mark_counts_only_where_the_host_sets_it_and_never_hides_a_child() {
         let with = |labels: &str, annotations: &str| {
             read(&format!(
                 r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"7","labels":{{"windlass.dev/parent-uid":"p"{labels}}},
@@ -500,16 +507,16 @@ mod tests {
         let mark = r#","windlass.dev/retained-for":"x""#;
         let labelled = with(mark, "");
         assert_eq!((labelled.owner_key(), labelled.marks.get("windlass.dev/retained-for")), (parent.clone(), None));
-        assert_ne!(labelled.others_marks, plain.others_marks, "but it is a change");
-        assert_eq!(with("", mark).owner_key(), parent, "what has a controller is not retained");
+        assert_ne!(labelled.others_marks, plain.others_marks, "the label counts as a change");
+        assert_eq!(with("", mark).owner_key(), parent, "an object with a controller is not retained");
         let shadowed = with(r#","windlass.dev/mark":"forged""#, r#","windlass.dev/mark":"real""#);
         assert_eq!(shadowed.marks.get("windlass.dev/mark"), Some("real"));
         let annotated = with("", r#","windlass.dev/plugin":"other""#);
-        assert_eq!(annotated.plugin(), None, "a label, and no annotation");
+        assert_eq!(annotated.plugin(), None, "the plugin is read from a label, not from an annotation");
     }
 
     #[test]
-    fn what_is_no_stored_object_is_refused() {
+    fn invalid_stored_objects_are_rejected() {
         for bad in [
             "",
             "[]",

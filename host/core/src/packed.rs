@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn another_shape_is_learnt_and_the_first_is_not_forgotten() {
+    fn dictionary_learns_new_object_shapes_and_keeps_earlier_ones() {
         let mut packer = Packer::default();
         for n in 0..2 * LEARN_EVERY {
             for shape in ["pod", "service", "ingress"] {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_packed_costs_no_more_than_it_is_and_no_dictionary_each() {
+    fn incompressible_objects_take_at_most_their_own_size_and_few_dictionaries() {
         let mut packer = Packer::default();
         let digest = |text: String| crate::digest::Digest::of(text.as_bytes()).to_string();
         let noise = |n: usize| -> String { (0..40).map(|at| digest(format!("{n}/{at}"))).collect() };
@@ -185,7 +185,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(16))]
         #[test]
-        fn what_comes_out_is_what_went_in(texts in texts()) {
+        fn packed_objects_unpack_to_the_same_bytes(texts in texts()) {
             let mut packer = Packer::default();
             // The dictionary grows with each round, and objects packed earlier stay intact.
             let kept: Vec<_> = (0..LEARN_EVERY).flat_map(|_| &texts).map(|text| (packer.pack(Json::from(text.as_slice())), text)).collect();

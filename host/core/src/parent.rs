@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_retained_child_names_one_parent_and_no_other() {
+    fn retained_child_names_exactly_one_parent() {
         let parent = |namespace: Option<&str>, name: &str| ParentRef {
             plugin: "echo".parse().expect("a name"),
             kind: Arc::new(Gvk::from_api_version("my-operator.dev/v1", "Echo")),

@@ -131,7 +131,7 @@ mod tests {
         status
     }
 
-    fn told(before: &Map, now: &Map) -> Vec<String> {
+    fn events(before: &Map, now: &Map) -> Vec<String> {
         notes(before, now)
             .iter()
             .map(|note| format!("{:?} {} {}", note.event_type, note.reason, note.message))
@@ -139,32 +139,32 @@ mod tests {
     }
 
     #[test]
-    fn component_that_goes_live_is_told_once() {
+    fn activation_of_a_component_emits_one_event() {
         let live = |digest| status(Some(digest), ("True", "Succeeded", "live"), &[]);
         assert_eq!(
-            told(&Map::default(), &live("sha256:a")),
+            events(&Map::default(), &live("sha256:a")),
             ["Normal Activated Component sha256:a (version 1.2.0) is live"]
         );
         assert_eq!(
-            told(&live("sha256:a"), &live("sha256:b")),
+            events(&live("sha256:a"), &live("sha256:b")),
             ["Normal Activated Component sha256:b (version 1.2.0) is live"]
         );
-        assert_eq!(told(&live("sha256:a"), &live("sha256:a")), [""; 0]);
+        assert_eq!(events(&live("sha256:a"), &live("sha256:a")), [""; 0]);
     }
 
     #[test]
-    fn rollback_names_the_component_that_it_leaves() {
+    fn rollback_event_names_the_component_that_was_rolled_back() {
         let before = status(Some("sha256:b"), ("True", "Succeeded", "live"), &[]);
         let now = status(Some("sha256:a"), ("False", "RolledBack", "went back"), &[("rolledBackFrom", "sha256:b")]);
         assert_eq!(
-            told(&before, &now),
+            events(&before, &now),
             ["Normal RolledBack Component sha256:a (version 1.2.0) is live again; rolled back from sha256:b"]
         );
-        assert_eq!(told(&now, &now), [""; 0]);
+        assert_eq!(events(&now, &now), [""; 0]);
     }
 
     #[test]
-    fn rejected_component_quarantine_and_blocked_deletions_are_warnings_that_repeat_only_when_they_change() {
+    fn rejection_quarantine_and_blocked_deletions_emit_a_warning_whenever_their_message_changes() {
         let live = status(Some("sha256:a"), ("True", "Succeeded", "live"), &[]);
         for (why, kind) in [
             ("UnsupportedContract", "Rejected"),
@@ -173,27 +173,27 @@ mod tests {
             ("DeletionBlocked", "DeletionBlocked"),
         ] {
             let failed = status(Some("sha256:a"), ("False", why, "the reason"), &[]);
-            assert_eq!(told(&live, &failed), [format!("Warning {kind} the reason")]);
-            assert_eq!(told(&failed, &failed), [""; 0]);
+            assert_eq!(events(&live, &failed), [format!("Warning {kind} the reason")]);
+            assert_eq!(events(&failed, &failed), [""; 0]);
             let other = status(Some("sha256:a"), ("False", why, "another reason"), &[]);
-            assert_eq!(told(&failed, &other), [format!("Warning {kind} another reason")]);
+            assert_eq!(events(&failed, &other), [format!("Warning {kind} another reason")]);
         }
     }
 
     #[test]
-    fn what_the_host_tries_again_by_itself_is_no_event() {
+    fn problem_that_the_host_retries_by_itself_emits_no_event() {
         let live = status(Some("sha256:a"), ("True", "Succeeded", "live"), &[]);
         for why in ["APIError", "SourceNotFound", "Forbidden", "Progressing"] {
-            assert_eq!(told(&live, &status(Some("sha256:a"), ("False", why, "later"), &[])), [""; 0], "{why}");
+            assert_eq!(events(&live, &status(Some("sha256:a"), ("False", why, "later"), &[])), [""; 0], "{why}");
         }
     }
 
     #[test]
-    fn component_that_goes_live_with_blocked_deletions_is_two_events() {
+    fn activation_with_blocked_deletions_emits_two_events() {
         let live = status(Some("sha256:a"), ("True", "Succeeded", "live"), &[]);
         let blocked = status(Some("sha256:b"), ("False", "DeletionBlocked", "6 of 9 children"), &[]);
         assert_eq!(
-            told(&live, &blocked),
+            events(&live, &blocked),
             ["Normal Activated Component sha256:b (version 1.2.0) is live", "Warning DeletionBlocked 6 of 9 children"]
         );
     }

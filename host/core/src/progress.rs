@@ -148,21 +148,21 @@ mod tests {
     }
 
     #[test]
-    fn watch_that_fails_again_and_again_has_stalled_after_twenty_seconds() {
+    fn watch_that_keeps_failing_is_stalled_after_twenty_seconds() {
         let began = Instant::now();
         let mut progress = Progress::new(began);
         progress.failed(began + secs(5), "503: try later");
         progress.failed(began + secs(24), "429: too many requests");
         assert_eq!(progress.stall(began + secs(24)), None);
         let stall = Stall { age: secs(25), failure: Some("503: try later".to_owned()) };
-        assert_eq!(progress.stall(began + secs(25)), Some(stall), "the message of the first failure is steady");
+        assert_eq!(progress.stall(began + secs(25)), Some(stall), "the message is that of the first failure");
         progress.advanced(began + secs(26));
         progress.listed(began + secs(26));
         assert_eq!(progress.stall(began + secs(26)), None);
     }
 
     #[test]
-    fn watch_that_is_accepted_and_fails_at_once_again_and_again_has_stalled_after_twenty_seconds() {
+    fn watch_that_is_accepted_and_fails_at_once_each_time_is_stalled_after_twenty_seconds() {
         let began = Instant::now();
         let mut progress = Progress::new(began);
         for second in 5..25 {
@@ -173,7 +173,7 @@ mod tests {
         progress.failed(began + secs(25), "the stream was cut");
         assert!(progress.stall(began + secs(25)).is_some());
         progress.accepted(began + secs(26));
-        assert!(progress.stall(began + secs(26)).is_some(), "nothing came yet, and the cache shows the past");
+        assert!(progress.stall(began + secs(26)).is_some(), "no event arrived yet, so the cache is outdated");
         progress.failed(began + secs(27), "the stream was cut");
         assert!(progress.stall(began + secs(27)).is_some());
         // An event between two failures is progress, and so is a watch that lasts.
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn watch_that_is_accepted_and_delivers_nothing_has_stalled_after_four_minutes() {
+    fn watch_that_is_accepted_and_delivers_nothing_is_stalled_after_four_minutes() {
         let began = Instant::now();
         let mut progress = Progress::new(began);
         for at in 0..4 {
@@ -217,11 +217,11 @@ mod tests {
     }
 
     #[test]
-    fn refused_watch_has_not_stalled_before_it_fails_or_is_silent_once_more() {
+    fn refused_watch_is_not_stalled_until_it_is_accepted_and_fails_again() {
         let began = Instant::now();
         let mut progress = Progress::new(began);
         progress.refused();
-        assert_eq!(progress.stall(began + secs(3600)), None, "the Plugin says what is refused");
+        assert_eq!(progress.stall(began + secs(3600)), None, "the Plugin's status reports the refusal instead");
         assert_eq!(progress.age(began + secs(3600)), secs(3600));
         progress.accepted(began + secs(3600));
         assert_eq!(progress.stall(began + secs(3600)), None, "the time of the refusal does not count");
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn task_that_panics_is_restarted_ever_more_seldom_and_has_stalled_until_it_handles_a_list() {
+    fn panicking_task_is_restarted_with_backoff_and_is_stalled_until_it_handles_a_list() {
         let began = Instant::now();
         let mut progress = Progress::new(began);
         let waits: Vec<_> = (0..11).map(|_| progress.panicked(began).as_secs()).collect();
@@ -241,6 +241,6 @@ mod tests {
         assert!(progress.stall(began + secs(25)).is_some_and(|stall| stall.failure.is_some()));
         progress.listed(began + secs(30));
         assert_eq!(progress.stall(began + secs(60)), None);
-        assert_eq!(progress.panicked(began), secs(1), "from the beginning");
+        assert_eq!(progress.panicked(began), secs(1), "the backoff starts from the beginning");
     }
 }

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn r19_five_failures_in_a_row_of_several_parents_lead_into_quarantine() {
+    fn r19_five_consecutive_failures_of_several_parents_start_the_quarantine() {
         let now = Instant::now();
         let mut quarantine = entered(now);
         assert!(quarantine.is_active());
@@ -391,17 +391,25 @@ mod tests {
             Admission::Denied(Duration::from_millis(600))
         );
         assert_eq!(quarantine.admit(&healthy, Some(1), now + secs(1)), Admission::Probe);
-        assert_eq!(quarantine.admit(&failed, Some(1), now + secs(11)), Admission::Denied(secs(50)), "one at a time");
+        assert_eq!(
+            quarantine.admit(&failed, Some(1), now + secs(11)),
+            Admission::Denied(secs(50)),
+            "only one parent probes at a time"
+        );
         assert_eq!(
             quarantine.admit(&key("d", "another"), Some(1), now + secs(3)),
             Admission::Denied(secs(3)),
-            "not for a minute"
+            "a parent without failures waits only seconds for a pending probe"
         );
-        assert_eq!(quarantine.admit(&failed, Some(1), now + secs(61)), Admission::Probe, "the other was lost");
+        assert_eq!(
+            quarantine.admit(&failed, Some(1), now + secs(61)),
+            Admission::Probe,
+            "a probe without a result is given up after a minute"
+        );
     }
 
     #[test]
-    fn r19_parent_that_succeeded_last_probes_before_any_number_of_new_ones() {
+    fn r19_parent_whose_last_call_succeeded_probes_before_new_parents() {
         let mut now = Instant::now();
         let mut quarantine = Quarantine::default();
         let good = key("good", "web");
@@ -419,14 +427,18 @@ mod tests {
         }
         assert_eq!(quarantine.admit(&key("d", "hangs"), Some(1), now + secs(5)), Admission::Probe);
         assert_eq!(quarantine.admit(&good, Some(2), now), Admission::Denied(secs(1)));
-        assert_eq!(quarantine.admit(&good, Some(2), now + secs(6)), Admission::Probe, "it waits for none of them");
+        assert_eq!(
+            quarantine.admit(&good, Some(2), now + secs(6)),
+            Admission::Probe,
+            "it does not wait for new parents"
+        );
         let changed =
             quarantine.record((&good, Some(2)), Admission::Probe, CallOutcome::Returned, now + secs(6), MIDDLE);
         assert_eq!(changed, Some(Change::Cleared));
     }
 
     #[test]
-    fn r19_parent_whose_spec_changed_after_failures_waits_for_seconds() {
+    fn r19_failing_parent_whose_spec_changed_waits_only_seconds() {
         let mut now = Instant::now();
         let mut quarantine = Quarantine::default();
         let bad = key("a", "bad");
@@ -442,14 +454,18 @@ mod tests {
     }
 
     #[test]
-    fn r19_one_parent_that_fails_again_and_again_waits_alone() {
+    fn r19_parent_that_keeps_failing_does_not_delay_others() {
         let mut now = Instant::now();
         let mut quarantine = Quarantine::default();
         let bad = key("a", "bad");
         let mut waits = Vec::new();
         for _ in 0..16 {
             assert_eq!(call(&mut quarantine, &bad, CallOutcome::Broke, now), None);
-            assert_eq!(quarantine.admit(&key("a", "good"), Some(1), now), Admission::Call, "its neighbour");
+            assert_eq!(
+                quarantine.admit(&key("a", "good"), Some(1), now),
+                Admission::Call,
+                "its neighbour is not delayed"
+            );
             if let Admission::Denied(wait) = quarantine.admit(&bad, Some(1), now) {
                 waits.push(wait.as_secs());
                 now += wait;
@@ -457,11 +473,11 @@ mod tests {
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
         assert_eq!(call(&mut quarantine, &bad, CallOutcome::Returned, now), None);
-        assert_eq!(quarantine.admit(&bad, Some(1), now), Admission::Call, "from the beginning");
+        assert_eq!(quarantine.admit(&bad, Some(1), now), Admission::Call, "a success resets the backoff");
     }
 
     #[test]
-    fn r19_sixty_failing_parents_of_one_namespace_stop_no_other_namespace() {
+    fn r19_failing_parents_of_one_namespace_do_not_delay_other_namespaces() {
         let now = Instant::now();
         let mut quarantine = Quarantine::default();
         let good = key("good", "web");
@@ -476,7 +492,7 @@ mod tests {
             }
             assert_eq!(quarantine.admit(&good, Some(1), now), Admission::Call);
         }
-        assert_eq!(called, 5, "they wait for each other");
+        assert_eq!(called, 5, "failing parents of one namespace wait for each other");
         assert!(!quarantine.is_active());
         // A working parent among them waits for seconds, and its success admits the others too.
         let neighbour = key("bad", "neighbour");
@@ -486,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn r19_a_success_in_between_starts_the_count_again() {
+    fn r19_success_resets_the_failure_count() {
         let now = Instant::now();
         let mut quarantine = Quarantine::default();
         for round in 0..3 {
@@ -502,17 +518,17 @@ mod tests {
     }
 
     #[test]
-    fn r19_a_call_that_never_ran_neither_counts_nor_clears() {
+    fn r19_call_that_never_ran_neither_prolongs_nor_ends_the_quarantine() {
         let now = Instant::now();
         let mut quarantine = entered(now);
         let (later, parent) = (now + secs(1), key("c", "new"));
         assert_eq!(quarantine.admit(&parent, Some(1), later), Admission::Probe);
         assert_eq!(quarantine.record((&parent, Some(1)), Admission::Probe, CallOutcome::NotRun, later, MIDDLE), None);
-        assert_eq!(quarantine.admit(&parent, Some(1), later), Admission::Probe, "the next one's turn");
+        assert_eq!(quarantine.admit(&parent, Some(1), later), Admission::Probe, "the next parent may probe");
     }
 
     #[test]
-    fn r19_backoff_of_failing_parents_doubles_to_five_minutes_and_that_of_others_to_seconds() {
+    fn r19_probe_backoff_doubles_to_five_minutes_for_failing_parents_and_to_seconds_for_others() {
         let mut now = Instant::now();
         let mut quarantine = entered(now);
         let mut waits = Vec::new();
@@ -528,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn r19_a_success_clears_the_quarantine_whichever_parent_had_it() {
+    fn r19_success_of_any_parent_ends_the_quarantine() {
         let now = Instant::now();
         for admission in [Admission::Probe, Admission::Call] {
             let mut quarantine = entered(now);
@@ -542,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn r19_calls_from_before_the_quarantine_do_not_prolong_it() {
+    fn r19_calls_that_began_before_the_quarantine_do_not_prolong_it() {
         let now = Instant::now();
         let mut quarantine = entered(now);
         for at in 0..8 {
@@ -553,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn r19_parents_that_are_gone_are_forgotten() {
+    fn r19_deleted_parents_are_forgotten() {
         let now = Instant::now();
         let mut quarantine = Quarantine::default();
         for at in 0..5 {
@@ -566,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn r19_only_what_burns_time_or_ends_the_guest_counts() {
+    fn r19_only_timeouts_traps_and_exceeded_guest_limits_count_as_failures() {
         let text = || "x".to_owned();
         let of = |failure| CallOutcome::of::<()>(&Err(failure));
         assert_eq!(CallOutcome::of(&Ok(())), CallOutcome::Returned);
@@ -592,13 +608,13 @@ mod tests {
         /// A component that fails for every parent is called five times, and then at most once per four fifths of a
         /// backoff.
         #[test]
-        fn r19_broken_component_is_called_seldom_however_many_parents_ask(
-            asks in proptest::collection::vec((0_u64..500, 0_usize..3, 0_usize..200), 1..400), chance in 0.0..1.0_f64
+        fn r19_broken_component_is_called_rarely_however_many_parents_are_reconciled(
+            tries in proptest::collection::vec((0_u64..500, 0_usize..3, 0_usize..200), 1..400), chance in 0.0..1.0_f64
         ) {
             let mut quarantine = Quarantine::default();
             let start = Instant::now();
             let (mut now, mut entered, mut calls) = (start, None, 0_u32);
-            for (pause, namespace, name) in asks {
+            for (pause, namespace, name) in tries {
                 now += Duration::from_millis(pause);
                 let parent = key(["a", "b", "c"][namespace], &name.to_string());
                 let admission = quarantine.admit(&parent, Some(1), now);
@@ -621,14 +637,14 @@ mod tests {
         /// Whatever the parents of one namespace do, parents of other namespaces are called at once while their calls
         /// succeed.
         #[test]
-        fn r19_no_namespace_stops_another_one(
-            asks in proptest::collection::vec((0_u64..3000, 0_usize..60, any::<bool>()), 1..300), chance in 0.0..1.0_f64
+        fn r19_namespace_never_delays_parents_of_another_namespace(
+            tries in proptest::collection::vec((0_u64..3000, 0_usize..60, any::<bool>()), 1..300), chance in 0.0..1.0_f64
         ) {
             let mut quarantine = Quarantine::default();
             let mut now = Instant::now();
             let good = key("good", "web");
             quarantine.record((&good, Some(1)), Admission::Call, CallOutcome::Returned, now, chance);
-            for (pause, name, breaks) in asks {
+            for (pause, name, breaks) in tries {
                 now += Duration::from_millis(pause);
                 let bad = key("bad", &name.to_string());
                 let admission = quarantine.admit(&bad, Some(1), now);
@@ -642,12 +658,12 @@ mod tests {
 
         /// A parent whose last call did not fail waits for seconds, whatever happened to all others.
         #[test]
-        fn r19_parent_that_never_failed_waits_no_longer_than_seconds(
-            asks in proptest::collection::vec((0_u64..3000, 0_usize..3, 0_usize..20), 1..300), chance in 0.0..1.0_f64
+        fn r19_parent_that_never_failed_waits_only_seconds(
+            tries in proptest::collection::vec((0_u64..3000, 0_usize..3, 0_usize..20), 1..300), chance in 0.0..1.0_f64
         ) {
             let mut quarantine = Quarantine::default();
             let mut now = Instant::now();
-            for (pause, namespace, name) in asks {
+            for (pause, namespace, name) in tries {
                 now += Duration::from_millis(pause);
                 let parent = key(["a", "b", "c"][namespace], &name.to_string());
                 let admission = quarantine.admit(&parent, Some(1), now);

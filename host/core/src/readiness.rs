@@ -128,22 +128,22 @@ mod tests {
     }
 
     #[test]
-    fn a_rejected_update_is_not_ready_but_available_and_stalled_and_names_what_still_runs() {
-        let said = readiness(found(Some(OLD), Some(obstacle(PluginReason::UnsupportedContract, Some(NEW)))));
-        assert!(!said.ready.is_true && said.available.is_true, "{said:?}");
-        assert_eq!(said.ready.reason, PluginReason::UnsupportedContract);
+    fn rejected_update_is_available_but_stalled_and_names_the_component_that_still_runs() {
+        let result = readiness(found(Some(OLD), Some(obstacle(PluginReason::UnsupportedContract, Some(NEW)))));
+        assert!(!result.ready.is_true && result.available.is_true, "{result:?}");
+        assert_eq!(result.ready.reason, PluginReason::UnsupportedContract);
         assert_eq!(
-            said.ready.message,
+            result.ready.message,
             "component sha256:ab12 rejected: unsupported contract 0.3.0 (host supports 0.1). Still running sha256:9f00"
         );
-        let stalled = said.stalled.expect("stalled");
-        assert_eq!((stalled.reason, &stalled.message), (said.ready.reason, &said.ready.message));
-        assert_eq!(said.reconciling, None);
+        let stalled = result.stalled.expect("stalled");
+        assert_eq!((stalled.reason, &stalled.message), (result.ready.reason, &result.ready.message));
+        assert_eq!(result.reconciling, None);
     }
 
     #[test]
-    fn what_may_pass_by_itself_is_reconciling_and_not_stalled() {
-        for passing in [
+    fn transient_obstacle_is_reconciling_and_a_lasting_one_is_stalled() {
+        for transient in [
             PluginReason::ApiError,
             PluginReason::WatchStalled,
             PluginReason::Forbidden,
@@ -153,10 +153,10 @@ mod tests {
             PluginReason::InvalidPullSecret,
             PluginReason::MarkKeyUnavailable,
         ] {
-            let said = readiness(found(None, Some(obstacle(passing, Some(NEW)))));
-            assert!(!said.ready.is_true && !said.available.is_true && said.stalled.is_none(), "{said:?}");
-            assert_eq!(said.reconciling.expect("reconciling").reason, passing);
-            assert!(!said.ready.message.contains("rejected"), "{:?}", said.ready);
+            let result = readiness(found(None, Some(obstacle(transient, Some(NEW)))));
+            assert!(!result.ready.is_true && !result.available.is_true && result.stalled.is_none(), "{result:?}");
+            assert_eq!(result.reconciling.expect("reconciling").reason, transient);
+            assert!(!result.ready.message.contains("rejected"), "{:?}", result.ready);
         }
         for lasting in [
             PluginReason::NotGranted,
@@ -164,24 +164,24 @@ mod tests {
             PluginReason::DeletionBlocked,
             PluginReason::RolledBack,
         ] {
-            let said = readiness(found(Some(NEW), Some(obstacle(lasting, Some(NEW)))));
-            assert_eq!(said.stalled.expect("stalled").reason, lasting);
-            assert!(!said.ready.message.contains("rejected"), "it is live: {:?}", said.ready);
+            let result = readiness(found(Some(NEW), Some(obstacle(lasting, Some(NEW)))));
+            assert_eq!(result.stalled.expect("stalled").reason, lasting);
+            assert!(!result.ready.message.contains("rejected"), "it is live: {:?}", result.ready);
         }
     }
 
     #[test]
     fn a_live_component_without_obstacles_is_ready_and_neither_reconciling_nor_stalled() {
-        let said = readiness(found(Some(NEW), None));
-        assert!(said.ready.is_true && said.available.is_true, "{said:?}");
-        assert_eq!((said.reconciling, said.stalled), (None, None));
+        let result = readiness(found(Some(NEW), None));
+        assert!(result.ready.is_true && result.available.is_true, "{result:?}");
+        assert_eq!((result.reconciling, result.stalled), (None, None));
     }
 
     #[test]
-    fn a_ready_plugin_is_reconciling_until_every_parent_was_asked_about_once() {
-        let said = readiness(Found { uncalled: 3, ..found(Some(NEW), None) });
-        assert!(said.ready.is_true, "{said:?}");
-        let reconciling = said.reconciling.expect("reconciling");
+    fn ready_plugin_is_reconciling_until_its_component_was_called_for_every_parent() {
+        let result = readiness(Found { uncalled: 3, ..found(Some(NEW), None) });
+        assert!(result.ready.is_true, "{result:?}");
+        let reconciling = result.reconciling.expect("reconciling");
         assert_eq!(reconciling.reason, PluginReason::Progressing);
         assert!(reconciling.message.starts_with("3 parents were not"), "{reconciling:?}");
         let suspended = readiness(Found { uncalled: 3, is_suspended: true, ..found(Some(NEW), None) });
@@ -191,15 +191,15 @@ mod tests {
     #[test]
     fn a_live_component_whose_watches_are_refused_is_neither_ready_nor_available() {
         let refused = Some(obstacle(PluginReason::Forbidden, None));
-        let said = readiness(Found { is_followed: false, ..found(Some(NEW), refused) });
-        assert_eq!((said.ready.is_true, said.available.is_true), (false, false));
-        assert_eq!(said.available.reason, PluginReason::Forbidden);
+        let result = readiness(Found { is_followed: false, ..found(Some(NEW), refused) });
+        assert_eq!((result.ready.is_true, result.available.is_true), (false, false));
+        assert_eq!(result.available.reason, PluginReason::Forbidden);
     }
 
     #[test]
-    fn before_anything_is_found_the_plugin_is_reconciling() {
-        let said = readiness(found(None, None));
-        assert_eq!((said.ready.reason, said.ready.is_true), (PluginReason::Progressing, false));
-        assert!(said.reconciling.is_some() && said.stalled.is_none());
+    fn plugin_without_a_live_component_or_an_obstacle_is_reconciling() {
+        let result = readiness(found(None, None));
+        assert_eq!((result.ready.reason, result.ready.is_true), (PluginReason::Progressing, false));
+        assert!(result.reconciling.is_some() && result.stalled.is_none());
     }
 }

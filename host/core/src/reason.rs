@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_read_back_from_its_text_and_an_unknown_text_is_none() {
+    fn reason_is_parsed_from_its_text_and_an_unknown_text_is_rejected() {
         for reason in [ParentReason::ApiError, ParentReason::Succeeded, ParentReason::ComponentChanged] {
             assert_eq!(reason.as_str().parse(), Ok(reason));
         }

@@ -12,7 +12,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r13_seconds_are_a_wait_and_a_date_is_none() {
+    fn r13_retry_after_in_seconds_is_used_and_a_date_is_ignored() {
         assert_eq!(wait("7"), Some(Duration::from_secs(7)));
         assert_eq!(wait(" 0 "), Some(Duration::ZERO));
         for other in ["", "-1", "1.5", "soon", "Fri, 31 Dec 1999 23:59:59 GMT", "99999999999"] {

@@ -280,12 +280,12 @@ mod tests {
         let mut again = fitted(0);
         again.fit(all.size());
         assert_eq!((names(&again.children), again.left_out.len()), (names(&all.children), 0));
-        let logic = Digest::of(b"logic");
+        let component = Digest::of(b"component");
         let without = snapshot(&[map("a", 10), map("d", 5000)]);
         assert_ne!(
-            two.hash(&logic, Phase::Sync),
-            without.hash(&logic, Phase::Sync),
-            "no plan of the one is one of the other"
+            two.hash(&component, Phase::Sync),
+            without.hash(&component, Phase::Sync),
+            "a left-out child is part of the hash"
         );
     }
 
@@ -294,11 +294,11 @@ mod tests {
     }
 
     fn hash(related: Vec<Served>) -> Digest {
-        with(related).hash(&Digest::of(b"logic"), Phase::Sync)
+        with(related).hash(&Digest::of(b"component"), Phase::Sync)
     }
 
     #[test]
-    fn the_size_of_a_request_is_known_before_anything_is_unpacked() {
+    fn request_size_is_known_before_objects_are_unpacked() {
         let mut packer = Packer::default();
         let mut secret_of = |index: usize| {
             let secret = secret(&format!("s-{index}"), &"value".repeat(100));
@@ -308,13 +308,13 @@ mod tests {
         let snapshot = with(vec![Served::new("a".into(), objects.clone()), Served::new("b".into(), objects)]);
         let request = snapshot.request(Phase::Sync);
         let related = request.related.iter().flat_map(|related| &related.objects);
-        let handed = related.map(|observed| observed.object.len()).sum::<usize>() + request.parent.len();
-        assert_eq!(snapshot.size(), handed as u64);
-        assert!(handed > 2 * 50 * 500);
+        let passed = related.map(|observed| observed.object.len()).sum::<usize>() + request.parent.len();
+        assert_eq!(snapshot.size(), passed as u64);
+        assert!(passed > 2 * 50 * 500);
     }
 
     #[test]
-    fn related_objects_are_handed_over_in_the_order_of_requirements_and_of_their_names() {
+    fn related_objects_are_passed_in_the_order_of_requirements_and_of_their_names() {
         let request = with(vec![
             Served::new("z".into(), vec![secret("b", "1"), secret("a", "2")]),
             Served::new("a".into(), Vec::new()),
@@ -331,31 +331,32 @@ mod tests {
     }
 
     #[test]
-    fn other_logic_or_another_phase_makes_another_call() {
+    fn call_hash_depends_on_component_config_grants_and_phase() {
         let [pod, job] = ["Pod", "Job"].map(|kind| Gvk::from_api_version("v1", kind));
         let (one, two) = (Digest::of(b"1"), Digest::of(b"2"));
-        let logics = [
+        let components = [
             logic("0.1.0", &one, None, &[&pod]),
             logic("0.2.0", &one, None, &[&pod]),
             logic("0.1.0", &two, None, &[&pod]),
             logic("0.1.0", &one, Some(b"{}"), &[&pod]),
             logic("0.1.0", &one, None, &[&pod, &job]),
         ];
-        let calls =
-            logics.iter().flat_map(|logic| [Phase::Sync, Phase::Finalize].map(|phase| with(vec![]).hash(logic, phase)));
-        assert_eq!(calls.collect::<HashSet<_>>().len(), 2 * logics.len());
+        let calls = components
+            .iter()
+            .flat_map(|component| [Phase::Sync, Phase::Finalize].map(|phase| with(vec![]).hash(component, phase)));
+        assert_eq!(calls.collect::<HashSet<_>>().len(), 2 * components.len());
     }
 
     #[test]
-    fn r14_a_plugin_is_asked_again_once_its_namespace_is_known_to_terminate() {
+    fn r14_plugin_is_called_again_once_the_parents_namespace_is_known_to_terminate() {
         let known = Snapshot { namespace_terminating: true, ..snapshot(&[]) };
-        let hash = |snapshot: &Snapshot| snapshot.hash(&Digest::of(b"logic"), Phase::Finalize);
+        let hash = |snapshot: &Snapshot| snapshot.hash(&Digest::of(b"component"), Phase::Finalize);
         assert_ne!(hash(&known), hash(&snapshot(&[])));
         assert!(known.request(Phase::Finalize).namespace_terminating);
     }
 
     #[test]
-    fn another_answer_or_another_object_or_other_rules_have_other_consequences() {
+    fn response_hash_depends_on_response_snapshot_phase_and_rules() {
         let rules = |children| {
             rules(
                 &Grants::default(),
@@ -390,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn related_objects_make_another_call_when_their_content_or_ids_differ() {
+    fn related_objects_change_the_call_hash_when_their_content_or_ids_differ() {
         let [a, b] = ["a", "b"].map(|name| secret(name, "1"));
         let served =
             |id: &str, objects: &[&Arc<Object>]| Served::new(id.into(), objects.iter().map(|o| (*o).clone()).collect());
@@ -411,7 +412,7 @@ mod tests {
         assert_eq!(
             hash(vec![served("x", &[&b, &a])]),
             hash(vec![served("x", &[&a, &b])]),
-            "the caches' order says nothing"
+            "the order in the cache does not matter"
         );
     }
 }

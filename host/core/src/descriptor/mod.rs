@@ -132,13 +132,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_server_could_serve_is_a_kind() {
+    fn kinds_that_the_api_server_could_serve_are_accepted() {
         let children = vec![child("v1", "Pod"), child("my-operator.dev/v1alpha1", "Odd-Kind2")];
         assert_eq!(check(&Descriptor { children, ..descriptor() }), Ok(()));
     }
 
     #[test]
-    fn names_that_would_lead_elsewhere_in_a_path_or_a_log_are_refused() {
+    fn kinds_that_could_escape_a_url_path_or_a_log_line_are_rejected() {
         for (api_version, kind) in [
             ("../../api/v1", "Pod"),
             ("apps/v1/namespaces/a/secrets", "Pod"),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_condition_could_not_hold_is_refused_and_shown_in_part() {
+    fn oversized_descriptor_fields_are_rejected_with_a_short_message() {
         let many = refused(|descriptor| descriptor.children = vec![child("v1", "Pod"); 100_000]);
         assert_eq!(many, "100000 child kinds, more than the limit of 100");
         for text in ["1.0\n".to_owned(), "9".repeat(1_000_000)] {

@@ -41,7 +41,7 @@ fn r04_a_retained_child_gets_labels_and_no_owner_reference() {
 }
 
 #[test]
-fn what_typed_builders_leave_empty_is_no_wish() {
+fn empty_fields_of_typed_builders_are_not_desired() {
     let child = with(|pod| {
         pod["metadata"]["creationTimestamp"] = json!(null);
         pod["metadata"]["finalizers"] = json!([]);
@@ -51,7 +51,7 @@ fn what_typed_builders_leave_empty_is_no_wish() {
 }
 
 #[test]
-fn the_order_of_keys_and_the_spelling_of_the_namespace_never_matter() {
+fn key_order_and_an_explicit_namespace_do_not_change_the_desired_child() {
     let spelled = br#"{"spec":{"containers":[{"image":"nginx:1","name":"nginx"}]},"kind":"Pod","metadata":{"labels":
         {"app":"x"},"namespace":"default","name":"a"},"apiVersion":"v1"}"#;
     let response = Response { children: vec![spelled.to_vec()], ..Response::default() };
@@ -62,7 +62,7 @@ fn the_order_of_keys_and_the_spelling_of_the_namespace_never_matter() {
 }
 
 #[test]
-fn r10_children_come_in_install_order_and_within_a_kind_in_the_answers() {
+fn r10_children_are_in_install_order_and_within_a_kind_in_the_order_of_the_response() {
     let child = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
     let response =
         [child("Pod", "z"), child("Pod", "a"), child("Service", "s"), child("ConfigMap", "c"), child("Pod", "m")];
@@ -72,7 +72,7 @@ fn r10_children_come_in_install_order_and_within_a_kind_in_the_answers() {
 }
 
 #[test]
-fn u10_child_of_a_kind_that_is_not_granted_says_whether_the_component_or_the_plugin_is_to_change() {
+fn u10_message_about_a_kind_without_grant_names_the_component_or_the_plugin_as_the_cause() {
     let secret = Gvk::from_api_version("v1", "Secret");
     let refused = |grants: &Grants| {
         let child = with(|pod| pod["kind"] = json!("Secret")).to_string().into_bytes();
@@ -87,7 +87,7 @@ fn u10_child_of_a_kind_that_is_not_granted_says_whether_the_component_or_the_plu
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table: one row for each refusal")]
-fn an_answer_that_wants_what_is_not_its_to_want_is_refused_whole() {
+fn response_with_a_forbidden_child_is_rejected_as_a_whole() {
     let metadata = |field: &str, value: Value| with(|pod| pod["metadata"][field] = value);
     for (child, expected) in [
         (
@@ -153,7 +153,7 @@ fn an_answer_that_wants_what_is_not_its_to_want_is_refused_whole() {
 }
 
 #[test]
-fn limits_of_number_and_depth_hold() {
+fn limits_on_children_events_and_json_depth_are_enforced() {
     let limits = Limits { children: 1, json_depth: 4, ..Limits::default() };
     let check = |children: &[Value]| {
         super::validate(&response(children), &parent_ref(), &grants_with(&UpdateStrategy::Apply), &limits)
@@ -161,17 +161,17 @@ fn limits_of_number_and_depth_hold() {
             .to_string()
     };
     assert_eq!(check(&[pod("a"), pod("b")]), "the response has 2 children, more than the limit of 1");
-    let event = Event { event_type: EventType::Normal, reason: "Said".to_owned(), message: String::new() };
-    let talkative = Response { events: vec![event.clone(), event], ..Response::default() };
+    let event = Event { event_type: EventType::Normal, reason: "Reported".to_owned(), message: String::new() };
+    let two_events = Response { events: vec![event.clone(), event], ..Response::default() };
     let limits = &Limits { events: 1, ..limits.clone() };
-    let refusal = super::validate(&talkative, &parent_ref(), &grants_with(&UpdateStrategy::Apply), limits);
+    let refusal = super::validate(&two_events, &parent_ref(), &grants_with(&UpdateStrategy::Apply), limits);
     assert_eq!(refusal.expect_err("refused").to_string(), "the response has 2 events, more than the limit of 1");
     let deep = with(|pod| pod["spec"] = json!({"a": {"b": {"c": {}}}}));
     assert!(check(&[deep]).starts_with("child 0 is not valid JSON: nested too deeply"));
 }
 
 #[test]
-fn the_memory_for_all_values_of_an_answer_is_bounded_by_its_bytes() {
+fn memory_for_the_values_of_a_response_is_limited() {
     let limits = Limits { response_bytes: 1024, ..Limits::default() };
     let check = |children: &[Value]| {
         super::validate(&response(children), &parent_ref(), &grants_with(&UpdateStrategy::Apply), &limits)
@@ -184,7 +184,7 @@ fn the_memory_for_all_values_of_an_answer_is_bounded_by_its_bytes() {
 }
 
 #[test]
-fn conditions_of_a_status_are_bounded() {
+fn number_of_status_conditions_is_limited() {
     let check = |count: usize| {
         let conditions: Vec<_> = (0..count).map(|index| json!({"type": format!("C{index}")})).collect();
         let status = Some(json!({ "conditions": conditions }).to_string().into_bytes());
@@ -197,7 +197,7 @@ fn conditions_of_a_status_are_bounded() {
 }
 
 #[test]
-fn a_cluster_scoped_parent_names_the_namespace_of_each_child() {
+fn child_of_a_cluster_scoped_parent_must_name_its_namespace() {
     let mut parent = parent_ref();
     parent.key.namespace = None;
     let grants = grants_with(&UpdateStrategy::Apply);
@@ -243,7 +243,7 @@ fn no_child_is_placed_in_the_hosts_namespace_whatever_is_granted() {
 }
 
 #[test]
-fn a_cluster_scoped_parent_has_children_in_a_namespace_of_the_control_plane_only_if_the_plugin_names_it() {
+fn cluster_scoped_parent_has_children_in_a_system_namespace_only_if_the_plugin_grants_it() {
     let any = |_: &mut Grant| {};
     for namespace in SYSTEM_NAMESPACES {
         let refusal = secret_for(None, any, &secret(Some(namespace), "Opaque")).expect_err("refused").to_string();
@@ -252,17 +252,17 @@ fn a_cluster_scoped_parent_has_children_in_a_namespace_of_the_control_plane_only
         assert!(secret_for(None, named, &secret(Some(namespace), "Opaque")).is_ok());
         assert!(
             secret_for(None, named, &secret(Some("shop"), "Opaque")).is_err(),
-            "those that are named, and no others"
+            "only the granted namespaces are permitted"
         );
         assert!(
             secret_for(Some(namespace), any, &secret(None, "Opaque")).is_ok(),
-            "beside a parent that a user put there"
+            "a namespaced parent may have children in its own namespace"
         );
     }
 }
 
 #[test]
-fn a_secret_that_would_hold_a_service_accounts_token_is_refused_unless_the_plugin_grants_it() {
+fn service_account_token_secret_is_rejected_unless_the_plugin_grants_it() {
     for parent in [None, Some("shop")] {
         for secret_type in ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"] {
             let token = secret(Some("shop"), secret_type);
@@ -275,7 +275,7 @@ fn a_secret_that_would_hold_a_service_accounts_token_is_refused_unless_the_plugi
 }
 
 #[test]
-fn s02_the_child_of_a_cluster_scoped_parent_is_marked_and_no_plugin_sets_the_mark() {
+fn s02_child_of_a_cluster_scoped_parent_is_marked_and_plugins_cannot_set_the_mark() {
     let key = MarkKey::new([7; MarkKey::LENGTH]);
     let grant = Grant {
         kind: Arc::new(Gvk::from_api_version("v1", "Pod")),
@@ -307,6 +307,9 @@ fn s02_the_child_of_a_cluster_scoped_parent_is_marked_and_no_plugin_sets_the_mar
     }
     let forged = marked(|annotations| annotations["windlass.dev/mark"] = json!("1:00")).expect_err("refused");
     assert!(forged.to_string().contains("windlass.dev/mark"), "{forged}");
-    let of_a_namespace = validate(&[pod("a")]).expect("valid");
-    assert!(!text(&of_a_namespace.children[0]).contains("windlass.dev/mark"), "its namespace is bound enough");
+    let unmarked = validate(&[pod("a")]).expect("valid");
+    assert!(
+        !text(&unmarked.children[0]).contains("windlass.dev/mark"),
+        "the child of a namespaced parent needs no mark"
+    );
 }

@@ -17,19 +17,19 @@ const SHAPE: StatusShape = StatusShape { subresource: true, observed_generation:
 fn snapshot(pods: usize, status: &Json, allowed: &str) -> Snapshot {
     let mut parent: Json = serde_json::from_slice(&parent_with(status).json.bytes()).expect("JSON");
     parent["metadata"]["annotations"] = json!({"windlass.dev/allow-deletion": allowed});
-    let children = wanted(&(0..pods).collect::<Vec<_>>()).children;
+    let children = desired_pods(&(0..pods).collect::<Vec<_>>()).children;
     Snapshot::new(parent_ref(), object(&parent), children.iter().map(|child| object(&created(child))), None, |_| false)
 }
 
-fn wanted(pods: &[usize]) -> Desired {
+fn desired_pods(pods: &[usize]) -> Desired {
     validate(&pods.iter().map(|at| pod(&format!("p{at}"))).collect::<Vec<_>>()).expect("valid")
 }
 
 /// Plans to keep `keep` of `pods` children. Returns the blocked deletions, and how many prunes are left in the plan.
 fn blocked(pods: usize, keep: usize) -> (Option<BlockedDeletions>, usize) {
     let snapshot = snapshot(pods, &json!({"observedGeneration": 3}), "");
-    let mut plan = plan(&snapshot, &wanted(&(0..keep).collect::<Vec<_>>()));
-    (hold(&snapshot, &mut plan), plan.prunes.len())
+    let mut plan = plan(&snapshot, &desired_pods(&(0..keep).collect::<Vec<_>>()));
+    (apply_guard(&snapshot, &mut plan), plan.prunes.len())
 }
 
 /// The conditions of a parent with this problem.
@@ -38,12 +38,12 @@ fn conditions_of(problem: &Problem) -> Json {
 }
 
 /// Applies the guard as a reconcile does for a parent without blocked deletions.
-fn hold(snapshot: &Snapshot, plan: &mut Plan) -> Option<BlockedDeletions> {
-    hold_in(&mut Parents::default(), DeletionGuard::default(), snapshot, plan)
+fn apply_guard(snapshot: &Snapshot, plan: &mut Plan) -> Option<BlockedDeletions> {
+    apply_guard_in(&mut Parents::default(), DeletionGuard::default(), snapshot, plan)
 }
 
 /// Applies the guard as a reconcile does under a version that is not new.
-fn hold_in(
+fn apply_guard_in(
     parents: &mut Parents,
     guard: DeletionGuard,
     snapshot: &Snapshot,
@@ -68,7 +68,7 @@ fn judged(
     judge(fleet, (parents.of(snapshot), guard), snapshot, cause, Leavers::default, plan)
 }
 
-/// What the guard remembers of each parent.
+/// The deletions that the guard remembers for each parent.
 #[derive(Default)]
 struct Parents(HashMap<ObjectKey, ParentDeletions>);
 
@@ -79,7 +79,7 @@ impl Parents {
 }
 
 #[test]
-fn r09_more_than_the_allowed_part_of_the_children_is_held() {
+fn r09_deletion_of_more_than_the_allowed_share_of_children_is_blocked() {
     let (none, prunes) = blocked(10, 5);
     assert_eq!((none, prunes), (None, 5), "a half is not more than 50 %");
     let (some, prunes) = blocked(10, 4);
@@ -89,107 +89,110 @@ fn r09_more_than_the_allowed_part_of_the_children_is_held() {
 }
 
 #[test]
-fn r09_what_is_held_stays_held_when_the_answers_creates_made_it_a_smaller_part() {
+fn r09_blocked_deletions_stay_blocked_when_creates_make_them_a_smaller_share() {
     let guard = DeletionGuard::default();
     let mut parents = Parents::default();
     let check = |parents: &mut Parents, pods: usize, status: &Json| {
         let snapshot = snapshot(pods, status, "");
-        let mut plan = plan(&snapshot, &wanted(&[4, 5, 6, 7, 8, 9, 10, 11]));
-        hold_in(parents, guard, &snapshot, &mut plan)
+        let mut plan = plan(&snapshot, &desired_pods(&[4, 5, 6, 7, 8, 9, 10, 11]));
+        apply_guard_in(parents, guard, &snapshot, &mut plan)
     };
-    let unmoved = json!({"observedGeneration": 3});
-    let first = check(&mut parents, 4, &unmoved).expect("4 of 4");
-    assert_eq!(check(&mut Parents::default(), 12, &unmoved), None, "4 of 12 are few");
-    assert_eq!(check(&mut parents, 12, &unmoved).expect("blocked").hash, first.hash);
+    let unchanged = json!({"observedGeneration": 3});
+    let first = check(&mut parents, 4, &unchanged).expect("4 of 4");
+    assert_eq!(check(&mut Parents::default(), 12, &unchanged), None, "4 of 12 are few");
+    assert_eq!(check(&mut parents, 12, &unchanged).expect("blocked").hash, first.hash);
     // Another process reads the block from the status.
-    let mut said = unmoved.clone();
-    said["conditions"] = conditions_of(&Problem::DeletionsBlocked(first));
-    assert!(check(&mut Parents::default(), 12, &said).is_some());
-    said["conditions"] = conditions_of(&Problem::DeletionsBlockedAtPlugin(parent_ref().plugin));
-    assert_eq!(check(&mut Parents::default(), 12, &said), None);
+    let mut reported = unchanged.clone();
+    reported["conditions"] = conditions_of(&Problem::DeletionsBlocked(first));
+    assert!(check(&mut Parents::default(), 12, &reported).is_some());
+    reported["conditions"] = conditions_of(&Problem::DeletionsBlockedAtPlugin(parent_ref().plugin));
+    assert_eq!(check(&mut Parents::default(), 12, &reported), None);
     // The block ends when a user asks for the deletions, or when the parent disappears.
     assert_eq!(check(&mut parents, 12, &json!({"observedGeneration": 2})), None);
-    assert_eq!(check(&mut parents, 12, &unmoved), None);
-    check(&mut parents, 4, &unmoved);
+    assert_eq!(check(&mut parents, 12, &unchanged), None);
+    check(&mut parents, 4, &unchanged);
     parents.0.clear();
-    assert_eq!(check(&mut parents, 12, &unmoved), None);
+    assert_eq!(check(&mut parents, 12, &unchanged), None);
 }
 
 #[test]
-fn r09_a_guard_that_holds_nothing_at_all_lets_go_what_was_held() {
+fn r09_guard_changed_to_block_nothing_releases_blocked_deletions() {
     let trusting = DeletionGuard { max_percent: 100, ..DeletionGuard::default() };
     let few = DeletionGuard { min_children: 13, ..DeletionGuard::default() };
     let looser = DeletionGuard { max_percent: 99, ..DeletionGuard::default() };
-    for (guard, holds) in [(trusting, false), (few, true), (looser, true)] {
+    for (guard, blocks) in [(trusting, false), (few, true), (looser, true)] {
         let mut parents = Parents::default();
-        let mut hold = |guard, pods, conditions: Json| {
+        let mut check = |guard, pods, conditions: Json| {
             let snapshot = snapshot(pods, &json!({"observedGeneration": 3, "conditions": conditions}), "");
-            let mut plan = plan(&snapshot, &wanted(&[4, 5, 6, 7, 8, 9, 10, 11]));
-            hold_in(&mut parents, guard, &snapshot, &mut plan)
+            let mut plan = plan(&snapshot, &desired_pods(&[4, 5, 6, 7, 8, 9, 10, 11]));
+            apply_guard_in(&mut parents, guard, &snapshot, &mut plan)
         };
-        let first = hold(DeletionGuard::default(), 4, json!([])).expect("4 of 4");
-        let says = conditions_of(&Problem::DeletionsBlocked(first));
-        assert_eq!(hold(guard, 12, says).is_some(), holds, "{guard:?}");
+        let first = check(DeletionGuard::default(), 4, json!([])).expect("4 of 4");
+        let reported = conditions_of(&Problem::DeletionsBlocked(first));
+        assert_eq!(check(guard, 12, reported).is_some(), blocks, "{guard:?}");
         // The block is dropped: later deletions are counted from scratch.
-        assert_eq!(hold(DeletionGuard::default(), 12, json!([])).is_some(), holds, "{guard:?}");
+        assert_eq!(check(DeletionGuard::default(), 12, json!([])).is_some(), blocks, "{guard:?}");
 
         let mut rollout =
-            Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [key("a")], 12, Some("before"));
+            Rollout::begin(DeletionGuard::default(), Digest::of(b"component"), [key("a")], 12, Some("before"));
         evaluated(&mut rollout, "a", 4);
         assert!(rollout.blocked().is_some());
         rollout.take_to_queue();
         rollout.adjust(guard);
-        assert_eq!((rollout.blocked().is_some(), rollout.take_to_queue().is_empty()), (holds, holds), "{guard:?}");
-        let begun = Rollout::begin(guard, Digest::of(b"logic"), [key("a")], 12, Some("before"));
-        assert_eq!(begun.is_complete(), !holds, "{guard:?}");
+        assert_eq!((rollout.blocked().is_some(), rollout.take_to_queue().is_empty()), (blocks, blocks), "{guard:?}");
+        let begun = Rollout::begin(guard, Digest::of(b"component"), [key("a")], 12, Some("before"));
+        assert_eq!(begun.is_complete(), !blocks, "{guard:?}");
     }
 }
 
 #[test]
-fn r09_few_children_are_not_guarded() {
+fn r09_parent_with_few_children_is_not_guarded() {
     assert_eq!(blocked(3, 0), (None, 3));
     assert!(blocked(4, 0).0.is_some());
 }
 
 #[test]
-fn r09_children_that_are_on_their_way_or_retained_are_not_counted() {
+fn r09_terminating_and_retained_children_are_not_counted() {
     let mut snapshot = snapshot(4, &json!({"observedGeneration": 3}), "");
     let mut leaving: Json = serde_json::from_slice(&snapshot.children[0].json.bytes()).expect("JSON");
     leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     snapshot.children[0] = object(&leaving);
     let mut first = plan(&snapshot, &Desired::default());
-    assert_eq!((first.prunes.len(), hold(&snapshot, &mut first)), (3, None));
+    assert_eq!((first.prunes.len(), apply_guard(&snapshot, &mut first)), (3, None));
     let mut kept = pod("kept");
     kept["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"});
     snapshot.children.push(object(&created(&validate(&[kept]).expect("valid").children[0])));
     let mut second = plan(&snapshot, &Desired::default());
-    assert_eq!((second.prunes.len(), hold(&snapshot, &mut second)), (3, None));
+    assert_eq!((second.prunes.len(), apply_guard(&snapshot, &mut second)), (3, None));
 }
 
 #[test]
-fn r09_what_is_held_leaves_creates_and_updates_in_the_plan() {
+fn r09_blocked_deletions_leave_creates_and_updates_in_the_plan() {
     let snapshot = snapshot(4, &json!({"observedGeneration": 3}), "");
-    let mut plan = plan(&snapshot, &wanted(&[7, 8]));
-    let blocked = hold(&snapshot, &mut plan).expect("blocked");
+    let mut plan = plan(&snapshot, &desired_pods(&[7, 8]));
+    let blocked = apply_guard(&snapshot, &mut plan).expect("blocked");
     assert_eq!((blocked.prunes, plan.counts()), (4, (2, 0, 0)));
 }
 
 #[test]
-fn r09_a_scale_down_by_the_user_is_not_held() {
-    let asked = |status: Json, shape: StatusShape| {
+fn r09_scale_down_by_the_user_is_not_blocked() {
+    let is_requested = |status: Json, shape: StatusShape| {
         let snapshot = snapshot(10, &status, "");
         cause(&snapshot, Phase::Sync, shape) == Cause::SpecChanged
     };
-    assert!(asked(json!({"observedGeneration": 2}), SHAPE), "the spec changed since");
-    assert!(!asked(json!({"observedGeneration": 3}), SHAPE));
-    assert!(!asked(json!({}), SHAPE), "nobody knows");
-    assert!(!asked(json!({"observedGeneration": "2"}), SHAPE), "nor here");
+    assert!(is_requested(json!({"observedGeneration": 2}), SHAPE), "the spec changed since");
+    assert!(!is_requested(json!({"observedGeneration": 3}), SHAPE));
+    assert!(!is_requested(json!({}), SHAPE), "the status has no observedGeneration");
+    assert!(!is_requested(json!({"observedGeneration": "2"}), SHAPE), "observedGeneration is not a number");
     let without = StatusShape { observed_generation: false, ..SHAPE };
-    assert!(!asked(json!({"observedGeneration": 2}), without), "not ours");
+    assert!(
+        !is_requested(json!({"observedGeneration": 2}), without),
+        "the schema has no observedGeneration, so the host did not write it"
+    );
 }
 
 #[test]
-fn r09_a_kind_without_generation_never_asks() {
+fn r09_parent_without_generation_never_requests_deletions() {
     let mut snapshot = snapshot(10, &json!({"observedGeneration": 2}), "");
     let mut parent: Json = serde_json::from_slice(&snapshot.parent.json.bytes()).expect("JSON");
     parent["metadata"].as_object_mut().expect("metadata").remove("generation");
@@ -198,9 +201,9 @@ fn r09_a_kind_without_generation_never_asks() {
 }
 
 #[test]
-fn r09_nothing_is_held_when_the_parent_is_being_deleted_but_when_it_has_left_the_selector() {
+fn r09_deletion_of_the_parent_permits_deletions_and_leaving_the_selector_does_not() {
     let mut snapshot = snapshot(10, &json!({"observedGeneration": 3}), "");
-    assert_eq!(cause(&snapshot, Phase::Finalize, SHAPE), Cause::Unchanged, "it lives on");
+    assert_eq!(cause(&snapshot, Phase::Finalize, SHAPE), Cause::Unchanged, "the parent is not being deleted");
     let mut parent: Json = serde_json::from_slice(&snapshot.parent.json.bytes()).expect("JSON");
     parent["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     snapshot.parent = object(&parent);
@@ -208,20 +211,20 @@ fn r09_nothing_is_held_when_the_parent_is_being_deleted_but_when_it_has_left_the
 }
 
 #[test]
-fn r09_the_annotation_allows_the_very_plan_that_it_names() {
+fn r09_annotation_allows_exactly_the_deletions_that_its_hash_names() {
     let status = json!({"observedGeneration": 3});
     let hash = blocked(10, 4).0.expect("blocked").hash;
     let is_blocked = |keep: &[usize]| {
         let snapshot = snapshot(10, &status, &hash);
-        hold(&snapshot, &mut plan(&snapshot, &wanted(keep))).is_some()
+        apply_guard(&snapshot, &mut plan(&snapshot, &desired_pods(keep))).is_some()
     };
     assert!(!is_blocked(&[0, 1, 2, 3]));
-    assert!(is_blocked(&[0, 1, 2, 4]), "as many, but others");
+    assert!(is_blocked(&[0, 1, 2, 4]), "as many deletions, but of other children");
     assert!(is_blocked(&[0, 1, 2]), "one more");
 }
 
 #[test]
-fn r09_what_is_left_of_allowed_deletions_is_allowed_while_the_annotation_stands() {
+fn r09_rest_of_allowed_deletions_stays_allowed_while_the_annotation_is_set() {
     let status = json!({"observedGeneration": 3});
     let hash = blocked(10, 2).0.expect("blocked").hash;
     let mut parents = Parents::default();
@@ -229,9 +232,10 @@ fn r09_what_is_left_of_allowed_deletions_is_allowed_while_the_annotation_stands(
     let is_blocked = |parents: &mut Parents, gone: usize, annotation: &str, keep: &[usize]| {
         let mut snapshot = snapshot(10, &status, annotation);
         snapshot.children.drain(2..2 + gone);
-        hold_in(parents, DeletionGuard::default(), &snapshot, &mut plan(&snapshot, &wanted(keep))).is_some()
+        apply_guard_in(parents, DeletionGuard::default(), &snapshot, &mut plan(&snapshot, &desired_pods(keep)))
+            .is_some()
     };
-    assert!(is_blocked(&mut parents, 2, &hash, &[0, 1]), "6 of 8, and nobody saw more allowed");
+    assert!(is_blocked(&mut parents, 2, &hash, &[0, 1]), "6 of 8, and the guard has not seen the allowed plan");
     assert!(!is_blocked(&mut parents, 0, &hash, &[0, 1]));
     assert!(!is_blocked(&mut parents, 2, &hash, &[0, 1]));
     assert!(is_blocked(&mut parents, 2, &hash, &[0]), "one more");
@@ -249,13 +253,13 @@ fn r09_what_is_left_of_allowed_deletions_is_allowed_while_the_annotation_stands(
 }
 
 #[test]
-fn r09_the_name_of_held_deletions_depends_on_uids_and_not_on_their_order() {
+fn r09_hash_of_blocked_deletions_depends_on_uids_and_not_on_their_order() {
     let mut prunes = prunes_of("a", 5);
-    let name = hash_of(&prunes);
+    let hash = hash_of(&prunes);
     prunes.reverse();
-    assert_eq!(hash_of(&prunes), name);
+    assert_eq!(hash_of(&prunes), hash);
     prunes[0].uid = Uid::from("another life");
-    assert_ne!(hash_of(&prunes), name);
+    assert_ne!(hash_of(&prunes), hash);
 }
 
 fn key(name: &str) -> ObjectKey {
@@ -276,7 +280,7 @@ fn prunes_of(parent: &str, count: usize) -> Vec<Delete> {
 fn rollout(parents: &[&str]) -> Rollout {
     Rollout::begin(
         DeletionGuard::default(),
-        Digest::of(b"logic"),
+        Digest::of(b"component"),
         parents.iter().map(|name| key(name)),
         3 * parents.len(),
         None,
@@ -287,32 +291,32 @@ fn evaluated(rollout: &mut Rollout, parent: &str, prunes: usize) -> Ruling {
     rollout.evaluated(&key(parent), &prunes_of(parent, prunes), false)
 }
 
-fn hash_in(word: Ruling) -> String {
-    let Ruling::Blocked(blocked) = word else { panic!("{word:?}") };
+fn hash_in(ruling: Ruling) -> String {
+    let Ruling::Blocked(blocked) = ruling else { panic!("{ruling:?}") };
     blocked.hash
 }
 
 #[test]
-fn r09_logic_that_would_delete_everything_deletes_nothing() {
+fn r09_component_that_would_delete_all_children_deletes_none() {
     let mut rollout = rollout(&["a", "b", "c", "d"]);
     for parent in ["a", "b", "c"] {
         assert_eq!(evaluated(&mut rollout, parent, 3), Ruling::PutOff);
     }
     let last = evaluated(&mut rollout, "d", 3);
     assert!(matches!(&last, Ruling::Blocked(blocked) if (blocked.prunes, blocked.owned) == (12, 12)), "{last:?}");
-    let mut told = rollout.take_to_queue();
-    told.sort();
-    assert_eq!(told, ["a", "b", "c"].map(key), "they say so, too");
-    assert_eq!(evaluated(&mut rollout, "a", 3), last, "and it stays so");
+    let mut queued = rollout.take_to_queue();
+    queued.sort();
+    assert_eq!(queued, ["a", "b", "c"].map(key), "the parents that were evaluated before report the block, too");
+    assert_eq!(evaluated(&mut rollout, "a", 3), last, "the ruling stays the same");
     assert!(!rollout.is_complete());
 }
 
 #[test]
-fn r09_deletions_of_new_logic_go_when_they_are_few_in_sum() {
+fn r09_deletions_by_a_new_component_proceed_if_they_are_few_in_total() {
     let mut rollout = rollout(&["a", "b", "c", "d"]);
     assert_eq!(evaluated(&mut rollout, "a", 3), Ruling::PutOff);
     assert_eq!(evaluated(&mut rollout, "b", 2), Ruling::PutOff);
-    assert_eq!(evaluated(&mut rollout, "c", 0), Ruling::Delete, "nothing to put off");
+    assert_eq!(evaluated(&mut rollout, "c", 0), Ruling::Delete, "there is no deletion to put off");
     assert!(rollout.take_to_queue().is_empty());
     assert_eq!(evaluated(&mut rollout, "d", 1), Ruling::Delete);
     let mut released = rollout.take_to_queue();
@@ -323,14 +327,14 @@ fn r09_deletions_of_new_logic_go_when_they_are_few_in_sum() {
 }
 
 #[test]
-fn r09_what_a_user_asked_for_neither_waits_nor_counts() {
+fn r09_deletions_requested_by_a_user_neither_wait_nor_count() {
     let mut rollout = rollout(&["a", "b"]);
     assert_eq!(rollout.evaluated(&key("a"), &prunes_of("a", 3), true), Ruling::Delete);
-    assert_eq!(evaluated(&mut rollout, "b", 3), Ruling::Delete, "a half");
+    assert_eq!(evaluated(&mut rollout, "b", 3), Ruling::Delete, "a half is not more than 50 %");
 }
 
 #[test]
-fn r09_a_parent_that_is_gone_is_not_waited_for() {
+fn r09_rollout_does_not_wait_for_a_deleted_parent() {
     let mut rollout = rollout(&["a", "b"]);
     assert_eq!(evaluated(&mut rollout, "a", 3), Ruling::PutOff);
     rollout.forget(&key("b"));
@@ -339,26 +343,26 @@ fn r09_a_parent_that_is_gone_is_not_waited_for() {
 }
 
 #[test]
-fn r09_parents_whose_calls_failed_still_count_when_they_answer() {
+fn r09_parents_whose_calls_failed_count_once_a_call_succeeds() {
     let mut rollout = rollout(&["a", "b", "c", "d"]);
     for parent in ["a", "b", "c", "d"] {
         rollout.unplanned(&key(parent));
     }
     assert!(!rollout.is_complete());
     assert_eq!(evaluated(&mut rollout, "a", 3), Ruling::Delete);
-    assert_eq!(evaluated(&mut rollout, "b", 3), Ruling::Delete, "a half by now");
+    assert_eq!(evaluated(&mut rollout, "b", 3), Ruling::Delete, "half of the children so far");
     let hash = hash_in(evaluated(&mut rollout, "c", 3));
-    assert_eq!(evaluated(&mut rollout, "b", 1), Ruling::Delete, "it was let go");
+    assert_eq!(evaluated(&mut rollout, "b", 1), Ruling::Delete, "this deletion was released before");
     let grown = hash_in(evaluated(&mut rollout, "d", 3));
     assert_ne!(hash, grown);
     rollout.allow(Some(&hash));
-    assert!(rollout.blocked().is_some(), "it named less");
+    assert!(rollout.blocked().is_some(), "the hash names fewer deletions");
     rollout.allow(Some(&grown));
     assert!(rollout.is_complete());
 }
 
 #[test]
-fn r09_the_plugins_annotation_releases_the_very_deletions_that_it_names() {
+fn r09_annotation_of_the_plugin_releases_exactly_the_deletions_that_its_hash_names() {
     let mut first = rollout(&["a", "b", "c"]);
     evaluated(&mut first, "a", 3);
     evaluated(&mut first, "b", 3);
@@ -375,7 +379,7 @@ fn r09_the_plugins_annotation_releases_the_very_deletions_that_it_names() {
     larger.allow(Some(&hash));
     evaluated(&mut larger, "a", 3);
     evaluated(&mut larger, "b", 3);
-    assert_ne!(hash_in(evaluated(&mut larger, "c", 2)), hash, "good for one plan only");
+    assert_ne!(hash_in(evaluated(&mut larger, "c", 2)), hash, "the hash allows one plan only");
     // A restarted host computes the same hash, and finds it allowed.
     let mut again = rollout(&["a", "b", "c"]);
     again.allow(Some(&hash));
@@ -385,7 +389,7 @@ fn r09_the_plugins_annotation_releases_the_very_deletions_that_it_names() {
 }
 
 #[test]
-fn r09_the_name_of_what_is_held_stays_while_parents_go() {
+fn r09_hash_of_blocked_deletions_stays_while_parents_are_deleted() {
     let parents: Vec<String> = (0..10).map(|at| format!("p{at}")).collect();
     let mut rollout = rollout(&parents.iter().map(String::as_str).collect::<Vec<_>>());
     let hash = hash_in(parents.iter().map(|parent| evaluated(&mut rollout, parent, 3)).last().expect("some"));
@@ -394,78 +398,82 @@ fn r09_the_name_of_what_is_held_stays_while_parents_go() {
     for parent in &parents[1..5] {
         rollout.forget(&key(parent));
     }
-    assert!(rollout.is_complete(), "what is left is a half");
+    assert!(rollout.is_complete(), "the remaining deletions are half of the children");
 }
 
 #[test]
-fn r09_a_plugin_with_few_children_in_all_waits_for_nobody() {
+fn r09_rollout_of_a_plugin_with_few_children_is_complete_at_once() {
     let few = Rollout::begin(DeletionGuard::default(), Digest::of(b""), [key("a")], 3, None);
     assert!(few.is_complete());
     assert!(rollout(&[]).is_complete());
 }
 
 #[test]
-fn r09_deletions_that_were_held_before_a_restart_are_held_after_it() {
+fn r09_deletions_blocked_before_a_restart_are_blocked_after_it() {
     let mut again =
-        Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), ["a", "b"].map(key), 100, Some("before"));
+        Rollout::begin(DeletionGuard::default(), Digest::of(b"component"), ["a", "b"].map(key), 100, Some("before"));
     assert_eq!(evaluated(&mut again, "a", 1), Ruling::PutOff);
     assert_eq!(evaluated(&mut again, "b", 0), Ruling::Delete);
     assert_eq!(again.blocked().map(|blocked| (blocked.prunes, blocked.owned)), Some((1, 100)));
     assert_eq!(evaluated(&mut again, "a", 0), Ruling::Delete);
-    assert!(again.is_complete(), "it wants that no longer");
+    assert!(again.is_complete(), "the response no longer drops the child");
 }
 
 #[test]
-fn r09_a_hold_stands_until_it_is_decided_about_so_that_whatever_follows_begins_with_it() {
+fn r09_block_lasts_until_it_is_decided_and_the_next_rollout_begins_with_it() {
     let begin = |was_blocked: Option<&str>| {
-        Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), ["a", "b"].map(key), 100, was_blocked)
+        Rollout::begin(DeletionGuard::default(), Digest::of(b"component"), ["a", "b"].map(key), 100, was_blocked)
     };
     let mut first = begin(Some("before"));
-    assert_eq!((first.blocked_hash(), first.blocked()), (Some("before"), None), "nobody was asked yet");
+    assert_eq!((first.blocked_hash(), first.blocked()), (Some("before"), None), "no parent was evaluated yet");
     evaluated(&mut first, "a", 1);
     first.unplanned(&key("b"));
     let hash = first.blocked().expect("blocked").hash.clone();
-    assert_eq!(first.blocked_hash(), Some(&*hash), "by the name that allows it now");
+    assert_eq!(first.blocked_hash(), Some(&*hash), "the hash is the one that allows the deletions now");
 
     let mut second = begin(first.blocked_hash());
     second.unplanned(&key("a"));
     second.unplanned(&key("b"));
-    assert_eq!((second.blocked_hash(), second.blocked()), (Some(&*hash), None), "nothing waits, but nobody answered");
+    assert_eq!(
+        (second.blocked_hash(), second.blocked()),
+        (Some(&*hash), None),
+        "no deletion waits, but no parent was evaluated"
+    );
     evaluated(&mut second, "a", 0);
     evaluated(&mut second, "b", 0);
-    assert_eq!(second.blocked_hash(), None, "nobody wants it any longer");
+    assert_eq!(second.blocked_hash(), None, "no response drops children any longer");
 
     first.allow(Some(&hash));
-    assert_eq!(first.blocked_hash(), None, "allowed, though one has not answered");
+    assert_eq!(first.blocked_hash(), None, "allowed, although b was not evaluated");
     assert_eq!(begin(None).blocked_hash(), None);
 }
 
 #[test]
-fn r09_what_a_person_allowed_makes_no_later_deletion_too_many() {
+fn r09_allowed_deletions_do_not_count_against_later_deletions() {
     for was_blocked in [Some("before"), None] {
         let parents = ["a", "b", "c", "d", "stalled"].map(key);
-        let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, 15, was_blocked);
+        let mut rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"component"), parents, 15, was_blocked);
         rollout.unplanned(&key("stalled"));
         for parent in ["a", "b", "c"] {
             evaluated(&mut rollout, parent, 3);
         }
         let hash = hash_in(evaluated(&mut rollout, "d", 3));
         rollout.allow(Some(&hash));
-        assert!(!rollout.is_complete(), "one may still want anything");
+        assert!(!rollout.is_complete(), "the stalled parent may still drop children");
         assert_eq!(evaluated(&mut rollout, "new", 1), Ruling::Delete);
     }
 }
 
 #[test]
-fn r09_creates_that_go_on_while_deletions_are_put_off_do_not_free_them_later() {
-    let unmoved = json!({"observedGeneration": 3});
+fn r09_creates_made_while_deletions_wait_do_not_release_the_deletions_later() {
+    let unchanged = json!({"observedGeneration": 3});
     let parents = ["hello", "other"].map(key);
-    let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, 100, None);
+    let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"component"), parents, 100, None);
     let mut fleet = Fleet::new(rollout);
     let mut blocked = Parents::default();
     let mut stop = |fleet: &mut Fleet, pods: usize| {
-        let snapshot = snapshot(pods, &unmoved, "");
-        let mut plan = plan(&snapshot, &wanted(&[4, 5, 6, 7, 8, 9, 10, 11]));
+        let snapshot = snapshot(pods, &unchanged, "");
+        let mut plan = plan(&snapshot, &desired_pods(&[4, 5, 6, 7, 8, 9, 10, 11]));
         let stop = judged(fleet, &mut blocked, DeletionGuard::default(), &snapshot, &mut plan);
         assert!(plan.prunes.is_empty());
         stop
@@ -477,10 +485,10 @@ fn r09_creates_that_go_on_while_deletions_are_put_off_do_not_free_them_later() {
 }
 
 #[test]
-fn r09_what_is_held_for_the_whole_plugin_leaves_the_plan() {
-    let unmoved = json!({"observedGeneration": 3});
-    let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [key("hello")], 3, Some("before"));
-    let snapshot = snapshot(3, &unmoved, "");
+fn r09_deletions_blocked_at_the_plugin_are_removed_from_the_plan() {
+    let unchanged = json!({"observedGeneration": 3});
+    let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"component"), [key("hello")], 3, Some("before"));
+    let snapshot = snapshot(3, &unchanged, "");
     let mut plan = plan(&snapshot, &Desired::default());
     let guard = DeletionGuard::default();
     let judged = judged(&mut Fleet::new(rollout), &mut Parents::default(), guard, &snapshot, &mut plan);
@@ -496,7 +504,7 @@ fn fleet_parent(name: &str, pods: usize, status: &Json, annotation: &str) -> Sna
     parent["metadata"]["uid"] = json!(uid);
     parent["metadata"]["annotations"] = json!({"windlass.dev/allow-deletion": annotation});
     let parent = object(&parent);
-    let children = wanted(&(0..pods).collect::<Vec<_>>()).children.into_iter().map(|child| {
+    let children = desired_pods(&(0..pods).collect::<Vec<_>>()).children.into_iter().map(|child| {
         let mut live: Json = created(&child);
         live["metadata"]["name"] = json!(format!("{name}-{}", child.key.name));
         live["metadata"]["uid"] = json!(format!("uid-of-{name}-{}", child.key.name));
@@ -521,26 +529,26 @@ fn dropping(snapshot: &Snapshot, count: usize) -> Plan {
 
 fn fleet_of(parents: &[&str], owned: usize) -> Fleet {
     let parents = parents.iter().map(|name| key(name));
-    Fleet::new(Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, owned, None))
+    Fleet::new(Rollout::begin(DeletionGuard::default(), Digest::of(b"component"), parents, owned, None))
 }
 
 /// The status of a parent whose spec changed since its last reconcile, because its user changed it or because its last
 /// reconcile failed.
-const MOVED: &str = r#"{"observedGeneration": 2}"#;
-const UNMOVED: &str = r#"{"observedGeneration": 3}"#;
+const CHANGED: &str = r#"{"observedGeneration": 2}"#;
+const UNCHANGED: &str = r#"{"observedGeneration": 3}"#;
 
 fn status(text: &str) -> Json {
     serde_json::from_str(text).expect("JSON")
 }
 
 #[test]
-fn r09_new_component_counts_parents_whose_spec_changed_or_that_fail() {
+fn r09_guard_of_a_new_component_counts_parents_whose_spec_changed_or_that_fail() {
     let mut fleet = fleet_of(&["a", "b"], 12);
     let mut parents = Parents::default();
     let guard = DeletionGuard::default();
     let mut stops = Vec::new();
-    for (name, said) in [("a", MOVED), ("b", UNMOVED), ("a", MOVED)] {
-        let snapshot = fleet_parent(name, 6, &status(said), "");
+    for (name, status_text) in [("a", CHANGED), ("b", UNCHANGED), ("a", CHANGED)] {
+        let snapshot = fleet_parent(name, 6, &status(status_text), "");
         let mut plan = dropping(&snapshot, 6);
         stops.push(judged(&mut fleet, &mut parents, guard, &snapshot, &mut plan));
         assert!(plan.is_empty(), "{name} deletes");
@@ -555,20 +563,20 @@ fn r09_new_component_counts_parents_whose_spec_changed_or_that_fail() {
 }
 
 #[test]
-fn r09_scale_down_by_user_is_not_held_once_the_new_component_was_asked_about_that_parent() {
+fn r09_scale_down_by_user_is_not_blocked_once_the_new_component_was_called_for_that_parent() {
     let mut fleet = fleet_of(&["a", "b"], 12);
     let (mut parents, guard) = (Parents::default(), DeletionGuard::default());
-    let at_rest = fleet_parent("a", 6, &status(UNMOVED), "");
-    assert_eq!(judged(&mut fleet, &mut parents, guard, &at_rest, &mut dropping(&at_rest, 0)), None);
-    let scaled_down = fleet_parent("a", 6, &status(MOVED), "");
+    let steady = fleet_parent("a", 6, &status(UNCHANGED), "");
+    assert_eq!(judged(&mut fleet, &mut parents, guard, &steady, &mut dropping(&steady, 0)), None);
+    let scaled_down = fleet_parent("a", 6, &status(CHANGED), "");
     assert_eq!(judged(&mut fleet, &mut parents, guard, &scaled_down, &mut dropping(&scaled_down, 5)), None);
 }
 
 #[test]
-fn r09_parent_that_loses_most_children_to_a_new_component_is_held_also_after_its_spec_changes() {
+fn r09_new_component_that_drops_most_children_of_a_parent_is_blocked_also_after_a_spec_change() {
     let mut fleet = fleet_of(&["a", "b"], 106);
     let (mut parents, guard) = (Parents::default(), DeletionGuard::default());
-    let snapshot = fleet_parent("a", 6, &status(MOVED), "");
+    let snapshot = fleet_parent("a", 6, &status(CHANGED), "");
     let mut judge = |fleet: &mut Fleet| judged(fleet, &mut parents, guard, &snapshot, &mut dropping(&snapshot, 6));
     assert_eq!(judge(&mut fleet), Some(Stop::PutOff));
     fleet.forget(&key("b"));
@@ -578,10 +586,10 @@ fn r09_parent_that_loses_most_children_to_a_new_component_is_held_also_after_its
     }
     // Another process reads the block from the status.
     let Some(Stop::AtParent(blocked)) = judge(&mut fleet) else { panic!("not blocked") };
-    let mut said = status(MOVED);
-    said["conditions"] = conditions_of(&Problem::DeletionsBlocked(blocked));
-    let snapshot = fleet_parent("a", 6, &said, "");
-    let known = Rollout::begin(guard, Digest::of(b"logic"), [], 106, None);
+    let mut reported = status(CHANGED);
+    reported["conditions"] = conditions_of(&Problem::DeletionsBlocked(blocked));
+    let snapshot = fleet_parent("a", 6, &reported, "");
+    let known = Rollout::begin(guard, Digest::of(b"component"), [], 106, None);
     let record = known.record();
     let mut fleet = Fleet::new(known.after(Some(&record), Timestamp::UNIX_EPOCH));
     let mut plan = dropping(&snapshot, 6);
@@ -596,7 +604,7 @@ fn r09_replacements_by_a_new_component_count_as_deletions_and_those_by_a_user_do
         writes: snapshot.children.iter().map(|child| Write::Replace(Delete::of(child))).collect(),
         ..Plan::default()
     };
-    let snapshot = fleet_parent("a", 6, &status(MOVED), "");
+    let snapshot = fleet_parent("a", 6, &status(CHANGED), "");
     let mut fleet = fleet_of(&["a"], 6);
     let mut plan = replacing(&snapshot);
     let stop = judged(&mut fleet, &mut Parents::default(), guard, &snapshot, &mut plan);
@@ -609,10 +617,10 @@ fn r09_replacements_by_a_new_component_count_as_deletions_and_those_by_a_user_do
 }
 
 #[test]
-fn r09_leaving_the_selector_is_not_asking_for_deletion_whatever_the_spec() {
+fn r09_leaving_the_selector_is_no_request_for_deletions_whether_or_not_the_spec_changed() {
     let guard = DeletionGuard::default();
-    for said in [MOVED, UNMOVED, "{}"] {
-        let snapshot = fleet_parent("a", 6, &status(said), "");
+    for status_text in [CHANGED, UNCHANGED, "{}"] {
+        let snapshot = fleet_parent("a", 6, &status(status_text), "");
         let mut plan = dropping(&snapshot, 6);
         let mut own = ParentDeletions::default();
         let stop = judge(
@@ -624,12 +632,12 @@ fn r09_leaving_the_selector_is_not_asking_for_deletion_whatever_the_spec() {
             &mut plan,
         );
         assert!(matches!(&stop, Some(Stop::AtParent(blocked)) if blocked.because == Because::Left), "{stop:?}");
-        assert!(plan.is_empty(), "{said}");
+        assert!(plan.is_empty(), "{status_text}");
     }
 }
 
 #[test]
-fn r09_namespace_that_leaves_is_held_as_a_whole_and_released_by_one_annotation() {
+fn r09_namespace_that_leaves_the_selector_is_blocked_as_a_whole_and_released_by_one_annotation() {
     let names = ["a", "b", "c"];
     // These parents are a small part of a fleet of thousands.
     let mut fleet = fleet_of(&[], 10_000);
@@ -638,26 +646,26 @@ fn r09_namespace_that_leaves_is_held_as_a_whole_and_released_by_one_annotation()
     let leavers = || Leavers { parents: names.map(key).to_vec(), owned: 6 };
     // Each parent has too few children for a guard of its own.
     let mut leave = |fleet: &mut Fleet, name: &str, cause: Cause| {
-        let snapshot = fleet_parent(name, 2, &status(MOVED), "");
+        let snapshot = fleet_parent(name, 2, &status(CHANGED), "");
         let mut plan = dropping(&snapshot, if cause == Cause::LeftNamespaces { 2 } else { 0 });
         let stop = judge(fleet, (parents.of(&snapshot), guard), &snapshot, || cause, leavers, &mut plan);
         (stop, plan.prunes.len())
     };
     assert_eq!(leave(&mut fleet, "a", Cause::LeftNamespaces), (Some(Stop::PutOff), 0));
-    assert_eq!(fleet.take_to_queue().len(), 2, "the others are looked at, whoever was before");
+    assert_eq!(fleet.take_to_queue().len(), 2, "the other parents of the namespace are queued");
     assert_eq!(leave(&mut fleet, "b", Cause::LeftNamespaces), (Some(Stop::PutOff), 0));
     let (stop, prunes) = leave(&mut fleet, "c", Cause::LeftNamespaces);
     assert!(matches!(&stop, Some(Stop::AtPlugin(blocked)) if blocked.prunes == 6), "{stop:?}");
     assert_eq!(prunes, 0);
     let hash = fleet.blocked().expect("blocked").hash.clone();
     fleet.allow(Some("another"));
-    let said = fleet.blocked().expect("blocked").message_for_plugin(&parent_ref().plugin);
-    assert!(said.contains(r#"value "another" does not match"#) && !said.contains("rollback"), "{said}");
+    let message = fleet.blocked().expect("blocked").message_for_plugin(&parent_ref().plugin);
+    assert!(message.contains(r#"value "another" does not match"#) && !message.contains("rollback"), "{message}");
     fleet.allow(Some(&hash));
     assert_eq!(fleet.blocked(), None);
     for name in names {
         assert_eq!(leave(&mut fleet, name, Cause::LeftNamespaces), (None, 2), "{name}");
-        assert_eq!(leave(&mut fleet, name, Cause::LeftNamespaces), (None, 2), "what is left of it");
+        assert_eq!(leave(&mut fleet, name, Cause::LeftNamespaces), (None, 2), "the rest stays allowed");
     }
     // The namespace leaves once more, and is selected again before the deletions were allowed.
     fleet.allow(None);
@@ -673,12 +681,12 @@ fn r09_namespace_that_leaves_is_held_as_a_whole_and_released_by_one_annotation()
 }
 
 #[test]
-fn r09_leavers_that_clean_up_first_keep_nobody_busy_and_count_when_they_delete() {
+fn r09_leaving_parents_that_finalize_first_requeue_no_other_parent_and_count_when_they_delete() {
     let mut fleet = fleet_of(&[], 10_000);
     let (mut parents, guard) = (Parents::default(), DeletionGuard::default());
     let leavers = || Leavers { parents: ["a", "b"].map(key).to_vec(), owned: 4 };
     let mut leave = |fleet: &mut Fleet, name: &str, drops: usize| {
-        let snapshot = fleet_parent(name, 2, &status(MOVED), "");
+        let snapshot = fleet_parent(name, 2, &status(CHANGED), "");
         let mut plan = dropping(&snapshot, drops);
         let stop =
             judge(fleet, (parents.of(&snapshot), guard), &snapshot, || Cause::LeftNamespaces, leavers, &mut plan);
@@ -689,18 +697,21 @@ fn r09_leavers_that_clean_up_first_keep_nobody_busy_and_count_when_they_delete()
     assert_eq!(leave(&mut fleet, "b", 0), (None, 0), "its plugin cleans up first");
     assert_eq!(fleet.take_to_queue(), [key("a")], "2 of 4 may go");
     assert_eq!(leave(&mut fleet, "a", 2), (None, 2));
-    assert_eq!(fleet.take_to_queue(), [], "nobody is asked again and again");
+    assert_eq!(fleet.take_to_queue(), [], "no parent is queued repeatedly");
     assert_eq!(leave(&mut fleet, "b", 0), (None, 0));
     let (stop, prunes) = leave(&mut fleet, "b", 2);
-    assert!(matches!(&stop, Some(Stop::AtPlugin(_))) && prunes == 0, "with those of a it is all of them: {stop:?}");
+    assert!(
+        matches!(&stop, Some(Stop::AtPlugin(_))) && prunes == 0,
+        "with those of a, all children would be deleted: {stop:?}"
+    );
 }
 
 #[test]
-fn r09_leaver_that_is_suspended_counts_when_it_is_resumed() {
+fn r09_suspended_parent_that_left_the_selector_counts_once_it_is_resumed() {
     let mut fleet = fleet_of(&["a", "b", "c"], 9);
     let (mut parents, guard) = (Parents::default(), DeletionGuard::default());
     let mut leave = |fleet: &mut Fleet, name: &str| {
-        let snapshot = fleet_parent(name, 3, &status(UNMOVED), "");
+        let snapshot = fleet_parent(name, 3, &status(UNCHANGED), "");
         let mut plan = dropping(&snapshot, 3);
         let stop = judge(
             fleet,
@@ -720,7 +731,11 @@ fn r09_leaver_that_is_suspended_counts_when_it_is_resumed() {
     for name in ["a", "b", "c"] {
         fleet.unplanned(&key(name));
     }
-    assert_eq!(fleet.blocked().map(|blocked| blocked.hash.clone()), Some(blocked), "nothing was decided meanwhile");
+    assert_eq!(
+        fleet.blocked().map(|blocked| blocked.hash.clone()),
+        Some(blocked),
+        "the block did not change meanwhile"
+    );
     for name in ["a", "b", "c"] {
         let (stop, prunes) = leave(&mut fleet, name);
         assert!(matches!(stop, Some(Stop::AtPlugin(_))) && prunes == 0, "{stop:?}");
@@ -728,11 +743,11 @@ fn r09_leaver_that_is_suspended_counts_when_it_is_resumed() {
 }
 
 #[test]
-fn r09_release_at_the_plugin_covers_the_guard_of_each_parent_and_nothing_else() {
+fn r09_annotation_of_the_plugin_covers_the_guard_of_each_parent_and_nothing_more() {
     let mut fleet = fleet_of(&["a", "b"], 12);
     let (mut parents, guard) = (Parents::default(), DeletionGuard::default());
     let mut judge = |fleet: &mut Fleet, name: &str, pods: usize, drops: usize| {
-        let snapshot = fleet_parent(name, pods, &status(UNMOVED), "");
+        let snapshot = fleet_parent(name, pods, &status(UNCHANGED), "");
         let mut plan = dropping(&snapshot, drops);
         judged(fleet, &mut parents, guard, &snapshot, &mut plan)
     };
@@ -740,14 +755,14 @@ fn r09_release_at_the_plugin_covers_the_guard_of_each_parent_and_nothing_else() 
     judge(&mut fleet, "b", 6, 5);
     let hash = fleet.blocked().expect("blocked").hash.clone();
     fleet.allow(Some(&hash));
-    assert_eq!(judge(&mut fleet, "a", 6, 5), None, "5 of 6, and one annotation for all");
-    assert_eq!(judge(&mut fleet, "a", 6, 5), None, "some of them failed");
+    assert_eq!(judge(&mut fleet, "a", 6, 5), None, "the Plugin's annotation allows 5 of 6");
+    assert_eq!(judge(&mut fleet, "a", 6, 5), None, "a second attempt stays allowed");
     let more = judge(&mut fleet, "b", 6, 6);
-    assert!(matches!(more, Some(Stop::AtParent(_))), "it wants more than was allowed: {more:?}");
+    assert!(matches!(more, Some(Stop::AtParent(_))), "the response drops more than was allowed: {more:?}");
 }
 
 #[test]
-fn r09_children_created_while_a_rollout_is_undecided_do_not_count_after_a_restart_or_a_second_push() {
+fn r09_children_created_during_an_undecided_rollout_do_not_count_after_a_restart_or_second_push() {
     let guard = DeletionGuard::default();
     let parents = ["a", "b"].map(key);
     let begun: Timestamp = "2026-01-01T00:01:00Z".parse().expect("a time");
@@ -755,14 +770,14 @@ fn r09_children_created_while_a_rollout_is_undecided_do_not_count_after_a_restar
     let record = first.record();
     assert_eq!((record.is_decided, record.began), (false, Some((12, begun))));
     let later: Timestamp = "2026-01-01T00:09:00Z".parse().expect("a time");
-    for logic in ["first", "second"] {
+    for component in ["first", "second"] {
         // Each response renames all children: as many children were created as are to be deleted.
-        let mut again =
-            Rollout::begin(guard, Digest::of(logic.as_bytes()), parents.clone(), 24, None).after(Some(&record), later);
-        assert_eq!(again.record().began, Some((12, begun)), "the beginning stays");
+        let mut again = Rollout::begin(guard, Digest::of(component.as_bytes()), parents.clone(), 24, None)
+            .after(Some(&record), later);
+        assert_eq!(again.record().began, Some((12, begun)), "the recorded start stays");
         again.evaluated(&key("a"), &prunes_of("a", 6), false);
-        let word = again.evaluated(&key("b"), &prunes_of("b", 6), false);
-        assert!(matches!(word, Ruling::Blocked(_)), "12 of the 12 that there were: {word:?}");
+        let ruling = again.evaluated(&key("b"), &prunes_of("b", 6), false);
+        assert!(matches!(ruling, Ruling::Blocked(_)), "12 of the 12 children at the start: {ruling:?}");
     }
     // The same holds for each parent on its own in a large fleet.
     let mut fleet = Fleet::new(
@@ -770,7 +785,7 @@ fn r09_children_created_while_a_rollout_is_undecided_do_not_count_after_a_restar
             .after(Some(&Record { began: Some((1200, begun)), ..record }), later),
     );
     fleet.forget(&key("b"));
-    let mut snapshot = fleet_parent("a", 6, &status(UNMOVED), "");
+    let mut snapshot = fleet_parent("a", 6, &status(UNCHANGED), "");
     for at in 0..6 {
         let mut live: Json = serde_json::from_slice(&snapshot.children[at].json.bytes()).expect("JSON");
         live["metadata"]["creationTimestamp"] = json!("2026-01-01T00:02:00Z");
@@ -782,9 +797,9 @@ fn r09_children_created_while_a_rollout_is_undecided_do_not_count_after_a_restar
 }
 
 #[test]
-fn r09_rollout_that_only_waits_for_a_failing_parent_writes_down_no_beginning() {
+fn r09_rollout_that_only_waits_for_a_failing_parent_records_no_start() {
     let guard = DeletionGuard::default();
-    let mut rollout = Rollout::begin(guard, Digest::of(b"logic"), ["a", "b"].map(key), 12, None);
+    let mut rollout = Rollout::begin(guard, Digest::of(b"component"), ["a", "b"].map(key), 12, None);
     rollout.unplanned(&key("a"));
     evaluated(&mut rollout, "b", 0);
     assert_eq!((rollout.record().is_decided, rollout.record().began), (false, None));
@@ -801,7 +816,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        4 => (0_u8..8, 0_u8..4, proptest::bool::weighted(0.2)).prop_map(|(parent, prunes, asked)| Step::Evaluated(parent, prunes, asked)),
+        4 => (0_u8..8, 0_u8..4, proptest::bool::weighted(0.2)).prop_map(|(parent, prunes, is_requested)| Step::Evaluated(parent, prunes, is_requested)),
         1 => (0_u8..8).prop_map(Step::Unplanned),
         1 => (0_u8..8).prop_map(Step::Forget),
     ];
@@ -810,13 +825,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn r09_whatever_happens_unasked_deletions_stay_below_the_limit_and_nobody_is_forgotten(steps in steps()) {
+    fn r09_unrequested_deletions_stay_below_the_limit_and_every_waiting_parent_is_queued_again(steps in steps()) {
         let names: Vec<String> = (0..6).map(|at| at.to_string()).collect();
         let mut rollout = rollout(&names.iter().map(String::as_str).collect::<Vec<_>>());
         let mut untried: HashSet<String> = names.into_iter().collect();
         // By parent: the deletions it planned last, those that were released, and the parents that wait to be queued
         // again.
-        let mut wanted: HashMap<String, usize> = HashMap::new();
+        let mut planned: HashMap<String, usize> = HashMap::new();
         let mut deleted: HashMap<String, usize> = HashMap::new();
         let mut put_off: HashSet<ObjectKey> = HashSet::new();
         for step in steps {
@@ -824,22 +839,22 @@ proptest! {
                 break;
             }
             match step {
-                Step::Evaluated(parent, prunes, asked) => {
+                Step::Evaluated(parent, prunes, is_requested) => {
                     let name = parent.to_string();
                     untried.remove(&name);
-                    let word = rollout.evaluated(&key(&name), &prunes_of(&name, usize::from(prunes)), asked);
+                    let ruling = rollout.evaluated(&key(&name), &prunes_of(&name, usize::from(prunes)), is_requested);
                     put_off.remove(&key(&name));
-                    if asked || prunes == 0 {
-                        prop_assert_eq!(word, Ruling::Delete);
-                        wanted.remove(&name);
-                    } else if word == Ruling::Delete {
+                    if is_requested || prunes == 0 {
+                        prop_assert_eq!(ruling, Ruling::Delete);
+                        planned.remove(&name);
+                    } else if ruling == Ruling::Delete {
                         prop_assert!(untried.is_empty());
                         // Deletions beyond those released before are subject to the parent's own guard.
                         deleted.entry(name).or_insert(usize::from(prunes));
                     } else {
-                        wanted.insert(name.clone(), usize::from(prunes));
-                        prop_assert_eq!(word == Ruling::PutOff, !untried.is_empty());
-                        if word == Ruling::PutOff {
+                        planned.insert(name.clone(), usize::from(prunes));
+                        prop_assert_eq!(ruling == Ruling::PutOff, !untried.is_empty());
+                        if ruling == Ruling::PutOff {
                             put_off.insert(key(&name));
                         }
                     }
@@ -858,7 +873,7 @@ proptest! {
                 put_off.remove(&parent);
                 if rollout.blocked().is_none() {
                     let name = parent.name.to_string();
-                    deleted.insert(name.clone(), wanted[&name]);
+                    deleted.insert(name.clone(), planned[&name]);
                 }
             }
             prop_assert!(deleted.values().sum::<usize>() * 2 <= 18);
@@ -867,7 +882,7 @@ proptest! {
     }
 }
 
-/// What happens to one parent of a fleet.
+/// An event at one parent of a fleet.
 #[derive(Debug, Clone, Copy)]
 struct Event {
     parent: usize,
@@ -875,7 +890,7 @@ struct Event {
     drops: usize,
     replaces: usize,
     /// Whether its spec changed since its last reconcile.
-    is_moved: bool,
+    spec_changed: bool,
     has_left: bool,
     fails: bool,
 }
@@ -889,11 +904,11 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         proptest::bool::weighted(0.2),
         proptest::bool::weighted(0.2),
     );
-    let event = event.prop_map(|(parent, drops, replaces, is_moved, has_left, fails)| Event {
+    let event = event.prop_map(|(parent, drops, replaces, spec_changed, has_left, fails)| Event {
         parent,
         drops,
         replaces: replaces.min(6 - drops),
-        is_moved,
+        spec_changed,
         has_left,
         fails,
     });
@@ -904,7 +919,7 @@ proptest! {
     /// Five parents with six children each, in any state, under a component that plans anything: before all parents
     /// were evaluated, nothing is deleted; afterwards, no more than the guard permits, until a user allows more.
     #[test]
-    fn r09_whatever_state_parents_are_in_a_new_component_deletes_no_more_than_the_guard_allows(events in events()) {
+    fn r09_new_component_deletes_no_more_than_the_guard_allows_in_any_state_of_the_parents(events in events()) {
         let guard = DeletionGuard::default();
         let names = ["a", "b", "c", "d", "e"];
         let mut fleet = fleet_of(&names, 30);
@@ -912,7 +927,7 @@ proptest! {
         let mut untried: HashSet<usize> = (0..5).collect();
         let mut gone: HashMap<usize, HashSet<Uid>> = HashMap::new();
         for event in events {
-            let Event { parent, drops, replaces, is_moved, has_left, fails } = event;
+            let Event { parent, drops, replaces, spec_changed, has_left, fails } = event;
             let name = names[parent];
             untried.remove(&parent);
             if fails {
@@ -920,7 +935,7 @@ proptest! {
                 continue;
             }
             let was_in_doubt = fleet.doubts(&key(name));
-            let snapshot = fleet_parent(name, 6, &status(if is_moved { MOVED } else { UNMOVED }), "");
+            let snapshot = fleet_parent(name, 6, &status(if spec_changed { CHANGED } else { UNCHANGED }), "");
             let mut plan = dropping(&snapshot, drops);
             let replaced = snapshot.children.iter().skip(drops).take(replaces);
             plan.writes = replaced.map(|child| Write::Replace(Delete::of(child))).collect();
@@ -928,9 +943,9 @@ proptest! {
             judge(&mut fleet, (parents.of(&snapshot), guard), &snapshot, cause, Leavers::default, &mut plan);
             fleet.take_to_queue();
             let deleted = deletions(&plan, true).into_owned();
-            prop_assert!(!has_left || plan.prunes.len() <= 3, "leaving is no wish");
+            prop_assert!(!has_left || plan.prunes.len() <= 3, "leaving the selector is not a request for deletions");
             if was_in_doubt {
-                prop_assert!(deleted.is_empty() || untried.is_empty(), "before all were asked");
+                prop_assert!(deleted.is_empty() || untried.is_empty(), "deletions before all parents were evaluated");
                 prop_assert!(deleted.len() <= 3, "{} of 6 of one parent", deleted.len());
                 gone.entry(parent).or_default().extend(deleted.into_iter().map(|delete| delete.uid));
             }

@@ -95,49 +95,49 @@ mod tests {
         ObjectKey::new(Some("n"), &format!("p{at}"))
     }
 
-    fn wish(of: u32) -> Digest {
-        Digest::of(&of.to_be_bytes())
+    fn deletions(number: u32) -> Digest {
+        Digest::of(&number.to_be_bytes())
     }
 
     #[test]
-    fn r09_another_wish_in_a_large_fleet_costs_the_hash_of_few() {
-        let logic = Digest::of(b"logic");
+    fn r09_change_of_one_parent_in_a_large_fleet_rehashes_few_parents() {
+        let component = Digest::of(b"component");
         let mut waiting = Waiting::default();
-        (0..10_000).for_each(|at| waiting.insert(&key(at), wish(at)));
+        (0..10_000).for_each(|at| waiting.insert(&key(at), deletions(at)));
         assert_eq!(waiting.to_hash(), 10_000);
-        let before = waiting.name(logic);
-        assert_eq!((waiting.to_hash(), waiting.name(logic)), (0, before.clone()));
-        waiting.insert(&key(7), wish(8));
+        let before = waiting.name(component);
+        assert_eq!((waiting.to_hash(), waiting.name(component)), (0, before.clone()));
+        waiting.insert(&key(7), deletions(8));
         assert!((1..200).contains(&waiting.to_hash()), "{}", waiting.to_hash());
-        assert_ne!(waiting.name(logic), before);
-        waiting.insert(&key(7), wish(7));
-        assert_eq!(waiting.name(logic), before);
-        assert_ne!(waiting.name(Digest::of(b"other logic")), before);
+        assert_ne!(waiting.name(component), before);
+        waiting.insert(&key(7), deletions(7));
+        assert_eq!(waiting.name(component), before);
+        assert_ne!(waiting.name(Digest::of(b"another component")), before);
     }
 
     proptest! {
         /// The hash depends on the waiting deletions alone, not on the order of changes that led to them.
         #[test]
-        fn r09_name_of_deletions_depends_on_nothing_but_them(
+        fn r09_hash_depends_only_on_the_waiting_deletions(
             changes in proptest::collection::vec((0_u32..20, proptest::option::of(0_u32..3), any::<bool>()), 0..60)
         ) {
-            let logic = Digest::of(b"logic");
+            let component = Digest::of(b"component");
             let (mut waiting, mut model) = (Waiting::default(), BTreeMap::new());
-            for (parent, wanted, is_named) in changes {
-                if let Some(wanted) = wanted {
-                    waiting.insert(&key(parent), wish(wanted));
-                    model.insert(parent, wanted);
+            for (parent, planned, is_named) in changes {
+                if let Some(planned) = planned {
+                    waiting.insert(&key(parent), deletions(planned));
+                    model.insert(parent, planned);
                 } else {
                     waiting.remove(&key(parent));
                     model.remove(&parent);
                 }
                 if is_named {
-                    waiting.name(logic);
+                    waiting.name(component);
                 }
             }
             let mut fresh = Waiting::default();
-            model.iter().rev().for_each(|(parent, wanted)| fresh.insert(&key(*parent), wish(*wanted)));
-            prop_assert_eq!(waiting.name(logic), fresh.name(logic));
+            model.iter().rev().for_each(|(parent, planned)| fresh.insert(&key(*parent), deletions(*planned)));
+            prop_assert_eq!(waiting.name(component), fresh.name(component));
         }
     }
 }

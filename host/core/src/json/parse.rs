@@ -261,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_written_again_with_sorted_keys_and_numbers_to_the_letter() {
+    fn parsed_document_is_written_with_sorted_keys_and_unchanged_numbers() {
         let text = br#" {"b":[1.10, -0e+7, 9007199254740993 ,null,true,false],"a":"\u00e9\ud83d\ude00\n\"\\/" } "#;
         let value = parse(text, 8).expect("valid");
         assert_eq!(value.to_string(), r#"{"a":"é😀\n\"\\/","b":[1.10,-0e+7,9007199254740993,null,true,false]}"#);
     }
 
     #[test]
-    fn doubtful_documents_are_refused_with_the_place() {
+    fn ambiguous_and_invalid_documents_are_rejected_with_the_byte_position() {
         assert_eq!(reject(br#"{"a":1,"a":2}"#), "the key \"a\" stands twice in the object that ends at byte 13");
         assert_eq!(
             reject(br#"{"a":1,"b":0,"\u0061":2}"#),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_take_more_memory_than_there_is_room_for_are_refused_and_what_they_took_is_gone() {
+    fn values_beyond_the_memory_budget_are_rejected_and_documents_share_the_budget() {
         const ROOM: usize = 8 * 4096;
         let read = |unit: &str, bytes: usize| {
             let text = format!("[{}]", vec![unit; bytes / (unit.len() + 1)].join(","));
@@ -317,15 +317,15 @@ mod tests {
             assert!(error.starts_with("values that take more memory than they may at byte"), "{error}");
         }
         let ordinary = r#"{"name":"web","image":"nginx:1.29","ports":[{"name":"http","containerPort":8080}]}"#;
-        assert!(read(ordinary, 4096).is_ok_and(|taken| taken > 4096), "what is read is counted");
+        assert!(read(ordinary, 4096).is_ok_and(|taken| taken > 4096), "accepted values count against the budget");
         let mut room = 200;
         assert!(parse_within(b"[1]", 8, &mut room).is_ok());
-        assert!(parse_within(b"[1]", 8, &mut room).is_err(), "several documents share the room");
+        assert!(parse_within(b"[1]", 8, &mut room).is_err(), "several documents share the budget");
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused_and_agree_with_serde_json(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn any_bytes_that_the_parser_accepts_are_valid_for_serde_json(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let ours = parse(&bytes, 128);
             if ours.is_ok() {
                 prop_assert!(serde_json::from_slice::<&serde_json::value::RawValue>(&bytes).is_ok());
@@ -333,7 +333,7 @@ mod tests {
         }
 
         #[test]
-        fn texts_survive_writing_and_reading(text in any::<String>()) {
+        fn any_string_is_unchanged_after_writing_and_parsing(text in any::<String>()) {
             let value = Value::from(text);
             prop_assert_eq!(parse(value.to_string().as_bytes(), 1), Ok(value));
         }

@@ -31,7 +31,7 @@ const DESIRED: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x",
     "ports":[{"containerPort":80}],"args":["-v"]}],"finals":["a"]}}"#;
 
 #[test]
-fn r07_what_our_entry_covers_nobody_changed() {
+fn r07_child_whose_desired_fields_the_hosts_entry_covers_has_no_drift() {
     assert!(managed(&[("windlass", "Apply", FIELDS)]).cover(
         &map(DESIRED),
         &Json::from(DESIRED.as_bytes()),
@@ -43,7 +43,7 @@ fn r07_what_our_entry_covers_nobody_changed() {
             &Json::from(DESIRED.as_bytes()),
             Some(&"of-parent".into())
         ),
-        "the entry of our POST counts"
+        "the entry of the host's POST counts"
     );
     assert!(
         !managed(&[("kubectl", "Apply", FIELDS)]).cover(
@@ -51,30 +51,30 @@ fn r07_what_our_entry_covers_nobody_changed() {
             &Json::from(DESIRED.as_bytes()),
             Some(&"of-parent".into())
         ),
-        "another's entry does not"
+        "the entry of another manager does not count"
     );
 }
 
 #[test]
-fn r07_zero_values_that_the_api_servers_types_leave_out_are_no_drift() {
-    let wish = DESIRED
+fn r07_zero_values_that_the_api_servers_types_omit_are_not_drift() {
+    let desired = DESIRED
         .replace(r#""image":"i","#, r#""image":"i","stdin":false,"tty":false,"workingDir":"","#)
         .replace(r#""spec":{"#, r#""spec":{"hostNetwork":false,"grace":0,"#);
     let entry = managed(&[("windlass", "Update", FIELDS)]);
     let live = r#"{"metadata":{"labels":{"app":"a"},"ownerReferences":[{"uid":"of-parent","controller":true}]},
         "spec":{"containers":[{"name":"nginx","image":"i","args":["-v"],"tty":TTY}]}}"#;
     let live_with = |tty: &str| live.replace("TTY", tty);
-    assert!(!entry.cover(&map(&wish), &Json::from(*b"not known"), Some(&"of-parent".into())));
+    assert!(!entry.cover(&map(&desired), &Json::from(*b"not known"), Some(&"of-parent".into())));
     assert!(
-        !entry.cover(&map(&wish), &Json::from(live_with("true").as_bytes()), Some(&"of-parent".into())),
-        "somebody set it"
+        !entry.cover(&map(&desired), &Json::from(live_with("true").as_bytes()), Some(&"of-parent".into())),
+        "the live object has tty: true"
     );
     let without = live_with("0").replace(r#","tty":0"#, "");
-    assert!(entry.cover(&map(&wish), &Json::from(without.as_bytes()), Some(&"of-parent".into())));
+    assert!(entry.cover(&map(&desired), &Json::from(without.as_bytes()), Some(&"of-parent".into())));
 }
 
 #[test]
-fn r07_each_field_that_left_our_entry_is_drift() {
+fn r07_each_field_that_is_missing_in_the_hosts_entry_is_drift() {
     for lost in [
         r#""f:image":{},"#,
         r#","f:args":{}"#,
@@ -97,22 +97,23 @@ fn r07_each_field_that_left_our_entry_is_drift() {
 }
 
 #[test]
-fn r07_a_map_whose_last_entry_was_taken_or_removed_is_drift_and_an_atomic_one_is_not() {
-    let wish = map(r#"{"data":{"value":"ours"},"selector":{"app":"a"},"args":["-v"]}"#);
+fn r07_map_whose_last_entry_was_taken_or_removed_is_drift_and_an_atomic_map_is_not() {
+    let desired = map(r#"{"data":{"value":"ours"},"selector":{"app":"a"},"args":["-v"]}"#);
     let ours = r#"{"f:data":{},"f:selector":{},"f:args":{}}"#;
     let live = br#"{"data":{"value":"1"},"selector":{"app":"a"},"args":["-v"]}"#;
-    let covers = |entries: &[(&str, &str, &str)], live: &[u8]| managed(entries).cover(&wish, &Json::from(live), None);
+    let covers =
+        |entries: &[(&str, &str, &str)], live: &[u8]| managed(entries).cover(&desired, &Json::from(live), None);
     assert!(covers(&[("windlass", "Apply", ours)], live), "all of them may be atomic");
     let edited = ("kubectl-patch", "Update", r#"{"f:data":{"f:value":{}}}"#);
-    assert!(!covers(&[("windlass", "Apply", ours), edited], live), "somebody has it now");
+    assert!(!covers(&[("windlass", "Apply", ours), edited], live), "kubectl-patch owns data.value");
     let removed = br#"{"data":{"other":"1"},"selector":{"app":"a"},"args":["-v"]}"#;
-    assert!(!covers(&[("windlass", "Apply", ours)], removed), "somebody removed it");
+    assert!(!covers(&[("windlass", "Apply", ours)], removed), "data.value was removed");
     let emptied = br#"{"data":{"value":"1"},"selector":{"app":"a"}}"#;
-    assert!(!covers(&[("windlass", "Apply", ours)], emptied), "a list is gone");
+    assert!(!covers(&[("windlass", "Apply", ours)], emptied), "the list args was removed");
 }
 
 #[test]
-fn r06_the_entry_of_our_post_stays_while_it_owns_nothing_but_what_is_wanted() {
+fn r06_entry_of_the_hosts_post_stays_while_it_owns_only_desired_fields() {
     let posted = |entries: &[(&str, &str, &str)], desired: &str| {
         managed(entries).posted(&map(desired), Some(&"of-parent".into()))
     };
@@ -123,7 +124,7 @@ fn r06_the_entry_of_our_post_stays_while_it_owns_nothing_but_what_is_wanted() {
     assert_eq!(posted(&[apply, update], DESIRED), Some(Posted::Within));
     let more =
         DESIRED.replace(r#""app":"a""#, r#""app":"b","team":"blue""#).replace(r#""image":"i""#, r#""image":"j""#);
-    assert_eq!(posted(&[update], &more), Some(Posted::Within), "changed and added");
+    assert_eq!(posted(&[update], &more), Some(Posted::Within), "fields were changed and added");
     for dropped in [
         r#""image":"i","#,
         r#","args":["-v"]"#,
@@ -141,7 +142,7 @@ fn r06_the_entry_of_our_post_stays_while_it_owns_nothing_but_what_is_wanted() {
 }
 
 #[test]
-fn r06_the_entry_of_our_post_is_in_the_way_as_soon_as_anybody_else_owns_anything() {
+fn r06_entry_of_the_hosts_post_is_converted_once_another_manager_owns_fields_outside_status() {
     let with = |subresource: &str, field: &str| {
         let list = format!(
             r#"[{{"manager":"windlass","operation":"Update","fieldsV1":{FIELDS}}},
@@ -151,17 +152,17 @@ fn r06_the_entry_of_our_post_is_in_the_way_as_soon_as_anybody_else_owns_anything
     };
     let in_the_way = Some(Posted::InTheWay { entry: 0, exit: Exit::Convert });
     assert_eq!(with("", "f:spec"), in_the_way);
-    assert_eq!(with("scale", "f:spec"), in_the_way, "an autoscaler");
-    assert_eq!(with("status", "f:metadata"), in_the_way, "a label");
-    assert_eq!(with("status", "f:status"), Some(Posted::Within), "no desired field is there");
+    assert_eq!(with("scale", "f:spec"), in_the_way, "an autoscaler owns a field of spec");
+    assert_eq!(with("status", "f:metadata"), in_the_way, "a field of metadata, such as a label");
+    assert_eq!(with("status", "f:status"), Some(Posted::Within), "no desired field is in status");
 }
 
 #[test]
-fn r07_a_field_that_is_named_after_the_controller_is_covered_like_any_other() {
+fn r07_field_named_like_the_controllers_uid_is_covered_like_any_other() {
     let fields = r#"{"f:data":{"f:of-parent":{}},"f:metadata":{"f:ownerReferences":{"k:{\"uid\":\"of-parent\"}":{}}}}"#;
-    let wish = r#"{"data":{"of-parent":"x"},"metadata":{"name":"a","ownerReferences":[{"uid":"of-parent"}]}}"#;
+    let desired = r#"{"data":{"of-parent":"x"},"metadata":{"name":"a","ownerReferences":[{"uid":"of-parent"}]}}"#;
     let entry = managed(&[("windlass", "Apply", fields)]);
-    assert!(entry.cover(&map(wish), &Json::from(wish.as_bytes()), Some(&"of-parent".into())));
+    assert!(entry.cover(&map(desired), &Json::from(desired.as_bytes()), Some(&"of-parent".into())));
 }
 
 /// Items and item names of a list with the keys `port` and `protocol`, and of a set.
@@ -188,7 +189,7 @@ fn listed() -> impl Strategy<Value = (Vec<Value>, Vec<Item>)> {
 
 proptest! {
     #[test]
-    fn items_are_found_by_their_names_as_if_all_were_gone_over((items, named) in listed()) {
+    fn finder_returns_the_same_list_items_as_a_linear_search((items, named) in listed()) {
         let names = Names { controller: "uid-1" };
         let expected: Vec<Vec<usize>> = named
             .iter()
@@ -206,7 +207,7 @@ proptest! {
 }
 
 #[test]
-fn a_list_of_thousands_is_covered_item_by_item() {
+fn list_with_thousands_of_items_is_compared_item_by_item() {
     let count = 20_000;
     let list = |value: &str| {
         let items: Vec<_> = (0..count).map(|at| format!(r#"{{"name":"v{at}","value":"{value}"}}"#)).collect();
@@ -221,11 +222,11 @@ fn a_list_of_thousands_is_covered_item_by_item() {
     let live = Json::from(list("b").into_bytes().into_boxed_slice());
     assert!(all.cover(&map(&list("a")), &live, None));
     let but_one = managed(&[("windlass", "Apply", &entry(&named[1..]))]);
-    assert!(!but_one.cover(&map(&list("a")), &live, None), "somebody took the last one");
+    assert!(!but_one.cover(&map(&list("a")), &live, None), "the host does not own the last item");
 }
 
 #[test]
-fn r07_a_value_that_another_manager_set_where_an_empty_one_is_desired_is_drift() {
+fn r07_value_set_by_another_manager_where_an_empty_one_is_desired_is_drift() {
     // The `managedFields` that a POST of this object leaves: the API server stored none of the empty values.
     let posted = ("windlass", "Update", r#"{"f:spec":{"f:policyTypes":{}}}"#);
     let covers = |desired: &str, live: &str, other: &str| {
@@ -250,19 +251,19 @@ fn r07_a_value_that_another_manager_set_where_an_empty_one_is_desired_is_drift()
         (r#""ref":{}"#, r#""ref":{"optional":false}"#, r#""f:ref":{}"#),
     ] {
         assert!(!covers(desired, live, other), "{desired} is {live}");
-        assert!(covers(desired, r#""egress":[]"#, other), "{desired} is empty still");
+        assert!(covers(desired, r#""egress":[]"#, other), "{desired} is still empty");
     }
 }
 
 #[test]
-fn r07_what_the_api_server_or_another_manager_adds_to_a_desired_empty_map_is_no_drift() {
+fn r07_entries_that_others_add_to_a_desired_empty_map_are_not_drift() {
     let desired = map(r#"{"spec":{"strategy":{},"resources":{},"extra":null}}"#);
     let live = br#"{"spec":{"strategy":{"type":"RollingUpdate"},"resources":{"limits":{"cpu":"1"}}}}"#;
     let covers = |entries: &[(&str, &str, &str)]| managed(entries).cover(&desired, &Json::from(&live[..]), None);
     let defaulted = ("windlass", "Update", r#"{"f:spec":{"f:strategy":{"f:type":{}}}}"#);
-    assert!(covers(&[defaulted]), "the API server filled it in");
+    assert!(covers(&[defaulted]), "the API server set a default");
     let shared = ("tuner", "Update", r#"{"f:spec":{"f:resources":{"f:limits":{"f:cpu":{}}}}}"#);
-    assert!(covers(&[defaulted, shared]), "the map is shared, and its other entries are not ours");
+    assert!(covers(&[defaulted, shared]), "another manager owns the other entries of the map");
     // The state after an apply of the host, which removes an atomic value and owns the empty map beside the other
     // manager.
     let applied = ("windlass", "Apply", r#"{"f:spec":{"f:strategy":{},"f:resources":{},"f:extra":{}}}"#);
@@ -270,15 +271,15 @@ fn r07_what_the_api_server_or_another_manager_adds_to_a_desired_empty_map_is_no_
 }
 
 #[test]
-fn r07_the_live_object_is_not_read_where_managed_fields_decide() {
+fn r07_live_object_is_not_parsed_if_the_managed_fields_decide() {
     let desired = map(r#"{"spec":{"image":"a","egress":[],"selector":{},"note":null,"on":{"a":[],"b":{}}}}"#);
     let ours = ("windlass", "Update", r#"{"f:spec":{"f:image":{}}}"#);
     let other = ("kubectl-patch", "Update", r#"{"f:spec":{"f:selector":{"f:more":{}},"f:size":{}}}"#);
     assert!(managed(&[ours, other]).cover(&desired, &Json::from(*b"no JSON"), None));
 }
 
-/// A desired value: scalars, atomic lists and maps, and maps that managers share. The first letter of a field's name
-/// tells which (`s`, `a`, `m`). The API server stores no empty value under a name that ends in `o`.
+/// A desired value: scalars, atomic lists and maps, and maps that managers share. The first letter of a field's name is
+/// its sort (`s`, `a`, `m`). The API server stores no empty value under a name that ends in `o`.
 fn desired_map(depth: u32) -> BoxedStrategy<serde_json::Value> {
     use serde_json::json;
     let scalar = prop_oneof![Just(json!("")), Just(json!("x")), Just(json!(0)), Just(json!(false)), Just(json!(3))];
@@ -302,11 +303,11 @@ fn desired_map(depth: u32) -> BoxedStrategy<serde_json::Value> {
         .boxed()
 }
 
-fn is_nothing(value: &serde_json::Value) -> bool {
+fn is_zero_value(value: &serde_json::Value) -> bool {
     is_zero(&json::parse(value.to_string().as_bytes(), 64).expect("JSON"))
 }
 
-/// What the API server stores of a map, and which of its fields a create owns.
+/// The part of a map that the API server stores, and the fields that a create owns.
 fn stored(desired: &serde_json::Value) -> (serde_json::Value, serde_json::Value) {
     let (mut live, mut owned) = (serde_json::Map::new(), serde_json::Map::new());
     for (name, value) in desired.as_object().expect("a map") {
@@ -314,7 +315,7 @@ fn stored(desired: &serde_json::Value) -> (serde_json::Value, serde_json::Value)
             b'm' => stored(value),
             _ => (value.clone(), serde_json::json!({})),
         };
-        if !(value.is_null() || name.ends_with('o') && is_nothing(&value)) {
+        if !(value.is_null() || name.ends_with('o') && is_zero_value(&value)) {
             live.insert(name.clone(), value);
             owned.insert(format!("f:{name}"), fields);
         }
@@ -341,13 +342,13 @@ proptest! {
         edit in prop_oneof![Just("\"edited\""), Just("[{}]"), Just("{\"edited\":true}"), Just("{\"a\":{\"b\":[0]}}"), Just("7")],
     ) {
         let (mut live, mut owned) = stored(&desired);
-        let wish = map(&desired.to_string());
+        let desired_fields = map(&desired.to_string());
         let covers = |live: &serde_json::Value, owned: &serde_json::Value, other: &serde_json::Value| {
             let (owned, other) = (owned.to_string(), other.to_string());
             managed(&[("windlass", "Update", &owned), ("kubectl-edit", "Update", &other)])
-                .cover(&wish, &Json::from(live.to_string().into_bytes().into_boxed_slice()), None)
+                .cover(&desired_fields, &Json::from(live.to_string().into_bytes().into_boxed_slice()), None)
         };
-        prop_assert!(covers(&live, &owned, &serde_json::json!({})), "as it was created");
+        prop_assert!(covers(&live, &owned, &serde_json::json!({})), "unchanged since its creation");
         let paths = single_owner_paths(&desired, &[]);
         prop_assume!(!paths.is_empty());
         let path = at.get(&paths);

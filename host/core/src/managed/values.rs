@@ -217,14 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn s06_values_that_the_api_server_writes_in_its_own_way_or_adds_are_no_difference() {
+    fn s06_values_that_the_api_server_normalises_or_adds_are_not_a_difference() {
         for operation in ["Apply", "Update"] {
             assert!(!differs(operation, LIVE), "{operation}");
         }
     }
 
     #[test]
-    fn s06_value_that_was_changed_under_the_hosts_own_name_is_a_difference() {
+    fn s06_value_changed_under_the_hosts_field_manager_is_a_difference() {
         for (from, to) in [
             (r#""app":"a""#, r#""app":"b""#),
             (r#""cpu":"1""#, r#""cpu":"2""#),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn s06_text_of_a_secret_is_compared_with_what_is_stored() {
+    fn s06_string_data_of_a_secret_is_compared_with_the_stored_data() {
         let desired = map(r#"{"stringData":{"a":"x","b":"pässword","c":"12"},"data":{"d":"MQ=="}}"#);
         let live = r#"{"data":{"a":"eA==","b":"cMOkc3N3b3Jk","c":"MTI=","d":"MQ==","more":""}}"#;
         let fields = managed(&[("windlass", "Update", r#"{"f:data":{"f:a":{},"f:b":{},"f:c":{},"f:d":{}}}"#)]);
@@ -258,11 +258,11 @@ mod tests {
             assert!(fields.differs(&desired, &map(&live.replace(from, to)), None), "{from} became {to:?}");
         }
         let numbers = map(r#"{"data":{"n":"1"}}"#);
-        assert!(fields.differs(&numbers, &map(r#"{"data":{"n":"1000m"}}"#), None), "data is no quantity");
+        assert!(fields.differs(&numbers, &map(r#"{"data":{"n":"1000m"}}"#), None), "values of data are not quantities");
     }
 
     #[test]
-    fn s06_quantities_are_equal_however_they_are_written() {
+    fn s06_equal_quantities_match_in_any_notation() {
         let quantity = |text: &str| quantity(&Value::from(text));
         for (a, b) in [("1", "1000m"), ("1Gi", "1024Mi"), ("0.5", "500m"), ("1e3", "1k"), ("0", "0m"), ("1.50", "1.5")]
         {

@@ -16,7 +16,7 @@ fn writes(problems: &[WriteProblem]) -> Problem {
     )
 }
 
-fn say(problems: &[Problem]) -> String {
+fn rendered(problems: &[Problem]) -> String {
     problems.iter().fold(String::new(), |mut text, problem| {
         let outcome = Outcome::from(problem);
         let _ = writeln!(text, "{} ({:?}): {}", outcome.reason, outcome.requeue, outcome.message);
@@ -56,17 +56,17 @@ fn every_failure_of_a_call_has_a_reason_and_backs_off() {
         MalformedResponse (Backoff(0ns)): The plugin's call failed: malformed response: invalid UTF-8
         HostError (Backoff(0ns)): The plugin's call failed: the host could not run the call: no memory
     "]]
-    .assert_eq(&say(&calls.map(Problem::Call)));
+    .assert_eq(&rendered(&calls.map(Problem::Call)));
 }
 
 #[test]
-fn r13_what_a_plugin_says_decides_when_it_is_asked_again() {
+fn r13_failure_of_the_plugin_decides_when_the_plugin_is_called_again() {
     expect![[r"
         InvalidSpec (WhenChanged): replicas: too many
         Waiting (After(7s)): the database starts
         PluginFailed (Backoff(0ns)): no idea
     "]]
-    .assert_eq(&say(&[
+    .assert_eq(&rendered(&[
         Problem::Plugin(Failure::Invalid("replicas: too many".to_owned())),
         Problem::Plugin(Failure::Retry { message: "the database starts".to_owned(), after: 7000 }),
         Problem::Plugin(Failure::Failed("no idea".to_owned())),
@@ -74,7 +74,7 @@ fn r13_what_a_plugin_says_decides_when_it_is_asked_again() {
 }
 
 #[test]
-fn the_gravest_write_speaks_for_all_and_says_what_to_do() {
+fn most_severe_write_problem_gives_the_reason_and_the_remedy() {
     let rejected =
         WriteProblem::Rejected { code: 422, message: "spec.x: Invalid value".to_owned(), rejection: Rejection::Other };
     let busy = WriteProblem::Unavailable {
@@ -89,7 +89,7 @@ fn the_gravest_write_speaks_for_all_and_says_what_to_do() {
         APIError (Unavailable(5s)): Pod default/p0 could not be written: too many requests
         Outdated (Unavailable(0ns)): Pod default/p0 changed while it was written; trying again
     "#]]
-    .assert_eq(&say(&[
+    .assert_eq(&rendered(&[
         writes(&[rejected.clone(), WriteProblem::Taken]),
         writes(&[owned]),
         writes(&[busy.clone(), rejected, WriteProblem::Outdated]),
@@ -99,7 +99,7 @@ fn the_gravest_write_speaks_for_all_and_says_what_to_do() {
 }
 
 #[test]
-fn r13_the_wait_that_the_api_server_asks_for_counts_whatever_else_failed_and_is_minutes_at_most() {
+fn r13_wait_requested_by_the_api_server_applies_beside_other_failures_up_to_five_minutes() {
     let busy = |seconds| WriteProblem::Unavailable {
         message: "too many requests".to_owned(),
         retry_after: Some(Duration::from_secs(seconds)),
@@ -119,25 +119,25 @@ fn r13_the_wait_that_the_api_server_asks_for_counts_whatever_else_failed_and_is_
 }
 
 #[test]
-fn r03_a_cache_that_is_behind_is_named_with_its_kinds_and_looked_at_again_without_a_backoff() {
+fn r03_outdated_cache_is_reported_with_its_kinds_and_checked_again_without_backoff() {
     expect![[r"
         CacheBehind (Pause(5s)): Pod default/p0 exists and is marked as a child of this object, but the host's watch of Pod has not shown it yet; it was left as it is until the watch does
         CacheBehind (Pause(5s)): No child is written, because the host's watch of Pod, Secret has not shown the host's own last writes for more than 30 s. The host goes on as soon as the watch shows them. If this stays so, look for errors of the API server and in the host's log, and restart the host
     "]]
-    .assert_eq(&say(&[
+    .assert_eq(&rendered(&[
         writes(&[WriteProblem::CacheBehind]),
         Problem::CacheBehind(vec!["Pod".to_owned(), "Secret".to_owned()]),
     ]));
 }
 
 #[test]
-fn a_message_is_bounded_at_a_whole_character() {
+fn message_is_truncated_at_a_character_boundary() {
     let outcome = Outcome::from(&Problem::Plugin(Failure::Failed("é".repeat(2000))));
     assert!(outcome.message.len() < 1100 && outcome.message.ends_with('…'));
 }
 
 #[test]
-fn r14_whatever_holds_a_deletion_up_the_message_names_the_way_out_and_it_is_tried_again() {
+fn r14_message_of_a_delayed_deletion_names_the_skip_annotation_and_the_host_retries() {
     let problems = [
         Problem::Finalizing(None),
         Problem::Finalizing(Some(Duration::from_secs(3))),
@@ -153,37 +153,41 @@ fn r14_whatever_holds_a_deletion_up_the_message_names_the_way_out_and_it_is_trie
 }
 
 #[test]
-fn r16_suspended_is_neither_on_its_way_nor_stalled() {
+fn r16_suspended_parent_is_neither_reconciling_nor_stalled() {
     let outcome = Outcome::from(&Problem::Suspended(SuspendedBy::Parent));
     assert_eq!((outcome.progress, outcome.requeue), (Progress::Suspended, Requeue::WhenChanged));
     assert!(outcome.message.contains(crate::names::ANNOTATION_SUSPEND));
 }
 
 #[test]
-fn r18_what_thrashes_comes_back_when_it_may_be_written_again() {
-    let rests = vec![(child("a"), Duration::from_secs(50)), (child("b"), Duration::from_secs(20))];
-    let outcome = Outcome::from(&Problem::Thrashing(rests));
+fn r18_thrashing_parent_is_requeued_when_its_next_write_is_admitted() {
+    let waits = vec![(child("a"), Duration::from_secs(50)), (child("b"), Duration::from_secs(20))];
+    let outcome = Outcome::from(&Problem::Thrashing(waits));
     assert_eq!((outcome.reason, outcome.requeue), (ParentReason::Thrashing, Requeue::After(Duration::from_secs(20))));
 }
 
 #[test]
-fn parent_of_a_plugin_without_tokens_comes_back_when_there_are_tokens() {
+fn rate_limited_parent_is_requeued_when_tokens_are_available() {
     let wait = Duration::from_secs(42);
     for problem in [Problem::WritesLimited(wait), Problem::Reads(ReadProblem::Limited { wait })] {
         let outcome = Outcome::from(&problem);
         assert_eq!((outcome.reason, outcome.requeue), (ParentReason::RateLimited, Requeue::Backoff(wait)));
-        assert!(outcome.message.contains("rate") && !outcome.message.contains("42"), "steady: {}", outcome.message);
+        assert!(
+            outcome.message.contains("rate") && !outcome.message.contains("42"),
+            "the wait must not be in the message: {}",
+            outcome.message
+        );
     }
 }
 
 #[test]
-fn s02_children_that_the_plugin_was_not_shown_are_named_with_their_sizes() {
+fn s02_children_left_out_of_the_request_are_named_with_their_sizes() {
     let children = vec![(child("big"), 3_000_000), (child("large"), 2_000_000)];
     let of = |again: Option<Duration>| Problem::LeftOut { children: children.clone(), limit: 4_194_304, again };
     expect![[r"
         LimitExceeded (Settled(None)): Pod default/big (3000000 bytes), Pod default/large (2000000 bytes) were left out of the request, because the request would be larger than 4194304 bytes with them. Windlass neither changes nor deletes them. Make the children smaller, or raise spec.limits.requestBytes in the Plugin
         LimitExceeded (Settled(Some(10s))): Pod default/big (3000000 bytes), Pod default/large (2000000 bytes) were left out of the request, because the request would be larger than 4194304 bytes with them. Windlass neither changes nor deletes them. Make the children smaller, or raise spec.limits.requestBytes in the Plugin
     "]]
-    .assert_eq(&say(&[of(None), of(Some(Duration::from_secs(10)))]));
+    .assert_eq(&rendered(&[of(None), of(Some(Duration::from_secs(10)))]));
     assert_eq!(Outcome::from(&of(Some(Duration::from_secs(10)))).progress, Progress::Stalled);
 }

@@ -156,9 +156,9 @@ mod tests {
         live
     }
 
-    fn rolled(live: &[Json], wanted: &[Json], recreate: bool) -> Plan {
+    fn rolled(live: &[Json], desired: &[Json], recreate: bool) -> Plan {
         let strategy = UpdateStrategy::Rolling { recreate, conditions: ["Ready".to_owned()].into() };
-        plan(&snapshot(live), &validate_with(wanted, &strategy).expect("valid"))
+        plan(&snapshot(live), &validate_with(desired, &strategy).expect("valid"))
     }
 
     /// The writes and the waiting children, by name.
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn r11_children_change_one_at_a_time_in_the_answers_order() {
+    fn r11_children_change_one_at_a_time_in_the_order_of_the_response() {
         let (old, new) = (|name| exists(name, "old", true), |name| exists(name, "new", true));
         expect(&[old("a"), old("b"), old("c")], false, &["apply c"], &["a", "b"]);
         expect(&[old("a"), old("b"), new("c")], false, &["apply a"], &["b"]);
@@ -202,15 +202,15 @@ mod tests {
     }
 
     #[test]
-    fn r11_what_is_ready_of_an_earlier_generation_is_not_ready() {
+    fn r11_readiness_of_an_earlier_generation_does_not_count() {
         let old = |name| exists(name, "old", true);
         for observed in ["/status/observedGeneration", "/status/conditions/1/observedGeneration"] {
             let mut changed = exists("c", "new", true);
             changed["metadata"]["generation"] = json!(2);
             let (above, field) = observed.rsplit_once('/').expect("a path");
-            changed.pointer_mut(above).expect("there")[field] = json!(1);
+            changed.pointer_mut(above).expect("the path exists")[field] = json!(1);
             expect(&[old("a"), old("b"), changed.clone()], false, &[], &["a", "b"]);
-            changed.pointer_mut(above).expect("there")[field] = json!(2);
+            changed.pointer_mut(above).expect("the path exists")[field] = json!(2);
             expect(&[old("a"), old("b"), changed], false, &["apply a"], &["b"]);
         }
     }
@@ -223,13 +223,13 @@ mod tests {
     }
 
     #[test]
-    fn r11_a_changed_child_holds_back_those_before_it_as_well() {
+    fn r11_changed_child_that_is_not_ready_delays_the_children_before_it_too() {
         let old = |name| exists(name, "old", true);
         expect(&[old("a"), exists("b", "new", false), old("c")], false, &[], &["c", "a"]);
     }
 
     #[test]
-    fn r11_missing_children_are_made_at_once_and_count_as_in_progress() {
+    fn r11_missing_children_are_created_at_once_and_count_as_in_progress() {
         let old = |name| exists(name, "old", true);
         for recreate in [false, true] {
             expect(&[], recreate, &["create c", "create a", "create b"], &[]);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn r11_a_hand_edit_is_put_back_in_place_without_its_turn() {
+    fn r11_manual_edit_is_reverted_in_place_without_waiting_for_its_turn() {
         let (old, mut edited) = (|name| exists(name, "old", true), exists("b", "new", true));
         edited["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"] = json!({".": {}});
         expect(&[exists("c", "new", false), old("a"), edited.clone()], true, &["apply b"], &["a"]);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn r11_without_named_conditions_one_child_changes_a_pass() {
+    fn r11_without_readiness_conditions_one_child_changes_per_reconcile() {
         let strategy = UpdateStrategy::Rolling { recreate: false, conditions: Arc::new([]) };
         let desired = validate_with(&pods(&["a", "b"], "new"), &strategy).expect("valid");
         let planned = |live: &[Json]| plan(&snapshot(live), &desired);
@@ -259,16 +259,16 @@ mod tests {
     }
 
     #[test]
-    fn r11_a_rolling_change_stands_in_install_order_among_other_writes() {
-        let mut wanted = pods(&["a"], "new");
+    fn r11_rolling_change_keeps_its_place_in_the_install_order() {
+        let mut desired = pods(&["a"], "new");
         let other = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}});
-        wanted.extend([other("ConfigMap"), other("Service")]);
-        let plan = rolled(&[exists("a", "old", true)], &wanted, false);
+        desired.extend([other("ConfigMap"), other("Service")]);
+        let plan = rolled(&[exists("a", "old", true)], &desired, false);
         assert_eq!(steps(&plan).0, ["create x", "create x", "apply a"]);
     }
 
     #[test]
-    fn r11_a_scale_down_does_not_wait_and_what_others_lean_on_stays() {
+    fn r11_scale_down_does_not_wait_and_children_that_others_may_depend_on_stay() {
         let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "of-old"}});
         let mut live = vec![exists("a", "old", true), exists("b", "old", true), exists("z", "old", true)];
         live.push(created(&validate(&[config]).expect("valid").children[0]));
@@ -279,6 +279,6 @@ mod tests {
         live[0] = exists("a", "new", true);
         let mut last = rolled(&live, &pods(&["a", "b"], "new"), false);
         assert_eq!(last.rolling, []);
-        assert_eq!(last.take_due_prunes().len(), 2, "a wave for each rank");
+        assert_eq!(last.take_due_prunes().len(), 2, "one wave for each rank");
     }
 }

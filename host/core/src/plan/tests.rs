@@ -3,29 +3,29 @@ use serde_json::json;
 use super::*;
 use crate::fixtures::{PARENT_UID, created, parent, parent_ref, pod, snapshot, validate, validate_with};
 
-fn settled(names: &[&str]) -> (Desired, Vec<serde_json::Value>) {
+fn converged(names: &[&str]) -> (Desired, Vec<serde_json::Value>) {
     let desired = validate(&names.iter().map(|name| pod(name)).collect::<Vec<_>>()).expect("valid");
     let live = desired.children.iter().map(|child| created(child)).collect();
     (desired, live)
 }
 
 #[test]
-fn r07_what_was_created_and_left_alone_needs_no_write() {
-    let (desired, live) = settled(&["a", "b"]);
+fn r07_child_unchanged_since_its_creation_needs_no_write() {
+    let (desired, live) = converged(&["a", "b"]);
     assert!(plan(&snapshot(&live), &desired).is_empty());
 }
 
 #[test]
-fn r07_values_that_the_api_server_normalised_or_defaulted_cost_no_write() {
-    let (desired, mut live) = settled(&["a"]);
+fn r07_values_that_the_api_server_normalises_or_defaults_need_no_write() {
+    let (desired, mut live) = converged(&["a"]);
     live[0]["spec"]["containers"][0]["image"] = json!("docker.io/library/nginx:1");
     live[0]["spec"]["restartPolicy"] = json!("Always");
     assert!(plan(&snapshot(&live), &desired).is_empty());
 }
 
 #[test]
-fn r07_a_mark_of_another_version_is_compared_and_never_rewritten() {
-    let (desired, mut live) = settled(&["a"]);
+fn r07_child_with_an_applied_hash_of_unknown_version_is_compared_and_not_rewritten() {
+    let (desired, mut live) = converged(&["a"]);
     live[0]["metadata"]["annotations"]["windlass.dev/applied"] = json!("2:something-else");
     assert!(plan(&snapshot(&live), &desired).is_empty());
     live[0]["spec"]["containers"][0]["image"] = json!("other");
@@ -33,8 +33,8 @@ fn r07_a_mark_of_another_version_is_compared_and_never_rewritten() {
 }
 
 #[test]
-fn a_missing_child_is_created_and_a_changed_wish_is_applied_to_the_very_object() {
-    let (_, live) = settled(&["a"]);
+fn missing_child_is_created_and_changed_child_is_applied_with_its_uid() {
+    let (_, live) = converged(&["a"]);
     let mut changed = pod("a");
     changed["spec"]["containers"][0]["image"] = json!("nginx:2");
     let desired = validate(&[changed, pod("b")]).expect("valid");
@@ -45,13 +45,13 @@ fn a_missing_child_is_created_and_a_changed_wish_is_applied_to_the_very_object()
     assert_eq!(
         *target,
         Target { uid: "uid-of-a".into(), resource_version: 7, posted, differing: None },
-        "r06: nothing is dropped"
+        "R6: the desired state drops no field"
     );
 }
 
 #[test]
-fn r06_a_field_that_somebody_else_took_is_applied_again() {
-    let (desired, mut live) = settled(&["a"]);
+fn r06_field_taken_by_another_manager_is_applied_again() {
+    let (desired, mut live) = converged(&["a"]);
     let fields = &mut live[0]["metadata"]["managedFields"][0]["fieldsV1"];
     let container = fields["f:spec"]["f:containers"].as_object_mut().expect("containers");
     for (_, item) in container {
@@ -61,8 +61,8 @@ fn r06_a_field_that_somebody_else_took_is_applied_again() {
 }
 
 #[test]
-fn s02_what_the_plugin_was_not_shown_is_neither_changed_nor_made_nor_deleted() {
-    let (_, live) = settled(&["changed", "dropped", "shown"]);
+fn s02_child_left_out_of_the_request_is_neither_changed_nor_created_nor_deleted() {
+    let (_, live) = converged(&["changed", "dropped", "shown"]);
     let mut snapshot = snapshot(&live);
     snapshot.left_out = snapshot.children.drain(..2).collect();
     assert_eq!(snapshot.left_out.iter().map(|child| &*child.key.name).collect::<Vec<_>>(), ["changed", "dropped"]);
@@ -77,9 +77,9 @@ fn s02_what_the_plugin_was_not_shown_is_neither_changed_nor_made_nor_deleted() {
 }
 
 #[test]
-fn s06_value_that_was_edited_under_the_hosts_own_name_is_put_back_when_values_are_compared() {
-    let (desired, mut live) = settled(&["a", "b"]);
-    assert!(plan_comparing(&snapshot(&live), &desired, differing).is_empty(), "as it was created");
+fn s06_value_edited_under_the_hosts_field_manager_is_reverted_when_values_are_compared() {
+    let (desired, mut live) = converged(&["a", "b"]);
+    assert!(plan_comparing(&snapshot(&live), &desired, differing).is_empty(), "unchanged since its creation");
     live[0]["spec"]["containers"][0]["image"] = json!("forged:1");
     assert!(plan(&snapshot(&live), &desired).is_empty(), "its managed fields show no edit");
     let named = |live: &[serde_json::Value]| {
@@ -91,7 +91,7 @@ fn s06_value_that_was_edited_under_the_hosts_own_name_is_put_back_when_values_ar
     let forged = named(&live);
     live[0]["metadata"]["resourceVersion"] = json!("8");
     live[0]["status"] = json!({"phase": "Running"});
-    assert_eq!(named(&live), forged, "a status changes no value of the host's");
+    assert_eq!(named(&live), forged, "a new status changes no value that the host owns");
     live[0]["spec"]["containers"][0]["image"] = json!("forged:2");
     assert_ne!(named(&live), forged);
     // The values that an apply left are not changed again.
@@ -99,21 +99,21 @@ fn s06_value_that_was_edited_under_the_hosts_own_name_is_put_back_when_values_ar
 }
 
 #[test]
-fn r15_nothing_is_deleted_of_children_that_outlive_their_parent() {
-    let (_, live) = settled(&["a", "b"]);
+fn r15_children_that_outlive_their_parent_are_not_deleted() {
+    let (_, live) = converged(&["a", "b"]);
     let mut changed = pod("b");
     changed["spec"]["containers"][0]["image"] = json!("nginx:2");
     let desired = validate_with(&[changed], &UpdateStrategy::Recreate).expect("valid");
     let mut plan = plan(&snapshot(&live), &desired);
-    assert_eq!(plan.counts(), (0, 0, 2), "one is dropped, one is recreated");
+    assert_eq!(plan.counts(), (0, 0, 2), "a is dropped, b is recreated");
     plan.keep_children();
     assert!(plan.is_empty() && plan.take_due_prunes().is_empty());
 }
 
 #[test]
-fn r08_a_child_that_is_no_longer_wanted_is_pruned_by_its_uid() {
-    let (_, live) = settled(&["a", "b", "c"]);
-    let (desired, _) = settled(&["b"]);
+fn r08_child_that_is_no_longer_desired_is_pruned_by_its_uid() {
+    let (_, live) = converged(&["a", "b", "c"]);
+    let (desired, _) = converged(&["b"]);
     let plan = plan(&snapshot(&live), &desired);
     let pruned: Vec<_> = plan.prunes.iter().map(|delete| (delete.child.to_string(), delete.uid.to_string())).collect();
     let owned = |name: &str, uid: &str| (name.to_owned(), uid.to_owned());
@@ -121,11 +121,11 @@ fn r08_a_child_that_is_no_longer_wanted_is_pruned_by_its_uid() {
 }
 
 #[test]
-fn r04_what_only_wears_our_labels_is_neither_pruned_nor_changed() {
-    let (desired, mut live) = settled(&["a"]);
+fn r04_object_with_only_the_hosts_labels_is_neither_pruned_nor_changed() {
+    let (desired, mut live) = converged(&["a"]);
     live[0]["metadata"].as_object_mut().expect("metadata").remove("ownerReferences");
     let foreign = snapshot(&live);
-    assert!(foreign.children.is_empty(), "not shown to the plugin");
+    assert!(foreign.children.is_empty(), "the object is not in the request");
     let none = Desired::default();
     assert!(plan(&foreign, &none).is_empty());
     // Desiring a child of that name leads to a POST, which the API server rejects.
@@ -133,17 +133,17 @@ fn r04_what_only_wears_our_labels_is_neither_pruned_nor_changed() {
 }
 
 #[test]
-fn r04_what_another_namespace_holds_is_never_a_child() {
-    let (_, mut live) = settled(&["a"]);
+fn r04_object_in_another_namespace_is_never_a_child() {
+    let (_, mut live) = converged(&["a"]);
     live[0]["metadata"]["namespace"] = json!("elsewhere");
     assert!(snapshot(&live).children.is_empty(), "owner reference and labels can be forged");
     live[0]["metadata"].as_object_mut().expect("metadata").remove("ownerReferences");
     live[0]["metadata"]["annotations"]["windlass.dev/retained-for"] = json!("echo/Echo.my-operator.dev/default/hello");
-    assert!(snapshot(&live).children.is_empty(), "and so can the mark of a retained child");
+    assert!(snapshot(&live).children.is_empty(), "the mark of a retained child can be forged");
 }
 
 #[test]
-fn r05_a_child_without_the_mark_of_what_was_applied_is_changed_in_place_and_never_deleted() {
+fn r05_child_without_applied_hash_is_changed_in_place_and_never_deleted() {
     let rolling = UpdateStrategy::Rolling { recreate: true, conditions: Arc::new([]) };
     for (update, writes) in
         [(UpdateStrategy::Apply, 1), (UpdateStrategy::Recreate, 1), (rolling, 1), (UpdateStrategy::OnDelete, 0)]
@@ -158,22 +158,22 @@ fn r05_a_child_without_the_mark_of_what_was_applied_is_changed_in_place_and_neve
 }
 
 #[test]
-fn r05_a_child_that_another_plugin_has_of_the_same_parent_is_not_this_ones() {
-    let (_, mut live) = settled(&["a"]);
+fn r05_child_of_another_plugin_under_the_same_parent_is_ignored() {
+    let (_, mut live) = converged(&["a"]);
     assert_eq!(snapshot(&live).children.len(), 1);
     live[0]["metadata"]["labels"]["windlass.dev/plugin"] = json!("another");
     assert!(snapshot(&live).children.is_empty(), "a built-in kind may have several plugins");
     let all = [crate::fixtures::object(&live[0])];
     let heir = |plugin: &str| plugin == "another";
     let inherited = Snapshot::new(parent_ref(), parent(), all, None, heir);
-    assert_eq!(inherited.children.len(), 1, "what a plugin left that is gone passes on");
+    assert_eq!(inherited.children.len(), 1, "the children of a deleted plugin are inherited");
 }
 
 #[test]
-fn r04_a_retained_child_is_never_pruned_and_is_taken_up_by_a_parent_of_the_same_name() {
-    let mut wish = pod("data");
-    wish["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"});
-    let desired = validate(&[wish]).expect("valid");
+fn r04_retained_child_is_never_pruned_and_is_adopted_by_a_parent_of_the_same_name() {
+    let mut retained = pod("data");
+    retained["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"});
+    let desired = validate(&[retained]).expect("valid");
     let mut live = created(&desired.children[0]);
     assert!(plan(&snapshot(std::slice::from_ref(&live)), &Desired::default()).is_empty());
     live["metadata"]["labels"]["windlass.dev/parent-uid"] = json!("a-parent-that-is-gone");
@@ -182,18 +182,18 @@ fn r04_a_retained_child_is_never_pruned_and_is_taken_up_by_a_parent_of_the_same_
 }
 
 #[test]
-fn r04_a_child_that_is_being_deleted_is_waited_for() {
-    let (desired, mut live) = settled(&["a"]);
+fn r04_plan_waits_for_a_child_that_is_being_deleted() {
+    let (desired, mut live) = converged(&["a"]);
     live[0]["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let waiting = plan(&snapshot(&live), &desired);
     assert!(waiting.is_empty());
     assert_eq!(waiting.terminating.len(), 1);
-    assert!(plan(&snapshot(&live), &Desired::default()).is_empty(), "nor is it deleted twice");
+    assert!(plan(&snapshot(&live), &Desired::default()).is_empty(), "a terminating child is not deleted again");
 }
 
 #[test]
-fn r11_recreate_deletes_what_differs_and_on_delete_leaves_it() {
-    let (_, live) = settled(&["a"]);
+fn r11_recreate_replaces_a_changed_child_and_on_delete_leaves_it() {
+    let (_, live) = converged(&["a"]);
     let mut changed = pod("a");
     changed["spec"]["containers"][0]["image"] = json!("nginx:2");
     // A manual edit of an unchanged desired child is reverted in place: nothing restarts for it.
@@ -207,12 +207,12 @@ fn r11_recreate_deletes_what_differs_and_on_delete_leaves_it() {
 }
 
 #[test]
-fn r11_what_outlives_its_parent_is_never_deleted_to_be_made_anew() {
+fn r11_retained_child_is_changed_in_place_and_never_recreated() {
     let retained = |image: &str| {
-        let mut wish = pod("data");
-        wish["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"});
-        wish["spec"]["containers"][0]["image"] = json!(image);
-        wish
+        let mut child = pod("data");
+        child["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"});
+        child["spec"]["containers"][0]["image"] = json!(image);
+        child
     };
     let live = created(&validate(&[retained("nginx:1")]).expect("valid").children[0]);
     for update in [UpdateStrategy::Recreate, UpdateStrategy::Rolling { recreate: true, conditions: Arc::new([]) }] {
@@ -223,10 +223,10 @@ fn r11_what_outlives_its_parent_is_never_deleted_to_be_made_anew() {
 }
 
 #[test]
-fn r10_deletes_come_in_waves_in_reverse_install_order() {
+fn r10_deletions_run_in_waves_in_reverse_install_order() {
     let child = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
-    let wanted = [child("Service", "s"), child("Pod", "a"), child("ConfigMap", "s"), child("Pod", "b")];
-    let live: Vec<_> = validate(&wanted).expect("valid").children.iter().map(|child| created(child)).collect();
+    let desired = [child("Service", "s"), child("Pod", "a"), child("ConfigMap", "s"), child("Pod", "b")];
+    let live: Vec<_> = validate(&desired).expect("valid").children.iter().map(|child| created(child)).collect();
     let mut plan = plan(&snapshot(&live), &Desired::default());
     let waves = plan.take_due_prunes();
     let names = |wave: &Vec<Delete>| wave.iter().map(|delete| delete.child.to_string()).collect::<Vec<_>>();
@@ -237,23 +237,23 @@ fn r10_deletes_come_in_waves_in_reverse_install_order() {
 }
 
 #[test]
-fn r08_nothing_is_due_for_deletion_while_something_wanted_waits_for_its_own() {
-    let (desired, mut live) = settled(&["a"]);
+fn r08_no_prune_is_due_while_a_desired_child_waits_for_its_own_deletion() {
+    let (desired, mut live) = converged(&["a"]);
     live[0]["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    live.extend(settled(&["b"]).1);
+    live.extend(converged(&["b"]).1);
     let mut waiting = plan(&snapshot(&live), &desired);
     assert_eq!(waiting.prunes.len(), 1);
     assert!(waiting.take_due_prunes().is_empty());
 }
 
 #[test]
-fn an_owner_reference_names_this_parent() {
-    let (_, live) = settled(&["a"]);
+fn owner_reference_of_a_child_names_its_parent() {
+    let (_, live) = converged(&["a"]);
     assert_eq!(live[0]["metadata"]["ownerReferences"][0]["uid"], json!(PARENT_UID));
 }
 
 #[test]
-fn r14_of_a_parent_that_is_about_to_go_only_what_outlives_it_is_written() {
+fn r14_only_retained_children_of_a_terminating_parent_are_written() {
     let mut kept = pod("kept");
     kept["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"});
     let mut plan = plan(&snapshot(&[]), &validate(&[pod("a"), kept]).expect("valid"));

@@ -42,11 +42,11 @@ fn labelled(selector: &str) -> Selection {
     Selection::Labels(selector.to_owned())
 }
 
-fn home() -> ObjectKey {
+fn namespaced_parent() -> ObjectKey {
     ObjectKey::new(Some("shop"), "web")
 }
 
-fn cluster() -> ObjectKey {
+fn cluster_scoped_parent() -> ObjectKey {
     ObjectKey::new(None, "web")
 }
 
@@ -61,59 +61,66 @@ fn placed(parent: &ObjectKey, name: &str, namespace: Option<&str>) -> Result<Opt
 /// The condition reason and message of the rejection.
 #[track_caller]
 fn refused(requirements: &[Requirement]) -> (ParentReason, String) {
-    let problem = ReadProblem::from(resolve_for(&home(), requirements).expect_err("refused"));
+    let problem = ReadProblem::from(resolve_for(&namespaced_parent(), requirements).expect_err("refused"));
     (problem.reason(), problem.to_string())
 }
 
 #[test]
-fn related_without_a_namespace_it_is_the_parents() {
-    assert_eq!(placed(&home(), "Secret", None), Ok(Some("shop".into())));
-    assert_eq!(placed(&home(), "Secret", Some("")), Ok(Some("shop".into())));
-    assert_eq!(placed(&home(), "Secret", Some("shop")), Ok(Some("shop".into())));
-    assert_eq!(placed(&home(), "Node", None), Ok(None));
-    assert_eq!(placed(&cluster(), "Node", None), Ok(None));
+fn related_requirement_without_namespace_uses_the_parents_namespace() {
+    assert_eq!(placed(&namespaced_parent(), "Secret", None), Ok(Some("shop".into())));
+    assert_eq!(placed(&namespaced_parent(), "Secret", Some("")), Ok(Some("shop".into())));
+    assert_eq!(placed(&namespaced_parent(), "Secret", Some("shop")), Ok(Some("shop".into())));
+    assert_eq!(placed(&namespaced_parent(), "Node", None), Ok(None));
+    assert_eq!(placed(&cluster_scoped_parent(), "Node", None), Ok(None));
 }
 
 #[test]
 fn related_another_namespace_must_be_granted_for_the_kind() {
-    assert_eq!(placed(&home(), "Secret", Some("shared")), Ok(Some("shared".into())));
-    for (parent, name, namespace) in
-        [(home(), "Secret", "other"), (home(), "ConfigMap", "shared"), (cluster(), "Secret", "other")]
-    {
+    assert_eq!(placed(&namespaced_parent(), "Secret", Some("shared")), Ok(Some("shared".into())));
+    for (parent, name, namespace) in [
+        (namespaced_parent(), "Secret", "other"),
+        (namespaced_parent(), "ConfigMap", "shared"),
+        (cluster_scoped_parent(), "Secret", "other"),
+    ] {
         let refusal = placed(&parent, name, Some(namespace)).expect_err("refused");
-        assert!(matches!(&refusal, Refusal::NamespaceNotGranted { namespace: said, .. } if said == namespace));
+        assert!(matches!(&refusal, Refusal::NamespaceNotGranted { namespace: named, .. } if named == namespace));
         assert_eq!(ReadProblem::from(refusal).reason(), ParentReason::ReadForbidden);
     }
 }
 
 #[test]
-fn related_nothing_is_read_in_the_hosts_namespace_whatever_is_granted() {
+fn related_objects_in_the_hosts_namespace_are_never_read_whatever_is_granted() {
     let grants = ReadGrants::new(host(), [grant("v1", "Secret", true, Some(&["windlass-system", "shared"]))]);
     let place = |parent: &ObjectKey, namespace: Option<&str>| {
         grants.resolve(&[requirement("a", "Secret", namespace, named("x"))], parent, 64)
     };
     let inside = ObjectKey::new(Some("windlass-system"), "web");
-    for (parent, namespace) in [(home(), "windlass-system"), (cluster(), "windlass-system"), (inside.clone(), "")] {
+    for (parent, namespace) in
+        [(namespaced_parent(), "windlass-system"), (cluster_scoped_parent(), "windlass-system"), (inside.clone(), "")]
+    {
         let refusal = place(&parent, Some(namespace)).expect_err("refused");
         assert!(matches!(refusal, Refusal::HostNamespace { .. }), "{refusal}");
         assert_eq!(ReadProblem::from(refusal).reason(), ParentReason::ReadForbidden);
     }
-    let [need] = &place(&home(), Some("shared")).expect("granted")[..] else { panic!("one need") };
+    let [need] = &place(&namespaced_parent(), Some("shared")).expect("granted")[..] else { panic!("one need") };
     let kept = Need { namespace: Some("windlass-system".into()), ..need.clone() };
-    assert!(grants.permit(need, &home()) && !grants.permit(&kept, &home()), "nor what was kept from before");
-    assert!(place(&inside, None).is_err(), "a parent there reads nothing there either");
+    assert!(
+        grants.permit(need, &namespaced_parent()) && !grants.permit(&kept, &namespaced_parent()),
+        "a kept requirement for the host's namespace is not permitted"
+    );
+    assert!(place(&inside, None).is_err(), "a parent in the host's namespace reads nothing in it");
 }
 
 #[test]
-fn related_a_cluster_scoped_parent_must_name_the_namespace() {
-    assert_eq!(placed(&cluster(), "Secret", Some("shared")), Ok(Some("shared".into())));
-    assert_eq!(placed(&cluster(), "ConfigMap", Some("any")), Ok(Some("any".into())));
-    let refusal = placed(&cluster(), "ConfigMap", None).expect_err("refused");
+fn related_namespaced_requirement_of_a_cluster_scoped_parent_must_name_a_namespace() {
+    assert_eq!(placed(&cluster_scoped_parent(), "Secret", Some("shared")), Ok(Some("shared".into())));
+    assert_eq!(placed(&cluster_scoped_parent(), "ConfigMap", Some("any")), Ok(Some("any".into())));
+    let refusal = placed(&cluster_scoped_parent(), "ConfigMap", None).expect_err("refused");
     assert!(refusal.to_string().contains("names no namespace, and its parent is cluster-scoped"), "{refusal}");
 }
 
 #[test]
-fn related_what_was_not_granted_is_forbidden_and_what_makes_no_sense_refused() {
+fn related_kind_without_grant_is_forbidden_and_an_invalid_requirement_is_rejected() {
     let cases = [
         (
             requirement("a", "Pod", None, named("x")),
@@ -139,28 +146,28 @@ fn related_what_was_not_granted_is_forbidden_and_what_makes_no_sense_refused() {
         ),
     ];
     for (bad, reason, message) in cases {
-        let (said, text) = refused(std::slice::from_ref(&bad));
-        assert_eq!(said.as_str(), reason, "{text}");
+        let (actual, text) = refused(std::slice::from_ref(&bad));
+        assert_eq!(actual.as_str(), reason, "{text}");
         assert!(text.contains(message), "{text}");
     }
     let twice = [requirement("a", "Secret", None, named("x")), requirement("a", "Node", None, named("y"))];
     assert_eq!(refused(&twice).0, ParentReason::ResponseRejected);
     let many: Vec<_> = (0..65).map(|at| requirement(&at.to_string(), "Secret", None, named("x"))).collect();
     assert!(refused(&many).1.contains("65 requirements, more than the limit of 64"));
-    assert!(resolve_for(&home(), &many[..64]).is_ok());
+    assert!(resolve_for(&namespaced_parent(), &many[..64]).is_ok());
 }
 
 #[test]
-fn related_names_of_every_kind_are_taken() {
+fn related_requirement_accepts_object_names_of_every_kind() {
     for name in ["a.b-c", "system:node", "A_b"] {
-        assert!(resolve_for(&home(), &[requirement("a", "Secret", None, named(name))]).is_ok(), "{name}");
+        assert!(resolve_for(&namespaced_parent(), &[requirement("a", "Secret", None, named(name))]).is_ok(), "{name}");
     }
 }
 
 #[test]
-fn related_a_grant_that_shrank_no_longer_permits_what_was_kept() {
+fn related_kept_requirement_is_not_permitted_after_its_grant_is_removed() {
     let needs = resolve_for(
-        &home(),
+        &namespaced_parent(),
         &[
             requirement("own", "Secret", None, named("x")),
             requirement("shared", "Secret", Some("shared"), named("x")),
@@ -168,20 +175,21 @@ fn related_a_grant_that_shrank_no_longer_permits_what_was_kept() {
         ],
     )
     .expect("granted");
-    let permitted = |grants: &ReadGrants| needs.iter().map(|need| grants.permit(need, &home())).collect::<Vec<_>>();
+    let permitted =
+        |grants: &ReadGrants| needs.iter().map(|need| grants.permit(need, &namespaced_parent())).collect::<Vec<_>>();
     assert_eq!(permitted(&grants()), [true, true, true]);
     assert_eq!(permitted(&ReadGrants::new(host(), [grant("v1", "Secret", true, None)])), [true, false, false]);
     assert_eq!(permitted(&ReadGrants::default()), [false, false, false]);
 }
 
 #[test]
-fn related_a_need_finds_by_kind_namespace_and_name_or_labels() {
+fn related_requirement_selects_by_kind_namespace_and_name_or_labels() {
     let secret = |namespace: &str, name: &str| {
         object(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {
             "namespace": namespace, "name": name, "uid": "u", "resourceVersion": "1", "labels": {"app": name}}}))
     };
     let needs = resolve_for(
-        &home(),
+        &namespaced_parent(),
         &[requirement("n", "Secret", None, named("db")), requirement("l", "Secret", None, labelled("app in (db,mq)"))],
     )
     .expect("granted");
@@ -199,11 +207,11 @@ fn related_a_need_finds_by_kind_namespace_and_name_or_labels() {
 
 fn needs(names: &[&str]) -> Vec<Need> {
     let requirements: Vec<_> = names.iter().map(|name| requirement(name, "Secret", None, named(name))).collect();
-    resolve_for(&home(), &requirements).expect("granted")
+    resolve_for(&namespaced_parent(), &requirements).expect("granted")
 }
 
 #[test]
-fn related_a_steady_reconcile_is_one_call() {
+fn related_steady_state_reconcile_takes_one_call() {
     for kept in [needs(&[]), needs(&["a", "b"])] {
         let mut rounds = Rounds::starting_with(kept.clone().into());
         assert_eq!(rounds.answered(kept), Next::Final);
@@ -211,7 +219,7 @@ fn related_a_steady_reconcile_is_one_call() {
 }
 
 #[test]
-fn related_an_answer_is_final_when_it_requires_what_it_was_served() {
+fn related_response_is_final_when_its_requirements_equal_the_served_ones() {
     let mut rounds = Rounds::starting_with(Needs::default());
     assert_eq!(rounds.answered(needs(&["a"])), Next::Again);
     assert_eq!(**rounds.served(), needs(&["a"]), "the next call is served what this response requires");
@@ -221,7 +229,7 @@ fn related_an_answer_is_final_when_it_requires_what_it_was_served() {
 }
 
 #[test]
-fn related_an_answer_that_requires_less_is_not_final_either() {
+fn related_response_with_fewer_requirements_than_served_is_not_final() {
     let mut rounds = Rounds::starting_with(needs(&["a", "b"]).into());
     assert_eq!(rounds.answered(needs(&["a"])), Next::Again);
     assert_eq!(rounds.answered(needs(&["a"])), Next::Final);
@@ -231,17 +239,17 @@ fn related_an_answer_that_requires_less_is_not_final_either() {
 }
 
 #[test]
-fn related_the_order_of_requirements_never_matters() {
+fn related_order_of_requirements_does_not_matter() {
     let mut rounds = Rounds::starting_with(needs(&["a", "b", "c"]).into());
     assert_eq!(rounds.answered(needs(&["c", "a", "b"])), Next::Final);
-    assert_eq!(**rounds.served(), needs(&["a", "b", "c"]), "what was served is what is kept");
+    assert_eq!(**rounds.served(), needs(&["a", "b", "c"]), "the served requirements are kept");
     let other = Need { id: "a".into(), ..needs(&["b"]).remove(0) };
     let mut rounds = Rounds::starting_with(needs(&["a"]).into());
-    assert_eq!(rounds.answered(vec![other]), Next::Again, "the same id for something else");
+    assert_eq!(rounds.answered(vec![other]), Next::Again, "the same id for another object");
 }
 
 #[test]
-fn related_after_five_calls_with_changing_requirements_it_is_unsettled() {
+fn related_requirements_that_change_in_five_calls_are_unsettled() {
     let mut rounds = Rounds::starting_with(Needs::default());
     for call in 1..MAX_ROUNDS {
         assert_eq!(rounds.answered(needs(&[&format!("r{call}")])), Next::Again, "call {call}");
@@ -255,7 +263,7 @@ fn related_after_five_calls_with_changing_requirements_it_is_unsettled() {
 }
 
 #[test]
-fn related_a_denial_names_who_may_not_do_what() {
+fn related_denial_names_the_user_the_verb_and_the_object() {
     let mut denied = Denied {
         user: "system:serviceaccount:windlass-system:reader".to_owned(),
         verb: "get",
@@ -264,15 +272,15 @@ fn related_a_denial_names_who_may_not_do_what() {
         name: Some("db".into()),
         why: "no RBAC policy matched".to_owned(),
     };
-    let said = |denied: &Denied| ReadProblem::Denied(Box::new(denied.clone())).to_string();
+    let message = |denied: &Denied| ReadProblem::Denied(Box::new(denied.clone())).to_string();
     assert_eq!(
-        said(&denied),
+        message(&denied),
         "system:serviceaccount:windlass-system:reader may not get Secret.v1 db in namespace shop (no RBAC policy \
          matched), which the plugin requires; grant it with a Role and a RoleBinding"
     );
     denied = Denied { verb: "list", namespace: None, name: None, why: String::new(), ..denied };
     assert!(
-        said(&denied)
+        message(&denied)
             .starts_with("system:serviceaccount:windlass-system:reader may not list Secret.v1 in the cluster,")
     );
     assert_eq!(ReadProblem::Denied(Box::new(denied)).reason(), ParentReason::ReadForbidden);

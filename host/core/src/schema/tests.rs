@@ -17,7 +17,7 @@ fn between_schemas(old: &Value, new: &Value) -> Vec<String> {
 /// direction nothing is reported, unless the pair is marked as a change in both directions.
 #[test]
 #[expect(clippy::too_many_lines)]
-fn u01_a_schema_that_takes_less_is_found_and_one_that_takes_more_is_not() {
+fn u01_schema_that_accepts_less_is_reported_and_one_that_accepts_more_is_not() {
     const BOTH: bool = true;
     let string = || json!({"type": "string"});
     let object = |properties: Value| json!({"type": "object", "properties": properties});
@@ -210,16 +210,16 @@ fn u01_a_schema_that_takes_less_is_found_and_one_that_takes_more_is_not() {
             !BOTH,
         ),
     ];
-    for (wide, narrow, words, both) in table {
+    for (wide, narrow, message, both) in table {
         let found = between_schemas(&wide, &narrow);
-        assert_eq!(found, [format!("v1 {words}")], "{wide} becomes {narrow}");
+        assert_eq!(found, [format!("v1 {message}")], "{wide} becomes {narrow}");
         assert_eq!(between_schemas(&wide, &wide), [""; 0], "{wide} stays");
         assert_eq!(!between_schemas(&narrow, &wide).is_empty(), both, "{narrow} becomes {wide}");
     }
 }
 
 #[test]
-fn u01_what_takes_as_much_is_no_narrowing() {
+fn u01_schema_that_accepts_at_least_as_much_is_not_reported() {
     let object = |rest: Value| {
         let mut schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
         schema.as_object_mut().expect("a map").extend(rest.as_object().expect("a map").clone());
@@ -246,10 +246,10 @@ fn u01_what_takes_as_much_is_no_narrowing() {
 }
 
 #[test]
-fn u01_the_api_server_keeps_the_head_of_an_object_itself() {
-    let with_head = json!({"type": "object", "properties": {
+fn u01_schema_without_api_version_kind_and_metadata_is_not_reported() {
+    let with_metadata = json!({"type": "object", "properties": {
         "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}});
-    assert_eq!(narrowings(&spec(&with_head), &spec(&json!({"type": "object"}))), []);
+    assert_eq!(narrowings(&spec(&with_metadata), &spec(&json!({"type": "object"}))), []);
 }
 
 /// The spec of a CRD with these versions: name, whether the version is served and stored, and the name of its field.
@@ -262,13 +262,17 @@ fn spec_of(versions: &[(&str, bool, bool, &str)]) -> Value {
 }
 
 #[test]
-fn u01_versions_that_go_and_a_storage_version_that_lacks_fields_are_found() {
+fn u01_removed_versions_and_a_storage_version_that_lacks_fields_are_reported() {
     let found = |old: &[_], new: &[_]| {
         narrowings(&spec_of(old), &spec_of(new)).iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let v1 = ("v1", true, true, "a");
     assert_eq!(found(&[v1], &[("v2", true, true, "a")]), ["v1: the version is removed"]);
-    assert_eq!(found(&[v1, ("v0", false, false, "a")], &[v1]), [""; 0], "nobody can use it");
+    assert_eq!(
+        found(&[v1, ("v0", false, false, "a")], &[v1]),
+        [""; 0],
+        "a version that is neither served nor stored has no users"
+    );
     assert_eq!(found(&[v1], &[("v1", true, false, "a"), ("v2", true, true, "a")]), [""; 0]);
     assert_eq!(
         found(&[v1], &[("v1", false, false, "a"), ("v2", true, true, "a")]),
@@ -277,7 +281,7 @@ fn u01_versions_that_go_and_a_storage_version_that_lacks_fields_are_found() {
     assert_eq!(
         found(&[v1], &[("v1", true, false, "a"), ("v2", true, true, "b")]),
         ["v1 stored as v2, a: the field is dropped"],
-        "there is no conversion"
+        "without conversion, the field a is lost"
     );
 }
 
@@ -323,7 +327,7 @@ fn properties(schema: &Value, at: &str, found: &mut Vec<String>) {
 
 proptest! {
     #[test]
-    fn u01_a_field_that_is_removed_anywhere_is_found_and_an_equal_schema_is_not(
+    fn u01_removed_field_at_any_depth_is_reported_and_an_equal_schema_is_not(
         schema in schemas(),
         at in any::<prop::sample::Index>(),
     ) {
@@ -336,6 +340,6 @@ proptest! {
         without.pointer_mut(above).and_then(Value::as_object_mut).expect("properties").remove(name);
         let found = between_schemas(&schema, &without);
         prop_assert!(found.len() == 1 && found[0].ends_with(&format!("{name}: the field is dropped")), "{found:?}");
-        prop_assert_eq!(between_schemas(&without, &schema), [""; 0], "a field more");
+        prop_assert_eq!(between_schemas(&without, &schema), [""; 0], "an added field is not reported");
     }
 }

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn related_what_kubectl_does_not_take_is_refused_with_its_place() {
+    fn related_selector_that_kubectl_rejects_is_rejected_with_the_position() {
         let error = |text: &str| text.parse::<Selector>().expect_err(text).to_string();
         for (bad, place) in [
             (",", 1),
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn related_spelling_and_order_make_no_other_selector() {
+    fn related_selectors_are_equal_whatever_their_spelling_and_order() {
         let canonical = |text: &str| text.parse::<Selector>().expect(text);
         assert_eq!(canonical("b , a = 1"), canonical("a==1,b,b"));
         assert_eq!(canonical("a in (y,x,y)"), canonical("a in (x, y)"));
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn related_an_object_without_labels_has_none() {
+    fn related_missing_or_malformed_labels_are_read_as_none() {
         for json in ["{}", r#"{"metadata":{}}"#, r#"{"metadata":{"labels":null}}"#, r#"{"metadata":{"labels":7}}"#, "x"]
         {
             assert!(Labels::of(json.as_bytes()).get("a").is_none(), "{json}");

@@ -47,7 +47,7 @@ fn types(status: &Json) -> Vec<&str> {
 }
 
 #[test]
-fn r12_a_first_success_says_ready_and_observed() {
+fn r12_first_success_sets_ready_and_the_observed_generation() {
     let status = after(&json!({}), Some(&json!({"currentReplicas": 0})), &applied()).expect("differs");
     expect_test::expect![[r#"
         {
@@ -68,7 +68,7 @@ fn r12_a_first_success_says_ready_and_observed() {
 }
 
 #[test]
-fn r12_a_status_that_would_not_differ_is_not_written() {
+fn r12_unchanged_status_is_not_written() {
     let own = json!({"currentReplicas": 2});
     let status = after(&json!({}), Some(&own), &applied()).expect("differs");
     assert_eq!(after(&status, Some(&own), &applied()), None);
@@ -76,11 +76,11 @@ fn r12_a_status_that_would_not_differ_is_not_written() {
     for condition in older["conditions"].as_array_mut().expect("conditions") {
         condition["lastTransitionTime"] = json!("2020-01-01T00:00:00Z");
     }
-    assert_eq!(after(&older, Some(&own), &applied()), None, "time alone is no difference");
+    assert_eq!(after(&older, Some(&own), &applied()), None, "a transition time alone is not a difference");
 }
 
 #[test]
-fn r12_a_failed_call_leaves_the_plugins_part_and_the_observed_generation() {
+fn r12_failed_call_keeps_the_plugins_fields_and_the_observed_generation() {
     let before = json!({"currentReplicas": 2, "observedGeneration": 2});
     let status = after(&before, None, &failed()).expect("differs");
     assert_eq!((&status["currentReplicas"], &status["observedGeneration"]), (&json!(2), &json!(2)));
@@ -92,7 +92,7 @@ fn r12_a_failed_call_leaves_the_plugins_part_and_the_observed_generation() {
 }
 
 #[test]
-fn r12_reconciling_and_stalled_are_there_only_while_they_are_true() {
+fn r12_reconciling_and_stalled_are_present_only_while_they_are_true() {
     let invalid = Outcome::from(&Problem::Plugin(Failure::Invalid("no".to_owned())));
     let mut status = json!({});
     for (outcome, shown) in [
@@ -109,13 +109,13 @@ fn r12_reconciling_and_stalled_are_there_only_while_they_are_true() {
 }
 
 #[test]
-fn r12_an_answer_replaces_the_plugins_part() {
+fn r12_response_replaces_the_plugins_fields() {
     let status = after(&json!({"old": 1}), Some(&json!({"new": 1})), &applied()).expect("differs");
     assert_eq!((&status["old"], &status["new"]), (&json!(null), &json!(1)));
 }
 
 #[test]
-fn r12_an_invalid_spec_is_stalled_and_observed() {
+fn r12_invalid_spec_sets_stalled_and_the_observed_generation() {
     let outcome = Outcome::from(&Problem::Plugin(Failure::Invalid("replicas: too many".to_owned())));
     let status = after(&json!({}), None, &outcome).expect("differs");
     let stalled = condition_of(&status, "Stalled");
@@ -125,7 +125,7 @@ fn r12_an_invalid_spec_is_stalled_and_observed() {
 }
 
 #[test]
-fn r12_the_plugins_own_ready_counts_only_when_all_is_applied() {
+fn r12_plugins_ready_condition_is_used_only_if_all_children_are_applied() {
     let own = json!({"conditions": [
         {"type": "Ready", "status": "False", "reason": "Starting", "message": "1/3"},
         {"type": "Reconciling", "status": "True", "reason": "Nonsense"},
@@ -133,14 +133,14 @@ fn r12_the_plugins_own_ready_counts_only_when_all_is_applied() {
     ]});
     let status = after(&json!({}), Some(&own), &applied()).expect("differs");
     assert_eq!(condition_of(&status, "Ready")["reason"], json!("Starting"));
-    assert_eq!(types(&status), ["Ready", "Scaled"], "kstatus' types are the host's alone");
+    assert_eq!(types(&status), ["Ready", "Scaled"], "only the host sets the conditions of kstatus");
     assert_eq!(condition_of(&status, "Scaled")["reason"], json!("Reported"));
     let status = after(&json!({}), Some(&own), &failed()).expect("differs");
     assert_eq!(condition_of(&status, "Ready")["reason"], json!("DeadlineExceeded"));
 }
 
 #[test]
-fn r12_the_time_of_a_condition_moves_with_its_status_alone() {
+fn r12_last_transition_time_changes_only_with_the_conditions_status() {
     let status = after(&json!({}), None, &applied()).expect("differs");
     let mut before = status.clone();
     before["conditions"][0]["lastTransitionTime"] = json!("2020-01-01T00:00:00Z");
@@ -151,7 +151,7 @@ fn r12_the_time_of_a_condition_moves_with_its_status_alone() {
 }
 
 #[test]
-fn r12_what_others_put_into_the_status_costs_no_write() {
+fn r12_status_fields_of_other_writers_cause_no_write() {
     let own = json!({"currentReplicas": 2});
     let mut status = after(&json!({}), Some(&own), &applied()).expect("differs");
     status["theirs"] = json!({"a": 1});
@@ -160,13 +160,13 @@ fn r12_what_others_put_into_the_status_costs_no_write() {
 }
 
 #[test]
-fn r12_what_the_plugin_no_longer_says_goes_away() {
-    let said = json!({"gone": 1, "stays": {"a": 1, "b": 2}, "conditions": [{"type": "Scaled", "status": "True"}]});
-    let status = after(&json!({}), Some(&said), &applied()).expect("differs");
+fn r12_status_fields_that_the_plugin_no_longer_returns_are_removed() {
+    let returned = json!({"gone": 1, "stays": {"a": 1, "b": 2}, "conditions": [{"type": "Scaled", "status": "True"}]});
+    let status = after(&json!({}), Some(&returned), &applied()).expect("differs");
     let next_of = |own: &Json| next(&parent_with_own(&status), Some(&part(own)), &applied(), ALL, now());
-    assert_eq!(next_of(&said), None, "all of it is said again");
+    assert_eq!(next_of(&returned), None, "the plugin returns the same status again");
     let less = |change: fn(&mut Json)| {
-        let mut own = said.clone();
+        let mut own = returned.clone();
         change(&mut own);
         next_of(&own).map(|map| to_json(&map))
     };
@@ -177,7 +177,7 @@ fn r12_what_the_plugin_no_longer_says_goes_away() {
 }
 
 #[test]
-fn r12_what_the_schema_would_prune_is_not_sent() {
+fn r12_status_fields_that_the_schema_would_prune_are_not_sent() {
     let shape = StatusShape { subresource: true, observed_generation: false, conditions: false };
     let parent = parent_with(&json!({"a": 1}));
     assert_eq!(next(&parent, Some(&part(&json!({"a": 1}))), &applied(), shape, now()), None);

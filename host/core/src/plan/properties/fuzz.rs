@@ -31,26 +31,26 @@ fn reads_back(bytes: &[u8]) -> Result<Value, Malformed> {
     Ok(value)
 }
 
-fn is_taken(children: &[&[u8]], update: usize) -> bool {
+fn is_accepted(children: &[&[u8]], update: usize) -> bool {
     let response = Response { children: children.iter().map(|child| child.to_vec()).collect(), ..Response::default() };
     stays_inside(&response, update).is_some()
 }
 
 #[test]
-fn fuzz_answers_of_one_child() {
+fn fuzz_responses_with_one_child() {
     Target::new("answers", 30_000).attack(0.05, |child| {
         let _ = reads_back(child);
-        (0..4).all(|update| is_taken(&[child], update))
+        (0..4).all(|update| is_accepted(&[child], update))
     });
 }
 
 #[test]
-fn fuzz_answers_of_several_children() {
+fn fuzz_responses_with_several_children() {
     let target = Target::new("answers", 30_000);
     let children = proptest::collection::vec(target.inputs(), 1..4);
     target.run(0.015, &(children, 0..4_usize), |(children, update)| {
         let children: Vec<&[u8]> = children.iter().map(|child| &**child).collect();
-        is_taken(&children, *update)
+        is_accepted(&children, *update)
     });
 }
 
@@ -63,14 +63,14 @@ fn fuzz_statuses() {
         let Ok(desired) = crate::desired::validate(&response, &parent_ref(), &grants_with_apply(), &limits) else {
             return false;
         };
-        let taken = Value::Object(desired.status.expect("a status"));
-        assert_eq!(reads_back(status), Ok(taken.clone()));
-        let conditions = taken.as_object().and_then(|map| map.get("conditions")?.as_array());
+        let accepted = Value::Object(desired.status.expect("a status"));
+        assert_eq!(reads_back(status), Ok(accepted.clone()));
+        let conditions = accepted.as_object().and_then(|map| map.get("conditions")?.as_array());
         assert!(conditions.is_none_or(|conditions| conditions.len() <= 100));
         for (outcome, is_applied) in [(Outcome::applied(3, None), true), (Outcome::from(&suspended), false)] {
             let now = Timestamp::UNIX_EPOCH;
-            let next = status::next(&parent_with(&json!({})), taken.as_object(), &outcome, SHAPE, now);
-            are_conditions(&next.expect("there was none before"), is_applied);
+            let next = status::next(&parent_with(&json!({})), accepted.as_object(), &outcome, SHAPE, now);
+            are_conditions(&next.expect("the status was empty before"), is_applied);
         }
         true
     });
@@ -81,18 +81,21 @@ fn are_conditions(status: &Map, is_applied: bool) {
     let conditions = status.get("conditions").and_then(Value::as_array).expect("conditions");
     let text = |condition: &Value, field: &str| condition.at(&[field]).and_then(Value::as_str).map(str::to_owned);
     let mut types: Vec<_> = conditions.iter().map(|condition| text(condition, "type").expect("a type")).collect();
-    assert!(!types.iter().any(|kind| matches!(kind.as_str(), "Reconciling" | "Stalled")), "neither is so");
+    assert!(
+        !types.iter().any(|kind| matches!(kind.as_str(), "Reconciling" | "Stalled")),
+        "Reconciling or Stalled is set although neither applies"
+    );
     let count = types.len();
     types.sort();
     types.dedup();
-    assert_eq!(types.len(), count, "a type stands twice");
+    assert_eq!(types.len(), count, "a condition type occurs twice");
     for condition in conditions {
         let of = |field| text(condition, field).expect(field);
         assert!(matches!(of("status").as_str(), "True" | "False" | "Unknown"));
         assert!(!of("reason").is_empty() && of("lastTransitionTime").parse::<Timestamp>().is_ok());
         assert!(
             is_applied || of("type") != "Ready" || of("status") == "False",
-            "nothing is ready that was not applied"
+            "Ready is True although the children were not applied"
         );
     }
     assert_eq!(status.get("observedGeneration").is_some(), is_applied);

@@ -16,25 +16,25 @@ mod fuzz;
 mod strange;
 
 /// Desired children: each has one of a few names and one of a few contents.
-fn wishes() -> impl Strategy<Value = BTreeMap<(bool, u8), u8>> {
+fn contents() -> impl Strategy<Value = BTreeMap<(bool, u8), u8>> {
     proptest::collection::btree_map((any::<bool>(), 0_u8..5), 0_u8..3, 0..8)
 }
 
-fn children(wishes: &BTreeMap<(bool, u8), u8>) -> Vec<Json> {
+fn children(contents: &BTreeMap<(bool, u8), u8>) -> Vec<Json> {
     let child = |(is_pod, name): &(bool, u8), content: &u8| {
         json!({
             "apiVersion": "v1", "kind": if *is_pod { "Pod" } else { "ConfigMap" },
             "metadata": {"name": format!("c{name}")}, "data": {"content": content.to_string()},
         })
     };
-    wishes.iter().map(|(name, content)| child(name, content)).collect()
+    contents.iter().map(|(name, content)| child(name, content)).collect()
 }
 
-fn desired(wishes: &BTreeMap<(bool, u8), u8>) -> Desired {
-    validate(&children(wishes)).expect("valid")
+fn desired(contents: &BTreeMap<(bool, u8), u8>) -> Desired {
+    validate(&children(contents)).expect("valid")
 }
 
-/// What happened to a child since it was created.
+/// A change to a child since its creation.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     LeftAlone,
@@ -42,7 +42,7 @@ enum Fate {
     BeingDeleted,
 }
 
-fn befall(mut live: Json, fate: Fate) -> Json {
+fn apply_fate(mut live: Json, fate: Fate) -> Json {
     match fate {
         Fate::LeftAlone => {}
         // Another manager owns the field now, so it is missing in our entry.
@@ -58,9 +58,9 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
 
 /// The live children after these desired children were created and met their fates; children without a fate are
 /// unchanged.
-fn live_of(wishes: &BTreeMap<(bool, u8), u8>, fates: &[Fate]) -> Vec<Json> {
+fn live_of(contents: &BTreeMap<(bool, u8), u8>, fates: &[Fate]) -> Vec<Json> {
     let fates = fates.iter().copied().chain(std::iter::repeat(Fate::LeftAlone));
-    desired(wishes).children.iter().zip(fates).map(|(child, fate)| befall(created(child), fate)).collect()
+    desired(contents).children.iter().zip(fates).map(|(child, fate)| apply_fate(created(child), fate)).collect()
 }
 
 fn names_of(desired: &Desired) -> Vec<String> {
@@ -105,8 +105,8 @@ fn carry_out(live: &[Json], plan: &Plan) -> Vec<Json> {
 
 proptest! {
     #[test]
-    fn carrying_out_plans_leads_to_what_is_desired_and_then_to_an_empty_plan(
-        before in wishes(), after in wishes(), fates in fates()
+    fn carrying_out_plans_reaches_the_desired_state_and_then_the_plan_is_empty(
+        before in contents(), after in contents(), fates in fates()
     ) {
         let live = live_of(&before, &fates);
         let desired = desired(&after);
@@ -119,8 +119,8 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_children_keys_and_objects_never_matters_to_what_is_written(
-        before in wishes(), after in wishes(), fates in fates(), recreates in any::<bool>(), seed in any::<u64>()
+    fn order_of_children_keys_and_live_objects_does_not_change_the_plan(
+        before in contents(), after in contents(), fates in fates(), recreates in any::<bool>(), seed in any::<u64>()
     ) {
         let update = if recreates { UpdateStrategy::Recreate } else { UpdateStrategy::Apply };
         let live = live_of(&before, &fates);
@@ -137,8 +137,8 @@ proptest! {
     }
 
     #[test]
-    fn r11_rolling_updates_come_to_their_end_one_child_at_a_time(
-        before in wishes(), after in wishes(), fates in fates(), ready in any::<u64>(), recreate in any::<bool>()
+    fn r11_rolling_updates_complete_one_child_at_a_time(
+        before in contents(), after in contents(), fates in fates(), ready in any::<u64>(), recreate in any::<bool>()
     ) {
         let update = UpdateStrategy::Rolling { recreate, conditions: ["Ready".to_owned()].into() };
         let desired = validate_with(&children(&after), &update).expect("valid");
@@ -147,7 +147,7 @@ proptest! {
         for _ in 0..60 {
             // Some children become ready and some stop being ready; no child stays unready for ever.
             for live in &mut live {
-                befall_readiness(live, turns.next(4) > 0);
+                set_readiness(live, turns.next(4) > 0);
             }
             let mut planned = plan(&snapshot(&live), &desired);
             one_at_a_time(&live, &planned, &desired)?;
@@ -155,7 +155,7 @@ proptest! {
             live = carry_out(&live, &planned);
         }
         for live in &mut live {
-            befall_readiness(live, true);
+            set_readiness(live, true);
         }
         let last = plan(&snapshot(&live), &desired);
         prop_assert_eq!(last, Plan::default());
@@ -166,8 +166,8 @@ proptest! {
     }
 
     #[test]
-    fn r09_what_is_held_stays_until_it_is_allowed_and_everything_else_comes_to_be(
-        before in wishes(), after in wishes(), rolls in any::<bool>(), is_allowed in any::<bool>()
+    fn r09_blocked_children_stay_until_allowed_and_everything_else_converges(
+        before in contents(), after in contents(), rolls in any::<bool>(), is_allowed in any::<bool>()
     ) {
         let rolling = UpdateStrategy::Rolling { recreate: true, conditions: Arc::new([]) };
         let update = if rolls { rolling } else { UpdateStrategy::Apply };
@@ -175,10 +175,10 @@ proptest! {
         let mut live = live_of(&before, &[]);
         let mut annotation = String::new();
         let (mut parents, mut was_blocked) = (ParentDeletions::default(), false);
-        let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), [], 0, None);
+        let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"component"), [], 0, None);
         let mut fleet = Fleet::new(rollout);
         for _ in 0..60 {
-            let snapshot = unmoved(&live, &annotation);
+            let snapshot = with_unchanged_spec(&live, &annotation);
             let mut planned = plan(&snapshot, &desired);
             let cause = || cause(&snapshot, Phase::Sync, SHAPE);
             let parents = (&mut parents, DeletionGuard::default());
@@ -194,8 +194,8 @@ proptest! {
             live = carry_out(&live, &planned);
         }
         let mut expected = names_of(&desired);
-        let is_held = was_blocked && !is_allowed;
-        if is_held {
+        let is_blocked = was_blocked && !is_allowed;
+        if is_blocked {
             expected.extend(names_of(&self::desired(&before)));
             expected.sort();
             expected.dedup();
@@ -207,14 +207,14 @@ proptest! {
 const SHAPE: StatusShape = StatusShape { subresource: true, observed_generation: true, conditions: true };
 
 /// A parent whose spec did not change, with this annotation that allows deletions.
-fn unmoved(live: &[Json], annotation: &str) -> Snapshot {
+fn with_unchanged_spec(live: &[Json], annotation: &str) -> Snapshot {
     let mut parent: Json =
         serde_json::from_slice(&parent_with(&json!({"observedGeneration": 3})).json.bytes()).expect("JSON");
     parent["metadata"]["annotations"] = json!({"windlass.dev/allow-deletion": annotation});
     Snapshot::new(parent_ref(), object(&parent), live.iter().map(object), None, |_| false)
 }
 
-fn befall_readiness(live: &mut Json, is_ready: bool) {
+fn set_readiness(live: &mut Json, is_ready: bool) {
     live["status"] = json!({"conditions": [{"type": "Ready", "status": if is_ready { "True" } else { "False" }}]});
 }
 

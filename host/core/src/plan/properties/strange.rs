@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
-use crate::desired::{Grants, validate as validate_answer};
+use crate::desired::{Grants, validate as validate_response};
 use crate::fixtures::grants_with;
 use crate::parent::ParentRef;
 
@@ -182,9 +182,9 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
     config["kind"] = json!("ConfigMap");
     let mut kept = pod("kept");
     kept["metadata"]["annotations"] = json!({"windlass.dev/retain": "true"});
-    let wanted =
+    let desired =
         validate(&[pod("owned"), pod("also-owned"), config, kept, pod("copied"), pod("leaving")]).expect("valid");
-    let mut live: Vec<Json> = wanted.children.iter().map(|child| created(child)).collect();
+    let mut live: Vec<Json> = desired.children.iter().map(|child| created(child)).collect();
     let mut elsewhere = live[0].clone();
     elsewhere["metadata"]["namespace"] = json!("kube-system");
     for live in &mut live {
@@ -256,7 +256,7 @@ fn is_owned(delete: &Delete, snapshot: &Snapshot) {
 /// Returns the number of planned writes; `None` if the response is rejected.
 pub(super) fn stays_inside(response: &Response, update: usize) -> Option<usize> {
     let World { snapshot, parent, grants, limits } = &*WORLD;
-    let desired = validate_answer(response, parent, &grants[update % grants.len()], limits).ok()?;
+    let desired = validate_response(response, parent, &grants[update % grants.len()], limits).ok()?;
     let plan = plan(snapshot, &desired);
     for write in &plan.writes {
         match write {
@@ -274,17 +274,17 @@ pub(super) fn stays_inside(response: &Response, update: usize) -> Option<usize> 
 }
 
 #[test]
-fn no_answer_leads_to_a_write_outside_the_grants_and_the_parents_namespace() {
-    let (taken, written) = (Cell::new(0_u32), Cell::new(0_usize));
+fn no_response_leads_to_a_write_outside_the_grants_or_the_parents_namespace() {
+    let (accepted, written) = (Cell::new(0_u32), Cell::new(0_usize));
     let mut runner = TestRunner::new(Config { cases: 100_000, ..Config::with_source_file(file!()) });
     let outcome = runner.run(&(strange(), 0..WORLD.grants.len()), |(children, update)| {
         let response = Response { children: children.iter().map(child).collect(), ..Response::default() };
         if let Some(writes) = stays_inside(&response, update) {
-            taken.set(taken.get() + 1);
+            accepted.set(accepted.get() + 1);
             written.set(written.get() + writes);
         }
         Ok(())
     });
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
-    assert!(taken.get() > 10_000 && written.get() > 10_000, "{} taken, {} writes", taken.get(), written.get());
+    assert!(accepted.get() > 10_000 && written.get() > 10_000, "{} accepted, {} writes", accepted.get(), written.get());
 }
