@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s10_idle_connections_beyond_the_bound_do_not_stop_healthz_from_answering() {
+    async fn s10_idle_connections_beyond_the_limit_do_not_stop_healthz_from_responding() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let stop = CancellationToken::new();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s10_oldest_connection_ends_when_one_more_than_the_bound_comes() {
+    async fn s10_oldest_connection_is_closed_when_the_limit_is_exceeded() {
         let mut connections = Connections::default();
         let tasks: Vec<_> = (0..=CONNECTIONS).map(|_| tokio::spawn(std::future::pending::<()>())).collect();
         for task in &tasks {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn s10_connection_that_sends_no_request_ends_by_itself() {
+    async fn s10_connection_that_sends_no_request_times_out() {
         let began = tokio::time::Instant::now();
         let (mut client, server) = tokio::io::duplex(64);
         let serving = tokio::spawn(response(server, Router::new(), HEADER_TIME));

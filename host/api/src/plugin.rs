@@ -744,7 +744,7 @@ mod tests {
     }
 
     #[test]
-    fn every_plugin_among_the_samples_is_a_whole_manifest() {
+    fn every_sample_manifest_of_a_plugin_is_valid() {
         let samples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/samples");
         let mut plugins = 0;
         for entry in std::fs::read_dir(samples).expect("the samples") {
@@ -761,11 +761,11 @@ mod tests {
                 }
             }
         }
-        assert!(plugins > 0, "there is one with its configuration");
+        assert!(plugins > 0, "no sample contains a Plugin");
     }
 
     #[test]
-    fn plugin_with_a_replaced_field_is_refused_with_the_name_of_the_new_one_by_schema_and_host() {
+    fn replaced_field_is_rejected_by_schema_and_host_with_the_name_of_the_new_field() {
         let crd = serde_json::to_value(Plugin::crd()).expect("a CRD");
         let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         let rules = schema["x-kubernetes-validations"].as_array().expect("rules");
@@ -779,8 +779,8 @@ mod tests {
             let old = path.replace('/', ".");
             let message = format!("spec{old} was replaced by {new}");
             let is_ruled = rules.iter().any(|rule| {
-                let says = |field: &str, text: &str| rule[field].as_str().is_some_and(|said| said.contains(text));
-                says("message", &message) && says("rule", &format!("has(self.spec{old})"))
+                let has = |field: &str, text: &str| rule[field].as_str().is_some_and(|content| content.contains(text));
+                has("message", &message) && has("rule", &format!("has(self.spec{old})"))
             });
             assert!(is_ruled, "{message}: {rules:#?}");
             // The API server drops a field that the schema does not have before it checks any rule.
@@ -796,12 +796,12 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_are_not_given_are_those_of_the_contract() {
+    fn unset_limits_have_the_contracts_defaults() {
         assert_eq!(resolve(json!({})), Ok(Limits::default()));
     }
 
     #[test]
-    fn every_limit_can_be_given() {
+    fn every_limit_can_be_set() {
         let given = json!({
             "memory": "1Mi", "tableElements": 1, "instances": 2, "deadline": "3s", "requestBytes": "4Ki",
             "responseBytes": "5Ki", "children": 6, "logBytes": "7Ki", "events": 8, "requirements": 9, "jsonDepth": 10,
@@ -825,7 +825,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_outside_the_schemas_bounds_is_refused_by_name_also_where_an_older_schema_lets_it_in() {
+    fn number_outside_the_schemas_bounds_is_rejected_by_the_host_with_the_field_name() {
         let mut numbers = 0;
         for (name, schema) in schema().as_object().expect("an object") {
             let bound = |field: &str| schema[field].as_f64()?.to_string().parse::<i32>().ok();
@@ -843,7 +843,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_and_times_that_make_no_sense_are_refused_by_name() {
+    fn invalid_quantities_and_durations_are_rejected_with_the_field_name() {
         for name in ["memory", "requestBytes", "responseBytes", "logBytes"] {
             for bad in ["0", "0Mi", "much"] {
                 let error = resolve(json!({name: bad})).expect_err(bad);

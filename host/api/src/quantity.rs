@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_read_as_kubernetes_does() {
+    fn quantities_are_parsed_as_in_kubernetes() {
         let bytes = |text: &str| ByteQuantity(text.to_owned()).bytes();
         assert_eq!(bytes("4096"), Ok(4096));
         assert_eq!(bytes("64Mi"), Ok(64 << 20));
@@ -88,7 +88,7 @@ mod tests {
         }
     }
     #[test]
-    fn amounts_are_written_as_a_person_would() {
+    fn quantities_are_written_with_the_largest_exact_unit() {
         for text in ["256Mi", "1Gi", "100", "1Ki", "1025", "0"] {
             let quantity = text.parse::<ByteQuantity>().and_then(|quantity| quantity.bytes()).map(ByteQuantity::from);
             assert_eq!(quantity.map(|quantity| quantity.to_string()), Ok(text.to_owned()));

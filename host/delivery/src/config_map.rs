@@ -207,8 +207,8 @@ mod tests {
     }
 
     #[test]
-    fn a_config_map_that_a_plugin_made_is_told_from_one_that_was_pushed() {
-        let made = |labels: &[(&str, &str)], annotations: &[(&str, &str)]| {
+    fn config_map_of_a_plugins_child_is_distinguished_from_a_pushed_one() {
+        let plugin_with = |labels: &[(&str, &str)], annotations: &[(&str, &str)]| {
             let map = |entries: &[(&str, &str)]| {
                 Some(entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
             };
@@ -216,16 +216,16 @@ mod tests {
             (found.metadata.labels, found.metadata.annotations) = (map(labels), map(annotations));
             plugin_of(&found.metadata)
         };
-        assert_eq!(made(&[("windlass.dev/plugin", "guard")], &[]).as_deref(), Some("guard"));
+        assert_eq!(plugin_with(&[("windlass.dev/plugin", "guard")], &[]).as_deref(), Some("guard"));
         for (labels, annotations) in [
             (&[("windlass.dev/parent-uid", "u")][..], &[][..]),
             (&[], &[("windlass.dev/retained-for", "guard/Namespace./n")]),
             (&[], &[("windlass.dev/applied", "1:0")]),
             (&[], &[("windlass.dev/mark", "1:0")]),
         ] {
-            assert!(made(labels, annotations).is_some(), "{labels:?} {annotations:?}");
+            assert!(plugin_with(labels, annotations).is_some(), "{labels:?} {annotations:?}");
         }
-        assert_eq!(made(&[("app", "echo")], &[("windlass.dev/pushed-at", "now")]), None);
+        assert_eq!(plugin_with(&[("app", "echo")], &[("windlass.dev/pushed-at", "now")]), None);
         assert_eq!(plugin_of(&ObjectMeta::default()), None);
     }
 
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_fetched_up_to_the_size_of_a_component() {
+    fn parts_are_fetched_up_to_the_size_limit_of_a_component() {
         let mut packed = vec![0; usize::try_from(MAX_COMPONENT_BYTES).expect("a size") - 2];
         add(&mut packed, &[1; 2]).expect("as large as it may be");
         let error = add(&mut packed, &[1]).expect_err("too large");
@@ -264,7 +264,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_make_up_the_component_that_the_head_names_or_nothing(
+        fn parts_yield_the_component_that_the_head_names_or_an_error(
             component in proptest::collection::vec(any::<u8>(), 1..4096),
             encoding in encoding(),
             size in 1..512_usize,
@@ -293,7 +293,7 @@ mod tests {
         }
 
         #[test]
-        fn a_head_is_whole_or_refused_with_what_is_wrong(
+        fn head_is_valid_or_rejected_with_the_reason(
             digest in prop_oneof![Just(Digest::of(b"a").to_string()), "(sha256:)?[0-9a-f]{0,70}", ".{0,20}"],
             encoding in prop_oneof![Just("zstd".to_owned()), Just("gzip".to_owned()), ".{0,8}"],
             parts in proptest::collection::vec("[a-z .\r-]{0,6}", 0..160),
@@ -306,7 +306,7 @@ mod tests {
             ]);
             match head(data) {
                 Ok(Some(head)) => prop_assert!((1..=MAX_PARTS).contains(&head.parts.len())),
-                Ok(None) => prop_assert!(false, "it has parts"),
+                Ok(None) => prop_assert!(false, "a head with parts is not recognized"),
                 Err(error) => {
                     prop_assert!(error.to_string().contains("n/echo"));
                     prop_assert!(named <= MAX_PARTS || error.to_string().contains("parts"));
@@ -315,7 +315,7 @@ mod tests {
         }
 
         #[test]
-        fn a_config_map_of_anything_delivers_what_it_holds_or_says_what_is_wrong(
+        fn config_map_with_any_content_delivers_its_component_or_an_error_that_names_it(
             keys in proptest::collection::btree_map(
                 proptest::sample::select(vec!["plugin.wasm", "plugin.wasm.zst", "plugin.wasm.gz", "other"]),
                 proptest::collection::vec(any::<u8>(), 0..256),

@@ -112,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_unpacked_stays_within_the_limit(
+        fn unpacked_bytes_never_exceed_the_limit(
             bytes in proptest::collection::vec(any::<u8>(), 0..2048),
             repeated in 1..50_usize,
             turned in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_is_unpacked_again() {
+    fn packed_bytes_unpack_to_the_original() {
         let bytes = b"component ".repeat(1000);
         for encoding in Encoding::ALL {
             let packed = encoding.pack(&bytes).expect("packs");
@@ -141,16 +141,16 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_not_unpacked_beyond_the_limit() {
+    fn compression_bomb_is_not_unpacked_beyond_the_limit() {
         for encoding in [Encoding::Zstd, Encoding::Gzip] {
             let bomb = encoding.pack(&vec![0; 50_000_000]).expect("packs");
-            assert!(bomb.len() < 100_000, "it is a bomb");
+            assert!(bomb.len() < 100_000, "the compressed bomb is small");
             assert!(encoding.unpack(bomb, 10_000).expect_err("too large").contains("larger than the limit"));
         }
     }
 
     #[test]
-    fn a_zstd_frame_that_asks_for_a_larger_window_is_refused() {
+    fn zstd_frame_with_a_window_above_8_mib_is_rejected() {
         let packed = |window: u32| {
             let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 3).expect("an encoder");
             encoder.window_log(window).expect("a window");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_packing_is_said() {
+    fn broken_compression_is_reported() {
         for encoding in [Encoding::Zstd, Encoding::Gzip] {
             assert!(encoding.unpack(b"no".to_vec(), 10).expect_err("broken").contains("is broken"));
         }

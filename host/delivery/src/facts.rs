@@ -167,8 +167,8 @@ mod tests {
 
         let after = Facts::open(folder.path());
         assert_eq!(after.fetched(&source("echo"), second), Some(digest("b")));
-        assert_eq!(after.fetched(&source("echo"), first), None, "an older version");
-        assert_eq!(after.fetched(&source("other"), first), None, "forgotten");
+        assert_eq!(after.fetched(&source("echo"), first), None, "an older version is not kept");
+        assert_eq!(after.fetched(&source("other"), first), None, "the source is no longer used");
     }
 
     #[tokio::test]
@@ -183,7 +183,7 @@ mod tests {
         let after = Facts::open(folder.path());
         assert!(after.is_verified(digest("one"), &ours));
         assert!(!after.is_verified(digest("one"), &theirs), "with other keys it must be verified again");
-        assert!(!after.is_verified(digest("other"), &ours), "forgotten");
+        assert!(!after.is_verified(digest("other"), &ours), "the component is no longer used");
     }
 
     #[tokio::test]

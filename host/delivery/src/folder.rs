@@ -151,18 +151,18 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_a_component_says_so_by_its_name() {
+    fn unreadable_component_file_is_named_in_the_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let huge = file(folder.path(), "huge");
         File::create(&huge).and_then(|file| file.set_len(MAX_COMPONENT_BYTES + 1)).expect("written");
-        for (name, said) in [("huge", "larger than the limit"), ("none", "No such file")] {
+        for (name, reason) in [("huge", "larger than the limit"), ("none", "No such file")] {
             let error = read(&file(folder.path(), name)).expect_err(name).to_string();
-            assert!(error.contains(name) && error.contains(said), "{error}");
+            assert!(error.contains(name) && error.contains(reason), "{error}");
         }
     }
 
     #[test]
-    fn a_signature_that_cannot_be_read_is_not_told_as_a_missing_one() {
+    fn unreadable_signature_is_an_error_and_does_not_count_as_missing() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = file(folder.path(), "echo");
         fs::write(&path, "x").expect("written");
@@ -172,13 +172,13 @@ mod tests {
         let large = read(&path).expect_err("too large").to_string();
         fs::remove_file(&signature).and_then(|()| fs::create_dir(&signature)).expect("a folder");
         let folder = read(&path).expect_err("a folder").to_string();
-        for (error, said) in [(large, "larger than the limit"), (folder, "directory")] {
-            assert!(error.contains("echo.wasm.sigstore.json: ") && error.contains(said), "{error}");
+        for (error, reason) in [(large, "larger than the limit"), (folder, "directory")] {
+            assert!(error.contains("echo.wasm.sigstore.json: ") && error.contains(reason), "{error}");
         }
     }
 
     #[test]
-    fn another_component_or_signature_is_another_state() {
+    fn changed_component_or_signature_changes_the_scanned_state() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = file(folder.path(), "echo");
         fs::write(&path, "one").expect("written");

@@ -55,8 +55,8 @@ impl Stored {
 
 /// The component that is delivered from such an API server, and the requests that were sent.
 async fn delivered(stored: &Stored) -> (Result<Delivered, DeliveryError>, Vec<String>) {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let (stored, seen) = (stored.clone(), asked.clone());
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let (stored, seen) = (stored.clone(), requests.clone());
     let api_server = tower::service_fn(move |request: Request<Body>| {
         let uri = request.uri().to_string();
         let (code, response) = stored.get(uri.strip_prefix(CONFIG_MAPS).unwrap_or_default());
@@ -65,8 +65,8 @@ async fn delivered(stored: &Stored) -> (Result<Delivered, DeliveryError>, Vec<St
     });
     let source = ConfigMapSource { namespace: "n".to_owned(), name: "echo".to_owned() };
     let packed = fetch(&Client::new(api_server, "n"), &source).await;
-    let asked = asked.lock().clone();
-    (packed.and_then(config_map::Packed::unpack), asked)
+    let requests = requests.lock().clone();
+    (packed.and_then(config_map::Packed::unpack), requests)
 }
 
 #[test]
@@ -74,9 +74,9 @@ fn fuzz_chunks() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     Target::new("chunks", 8_000).attack(0.03, |input| {
         let stored = Stored::of(input);
-        let (found, asked) = runtime.block_on(delivered(&stored));
-        assert!(asked.len() <= 129, "{} requests", asked.len());
-        for uri in &asked {
+        let (found, sent) = runtime.block_on(delivered(&stored));
+        assert!(sent.len() <= 129, "{} requests", sent.len());
+        for uri in &sent {
             let name = uri.strip_prefix(CONFIG_MAPS).unwrap_or_else(|| panic!("{uri}"));
             assert!(is_dns_subdomain(name), "{uri}");
         }
@@ -85,8 +85,8 @@ fn fuzz_chunks() {
                 let Delivered { digest, bytes, .. } = &found;
                 assert_eq!(*digest, Digest::of(bytes));
                 assert!(bytes.len() as u64 <= MAX_COMPONENT_BYTES);
-                if let Some(wanted) = stored.digest() {
-                    assert_eq!(digest.to_string(), wanted.trim());
+                if let Some(expected) = stored.digest() {
+                    assert_eq!(digest.to_string(), expected.trim());
                 }
                 let pinned = Digest::of(b"another");
                 let not_pinned = DeliveryError::NotPinned { found: *digest, pinned };
@@ -107,7 +107,7 @@ fn fuzz_packed() {
     const LIMIT: u64 = 64 * 1024;
     Target::new("packed", 20_000).attack(0.1, |packed| {
         let unpack = |encoding: Encoding, limit| encoding.unpack(packed.to_vec(), limit);
-        let mut is_taken = false;
+        let mut is_accepted = false;
         for encoding in [Encoding::Zstd, Encoding::Gzip] {
             match unpack(encoding, LIMIT) {
                 Ok(bytes) => {
@@ -119,11 +119,13 @@ fn fuzz_packed() {
                     }
                     assert_eq!(unpack(encoding, length), Ok(bytes));
                     // Empty input unpacks to empty output, and does not count as accepted.
-                    is_taken |= !packed.is_empty();
+                    is_accepted |= !packed.is_empty();
                 }
-                Err(said) => assert!(said.contains("is broken") || said.contains("larger than the limit"), "{said}"),
+                Err(message) => {
+                    assert!(message.contains("is broken") || message.contains("larger than the limit"), "{message}");
+                }
             }
         }
-        is_taken
+        is_accepted
     });
 }

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s13_a_secret_that_a_plugin_had_written_is_no_key_and_no_credential() {
+    fn s13_secret_that_is_a_child_of_a_plugin_is_rejected_as_key_and_credential() {
         let secret = |label: &str| Secret {
             metadata: ObjectMeta {
                 labels: Some([(label.to_owned(), "guard".to_owned())].into()),
@@ -101,7 +101,7 @@ mod tests {
             ..Secret::default()
         };
         assert_eq!(value_of("signer", secret("app"), "key"), Ok(b"value".to_vec()));
-        let said = value_of("signer", secret("windlass.dev/plugin"), "key").expect_err("refused");
-        assert!(said.contains("Secret signer is a child of plugin guard"), "{said}");
+        let message = value_of("signer", secret("windlass.dev/plugin"), "key").expect_err("refused");
+        assert!(message.contains("Secret signer is a child of plugin guard"), "{message}");
     }
 }

@@ -403,51 +403,51 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_source_has_another_version_when_its_head_or_what_may_be_a_part_changes() {
+    async fn source_version_changes_with_its_head_and_with_every_possible_part() {
         let mut state = state();
         state.on_event(NAMESPACE, Event::Init);
         state.on_event(NAMESPACE, Event::InitApply(map("echo", "1")));
         assert_eq!(version(&mut state), None, "the list is not complete");
         listed(&mut state, &[("echo", "1"), ("echo-0", "1"), ("echoes", "1"), ("other", "1")]);
         let first = version(&mut state).expect("a version");
-        for (name, concerns) in
+        for (name, is_affected) in
             [("echo", true), ("echo-0", true), ("echo-1", true), ("echoes", false), ("other", false)]
         {
-            let told = state.on_event(NAMESPACE, Event::Apply(map(name, "2")));
-            assert_eq!((told.len() == 1, version(&mut state) != Some(first)), (concerns, concerns), "{name}");
+            let plugins = state.on_event(NAMESPACE, Event::Apply(map(name, "2")));
+            assert_eq!((plugins.len() == 1, version(&mut state) != Some(first)), (is_affected, is_affected), "{name}");
             let back = if name == "echo-1" { Event::Delete(map(name, "2")) } else { Event::Apply(map(name, "1")) };
             state.on_event(NAMESPACE, back);
-            assert_eq!(version(&mut state), Some(first), "as before");
+            assert_eq!(version(&mut state), Some(first), "the earlier version again");
         }
         state.on_event(NAMESPACE, Event::Delete(map("echo", "1")));
-        assert_eq!(version(&mut state), None, "its parts alone are no source");
+        assert_eq!(version(&mut state), None, "parts without a head are no source");
     }
 
     #[tokio::test]
-    async fn a_list_tells_what_changed_while_nobody_listened() {
+    async fn new_list_reports_plugins_whose_source_changed_since_the_last_list() {
         let mut state = state();
-        assert_eq!(listed(&mut state, &[("echo", "1")]), 0, "who looks waits for the first one");
+        assert_eq!(listed(&mut state, &[("echo", "1")]), 0, "callers wait for the first list");
         assert_eq!(listed(&mut state, &[("echo", "1"), ("other", "1")]), 0);
         assert_eq!(listed(&mut state, &[("echo", "2"), ("other", "1")]), 1);
-        assert_eq!(listed(&mut state, &[("other", "1")]), 1, "it is no longer listed");
+        assert_eq!(listed(&mut state, &[("other", "1")]), 1, "the ConfigMap is no longer listed");
 
         let mut state = self::state();
         assert_eq!(listed(&mut state, &[]), 0);
-        assert_eq!(listed(&mut state, &[("echo", "1")]), 1, "it was missing");
+        assert_eq!(listed(&mut state, &[("echo", "1")]), 1, "the ConfigMap was missing before");
 
         let mut state = self::state();
         assert_eq!(version(&mut state), None);
-        assert_eq!(listed(&mut state, &[("echo", "1")]), 1, "who did not wait may have fetched what was before");
+        assert_eq!(listed(&mut state, &[("echo", "1")]), 1, "a caller that did not wait may have an earlier version");
     }
 
     #[tokio::test]
-    async fn while_a_watch_is_interrupted_no_version_is_known() {
+    async fn source_has_no_known_version_while_its_watch_is_interrupted() {
         let mut state = state();
         listed(&mut state, &[("echo", "1")]);
         assert!(version(&mut state).is_some());
         state.on_interruption(NAMESPACE);
         assert_eq!(version(&mut state), None);
-        assert_eq!(listed(&mut state, &[("echo", "1")]), 0, "as before");
-        assert!(version(&mut state).is_some(), "it goes on");
+        assert_eq!(listed(&mut state, &[("echo", "1")]), 0, "nothing changed");
+        assert!(version(&mut state).is_some(), "a complete list ends the interruption");
     }
 }

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn s03_component_that_ended_the_host_is_tried_again_ever_less_often() {
+    fn s03_component_whose_compilation_ended_the_host_is_retried_with_growing_waits() {
         let folder = tempfile::tempdir().expect("a folder");
         let attempts = Attempts::in_folder(folder.path());
         let (killer, other) = (Digest::of(b"killer"), Digest::of(b"other"));
@@ -121,10 +121,12 @@ mod tests {
             // The host is killed, so nothing removes the file.
             std::mem::forget(attempts.begin(killer, at(now)).expect("tried"));
             let refused = attempts.begin(killer, at(now + 1)).expect_err("not yet");
-            let LoadFailure::Interrupted { attempts: said, next, wait: rest } = refused else { panic!("{refused}") };
-            assert_eq!((said, next), (count, 1_000_000 + now + wait));
-            assert_eq!(rest, Duration::from_secs(wait - 1));
-            assert!(attempts.begin(other, at(now + 1)).is_ok(), "another one is compiled");
+            let LoadFailure::Interrupted { attempts: counted, next, wait: remaining } = refused else {
+                panic!("{refused}")
+            };
+            assert_eq!((counted, next), (count, 1_000_000 + now + wait));
+            assert_eq!(remaining, Duration::from_secs(wait - 1));
+            assert!(attempts.begin(other, at(now + 1)).is_ok(), "another component is compiled at once");
             now += wait;
         }
         let clock_put_back = attempts.begin(killer, at(0)).expect_err("not yet");
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn s03_attempt_that_comes_to_its_end_leaves_nothing_and_unused_ones_are_forgotten() {
+    fn s03_completed_attempt_leaves_no_file_and_attempts_of_unused_components_are_removed() {
         let folder = tempfile::tempdir().expect("a folder");
         let attempts = Attempts::in_folder(folder.path());
         let [a, b] = [Digest::of(b"a"), Digest::of(b"b")];

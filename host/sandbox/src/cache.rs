@@ -275,20 +275,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_looked_at_is_what_is_mapped_whatever_takes_its_name() {
+    fn checked_file_is_the_mapped_one_even_if_another_file_takes_its_name() {
         let folder = tempfile::tempdir().expect("a folder");
         let cache = Cache::open(folder.path().join("cache"), "c".to_owned()).expect("private");
         let digest = Digest::of(b"component");
-        let mut half_made = cache.begin().expect("a file");
-        half_made.write_all(b"compiled").expect("written");
-        cache.keep(digest, 9, half_made).expect("kept");
+        let mut partial = cache.begin().expect("a file");
+        partial.write_all(b"compiled").expect("written");
+        cache.keep(digest, 9, partial).expect("kept");
         let found = cache.find(digest).expect("there");
         let another = cache.folder.join("another");
         fs::write(&another, b"foreign code").expect("written");
         fs::rename(&another, cache.path(digest)).expect("in its place");
         let mapped = fs::read(found.path()).expect("open");
         assert_eq!(mapped, b"compiled");
-        assert!(cache.find(digest).is_none(), "the other one was never made here");
+        assert!(cache.find(digest).is_none(), "a file that the host did not compile is not accepted");
     }
 
     #[test]
@@ -304,11 +304,11 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_above_the_cache_belongs_to_root_or_to_the_host() {
+    fn folder_above_the_cache_must_belong_to_root_or_to_the_host() {
         let own = rustix::process::geteuid().as_raw();
         for owner in [0, own] {
             assert_eq!(danger(owner, 0o40755), Danger::None);
-            assert_eq!(danger(owner, 0o41777), Danger::None, "as /tmp");
+            assert_eq!(danger(owner, 0o41777), Danger::None, "sticky, like /tmp");
             assert_eq!(danger(owner, 0o40777), Danger::Writable);
         }
         assert_eq!(danger(own + 1, 0o40700), Danger::Foreign);

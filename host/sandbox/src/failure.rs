@@ -123,14 +123,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_error_of_a_guest_stands_before_its_trap_in_one_line_of_bounded_length() {
+    fn last_error_of_a_guest_precedes_its_trap_in_one_line_of_bounded_length() {
         let trap = || CallFailure::Trap { message: "unreachable".to_owned() };
         assert_eq!(explained(trap(), None), trap());
-        let said = |last: &str| explained(trap(), Some(last)).to_string();
-        assert_eq!(said("panicked at src/lib.rs:1:2:\nboom"), r"trap: panicked at src/lib.rs:1:2:\nboom (unreachable)");
-        assert_eq!(said("\u{1b}[2J\u{202e}"), r"trap: \u{1b}[2J\u{202e} (unreachable)");
-        assert!(said(&"ö".repeat(5000)).chars().count() < TEXT + 40);
-        assert!(said(&"\n".repeat(5000)).chars().count() < TEXT + 40);
+        let message = |last: &str| explained(trap(), Some(last)).to_string();
+        assert_eq!(
+            message("panicked at src/lib.rs:1:2:\nboom"),
+            r"trap: panicked at src/lib.rs:1:2:\nboom (unreachable)"
+        );
+        assert_eq!(message("\u{1b}[2J\u{202e}"), r"trap: \u{1b}[2J\u{202e} (unreachable)");
+        assert!(message(&"ö".repeat(5000)).chars().count() < TEXT + 40);
+        assert!(message(&"\n".repeat(5000)).chars().count() < TEXT + 40);
         let exit = explained(CallFailure::Exit { said: None }, Some("panic: boom"));
         assert_eq!(exit, CallFailure::Exit { said: Some("panic: boom".to_owned()) });
         let deadline = CallFailure::Deadline { limit: std::time::Duration::ZERO };
@@ -138,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_guest_names_is_one_line_of_bounded_length() {
+    fn name_from_a_guest_is_one_line_of_bounded_length() {
         assert_eq!(cut("plain, and wörds"), "plain, and wörds");
         assert_eq!(cut("a\n\u{1b}[2Jb"), "a\u{fffd}\u{fffd}[2Jb");
         assert_eq!(cut(&"ö".repeat(TEXT + 1)), format!("{}…", "ö".repeat(TEXT)));

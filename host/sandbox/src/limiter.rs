@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_holds_for_the_sum_of_all_memories() {
+    fn memory_limit_applies_to_the_sum_of_all_memories() {
         let mut limiter = limiter(100, 0);
         assert!(limiter.memory_growing(0, 60, None).unwrap());
         assert!(!limiter.memory_growing(0, 60, None).unwrap());
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_holds_for_the_sum_of_all_tables() {
+    fn table_limit_applies_to_the_sum_of_all_tables() {
         let mut limiter = limiter(0, 100);
         assert!(limiter.table_growing(0, 60, None).unwrap());
         assert!(!limiter.table_growing(0, 60, None).unwrap());
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_component_itself_or_its_slot_forbids_is_neither_counted_nor_called_refused() {
+    fn growth_beyond_the_own_maximum_is_neither_counted_nor_reported_as_refused() {
         let mut limiter = limiter(100, 100);
         assert!(!limiter.memory_growing(0, 60, Some(50)).unwrap());
         assert!(!limiter.table_growing(0, 60, Some(50)).unwrap());

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_patch_release_is_the_same_contract_and_a_minor_one_another() {
+    fn patch_release_is_the_same_contract_and_minor_release_is_another() {
         assert!(is_plugin(["wasi:cli/run@0.2.0", "windlass:plugin/reconciler@0.1.7"]));
         assert!(!is_plugin(["windlass:plugin/reconciler@0.2.0"]));
         assert!(!is_plugin(["windlass:plugin/reconciler@0.1.0-rc1", "windlass:plugin/reconciler", "reconciler"]));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_named_as_served_is_in_the_linker() {
+    fn every_supported_interface_is_defined_in_the_linker() {
         let engine = crate::engine::for_compiling().unwrap();
         let mut linker = linker(&engine).unwrap();
         for name in v0_1::SERVED.iter().chain(wasi::SERVED) {

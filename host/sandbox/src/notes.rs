@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_beyond_the_bound_is_counted_and_not_kept() {
+    fn notes_beyond_the_limit_are_counted_and_dropped() {
         let mut notes = Notes::new(1000);
         for _ in 0..10_000 {
             notes.push(Note::SpanAttribute { key: String::new(), value: String::new() });
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_error_is_the_last_line_logged_as_one_or_else_what_ends_the_standard_error_stream() {
+    fn last_error_is_the_last_logged_error_or_else_the_end_of_stderr() {
         let last = |mut notes: Notes| notes.report(&mut CallReport::default());
         let log = |level, message: &str| Note::Log { level, message: message.to_owned(), fields: Vec::new() };
         assert_eq!(last(Notes::new(1000)), None);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_an_end_does_not_grow_in_the_host() {
+    fn line_without_a_newline_takes_bounded_memory() {
         let mut notes = Notes::new(100_000);
         for _ in 0..1000 {
             notes.write(Stream::Stdout, &[b'x'; LINE]);

@@ -75,15 +75,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_keeps_what_it_read_while_something_newer_goes_live() {
+    fn reader_keeps_its_component_while_a_newer_one_is_published() {
         let echo: PluginName = "echo".parse().unwrap();
         let mut publisher = Publisher::new();
         let registry = publisher.registry();
         assert!(registry.get(&echo).is_none());
         publisher.publish(echo.clone(), Arc::new("old"));
-        let held = registry.get(&echo).unwrap();
+        let read = registry.get(&echo).unwrap();
         assert_eq!(publisher.publish(echo.clone(), Arc::new("new")).as_deref(), Some(&"old"));
-        assert_eq!((*held, *registry.get(&echo).unwrap()), ("old", "new"));
+        assert_eq!((*read, *registry.get(&echo).unwrap()), ("old", "new"));
         assert_eq!(registry.names(), std::slice::from_ref(&echo));
         publisher.retract(&echo);
         assert!(registry.clone().get(&echo).is_none());

@@ -107,8 +107,8 @@ mod tests {
     use super::*;
 
     /// Waits until the condition holds, however slow the machine is.
-    fn until(what: impl Fn() -> bool) {
-        while !what() {
+    fn until(condition: impl Fn() -> bool) {
+        while !condition() {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

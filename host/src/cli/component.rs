@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_component_is_a_file_a_config_map_or_an_artifact() {
+    fn component_argument_is_a_file_a_config_map_or_an_artifact() {
         assert_eq!("a/b.wasm".parse(), Ok(ComponentRef::File("a/b.wasm".into())));
         let source = ConfigMapSource { namespace: "ns".to_owned(), name: "echo".to_owned() };
         assert_eq!("configmap/ns/echo".parse(), Ok(ComponentRef::ConfigMap(source)));

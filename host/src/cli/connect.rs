@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kubeconfig_that_impersonates_is_refused_for_the_host() {
+    fn kubeconfig_with_impersonation_is_rejected_for_the_host() {
         let with = |user: Option<&str>, groups: &[&str]| {
             let mut config = Config::new("https://10.1.2.3:6443".parse().expect("a URL"));
             config.auth_info.impersonate = user.map(str::to_owned);
@@ -201,12 +201,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r13_a_post_that_is_refused_for_load_is_sent_once_by_name() {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let counted = asked.clone();
+    async fn r13_post_that_gets_429_is_sent_once_with_the_hosts_user_agent() {
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counter = requests.clone();
         let busy = axum::Router::new().fallback(move |headers: HeaderMap| {
             let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-            counted.fetch_add(usize::from(agent.starts_with("windlass/")), Ordering::Relaxed);
+            counter.fetch_add(usize::from(agent.starts_with("windlass/")), Ordering::Relaxed);
             async { (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "3")], "later") }
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -218,21 +218,21 @@ mod tests {
         let error = client.request_text(request).await.expect_err("refused");
         let kube::Error::Api(status) = error else { panic!("{error}") };
         assert_eq!((status.code, status.details.map(|details| details.retry_after_seconds)), (429, Some(3)));
-        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        assert_eq!(requests.load(Ordering::Relaxed), 1);
         serving.abort();
     }
 
     #[tokio::test]
-    async fn no_request_goes_past_a_proxy_that_cannot_be_used() {
+    async fn unsupported_proxy_is_an_error_and_is_not_bypassed() {
         let mut config = config("127.0.0.1:1".parse().expect("an address"));
         config.proxy_url = Some("https://proxy.example:3128".parse().expect("a URL"));
-        let refused = connect(config, SILENCE, None).err().expect("there is no way through it").to_string();
+        let refused = connect(config, SILENCE, None).err().expect("the proxy is unsupported").to_string();
         assert!(refused.contains("proxy.example"), "{refused}");
     }
 
     #[test]
-    fn no_proxy_excepts_from_the_environments_proxy_and_not_from_the_kubeconfigs() {
-        let way = |proxy_url: Option<&str>, https_proxy: &'static str, no_proxy: &'static str| {
+    fn no_proxy_applies_to_the_environments_proxy_and_not_to_the_kubeconfigs() {
+        let proxy_of = |proxy_url: Option<&str>, https_proxy: &'static str, no_proxy: &'static str| {
             let mut config = Config::new("https://10.1.2.3:6443".parse().expect("a URL"));
             config.proxy_url = proxy_url.map(|url| url.parse().expect("a URL"));
             let variable = |name: &str| match name {
@@ -242,34 +242,38 @@ mod tests {
             };
             proxy(&config, variable).map(|proxy| (proxy.uri().to_string(), proxy.basic_auth().is_some()))
         };
-        let ours = Some(("http://proxy.example:3128/".to_owned(), false));
+        let expected = Some(("http://proxy.example:3128/".to_owned(), false));
         let url = "http://proxy.example:3128";
-        assert_eq!(way(None, url, ""), None, "what kube does not name");
-        assert_eq!(way(Some(url), url, "example.org,10.2.0.0/16"), ours);
-        assert_eq!(way(Some(url), url, "example.org,10.1.0.0/16"), None);
-        assert_eq!(way(Some(url), url, "*"), None);
-        assert_eq!(way(Some(url), "http://other.example:3128", "10.1.2.3"), ours, "the kubeconfig's");
-        let with_password = way(Some("http://ann:secret@proxy.example:3128"), "", "");
+        assert_eq!(proxy_of(None, url, ""), None, "kube passes no proxy");
+        assert_eq!(proxy_of(Some(url), url, "example.org,10.2.0.0/16"), expected);
+        assert_eq!(proxy_of(Some(url), url, "example.org,10.1.0.0/16"), None);
+        assert_eq!(proxy_of(Some(url), url, "*"), None);
+        assert_eq!(
+            proxy_of(Some(url), "http://other.example:3128", "10.1.2.3"),
+            expected,
+            "NO_PROXY does not apply to the kubeconfig's proxy"
+        );
+        let with_password = proxy_of(Some("http://ann:secret@proxy.example:3128"), "", "");
         assert_eq!(with_password, Some(("http://proxy.example:3128/".to_owned(), true)));
     }
 
     #[tokio::test]
-    async fn a_request_on_a_connection_that_went_silent_ends() {
+    async fn request_on_a_silent_connection_times_out() {
         // The listener accepts connections and never responds.
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let client = connect(config(address), Duration::from_millis(20), None).expect("a client");
         let request = Request::get("/api/v1/pods").body(Vec::new()).expect("a request");
         let ended = tokio::time::timeout(Duration::from_mins(1), client.request_text(request)).await;
-        let error = ended.expect("not held for good").expect_err("no response");
+        let error = ended.expect("the request ends").expect_err("no response");
         assert!(!matches!(error, kube::Error::Api(_)), "{error}");
     }
 
     #[test]
-    fn a_quiet_watch_ends_before_its_connection_is_given_up() {
+    fn watch_without_events_ends_before_its_connection_counts_as_silent() {
         for _ in 0..100 {
-            let lasts = crate::cluster::watch::settings(None).timeout.expect("a time");
-            assert!(Duration::from_secs(lasts.into()) + Duration::from_secs(10) < SILENCE);
+            let timeout = crate::cluster::watch::settings(None).timeout.expect("a time");
+            assert!(Duration::from_secs(timeout.into()) + Duration::from_secs(10) < SILENCE);
         }
     }
 }

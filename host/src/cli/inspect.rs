@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_component_is_described_in_plain_words() {
+    fn component_is_described_as_text_and_as_json() {
         let rule = |kind: &str, update| ChildRule { kind: Gvk::from_api_version("v1", kind), update };
         let rolling = UpdateStrategy::Rolling { recreate: true, conditions: ["Ready".to_owned()].into() };
         let definition = json!({

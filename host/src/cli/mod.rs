@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timeout_is_written_as_for_kubectl_or_in_seconds() {
+    fn timeout_is_parsed_as_a_kubectl_duration_or_in_seconds() {
         for (text, seconds) in [("60", 60), ("120s", 120), ("5m", 300), ("1m30s", 90), ("0", 0)] {
             assert_eq!(parse_timeout(text), Ok(Duration::from_secs(seconds)), "{text}");
         }

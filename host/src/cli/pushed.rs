@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_push_alone_wrote_is_deleted_and_the_rest_is_left_with_its_reason() {
+    fn only_objects_written_by_push_alone_are_deleted_and_others_are_kept_with_a_reason() {
         let echo: PluginName = "echo".parse().expect("a name");
         let kept = |meta: &ObjectMeta| reason_to_keep(&echo, meta);
         assert_eq!(kept(&written_by(&["windlass-push"])), None);

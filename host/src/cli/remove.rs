@@ -324,12 +324,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plugin_that_push_did_not_write_is_refused_with_the_command_that_deletes_it() {
+    fn plugin_not_written_by_push_is_rejected_with_the_kubectl_command_that_deletes_it() {
         assert!(
             check_pushed("echo", &written_by(&["windlass-push", "windlass"])).is_ok(),
-            "the host writes its status"
+            "the host may write the status"
         );
-        let refused = check_pushed("echo", &written_by(&["kubectl"])).expect_err("somebody else's").to_string();
+        let refused = check_pushed("echo", &written_by(&["kubectl"])).expect_err("written by kubectl").to_string();
         assert!(
             refused.contains("Plugin echo") && refused.contains("kubectl delete plugins.windlass.dev echo"),
             "{refused}"

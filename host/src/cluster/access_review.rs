@@ -282,8 +282,8 @@ mod tests {
 
     /// Allows `db` only, fails for `broken`, and counts the reviews.
     fn counting() -> (Reviews, Arc<AtomicUsize>) {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let counter = asked.clone();
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counter = requests.clone();
         let ask: Ask = Arc::new(move |question| {
             counter.fetch_add(1, Ordering::SeqCst);
             Box::pin(async move {
@@ -295,33 +295,37 @@ mod tests {
                 }
             })
         });
-        (Reviews::new(ask), asked)
+        (Reviews::new(ask), requests)
     }
 
     #[tokio::test]
-    async fn a_permission_holds_for_a_minute_and_a_denial_for_seconds() {
-        let (reviews, asked) = counting();
+    async fn permission_is_cached_for_a_minute_and_a_denial_for_seconds() {
+        let (reviews, requests) = counting();
         let start = Instant::now();
-        for (name, allowed, holds) in [("db", true, PERMITTED), ("mq", false, DENIED)] {
-            asked.store(0, Ordering::SeqCst);
+        for (name, allowed, lifetime) in [("db", true, PERMITTED), ("mq", false, DENIED)] {
+            requests.store(0, Ordering::SeqCst);
             let second = Duration::from_secs(1);
-            for (after, times) in
-                [(Duration::ZERO, 1), (second, 1), (holds.saturating_sub(second), 1), (holds, 2), (holds + second, 2)]
-            {
+            for (after, times) in [
+                (Duration::ZERO, 1),
+                (second, 1),
+                (lifetime.saturating_sub(second), 1),
+                (lifetime, 2),
+                (lifetime + second, 2),
+            ] {
                 let review = reviews.review(question(name), start + after).await;
                 assert_eq!(review.map(|review| review.allowed), Ok(allowed));
-                assert_eq!(asked.load(Ordering::SeqCst), times, "{name} after {after:?}");
+                assert_eq!(requests.load(Ordering::SeqCst), times, "{name} after {after:?}");
             }
         }
     }
 
     #[tokio::test]
-    async fn equal_questions_at_once_are_asked_once_and_others_each() {
-        let (reviews, asked) = counting();
+    async fn concurrent_equal_reviews_send_one_request_and_different_ones_one_each() {
+        let (reviews, requests) = counting();
         let now = Instant::now();
         let found = futures::future::join_all((0..16).map(|_| reviews.review(question("db"), now))).await;
         assert!(found.iter().all(|review| review.as_ref().is_ok_and(|review| review.allowed)));
-        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        assert_eq!(requests.load(Ordering::SeqCst), 1);
         let others = [
             Question { verb: "list", ..question("db") },
             Question { subresource: Some("status"), ..question("db") },
@@ -332,13 +336,13 @@ mod tests {
         for other in others {
             reviews.review(other, now).await.expect("a response");
         }
-        assert_eq!(asked.load(Ordering::SeqCst), 6);
+        assert_eq!(requests.load(Ordering::SeqCst), 6);
     }
 
     #[tokio::test]
-    async fn names_of_a_kind_that_the_account_may_read_whole_cost_one_review() {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let counter = asked.clone();
+    async fn account_that_may_read_a_whole_kind_needs_one_review_for_all_names() {
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counter = requests.clone();
         let reviews = Reviews::new(Arc::new(move |question| {
             counter.fetch_add(1, Ordering::SeqCst);
             let allowed = question.namespace.as_deref() == Some("shop") || question.name.as_deref() == Some("db");
@@ -350,24 +354,24 @@ mod tests {
             let found = reviews.find(of("shop", &at.to_string()), now, || Ok(())).await;
             assert!(found.is_ok_and(|review| review.allowed));
         }
-        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        assert_eq!(requests.load(Ordering::SeqCst), 1);
         // If the account may read only some objects, each is reviewed, and the denial for all objects is cached.
         for (name, allowed, times) in [("db", true, 3), ("db", true, 3), ("mq", false, 4), ("mq", false, 4)] {
             let found = reviews.find(of("web", name), now, || Ok(())).await;
             assert_eq!(
-                (found.map(|review| review.allowed), asked.load(Ordering::SeqCst)),
+                (found.map(|review| review.allowed), requests.load(Ordering::SeqCst)),
                 (Ok(allowed), times),
                 "{name}"
             );
         }
         let later = now + DENIED;
         assert!(reviews.find(of("web", "db"), later, || Ok(())).await.is_ok_and(|review| review.allowed));
-        assert_eq!(asked.load(Ordering::SeqCst), 4, "what it may read holds for a minute");
+        assert_eq!(requests.load(Ordering::SeqCst), 4, "a granted permission is cached for a minute");
     }
 
     #[tokio::test]
-    async fn reviews_end_with_the_tokens_and_known_answers_cost_none() {
-        let (reviews, asked) = counting();
+    async fn reviews_stop_when_no_tokens_are_left_and_cached_outcomes_need_none() {
+        let (reviews, requests) = counting();
         let (now, tokens) = (Instant::now(), std::cell::Cell::new(2));
         let spend = || {
             if tokens.get() == 0 {
@@ -377,26 +381,30 @@ mod tests {
             Ok(())
         };
         assert!(reviews.find(question("db"), now, spend).await.is_ok_and(|review| review.allowed));
-        assert_eq!((tokens.get(), asked.load(Ordering::SeqCst)), (0, 2), "of all objects, and of this one");
-        let remembered = reviews.answers.lock().of.len();
+        assert_eq!(
+            (tokens.get(), requests.load(Ordering::SeqCst)),
+            (0, 2),
+            "one review of all objects, and one of this object"
+        );
+        let cached = reviews.answers.lock().of.len();
         let limited = reviews.find(question("fresh"), now, spend).await;
         assert_eq!(limited, Err(Unanswered::Limited(Duration::from_secs(7))));
         assert!(reviews.find(question("db"), now, spend).await.is_ok());
-        assert_eq!((asked.load(Ordering::SeqCst), reviews.answers.lock().of.len()), (2, remembered));
+        assert_eq!((requests.load(Ordering::SeqCst), reviews.answers.lock().of.len()), (2, cached));
     }
 
     #[tokio::test]
-    async fn a_review_that_failed_is_not_remembered() {
-        let (reviews, asked) = counting();
+    async fn failed_review_is_not_cached() {
+        let (reviews, requests) = counting();
         let now = Instant::now();
         for times in 1..3 {
             assert_eq!(reviews.review(question("broken"), now).await, Err("timeout".to_owned()));
-            assert_eq!(asked.load(Ordering::SeqCst), times);
+            assert_eq!(requests.load(Ordering::SeqCst), times);
         }
     }
 
     #[test]
-    fn answers_are_forgotten_when_they_are_over_or_too_many() {
+    fn cached_outcomes_are_evicted_when_they_expire_or_are_too_many() {
         let mut answers = Answers::default();
         let start = Instant::now();
         for at in 0..MAX_ANSWERS * 2 {
@@ -404,14 +412,17 @@ mod tests {
         }
         assert_eq!((answers.of.len(), answers.order.len()), (MAX_ANSWERS, MAX_ANSWERS));
         answers.of(&question(&MAX_ANSWERS.to_string()), start);
-        assert!(answers.of.contains_key(&question(&MAX_ANSWERS.to_string())), "a known question pushes nothing out");
-        assert!(answers.of.contains_key(&question(&(MAX_ANSWERS * 2 - 1).to_string())), "the oldest go first");
+        assert!(answers.of.contains_key(&question(&MAX_ANSWERS.to_string())), "a cached review evicts nothing");
+        assert!(
+            answers.of.contains_key(&question(&(MAX_ANSWERS * 2 - 1).to_string())),
+            "the oldest outcomes are evicted first"
+        );
         answers.of(&question("db"), start + PERMITTED);
         assert_eq!((answers.of.len(), answers.order.len()), (1, 1));
     }
 
     #[test]
-    fn a_review_asks_as_the_service_account_with_its_groups() {
+    fn review_names_the_service_account_and_its_groups() {
         let json = |question| serde_json::to_value(review(&question)).expect("JSON");
         let of_status = json(Question { subresource: Some("status"), ..question("db") });
         assert_eq!(of_status["spec"]["resourceAttributes"]["subresource"], "status");

@@ -140,14 +140,14 @@ mod tests {
     use super::*;
 
     /// The accounts of a host that receives these responses about itself, in order.
-    fn accounts(answers: Vec<Result<String, String>>) -> Accounts {
-        let answers = Mutex::new(answers.into_iter());
-        let ask = move || std::future::ready(answers.lock().next().expect("asked too often")).boxed();
+    fn accounts(responses: Vec<Result<String, String>>) -> Accounts {
+        let responses = Mutex::new(responses.into_iter());
+        let ask = move || std::future::ready(responses.lock().next().expect("too many requests")).boxed();
         Accounts::new("windlass-system", Box::new(ask))
     }
 
     #[test]
-    fn a_request_is_done_as_the_plugins_account() {
+    fn request_impersonates_the_plugins_account() {
         let account = Account::new("windlass-system", "windlass-plugin-echo").expect("a name");
         let mut request = Request::new(Vec::new());
         assert_eq!(signer(&request), None);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn s01_what_lives_in_the_hosts_namespace_is_told_and_so_is_that_namespace() {
+    fn s01_hosts_namespace_and_the_objects_in_it_are_recognized() {
         let account = Account::new("windlass-system", "windlass-plugin-echo").expect("a name");
         let is_home = |api_version: &str, kind: &str, namespace: Option<&str>, name: &str| {
             let kind = Arc::new(Gvk::from_api_version(api_version, kind));
@@ -171,11 +171,11 @@ mod tests {
         assert!(is_home("v1", "Namespace", None, "windlass-system"));
         assert!(!is_home("v1", "Secret", Some("shop"), "windlass-system"));
         assert!(!is_home("v1", "Namespace", None, "shop"));
-        assert!(!is_home("v1", "Node", None, "windlass-system"), "a namesake of another kind");
+        assert!(!is_home("v1", "Node", None, "windlass-system"), "another kind with the same name");
     }
 
     #[tokio::test]
-    async fn a_plugin_has_an_account_of_its_own_unless_it_names_another_and_never_the_hosts() {
+    async fn plugin_has_its_own_account_unless_it_names_another_and_never_the_hosts() {
         let own = "system:serviceaccount:windlass-system:operator".to_owned();
         let accounts = accounts(vec![Ok(own)]);
         let echo = "echo".parse().expect("a name");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_gets_an_account_before_it_is_known_which_is_the_hosts() {
+    async fn plugin_gets_no_account_before_the_hosts_own_account_is_known() {
         let own = "system:serviceaccount:windlass-system:operator".to_owned();
         let accounts = accounts(vec![Err("no response".to_owned()), Err("no response".to_owned()), Ok(own)]);
         let echo = "echo".parse().expect("a name");
@@ -203,8 +203,8 @@ mod tests {
         }
         assert!(
             matches!(accounts.of(&echo, Some("operator")).await, Err(AccountError::Invalid(_))),
-            "it is the host's"
+            "the account is the host's own"
         );
-        assert!(accounts.of(&echo, None).await.is_ok(), "and is not asked again");
+        assert!(accounts.of(&echo, None).await.is_ok(), "the host's account is cached");
     }
 }

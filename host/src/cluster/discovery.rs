@@ -86,11 +86,11 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn discovery_that_is_not_answered_ends_and_is_not_taken_for_a_missing_kind() {
+    async fn discovery_without_a_response_times_out_and_does_not_report_a_missing_kind() {
         let discovery = Discovery::new(silent_api_server());
         for kind in ["v1", "my-operator.dev/v1"].map(|version| Gvk::from_api_version(version, "Echo")) {
             let found = tokio::time::timeout(Duration::from_mins(5), discovery.find_any_version(&kind)).await;
-            let Err(error) = found.expect("it ends") else { panic!("without a response") };
+            let Err(error) = found.expect("discovery ends") else { panic!("without a response") };
             assert!(!is_missing(&error), "{error}");
         }
     }

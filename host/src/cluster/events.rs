@@ -226,18 +226,18 @@ mod tests {
     use super::*;
 
     /// The requests that the API server received: method, path and body.
-    type Asked = mpsc::UnboundedReceiver<(Method, String, Value)>;
+    type Received = mpsc::UnboundedReceiver<(Method, String, Value)>;
 
     /// A recorder, and an API server that responds to every request with this status.
-    fn with_api_server(code: impl Fn(&Method) -> u16 + Clone + Send + 'static) -> (Recorder, EventWriter, Asked) {
-        let (asked, requests) = mpsc::unbounded_channel();
+    fn with_api_server(code: impl Fn(&Method) -> u16 + Clone + Send + 'static) -> (Recorder, EventWriter, Received) {
+        let (sender, requests) = mpsc::unbounded_channel();
         let api_server = tower::service_fn(move |request: Request<Body>| {
-            let (asked, code) = (asked.clone(), code(request.method()));
+            let (sender, code) = (sender.clone(), code(request.method()));
             async move {
                 let (head, body) = request.into_parts();
                 let body = body.collect_bytes().await.expect("a body");
                 let body = serde_json::from_slice(&body).expect("JSON");
-                let _ = asked.send((head.method, head.uri.path().to_owned(), body));
+                let _ = sender.send((head.method, head.uri.path().to_owned(), body));
                 let status = json!({"kind": "Status", "code": code}).to_string();
                 let response = Response::builder().status(code).body(Body::from(status.into_bytes()));
                 Ok::<_, Infallible>(response.expect("a response"))
@@ -261,22 +261,22 @@ mod tests {
         }
     }
 
-    fn say(message: &str) -> Vec<Note> {
+    fn notes_with(message: &str) -> Vec<Note> {
         vec![Note::of_plugin(&windlass_core::contract::Event {
             event_type: EventType::Normal,
-            reason: "Told".to_owned(),
+            reason: "Greeted".to_owned(),
             message: message.to_owned(),
         })]
     }
 
     #[tokio::test]
-    async fn r20_an_event_goes_to_its_parents_namespace_and_says_who_reports_it() {
-        let (recorder, writer, mut asked) = with_api_server(|_| 201);
+    async fn r20_event_is_written_to_its_parents_namespace_with_the_reporting_controller() {
+        let (recorder, writer, mut received) = with_api_server(|_| 201);
         let pod =
             ChildId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), key: ObjectKey::new(Some("shop"), "web-0") };
-        let note = Note { related: Some(pod), ..say("hello").remove(0) };
+        let note = Note { related: Some(pod), ..notes_with("hello").remove(0) };
         recorder.record(&plugin(), &parent(Some("shop"), "web"), vec![note], Occasion::Changed);
-        let (method, path, event) = asked.recv().await.expect("an event");
+        let (method, path, event) = received.recv().await.expect("an event");
         assert_eq!((method, path.as_str()), (Method::POST, "/apis/events.k8s.io/v1/namespaces/shop/events"));
         assert_eq!(
             event["regarding"],
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(event["related"], json!({"apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": "web-0"}));
         assert_eq!(
             [&event["type"], &event["reason"], &event["action"], &event["note"], &event["reportingController"]],
-            ["Normal", "Told", "Reconcile", "hello", "windlass.dev/host"]
+            ["Normal", "Greeted", "Reconcile", "hello", "windlass.dev/host"]
         );
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).expect(pointer);
         assert!(!text("/reportingInstance").is_empty());
@@ -297,11 +297,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r20_events_on_a_cluster_scoped_parent_go_to_default_and_their_names_are_valid() {
-        let (recorder, writer, mut asked) = with_api_server(|_| 201);
+    async fn r20_events_on_a_cluster_scoped_parent_go_to_default_and_have_valid_names() {
+        let (recorder, writer, mut received) = with_api_server(|_| 201);
         for name in ["web", "system:odd", &"n".repeat(253)] {
-            recorder.record(&plugin(), &parent(None, name), say(name), Occasion::Changed);
-            let (_, path, event) = asked.recv().await.expect("an event");
+            recorder.record(&plugin(), &parent(None, name), notes_with(name), Occasion::Changed);
+            let (_, path, event) = received.recv().await.expect("an event");
             assert_eq!(path, "/apis/events.k8s.io/v1/namespaces/default/events");
             assert_eq!(event["regarding"].get("namespace"), None);
             let event_name = event["metadata"]["name"].as_str().expect("a name");
@@ -311,41 +311,41 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r20_what_fails_is_not_tried_again_and_what_follows_is_written() {
-        let (recorder, writer, mut asked) = with_api_server(|_| 403);
+    async fn r20_event_that_fails_is_not_retried_and_later_events_are_written() {
+        let (recorder, writer, mut received) = with_api_server(|_| 403);
         for message in ["a", "b"] {
-            recorder.record(&plugin(), &parent(Some("shop"), "web"), say(message), Occasion::Changed);
+            recorder.record(&plugin(), &parent(Some("shop"), "web"), notes_with(message), Occasion::Changed);
         }
         writer.close().await;
         let notes: Vec<_> =
-            std::iter::from_fn(|| asked.try_recv().ok()).map(|(_, _, event)| event["note"].clone()).collect();
+            std::iter::from_fn(|| received.try_recv().ok()).map(|(_, _, event)| event["note"].clone()).collect();
         assert_eq!(notes, ["a", "b"]);
     }
 
     #[tokio::test]
-    async fn r20_what_is_queued_at_the_end_is_written() {
-        let (recorder, writer, mut asked) = with_api_server(|_| 201);
+    async fn r20_queued_events_are_written_before_the_writer_stops() {
+        let (recorder, writer, mut received) = with_api_server(|_| 201);
         for at in 0..30 {
-            recorder.record(&plugin(), &parent(Some("shop"), "web"), say(&at.to_string()), Occasion::Changed);
+            recorder.record(&plugin(), &parent(Some("shop"), "web"), notes_with(&at.to_string()), Occasion::Changed);
         }
         writer.close().await;
-        let written = std::iter::from_fn(|| asked.try_recv().ok()).count();
+        let written = std::iter::from_fn(|| received.try_recv().ok()).count();
         assert_eq!(written, 30);
-        recorder.record(&plugin(), &parent(Some("shop"), "web"), say("late"), Occasion::Changed);
-        assert!(asked.try_recv().is_err(), "nobody writes any more, and nobody waits for it");
+        recorder.record(&plugin(), &parent(Some("shop"), "web"), notes_with("late"), Occasion::Changed);
+        assert!(received.try_recv().is_err(), "no event is written after the end, and no caller waits");
     }
 
     #[tokio::test]
-    async fn r20_a_count_is_a_patch_and_of_an_event_that_is_gone_a_new_one() {
+    async fn r20_count_is_a_patch_or_a_new_event_if_the_first_one_is_gone() {
         for (code, methods) in [(200, vec![Method::PATCH]), (404, vec![Method::PATCH, Method::POST])] {
-            let (recorder, writer, mut asked) =
+            let (recorder, writer, mut received) =
                 with_api_server(move |method| if *method == Method::PATCH { code } else { 201 });
             let write = EventWrite::Count { stamp: 1, count: 7 };
-            let note = say("hello").remove(0);
+            let note = notes_with("hello").remove(0);
             let entry = Entry { parent: parent(Some("shop"), "web"), note, write, time: Timestamp::UNIX_EPOCH };
-            assert!(recorder.queue.try_send(entry).is_ok(), "there is room");
+            assert!(recorder.queue.try_send(entry).is_ok(), "the queue has room");
             writer.close().await;
-            let requests: Vec<_> = std::iter::from_fn(|| asked.try_recv().ok()).collect();
+            let requests: Vec<_> = std::iter::from_fn(|| received.try_recv().ok()).collect();
             assert_eq!(requests.iter().map(|(method, _, _)| method.clone()).collect::<Vec<_>>(), methods);
             let (_, path, body) = &requests[0];
             assert_eq!(path, "/apis/events.k8s.io/v1/namespaces/shop/events/web.0000000000000001");

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r13_the_wait_that_flow_control_asks_for_in_the_header_is_kept() {
+    async fn r13_retry_after_header_of_flow_control_is_kept() {
         let text = "Too many requests, please try again later.";
         for code in [429, 500, 502, 503, 504] {
             assert_eq!(problem(code, Some("7"), text).await, unavailable(text, Some(7)));
@@ -100,17 +100,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r13_a_status_keeps_what_it_says_and_gets_the_wait_that_it_lacks() {
+    async fn r13_status_in_the_body_is_kept_and_gets_a_missing_retry_after_from_the_header() {
         let without =
             r#"{"kind":"Status","status":"Failure","code":503,"message":"starting","details":{"kind":"pods"}}"#;
         assert_eq!(problem(503, Some("2"), without).await, unavailable("starting", Some(2)));
         let with = r#"{"kind":"Status","status":"Failure","code":429,"message":"m","details":{"retryAfterSeconds":9}}"#;
         assert_eq!(problem(429, Some("2"), with).await, unavailable("m", Some(9)));
-        assert_eq!(problem(429, Some("2"), "{}").await, unavailable("", Some(2)), "the code is the response's");
+        assert_eq!(problem(429, Some("2"), "{}").await, unavailable("", Some(2)), "the code is that of the response");
     }
 
     #[tokio::test]
-    async fn r13_other_answers_pass_untouched() {
+    async fn r13_other_responses_pass_unchanged() {
         assert_eq!(problem(429, None, "later").await, unavailable("later", None));
         assert_eq!(problem(429, Some("Fri, 31 Dec 1999 23:59:59 GMT"), "later").await, unavailable("later", None));
         let refused = WriteProblem::Rejected {

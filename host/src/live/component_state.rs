@@ -268,18 +268,18 @@ mod tests {
         ObjectKey::new(Some("n"), name)
     }
 
-    /// For a component with these parents, which own a hundred children together.
-    fn conduct(parents: &[&str], was_blocked: Option<&str>) -> ComponentState {
+    /// The state of a component with these parents, which own a hundred children together.
+    fn component(parents: &[&str], was_blocked: Option<&str>) -> ComponentState {
         let parents = parents.iter().map(|name| key(name));
-        let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"logic"), parents, 100, was_blocked);
+        let rollout = Rollout::begin(DeletionGuard::default(), Digest::of(b"component"), parents, 100, was_blocked);
         ComponentState::of(rollout)
     }
 
-    fn wants(conduct: &ComponentState, parent: &str, child: &str) -> Consequences {
+    fn evaluate(component: &ComponentState, parent: &str, child: &str) -> Consequences {
         let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
         let prunes = [Delete { child: ChildId { kind, key: key(child) }, uid: Uid::from(child) }];
         let uncalled = (false, Cause::Unchanged);
-        conduct
+        component
             .with_fleet(|fleet| {
                 fleet.evaluated(DeletionGuard::default(), &key(parent), &prunes, uncalled, false, Leavers::default)
             })
@@ -287,62 +287,62 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_log_lines_ends_and_is_counted_and_other_logic_has_a_log_of_its_own() {
-        let flooding = conduct(&[], None);
+    fn log_lines_are_rate_limited_and_counted_for_each_component() {
+        let flooding = component(&[], None);
         let lines = 100_000;
         let kept = (0..lines).filter(|_| flooding.may_log(1000)).count();
         assert!((900..lines / 10).contains(&kept), "a burst of a MiB: {kept} lines");
         assert_eq!(flooding.unlogged(5), Some((lines - kept + 5) as u64));
-        assert_eq!(flooding.unlogged(5), None, "it was said just now");
-        assert!(conduct(&[], None).may_log(1000));
+        assert_eq!(flooding.unlogged(5), None, "the count was reported just now");
+        assert!(component(&[], None).may_log(1000));
     }
 
     #[test]
-    fn the_last_parent_that_was_not_asked_about_is_told_once() {
+    fn last_parent_to_be_reconciled_with_a_new_component_is_reported_once() {
         let parents = ["a", "b", "gone"].map(key);
-        let conduct = ComponentState { uncalled: Uncalled::new(parents), ..conduct(&[], None) };
-        assert_eq!(conduct.uncalled(), 3);
-        assert!(!conduct.asked(&key("a")) && !conduct.asked(&key("a")) && !conduct.asked(&key("new")));
-        assert!(!conduct.forget_uncalled(|parent| *parent != key("gone")));
-        assert!(conduct.asked(&key("b")) && conduct.uncalled() == 0);
-        assert!(!conduct.asked(&key("b")) && !conduct.forget_uncalled(|_| false), "told already");
+        let component = ComponentState { uncalled: Uncalled::new(parents), ..component(&[], None) };
+        assert_eq!(component.uncalled(), 3);
+        assert!(!component.asked(&key("a")) && !component.asked(&key("a")) && !component.asked(&key("new")));
+        assert!(!component.forget_uncalled(|parent| *parent != key("gone")));
+        assert!(component.asked(&key("b")) && component.uncalled() == 0);
+        assert!(!component.asked(&key("b")) && !component.forget_uncalled(|_| false), "reported before");
     }
 
     #[test]
-    fn r19_parent_that_is_only_being_deleted_keeps_its_failures() {
-        let conduct = conduct(&["bad"], None);
+    fn r19_parent_that_is_being_deleted_keeps_its_failures_until_it_is_gone() {
+        let component = component(&["bad"], None);
         let kind = Arc::new(Gvk::from_api_version("v1", "Echo"));
         let bad = r#"{"metadata":{"name":"bad","namespace":"n","uid":"1","resourceVersion":"1","generation":1}}"#;
         let bad = Object::from_api(&kind, bad).expect("an object");
         for _ in 0..5 {
-            assert_eq!(conduct.admit(&bad), Admission::Call);
-            conduct.record(&bad, Admission::Call, &Err::<(), _>(CallFailure::StackOverflow));
+            assert_eq!(component.admit(&bad), Admission::Call);
+            component.record(&bad, Admission::Call, &Err::<(), _>(CallFailure::StackOverflow));
         }
-        conduct.forget(&bad.key);
-        assert!(matches!(conduct.admit(&bad), Admission::Denied(_)));
-        conduct.gone(&bad.key);
-        assert_eq!(conduct.admit(&bad), Admission::Call, "a new one of its name");
+        component.forget(&bad.key);
+        assert!(matches!(component.admit(&bad), Admission::Denied(_)));
+        component.gone(&bad.key);
+        assert_eq!(component.admit(&bad), Admission::Call, "a new parent of the same name");
     }
 
     #[test]
-    fn r09_the_plugin_is_told_of_every_name_that_allows_what_is_held() {
-        let conduct = conduct(&["a", "b"], Some("before"));
-        conduct.unplanned(&key("b"));
-        assert!(wants(&conduct, "a", "a-0").plugin, "held");
-        assert!(!wants(&conduct, "a", "a-0").plugin, "as before");
-        assert!(wants(&conduct, "a", "a-1").plugin, "other deletions, another name");
-        let name = conduct.blocked_hash();
-        assert!(wants(&conduct, "b", "b-0").plugin && conduct.blocked_hash() != name);
-        assert!(conduct.allow(conduct.blocked_hash().as_deref()).plugin);
+    fn r09_plugin_is_reconciled_whenever_the_hash_of_blocked_deletions_changes() {
+        let component = component(&["a", "b"], Some("before"));
+        component.unplanned(&key("b"));
+        assert!(evaluate(&component, "a", "a-0").plugin, "deletions are blocked");
+        assert!(!evaluate(&component, "a", "a-0").plugin, "the hash is the same");
+        assert!(evaluate(&component, "a", "a-1").plugin, "other deletions have another hash");
+        let name = component.blocked_hash();
+        assert!(evaluate(&component, "b", "b-0").plugin && component.blocked_hash() != name);
+        assert!(component.allow(component.blocked_hash().as_deref()).plugin);
     }
 
     #[test]
-    fn r09_a_parent_that_went_before_the_logic_was_live_is_found_and_waited_for_no_longer() {
-        let conduct = conduct(&["gone", "there", "failed"], None);
-        conduct.unplanned(&key("failed"));
-        let lost = || conduct.awaited_in_vain(|parent| *parent == key("there"));
-        assert_eq!(lost(), [key("gone")], "who was asked already is nobody's hindrance");
-        conduct.forget(&key("gone"));
-        assert!(lost().is_empty());
+    fn r09_rollout_stops_waiting_for_a_parent_deleted_before_the_component_went_live() {
+        let component = component(&["gone", "there", "failed"], None);
+        component.unplanned(&key("failed"));
+        let deleted = || component.awaited_in_vain(|parent| *parent == key("there"));
+        assert_eq!(deleted(), [key("gone")], "a parent whose call failed does not delay the rollout");
+        component.forget(&key("gone"));
+        assert!(deleted().is_empty());
     }
 }

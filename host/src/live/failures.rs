@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r12_changes_are_written_together_and_at_most_every_ten_seconds() {
+    fn r12_failure_counts_are_written_together_and_at_most_every_ten_seconds() {
         let start = Instant::now();
         let later = |seconds| start + Duration::from_secs(seconds);
         let mut failures = Failures::default();
@@ -92,16 +92,20 @@ mod tests {
         assert_eq!(failures.schedule(later(3)), Some(Duration::from_secs(7)));
         assert_eq!(failures.schedule(later(4)), None, "a write is due already");
         failures.read(0, None, later(10));
-        assert_eq!(failures.schedule(later(100)), Some(GATHER), "after a quiet time almost at once");
+        assert_eq!(failures.schedule(later(100)), Some(GATHER), "after a quiet time the write follows almost at once");
     }
 
     #[test]
-    fn r07_after_a_restart_the_old_count_stands_until_the_parents_were_reconciled() {
+    fn r07_failure_count_from_before_a_restart_stands_until_the_parents_are_reconciled() {
         let start = Instant::now();
         let mut failures = Failures::default();
         let (sums, wait) = failures.read(0, Some(2), start);
         assert_eq!((sums.failing, wait), (2, Some(PAUSE)));
-        assert_eq!(failures.read(1, Some(2), start + PAUSE / 2).0.failing, 2, "nor by a look in between");
+        assert_eq!(
+            failures.read(1, Some(2), start + PAUSE / 2).0.failing,
+            2,
+            "a read in between does not change the count"
+        );
         let (sums, wait) = failures.read(2, Some(2), start + PAUSE);
         assert_eq!((sums.failing, wait), (2, None), "nothing to write");
 

@@ -268,7 +268,7 @@ mod tests {
 
     use super::*;
 
-    /// Watches that are nothing but held or not.
+    /// Interests, and watches that only count their references.
     #[derive(Default)]
     struct Setup {
         interests: Interests<()>,
@@ -357,37 +357,37 @@ mod tests {
             by_kind.sum::<usize>() + state.parents.values().map(HashMap::len).sum::<usize>()
         }
 
-        /// Kinds whose watch is held, and how many were ever begun.
+        /// Kinds with a running watch, and the number of watches that were ever started.
         fn watched(&self) -> (Vec<String>, usize) {
             let leased = self.leased.lock();
-            let held = leased.iter().filter(|(_, watch)| watch.strong_count() > 0).map(|(kind, _)| kind.clone());
-            (held.collect(), leased.len())
+            let running = leased.iter().filter(|(_, watch)| watch.strong_count() > 0).map(|(kind, _)| kind.clone());
+            (running.collect(), leased.len())
         }
     }
 
     #[test]
-    fn related_a_change_concerns_those_who_require_that_name_in_that_namespace() {
+    fn related_change_affects_parents_that_require_this_name_in_this_namespace() {
         let setup = Setup::default();
         setup.follow("echo", "a", &[named("Secret", "shop", "db")]);
         setup.follow("echo", "b", &[named("Secret", "shop", "db"), named("ConfigMap", "shop", "mq")]);
         setup.follow("other", "a", &[named("Secret", "shared", "db")]);
         let db = object("Secret", "shop", "db", "{}");
         for (before, after) in [(None, Some(&db)), (Some(&db), Some(&db)), (Some(&db), None)] {
-            assert_eq!(setup.concerned(before, after), ["echo a", "echo b"], "appears, changes, goes");
+            assert_eq!(setup.concerned(before, after), ["echo a", "echo b"], "the object appears, changes, disappears");
         }
         assert_eq!(setup.concerned(None, Some(&object("Secret", "shared", "db", "{}"))), ["other a"]);
         assert_eq!(setup.concerned(None, Some(&object("ConfigMap", "shop", "mq", "{}"))), ["echo b"]);
-        for nobody in [
+        for unrelated in [
             object("Secret", "shop", "mq", "{}"),
             object("ConfigMap", "shop", "db", "{}"),
             object("Pod", "shop", "db", "{}"),
         ] {
-            assert!(setup.concerned(None, Some(&nobody)).is_empty(), "{:?}", nobody.key);
+            assert!(setup.concerned(None, Some(&unrelated)).is_empty(), "{:?}", unrelated.key);
         }
     }
 
     #[test]
-    fn related_a_change_concerns_those_whose_selector_matches_before_or_after() {
+    fn related_change_affects_parents_whose_selector_matches_before_or_after_it() {
         let setup = Setup::default();
         setup.follow("echo", "web", &[labelled("Secret", "shop", "tier=web")]);
         setup.follow("echo", "web2", &[labelled("Secret", "shop", "tier in (web)")]);
@@ -419,16 +419,16 @@ mod tests {
     }
 
     #[test]
-    fn related_a_watch_lasts_as_long_as_somebody_requires_its_kind() {
+    fn related_watch_runs_as_long_as_a_parent_requires_its_kind() {
         let setup = Setup::default();
         setup.follow("echo", "a", &[named("Secret", "shop", "db"), named("ConfigMap", "shop", "x")]);
         setup.follow("other", "b", &[labelled("Secret", "shop", "")]);
         assert_eq!(setup.watched(), (vec!["Secret".to_owned(), "ConfigMap".to_owned()], 2), "one for each kind");
         setup.follow("echo", "a", &[named("Secret", "shop", "mq")]);
-        assert_eq!(setup.watched(), (vec!["Secret".to_owned()], 2), "nobody requires ConfigMaps any more");
+        assert_eq!(setup.watched(), (vec!["Secret".to_owned()], 2), "no parent requires ConfigMaps any more");
         setup.interests.forget(&plugin("other"), &parent("b"));
         setup.follow("echo", "a", &[named("Secret", "shop", "db")]);
-        assert_eq!(setup.watched(), (vec!["Secret".to_owned()], 2), "what goes on being required is not begun anew");
+        assert_eq!(setup.watched(), (vec!["Secret".to_owned()], 2), "a watch that is still required is not restarted");
         setup.interests.forget_plugin(&plugin("echo"));
         assert_eq!(setup.watched(), (vec![], 2));
         assert!(setup.concerned(None, Some(&object("Secret", "shop", "db", "{}"))).is_empty());
@@ -436,20 +436,20 @@ mod tests {
     }
 
     #[test]
-    fn related_a_new_watch_of_a_kind_takes_the_place_of_the_old_one() {
+    fn related_new_watch_of_a_kind_replaces_the_old_one() {
         let setup = Setup::default();
         setup.follow("echo", "a", &[named("Secret", "shop", "db")]);
         let needs: Needs = [named("Secret", "shop", "mq")].into();
         let new = Arc::new(());
         setup.interests.follow(&plugin("other"), &parent("b"), &needs, vec![new.clone()], Instant::now());
-        assert_eq!(setup.watched().0.len(), 0, "the old one ends");
+        assert_eq!(setup.watched().0.len(), 0, "the old watch ends");
         let followed = setup.interests.followed(&plugin("other"), &parent("b"), &needs).expect("followed");
         assert!(followed.iter().all(|followed| Arc::ptr_eq(&followed.watch, &new)));
         assert_eq!(setup.concerned(None, Some(&object("Secret", "shop", "db", "{}"))), ["echo a"]);
     }
 
     #[test]
-    fn related_a_parent_that_requires_nothing_any_more_leaves_nothing() {
+    fn related_parent_without_requirements_leaves_no_watch_and_no_interest() {
         let setup = Setup::default();
         setup.follow("echo", "a", &[named("Secret", "shop", "db"), labelled("Secret", "shop", "x")]);
         assert_eq!(setup.interests.last(&plugin("echo"), &parent("a")).map(|needs| needs.len()), Some(2));
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn related_what_was_served_but_not_final_is_watched_and_not_kept() {
+    fn related_requirements_of_an_intermediate_response_are_watched_and_not_recorded() {
         let setup = Setup::default();
         setup.follow("echo", "a", &[named("Secret", "shop", "db")]);
         setup.serve("echo", "a", &[named("Secret", "shop", "mq")]);
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn related_a_steady_parent_is_followed_without_another_watch_or_interest() {
+    fn related_unchanged_requirements_add_no_watch_and_no_interest() {
         let setup = Setup::default();
         for _ in 0..3 {
             setup.follow("echo", "a", &[named("Secret", "shop", "db")]);

@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_finds_the_plugins_of_its_watch_and_of_no_other_selector() {
+    fn event_is_routed_only_to_the_plugins_of_its_watch() {
         let watch = |labels: Option<&str>| WatchId {
             kind: Arc::new(Gvk::from_api_version("v1", "Namespace")),
             labels: labels.map(str::to_owned),
@@ -351,7 +351,7 @@ mod tests {
             (name("b"), watch(Some("team"))),
             (name("c"), watch(Some("tier"))),
         ]);
-        assert_eq!(of(Some("team")), ["a", "b"], "an existing kind may have several");
+        assert_eq!(of(Some("team")), ["a", "b"], "several plugins may share an existing kind");
         assert_eq!((of(Some("tier")), of(None)), (vec!["c".to_owned()], Vec::new()));
         index.replace([(name("b"), watch(Some("team")))]);
         assert_eq!(of(Some("team")), ["b"]);

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn r03_a_parent_is_not_decided_again_before_the_cache_shows_its_own_write_however_long_that_takes() {
+    fn r03_parent_is_not_reconciled_before_the_cache_shows_the_hosts_last_write() {
         let mut fixture = Fixture::new();
         assert_eq!(fixture.wait(), Wait::Over);
         fixture.add(vec![child("Secret", 7)]);
@@ -252,17 +252,17 @@ mod tests {
             assert_eq!(fixture.wait(), wait);
         }
         fixture.writes.note_reported();
-        // As the status is that reports it.
+        // For example the status that reports the wait.
         fixture.add(vec![Written::Parent { resource_version: 2 }]);
         assert_eq!(fixture.wait(), long(&["ConfigMap", "Secret"], true));
         fixture.parents.applied(object("ConfigMap", "web", 2));
-        assert_eq!(fixture.wait(), long(&["Secret"], true), "conditions say it once");
+        assert_eq!(fixture.wait(), long(&["Secret"], true), "the condition is written once");
         fixture.secrets.applied(object("Secret", "another", 7));
         assert_eq!(fixture.wait(), Wait::Over);
     }
 
     #[test]
-    fn r03_a_write_to_a_child_of_the_parents_own_kind_is_looked_for_among_the_children() {
+    fn r03_write_to_a_child_of_the_parents_own_kind_is_awaited_in_the_cache_of_children() {
         let mut fixture = Fixture::new();
         fixture.add(vec![child("ConfigMap", 7)]);
         fixture.parents.applied(object("ConfigMap", "web", 7));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn r03_a_list_that_begins_after_a_write_shows_it_and_one_that_began_before_does_not() {
+    fn r03_list_that_begins_after_a_write_counts_as_showing_it_and_an_earlier_one_does_not() {
         let mut fixture = Fixture::new();
         fixture.secrets.list_begins();
         fixture.now = Instant::now();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn r03_own_writes_are_awaited_after_the_versions_went_back_by_a_restored_backup() {
+    fn r03_own_writes_are_awaited_after_a_restored_backup_lowered_resource_versions() {
         let mut fixture = Fixture::new();
         fixture.secrets.applied(object("Secret", "a", 1000));
         fixture.secrets.list_begins();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn r03_a_write_without_an_answer_is_looked_up_before_anything_is_decided() {
+    fn r03_write_without_a_response_is_looked_up_before_the_next_reconcile() {
         let mut fixture = Fixture::new();
         let secret = Subject::Child(id("Secret", "a"));
         for _ in 0..2 {
@@ -313,13 +313,13 @@ mod tests {
         fixture.writes.looked_up(&Subject::Parent, None, fixture.now);
         assert_eq!(fixture.wait(), Wait::ForLookups(vec![secret.clone()]));
         fixture.writes.looked_up(&secret, Some(child("Secret", 9)), fixture.now);
-        assert_eq!(fixture.wait(), long(&["Secret"], false), "it exists, and the cache does not show it");
+        assert_eq!(fixture.wait(), long(&["Secret"], false), "the Secret exists, and the cache does not show it");
         fixture.secrets.applied(object("Secret", "a", 9));
         assert_eq!(fixture.wait(), Wait::Over);
     }
 
     #[test]
-    fn r03_a_deletion_is_seen_when_the_cache_shows_the_object_no_more() {
+    fn r03_deletion_is_awaited_until_the_cache_no_longer_shows_the_object() {
         let mut fixture = Fixture::new();
         fixture.secrets.applied(object("Secret", "a", 3));
         fixture.add(vec![Written::Gone { child: id("Secret", "a"), uid: Uid::from("uid-of-a") }]);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_left_the_selector_does_not_wait_for_a_version_that_its_watch_never_shows() {
+    fn parent_that_left_the_selector_does_not_wait_for_the_hosts_last_write() {
         let mut fixture = Fixture::new();
         fixture.add(vec![Written::Parent { resource_version: 9 }]);
         assert_eq!(fixture.wait(), Wait::ForWatch(LOOK_AGAIN));

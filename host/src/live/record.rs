@@ -229,8 +229,8 @@ mod tests {
 
     fn records() -> (Records, Arc<Mutex<Vec<Duration>>>) {
         let woken = Arc::new(Mutex::new(Vec::new()));
-        let heard = woken.clone();
-        (Records::new(move |wait| heard.lock().push(wait)), woken)
+        let waits = woken.clone();
+        (Records::new(move |wait| waits.lock().push(wait)), woken)
     }
 
     fn known(records: &Records) -> usize {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn parent_of_which_nothing_is_remembered_has_no_record() {
+    fn parent_without_remembered_state_has_no_record() {
         let (records, _) = records();
         assert!(!records.with(&key("a"), |record| record.has_own_writes() || record.is_refused(&Uid::from("1"))));
         records.with(&key("a"), |record| record.own_writes().is_empty() && record.deletions().is_empty());
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn parents_that_went_while_no_component_was_active_are_forgotten() {
+    fn parents_deleted_while_no_component_was_active_are_forgotten() {
         let (records, _) = records();
         for name in ["gone", "there"] {
             records.with(&key(name), settle);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn r14_the_time_of_a_parent_in_a_terminating_namespace_runs_from_the_first_refusal() {
+    fn r14_time_of_a_parent_in_a_terminating_namespace_runs_from_the_first_rejected_write() {
         let (mut web, begin) = (Record::default(), Instant::now());
         let (first, namesake) = (Uid::from("1"), Uid::from("2"));
         assert!(!web.is_refused(&first));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn r12_the_same_failure_again_changes_nothing_and_another_message_does() {
+    fn r12_repeated_failure_needs_no_write_and_another_message_does() {
         let (records, woken) = records();
         let read = || {
             woken.lock().clear();
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(woken.lock().len(), 1);
         assert_eq!(read().failing, 1);
         records.note_failure(&key("a"), CONFLICT);
-        assert!(woken.lock().is_empty(), "each retry fails alike");
+        assert!(woken.lock().is_empty(), "the same failure needs no new write");
         records.note_failure(&key("a"), Some((ParentReason::Conflict, "taken by another")));
         assert_eq!(woken.lock().len(), 1);
         let last = read().last.expect("a failure");
@@ -313,11 +313,11 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_is_gone_no_longer_fails_and_is_counted_out_once() {
+    fn deleted_parent_no_longer_counts_as_failing_and_needs_one_write() {
         let (records, woken) = records();
         records.note_failure(&key("a"), CONFLICT);
         records.removed(&key("a"));
-        assert_eq!(woken.lock().len(), 1, "one write for both");
+        assert_eq!(woken.lock().len(), 1, "one write covers both");
         assert_eq!(records.sums(None, |_| true).failing, 0);
         records.note_failure(&key("b"), None);
         assert_eq!(woken.lock().len(), 1);

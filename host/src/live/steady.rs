@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn r17_only_the_snapshot_that_needed_nothing_needs_nothing_again() {
+    fn r17_call_is_skipped_only_for_the_snapshot_that_needed_no_write() {
         let mut web = Steady::default();
         let (old, new) = (Digest::of(b"old"), Digest::of(b"new"));
         assert_eq!(web.after_call(1, old, false), None);
@@ -120,25 +120,35 @@ mod tests {
         assert_eq!((web.after_call(1, old, false), web.after_call(1, new, false)), (Some(soon), None));
         web.keep(call(b"new"), None);
         assert_eq!((web.after_call(1, old, false), web.after_call(1, new, false)), (None, Some(AT_RESYNC)));
-        assert_eq!(web.after_call(2, new, false), None, "others may wait until it was called under the new state");
+        assert_eq!(
+            web.after_call(2, new, false),
+            None,
+            "a new component state needs a call, because other parents may wait for it"
+        );
         web.end();
         assert_eq!(web.after_call(1, new, false), None);
     }
 
     #[test]
-    fn s06_values_are_compared_at_a_start_and_once_an_interval_whatever_happens_meanwhile() {
+    fn s06_values_are_compared_at_the_start_and_once_per_interval_whatever_events_arrive() {
         let (mut web, interval, began) = (Steady::default(), Duration::from_mins(10), Instant::now());
-        assert!(web.is_comparison_due(interval, began), "a start compares");
+        assert!(web.is_comparison_due(interval, began), "the first reconcile compares");
         web.note_compared(began);
         web.end();
-        assert!(!web.is_comparison_due(interval, began + Duration::from_secs(599)), "an event is no start");
-        assert!(web.is_comparison_due(interval, began + interval), "a parent with many events has no resync");
+        assert!(
+            !web.is_comparison_due(interval, began + Duration::from_secs(599)),
+            "an event does not make a comparison due"
+        );
+        assert!(
+            web.is_comparison_due(interval, began + interval),
+            "due without a resync, because a parent with many events has none"
+        );
         web.note_compared(began + interval);
         assert!(!web.is_comparison_due(interval, began + interval + Duration::from_secs(599)));
     }
 
     #[test]
-    fn s06_a_comparison_finds_only_what_was_compared_and_compares_nothing_twice() {
+    fn s06_comparison_is_skipped_only_for_inputs_that_were_compared_before() {
         let (mut web, call, response) = (Steady::default(), Digest::of(b"call"), Digest::of(b"response"));
         let inputs = Inputs { call: Some((1, call)), response: Some(response), is_compared: false };
         web.keep(inputs, None);
@@ -148,19 +158,19 @@ mod tests {
         assert_eq!(web.after_call(1, call, true), Some(AT_RESYNC));
         let again = Digest::of(b"again");
         web.keep_after_call(Inputs { call: Some((1, again)), ..inputs });
-        assert_eq!(web.after_call(1, again, true), Some(AT_RESYNC), "the same objects");
+        assert_eq!(web.after_call(1, again, true), Some(AT_RESYNC), "these objects were compared before");
     }
 
     #[test]
-    fn r17_a_response_that_needed_nothing_needs_nothing_again_whatever_was_called() {
+    fn r17_response_that_needed_no_write_needs_none_again_whatever_the_call_was() {
         let (mut web, response) = (Steady::default(), Digest::of(b"response"));
         web.keep(Inputs { response: Some(response), ..Inputs::default() }, None);
-        assert_eq!(web.after_response(response, false), Some(AT_RESYNC), "an impure call's too");
+        assert_eq!(web.after_response(response, false), Some(AT_RESYNC), "also for an impure call");
         assert_eq!((web.after_response(Digest::of(b"other"), false), web.after_call(1, response, false)), (None, None));
     }
 
     #[test]
-    fn r17_a_response_with_events_to_an_impure_call_is_not_remembered() {
+    fn r17_response_with_events_to_an_impure_call_is_not_remembered() {
         let mut web = Steady::default();
         web.keep(call(b"call"), None);
         web.keep(Inputs { is_compared: true, ..Inputs::default() }, None);

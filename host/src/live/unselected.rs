@@ -190,7 +190,7 @@ mod tests {
 
     const KIND: &str = "Namespace";
 
-    fn strays(labels: Option<&str>, namespaced: bool) -> Unselected {
+    fn unselected(labels: Option<&str>, namespaced: bool) -> Unselected {
         let kind = Arc::new(Gvk::from_api_version("v1", KIND));
         let id = WatchId { kind, labels: labels.map(str::to_owned), finalizer: None };
         Unselected::new(&"deco".parse().expect("a name"), &id, namespaced, None)
@@ -219,71 +219,79 @@ mod tests {
     }
 
     #[test]
-    fn a_child_whose_parent_is_not_shown_tells_of_it() {
-        let strays = strays(Some("team"), false);
+    fn child_of_a_parent_outside_the_selector_reveals_that_parent() {
+        let unselected = unselected(Some("team"), false);
         let child = child("deco", "u", "u", "");
-        assert_eq!(strays.parent_of_lost(&child, true, |_| true), None, "it is shown");
-        assert_eq!(strays.parent_of_lost(&child, false, |_| false), None, "the child is gone: nothing is left to do");
-        assert_eq!(strays.parent_of_lost(&child, true, |_| false), Some(key("team")));
-        assert_eq!(strays.all(), [(key("team"), Uid::from("u"))]);
-        assert_eq!(strays.parent_of_lost(&child, false, |_| false), Some(key("team")), "it has one child less");
-        strays.forget(&key("team"));
-        assert!(!strays.holds(&key("team")));
+        assert_eq!(unselected.parent_of_lost(&child, true, |_| true), None, "the parent is shown");
+        assert_eq!(
+            unselected.parent_of_lost(&child, false, |_| false),
+            None,
+            "the child is gone: nothing is left to do"
+        );
+        assert_eq!(unselected.parent_of_lost(&child, true, |_| false), Some(key("team")));
+        assert_eq!(unselected.all(), [(key("team"), Uid::from("u"))]);
+        assert_eq!(
+            unselected.parent_of_lost(&child, false, |_| false),
+            Some(key("team")),
+            "the parent has one child less"
+        );
+        unselected.forget(&key("team"));
+        assert!(!unselected.holds(&key("team")));
     }
 
     #[test]
-    fn of_two_of_a_name_the_one_that_is_there_counts() {
-        let strays = strays(Some("team"), false);
+    fn existing_parent_replaces_a_deleted_one_of_the_same_name() {
+        let unselected = unselected(Some("team"), false);
         let (team, old) = (key("team"), Uid::from("old"));
         let read = |uid: &str, rest: &str| {
             let text = format!(r#"{{"metadata":{{"name":"team","uid":"{uid}","resourceVersion":"1"{rest}}}}}"#);
-            strays.seen(&team, Some(Arc::new(object(&text)))).map(|object| object.uid.clone())
+            unselected.seen(&team, Some(Arc::new(object(&text)))).map(|object| object.uid.clone())
         };
-        let known = || strays.uid(&team);
-        strays.add(&team, Uid::from("new"));
-        strays.add(&team, old.clone());
+        let known = || unselected.uid(&team);
+        unselected.add(&team, Uid::from("new"));
+        unselected.add(&team, old.clone());
         assert_eq!(read("new", ""), Some(Uid::from("new")));
-        strays.add(&team, old.clone());
-        assert_eq!(known(), Some(Uid::from("new")), "children of the old one are the garbage collector's");
+        unselected.add(&team, old.clone());
+        assert_eq!(known(), Some(Uid::from("new")), "the garbage collector deletes the children of the old one");
 
         assert_eq!(read("new", r#","deletionTimestamp":"2026-01-01T00:00:00Z""#), None);
-        strays.add(&team, Uid::from("newer"));
-        assert_eq!(read("newer", r#","labels":{"team":"x"}"#), None, "it is selected again");
+        unselected.add(&team, Uid::from("newer"));
+        assert_eq!(read("newer", r#","labels":{"team":"x"}"#), None, "the selector matches again");
         assert_eq!(known(), None);
     }
 
     #[test]
-    fn what_is_no_child_or_on_its_way_tells_of_nobody() {
-        let strays = strays(Some("team"), false);
+    fn foreign_or_terminating_object_reveals_no_parent() {
+        let unselected = unselected(Some("team"), false);
         let deleting = r#","deletionTimestamp":"2026-01-01T00:00:00Z""#;
         for child in [child("other", "u", "u", ""), child("deco", "u", "x", ""), child("deco", "u", "u", deleting)] {
-            assert_eq!(strays.parent_of_lost(&child, true, |_| false), None, "{child:?}");
+            assert_eq!(unselected.parent_of_lost(&child, true, |_| false), None, "{child:?}");
         }
     }
 
     #[test]
-    fn a_name_that_would_lead_elsewhere_in_a_path_is_no_parents() {
-        let strays = strays(Some("team"), false);
+    fn owner_name_that_would_change_the_request_path_is_ignored() {
+        let unselected = unselected(Some("team"), false);
         for name in
             ["vault/secrets", "vault/secrets?watch=true", "team?watch=true", "team#a", "..", "%2e%2e", "a b", ""]
         {
             let child = child_of(name, "deco", "u", "u", "");
-            assert_eq!(strays.parent_of_lost(&child, true, |_| false), None, "{name}");
+            assert_eq!(unselected.parent_of_lost(&child, true, |_| false), None, "{name}");
         }
-        assert_eq!(strays.all(), []);
+        assert_eq!(unselected.all(), []);
     }
 
     #[test]
-    fn without_a_selector_nothing_leaves_it() {
-        let strays = strays(None, false);
-        assert_eq!(strays.parent_of_lost(&child("deco", "u", "u", ""), true, |_| false), None);
-        assert!(!strays.may_be());
+    fn without_a_selector_no_parent_is_outside_it() {
+        let unselected = unselected(None, false);
+        assert_eq!(unselected.parent_of_lost(&child("deco", "u", "u", ""), true, |_| false), None);
+        assert!(!unselected.may_be());
     }
 
     #[test]
-    fn the_parent_of_a_namespaced_kind_is_where_its_child_is() {
-        let strays = strays(Some("team"), true);
-        let found = strays.parent_of_lost(&child("deco", "u", "u", ""), true, |_| false);
+    fn parent_of_a_namespaced_kind_is_in_the_namespace_of_its_child() {
+        let unselected = unselected(Some("team"), true);
+        let found = unselected.parent_of_lost(&child("deco", "u", "u", ""), true, |_| false);
         assert_eq!(found, Some(ObjectKey::new(Some("n"), "team")));
     }
 }

@@ -75,21 +75,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cache_that_is_not_filled_in_time_is_not_a_lack_of_permissions() {
+    fn cache_that_is_not_filled_in_time_is_not_reported_as_a_missing_permission() {
         let watch = WatchId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), labels: None, finalizer: None };
         let problem = unsynced(&watch, &Health::Starting, false);
         assert_eq!((problem.step, problem.reason), (Step::Synced, PluginReason::ApiError));
     }
 
     #[test]
-    fn dynamic_a_refused_watch_says_what_a_person_has_to_change() {
+    fn dynamic_rejected_watch_names_what_the_user_must_change() {
         let watch = WatchId {
             kind: Arc::new(Gvk::from_api_version("v1", "Pod")),
             labels: Some("a==b==c".to_owned()),
             finalizer: None,
         };
-        let said = |code, is_parent| {
-            unsynced(&watch, &Health::Refused { code, message: "said the API server".to_owned() }, is_parent)
+        let problem_for = |code, is_parent| {
+            unsynced(&watch, &Health::Refused { code, message: "message of the API server".to_owned() }, is_parent)
         };
         for (code, is_parent, reason, message) in [
             (404, true, "ParentKindMissing", "Pod.v1 cannot be watched"),
@@ -97,10 +97,10 @@ mod tests {
             (403, true, "Forbidden", "--create-rbac"),
             (400, true, "InvalidDescriptor", "a==b==c"),
         ] {
-            let problem = said(code, is_parent);
+            let problem = problem_for(code, is_parent);
             assert_eq!((problem.reason.as_str(), problem.step), (reason, Step::Granted));
-            assert!(problem.message.contains(message) && problem.message.contains("said the API server"));
-            assert_eq!(problem.requeue, Requeue::Backoff(Duration::ZERO), "it is tried again");
+            assert!(problem.message.contains(message) && problem.message.contains("message of the API server"));
+            assert_eq!(problem.requeue, Requeue::Backoff(Duration::ZERO), "the watch is retried");
         }
     }
 }

@@ -180,18 +180,18 @@ mod tests {
         }
     }
 
-    fn said(capped: &[Capped]) -> Vec<String> {
+    fn messages(capped: &[Capped]) -> Vec<String> {
         capped.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn what_the_contract_gives_by_default_is_below_all_caps() {
+    fn default_limits_of_the_contract_are_below_all_caps() {
         let caps = of_flags(&[]).expect("defaults");
         assert_eq!(caps.clamp(&Limits::default()), (Limits::default(), Vec::new()));
     }
 
     #[test]
-    fn who_asks_for_more_gets_the_cap_and_hears_which_flag_it_is() {
+    fn limit_above_its_cap_is_lowered_to_the_cap_and_the_flag_is_named() {
         let caps = of_flags(&["--max-memory", "96Mi", "--max-deadline", "1500ms", "--max-events=3"]).expect("flags");
         let (limits, capped) = caps.clamp(&everything());
         let expected = [
@@ -207,12 +207,12 @@ mod tests {
             "requirements at 256 (--max-requirements)",
             "jsonDepth at 200 (--max-json-depth)",
         ];
-        assert_eq!(said(&capped), expected);
-        assert_eq!(caps.clamp(&limits), (limits.clone(), Vec::new()), "a cap itself may be asked for");
-        let wanted = Limits { memory: 97 << 20, deadline: Duration::from_secs(1), ..Limits::default() };
-        let (limits, capped) = caps.clamp(&wanted);
-        assert_eq!((limits.memory, limits.deadline, limits.events), (96 << 20, wanted.deadline, 3));
-        assert_eq!(said(&capped), ["memory at 96Mi (--max-memory)", "events at 3 (--max-events)"]);
+        assert_eq!(messages(&capped), expected);
+        assert_eq!(caps.clamp(&limits), (limits.clone(), Vec::new()), "a limit equal to its cap is allowed");
+        let requested = Limits { memory: 97 << 20, deadline: Duration::from_secs(1), ..Limits::default() };
+        let (limits, capped) = caps.clamp(&requested);
+        assert_eq!((limits.memory, limits.deadline, limits.events), (96 << 20, requested.deadline, 3));
+        assert_eq!(messages(&capped), ["memory at 96Mi (--max-memory)", "events at 3 (--max-events)"]);
     }
 
     #[test]
@@ -220,21 +220,21 @@ mod tests {
         let command = Caps::augment_args(clap::Command::new("run"));
         let (_, capped) = of_flags(&[]).expect("defaults").clamp(&everything());
         assert_eq!(command.get_arguments().count(), capped.len());
-        for (argument, said) in command.get_arguments().zip(said(&capped)) {
+        for (argument, message) in command.get_arguments().zip(messages(&capped)) {
             let flag = argument.get_long().expect("a flag");
-            assert!(said.ends_with(&format!("(--{flag})")), "--{flag}: {said}");
+            assert!(message.ends_with(&format!("(--{flag})")), "--{flag}: {message}");
             let variable = format!("WINDLASS_{}", flag.to_uppercase().replace('-', "_"));
             assert_eq!(argument.get_env().expect("a variable"), &*variable);
         }
     }
 
     #[test]
-    fn every_limit_is_in_the_docs_with_its_default_and_its_cap() {
+    fn every_limit_is_documented_with_its_default_and_its_cap() {
         let page = include_str!("../../../docs/limits.md");
         let (_, capped) = of_flags(&[]).expect("defaults").clamp(&everything());
         for Capped { limit, cap } in &capped {
             let row = page.lines().find(|line| line.starts_with(&format!("| `{limit}` |")));
-            let row = row.unwrap_or_else(|| panic!("no row of {limit}"));
+            let row = row.unwrap_or_else(|| panic!("docs/limits.md has no row for {limit}"));
             assert!(row.contains(&format!("| `--max-{}` {cap} |", kebab(limit))), "{row}");
             let given = serde_json::from_value::<LimitsSpec>(json!({*limit: default_in(row)})).expect("a limit");
             assert_eq!(given.resolve(), Ok(Limits::default()), "{row}");
@@ -248,14 +248,14 @@ mod tests {
     }
 
     #[test]
-    fn caps_that_make_no_sense_are_refused_at_the_start() {
+    fn invalid_caps_are_rejected_at_the_start() {
         for bad in ["--max-memory=much", "--max-deadline=0s", "--max-deadline=10", "--max-json-depth=201"] {
             assert!(of_flags(&[bad]).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn describe_may_use_as_much_as_some_plugin_might_and_low_caps_do_not_keep_logic_from_coming_up() {
+    fn describe_may_use_the_caps_and_at_least_its_own_minimum() {
         let least = Limits { memory: 256 << 20, deadline: Duration::from_secs(10), ..Limits::default() };
         let describe = |flags: &[&str]| of_flags(flags).expect("flags").describe(&least);
         assert_eq!(describe(&["--max-memory=1Gi"]).memory, 1 << 30);

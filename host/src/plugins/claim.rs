@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn s04_plugin_has_a_kind_by_what_is_live_and_only_before_that_by_its_status() {
+    fn s04_plugin_holds_the_kind_of_its_live_component_or_before_that_the_one_in_its_status() {
         let kind: Gvk = "Echo.v1.my-operator.dev".parse().expect("a kind");
         let had = plugin(
             "had",
@@ -136,22 +136,32 @@ mod tests {
         let has = |live_with_it, plugin| rank_of_holder(live_with_it, plugin, &kind).is_some();
         assert!(has(None, &had), "the host has just started");
         assert!(has(Some(true), &had));
-        assert!(!has(Some(false), &had), "it has another kind by now");
+        assert!(!has(Some(false), &had), "its live component has another kind");
         assert!(!has(None, &never));
-        assert!(has(Some(true), &never), "its status does not say it yet");
+        assert!(has(Some(true), &never), "its status does not name the kind yet");
     }
 
     #[test]
-    fn plugin_that_serves_a_kind_keeps_it_however_old_another_one_is() {
+    fn plugin_that_serves_a_kind_keeps_it_even_if_another_plugin_is_older() {
         let echo = "Echo.v1.my-operator.dev";
         let serves = |since: &str| json!({"parentKind": echo, "parentKindSince": since});
         let young = plugin("young", "2026-03-01T00:00:00Z", &serves("2026-03-01T00:00:01Z"));
         let old = |status: &Value| plugin("old", "2026-01-01T00:00:00Z", status);
-        assert_eq!(rank(&old(&json!({"parentKind": "Other.v1.my-operator.dev"}))), None, "it has another kind");
-        assert_eq!(rank(&old(&json!({}))), None, "it has none");
-        assert_eq!(rank(&old(&json!({"parentKind": echo, "decorates": true}))), None, "it is not its own");
-        assert!(rank(&young) < rank(&old(&serves("2026-04-01T00:00:00Z"))), "whoever changed to it comes last");
-        assert!(rank(&old(&json!({"parentKind": echo}))) < rank(&young), "from before the time was written");
+        assert_eq!(rank(&old(&json!({"parentKind": "Other.v1.my-operator.dev"}))), None, "the Plugin has another kind");
+        assert_eq!(rank(&old(&json!({}))), None, "the Plugin has no kind");
+        assert_eq!(
+            rank(&old(&json!({"parentKind": echo, "decorates": true}))),
+            None,
+            "the kind is not the Plugin's own"
+        );
+        assert!(
+            rank(&young) < rank(&old(&serves("2026-04-01T00:00:00Z"))),
+            "a Plugin that changed to the kind later ranks lower"
+        );
+        assert!(
+            rank(&old(&json!({"parentKind": echo}))) < rank(&young),
+            "a status without the time counts from creation"
+        );
         let unwritten = Rank::of(None, &old(&json!({})));
         assert!(rank(&young).is_some_and(|rank| rank < unwritten));
     }

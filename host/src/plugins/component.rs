@@ -322,10 +322,12 @@ mod tests {
     }
 
     /// The digests from and to which a Plugin with this status rolls back.
-    fn rollback(wish: Option<&str>, status: &Value) -> Result<Option<(String, String)>, &'static str> {
+    fn rollback(value: Option<&str>, status: &Value) -> Result<Option<(String, String)>, &'static str> {
         let plugin = json!({
             "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin",
-            "metadata": {"name": "echo", "uid": "1", "resourceVersion": "1", "annotations": {ANNOTATION_ROLLBACK: wish}},
+            "metadata": {
+                "name": "echo", "uid": "1", "resourceVersion": "1", "annotations": {ANNOTATION_ROLLBACK: value},
+            },
             "spec": {"source": {"configMap": {"namespace": "n", "name": "echo"}}},
             "status": status,
         });
@@ -337,21 +339,21 @@ mod tests {
     }
 
     #[test]
-    fn a_rollback_goes_to_what_was_live_before_and_stays_there() {
+    fn rollback_returns_to_the_previous_component_and_stays_there() {
         let (old, bad) = (digest("old"), digest("bad"));
         let before = json!({"activeDigest": bad, "previousDigest": old});
         assert_eq!(rollback(None, &before), Ok(None));
         assert_eq!(rollback(Some("false"), &before), Ok(None));
-        let wanted = Ok(Some((bad.clone(), old.clone())));
-        assert_eq!(rollback(Some("true"), &before), wanted);
+        let expected = Ok(Some((bad.clone(), old.clone())));
+        assert_eq!(rollback(Some("true"), &before), expected);
         let after = json!({"activeDigest": old, "previousDigest": bad, "rolledBackFrom": bad});
-        assert_eq!(rollback(Some("true"), &after), wanted, "not back and forth");
+        assert_eq!(rollback(Some("true"), &after), expected, "a rollback is not undone");
     }
 
     #[test]
-    fn a_pin_to_what_was_live_before_goes_back_to_it_and_one_to_anything_else_to_nothing() {
+    fn pin_to_the_active_or_previous_component_restores_it_and_another_pin_restores_none() {
         let [active, previous, other] = ["new", "old", "other"].map(digest);
-        let wanted = |pin: Option<&str>| {
+        let restored = |pin: Option<&str>| {
             let plugin = json!({
                 "apiVersion": "windlass.dev/v1alpha1", "kind": "Plugin", "metadata": {"name": "echo"},
                 "spec": {"source": {"configMap": {"namespace": "n", "name": "echo"}}, "digest": pin},
@@ -360,16 +362,16 @@ mod tests {
             let plugin = serde_json::from_value(plugin).expect("a Plugin");
             wanted_of_before(&plugin).map(|digest| digest.to_string())
         };
-        assert_eq!(wanted(None), Some(active.clone()));
+        assert_eq!(restored(None), Some(active.clone()));
         for pin in [&active, &previous] {
-            assert_eq!(wanted(Some(pin)).as_ref(), Some(pin));
+            assert_eq!(restored(Some(pin)).as_ref(), Some(pin));
         }
-        assert_eq!(wanted(Some(&other)), None);
-        assert_eq!(wanted(Some("latest")), None);
+        assert_eq!(restored(Some(&other)), None);
+        assert_eq!(restored(Some("latest")), None);
     }
 
     #[test]
-    fn a_rollback_to_nothing_says_so() {
+    fn rollback_without_a_previous_component_is_reported() {
         for status in [json!({}), json!({"activeDigest": digest("only")})] {
             assert_eq!(rollback(Some("true"), &status), Err("NothingToRollBackTo"));
         }

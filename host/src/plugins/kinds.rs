@@ -240,7 +240,7 @@ mod tests {
     fn state() -> State {
         let mut state = State::default();
         for event in [CrdEvent::ListBegins, CrdEvent::Listed(ECHOES.to_owned(), seen(1, 1)), CrdEvent::ListEnds] {
-            assert!(state.on_event(event).is_empty(), "nobody is followed yet");
+            assert!(state.on_event(event).is_empty(), "no Plugin is known yet");
         }
         let concerns = [
             ("settled", concern(&[ECHOES], &[], false)),
@@ -253,11 +253,11 @@ mod tests {
         state
     }
 
-    fn told(state: &mut State, event: CrdEvent) -> Vec<(String, Trigger)> {
-        let mut told: Vec<_> =
+    fn affected(state: &mut State, event: CrdEvent) -> Vec<(String, Trigger)> {
+        let mut affected: Vec<_> =
             state.on_event(event).into_iter().map(|(plugin, trigger)| (plugin.to_string(), trigger)).collect();
-        told.sort();
-        told
+        affected.sort();
+        affected
     }
 
     fn all(trigger: Trigger) -> Vec<(String, Trigger)> {
@@ -265,52 +265,52 @@ mod tests {
     }
 
     #[test]
-    fn dynamic_a_changed_definition_concerns_exactly_who_rests_on_it() {
+    fn dynamic_changed_crd_affects_exactly_the_plugins_that_depend_on_it() {
         let mut state = state();
         let is = |name: &str, seen| CrdEvent::Is(name.to_owned(), seen);
-        assert_eq!(told(&mut state, is(ECHOES, seen(2, 2))), all(Trigger::Fresh));
-        assert_eq!(told(&mut state, is(ECHOES, seen(2, 2))), [], "the same again is no change");
-        assert_eq!(told(&mut state, CrdEvent::Gone(ECHOES.to_owned())), all(Trigger::Fresh));
-        assert_eq!(told(&mut state, is(ECHOES, seen(3, 3))), all(Trigger::Fresh), "it is back");
-        assert_eq!(told(&mut state, is("things.other.dev", seen(9, 9))), [("other".to_owned(), Trigger::Fresh)]);
-        assert_eq!(told(&mut state, is("widgets.nobodys.dev", seen(9, 9))), []);
+        assert_eq!(affected(&mut state, is(ECHOES, seen(2, 2))), all(Trigger::Fresh));
+        assert_eq!(affected(&mut state, is(ECHOES, seen(2, 2))), [], "the same again is no change");
+        assert_eq!(affected(&mut state, CrdEvent::Gone(ECHOES.to_owned())), all(Trigger::Fresh));
+        assert_eq!(affected(&mut state, is(ECHOES, seen(3, 3))), all(Trigger::Fresh), "the CRD is back");
+        assert_eq!(affected(&mut state, is("things.other.dev", seen(9, 9))), [("other".to_owned(), Trigger::Fresh)]);
+        assert_eq!(affected(&mut state, is("widgets.nobodys.dev", seen(9, 9))), []);
     }
 
     #[test]
-    fn dynamic_a_definitions_status_concerns_only_who_waits_for_it() {
+    fn dynamic_changed_crd_status_affects_only_plugins_that_wait_for_the_crd() {
         let mut state = state();
         let established = CrdEvent::Is(ECHOES.to_owned(), seen(1, 2));
-        assert_eq!(told(&mut state, established), [("waiting".to_owned(), Trigger::Event)]);
+        assert_eq!(affected(&mut state, established), [("waiting".to_owned(), Trigger::Event)]);
     }
 
     #[test]
-    fn dynamic_a_new_list_tells_what_changed_while_nobody_listened() {
+    fn dynamic_new_list_of_crds_reports_changes_since_the_last_list() {
         let mut state = state();
-        assert_eq!(told(&mut state, CrdEvent::ListBegins), []);
-        assert_eq!(told(&mut state, CrdEvent::Listed(ECHOES.to_owned(), seen(1, 1))), []);
-        assert_eq!(told(&mut state, CrdEvent::ListEnds), [], "the same list again is no change");
-        told(&mut state, CrdEvent::ListBegins);
-        assert_eq!(told(&mut state, CrdEvent::ListEnds), all(Trigger::Fresh), "it is no longer listed");
+        assert_eq!(affected(&mut state, CrdEvent::ListBegins), []);
+        assert_eq!(affected(&mut state, CrdEvent::Listed(ECHOES.to_owned(), seen(1, 1))), []);
+        assert_eq!(affected(&mut state, CrdEvent::ListEnds), [], "the same list again is no change");
+        affected(&mut state, CrdEvent::ListBegins);
+        assert_eq!(affected(&mut state, CrdEvent::ListEnds), all(Trigger::Fresh), "the CRD is no longer listed");
     }
 
     #[test]
-    fn dynamic_who_looked_before_the_first_list_looks_again() {
+    fn dynamic_plugin_reconciled_before_the_first_list_is_reconciled_again() {
         let mut state = State::default();
         state.concerns.insert("early".parse().expect("a name"), Concern::default());
-        assert_eq!(told(&mut state, CrdEvent::ListBegins), []);
-        assert_eq!(told(&mut state, CrdEvent::ListEnds), [("early".to_owned(), Trigger::Fresh)]);
+        assert_eq!(affected(&mut state, CrdEvent::ListBegins), []);
+        assert_eq!(affected(&mut state, CrdEvent::ListEnds), [("early".to_owned(), Trigger::Fresh)]);
     }
 
     #[test]
-    fn dynamic_a_refused_watch_concerns_only_who_holds_it() {
+    fn dynamic_rejected_watch_affects_only_the_plugins_that_use_it() {
         let watch = |labels: Option<&str>| WatchId {
             kind: Arc::new(Gvk::from_api_version("v1", "Pod")),
             labels: labels.map(str::to_owned),
             finalizer: None,
         };
         let mut state = state();
-        let holds = Concern { watches: vec![watch(Some("app"))], ..Concern::default() };
-        state.concerns.insert("holder".parse().expect("a name"), holds);
+        let uses = Concern { watches: vec![watch(Some("app"))], ..Concern::default() };
+        state.concerns.insert("holder".parse().expect("a name"), uses);
         assert_eq!(state.holders(&watch(Some("app"))), ["holder".parse().expect("a name")]);
         assert_eq!(state.holders(&watch(None)), []);
     }

@@ -354,9 +354,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_the_machines_fault_is_tried_again_and_the_more_seldom_the_more_it_costs() {
+    fn load_failure_of_the_machine_is_retried_and_waits_longer_the_longer_it_took() {
         let requeue = |failure, took| unloadable(&failure, Duration::from_secs(took)).requeue;
-        let message = || "said".to_owned();
+        let message = || "reason".to_owned();
         for failure in [
             LoadFailure::NotAComponent { message: message() },
             LoadFailure::UnsupportedContract { found: message() },
@@ -375,8 +375,8 @@ mod tests {
             (LoadFailure::Describe(deadline), 10, 40),
             (LoadFailure::Describe(CallFailure::Host { message: message() }), 0, 0),
         ] {
-            let wanted = Requeue::Backoff(Duration::from_secs(rest));
-            assert_eq!(requeue(failure.clone(), took), wanted, "{failure}");
+            let expected = Requeue::Backoff(Duration::from_secs(rest));
+            assert_eq!(requeue(failure.clone(), took), expected, "{failure}");
         }
     }
 }

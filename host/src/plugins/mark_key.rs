@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s02_a_secret_that_holds_no_key_is_refused_and_one_that_was_made_is_read() {
+    fn s02_secret_without_a_valid_key_is_rejected_and_one_that_the_host_wrote_is_read() {
         assert!(key_of(secret_of(&[7; MarkKey::LENGTH])) == Some(MarkKey::new([7; MarkKey::LENGTH])));
         for wrong in [Secret::default(), secret_of(b""), secret_of(&[7; MarkKey::LENGTH - 1])] {
             assert!(key_of(wrong).is_none());

@@ -302,7 +302,7 @@ mod tests {
     const WATCHED: [&str; 3] = [" pods list,watch", " secrets list,watch", " services list,watch"];
 
     #[test]
-    fn s07_no_role_of_a_plugin_has_the_name_of_another_ones() {
+    fn s07_roles_of_different_plugins_never_have_the_same_name() {
         let names = ["echo", "echo-account", "echo-source", "echo-account-source"];
         let roles: Vec<_> =
             names.iter().flat_map(|name| [host_role(name), account_role(name), source_role(name)]).collect();
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_of_its_own_has_its_status_written_and_its_finalizer_only_if_it_finalizes() {
+    fn host_may_write_status_of_a_plugins_own_kind_and_finalizers_only_if_it_finalizes() {
         for (finalizes, did, verbs) in ROLES {
             let found = rules(&role(own(), finalizes, did));
             assert_eq!(found[..2], [&format!("my-operator.dev echoes {verbs}"), "my-operator.dev echoes/status patch"]);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_of_somebody_elses_kind_is_not_written() {
+    fn host_may_not_write_the_status_of_an_existing_kind() {
         for (finalizes, did, verbs) in ROLES {
             let found = rules(&role(namespaces(), finalizes, did));
             assert_eq!(
@@ -332,25 +332,25 @@ mod tests {
     }
 
     #[test]
-    fn children_are_written_and_related_kinds_read_by_the_plugins_account_and_not_by_the_host() {
+    fn plugins_account_may_write_children_and_read_related_kinds() {
         let echoes = ("my-operator.dev".to_owned(), "echoes".to_owned());
         let objects = account_objects("echo", "writer", "windlass-system", &kinds(echoes));
         let [account, role, binding] = &objects[..] else { panic!("{objects:?}") };
         assert_eq!(account["metadata"], json!({"name": "writer", "namespace": "windlass-system"}));
-        let wanted = [
+        let expected = [
             "my-operator.dev echoes/finalizers update",
             "my-operator.dev echoes get,list",
             " pods get,create,patch,delete",
             " secrets get,list",
         ];
-        assert_eq!(rules(role), wanted, "nothing of what it may no longer own");
-        assert_eq!(role.pointer("/metadata/labels"), None, "not the host's");
+        assert_eq!(rules(role), expected, "no permission for former kinds");
+        assert_eq!(role.pointer("/metadata/labels"), None, "the role is not aggregated into the host's role");
         assert_eq!(binding["subjects"][0]["name"], "writer");
         assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
     }
 
     #[test]
-    fn status_of_a_kind_that_another_plugin_installed_is_written_by_the_account_and_of_others_by_nobody() {
+    fn plugins_account_may_write_status_only_of_a_kind_that_another_plugin_installed() {
         let echoes = || kinds(("my-operator.dev".to_owned(), "echoes".to_owned()));
         let of_account = |status| {
             let objects = account_objects("echo", "writer", "windlass-system", &Kinds { status, ..echoes() });
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_plugin_left_behind_may_be_deleted_only_if_it_goes_with_its_plugin() {
+    fn plugins_account_may_delete_former_children_if_they_are_deleted_with_the_plugin() {
         let kinds = Kinds { prunes: true, ..kinds(("my-operator.dev".to_owned(), "echoes".to_owned())) };
         let objects = account_objects("echo", "writer", "windlass-system", &kinds);
         let services: Vec<_> = rules(&objects[1]).into_iter().filter(|rule| rule.contains("services")).collect();
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_is_granted_no_wildcard_and_no_write_of_what_plugins_own() {
+    fn host_is_granted_no_wildcard_and_no_write_of_plugins_children() {
         let objects = host_objects("windlass-system");
         let all: Vec<_> = objects.iter().filter(|object| object["rules"].is_array()).flat_map(rules).collect();
         assert!(!all.is_empty() && all.iter().all(|rule| !rule.contains('*')), "{all:?}");

@@ -83,39 +83,40 @@ mod tests {
     }
 
     #[test]
-    fn a_component_that_is_bad_itself_is_refused_until_something_else_is_wanted() {
+    fn invalid_component_is_rejected_until_the_plugin_requests_something_else() {
         let (now, wanted) = (Instant::now(), wanted("registry/echo:1"));
-        let problem = Problem::lasting(Step::Compiled, PluginReason::NotAComponent, "it is none").of(component());
+        let problem =
+            Problem::lasting(Step::Compiled, PluginReason::NotAComponent, "it is not a component").of(component());
         let refusal = Refusal::new(&wanted, problem, None, now);
         let later = now + seconds(1_000_000);
-        let held = refusal.holds(&wanted, component(), later).expect("refused");
-        assert_eq!((held.reason, held.requeue), (PluginReason::NotAComponent, Requeue::Settled(None)));
+        let rejected = refusal.holds(&wanted, component(), later).expect("refused");
+        assert_eq!((rejected.reason, rejected.requeue), (PluginReason::NotAComponent, Requeue::Settled(None)));
         assert!(refusal.holds(&wanted, Digest::of(b"another"), now).is_none());
         let pushed = Wanted { pushed_at: Some("now".to_owned()), ..wanted };
-        assert!(refusal.holds(&pushed, component(), now).is_none(), "a person pushed it again");
+        assert!(refusal.holds(&pushed, component(), now).is_none(), "a user pushed it again");
     }
 
     #[test]
-    fn what_may_pass_is_tried_again_ever_less_often_and_at_least_every_ten_minutes() {
+    fn temporary_failure_is_retried_with_growing_waits_of_at_most_ten_minutes() {
         let (mut now, wanted) = (Instant::now(), wanted("registry/echo:1"));
         let mut refusal = None;
         for wait in [5, 10, 20, 40, 80, 160, 320, 600, 600] {
             let next = Refusal::new(&wanted, passing(0), refusal.take(), now);
             assert_eq!(next.problem().requeue, Requeue::Pause(seconds(wait)));
             // Other events of the Plugin in between do not change that.
-            let held = next.holds(&wanted, component(), now + seconds(2)).expect("refused");
-            assert_eq!(held.requeue, Requeue::Pause(seconds(wait - 2)));
+            let rejected = next.holds(&wanted, component(), now + seconds(2)).expect("refused");
+            assert_eq!(rejected.requeue, Requeue::Pause(seconds(wait - 2)));
             now += seconds(wait);
             assert!(next.holds(&wanted, component(), now).is_none(), "after {wait} s");
             refusal = Some(next);
         }
         let other = self::wanted("registry/echo:2");
         let next = Refusal::new(&other, passing(0), refusal, now);
-        assert_eq!(next.problem().requeue, Requeue::Pause(seconds(5)), "of something else");
+        assert_eq!(next.problem().requeue, Requeue::Pause(seconds(5)), "another request starts with the first wait");
     }
 
     #[test]
-    fn what_took_long_to_fail_rests_as_long_as_it_says() {
+    fn failure_that_took_long_is_retried_after_its_own_minimum_wait() {
         let (now, wanted) = (Instant::now(), wanted("registry/echo:1"));
         for (at_least, wait) in [(1, 5), (480, 480), (6000, 600)] {
             let refusal = Refusal::new(&wanted, passing(at_least), None, now);

@@ -328,16 +328,16 @@ mod tests {
 
     /// The message for a plugin that owns Pods and has parents in these namespaces. `allowed` gives the permissions by
     /// verb and namespace, `*` for all namespaces.
-    async fn said(homes: &[&str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
-        said_of(Kind { verbs: &CHILD_VERBS, vital: &VITAL_CHILD_VERBS, ..pods() }, homes, allowed).await
+    async fn missing(homes: &[&str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
+        missing_of(Kind { verbs: &CHILD_VERBS, vital: &VITAL_CHILD_VERBS, ..pods() }, homes, allowed).await
     }
 
     /// The message for a plugin that reads this kind.
-    async fn said_of_reads(kind: Kind, homes: &[&str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
-        said_of(Kind { verbs: &READ_VERBS, ..kind }, homes, allowed).await
+    async fn missing_reads(kind: Kind, homes: &[&str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
+        missing_of(Kind { verbs: &READ_VERBS, ..kind }, homes, allowed).await
     }
 
-    async fn said_of(kind: Kind, homes: &[&str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
+    async fn missing_of(kind: Kind, homes: &[&str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
         let ask: Ask = Arc::new(move |question| {
             let allowed = allowed(question.verb, question.namespace.as_deref().unwrap_or("*"));
             Box::pin(async move { Ok(ReviewResult { allowed, why: String::new() }) })
@@ -345,101 +345,101 @@ mod tests {
         let account = Account::new("windlass-system", "echo").expect("a name");
         let homes: BTreeSet<Arc<str>> = homes.iter().map(|home| Arc::from(*home)).collect();
         let review = Review { ask: &ask, account: &account, homes: &|| homes.clone() };
-        let missing = review.kind(kind).await.expect("answers")?;
-        Some((missing.to_string(), missing.is_vital()))
+        let found = review.kind(kind).await.expect("an outcome")?;
+        Some((found.to_string(), found.is_vital()))
     }
 
     #[tokio::test]
-    async fn rights_that_are_granted_in_all_namespaces_or_in_those_of_the_parents_are_enough() {
-        assert_eq!(said(&["shop"], |_, _| true).await, None);
-        assert_eq!(said(&["shop", "web"], |_, place| place != "*").await, None);
+    async fn permissions_in_all_namespaces_or_in_those_of_the_parents_are_enough() {
+        assert_eq!(missing(&["shop"], |_, _| true).await, None);
+        assert_eq!(missing(&["shop", "web"], |_, place| place != "*").await, None);
     }
 
     #[tokio::test]
-    async fn a_kind_that_can_be_written_for_no_parent_is_vital_and_one_that_cannot_be_deleted_is_not() {
+    async fn missing_write_permission_for_all_parents_is_vital_and_missing_delete_is_not() {
         let all = "get, create, patch, delete Pod.v1 in any namespace of its parents";
-        assert_eq!(said(&["shop", "web"], |_, _| false).await, Some((all.to_owned(), true)));
-        let never_deleted = said(&["shop"], |verb, _| verb != "delete").await;
+        assert_eq!(missing(&["shop", "web"], |_, _| false).await, Some((all.to_owned(), true)));
+        let never_deleted = missing(&["shop"], |verb, _| verb != "delete").await;
         assert_eq!(never_deleted, Some(("delete Pod.v1 in any namespace of its parents".to_owned(), false)));
     }
 
     #[tokio::test]
-    async fn a_namespace_without_rights_is_named_and_holds_up_no_other() {
+    async fn namespace_without_permissions_is_named_and_blocks_no_other() {
         let of_web = "get, create, patch, delete Pod.v1 in web".to_owned();
-        assert_eq!(said(&["shop", "web"], |_, place| place == "shop").await, Some((of_web, false)));
+        assert_eq!(missing(&["shop", "web"], |_, place| place == "shop").await, Some((of_web, false)));
     }
 
     #[tokio::test]
-    async fn what_lacks_here_one_right_and_there_another_is_told_of_both() {
+    async fn different_permissions_missing_in_different_namespaces_are_all_named() {
         let either = |verb: &str, place: &str| match place {
             "shop" => verb != "delete",
             "web" => verb != "create",
             _ => false,
         };
-        let told = "create, delete Pod.v1 in shop, web".to_owned();
-        assert_eq!(said(&["shop", "web"], either).await, Some((told, false)));
+        let message = "create, delete Pod.v1 in shop, web".to_owned();
+        assert_eq!(missing(&["shop", "web"], either).await, Some((message, false)));
     }
 
     #[tokio::test]
-    async fn a_right_that_many_namespaces_lack_is_vital_unless_one_of_them_has_it() {
+    async fn permission_missing_in_many_namespaces_is_vital_unless_one_of_them_has_it() {
         const MANY: [&str; 17] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q"];
-        let (_, vital) = said(&MANY, |_, place| place == "q").await.expect("something is missing");
+        let (_, vital) = missing(&MANY, |_, place| place == "q").await.expect("a permission is missing");
         assert!(!vital, "parents in the last one can be served");
-        let (told, vital) = said(&MANY, |_, _| false).await.expect("all is missing");
-        assert!(vital, "{told}");
+        let (message, vital) = missing(&MANY, |_, _| false).await.expect("every permission is missing");
+        assert!(vital, "{message}");
     }
 
     #[tokio::test]
-    async fn a_right_in_the_last_of_more_namespaces_than_are_asked_about_is_not_said_to_be_missing_in_all() {
+    async fn permission_is_not_reported_missing_in_any_namespace_if_only_some_were_reviewed() {
         let homes: Vec<_> = (0..=MOST_NAMESPACES).map(|number| format!("team-{number:04}")).collect();
         let homes: Vec<_> = homes.iter().map(String::as_str).collect();
-        let (told, vital) = said(&homes, |_, place| place == "team-0256").await.expect("something is missing");
-        assert!(!vital && !told.contains("any namespace"), "{told}");
+        let (message, vital) = missing(&homes, |_, place| place == "team-0256").await.expect("a permission is missing");
+        assert!(!vital && !message.contains("any namespace"), "{message}");
     }
 
     #[tokio::test]
-    async fn without_parents_nobody_knows_where_rights_are_needed() {
+    async fn without_parents_missing_permissions_are_reported_cluster_wide_and_not_vital() {
         let of_all = "get, create, patch, delete Pod.v1 cluster-wide".to_owned();
-        assert_eq!(said(&[], |_, _| false).await, Some((of_all, false)));
+        assert_eq!(missing(&[], |_, _| false).await, Some((of_all, false)));
     }
 
     #[tokio::test]
-    async fn unknown_right_to_parents_of_somebody_elses_kind_counts_as_missing() {
+    async fn unknown_permission_for_parents_of_another_owners_crd_counts_as_missing() {
         let parents = |is_doubted| Kind { verbs: &[PARENT_VERB], vital: &[PARENT_VERB], is_doubted, ..pods() };
-        let told = "list Pod.v1 cluster-wide".to_owned();
-        assert_eq!(said_of(parents(true), &[], |_, _| false).await, Some((told.clone(), true)));
-        assert_eq!(said_of(parents(false), &[], |_, _| false).await, Some((told, false)));
-        assert_eq!(said_of(parents(true), &[], |_, _| true).await, None);
+        let message = "list Pod.v1 cluster-wide".to_owned();
+        assert_eq!(missing_of(parents(true), &[], |_, _| false).await, Some((message.clone(), true)));
+        assert_eq!(missing_of(parents(false), &[], |_, _| false).await, Some((message, false)));
+        assert_eq!(missing_of(parents(true), &[], |_, _| true).await, None);
     }
 
     #[tokio::test]
-    async fn what_may_not_be_read_is_told_with_where_and_keeps_nothing_from_going_live() {
+    async fn missing_read_permission_is_named_with_its_namespaces_and_does_not_block_activation() {
         let everywhere = "get, list Pod.v1 in any namespace of its parents".to_owned();
-        assert_eq!(said_of_reads(pods(), &["shop", "web"], |_, _| false).await, Some((everywhere, false)));
+        assert_eq!(missing_reads(pods(), &["shop", "web"], |_, _| false).await, Some((everywhere, false)));
         let of_web = |verb: &str, place: &str| place == "shop" || place == "web" && verb == "list";
         assert_eq!(
-            said_of_reads(pods(), &["shop", "web"], of_web).await,
+            missing_reads(pods(), &["shop", "web"], of_web).await,
             Some(("get Pod.v1 in web".to_owned(), false))
         );
         let of_cluster = Kind { namespaced: false, ..pods() };
-        let told = "get, list Pod.v1 cluster-wide".to_owned();
-        assert_eq!(said_of_reads(of_cluster, &["shop"], |_, _| false).await, Some((told, false)));
+        let message = "get, list Pod.v1 cluster-wide".to_owned();
+        assert_eq!(missing_reads(of_cluster, &["shop"], |_, _| false).await, Some((message, false)));
     }
 
     #[tokio::test]
-    async fn what_is_to_be_read_in_other_namespaces_must_be_allowed_there() {
+    async fn reads_in_other_namespaces_need_permissions_there() {
         let beside = || Kind { beside: vec!["shared".into()], ..pods() };
-        assert_eq!(said_of_reads(beside(), &["shop"], |_, place| place != "*").await, None);
-        let at_home = said_of_reads(beside(), &["shop"], |_, place| place == "shop").await;
+        assert_eq!(missing_reads(beside(), &["shop"], |_, place| place != "*").await, None);
+        let at_home = missing_reads(beside(), &["shop"], |_, place| place == "shop").await;
         assert_eq!(at_home, Some(("get, list Pod.v1 in shared".to_owned(), false)));
-        let nowhere = said_of_reads(beside(), &["shop"], |_, _| false).await;
+        let nowhere = missing_reads(beside(), &["shop"], |_, _| false).await;
         assert_eq!(nowhere, Some(("get, list Pod.v1 in shared, shop".to_owned(), false)));
     }
 
     #[tokio::test]
-    async fn a_kind_without_namespaces_that_cannot_be_written_is_vital() {
+    async fn missing_write_permission_for_a_cluster_scoped_kind_is_vital() {
         let kind = Kind { namespaced: false, verbs: &CHILD_VERBS, vital: &VITAL_CHILD_VERBS, ..pods() };
         let all = "get, create, patch, delete Pod.v1 cluster-wide".to_owned();
-        assert_eq!(said_of(kind, &["shop"], |_, _| false).await, Some((all, true)));
+        assert_eq!(missing_of(kind, &["shop"], |_, _| false).await, Some((all, true)));
     }
 }

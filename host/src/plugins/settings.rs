@@ -99,21 +99,21 @@ mod tests {
     }
 
     #[test]
-    fn r09_the_guard_holds_half_of_four_or_more_children_unless_told_otherwise() {
+    fn r09_deletion_guard_has_its_defaults_unless_the_plugin_sets_it() {
         let plain = settings(&json!({})).expect("valid");
         assert_eq!((plain.guard, plain.suspended), (DeletionGuard::default(), false));
-        assert_eq!(plain.resync, Duration::from_secs(30), "as the component asks");
-        let told = json!({"deletionGuard": {"maxPercent": 0}, "suspend": true, "resync": "1m", "concurrency": 3});
-        let told = settings(&told).expect("valid");
-        assert_eq!((told.guard.max_percent, told.guard.min_children, told.suspended), (0, 4, true));
-        assert_eq!((told.resync, told.concurrency), (Duration::from_mins(1), 3));
+        assert_eq!(plain.resync, Duration::from_secs(30), "the component's resync");
+        let custom = json!({"deletionGuard": {"maxPercent": 0}, "suspend": true, "resync": "1m", "concurrency": 3});
+        let custom = settings(&custom).expect("valid");
+        assert_eq!((custom.guard.max_percent, custom.guard.min_children, custom.suspended), (0, 4, true));
+        assert_eq!((custom.resync, custom.concurrency), (Duration::from_mins(1), 3));
         assert!(settings(&json!({"resync": "0s"})).is_err());
     }
 
     #[test]
-    fn r16_a_suspension_that_begins_or_ends_concerns_the_parents_and_concurrency_does_not() {
+    fn r16_changed_suspension_affects_the_parents_and_changed_concurrency_does_not() {
         let plain = settings(&json!({})).expect("valid");
-        for (spec, concerns) in [
+        for (spec, is_affected) in [
             (json!({"suspend": true}), true),
             (json!({"deletionGuard": {"minChildren": 1}}), true),
             (json!({"resync": "2h"}), true),
@@ -121,7 +121,7 @@ mod tests {
             (json!({"concurrency": 1}), false),
             (json!({}), false),
         ] {
-            assert_eq!(settings(&spec).expect("valid").concerns_parents(&plain), concerns, "{spec}");
+            assert_eq!(settings(&spec).expect("valid").concerns_parents(&plain), is_affected, "{spec}");
         }
     }
 }

@@ -51,17 +51,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_may_wait_waits_for_all_urgent_looks_and_for_none_later_than_the_first_second() {
-        let courtesy = StartupOrder::new();
-        let (one, other) = (courtesy.urgent(), courtesy.urgent());
-        let mut waiting = task::spawn(courtesy.give_way());
+    async fn plugins_without_parents_wait_for_the_others_for_at_most_a_second() {
+        let order = StartupOrder::new();
+        let (one, other) = (order.urgent(), order.urgent());
+        let mut waiting = task::spawn(order.give_way());
         assert_pending!(waiting.poll());
         drop(one);
         assert_pending!(waiting.poll());
         drop(other);
         assert_ready!(waiting.poll());
 
-        let long_ago = Instant::now().checked_sub(FIRST).expect("the machine runs for longer");
+        let long_ago = Instant::now().checked_sub(FIRST).expect("the machine has run for longer");
         let late = StartupOrder { started: long_ago, ..StartupOrder::new() };
         let _hangs = late.urgent();
         late.give_way().await;

@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn e10_status_that_was_not_written_is_tried_again_also_after_a_conflict() {
+    fn e10_failed_write_of_a_status_is_retried_also_after_a_conflict() {
         let response = |code: u16| {
             let status = kube::core::Status { code, ..kube::core::Status::default() };
             written(Err(kube::Error::Api(Box::new(status))))
@@ -496,23 +496,23 @@ mod tests {
         for code in [400, 403, 409, 422, 429, 500, 503, 504] {
             assert!(response(code).is_err(), "{code}");
         }
-        assert!(response(404).is_ok(), "it is gone");
+        assert!(response(404).is_ok(), "the Plugin is gone");
     }
 
     #[test]
-    fn r07_a_failure_that_the_status_has_already_keeps_its_time_and_costs_no_write() {
+    fn r07_failure_that_is_already_in_the_status_keeps_its_time_and_needs_no_write() {
         let first = last_failure(None, Some(failure("taken", 1))).expect("a failure");
         assert_eq!(
             first.to_string(),
             r#"{"message":"taken","object":"n/a","reason":"Conflict","time":"1970-01-01T00:00:01Z"}"#
         );
         assert_eq!(last_failure(Some(&first), Some(failure("taken", 2))), Some(first.clone()));
-        assert_eq!(last_failure(Some(&first), None), Some(first.clone()), "none since the host started");
+        assert_eq!(last_failure(Some(&first), None), Some(first.clone()), "no failure since the host started");
         assert_ne!(last_failure(Some(&first), Some(failure("taken by another", 2))), Some(first));
     }
 
     #[test]
-    fn r09_deletions_that_are_held_stay_so_while_nothing_is_live_whatever_the_look_says() {
+    fn r09_blocked_deletions_stay_blocked_while_no_component_is_live() {
         let kind = std::sync::Arc::new(windlass_api::plugin_kind());
         let object = r#"{"metadata":{"name":"echo","uid":"1","resourceVersion":"1","generation":1}}"#;
         let object = Object::from_api(&kind, object).expect("a Plugin");
@@ -534,9 +534,9 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_the_host_caps_are_granted_and_told() {
-        let said = |wanted: &Limits, conditions_kept| {
-            let (_, capped) = caps::of_flags(&[]).expect("defaults").clamp(wanted);
+    fn capped_limits_are_reported_by_the_granted_condition() {
+        let granted_with = |requested: &Limits, conditions_kept| {
+            let (_, capped) = caps::of_flags(&[]).expect("defaults").clamp(requested);
             let findings = Findings {
                 not_granted: Vec::new(),
                 not_readable: Vec::new(),
@@ -558,30 +558,30 @@ mod tests {
         };
         let much = Limits { memory: 1 << 30, children: 20_000, ..Limits::default() };
         let capped = "The host caps spec.limits: memory at 256Mi (--max-memory), children at 10000 (--max-children)";
-        assert_eq!(said(&much, true), ("True".to_owned(), capped.to_owned()));
-        assert!(said(&much, false).1.ends_with(&format!(", so they are not written. {capped}")));
-        assert_eq!(said(&Limits::default(), true), ("True".to_owned(), String::new()));
+        assert_eq!(granted_with(&much, true), ("True".to_owned(), capped.to_owned()));
+        assert!(granted_with(&much, false).1.ends_with(&format!(", so they are not written. {capped}")));
+        assert_eq!(granted_with(&Limits::default(), true), ("True".to_owned(), String::new()));
     }
 
     #[test]
-    fn watch_that_stalled_is_a_condition_of_its_own_and_the_plugin_is_not_ready() {
+    fn stalled_watch_sets_synced_and_ready_to_false() {
         let stalled = "the host's watch of Pod.v1 has stalled: no progress since 2026-11-23T08:00:00Z: 503";
         let result = Err(Problem::new(Step::Synced, PluginReason::WatchStalled, stalled));
         let standing = Standing { live: None, former_kinds: &FormerKinds::default(), result: &result };
         let all = conditions(Some(1), false, 0, standing);
-        let said = |kind: &str| {
+        let condition = |kind: &str| {
             let one = all.iter().find(|one| one.get("type").and_then(Value::as_str) == Some(kind)).expect(kind);
             ["status", "reason", "message"].map(|field| one.get(field).and_then(Value::as_str).unwrap_or_default())
         };
-        assert_eq!(said("Granted"), ["True", "Succeeded", ""]);
-        assert_eq!(said("Synced"), ["False", "WatchStalled", stalled]);
-        assert_eq!(said("Ready"), ["False", "WatchStalled", stalled]);
-        assert_eq!(said("Available")[0], "False");
-        assert_eq!(said("Reconciling")[1], "WatchStalled", "it goes on by itself");
+        assert_eq!(condition("Granted"), ["True", "Succeeded", ""]);
+        assert_eq!(condition("Synced"), ["False", "WatchStalled", stalled]);
+        assert_eq!(condition("Ready"), ["False", "WatchStalled", stalled]);
+        assert_eq!(condition("Available")[0], "False");
+        assert_eq!(condition("Reconciling")[1], "WatchStalled", "the watch recovers by itself");
     }
 
     #[test]
-    fn while_nothing_is_live_the_status_names_what_was() {
+    fn status_keeps_the_last_component_while_none_is_live() {
         let kind = std::sync::Arc::new(windlass_api::plugin_kind());
         let object = r#"{"metadata":{"name":"echo","uid":"1","resourceVersion":"1","generation":1}}"#;
         let object = Object::from_api(&kind, object).expect("a Plugin");
@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn time_since_which_a_plugin_has_its_kind_begins_anew_with_another_kind() {
+    fn parent_kind_since_restarts_when_the_parent_kind_changes() {
         let kind = std::sync::Arc::new(windlass_api::plugin_kind());
         let object = r#"{"metadata":{"name":"echo","uid":"1","resourceVersion":"1","creationTimestamp":"2026-01-01T00:00:00Z"}}"#;
         let object = Object::from_api(&kind, object).expect("a Plugin");
@@ -613,12 +613,16 @@ mod tests {
         let known = r#"{"parentKind":"Echo.v1.g","parentKindSince":"2026-02-01T00:00:00Z"}"#;
         assert_eq!(since("{}", "Echo.v1.g"), now);
         assert_eq!(since(known, "Other.v1.g"), now);
-        assert_eq!(since(known, "Echo.v2.g"), Some("2026-02-01T00:00:00Z".to_owned()), "another version");
+        assert_eq!(
+            since(known, "Echo.v2.g"),
+            Some("2026-02-01T00:00:00Z".to_owned()),
+            "another version of the same kind"
+        );
         assert_eq!(since(r#"{"parentKind":"Echo.v1.g"}"#, "Echo.v1.g"), Some("2026-01-01T00:00:00Z".to_owned()));
     }
 
     #[test]
-    fn counts_are_read_as_they_were_written() {
+    fn counts_are_read_from_a_status() {
         let status = json::parse(br#"{"failing":12,"parents":"x"}"#, 8).expect("JSON");
         let status = status.as_object().expect("an object");
         assert_eq!((status.count("failing"), status.count("parents"), status.count("none")), (Some(12), None, None));

@@ -280,7 +280,7 @@ mod tests {
         async fn run(&self, job: &Job<&'static str, u32>, turn: &Turn<'_>) -> (Requeue, Duration) {
             self.begun.lock().push(job.key);
             match job.key {
-                0..10 => self.gate.acquire().await.expect("it is never closed").forget(),
+                0..10 => self.gate.acquire().await.expect("the gate is never closed").forget(),
                 20 => tokio::task::yield_now().await,
                 21 => turn.step_aside(),
                 _ => {}
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn keys_whose_time_comes_are_run_by_whoever_sleeps() {
+    async fn due_keys_are_run_by_sleeping_workers() {
         let fixture = Fixture::new(8);
         let [mut a, mut b, mut c] = [fixture.work(), fixture.work(), fixture.work()].map(Box::pin);
         for worker in [&mut a, &mut b, &mut c] {
@@ -307,27 +307,31 @@ mod tests {
         };
         tokio::select! {
             () = all_have_begun => {}
-            _ = futures::future::join3(a, b, c) => unreachable!("nobody stops them"),
+            _ = futures::future::join3(a, b, c) => unreachable!("the workers are not stopped"),
         }
-        assert_eq!(fixture.begun(), [2, 3, 1], "none has ended, and each found a worker");
+        assert_eq!(fixture.begun(), [2, 3, 1], "no run has ended, and each key has a worker");
     }
 
     #[tokio::test]
-    async fn a_worker_is_woken_for_one_that_waits_and_for_none_that_is_done_at_once() {
+    async fn another_worker_is_woken_only_when_a_run_waits() {
         let fixture = Fixture::new(8);
         let [mut a, mut b] = [fixture.work(), fixture.work()].map(tokio_test::task::spawn);
         assert!(a.poll().is_pending() && b.poll().is_pending());
         for key in [11, 12, 1, 14] {
             fixture.queue.add(&"g", &key, Trigger::Event);
         }
-        assert_eq!([a.is_woken(), b.is_woken()], [false, true], "the one that fell asleep last");
+        assert_eq!([a.is_woken(), b.is_woken()], [false, true], "the worker that fell asleep last is woken");
         assert!(b.poll().is_pending());
-        assert_eq!((fixture.begun(), a.is_woken()), (vec![11, 12, 1], true), "as it waits now");
+        assert_eq!(
+            (fixture.begun(), a.is_woken()),
+            (vec![11, 12, 1], true),
+            "the run of key 1 waits, so the other worker is woken"
+        );
         assert!(a.poll().is_pending());
         assert_eq!(fixture.begun(), [11, 12, 1, 14]);
         fixture.stop.cancel();
         fixture.gate.add_permits(1);
-        assert!(a.poll().is_ready() && b.poll().is_ready(), "what runs goes on to its end");
+        assert!(a.poll().is_ready() && b.poll().is_ready(), "runs in progress finish");
     }
 
     #[tokio::test]
@@ -343,11 +347,11 @@ mod tests {
         }
         let [a, b, c] = &mut workers;
         assert!(c.is_woken() && c.poll().is_pending());
-        assert_eq!([a.is_woken(), b.is_woken()], [false, true], "though none has waited");
+        assert_eq!([a.is_woken(), b.is_woken()], [false, true], "another worker is woken although no run waited");
     }
 
     #[tokio::test]
-    async fn a_worker_that_finds_every_group_held_back_leaves_the_next_key_to_another() {
+    async fn key_of_another_group_runs_while_the_first_group_is_at_its_limit() {
         let fixture = Fixture::new(4);
         let mut workers = [(); 4].map(|()| tokio_test::task::spawn(fixture.work()));
         for worker in &mut workers {
@@ -370,14 +374,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_that_yields_lets_others_have_the_thread_and_one_that_steps_aside_the_keys() {
+    async fn run_that_yields_frees_its_thread_and_run_that_steps_aside_wakes_another_worker() {
         let fixture = Fixture::new(8);
         let [mut a, mut b] = [fixture.work(), fixture.work()].map(tokio_test::task::spawn);
         assert!(a.poll().is_pending() && b.poll().is_pending());
         fixture.queue.add(&"g", &20, Trigger::Event);
         fixture.queue.add(&"g", &11, Trigger::Event);
         assert!(b.poll().is_pending());
-        assert_eq!(fixture.begun(), [20], "it has given the thread back");
+        assert_eq!(fixture.begun(), [20], "the run yielded its thread");
         assert!(a.is_woken() && a.poll().is_pending() && b.poll().is_pending());
         assert_eq!(fixture.begun(), [20, 11]);
         fixture.queue.add(&"g", &21, Trigger::Event);
@@ -387,7 +391,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_that_panics_costs_no_worker_and_comes_again() {
+    async fn run_that_panics_ends_no_worker_and_is_retried() {
         let fixture = Fixture::new(8);
         let mut worker = tokio_test::task::spawn(fixture.work());
         fixture.queue.add(&"g", &13, Trigger::Event);
@@ -399,7 +403,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn when_the_one_who_keeps_the_time_leaves_another_keeps_it() {
+    async fn another_worker_takes_over_when_the_worker_with_the_timer_leaves() {
         let queue = Queue::new(4, 4, Busy { of_all: 1, of_group: 1 });
         queue.add_after(&"g", &1, Trigger::Resync, Duration::from_millis(1));
         let (mut keeper, mut other) = (Box::pin(queue.next()), Box::pin(queue.next()));
@@ -409,13 +413,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_worker_that_has_ended_a_run_finds_what_waited_for_it() {
+    async fn end_of_a_run_lets_the_next_key_of_its_group_run() {
         let queue = Queue::new(2, 1, Busy { of_all: 1, of_group: 1 });
         queue.add(&"g", &1, Trigger::Event);
         queue.add(&"g", &2, Trigger::Event);
         let first = queue.next().await;
         let mut other = Box::pin(queue.next());
-        assert!(poll!(&mut other).is_pending(), "one of a group at once");
+        assert!(poll!(&mut other).is_pending(), "a group runs one key at a time");
         queue.done(&first, End { requeue: Requeue::WhenChanged, resync: RESYNC, aside: false });
         assert_eq!(queue.next().await.key, 2);
     }

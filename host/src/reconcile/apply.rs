@@ -483,13 +483,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r13_a_wave_stops_at_the_first_failure_that_is_not_the_childs_own() {
+    async fn r13_wave_stops_at_the_first_failure_that_is_not_the_childs_own() {
         let unavailable = WriteProblem::Unavailable { message: "timeout".to_owned(), retry_after: None };
         for problem in [unavailable, WriteProblem::CacheBehind] {
             let (begun, applied) = begun(problem.clone()).await;
             assert!(begun < 3 * PARALLEL_WRITES, "{problem:?}: {begun}");
             assert_eq!(applied.problems.len(), 1);
-            assert_eq!(applied.changes.created.len(), begun - 1, "what was begun came to its end");
+            assert_eq!(applied.changes.created.len(), begun - 1, "every write that began was completed");
         }
         let rejected = WriteProblem::Rejected {
             code: 422,

@@ -219,16 +219,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plan_of_a_plugin_without_tokens_is_put_off_as_a_whole() {
+    fn plan_of_a_plugin_without_tokens_is_postponed_as_a_whole() {
         let child =
             ChildId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), key: ObjectKey::new(Some("n"), "web-0") };
-        let wanted = Plan { prunes: vec![Delete { child, uid: Uid::from("1") }], ..Plan::default() };
+        let original = Plan { prunes: vec![Delete { child, uid: Uid::from("1") }], ..Plan::default() };
         let budget = Mutex::new(Budget::new(Timestamp::now()));
-        let mut plan = wanted.clone();
-        assert_eq!((limited(&budget, &mut plan), &plan), (None, &wanted));
-        budget.lock().spend(Cost::Write, 200_000, Timestamp::now()).expect("it may be owed");
-        let wait = limited(&budget, &mut plan).expect("nothing is left");
+        let mut plan = original.clone();
+        assert_eq!((limited(&budget, &mut plan), &plan), (None, &original));
+        budget.lock().spend(Cost::Write, 200_000, Timestamp::now()).expect("tokens may be overdrawn");
+        let wait = limited(&budget, &mut plan).expect("no tokens are left");
         assert!(wait > Duration::from_mins(1) && plan.is_empty(), "{wait:?}");
-        assert_eq!(limited(&budget, &mut plan), None, "a parent that needs no write waits for nothing");
+        assert_eq!(limited(&budget, &mut plan), None, "a plan without writes does not wait");
     }
 }

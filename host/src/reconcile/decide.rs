@@ -159,8 +159,9 @@ mod tests {
             waited: Duration::from_secs(10)
         })));
         let refused = ReadProblem::NotWatched { kind: kind(), code: 403, message: String::new() };
-        for said in [refused, ReadProblem::Stalled { kind: kind(), message: String::new() }, ReadProblem::Unsettled] {
-            assert!(!passes_unsaid(&Problem::Reads(said)));
+        for reported in [refused, ReadProblem::Stalled { kind: kind(), message: String::new() }, ReadProblem::Unsettled]
+        {
+            assert!(!passes_unsaid(&Problem::Reads(reported)));
         }
     }
 }

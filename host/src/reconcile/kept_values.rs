@@ -36,15 +36,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s06_only_the_values_that_an_apply_left_are_left_alone() {
+    fn s06_only_values_that_an_apply_could_not_change_are_left_as_they_are() {
         let kept = KeptValues::default();
         let (object, values) = (Uid::from("a"), Digest::of(b"values"));
-        kept.keep(&object, "1:wish", values);
-        assert!(kept.holds(&object, "1:wish", values));
-        assert!(!kept.holds(&object, "1:other", values) && !kept.holds(&Uid::from("b"), "1:wish", values));
-        assert!(!kept.holds(&object, "1:wish", Digest::of(b"forged")));
+        kept.keep(&object, "1:desired", values);
+        assert!(kept.holds(&object, "1:desired", values));
+        assert!(!kept.holds(&object, "1:other", values) && !kept.holds(&Uid::from("b"), "1:desired", values));
+        assert!(!kept.holds(&object, "1:desired", Digest::of(b"forged")));
         for at in 0..=MAX {
-            kept.keep(&Uid::from(at.to_string().as_str()), "1:wish", values);
+            kept.keep(&Uid::from(at.to_string().as_str()), "1:desired", values);
         }
         assert!(kept.0.lock().len() <= MAX);
     }

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r12_a_status_that_was_not_written_is_known_to_be_missing_whatever_the_api_server_said() {
+    fn r12_failed_write_of_a_status_is_recorded_whatever_the_api_server_responded() {
         for code in [400, 403, 404, 409, 422, 429, 500, 503, 504] {
             let status = kube::core::Status { code, ..kube::core::Status::default() };
             let (written, failed) = result_of(Err(kube::Error::Api(Box::new(status))));
@@ -171,7 +171,7 @@ mod tests {
             assert_eq!(written, (code >= 500).then_some(Written::Unknown(Subject::Parent)), "{code}");
         }
         let (written, failed) = result_of(Err(kube::Error::Service("the connection was cut".into())));
-        assert_eq!(written, Some(Written::Unknown(Subject::Parent)), "it may have been carried out");
+        assert_eq!(written, Some(Written::Unknown(Subject::Parent)), "the API server may have carried out the write");
         assert!(failed.is_some());
         let ack = serde_json::from_str(r#"{"metadata":{"resourceVersion":"7"}}"#).expect("metadata");
         assert_eq!(result_of(Ok(ack)), (Some(Written::Parent { resource_version: 7 }), None));

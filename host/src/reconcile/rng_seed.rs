@@ -68,19 +68,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r07_the_same_snapshot_gets_the_same_seed_also_after_a_restart() {
+    fn r07_same_snapshot_gets_the_same_seed_also_after_a_restart() {
         let (folder, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
         let seed = |folder: &Path, of: &[u8]| RngSeeds::open(folder).expect("seeds").of(&Digest::of(of));
         let first = seed(folder.path(), b"a");
         assert_eq!(seed(folder.path(), b"a"), first);
         assert_ne!(seed(folder.path(), b"b"), first);
-        assert_ne!(seed(other.path(), b"a"), first, "another host's");
+        assert_ne!(seed(other.path(), b"a"), first, "another host has another secret");
         let mode = fs::metadata(folder.path().join(FILE)).expect("the secret").permissions().mode();
         assert_eq!(mode & 0o077, 0, "{mode:o}");
     }
 
     #[test]
-    fn half_a_secret_is_none() {
+    fn incomplete_secret_is_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let seed = || RngSeeds::open(folder.path()).expect("seeds").of(&Digest::of(b"a"));
         fs::write(folder.path().join(FILE), []).expect("written");
@@ -95,7 +95,7 @@ mod tests {
         fs::write(folder.path().join(FILE), [7; LENGTH]).expect("written");
         let seeds = RngSeeds::open(folder.path()).expect("seeds");
         // Computed with Python's `hmac`.
-        let said = Digest::from_bytes(seeds.of(&Digest::of(b"snapshot"))).to_string();
-        assert_eq!(said, "sha256:ee225c25ecaa852ea228099d8a5c67905ab17409592300d3f8c39ed8e14cc554");
+        let seed = Digest::from_bytes(seeds.of(&Digest::of(b"snapshot"))).to_string();
+        assert_eq!(seed, "sha256:ee225c25ecaa852ea228099d8a5c67905ab17409592300d3f8c39ed8e14cc554");
     }
 }

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn r13_a_change_of_spec_labels_or_annotations_runs_now_and_anything_else_waits_for_a_backoff() {
+    fn r13_change_of_spec_labels_or_annotations_runs_now_and_other_changes_wait_for_the_backoff() {
         let plain = r#""labels":{"team":"a"}"#;
         for fresh in [
             r#""annotations":{"windlass.dev/suspend":"true"}"#,
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn plugins_that_had_no_parents_come_after_those_that_may_have_something_to_write() {
+    fn plugins_without_parents_are_reconciled_after_those_with_parents() {
         let listed = |status: &str| {
             let text = format!(r#"{{"metadata":{{"name":"n","uid":"1","resourceVersion":"1"}},"status":{status}}}"#);
             let plugin = Object::from_api(&Arc::new(windlass_api::plugin_kind()), &text).expect("an object");
@@ -229,37 +229,37 @@ mod tests {
         };
         assert_eq!(plugin_urgency(&listed(r#"{"parents":0}"#)), Trigger::Sweep);
         assert_eq!(plugin_urgency(&listed(r#"{"parents":1}"#)), Trigger::Fresh);
-        assert_eq!(plugin_urgency(&listed("{}")), Trigger::Fresh, "it was never live: a new one");
+        assert_eq!(plugin_urgency(&listed("{}")), Trigger::Fresh, "a new Plugin that was never live");
         let changed = Change { before: listed("{}").after, ..listed(r#"{"parents":0}"#) };
-        assert_eq!(plugin_urgency(&changed), Trigger::Fresh, "somebody did something to it just now");
+        assert_eq!(plugin_urgency(&changed), Trigger::Fresh, "a Plugin that changes is urgent");
     }
 
     #[test]
-    fn r01_a_child_that_loses_its_parents_label_concerns_the_parent_that_it_had() {
+    fn r01_child_that_loses_its_parents_label_triggers_its_former_parent() {
         let child = |labels: &str| {
             format!(
                 r#""labels":{{"windlass.dev/plugin":"echo"{labels}}},"ownerReferences":[{{"uid":"p","controller":true}}]"#
             )
         };
         let (web, other) = (r#","windlass.dev/parent-uid":"p""#, r#","windlass.dev/parent-uid":"q""#);
-        let told = |change: &Change| states_of_a_child(change).map(|child| child.owner_key()).collect::<Vec<_>>();
+        let owners = |change: &Change| states_of_a_child(change).map(|child| child.owner_key()).collect::<Vec<_>>();
         let parent = |uid: &str| Some(OwnerKey::Uid(uid.into()));
-        assert_eq!(told(&changed(&child(web), &child(""))), [parent("p"), None]);
-        assert_eq!(told(&changed(&child(web), &child(other))), [parent("p"), parent("q")]);
+        assert_eq!(owners(&changed(&child(web), &child(""))), [parent("p"), None]);
+        assert_eq!(owners(&changed(&child(web), &child(other))), [parent("p"), parent("q")]);
         assert_eq!(
-            told(&changed(&child(web), &child(&format!(r#"{web},"app":"x""#)))),
+            owners(&changed(&child(web), &child(&format!(r#"{web},"app":"x""#)))),
             [parent("p")],
-            "once is enough"
+            "the parent is triggered once"
         );
-        assert_eq!(told(&Change { after: None, ..changed(&child(web), &child(web)) }), [parent("p")]);
+        assert_eq!(owners(&Change { after: None, ..changed(&child(web), &child(web)) }), [parent("p")]);
         let retained = r#""labels":{"windlass.dev/plugin":"echo","windlass.dev/parent-uid":"p"},"annotations":{"windlass.dev/retained-for":"x"}"#;
         let owned = format!(r#"{retained},"ownerReferences":[{{"uid":"p","controller":true}}]"#);
         let of_x = Some(OwnerKey::Retained("x".into()));
-        assert_eq!(told(&changed(&owned, retained)), [parent("p"), of_x], "it is no longer a child of p");
+        assert_eq!(owners(&changed(&owned, retained)), [parent("p"), of_x], "the object is no longer a child of p");
     }
 
     #[tokio::test]
-    async fn a_parent_is_queued_for_the_plugins_of_its_watch_alone() {
+    async fn parent_is_queued_only_for_the_plugins_of_its_watch() {
         let watch = |labels: Option<&str>| WatchId {
             kind: Arc::new(Gvk::from_api_version("v1", "Namespace")),
             labels: labels.map(str::to_owned),
@@ -283,11 +283,11 @@ mod tests {
         let job = parents.next().await;
         assert_eq!((job.group, job.key), (team, ObjectKey::new(None, "n")));
         let another = tokio::time::timeout(std::time::Duration::ZERO, parents.next()).await;
-        assert!(another.is_err(), "nobody else");
+        assert!(another.is_err(), "no other plugin is triggered");
     }
 
     #[test]
-    fn the_name_of_a_retained_childs_parent_may_be_of_any_scope() {
+    fn parent_of_a_retained_child_may_be_namespaced_or_cluster_scoped() {
         assert_eq!(retained_parent("p/Echo.g/ns/name"), Some(ObjectKey::new(Some("ns"), "name")));
         assert_eq!(retained_parent("p/Tenant.g/name"), Some(ObjectKey::new(None, "name")));
     }

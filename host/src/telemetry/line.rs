@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guest_cannot_write_a_line_of_the_hosts() {
+    fn guest_cannot_forge_a_log_line_of_the_host() {
         assert_eq!(one_line("plain, and wörds"), "plain, and wörds");
         assert_eq!(
             one_line("bad\n2026 INFO windlass::audit: write\x1b[0m"),

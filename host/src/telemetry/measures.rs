@@ -201,13 +201,13 @@ mod tests {
 
     impl PushMetricExporter for Last {
         async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
-            let mut told = self.0.lock();
-            told.clear();
+            let mut exported = self.0.lock();
+            exported.clear();
             for metric in metrics.scope_metrics().flat_map(ScopeMetrics::metrics) {
                 let mut point = |attributes: &mut dyn Iterator<Item = &KeyValue>, value: f64| {
                     let mut labels: Vec<_> = attributes.map(|pair| format!("{}={}", pair.key, pair.value)).collect();
                     labels.sort();
-                    told.push(format!("{}{{{}}}={value}", metric.name(), labels.join(",")));
+                    exported.push(format!("{}{{{}}}={value}", metric.name(), labels.join(",")));
                 };
                 match metric.data() {
                     AggregatedMetrics::F64(MetricData::Sum(sum)) => {
@@ -219,7 +219,7 @@ mod tests {
                     other => panic!("{other:?}"),
                 }
             }
-            told.sort();
+            exported.sort();
             Ok(())
         }
 
@@ -246,8 +246,8 @@ mod tests {
         }
     }
 
-    /// What is exported after `measure` has run.
-    fn told(measure: impl FnOnce(&Measures)) -> Vec<String> {
+    /// The export after `measure` has run.
+    fn exported(measure: impl FnOnce(&Measures)) -> Vec<String> {
         let last = Last::default();
         let provider = SdkMeterProvider::builder().with_periodic_exporter(last.clone()).build();
         let declared = [
@@ -265,15 +265,15 @@ mod tests {
     }
 
     #[test]
-    fn what_was_declared_goes_out_under_the_plugins_name() {
-        let told = told(|measures| {
+    fn declared_metrics_are_exported_under_the_plugins_name() {
+        let exported = exported(|measures| {
             measures.record("seen_total", 1.0, &labels(&[("phase", "Running")]));
             measures.record("seen_total", 2.0, &labels(&[("phase", "Running"), ("other", "x")]));
             measures.record("cores", 3.0, &labels(&[("name", "b"), ("namespace", "a")]));
             measures.record("cores", 1.5, &labels(&[("namespace", "a"), ("name", "b")]));
         });
         assert_eq!(
-            told,
+            exported,
             [
                 "web_app_cores{name=b,namespace=a,windlass.plugin=web-app}=1.5",
                 "web_app_seen_total{phase=Running,windlass.plugin=web-app}=3"
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn time_since_progress_goes_out_for_each_watched_kind() {
+    fn time_since_progress_is_exported_for_each_watched_kind() {
         let last = Last::default();
         let provider = SdkMeterProvider::builder().with_periodic_exporter(last.clone()).build();
         let ages = [("Pod.v1", 61), ("Secret.v1", 0)].map(|(kind, age)| (kind.to_owned(), Duration::from_secs(age)));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn plugins_whose_instruments_have_one_name_are_told_apart() {
+    fn plugins_with_equal_metric_names_are_distinguished_by_a_label() {
         let last = Last::default();
         let provider = SdkMeterProvider::builder().with_periodic_exporter(last.clone()).build();
         for (plugin, name) in [("a", "b_c"), ("a-b", "c")] {
@@ -312,26 +312,26 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_declared_and_what_is_no_number_is_dropped() {
-        let told = told(|measures| {
+    fn undeclared_metrics_and_invalid_values_are_dropped() {
+        let exported = exported(|measures| {
             measures.record("other_total", 1.0, &[]);
             measures.record("seen_total", -1.0, &[]);
             measures.record("seen_total", f64::NAN, &[]);
             measures.record("cores", f64::INFINITY, &[]);
         });
-        assert_eq!(told, [""; 0]);
+        assert_eq!(exported, [""; 0]);
     }
 
     #[test]
-    fn what_a_plugin_makes_up_has_an_end() {
-        let told = told(|measures| {
+    fn number_of_series_and_length_of_label_values_are_bounded() {
+        let exported = exported(|measures| {
             for at in 0..SERIES + 10 {
                 measures.record("cores", 1.0, &labels(&[("name", &format!("{at}{}", "x".repeat(1000)))]));
             }
             measures.record("cores", 2.0, &labels(&[("name", &format!("0{}", "x".repeat(1000)))]));
         });
-        assert!(told.len() <= SERIES, "{}", told.len());
-        assert!(told.iter().all(|line| line.len() < 200), "values are cut");
-        assert!(told.iter().any(|line| line.ends_with("=2")), "what is known goes on");
+        assert!(exported.len() <= SERIES, "{}", exported.len());
+        assert!(exported.iter().all(|line| line.len() < 200), "label values are shortened");
+        assert!(exported.iter().any(|line| line.ends_with("=2")), "known series are still updated");
     }
 }

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_port_of_otlp_over_http_means_http() {
+    fn only_port_4318_selects_otlp_over_http() {
         for (endpoint, http) in [
             ("http://collector:4318", true),
             ("http://collector:4318/v1/traces", true),

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_is_written_as_one_tree_when_it_ends() {
+    fn root_span_is_written_as_one_tree_when_it_ends() {
         let buffer = Buffer::default();
         let writer = buffer.clone();
         let subscriber = tracing_subscriber::registry().with(TreeLayer::new(move || writer.clone()));

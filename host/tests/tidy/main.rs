@@ -54,14 +54,14 @@ fn module(path: &Path) -> String {
 }
 
 #[test]
-fn only_the_named_modules_hold_a_kubernetes_client() {
+fn only_the_listed_modules_name_the_kubernetes_client() {
     for path in sources(&host().join("src")) {
         let named = code(&path).split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "Client");
         let module = module(&path);
         let file = path.strip_prefix(host().join("src")).expect("below src").to_string_lossy();
         assert!(
             !named || [&*module, &*file].iter().any(|name| MAY_NAME_CLIENT.contains(name)),
-            "{} names Client; only {MAY_NAME_CLIENT:?} may: hand it what it needs instead",
+            "{} names Client; only {MAY_NAME_CLIENT:?} may: pass the module what it needs instead",
             path.display()
         );
     }
@@ -99,7 +99,7 @@ fn host_imports_only_from_layers_below() {
 }
 
 #[test]
-fn modules_of_a_crate_import_each_other_in_no_circle() {
+fn modules_of_a_crate_have_no_import_cycle() {
     for folder in CRATES {
         let graph = graph_of(folder);
         let cycles = graph.cycles();
@@ -108,12 +108,16 @@ fn modules_of_a_crate_import_each_other_in_no_circle() {
 }
 
 #[test]
-fn every_module_says_its_duty_in_its_first_line() {
+fn every_module_begins_with_a_line_that_describes_it() {
     let folders = CRATES.map(|folder| host().join(folder));
     for path in folders.iter().flat_map(|folder| sources(folder)) {
         let text = fs::read_to_string(&path).expect("UTF-8");
         let is_tests = path.file_name().is_some_and(|name| name == "tests.rs");
-        assert!(is_tests || text.starts_with("//! "), "{} does not start with `//! ` and its duty", path.display());
+        assert!(
+            is_tests || text.starts_with("//! "),
+            "{} does not start with `//! ` and a description",
+            path.display()
+        );
     }
 }
 
@@ -164,7 +168,7 @@ fn imports_are_in_three_groups() {
 }
 
 #[test]
-fn unsafe_code_stands_in_the_sandboxs_cache_alone() {
+fn unsafe_code_is_allowed_only_in_the_sandboxs_cache_and_bindings() {
     let folders = CRATES.map(|folder| host().join(folder));
     for path in folders.iter().flat_map(|folder| sources(folder)) {
         let allowed = path.ends_with("sandbox/src/cache.rs") || path.to_string_lossy().contains("/bindings/");
@@ -178,7 +182,7 @@ fn every_name_that_the_host_writes_is_documented() {
     let page = fs::read_to_string(host().join("../docs/conditions.md")).expect("UTF-8");
     let constants = names.lines().filter(|line| line.trim_start().starts_with("pub const "));
     let constants: Vec<_> = constants.filter_map(|line| line.split('"').nth(1)).collect();
-    assert!(constants.len() > 30, "the constants are found");
+    assert!(constants.len() > 30, "too few constants found");
     let of_plugins = PluginReason::ALL.iter().map(|reason| reason.as_str());
     let of_parents = ParentReason::ALL.iter().map(|reason| reason.as_str());
     for value in constants
@@ -187,13 +191,13 @@ fn every_name_that_the_host_writes_is_documented() {
         .chain(of_parents)
         .filter(|value| !matches!(*value, "windlass" | "windlass.dev/"))
     {
-        assert!(page.contains(&format!("`{value}`")), "docs/conditions.md says nothing of {value}");
+        assert!(page.contains(&format!("`{value}`")), "docs/conditions.md does not mention {value}");
     }
 }
 
-/// Those of `hostile` and `unloadable` have a row each, where they are run.
+/// Each guest in `hostile` and `unloadable` has a row in the table of the test that runs it.
 #[test]
-fn every_guest_is_named_by_a_test() {
+fn every_guest_is_run_by_a_test() {
     let tests: String = ["../tests/e2e", "sandbox/tests"]
         .iter()
         .flat_map(|folder| sources(&host().join(folder)))
@@ -209,7 +213,7 @@ fn every_guest_is_named_by_a_test() {
             guests += 1;
         }
     }
-    assert!(guests > 15, "the guests are found");
+    assert!(guests > 15, "too few guests found");
 }
 
 /// A guest without a Cargo target would silently never be built.
@@ -219,7 +223,7 @@ fn every_guest_in_rust_is_built() {
     let manifest = fs::read_to_string(guests.join("Cargo.toml")).expect("UTF-8");
     let folders = ["hostile", "unloadable", "puppets", "spies", "variants", "languages"];
     let sources: Vec<_> = folders.iter().flat_map(|folder| sources(&guests.join(folder))).collect();
-    assert!(sources.len() > 60, "the guests are found");
+    assert!(sources.len() > 60, "too few guests found");
     for path in sources {
         let path = path.strip_prefix(&guests).expect("a guest").display().to_string();
         assert!(manifest.contains(&format!("path = \"{path}\"")), "tests/guests/Cargo.toml names no target {path}");

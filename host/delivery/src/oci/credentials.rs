@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_those_of_the_repository_and_of_no_other() {
+    fn credentials_match_their_registry_and_repository_only() {
         let auth = STANDARD.encode("ann:pass:word");
         let config = json!({"auths": {
             "registry.example": {"auth": auth, "username": "", "password": ""},
@@ -129,7 +129,7 @@ mod tests {
             "empty.example": {},
         }, "credsStore": "desktop"})
         .to_string();
-        for (reference, wanted) in [
+        for (reference, expected) in [
             ("registry.example/echo", Some(basic("ann", "pass:word"))),
             ("registry.example/teams/echo", Some(basic("ann", "pass:word"))),
             ("registry.example/team/echo", Some(basic("team", "t"))),
@@ -143,12 +143,12 @@ mod tests {
             ("evil.example/registry.example", None),
             ("registry.example.evil.example/echo", None),
         ] {
-            assert_eq!(find(&config, reference), Ok(wanted), "{reference}");
+            assert_eq!(find(&config, reference), Ok(expected), "{reference}");
         }
     }
 
     #[test]
-    fn a_configuration_that_is_none_is_told_without_what_it_holds() {
+    fn invalid_docker_config_is_reported_without_its_secrets() {
         for bad in [
             "",
             "hunter2",

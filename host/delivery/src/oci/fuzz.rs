@@ -40,8 +40,8 @@ fn fuzz_references() {
         let Ok(text) = std::str::from_utf8(input) else { return false };
         let reference = match text.parse::<Reference>() {
             Ok(reference) => reference,
-            Err(said) => {
-                assert!(!said.contains(char::is_control), "{said}");
+            Err(message) => {
+                assert!(!message.contains(char::is_control), "{message}");
                 return false;
             }
         };
@@ -128,11 +128,11 @@ fn fuzz_docker_configs() {
                 assert!(ours.any(|entry| is_of(entry, &found)), "credentials of another registry");
                 true
             }
-            Err(said) => {
+            Err(message) => {
                 let names: Vec<_> = config["auths"].as_object().into_iter().flatten().map(|(name, _)| name).collect();
-                let is_said =
-                    |secret: &String| said.contains(secret) && !names.iter().any(|name| name.contains(secret));
-                assert!(!secrets(&config).iter().any(is_said), "{said}");
+                let is_leaked =
+                    |secret: &String| message.contains(secret) && !names.iter().any(|name| name.contains(secret));
+                assert!(!secrets(&config).iter().any(is_leaked), "{message}");
                 false
             }
         }

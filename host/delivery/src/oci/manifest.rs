@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_is_found_in_both_layouts() {
+    fn component_layer_is_found_under_both_media_types() {
         for media_type in ["application/wasm", "application/vnd.wasm.content.layer.v1+wasm"] {
             let readme = layer("text/markdown", 3);
             let manifest = json!({"schemaVersion": 2, "layers": [readme, layer(media_type, 9)]});
@@ -174,10 +174,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_component_is_told_by_what_it_is() {
+    fn manifest_without_exactly_one_component_layer_is_rejected_with_the_reason() {
         let wasm = layer(WASM_LAYER, 9);
         let bad_digest = json!({"mediaType": WASM_LAYER, "digest": "sha512:ab", "size": 9});
-        for (manifest, said) in [
+        for (manifest, reason) in [
             (json!({"layers": []}), "but nothing; push a component"),
             (json!({"layers": [layer("application/vnd.oci.image.layer.v1.tar+gzip", 9)]}), "tar+gzip"),
             (json!({"layers": [wasm, wasm]}), "several layers"),
@@ -192,8 +192,8 @@ mod tests {
             (json!([]), "but nothing"),
             (json!("text"), "invalid manifest"),
         ] {
-            let error = component(&manifest).expect_err(said);
-            assert!(error.contains(said), "{error}");
+            let error = component(&manifest).expect_err(reason);
+            assert!(error.contains(reason), "{error}");
         }
     }
 }

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_names_a_registry_a_repository_and_a_version() {
+    fn reference_is_parsed_into_registry_repository_and_version() {
         for (text, registry, repository, version) in [
             ("registry.example/echo:1.2", "registry.example", "echo", "1.2"),
             ("registry.example/a/b-c/d__e", "registry.example", "a/b-c/d__e", "latest"),
@@ -173,18 +173,18 @@ mod tests {
             ("[::1]:5000/echo:v1", "[::1]:5000", "echo", "v1"),
             ("docker.io/team/echo:1", "docker.io", "team/echo", "1"),
         ] {
-            let wanted = (registry.to_owned(), repository.to_owned(), version.to_owned());
-            assert_eq!(parts(text), Some(wanted), "{text}");
+            let expected = (registry.to_owned(), repository.to_owned(), version.to_owned());
+            assert_eq!(parts(text), Some(expected), "{text}");
         }
         for tagged in ["", ":1.2"] {
             let text = format!("registry.example/echo{tagged}@{DIGEST}");
-            let wanted = ("registry.example".to_owned(), "echo".to_owned(), DIGEST.to_owned());
-            assert_eq!(parts(&text), Some(wanted), "a digest outdoes a tag");
+            let expected = ("registry.example".to_owned(), "echo".to_owned(), DIGEST.to_owned());
+            assert_eq!(parts(&text), Some(expected), "a digest takes precedence over a tag");
         }
     }
 
     #[test]
-    fn what_is_no_reference_is_refused_with_an_example() {
+    fn invalid_reference_is_rejected_with_an_example() {
         let long = format!("registry.example/{}", "a".repeat(256));
         for bad in [
             "",
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn registries_of_this_machine_are_told_from_others() {
+    fn registries_on_this_machine_are_recognized() {
         for (text, is_local) in [
             ("localhost:5000/a", true),
             ("127.0.0.1:5000/a", true),

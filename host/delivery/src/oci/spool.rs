@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_came_in_pieces_of_any_size_is_whole_and_leaves_no_file() {
+    async fn download_in_pieces_of_any_size_is_complete_and_leaves_no_file() {
         let folder = tempfile::tempdir().expect("a folder");
         for pieces in [vec![], vec![1], vec![PIECE], vec![PIECE - 1, 1, 1], vec![3 * PIECE, 7, PIECE, 9]] {
             let (mut spool, mut expected) = (Spool::new(folder.path()).expect("a file"), Vec::new());
@@ -77,8 +77,12 @@ mod tests {
                 spool = spool.add(&piece).await.expect("written");
                 expected.extend(piece);
             }
-            assert!(spool.gathered.len() < PIECE, "no more than a piece is held");
-            assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0, "it has no name");
+            assert!(spool.gathered.len() < PIECE, "less than a piece stays in memory");
+            assert_eq!(
+                std::fs::read_dir(folder.path()).expect("the folder").count(),
+                0,
+                "the temporary file has no name"
+            );
             assert!(spool.read().await.expect("read") == expected, "{pieces:?}");
         }
     }

@@ -24,24 +24,24 @@ const OTHER_KEY: &str = include_str!("../trust/samples/other.pub");
 const ARTIFACT: &str = "sha256:c0bbd0ea80d6d3bce80d60b15daaa0ff1896c4aa54466546c25339ff62c41540";
 
 /// A response: status, headers, body.
-type Answer = (u16, Vec<(&'static str, String)>, Vec<u8>);
+type StoredResponse = (u16, Vec<(&'static str, String)>, Vec<u8>);
 
 /// A server that returns these responses by method and path, 404 otherwise, and records the credentials it receives.
 pub(crate) struct Server {
     pub address: SocketAddr,
-    answers: Arc<Mutex<HashMap<String, Answer>>>,
-    asked: Arc<Mutex<Vec<(String, String)>>>,
+    responses: Arc<Mutex<HashMap<String, StoredResponse>>>,
+    requests: Arc<Mutex<Vec<(String, String)>>>,
 }
 
 impl Server {
     pub async fn start() -> Self {
-        let answers: Arc<Mutex<HashMap<String, Answer>>> = Arc::default();
-        let asked: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
-        let (given, told) = (answers.clone(), asked.clone());
+        let responses: Arc<Mutex<HashMap<String, StoredResponse>>> = Arc::default();
+        let requests: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
+        let (known, received) = (responses.clone(), requests.clone());
         let router = axum::Router::new().fallback(move |method: Method, uri: Uri, headers: HeaderMap| {
             let authorization = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
-            told.lock().push((format!("{method} {uri}"), authorization.to_owned()));
-            let known = given.lock();
+            received.lock().push((format!("{method} {uri}"), authorization.to_owned()));
+            let known = known.lock();
             let key = format!("{method} {}", uri.path());
             let authorized = known.get(&format!("{key} {authorization}")).cloned();
             let (status, headers, body) =
@@ -54,11 +54,11 @@ impl Server {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         tokio::spawn(async { axum::serve(listener, router).await });
-        Self { address, answers, asked }
+        Self { address, responses, requests }
     }
 
-    pub fn set_response(&self, request: &str, response: Answer) {
-        self.answers.lock().insert(request.to_owned(), response);
+    pub fn set_response(&self, request: &str, response: StoredResponse) {
+        self.responses.lock().insert(request.to_owned(), response);
     }
 
     /// Adds a manifest, or a list of manifests, under its digest and this name.
@@ -86,8 +86,8 @@ impl Server {
         Registry::new(&Http::default(), reference, credentials, &[]).expect("a client")
     }
 
-    fn asked(&self) -> Vec<(String, String)> {
-        self.asked.lock().clone()
+    fn requests(&self) -> Vec<(String, String)> {
+        self.requests.lock().clone()
     }
 }
 
@@ -108,13 +108,13 @@ fn artifact() -> Digest {
 }
 
 #[tokio::test]
-async fn a_token_is_asked_for_where_the_registry_says_and_with_the_credentials() {
+async fn token_is_requested_from_the_registrys_token_server_with_the_credentials() {
     let server = Server::start().await;
     let blob = server.blob(b"component");
     let path = format!("GET /v2/echo/blobs/{blob}");
     let challenge =
         format!("Bearer realm=\"http://{}/token\",service=\"r\",scope=\"repository:echo:pull\"", server.address);
-    let good = server.answers.lock().get(&path).cloned().expect("the blob");
+    let good = server.responses.lock().get(&path).cloned().expect("the blob");
     server.set_response(&path, (401, vec![("www-authenticate", challenge)], Vec::new()));
     server.set_response(&format!("{path} Bearer t0k3n"), good);
     server.set_response(
@@ -123,16 +123,16 @@ async fn a_token_is_asked_for_where_the_registry_says_and_with_the_credentials()
     );
     let bytes = server.registry(Some(ann())).blob(blob, 100).await.expect("the blob");
     assert_eq!(bytes, b"component");
-    let asked = server.asked();
-    assert_eq!(asked[0].1, "", "nothing is told before it is asked for");
-    assert_eq!(asked[1], ("GET /token?service=r&scope=repository%3Aecho%3Apull".to_owned(), basic()));
+    let requests = server.requests();
+    assert_eq!(requests[0].1, "", "no credentials are sent before the registry requests them");
+    assert_eq!(requests[1], ("GET /token?service=r&scope=repository%3Aecho%3Apull".to_owned(), basic()));
 
     let refused = server.registry(None).blob(blob, 100).await.expect_err("no credentials");
-    assert!(matches!(refused, RegistryError::NotFound(_)), "the token server knows nobody: {refused}");
+    assert!(matches!(refused, RegistryError::NotFound(_)), "the token server rejects anonymous requests: {refused}");
 }
 
 #[tokio::test]
-async fn another_place_is_told_no_credentials_and_gets_none_by_asking() {
+async fn credentials_are_not_sent_to_another_server_after_a_redirect_or_challenge() {
     let (server, evil) = (Server::start().await, Server::start().await);
     let blob = Digest::of(b"component");
     let path = format!("GET /v2/echo/blobs/{blob}");
@@ -143,7 +143,7 @@ async fn another_place_is_told_no_credentials_and_gets_none_by_asking() {
     evil.set_response("GET /stolen", (401, vec![("www-authenticate", challenge)], Vec::new()));
     let error = server.registry(Some(ann())).blob(blob, 100).await.expect_err("refused");
     assert!(matches!(error, RegistryError::Forbidden(_)), "{error}");
-    assert_eq!(evil.asked(), [("GET /stolen".to_owned(), String::new())]);
+    assert_eq!(evil.requests(), [("GET /stolen".to_owned(), String::new())]);
 
     // Redirects of a token server are not followed: the credentials are for that server only.
     let challenge = format!("Bearer realm=\"http://{}/token\"", server.address);
@@ -152,11 +152,11 @@ async fn another_place_is_told_no_credentials_and_gets_none_by_asking() {
     server.set_response("POST /token", (307, vec![("location", stolen)], Vec::new()));
     let identity = Some(Credentials::Identity("refresh".to_owned()));
     server.registry(identity).blob(blob, 100).await.expect_err("no token");
-    assert_eq!(evil.asked().len(), 1);
+    assert_eq!(evil.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn what_is_larger_than_it_said_or_something_else_is_refused() {
+async fn content_that_is_too_large_or_has_another_digest_is_rejected() {
     let server = Server::start().await;
     let blob = server.blob(&[7; 1000]);
     let registry = server.registry(None);
@@ -164,16 +164,16 @@ async fn what_is_larger_than_it_said_or_something_else_is_refused() {
     assert!(error.to_string().contains("larger than 999 bytes"), "{error}");
     let wanted = Digest::of(b"wanted");
     server.set_response(&format!("GET /v2/echo/blobs/{wanted}"), (200, Vec::new(), b"other".to_vec()));
-    let error = registry.blob(wanted, 100).await.expect_err("another");
+    let error = registry.blob(wanted, 100).await.expect_err("another digest");
     assert_eq!(error, RegistryError::Tampered { wanted, found: Digest::of(b"other") });
-    let said = vec![("docker-content-digest", wanted.to_string())];
-    server.set_response("GET /v2/echo/manifests/1", (200, said, b"{}".to_vec()));
-    let error = registry.manifest(&registry.reference().version).await.expect_err("another");
+    let headers = vec![("docker-content-digest", wanted.to_string())];
+    server.set_response("GET /v2/echo/manifests/1", (200, headers, b"{}".to_vec()));
+    let error = registry.manifest(&registry.reference().version).await.expect_err("another digest");
     assert_eq!(error, RegistryError::Tampered { wanted, found: Digest::of(b"{}") });
 }
 
 #[tokio::test]
-async fn what_comes_by_way_of_a_file_is_held_to_its_size_and_digest_as_well() {
+async fn content_downloaded_to_a_file_is_checked_for_size_and_digest() {
     let (server, folder) = (Server::start().await, tempfile::tempdir().expect("a folder"));
     let registry = server.registry(None);
     let bytes = vec![7; 300_000];
@@ -181,46 +181,46 @@ async fn what_comes_by_way_of_a_file_is_held_to_its_size_and_digest_as_well() {
     let pull = async |component: Digest, size: u64| {
         pull_to(folder.path(), &registry, Artifact { manifest: component, component, size }).await
     };
-    let spooled = pull(component, 300_000).await.expect("it came");
+    let spooled = pull(component, 300_000).await.expect("downloaded");
     assert!(spooled.read().await.expect("the component") == bytes);
     let error = pull(component, 299_999).await.expect_err("too large");
     assert!(error.to_string().contains("larger than 299999 bytes"), "{error}");
     let wanted = Digest::of(b"wanted");
     server.set_response(&format!("GET /v2/echo/blobs/{wanted}"), (200, Vec::new(), b"other".to_vec()));
-    let error = pull(wanted, 100).await.expect("something came").read().await.expect_err("another");
+    let error = pull(wanted, 100).await.expect("downloaded").read().await.expect_err("another digest");
     assert_eq!(error, RegistryError::Tampered { wanted, found: Digest::of(b"other") });
-    std::fs::remove_dir(folder.path()).expect("it is empty");
+    std::fs::remove_dir(folder.path()).expect("the folder is empty");
     let error = pull(component, 300_000).await.expect_err("no folder");
     assert!(error.to_string().contains("--cache-dir") && error.reason() == PluginReason::SourceUnavailable, "{error}");
 }
 
 #[tokio::test]
-async fn a_registry_that_is_busy_says_how_long_and_whatever_it_says_ends_nobody() {
+async fn retry_after_of_a_busy_registry_is_honoured_and_an_invalid_one_is_ignored() {
     let server = Server::start().await;
-    for (said, wait) in [("7", Some(Duration::from_secs(7))), ("18446744073709551615", None), ("soon", None)] {
+    for (header, wait) in [("7", Some(Duration::from_secs(7))), ("18446744073709551615", None), ("soon", None)] {
         let body = br#"{"errors":[{"code":"TOOMANYREQUESTS","message":"slow down"}]}"#.to_vec();
-        server.set_response("GET /v2/echo/manifests/1", (429, vec![("retry-after", said.to_owned())], body));
+        server.set_response("GET /v2/echo/manifests/1", (429, vec![("retry-after", header.to_owned())], body));
         let error = resolve(&server.registry(None)).await.expect_err("busy");
         let OciError::Registry(RegistryError::Unavailable { message, wait: found }) = error else { panic!("{error}") };
-        assert_eq!((found, message.contains("slow down (TOOMANYREQUESTS)")), (wait, true), "{said}: {message}");
+        assert_eq!((found, message.contains("slow down (TOOMANYREQUESTS)")), (wait, true), "{header}: {message}");
     }
 }
 
 #[tokio::test]
-async fn an_upload_without_a_place_or_to_another_one_carries_no_credentials() {
+async fn upload_needs_a_location_and_sends_no_credentials_to_another_server() {
     let (server, other) = (Server::start().await, Server::start().await);
     let begin = "POST /v2/echo/blobs/uploads/";
     server.set_response(begin, (202, Vec::new(), Vec::new()));
-    let error = server.registry(Some(ann())).put_blob(b"x".to_vec()).await.expect_err("no place");
+    let error = server.registry(Some(ann())).put_blob(b"x".to_vec()).await.expect_err("no location");
     assert!(error.to_string().contains("invalid upload location"), "{error}");
-    let place = format!("http://{}/upload?state=1", other.address);
+    let upload_url = format!("http://{}/upload?state=1", other.address);
     let challenge = vec![("www-authenticate", "Basic realm=\"r\"".to_owned())];
     server.set_response(begin, (401, challenge, Vec::new()));
-    server.set_response(&format!("{begin} {}", basic()), (202, vec![("location", place)], Vec::new()));
+    server.set_response(&format!("{begin} {}", basic()), (202, vec![("location", upload_url)], Vec::new()));
     other.set_response("PUT /upload", (201, Vec::new(), Vec::new()));
-    server.registry(Some(ann())).put_blob(b"x".to_vec()).await.expect("taken");
+    server.registry(Some(ann())).put_blob(b"x".to_vec()).await.expect("uploaded");
     let digest = Digest::of(b"x").to_string().replace(':', "%3A");
-    assert_eq!(other.asked(), [(format!("PUT /upload?state=1&digest={digest}"), String::new())]);
+    assert_eq!(other.requests(), [(format!("PUT /upload?state=1&digest={digest}"), String::new())]);
 }
 
 /// A manifest with one layer.
@@ -234,7 +234,7 @@ fn signature(kind: &str, blob: Digest, size: usize, annotations: &serde_json::Va
 const BUNDLE_KIND: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 
 #[tokio::test]
-async fn a_good_signature_is_found_among_whatever_else_refers_to_the_artifact() {
+async fn valid_signature_is_found_among_other_referrers_of_the_artifact() {
     let server = Server::start().await;
     let fallback = format!("sha256-{}", artifact().hex());
     let blob = server.blob(BUNDLE.as_bytes());
@@ -260,12 +260,13 @@ async fn a_good_signature_is_found_among_whatever_else_refers_to_the_artifact() 
     assert_eq!(found, Ok(()));
     let error = verify(&server.registry(None), artifact(), &trust(OTHER_KEY)).await.expect_err("another key");
     assert!(matches!(error, OciError::Distrusted(Distrust::NotByKeys { .. })), "{error}");
-    let error = verify(&server.registry(None), Digest::of(b"another"), &trust(KEY)).await.expect_err("another");
+    let error =
+        verify(&server.registry(None), Digest::of(b"another"), &trust(KEY)).await.expect_err("another artifact");
     assert!(matches!(error, OciError::Distrusted(Distrust::Unsigned { .. })), "{error}");
 }
 
 #[tokio::test]
-async fn lists_come_in_pages_and_registries_without_them_answer_in_many_ways() {
+async fn referrers_are_read_in_pages_and_by_the_fallback_tag_where_the_api_is_missing() {
     let server = Server::start().await;
     let blob = server.blob(BUNDLE.as_bytes());
     let good = server.manifest("good", &signature(BUNDLE_KIND, blob, BUNDLE.len(), &json!({})));
@@ -276,7 +277,11 @@ async fn lists_come_in_pages_and_registries_without_them_answer_in_many_ways() {
     let next = ("link", "</v2/echo/more>; rel=\"next\"".to_owned());
     server.set_response(&first, (200, vec![kind.clone(), next], list(json!([])).into_bytes()));
     server.set_response("GET /v2/echo/more", (200, vec![kind.clone()], list(json!([entry])).into_bytes()));
-    assert_eq!(verify(&server.registry(None), artifact(), &trust(KEY)).await, Ok(()), "on the second page");
+    assert_eq!(
+        verify(&server.registry(None), artifact(), &trust(KEY)).await,
+        Ok(()),
+        "the signature is on the second page"
+    );
 
     server.manifest(
         &format!("sha256-{}", artifact().hex()),
@@ -287,7 +292,7 @@ async fn lists_come_in_pages_and_registries_without_them_answer_in_many_ways() {
         assert_eq!(verify(&server.registry(None), artifact(), &trust(KEY)).await, Ok(()), "{status}");
     }
     server.set_response(&first, (503, Vec::new(), Vec::new()));
-    let error = verify(&server.registry(None), artifact(), &trust(KEY)).await.expect_err("who knows");
+    let error = verify(&server.registry(None), artifact(), &trust(KEY)).await.expect_err("the registry is unavailable");
     assert!(matches!(error, OciError::Registry(RegistryError::Unavailable { .. })), "{error}");
 
     // A signature that could not be read does not invalidate one that could.
@@ -299,7 +304,7 @@ async fn lists_come_in_pages_and_registries_without_them_answer_in_many_ways() {
 }
 
 #[tokio::test]
-async fn what_would_take_much_memory_is_refused_and_hides_no_signature() {
+async fn oversized_documents_are_rejected_and_long_referrer_lists_hide_no_signature() {
     let server = Server::start().await;
     let huge = json!({"mediaType": manifest::MANIFEST, "annotations": {"x": "y".repeat(300_000)}});
     server.manifest("1", &huge);
@@ -308,7 +313,7 @@ async fn what_would_take_much_memory_is_refused_and_hides_no_signature() {
     let quoted = json!({"mediaType": manifest::MANIFEST, "layers": [{"mediaType": "x".repeat(200_000)}]});
     server.manifest("1", &quoted);
     let error = resolve(&server.registry(None)).await.expect_err("no component").to_string();
-    assert!(error.len() < 2000, "what it quotes is kept for as long as it holds: {}", error.len());
+    assert!(error.len() < 2000, "the quoted media type is shortened: {}", error.len());
 
     let blob = server.blob(BUNDLE.as_bytes());
     let good = server.manifest("good", &signature(BUNDLE_KIND, blob, BUNDLE.len(), &json!({})));
@@ -326,17 +331,17 @@ async fn what_would_take_much_memory_is_refused_and_hides_no_signature() {
         request = format!("GET /v2/echo/page{at}");
     }
     assert_eq!(verify(&server.registry(None), artifact(), &trust(KEY)).await, Ok(()));
-    let asked = server.asked();
+    let requests = server.requests();
     let junk = Digest::of(b"junk").to_string();
-    assert!(!asked.iter().any(|(request, _)| request.contains(&junk)), "what says that it is a signature comes first");
+    assert!(!requests.iter().any(|(request, _)| request.contains(&junk)), "declared signatures are read first");
     let error = verify(&server.registry(None), artifact(), &trust(OTHER_KEY)).await.expect_err("another key");
     assert!(matches!(error, OciError::Distrusted(Distrust::NotByKeys { .. })), "{error}");
-    let looks = server.asked().iter().filter(|(request, _)| request.contains(&junk)).count();
-    assert_eq!(looks, MAX_SIGNATURES - 1, "and no more are looked at than anybody needs");
+    let reads = server.requests().iter().filter(|(request, _)| request.contains(&junk)).count();
+    assert_eq!(reads, MAX_SIGNATURES - 1, "the number of signatures that are read is bounded");
 }
 
 #[tokio::test]
-async fn a_tag_that_names_what_it_did_costs_no_manifest() {
+async fn unchanged_tag_is_checked_without_fetching_the_manifest() {
     let server = Server::start().await;
     let layer = json!({"mediaType": "application/wasm", "digest": Digest::of(b"c").to_string(), "size": 1});
     let digest = server.manifest("1", &json!({"mediaType": manifest::MANIFEST, "layers": [layer]}));
@@ -347,7 +352,7 @@ async fn a_tag_that_names_what_it_did_costs_no_manifest() {
     server.set_response("HEAD /v2/echo/manifests/1", head(Digest::of(b"moved")));
     assert_eq!(is_still(&server.registry(None), &artifact).await, Ok(false));
     server.set_response("HEAD /v2/echo/manifests/1", (200, Vec::new(), Vec::new()));
-    assert_eq!(is_still(&server.registry(None), &artifact).await, Ok(false), "it does not say");
-    let gets = server.asked().iter().filter(|(request, _)| request.starts_with("GET")).count();
+    assert_eq!(is_still(&server.registry(None), &artifact).await, Ok(false), "the response names no digest");
+    let gets = server.requests().iter().filter(|(request, _)| request.starts_with("GET")).count();
     assert_eq!(gets, 1);
 }

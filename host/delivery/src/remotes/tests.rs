@@ -32,18 +32,18 @@ impl Fixture {
         let layer = json!({"mediaType": "application/wasm", "digest": component.to_string(), "size": size});
         let kind = "application/vnd.oci.image.manifest.v1+json";
         let manifest = server.manifest("1", &json!({"mediaType": kind, "layers": [layer]}));
-        let said = vec![("docker-content-digest", manifest.to_string())];
-        server.set_response("HEAD /v2/echo/manifests/1", (200, said, Vec::new()));
+        let headers = vec![("docker-content-digest", manifest.to_string())];
+        server.set_response("HEAD /v2/echo/manifests/1", (200, headers, Vec::new()));
         let artifact = Artifact { manifest, component, size };
         Self { server, artifact, folder: tempfile::tempdir().expect("a folder") }
     }
 
     fn lookup(&self) -> Lookup {
-        let nobody = tower::service_fn(|_: Request<Body>| async {
+        let api_server = tower::service_fn(|_: Request<Body>| async {
             Ok::<_, Infallible>(Response::builder().status(404).body(Body::empty()).expect("a response"))
         });
         Lookup {
-            secrets: Secrets::new(Client::new(nobody, "n"), "n"),
+            secrets: Secrets::new(Client::new(api_server, "n"), "n"),
             http: Http::default(),
             plain_http: Vec::new(),
             facts: Facts::open(self.folder.path()),
@@ -64,9 +64,9 @@ fn plugin() -> PluginName {
 
 /// Remotes, and the Plugins that they report as changed.
 fn remotes(lookup: Lookup) -> (Remotes, UnboundedReceiver<PluginName>) {
-    let (tell, told) = unbounded_channel();
-    let changed = Arc::new(move |plugin: &PluginName| drop(tell.send(plugin.clone())));
-    (Remotes::new(lookup, changed), told)
+    let (sender, receiver) = unbounded_channel();
+    let changed = Arc::new(move |plugin: &PluginName| drop(sender.send(plugin.clone())));
+    (Remotes::new(lookup, changed), receiver)
 }
 
 #[tokio::test]
@@ -81,55 +81,58 @@ async fn an_unchanged_artifact_is_recorded_as_verified_again() {
     let before = (fixture.artifact, Some(trust.clone()));
     let seen = lookup.look(&fixture.wanted(Some(verify)), Some(&before), false).await.expect("the artifact");
     assert_eq!(seen.artifact, fixture.artifact);
-    assert!(lookup.facts.is_verified(component, &trust), "a start without the registry must find it");
+    assert!(
+        lookup.facts.is_verified(component, &trust),
+        "the verification is found after a restart without the registry"
+    );
 }
 
 #[tokio::test]
-async fn what_is_being_fetched_is_in_use() {
+async fn component_that_is_being_fetched_counts_as_in_use() {
     let fixture = Fixture::start().await;
-    let (remotes, mut told) = remotes(fixture.lookup());
+    let (remotes, mut changes) = remotes(fixture.lookup());
     let (plugin, wanted) = (plugin(), fixture.wanted(None));
     let component = fixture.artifact.component;
     assert!(matches!(remotes.look(&plugin, &wanted), Look::Pending) && remotes.found().is_empty());
-    told.recv().await.expect("found");
+    changes.recv().await.expect("found");
     assert!(matches!(remotes.look(&plugin, &wanted), Look::Found(found, None) if found == component));
     remotes.fetch(&plugin);
     assert!(matches!(remotes.look(&plugin, &wanted), Look::Pending));
     assert_eq!(remotes.found(), [component]);
-    told.recv().await.expect("fetched");
+    changes.recv().await.expect("fetched");
     let Look::Found(found, Some(fetched)) = remotes.look(&plugin, &wanted) else { panic!("no bytes") };
     assert_eq!((found, fetched.bytes.as_slice()), (component, COMPONENT));
     assert_eq!(remotes.found(), [component]);
 }
 
 #[tokio::test]
-async fn bytes_that_nobody_takes_keep_nobody_from_fetching() {
+async fn fetched_bytes_that_no_plugin_takes_are_dropped_after_a_while() {
     let fixture = Fixture::start().await;
     let lookup = fixture.lookup();
     let places = lookup.places.held.clone();
-    let (remotes, mut told) = remotes(lookup);
+    let (remotes, mut changes) = remotes(lookup);
     let (plugin, wanted) = (plugin(), fixture.wanted(None));
     remotes.look(&plugin, &wanted);
-    told.recv().await.expect("found");
+    changes.recv().await.expect("found");
     remotes.fetch(&plugin);
-    told.recv().await.expect("fetched");
+    changes.recv().await.expect("fetched");
     assert_eq!(places.available_permits(), HELD - 1);
     tokio::time::pause();
     tokio::time::sleep(UNTAKEN + Duration::from_secs(1)).await;
     assert_eq!(places.available_permits(), HELD);
-    assert!(matches!(remotes.look(&plugin, &wanted), Look::Found(_, None)), "they can be wanted again");
+    assert!(matches!(remotes.look(&plugin, &wanted), Look::Found(_, None)), "the plugin can request them again");
 }
 
 #[test]
-fn a_registry_that_holds_all_its_places_takes_none_of_anothers() {
+fn registry_with_all_its_downloads_in_progress_does_not_delay_other_registries() {
     let places = Places::default();
     let place = |registry| places.to_download(registry).now_or_never();
-    let held: Vec<_> = (0..DOWNLOADS).map(|_| place("slow.example").expect("there is room")).collect();
-    assert!(place("slow.example").is_none(), "there is none left");
+    let taken: Vec<_> = (0..DOWNLOADS).map(|_| place("slow.example").expect("a free place")).collect();
+    assert!(place("slow.example").is_none(), "all places are taken");
     assert!(place("other.example").is_some());
-    drop(held);
-    assert!(place("slow.example").is_some(), "there is room again");
+    drop(taken);
+    assert!(place("slow.example").is_some(), "a place is free again");
     assert!(place("third.example").is_some());
     let known: Vec<_> = places.of_registries.lock().keys().cloned().collect();
-    assert_eq!(known, ["third.example"], "of which nothing comes is forgotten");
+    assert_eq!(known, ["third.example"], "registries without downloads are forgotten");
 }

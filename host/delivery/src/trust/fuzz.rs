@@ -76,23 +76,27 @@ fn fuzz_statements() {
     let (trust, other) = (signer.trust(), Signer::new().trust());
     Target::new("statements", 4_000).attack(0.05, |statement| {
         let before = format!("DSSEv1 {} {IN_TOTO} {} ", IN_TOTO.len(), statement.len());
-        let sign = |what: &[u8]| {
+        let sign = |bytes: &[u8]| {
             let envelope = json!({
-                "payload": STANDARD.encode(statement), "payloadType": IN_TOTO, "signatures": [{"sig": signer.sign(what)}],
+                "payload": STANDARD.encode(statement), "payloadType": IN_TOTO,
+                "signatures": [{"sig": signer.sign(bytes)}],
             });
             let media_type = "application/vnd.dev.sigstore.bundle.v0.3+json";
             json!({"mediaType": media_type, "dsseEnvelope": envelope}).to_string().into_bytes()
         };
         let bundle = sign(&[before.as_bytes(), statement].concat());
         let unframed = sign(statement);
-        assert!(of_artifact(&trust, &unframed, artifact()).is_err(), "a signature of the statement alone is of a file");
+        assert!(
+            of_artifact(&trust, &unframed, artifact()).is_err(),
+            "a signature of the bare statement does not count"
+        );
         assert!(of_artifact(&other, &bundle, artifact()).is_err());
         if of_artifact(&trust, &bundle, artifact()).is_err() {
             return false;
         }
-        let Some(said) = as_others_read(statement) else { return true };
-        assert_eq!(said["predicateType"], "https://sigstore.dev/cosign/sign/v1");
-        let subjects = said["subject"].as_array().expect("subjects");
+        let Some(parsed) = as_others_read(statement) else { return true };
+        assert_eq!(parsed["predicateType"], "https://sigstore.dev/cosign/sign/v1");
+        let subjects = parsed["subject"].as_array().expect("subjects");
         assert!(subjects.iter().any(|subject| {
             let digest = &subject["digest"];
             !digest.is_object() || digest["sha256"] == artifact().hex()
@@ -108,15 +112,18 @@ fn fuzz_payloads() {
     Target::new("payloads", 4_000).attack(0.05, |payload| {
         let signature = signer.sign(payload);
         assert!(of_payload(&other, payload, &signature, artifact()).is_err());
-        assert!(of_payload(&trust, &[payload, b" "].concat(), &signature, artifact()).is_err(), "not what was signed");
+        assert!(
+            of_payload(&trust, &[payload, b" "].concat(), &signature, artifact()).is_err(),
+            "the payload was changed"
+        );
         if of_payload(&trust, payload, &signature, artifact()).is_err() {
             return false;
         }
-        let Some(said) = as_others_read(payload).filter(|said| said["critical"]["image"].is_object()) else {
+        let Some(parsed) = as_others_read(payload).filter(|parsed| parsed["critical"]["image"].is_object()) else {
             return true;
         };
-        assert_eq!(said["critical"]["type"], "cosign container image signature");
-        assert_eq!(said["critical"]["image"]["docker-manifest-digest"], artifact().to_string());
+        assert_eq!(parsed["critical"]["type"], "cosign container image signature");
+        assert_eq!(parsed["critical"]["image"]["docker-manifest-digest"], artifact().to_string());
         true
     });
 }

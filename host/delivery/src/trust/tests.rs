@@ -32,7 +32,7 @@ fn changed(pointer: &str, value: &Value) -> Result<(), String> {
 }
 
 #[test]
-fn what_one_of_the_keys_signed_is_trusted_in_all_layouts() {
+fn content_signed_with_one_of_the_keys_is_trusted_in_every_signature_format() {
     for keys in [&[P256][..], &[OTHER, P256]] {
         let trust = trust(keys);
         assert_eq!(of_artifact(&trust, BUNDLE.as_bytes(), artifact()), Ok(()));
@@ -42,27 +42,34 @@ fn what_one_of_the_keys_signed_is_trusted_in_all_layouts() {
 }
 
 #[test]
-fn what_another_key_signed_or_another_thing_is_not_trusted() {
+fn signature_by_another_key_or_of_other_content_is_not_trusted() {
     let (ours, others) = (trust(&[P256]), trust(&[OTHER]));
-    let nothing = trust(&[]);
-    for trust in [&others, &nothing] {
+    let no_keys = trust(&[]);
+    for trust in [&others, &no_keys] {
         assert!(of_artifact(trust, BUNDLE.as_bytes(), artifact()).is_err());
         assert!(of_payload(trust, PAYLOAD.as_bytes(), PAYLOAD_SIGNATURE, artifact()).is_err());
         assert!(of_blob(trust, BLOB_BUNDLE.as_bytes(), BLOB).is_err());
     }
     let another = Digest::of(b"another");
-    let said = of_artifact(&ours, BUNDLE.as_bytes(), another).expect_err("another");
-    assert_eq!(said, "the signature is of another artifact");
-    let said = of_payload(&ours, PAYLOAD.as_bytes(), PAYLOAD_SIGNATURE, another).expect_err("another");
-    assert_eq!(said, "the signature is of another artifact");
+    let error = of_artifact(&ours, BUNDLE.as_bytes(), another).expect_err("another");
+    assert_eq!(error, "the signature is of another artifact");
+    let error = of_payload(&ours, PAYLOAD.as_bytes(), PAYLOAD_SIGNATURE, another).expect_err("another");
+    assert_eq!(error, "the signature is of another artifact");
     assert!(of_blob(&ours, BLOB_BUNDLE.as_bytes(), b"Component").is_err());
-    assert!(of_blob(&ours, BUNDLE.as_bytes(), BLOB).is_err(), "a bundle of an artifact is none of a file");
-    assert!(of_artifact(&ours, BLOB_BUNDLE.as_bytes(), artifact()).is_err(), "nor the other way round");
+    assert!(of_blob(&ours, BUNDLE.as_bytes(), BLOB).is_err(), "a bundle of an artifact does not verify a file");
+    assert!(
+        of_artifact(&ours, BLOB_BUNDLE.as_bytes(), artifact()).is_err(),
+        "nor does a bundle of a file verify an artifact"
+    );
 }
 
 #[test]
-fn what_was_changed_after_it_was_signed_is_not_trusted() {
-    assert_eq!(changed("/mediaType", &json!("application/vnd.dev.sigstore.bundle.v0.3+json")), Ok(()), "as it was");
+fn bundle_or_payload_that_changed_after_signing_is_not_trusted() {
+    assert_eq!(
+        changed("/mediaType", &json!("application/vnd.dev.sigstore.bundle.v0.3+json")),
+        Ok(()),
+        "the unchanged bundle"
+    );
     let statement = |predicate: &str| {
         let statement = json!({
             "_type": "https://in-toto.io/Statement/v1",
@@ -87,7 +94,7 @@ fn what_was_changed_after_it_was_signed_is_not_trusted() {
 }
 
 #[test]
-fn of_an_envelope_with_many_signatures_a_few_are_checked() {
+fn only_the_first_eight_signatures_of_an_envelope_are_checked() {
     let bundle: Value = serde_json::from_str(BUNDLE).expect("JSON");
     let good = bundle["dsseEnvelope"]["signatures"][0].clone();
     let after = |others: usize| {
@@ -96,11 +103,11 @@ fn of_an_envelope_with_many_signatures_a_few_are_checked() {
         changed("/dsseEnvelope/signatures", &signatures.into())
     };
     assert_eq!(after(7), Ok(()));
-    after(8).expect_err("it is not come to");
+    after(8).expect_err("the ninth signature is not checked");
 }
 
 #[test]
-fn keys_of_all_kinds_that_cosign_makes_are_taken() {
+fn every_key_type_that_cosign_generates_is_accepted() {
     for (key, signature) in [
         (include_str!("samples/p384.pub"), include_str!("samples/p384.sig")),
         (include_str!("samples/rsa.pub"), include_str!("samples/rsa.sig")),
@@ -117,9 +124,9 @@ fn keys_of_all_kinds_that_cosign_makes_are_taken() {
 }
 
 #[test]
-fn what_is_no_key_is_told_by_its_name() {
+fn invalid_public_key_is_rejected_with_its_name() {
     let certificate = P256.replace("PUBLIC KEY", "CERTIFICATE");
-    for (text, said) in [
+    for (text, reason) in [
         ("", "holds no public key"),
         ("ssh-ed25519 AAAA", "holds no public key"),
         (&certificate, "holds no public key"),
@@ -127,13 +134,13 @@ fn what_is_no_key_is_told_by_its_name() {
         ("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "of a kind that is not supported"),
         ("-----BEGIN PUBLIC KEY-----\n%\n-----END PUBLIC KEY-----\n", "is no public key in PEM"),
     ] {
-        let error = Trust::of_pem([("Secret keys, key cosign.pub", text.as_bytes())]).expect_err(said);
-        assert!(error.starts_with("Secret keys, key cosign.pub") && error.contains(said), "{error}");
+        let error = Trust::of_pem([("Secret keys, key cosign.pub", text.as_bytes())]).expect_err(reason);
+        assert!(error.starts_with("Secret keys, key cosign.pub") && error.contains(reason), "{error}");
     }
 }
 
 #[test]
-fn a_fingerprint_tells_keys_apart_and_not_their_order() {
+fn fingerprint_depends_on_the_keys_and_not_on_their_order() {
     let both = format!("{OTHER}{P256}");
     assert_eq!(trust(&[P256, OTHER]).fingerprint(), trust(&[&both]).fingerprint());
     assert_ne!(trust(&[P256]).fingerprint(), trust(&[OTHER]).fingerprint());
@@ -143,7 +150,7 @@ fn a_fingerprint_tells_keys_apart_and_not_their_order() {
 proptest! {
     /// An attacker can change any byte of a bundle: no changed bundle is accepted for other content than was signed.
     #[test]
-    fn a_bundle_of_any_bytes_is_no_signature_of_another_artifact(
+    fn altered_bundle_never_verifies_other_content(
         at in any::<prop::sample::Index>(),
         bits in 1..=u8::MAX,
         inserted in proptest::collection::vec(any::<u8>(), 0..8),

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn s03_limit_is_that_of_the_own_control_group_or_of_one_above_it() {
+    fn s03_memory_limit_is_read_from_the_own_control_group_or_one_above_it() {
         let v2 =
             mounted(&[("memory.max", "max\n"), ("pod/memory.max", "1073741824\n"), ("pod/app/memory.max", "max\n")]);
         assert_eq!(limit("0::/pod/app\n", v2.path()), Some(1 << 30));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn s03_child_gets_three_quarters_of_the_limit_within_bounds() {
+    fn s03_compiling_child_gets_three_quarters_of_the_memory_limit_within_bounds() {
         const MIB: u64 = 1024 * 1024;
         for (limit, bound) in [
             (None, 2048),

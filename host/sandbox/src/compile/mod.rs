@@ -282,7 +282,7 @@ mod tests {
     use crate::Options;
 
     #[test]
-    fn a_child_that_gets_a_fifth_of_a_core_may_use_all_its_cpu_time() {
+    fn compile_timeout_lets_a_child_with_a_fifth_of_a_core_use_its_cpu_limit() {
         assert!(Options::new("").compile_timeout >= Duration::from_secs(CPU) * 5);
     }
 }

@@ -39,7 +39,7 @@ fn writes() -> Vec<Write> {
 }
 
 #[test]
-fn myapp_admits_as_it_does_natively() {
+fn myapp_component_admits_as_the_native_code_does() {
     let engine = Engine::default();
     let component = Component::new(&engine, component("myapp")).unwrap();
     // Admission calls no function of the host: such a call would trap.

@@ -24,7 +24,7 @@ const ECHO: &str = "(i32.store8 (i32.const 1040) (i32.const 1))
     (i32.store (i32.const 1048) (local.get $parent_len))";
 
 #[test]
-fn a_plugin_that_wants_nothing_answers_with_nothing() {
+fn plugin_without_desired_children_returns_an_empty_response() {
     let component = load(&Guest::doing(""));
     assert_eq!(component.descriptor().name, "");
     assert!(component.is_pooled());
@@ -34,7 +34,7 @@ fn a_plugin_that_wants_nothing_answers_with_nothing() {
 }
 
 #[test]
-fn the_parent_reaches_the_guest_and_comes_back() {
+fn parent_reaches_the_guest_and_returns_as_status() {
     let component = load(&Guest::doing(ECHO));
     for parent in [&b"{\"a\":1}"[..], &vec![b'x'; 3_000_000]] {
         let (response, report) = run_here(component.reconcile(&request(parent), &limits(), Ambient::now([0; 32])));
@@ -79,7 +79,7 @@ fn an_endless_loop_ends_at_its_deadline() {
 }
 
 #[test]
-fn a_long_call_steps_aside_once_and_goes_on_on_another_thread() {
+fn long_call_yields_once_and_continues_on_another_thread() {
     let (component, request, limits) = (load(&Guest::doing("(loop (br 0))")), request(b"{}"), soon());
     let mut call = Box::pin(component.reconcile(&request, &limits, Ambient::now([0; 32])));
     let mut context = Context::from_waker(Waker::noop());
@@ -87,8 +87,8 @@ fn a_long_call_steps_aside_once_and_goes_on_on_another_thread() {
     let (response, _) = std::thread::scope(|scope| {
         scope
             .spawn(|| match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(answered) => answered,
-                Poll::Pending => panic!("it steps aside once only"),
+                Poll::Ready(result) => result,
+                Poll::Pending => panic!("the call yields only once"),
             })
             .join()
             .unwrap()
@@ -97,10 +97,10 @@ fn a_long_call_steps_aside_once_and_goes_on_on_another_thread() {
 }
 
 #[test]
-fn an_endless_loop_of_host_calls_ends_at_its_deadline_and_fills_nothing() {
+fn endless_loop_of_host_calls_ends_at_its_deadline_and_takes_bounded_memory() {
     let guest = Guest {
-        imports: r#"(import "windlass:plugin/host@0.1.0" "span-attribute" (func $say (param i32 i32 i32 i32)))"#,
-        reconcile: "(loop (call $say (i32.const 0) (i32.const 9) (i32.const 0) (i32.const 9)) (br 0))",
+        imports: r#"(import "windlass:plugin/host@0.1.0" "span-attribute" (func $attribute (param i32 i32 i32 i32)))"#,
+        reconcile: "(loop (call $attribute (i32.const 0) (i32.const 9) (i32.const 0) (i32.const 9)) (br 0))",
         ..Guest::default()
     };
     let (response, report) = reconcile(&load(&guest.component()), &soon());
@@ -109,21 +109,21 @@ fn an_endless_loop_of_host_calls_ends_at_its_deadline_and_fills_nothing() {
 }
 
 /// The failure of a guest that does this after its response was read, where it should free the response's memory.
-fn after_the_answer(body: &str) -> CallFailure {
+fn after_the_response(body: &str) -> CallFailure {
     let name = "cabi_post_windlass:plugin/reconciler@0.1.0#reconcile";
     let fields = format!(r#"(func (export "{name}") (param i32) {body})"#);
     reconcile(&load(&Guest { fields: &fields, ..Guest::default() }.component()), &soon()).0.unwrap_err()
 }
 
 #[test]
-fn a_guest_that_breaks_after_its_answer_has_given_none() {
-    assert_eq!(after_the_answer("(loop (br 0))"), CallFailure::Deadline { limit: soon().deadline });
-    let failure = after_the_answer("unreachable");
+fn failure_after_the_response_was_returned_fails_the_call() {
+    assert_eq!(after_the_response("(loop (br 0))"), CallFailure::Deadline { limit: soon().deadline });
+    let failure = after_the_response("unreachable");
     assert!(matches!(failure, CallFailure::Trap { .. }), "{failure}");
 }
 
 #[test]
-fn a_trap_says_what_and_where() {
+fn trap_message_contains_the_cause_and_the_functions() {
     let guest = Guest {
         fields: "(func $deep unreachable) (func $deeper (call $deep)) (func $deepest (call $deeper))",
         reconcile: "(call $deepest)",
@@ -135,7 +135,7 @@ fn a_trap_says_what_and_where() {
 }
 
 #[test]
-fn a_guest_that_logs_an_error_and_traps_is_quoted() {
+fn last_logged_error_of_a_guest_is_quoted_in_its_trap_message() {
     let guest = Guest {
         imports: r#"(import "windlass:plugin/host@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#,
         fields: r#"(data (i32.const 2048) "bo\0aom")"#,
@@ -144,7 +144,7 @@ fn a_guest_that_logs_an_error_and_traps_is_quoted() {
     };
     let failure = reconcile(&load(&guest.component()), &limits()).0.unwrap_err();
     let message = r"bo\nom (wasm `unreachable` instruction executed".to_owned();
-    assert!(matches!(&failure, CallFailure::Trap { message: said } if said.starts_with(&message)), "{failure}");
+    assert!(matches!(&failure, CallFailure::Trap { message: found } if found.starts_with(&message)), "{failure}");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn endless_recursion_is_a_stack_overflow() {
 }
 
 #[test]
-fn endless_recursion_while_the_guest_makes_room_for_a_host_functions_answer_is_a_stack_overflow_too() {
+fn endless_recursion_in_realloc_for_a_host_functions_result_is_a_stack_overflow_too() {
     // Starts deep down the stack, so that less is left than wasmtime measures again.
     let guest = Guest {
         imports: r#"(import "wasi:random/random@0.2.0" "get-random-bytes" (func $random (param i64 i32)))"#,
@@ -183,20 +183,20 @@ fn endless_recursion_while_the_guest_makes_room_for_a_host_functions_answer_is_a
 const GREEDY: &str = "(loop (br_if 0 (i32.ne (memory.grow (i32.const 16)) (i32.const -1))))";
 
 #[test]
-fn a_memory_bomb_fails_as_memory_even_if_the_guest_aborts_by_itself() {
+fn memory_bomb_is_a_memory_failure_even_if_the_guest_aborts_by_itself() {
     let failure = failure_of(&format!("{GREEDY} unreachable"), &limits());
     assert_eq!(failure, CallFailure::Memory { limit: 64 * MIB });
 }
 
 #[test]
-fn a_guest_that_copes_without_the_memory_may_answer() {
+fn guest_that_handles_refused_memory_growth_may_respond() {
     let (response, report) = reconcile(&load(&Guest::doing(GREEDY)), &limits());
     assert_eq!(response, Ok(Ok(Response::default())));
     assert!(report.memory_peak > 60 * MIB && report.memory_peak <= 64 * MIB, "{}", report.memory_peak);
 }
 
 #[test]
-fn a_memory_larger_than_the_limit_from_the_start_fails_as_memory() {
+fn initial_memory_above_the_limit_is_a_memory_failure() {
     let limit = 64 * 1024;
     let failure = failure_of("", &Limits { memory: limit, ..limits() });
     assert_eq!(failure, CallFailure::Memory { limit });
@@ -222,14 +222,14 @@ fn tables_grow_up_to_their_limit_and_no_further() {
 }
 
 #[test]
-fn a_table_larger_than_the_limit_from_the_start_fails_as_such() {
+fn initial_table_above_the_limit_is_a_table_failure() {
     let guest = Guest { fields: "(table 1000 funcref)", ..Guest::default() };
     let failure = reconcile(&load(&guest.component()), &Limits { table_elements: 999, ..limits() }).0.unwrap_err();
     assert_eq!(failure, CallFailure::TableElements { limit: 999 });
 }
 
 #[test]
-fn a_component_of_more_core_instances_than_the_limit_is_told_so() {
+fn component_with_more_core_instances_than_the_limit_fails() {
     // An import causes three instances: the module, a shim and its fix-up.
     let guest = Guest {
         imports: r#"(import "wasi:random/random@0.2.0" "get-random-bytes" (func $random (param i64 i32)))"#,
@@ -242,7 +242,7 @@ fn a_component_of_more_core_instances_than_the_limit_is_told_so() {
 }
 
 #[test]
-fn a_child_of_100_mb_is_too_large_an_answer() {
+fn child_of_100_mb_makes_the_response_too_large() {
     let failure = failure_of(
         "(drop (memory.grow (i32.const 1700)))
          (i32.store (i32.const 1032) (i32.const 2048)) (i32.store (i32.const 1036) (i32.const 1))
@@ -253,7 +253,7 @@ fn a_child_of_100_mb_is_too_large_an_answer() {
 }
 
 #[test]
-fn children_that_alias_one_region_are_counted_as_often_as_they_are_named() {
+fn children_that_share_one_memory_region_are_each_counted_in_full() {
     // 4096 children, each the same 64 KiB: 256 MiB for the host.
     let guest = Guest::doing(
         "(local.set $a (i32.const 65536))
@@ -267,11 +267,11 @@ fn children_that_alias_one_region_are_counted_as_often_as_they_are_named() {
     );
     let (response, report) = reconcile(&load(&guest), &limits());
     assert_eq!(response, Err(CallFailure::ResponseTooLarge { limit: 4 * MIB }));
-    assert_eq!(report.response_bytes, 0, "the host took none of it");
+    assert_eq!(report.response_bytes, 0, "the host read no byte of the response");
 }
 
 #[test]
-fn an_answer_just_over_the_limit_is_too_large_too() {
+fn response_one_byte_over_the_limit_is_too_large() {
     let component = load(&Guest::doing(ECHO));
     let limits = Limits { response_bytes: 9, ..limits() };
     assert!(run_here(component.reconcile(&request(&[b'x'; 9]), &limits, Ambient::now([0; 32]))).0.is_ok());
@@ -288,7 +288,7 @@ fn a_request_over_the_limit_never_reaches_the_guest() {
 }
 
 #[test]
-fn an_answer_outside_the_guests_memory_is_malformed() {
+fn response_outside_the_guests_memory_is_malformed() {
     let failure = failure_of(
         "(i32.store (i32.const 1032) (i32.const 0x7fff0000)) (i32.store (i32.const 1036) (i32.const 1))",
         &limits(),
@@ -301,7 +301,7 @@ const FAILED: &str = "(i32.store8 (i32.const 1024) (i32.const 1)) (i32.store8 (i
     (i32.store (i32.const 1040) (i32.const 2048)) (i32.store (i32.const 1044) (i32.const 4))";
 
 #[test]
-fn the_plugins_own_failure_is_an_answer() {
+fn failure_returned_by_the_plugin_is_a_response() {
     let guest = Guest { fields: r#"(data (i32.const 2048) "oops")"#, reconcile: FAILED, ..Guest::default() };
     assert_eq!(reconcile(&load(&guest.component()), &limits()).0, Ok(Err(Failure::Failed("oops".into()))));
 }
@@ -330,7 +330,7 @@ fn notes_keep_their_order_and_fields() {
 }
 
 #[test]
-fn a_call_keeps_as_much_of_its_log_as_its_limit_says() {
+fn call_keeps_log_lines_up_to_its_limit() {
     let guest = Guest {
         imports: r#"(import "windlass:plugin/host@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#,
         reconcile: "(loop
@@ -348,7 +348,7 @@ fn a_call_keeps_as_much_of_its_log_as_its_limit_says() {
 }
 
 #[test]
-fn no_call_sees_what_the_one_before_left() {
+fn call_does_not_see_the_memory_of_an_earlier_call() {
     let component = load(&Guest::doing(
         "(i32.store8 (i32.const 1088) (i32.load8_u (i32.const 4096)))
          (i32.store8 (i32.const 4096) (i32.const 1))",

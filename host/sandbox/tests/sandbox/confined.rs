@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::example;
 
-const SAID: &str = "\
+const EXPECTED: &str = "\
 read a file: refused
 write a file: refused
 read a folder: refused
@@ -37,10 +37,10 @@ fn the_compiling_child_can_take_bounded_memory_and_use_its_streams_and_nothing_e
         .spawn()
         .expect("the example starts");
     let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-    let mut said = String::new();
-    while !said.ends_with(WAITS) && stdout.read_line(&mut said).expect("UTF-8") > 0 {}
-    assert_eq!(said, format!("{SAID}{WAITS}"));
-    let limits = fs::read_to_string(format!("/proc/{}/limits", child.id())).expect("it is there");
+    let mut output = String::new();
+    while !output.ends_with(WAITS) && stdout.read_line(&mut output).expect("UTF-8") > 0 {}
+    assert_eq!(output, format!("{EXPECTED}{WAITS}"));
+    let limits = fs::read_to_string(format!("/proc/{}/limits", child.id())).expect("the limits of the child");
     for (limit, bound) in [
         ("Max cpu time", "120"),
         ("Max file size", "1073741824"),
@@ -53,9 +53,9 @@ fn the_compiling_child_can_take_bounded_memory_and_use_its_streams_and_nothing_e
         let [soft, hard, ..] = values.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{values}") };
         assert_eq!((soft, hard), (bound, bound), "{limit}");
     }
-    child.stdin.take().expect("a pipe").write_all(b"the input").expect("it reads");
+    child.stdin.take().expect("a pipe").write_all(b"the input").expect("the child reads its input");
     let mut rest = String::new();
     stdout.read_to_string(&mut rest).expect("UTF-8");
     assert_eq!(rest, "the input");
-    assert!(child.wait().expect("it ends").success());
+    assert!(child.wait().expect("the child ends").success());
 }

@@ -43,29 +43,29 @@ fn assert_agrees<R: Reconciler>(plugin: &str) {
     assert_eq!(component.surface().unknown_imports, [""; 0], "{plugin}");
     assert_eq!(readable(component.descriptor().clone()), readable(descriptor(testing::descriptor::<R>())), "{plugin}");
     for case in golden::cases::<R>(cases(plugin)) {
-        let (asked, report) = ask(&component, &request(case.call.request()));
+        let (actual, report) = call_component(&component, &request(case.call.request()));
         // The random bytes that a guest gets from the sandbox; no golden case uses more.
         let mut random = vec![0; 64];
         ChaCha20Rng::from_seed(SEED).fill_bytes(&mut random);
         let (native, calls) = case.call.random(random).at(NOW).call_raw();
-        assert_eq!(text(&asked), text(&native.map(response).map_err(failure)), "{plugin}: {}", case.name);
+        assert_eq!(text(&actual), text(&native.map(response).map_err(failure)), "{plugin}: {}", case.name);
         assert_eq!(host_calls(report), calls, "{plugin}: {}", case.name);
     }
 }
 
 /// The same for a port to another language: compares responses as JSON, and of an `Invalid` failure only the field,
 /// since each language phrases an invalid number differently.
-pub(crate) fn assert_means_the_same<R: Reconciler>(plugin: &str, component: &Component, language: &str) {
+pub(crate) fn assert_equivalent<R: Reconciler>(plugin: &str, component: &Component, language: &str) {
     assert_eq!(
         readable(component.descriptor().clone()),
         readable(descriptor(testing::descriptor::<R>())),
         "{language}"
     );
     for case in golden::cases::<R>(cases(plugin)) {
-        let asked = ask(component, &request(case.call.request())).0;
+        let actual = call_component(component, &request(case.call.request())).0;
         let native = case.call.call_raw().0.map(response).map_err(failure);
-        let (asked, native) = (asked.map(parsed).map_err(at), native.map(parsed).map_err(at));
-        assert_eq!(asked, native, "{language}: {}", case.name);
+        let (actual, native) = (actual.map(parsed).map_err(at), native.map(parsed).map_err(at));
+        assert_eq!(actual, native, "{language}: {}", case.name);
     }
 }
 
@@ -84,7 +84,7 @@ fn at(failure: Failure) -> Failure {
     }
 }
 
-fn ask(component: &Component, request: &Request) -> (PluginResult, CallReport) {
+fn call_component(component: &Component, request: &Request) -> (PluginResult, CallReport) {
     let ambient = Ambient { seed: SEED, now: SystemTime::UNIX_EPOCH + NOW };
     let (response, report) = run_here(component.reconcile(request, &limits(), ambient));
     (response.unwrap(), report)
@@ -233,36 +233,36 @@ fn descriptor(descriptor: raw::Descriptor) -> Descriptor {
 }
 
 #[test]
-fn application_answers_as_it_does_natively() {
+fn application_component_responds_as_the_native_code_does() {
     assert_agrees::<application::Application>("application");
 }
 
 #[test]
-fn echo_answers_as_it_does_natively() {
+fn echo_component_responds_as_the_native_code_does() {
     assert_agrees::<echo::Echo>("echo");
 }
 
 #[test]
-fn myapp_answers_as_it_does_natively() {
+fn myapp_component_responds_as_the_native_code_does() {
     assert_agrees::<myapp::MyApp>("myapp");
 }
 
 #[test]
-fn mysqlcluster_answers_as_it_does_natively() {
+fn mysqlcluster_component_responds_as_the_native_code_does() {
     assert_agrees::<mysqlcluster::MySQLCluster>("mysqlcluster");
 }
 
 #[test]
-fn namespaceguard_answers_as_it_does_natively() {
+fn namespaceguard_component_responds_as_the_native_code_does() {
     assert_agrees::<namespaceguard::NamespaceGuard>("namespaceguard");
 }
 
 /// Every plugin fits one ConfigMap, whichever tool writes it.
 #[test]
-fn every_plugin_of_ours_is_small() {
+fn every_plugin_of_this_repository_is_smaller_than_400_kb() {
     let plugins = fs::read_dir(root().join("plugins")).unwrap().map(|entry| entry.unwrap().path());
     let plugins: Vec<_> = plugins.filter(|path| path.join("Cargo.toml").exists()).collect();
-    assert_eq!(plugins.len(), 5, "{plugins:?}: each has a test above");
+    assert_eq!(plugins.len(), 5, "{plugins:?}: each plugin needs a test above");
     for plugin in plugins {
         let name = plugin.file_name().unwrap().to_string_lossy().into_owned();
         let size = component(&name).len();

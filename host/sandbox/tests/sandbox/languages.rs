@@ -11,7 +11,7 @@ use echo::Echo;
 use windlass_core::contract::{CallReport, Limits};
 use windlass_sandbox::{Ambient, Component, Options, Sandbox, run_here};
 
-use crate::golden::assert_means_the_same;
+use crate::golden::assert_equivalent;
 use crate::{compile_child, limits, request};
 
 const LANGUAGES: [&str; 3] = ["go", "js", "python"];
@@ -48,7 +48,7 @@ static LOADED: LazyLock<Loaded> = LazyLock::new(|| {
 
 /// Calls the component for a parent with this spec, and returns its only child. The seed is normally derived from the
 /// snapshot.
-fn ask(component: &Component, spec: &str, seed: [u8; 32]) -> (Vec<u8>, CallReport) {
+fn call_component(component: &Component, spec: &str, seed: [u8; 32]) -> (Vec<u8>, CallReport) {
     let parent = format!(r#"{{"metadata":{{"name":"sight"}},"spec":{spec}}}"#);
     let (response, report) = run_here(component.reconcile(&request(parent.as_bytes()), &limits(), Ambient::now(seed)));
     let [child] = response.unwrap().unwrap().children.try_into().expect("one child");
@@ -63,7 +63,7 @@ fn seen(child: &[u8]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn a_plugin_in_every_language_loads_and_says_what_it_is() {
+fn plugin_in_every_language_loads_and_describes_itself() {
     for (language, component) in &LOADED.sights {
         assert_eq!(component.descriptor().name, *language);
         let surface = component.surface();
@@ -79,20 +79,20 @@ fn a_plugin_in_every_language_loads_and_says_what_it_is() {
 }
 
 #[test]
-fn the_same_snapshot_gives_the_same_answer_in_every_language() {
+fn same_snapshot_gives_the_same_response_in_every_language() {
     for (language, component) in &LOADED.sights {
-        let (first, report) = ask(component, "{}", [1; 32]);
+        let (first, report) = call_component(component, "{}", [1; 32]);
         assert!(!report.impure, "{language}");
-        assert_eq!(ask(component, "{}", [1; 32]).0, first, "{language}");
-        let afresh = load(&sandbox(), language);
-        assert_eq!(ask(&afresh, "{}", [1; 32]).0, first, "{language} after a restart");
+        assert_eq!(call_component(component, "{}", [1; 32]).0, first, "{language}");
+        let reloaded = load(&sandbox(), language);
+        assert_eq!(call_component(&reloaded, "{}", [1; 32]).0, first, "{language} after a restart");
     }
 }
 
 #[test]
 fn another_snapshot_gives_other_random_numbers_in_every_language() {
     for (language, component) in &LOADED.sights {
-        let random = |seed| seen(&ask(component, "{}", [seed; 32]).0).remove("random").unwrap();
+        let random = |seed| seen(&call_component(component, "{}", [seed; 32]).0).remove("random").unwrap();
         let (one, other) = (random(1), random(2));
         // The language's ordinary random numbers, and its cryptographic ones.
         assert_eq!(one.split(' ').count(), 2);
@@ -103,9 +103,9 @@ fn another_snapshot_gives_other_random_numbers_in_every_language() {
 }
 
 #[test]
-fn whoever_asks_for_the_time_of_day_gets_it_and_is_impure_in_every_language() {
+fn call_that_reads_the_wall_clock_gets_it_and_is_impure_in_every_language() {
     for (language, component) in &LOADED.sights {
-        let (child, report) = ask(component, r#"{"wallClock":true}"#, [1; 32]);
+        let (child, report) = call_component(component, r#"{"wallClock":true}"#, [1; 32]);
         let time = &seen(&child)["wallClock"];
         assert!(time.as_str() > "2020-01-01", "{language}: {time}");
         assert!(report.impure, "{language}");
@@ -113,14 +113,14 @@ fn whoever_asks_for_the_time_of_day_gets_it_and_is_impure_in_every_language() {
 }
 
 #[test]
-fn no_language_sees_anything_of_the_machine() {
+fn no_language_sees_the_hosts_environment_arguments_or_files() {
     for (language, component) in &LOADED.sights {
-        let seen = seen(&ask(component, "{}", [1; 32]).0);
-        for what in ["environment", "arguments", "files"] {
-            assert_eq!(seen[what], "", "{language} {what}");
+        let seen = seen(&call_component(component, "{}", [1; 32]).0);
+        for field in ["environment", "arguments", "files"] {
+            assert_eq!(seen[field], "", "{language} {field}");
         }
         let elapsed: f64 = seen["elapsed"].parse().unwrap();
-        assert!(elapsed > 0.0, "{language}: whoever waits for a clock that stands still waits forever");
+        assert!(elapsed > 0.0, "{language}: a guest that waits for a clock that stands still waits forever");
     }
 }
 
@@ -128,14 +128,14 @@ fn no_language_sees_anything_of_the_machine() {
 fn a_large_snapshot_is_pure_and_fits_the_default_limits_in_every_language() {
     let spec = format!(r#"{{"filler":"{}"}}"#, "x".repeat(4_000_000));
     for (language, component) in &LOADED.sights {
-        let report = ask(component, &spec, [1; 32]).1;
+        let report = call_component(component, &spec, [1; 32]).1;
         assert!(!report.impure, "{language}");
     }
 }
 
 #[test]
-fn echo_answers_in_every_language_as_it_does_in_rust() {
+fn echo_responds_in_every_language_as_in_rust() {
     for (language, component) in &LOADED.echoes {
-        assert_means_the_same::<Echo>("echo", component, language);
+        assert_equivalent::<Echo>("echo", component, language);
     }
 }

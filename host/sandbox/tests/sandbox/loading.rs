@@ -25,7 +25,7 @@ fn message(failure: LoadFailure) -> String {
 }
 
 #[test]
-fn what_is_no_component_is_named_for_what_it_is() {
+fn bytes_that_are_no_component_are_rejected_with_their_actual_format() {
     let core = wat::parse_str("(module)").unwrap();
     assert!(message(refusal(&core)).contains("wasm-tools component new"));
     for (bytes, what) in [
@@ -43,7 +43,7 @@ fn what_is_no_component_is_named_for_what_it_is() {
 }
 
 #[test]
-fn a_component_that_was_cut_off_is_called_damaged() {
+fn truncated_component_is_reported_as_damaged() {
     let whole = Guest::doing("");
     let message = message(refusal(&whole[..whole.len() / 2]));
     assert!(message.contains("damaged or cut off"), "{message}");
@@ -59,19 +59,19 @@ fn a_component_that_is_damaged_inside_does_not_compile() {
 }
 
 #[test]
-fn a_component_of_another_world_is_refused_with_what_it_exports() {
+fn component_of_another_world_is_rejected_with_its_exports() {
     assert_eq!(refusal(&guest::of_another_world()), LoadFailure::UnsupportedContract { found: "run".into() });
 }
 
 #[test]
-fn a_component_that_only_calls_itself_a_plugin_is_refused_for_good() {
+fn component_without_the_contracts_functions_is_rejected_permanently() {
     let empty = r#"(component (instance $none) (export "windlass:plugin/reconciler@0.1.0" (instance $none)))"#;
     let failure = refusal(&wat::parse_str(empty).unwrap());
     assert!(matches!(failure, LoadFailure::Compile { .. }) && failure.is_of_component(), "{failure}");
 }
 
 #[test]
-fn proposals_that_no_supported_language_needs_are_refused() {
+fn webassembly_proposals_that_no_supported_language_needs_are_rejected() {
     for (proposal, fields) in [
         ("threads", "(memory $more 1 1 shared)"),
         ("64-bit memories", "(memory $more i64 1)"),
@@ -96,8 +96,8 @@ fn section(field: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_component_of_more_names_than_anybody_would_read_is_refused() {
-    let refused = |count: usize, import: &dyn Fn(usize) -> String| {
+fn component_with_too_many_or_too_long_import_names_is_rejected() {
+    let is_rejected = |count: usize, import: &dyn Fn(usize) -> String| {
         let imports: String = (0..count).map(import).collect();
         let text = format!(
             r#"(component {imports} (instance $empty) (export "windlass:plugin/reconciler@0.1.0" (instance $empty)))"#
@@ -113,12 +113,12 @@ fn a_component_of_more_names_than_anybody_would_read_is_refused() {
         format!(r#"(import "wasi:cli/stdout@0.2.{number}" (instance {functions}))"#)
     };
     // The component lacks the contract's functions, but its names are within the limit.
-    assert!(!refused(500, &function) && !refused(3, &long) && !refused(10, &interface));
-    assert!(refused(10_000, &function) && refused(4, &long) && refused(100, &interface));
+    assert!(!is_rejected(500, &function) && !is_rejected(3, &long) && !is_rejected(10, &interface));
+    assert!(is_rejected(10_000, &function) && is_rejected(4, &long) && is_rejected(100, &interface));
 }
 
 #[test]
-fn a_component_over_the_limit_is_not_compiled() {
+fn component_over_the_size_limit_is_not_compiled() {
     let cache = TempDir::new().unwrap();
     let sandbox = Sandbox::new(Options { max_component_bytes: 100, ..options(&cache) }).unwrap();
     let failure = sandbox.load(&[0; 101]).err().unwrap();
@@ -126,7 +126,7 @@ fn a_component_over_the_limit_is_not_compiled() {
 }
 
 #[test]
-fn a_describe_that_fails_is_told_from_the_rest() {
+fn failing_describe_is_reported_as_such() {
     let cache = TempDir::new().unwrap();
     let describe = Limits { deadline: Duration::from_millis(50), ..limits() };
     let sandbox = Sandbox::new(Options { describe, ..options(&cache) }).unwrap();
@@ -156,7 +156,7 @@ fn a_compiler_that_takes_too_long_is_killed() {
 }
 
 #[test]
-fn s03_a_sandbox_that_is_stopped_ends_a_compilation_which_then_counts_against_no_component() {
+fn s03_stopping_the_sandbox_ends_a_compilation_and_does_not_count_it_as_an_attempt() {
     let cache = TempDir::new().unwrap();
     let compiler = command("/bin/sh", &["-c", "exec sleep 1000"]);
     let sandbox = Sandbox::new(Options { compiler, ..options(&cache) }).unwrap();
@@ -164,7 +164,7 @@ fn s03_a_sandbox_that_is_stopped_ends_a_compilation_which_then_counts_against_no
     let loading = std::thread::spawn(move || loading.load(&Guest::doing("")).err().unwrap());
     let attempt = cache.path().join(format!("cache/{}.attempt", Digest::of(&Guest::doing("")).hex()));
     while !attempt.is_file() {
-        assert!(!loading.is_finished(), "it ended before it was stopped");
+        assert!(!loading.is_finished(), "the compilation ended before it was stopped");
         std::thread::yield_now();
     }
     // The child would sleep longer than any test may last.
@@ -172,11 +172,14 @@ fn s03_a_sandbox_that_is_stopped_ends_a_compilation_which_then_counts_against_no
     assert_eq!(loading.join().unwrap(), LoadFailure::stopping());
     assert_eq!(sandbox.load(&Guest::doing("")).err().unwrap(), LoadFailure::stopping());
     assert!(!attempt.exists());
-    assert!(Sandbox::new(options(&cache)).unwrap().load(&Guest::doing("")).is_ok(), "it is tried again at once");
+    assert!(
+        Sandbox::new(options(&cache)).unwrap().load(&Guest::doing("")).is_ok(),
+        "the component is compiled at once"
+    );
 }
 
 #[test]
-fn s03_an_attempt_that_ended_a_host_counts_for_hosts_alone() {
+fn s03_attempt_that_ended_a_host_delays_hosts_and_not_commands() {
     let cache = TempDir::new().unwrap();
     let bytes = Guest::doing("");
     let host = Sandbox::new(options(&cache)).unwrap();
@@ -190,7 +193,7 @@ fn s03_an_attempt_that_ended_a_host_counts_for_hosts_alone() {
 }
 
 #[test]
-fn a_compiler_that_cannot_be_confined_says_so_and_compiles_all_the_same() {
+fn compiler_that_cannot_be_confined_reports_it_and_compiles() {
     let unconfined = r#"echo '{"Unconfined":"no filters here"}' >&2"#;
     let child = crate::example("compile-child");
     let compiler = command("/bin/sh", &["-c", &format!("{unconfined}; exec {}", child.display())]);
@@ -205,7 +208,7 @@ fn a_compiler_that_cannot_be_confined_says_so_and_compiles_all_the_same() {
 }
 
 #[test]
-fn a_compiler_that_dies_takes_nobody_with_it_and_its_last_words_are_kept() {
+fn compiler_that_dies_fails_only_the_load_and_its_last_output_is_reported() {
     let minute = Duration::from_mins(1);
     let message = compile_failure(command("/bin/sh", &["-c", "echo no memory >&2; kill -9 $$"]), minute);
     assert_eq!(message, "the compiler was ended by signal 9: no memory");
@@ -216,17 +219,17 @@ fn a_compiler_that_dies_takes_nobody_with_it_and_its_last_words_are_kept() {
 }
 
 #[test]
-fn a_compiler_that_gives_garbage_gives_no_component() {
+fn garbage_output_of_the_compiler_fails_the_load() {
     let message = compile_failure(command("/bin/sh", &["-c", "cat"]), Duration::from_mins(1));
     assert!(!message.is_empty());
 }
 
 #[test]
-fn the_child_sees_nothing_of_the_hosts_environment() {
+fn compiling_child_gets_no_environment_variables_of_the_host() {
     // Cargo sets this variable for the test.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
-    let ask = ["-c", "echo \"<$CARGO_MANIFEST_DIR>\" >&2; exit 1"];
-    let message = compile_failure(command("/bin/sh", &ask), Duration::from_mins(1));
+    let args = ["-c", "echo \"<$CARGO_MANIFEST_DIR>\" >&2; exit 1"];
+    let message = compile_failure(command("/bin/sh", &args), Duration::from_mins(1));
     assert!(message.ends_with(": <>"), "{message}");
 }
 
@@ -257,7 +260,7 @@ fn a_component_that_is_in_the_cache_is_not_compiled_again() {
 }
 
 #[test]
-fn a_component_that_was_loaded_before_is_found_without_its_bytes_while_its_compiled_file_is_whole() {
+fn cached_component_is_found_by_its_digest_while_its_compiled_file_is_intact() {
     let (cache, bytes, cannot) = filled();
     let (digest, size) = (Digest::of(&bytes), bytes.len() as u64);
     let sandbox = Sandbox::new(cannot).unwrap();
@@ -267,7 +270,7 @@ fn a_component_that_was_loaded_before_is_found_without_its_bytes_while_its_compi
 
     assert!(sandbox.find(Digest::of(b"another")).is_none());
     let small = Sandbox::new(Options { max_component_bytes: size - 1, ..options(&cache) }).unwrap();
-    assert!(small.find(digest).is_none(), "it would be refused today");
+    assert!(small.find(digest).is_none(), "the component exceeds the new limit");
     let path = file(&cache, ".cwasm");
     // Written as a new file, because the mapped one must stay unchanged.
     fs::remove_file(&path).unwrap();
@@ -276,12 +279,12 @@ fn a_component_that_was_loaded_before_is_found_without_its_bytes_while_its_compi
 }
 
 #[test]
-fn compiled_files_that_no_plugin_uses_go_after_a_while() {
+fn unused_compiled_files_are_deleted_after_a_while() {
     let (cache, bytes, _) = filled();
     let digest = Digest::of(&bytes);
     let sandbox = Sandbox::new(options(&cache)).unwrap();
     let folder = cache.path().join("cache");
-    let half_made = folder.join(".cwasm-AbC123");
+    let partial = folder.join(".cwasm-AbC123");
     for name in [".cwasm-AbC123", "facts.json", ".tmpAbC123"] {
         fs::write(folder.join(name), b"").unwrap();
     }
@@ -289,21 +292,21 @@ fn compiled_files_that_no_plugin_uses_go_after_a_while() {
     let age = |path: PathBuf| fs::File::options().append(true).open(path).unwrap().set_modified(days_ago).unwrap();
     let none = std::collections::HashSet::new();
 
-    assert_eq!(sandbox.retain(&none).unwrap(), 0, "all of them are new: somebody may be about to use them");
+    assert_eq!(sandbox.retain(&none).unwrap(), 0, "all files are new: a plugin may be about to use them");
     for entry in fs::read_dir(&folder).unwrap() {
         age(entry.unwrap().path());
     }
     assert_eq!(sandbox.retain(&[digest].into()).unwrap(), 1);
-    assert!(!half_made.exists() && sandbox.find(digest).is_some());
-    assert_eq!(sandbox.retain(&none).unwrap(), 2, "with its sum");
+    assert!(!partial.exists() && sandbox.find(digest).is_some());
+    assert_eq!(sandbox.retain(&none).unwrap(), 2, "the compiled file and its checksum");
     assert!(sandbox.find(digest).is_none());
     for others in ["facts.json", ".tmpAbC123"] {
-        assert!(folder.join(others).exists(), "{others} is not of those that are compiled");
+        assert!(folder.join(others).exists(), "{others} is not a compiled file");
     }
 }
 
 #[test]
-fn a_compiled_file_that_was_changed_is_never_loaded_but_made_again() {
+fn changed_compiled_file_is_never_loaded_and_is_compiled_again() {
     let (cache, bytes, cannot) = filled();
     let path = file(&cache, ".cwasm");
     let mut damaged = fs::read(&path).unwrap();
@@ -336,7 +339,7 @@ fn a_compiled_file_of_unknown_origin_is_never_loaded() {
 }
 
 #[test]
-fn a_file_with_a_right_sum_that_is_no_compiled_component_is_compiled_again() {
+fn file_with_a_valid_checksum_that_is_no_compiled_component_is_compiled_again() {
     let (cache, bytes, cannot) = filled();
     let path = file(&cache, ".cwasm");
     fs::write(&path, b"\x7fELF and nothing").unwrap();
@@ -347,7 +350,7 @@ fn a_file_with_a_right_sum_that_is_no_compiled_component_is_compiled_again() {
 }
 
 #[test]
-fn a_cache_folder_that_others_may_write_is_refused() {
+fn cache_folder_that_other_users_may_write_is_rejected() {
     let cache = TempDir::new().unwrap();
     let folder = cache.path().join("cache");
     fs::create_dir(&folder).unwrap();
@@ -358,11 +361,11 @@ fn a_cache_folder_that_others_may_write_is_refused() {
     fs::create_dir(&private).unwrap();
     fs::remove_dir(&folder).unwrap();
     std::os::unix::fs::symlink(private, &folder).unwrap();
-    assert!(Sandbox::new(options(&cache)).is_err(), "a link leads where its owner likes");
+    assert!(Sandbox::new(options(&cache)).is_err(), "a symbolic link is rejected");
 }
 
 #[test]
-fn a_cache_folder_that_others_may_read_is_made_private() {
+fn cache_folder_that_other_users_may_read_is_made_private() {
     let cache = TempDir::new().unwrap();
     let folder = cache.path().join("cache");
     for open in [0o755, 0o711, 0o2750, 0o500] {
@@ -375,7 +378,7 @@ fn a_cache_folder_that_others_may_read_is_made_private() {
 }
 
 #[test]
-fn no_half_made_file_stays_after_a_failed_compilation() {
+fn failed_compilation_leaves_no_partial_file() {
     let cache = TempDir::new().unwrap();
     let sandbox = Sandbox::new(options(&cache)).unwrap();
     assert!(sandbox.load(&guest::of_another_world()).is_err());

@@ -9,7 +9,7 @@ use crate::guest::Guest;
 use crate::{limits, load, reconcile, request};
 
 #[test]
-fn a_sleep_of_a_year_returns_at_once_and_the_clock_has_moved() {
+fn sleep_of_a_year_returns_at_once_and_advances_the_clock() {
     let guest = Guest {
         imports: r#"(import "wasi:clocks/monotonic-clock@0.2.0" "now" (func $now (result i64)))
             (import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-duration" (func $after (param i64) (result i32)))
@@ -29,7 +29,7 @@ fn a_sleep_of_a_year_returns_at_once_and_the_clock_has_moved() {
 }
 
 #[test]
-fn timers_without_end_do_not_fill_the_host() {
+fn endless_timers_take_bounded_memory_of_the_host() {
     let guest = Guest {
         imports: r#"(import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-duration" (func $after (param i64) (result i32)))"#,
         reconcile: "(loop (drop (call $after (i64.const 1))) (br 0))",
@@ -50,7 +50,7 @@ fn random() -> Guest<'static> {
 }
 
 #[test]
-fn random_depends_on_the_seed_and_on_nothing_else() {
+fn random_bytes_depend_only_on_the_seed() {
     let component = load(&random().component());
     let with = |seed| {
         let (response, report) = run_here(component.reconcile(&request(b"{}"), &limits(), Ambient::now([seed; 32])));
@@ -63,7 +63,7 @@ fn random_depends_on_the_seed_and_on_nothing_else() {
 }
 
 #[test]
-fn the_wall_clock_shows_when_the_call_began_and_makes_it_impure() {
+fn wall_clock_shows_the_start_of_the_call_and_reading_it_makes_the_call_impure() {
     let guest = Guest {
         imports: r#"(import "wasi:clocks/wall-clock@0.2.0" "now" (func $now (param i32)))"#,
         // Each read advances the clock by a microsecond: real time is not measured.
@@ -81,7 +81,7 @@ fn the_wall_clock_shows_when_the_call_began_and_makes_it_impure() {
 }
 
 #[test]
-fn exit_is_told_from_a_trap() {
+fn exit_is_distinguished_from_a_trap() {
     let guest = Guest {
         imports: r#"(import "wasi:cli/exit@0.2.0" "exit" (func $exit (param i32)))"#,
         reconcile: "(call $exit (i32.const 0))",
@@ -91,7 +91,7 @@ fn exit_is_told_from_a_trap() {
 }
 
 #[test]
-fn what_is_printed_becomes_log_lines() {
+fn printed_text_becomes_log_lines() {
     let guest = Guest {
         imports: r#"(import "wasi:cli/stdout@0.2.0" "get-stdout" (func $stdout (result i32)))
             (import "wasi:io/streams@0.2.0" "[method]output-stream.blocking-write-and-flush"
@@ -107,7 +107,7 @@ fn what_is_printed_becomes_log_lines() {
 
 /// The runtimes of Python and other languages do so when they start.
 #[test]
-fn a_guest_may_ask_for_a_terminal_and_there_is_none() {
+fn guest_that_requests_a_terminal_gets_none() {
     let guest = Guest {
         imports: r#"(import "wasi:cli/terminal-stdout@0.2.0" "get-terminal-stdout" (func $terminal (param i32)))"#,
         reconcile: "(i32.store8 (i32.const 2048) (i32.const 7)) (call $terminal (i32.const 2048))
@@ -130,7 +130,7 @@ fn lines(report: &CallReport) -> Vec<&str> {
 }
 
 #[test]
-fn an_import_that_nobody_serves_is_named_at_load_and_traps_when_called() {
+fn unsupported_import_is_named_at_load_and_traps_when_called() {
     let guest = Guest {
         // With a resource of its own, and one that it shares with a supported interface.
         imports: r#"(import "wasi:http/handler@0.2.0" "open" (func $open (param i32)))
@@ -149,7 +149,7 @@ fn an_import_that_nobody_serves_is_named_at_load_and_traps_when_called() {
 }
 
 #[test]
-fn no_amount_of_random_bytes_fills_the_host() {
+fn request_for_too_many_random_bytes_is_refused() {
     let guest = Guest { reconcile: "(call $random (i64.const 0x7fffffffffffffff) (i32.const 2048))", ..random() };
     let failure = reconcile(&load(&guest.component()), &limits()).0.unwrap_err();
     assert!(failure.to_string().contains("random bytes wanted"), "{failure}");

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn u02_permissions_of_the_components_that_a_rollback_goes_back_to_stay() {
+    fn u02_permissions_of_components_that_a_rollback_may_return_to_are_kept() {
         let first = pushed("a", &["pods", "secrets"], &status(None, None), None);
         assert_eq!(resources(&first), ["pods", "secrets"]);
         let second = pushed("b", &["pods", "services"], &status(Some("a"), None), Some(&first));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn u02_permissions_that_the_plugin_no_longer_grants_or_the_role_never_had_do_not_stay() {
+    fn u02_permissions_that_the_plugin_no_longer_grants_or_the_role_never_had_are_not_kept() {
         let first = pushed("a", &["secrets"], &status(None, None), None);
         let live = status(Some("a"), None);
         let narrowed: PluginSpec = serde_json::from_value(json!({

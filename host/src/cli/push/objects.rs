@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_permission_is_labelled_with_its_plugin_beside_the_labels_that_it_has() {
+    fn rbac_object_gets_the_label_of_its_plugin_and_keeps_its_own_labels() {
         let role = json!({"kind": "ClusterRole", "metadata": {"name": "r", "labels": {"a": "b"}}});
         let labels = labelled(role, "echo")["metadata"]["labels"].clone();
         assert_eq!(labels, json!({"a": "b", PART_OF_LABEL: "echo"}));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn every_config_map_of_a_component_belongs_to_its_plugin() {
+    fn every_config_map_of_a_component_is_owned_by_its_plugin() {
         let fields =
             PluginFields { name: "echo", account: "writer", source: json!({}), verify: None, may_narrow: None };
         let plugin = plugin_object(fields);
@@ -174,21 +174,21 @@ mod tests {
     }
 
     #[test]
-    fn a_small_component_is_one_config_map_as_it_is() {
+    fn small_component_is_one_uncompressed_config_map() {
         let pushed = split("echo", "ns", b"wasm", None).expect("splits");
         assert_eq!(pushed.objects.len(), 1);
         assert_eq!(pushed.objects[0]["binaryData"]["plugin.wasm"], json!("d2FzbQ=="));
     }
 
     #[test]
-    fn a_large_one_that_packs_well_is_one_packed_config_map() {
+    fn large_component_that_compresses_well_is_one_compressed_config_map() {
         let pushed = split("echo", "ns", &vec![7; 3_000_000], None).expect("splits");
         assert_eq!(pushed.objects.len(), 1);
         assert!(pushed.objects[0]["binaryData"]["plugin.wasm.zst"].is_string());
     }
 
     #[test]
-    fn a_larger_one_is_parts_and_then_the_head_that_names_them() {
+    fn larger_component_is_split_into_parts_followed_by_the_head_that_names_them() {
         let pushed = split("echo", "ns", &noise(2_500_000), Some("signed")).expect("splits");
         let names: Vec<_> =
             pushed.objects.iter().map(|map| map["metadata"]["name"].as_str().expect("a name")).collect();

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_push_is_done_when_its_component_is_ready_and_was_asked_about_every_parent() {
+    fn push_is_done_when_its_component_is_ready_and_reconciled_every_parent() {
         let ready = conditions(&[("Ready", "True", "Succeeded", "")]);
         assert_eq!(of(&live(&ready)), Progress::Ready);
         for (field, value) in
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_push_met_is_not_taken_for_this_one() {
+    fn failure_of_an_earlier_push_is_not_attributed_to_this_one() {
         let stalled = conditions(&[("Stalled", "True", "NotAComponent", "no wasm")]);
         let mut status =
             json!({"candidateDigest": NEW, "conditions": stalled, "lastHandledPush": "2026-11-23T04:00:00.000Z"});
@@ -247,26 +247,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_once_with_its_message() {
+    fn missing_condition_is_reported_once_with_its_message() {
         let waiting = conditions(&[
             ("Fetched", "True", "Succeeded", ""),
             ("Granted", "False", "Forbidden", "may not create Pod.v1"),
             ("Ready", "False", "Forbidden", "may not create Pod.v1. Still running"),
             ("Reconciling", "True", "Forbidden", "may not create Pod.v1"),
         ]);
-        let said = of(&json!({"lastHandledPush": AT, "candidateDigest": NEW, "conditions": waiting}));
-        assert_eq!(said, Progress::Waiting(vec!["Granted=False (Forbidden): may not create Pod.v1".to_owned()]));
-        let asked = conditions(&[
+        let progress = of(&json!({"lastHandledPush": AT, "candidateDigest": NEW, "conditions": waiting}));
+        assert_eq!(progress, Progress::Waiting(vec!["Granted=False (Forbidden): may not create Pod.v1".to_owned()]));
+        let unreconciled = conditions(&[
             ("Ready", "True", "Succeeded", ""),
             ("Reconciling", "True", "Progressing", "3 parents were not reconciled"),
         ]);
-        let mut status = live(&asked);
+        let mut status = live(&unreconciled);
         status["reconciledDigest"] = OLD.into();
         assert_eq!(of(&status), Progress::Waiting(vec!["3 parents were not reconciled".to_owned()]));
     }
 
     #[test]
-    fn a_setting_that_holds_the_component_back_is_named_with_the_command_that_ends_it() {
+    fn setting_that_keeps_the_component_back_is_named_with_the_command_that_removes_it() {
         let ready = conditions(&[("Ready", "True", "Suspended", "")]);
         let rolled_back = json!({"activeDigest": OLD, "rolledBackFrom": NEW});
         let rollback = json!({"windlass.dev/rollback": "true"});
@@ -275,8 +275,8 @@ mod tests {
             (json!({}), json!({"digest": OLD}), json!({}), "spec.digest pins Plugin echo to sha256:9f00"),
             (json!({}), json!({"suspend": true}), live(&ready), "spec.suspend keeps Plugin echo from reconciling"),
         ] {
-            let Progress::HeldBack(said) = judge(&annotations, spec, &status) else { panic!("{words}") };
-            assert!(said.contains(words) && said.contains("kubectl"), "{said}");
+            let Progress::HeldBack(message) = judge(&annotations, spec, &status) else { panic!("{words}") };
+            assert!(message.contains(words) && message.contains("kubectl"), "{message}");
         }
         // A component that is newer than the one that was rolled back from goes live.
         let other = json!({"activeDigest": OLD, "rolledBackFrom": OLD});

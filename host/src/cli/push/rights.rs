@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s05_status_of_a_kind_that_the_plugin_did_not_install_is_not_the_hosts_to_write() {
+    fn s05_host_does_not_write_the_status_of_a_kind_that_the_plugin_did_not_install() {
         let echo = "echo".parse().expect("a name");
         for (installer, writer) in
             [(Some("echo"), StatusWriter::Host), (Some("renamed"), StatusWriter::Account), (None, StatusWriter::Nobody)]
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gets_no_right_is_named_with_why_and_how_to_grant_it() {
+    fn withheld_permission_is_named_with_the_reason_and_how_to_grant_it() {
         let kind = |text: &str| text.parse::<Gvk>().expect("a kind");
         let notes = |withheld, read| {
             let parent = (String::new(), "pods".to_owned());
@@ -224,8 +224,8 @@ mod tests {
                 .notes(&"echo".parse().expect("a name"))
         };
         assert_eq!(notes(Vec::new(), Vec::new()), [""; 0]);
-        let said = notes(vec![("own", kind("Namespace.v1"), Withheld::MustBeNamed)], vec![kind("Secret.v1")]);
-        let [left_out, how, read] = &said[..] else { panic!("{said:?}") };
+        let lines = notes(vec![("own", kind("Namespace.v1"), Withheld::MustBeNamed)], vec![kind("Secret.v1")]);
+        let [left_out, how, read] = &lines[..] else { panic!("{lines:?}") };
         assert!(
             left_out.contains("own Namespace.v1, which could widen")
                 && left_out.contains("spec.grants.children names it")
@@ -233,6 +233,6 @@ mod tests {
         assert!(how.contains("Plugin echo"), "{how}");
         assert!(read.contains("may read Secret.v1 in all namespaces"), "{read}");
         let never = notes(vec![("own", kind("Node.v1"), Withheld::OutOfScope)], Vec::new());
-        assert_eq!(never.len(), 1, "nothing that a Plugin says would help: {never:?}");
+        assert_eq!(never.len(), 1, "no setting of the Plugin would help: {never:?}");
     }
 }

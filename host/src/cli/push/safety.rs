@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn s07_an_existing_plugin_is_overwritten_only_by_its_typed_name_and_if_a_push_wrote_it() {
+    fn s07_existing_plugin_is_overwritten_only_if_named_by_the_user_and_written_by_a_push() {
         let pushed = [
             json!({"annotations": {ANNOTATION_PUSHED_AT: "2026-01-01T00:00:00Z"}}),
             json!({"managedFields": [{"manager": "windlass-push", "operation": "Apply"}]}),
@@ -208,17 +208,18 @@ mod tests {
         for metadata in pushed {
             let plugin = plugin(metadata);
             assert!(check_plugin(&plugin, true, false).is_ok());
-            let refused = check_plugin(&plugin, false, true).expect_err("the component chose it").to_string();
+            let refused =
+                check_plugin(&plugin, false, true).expect_err("the name comes from the component").to_string();
             assert!(refused.contains("--name echo") && refused.contains("nothing was written"), "{refused}");
         }
         let others = plugin(json!({"managedFields": [{"manager": "kubectl", "operation": "Apply"}]}));
-        let refused = check_plugin(&others, true, false).expect_err("somebody else's").to_string();
+        let refused = check_plugin(&others, true, false).expect_err("written by kubectl").to_string();
         assert!(refused.contains("Plugin echo was not written by") && refused.contains("--overwrite"), "{refused}");
         assert!(check_plugin(&others, true, true).is_ok());
     }
 
     #[test]
-    fn s07_what_a_push_writes_is_marked_and_known_again_and_a_foreign_config_map_is_not() {
+    fn s07_pushed_objects_are_marked_and_recognized_and_a_foreign_config_map_is_not() {
         let mut written = json!({"kind": "ConfigMap", "metadata": {"name": "echo", "labels": {"a": "b"}}});
         mark(&mut written);
         let metadata =
@@ -230,11 +231,11 @@ mod tests {
         assert_eq!(plugin_of(&metadata(&written)), None);
         let mut account = json!({"kind": "ServiceAccount", "metadata": {"name": "shared"}});
         mark(&mut account);
-        assert_eq!(account["metadata"], json!({"name": "shared"}), "a person may have chosen it");
+        assert_eq!(account["metadata"], json!({"name": "shared"}), "a user may have created the account");
     }
 
     #[test]
-    fn verify_that_another_field_manager_sets_is_not_taken_away_in_silence() {
+    fn push_that_cannot_remove_verify_of_another_field_manager_is_rejected() {
         let with = |manager: &str, fields: Value| {
             plugin(json!({"managedFields": [{
                 "manager": manager, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fields,
@@ -243,7 +244,7 @@ mod tests {
         let verify = json!({"f:spec": {"f:verify": {"f:publicKeys": {}}}});
         assert!(check_no_verify(&with("windlass-push", verify.clone())).is_ok());
         assert!(check_no_verify(&with("kubectl", json!({"f:spec": {"f:suspend": {}}}))).is_ok());
-        let refused = check_no_verify(&with("argocd", verify)).expect_err("it would stay").to_string();
+        let refused = check_no_verify(&with("argocd", verify)).expect_err("the field would stay").to_string();
         assert!(
             refused.contains("set by argocd") && refused.contains("plugins.windlass.dev echo --type=json"),
             "{refused}"
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn s07_what_was_pushed_for_another_plugin_names_it() {
+    fn s07_pushed_object_names_the_plugin_that_it_belongs_to() {
         let metadata = |metadata: Value| serde_json::from_value::<ObjectMeta>(metadata).expect("metadata");
         let labelled = metadata(json!({"labels": {"windlass.dev/part-of": "echo"}}));
         assert_eq!(plugin_of(&labelled), Some("echo"));

@@ -494,7 +494,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_holds_documents_a_list_or_a_bare_array() {
+    fn file_may_contain_documents_a_list_or_an_array() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("objects");
         for text in [
@@ -509,20 +509,20 @@ mod tests {
     }
 
     #[test]
-    fn the_parent_is_found_among_the_objects_of_its_file() {
+    fn parent_is_found_among_the_objects_of_its_file() {
         let kind = Gvk::from_api_version("g.dev/v1", "Echo");
         let (echo, secret) =
             (json!({"apiVersion": "g.dev/v1", "kind": "Echo"}), json!({"apiVersion": "v1", "kind": "Secret"}));
         let of = |all: &[&Value]| parent_of(all.iter().copied().cloned().collect(), &kind, Path::new("f"));
         assert_eq!(of(&[&secret, &echo]).expect("one"), (echo.clone(), vec![secret.clone()]));
-        assert_eq!(of(&[&secret]).expect("what it is, is told later").0, secret);
+        assert_eq!(of(&[&secret]).expect("its kind is checked later").0, secret);
         for wrong in [vec![], vec![&echo, &echo], vec![&secret, &secret]] {
             assert!(of(&wrong).is_err());
         }
     }
 
     #[test]
-    fn a_status_is_printed_as_the_cluster_would_keep_it() {
+    fn status_is_printed_as_the_api_server_would_store_it() {
         let schema = json!({"type": "object", "properties": {"status": {"type": "object", "properties": {
             "ready": {"type": "integer"},
             "conditions": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
@@ -535,13 +535,13 @@ mod tests {
             keep_status(schema, is_own_kind, &mut status);
             status
         };
-        let wanted = json!({"ready": 1, "conditions": [{"type": "Ready", "status": "True"}]});
-        assert_eq!(kept(Some(&schema), true), wanted);
+        let expected = json!({"ready": 1, "conditions": [{"type": "Ready", "status": "True"}]});
+        assert_eq!(kept(Some(&schema), true), expected);
         assert_eq!(
             kept(Some(&json!({"type": "object", "properties": {}})), true),
             Value::Null,
             "a CRD without a status"
         );
-        assert_eq!(kept(None, false), Value::Null, "a kind of somebody else's");
+        assert_eq!(kept(None, false), Value::Null, "an existing kind");
     }
 }

@@ -384,22 +384,22 @@ mod tests {
         })
     }
 
-    fn said(spec: &Value) -> Vec<String> {
+    fn problems_of_spec(spec: &Value) -> Vec<String> {
         problems(&schema(), &json!({"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "a"}, "spec": spec}))
     }
 
     #[test]
-    fn an_object_that_fits_has_no_problems() {
+    fn object_that_matches_the_schema_has_no_problems() {
         let spec = json!({
             "image": "nginx:x", "replicas": 255, "size": "5Gi", "mode": "Safe", "ports": [1, 2], "labels": {"any": "b"},
             "free": {"x": [1]}, "maybe": null, "either": {"a": "x"},
         });
-        assert_eq!(said(&spec), [""; 0]);
+        assert_eq!(problems_of_spec(&spec), [""; 0]);
     }
 
     #[test]
     fn each_problem_names_its_field() {
-        for (spec, wanted) in [
+        for (spec, expected) in [
             (json!({"image": "a", "replicas": 300}), "spec.replicas: 300 is more than the maximum 255"),
             (json!({"image": "a", "replicas": -1}), "spec.replicas: -1 is less than the minimum 0"),
             (json!({"image": "a", "replicas": "3"}), "spec.replicas: must be of type integer, and is a string"),
@@ -419,17 +419,17 @@ mod tests {
             (json!({"image": "a", "mode": null}), "spec.mode: must be of type string, and is null"),
             (json!({"image": "a", "either": {"a": "x", "b": "y"}}), "spec.either: it fits 2 of oneOf"),
         ] {
-            let found = said(&spec);
-            assert!(found.iter().any(|line| line.starts_with(wanted)), "{spec}: {wanted}: {found:?}");
+            let found = problems_of_spec(&spec);
+            assert!(found.iter().any(|line| line.starts_with(expected)), "{spec}: {expected}: {found:?}");
         }
         let whole = problems(&schema(), &json!({"apiVersion": "g/v1", "kind": "K"}));
         assert_eq!(whole, ["spec: required, and missing"]);
     }
 
     #[test]
-    fn a_flood_of_problems_is_counted() {
+    fn problems_beyond_the_shown_ones_are_counted() {
         let spec: Map<_, _> = (0..100).map(|at| (format!("field-{at:03}"), json!(1))).collect();
-        let found = said(&Value::Object(spec));
+        let found = problems_of_spec(&Value::Object(spec));
         assert_eq!((found.len(), found.last().map(String::as_str)), (SHOWN + 1, Some("and 81 more problems")));
     }
 

@@ -134,7 +134,7 @@ mod tests {
         gate.open_since(now);
         let just_before = now + WRITES_FOR.saturating_sub(Duration::from_millis(2));
         assert!(gate.is_open_at(now) && gate.is_open_at(just_before));
-        assert!(!gate.is_open_at(now + WRITES_FOR), "it was not renewed");
+        assert!(!gate.is_open_at(now + WRITES_FOR), "the Lease was not renewed");
         gate.close();
         assert!(!gate.is_open_at(now));
     }

@@ -67,17 +67,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn h01_host_has_its_name_again_only_after_the_process_that_had_it_has_ended() {
+    fn h01_host_reuses_its_identity_only_after_the_process_that_had_it_has_ended() {
         let folder = tempfile::tempdir().expect("a folder");
         let first = Instance::of(folder.path());
         let beside = Instance::of(folder.path());
-        assert_ne!(first.identity, beside.identity, "the first one still runs");
+        assert_ne!(first.identity, beside.identity, "the first process still runs");
         let name = first.identity.clone();
         drop(first);
         assert_eq!(Instance::of(folder.path()).identity, name);
 
         let copy = tempfile::tempdir().expect("a folder");
         fs::copy(folder.path().join(FILE), copy.path().join(FILE)).expect("copied");
-        assert_ne!(Instance::of(copy.path()).identity, name, "another file");
+        assert_ne!(Instance::of(copy.path()).identity, name, "a copied file is another file");
     }
 }

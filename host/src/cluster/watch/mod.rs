@@ -434,13 +434,13 @@ mod tests {
     struct Fixture {
         follower: Follower,
         health: watch::Receiver<Health>,
-        heard: Arc<Mutex<Vec<String>>>,
+        reported: Arc<Mutex<Vec<String>>>,
     }
 
     /// The task's side of a watch, without a connection.
     fn fixture() -> Fixture {
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let (changes, healths) = (heard.clone(), heard.clone());
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let (changes, healths) = (reported.clone(), reported.clone());
         let (report, health) = watch::channel(Health::Starting);
         let follower = Follower {
             id: WatchId {
@@ -459,7 +459,7 @@ mod tests {
             given_up: Arc::default(),
             health_changed: Arc::new(move |id| healths.lock().push(format!("health of {}", id.kind))),
         };
-        Fixture { follower, health, heard }
+        Fixture { follower, health, reported }
     }
 
     fn raw(text: &str) -> Raw {
@@ -473,15 +473,16 @@ mod tests {
     const ODD: [&str; 5] = ["null", "7", r#"["x"]"#, r#"{"metadata":5}"#, r#"{"metadata":{"name":{"a":1}}}"#];
 
     #[test]
-    fn r01_an_object_that_cannot_be_decoded_never_stops_a_watch() {
+    fn r01_object_that_cannot_be_decoded_never_stops_a_watch() {
         for odd in ODD {
             let listed = format!(r#"{{"metadata":{{"resourceVersion":"5"}},"items":[{odd},{}]}}"#, pod("a"));
-            let list: ObjectList<Raw> = serde_json::from_str(&listed).expect("a list is read whatever is in it");
+            let list: ObjectList<Raw> = serde_json::from_str(&listed).expect("a list is parsed whatever its items are");
             let event = format!(r#"{{"type":"MODIFIED","object":{odd}}}"#);
-            let event: WatchEvent<Raw> = serde_json::from_str(&event).expect("an event is read whatever is in it");
+            let event: WatchEvent<Raw> =
+                serde_json::from_str(&event).expect("an event is parsed whatever its object is");
             let WatchEvent::Modified(changed) = event else { panic!("{event:?}") };
 
-            let Fixture { follower, health, heard } = fixture();
+            let Fixture { follower, health, reported } = fixture();
             follower.on_event(Event::Init);
             list.items.into_iter().for_each(|item| follower.on_event(Event::InitApply(item)));
             follower.on_event(Event::InitDone);
@@ -489,12 +490,12 @@ mod tests {
             follower.on_event(Event::Delete(raw(odd)));
             follower.on_event(Event::Apply(raw(&pod("b"))));
             assert_eq!(*health.borrow(), Health::Synced);
-            assert_eq!(*heard.lock(), ["Pod.v1[app] n/a", "Pod.v1[app] n/b"], "{odd}");
+            assert_eq!(*reported.lock(), ["Pod.v1[app] n/a", "Pod.v1[app] n/b"], "{odd}");
         }
     }
 
     #[tokio::test]
-    async fn events_that_wait_for_their_turn_are_handled_in_order_and_before_an_error() {
+    async fn queued_events_are_handled_in_order_and_before_an_error() {
         let names: Vec<_> = (0..2 * AHEAD).map(|at| format!("p{at:04}")).collect();
         let listed = names.iter().map(|name| Ok(Event::InitApply(raw(&pod(name)))));
         let later = [Ok(Event::InitDone), Ok(Event::Apply(raw(&pod("a")))), Ok(Event::Delete(raw(&pod("a"))))];
@@ -509,19 +510,19 @@ mod tests {
             event
         });
 
-        let Fixture { follower, health, heard } = fixture();
+        let Fixture { follower, health, reported } = fixture();
         follower.follow_until_refused(std::pin::pin!(events)).await;
         assert_eq!(*health.borrow(), Health::Refused { code: 403, message: "no".to_owned() });
-        let mut heard = heard.lock().clone();
-        assert_eq!(heard.pop().as_deref(), Some("health of Pod.v1"));
-        assert_eq!(heard.split_off(names.len()), ["Pod.v1[app] n/a", "Pod.v1[app] n/a"]);
-        heard.sort();
-        assert_eq!(heard, names.iter().map(|name| format!("Pod.v1[app] n/{name}")).collect::<Vec<_>>());
+        let mut reported = reported.lock().clone();
+        assert_eq!(reported.pop().as_deref(), Some("health of Pod.v1"));
+        assert_eq!(reported.split_off(names.len()), ["Pod.v1[app] n/a", "Pod.v1[app] n/a"]);
+        reported.sort();
+        assert_eq!(reported, names.iter().map(|name| format!("Pod.v1[app] n/{name}")).collect::<Vec<_>>());
     }
 
     #[test]
-    fn r14_a_parent_that_leaves_the_selector_is_shown_until_it_loses_the_finalizer() {
-        let Fixture { mut follower, heard, .. } = fixture();
+    fn r14_parent_that_leaves_the_selector_is_shown_until_it_loses_the_finalizer() {
+        let Fixture { mut follower, reported, .. } = fixture();
         follower.id.finalizer = Some("windlass.dev/echo".to_owned());
         follower.filter = Filter::of(&follower.id);
         let pod = |name: &str, rest: &str| {
@@ -535,45 +536,45 @@ mod tests {
             follower.on_event(Event::InitApply(pod(name, rest)));
         }
         follower.on_event(Event::InitDone);
-        assert_eq!(follower.store.size(), 2, "who left while no host ran is shown as well");
+        assert_eq!(follower.store.size(), 2, "a parent that left while no host ran is shown");
         follower.on_event(Event::Apply(pod("a", left)));
-        let kept = follower.store.get(&key("a")).expect("it lives on");
+        let kept = follower.store.get(&key("a")).expect("the parent is still shown");
         assert!(!follower.filter.as_ref().is_some_and(|filter| filter.selects(&kept)));
-        heard.lock().clear();
+        reported.lock().clear();
         for name in ["a", "b", "c"] {
             follower.on_event(Event::Apply(pod(name, another)));
         }
-        assert_eq!(*heard.lock(), ["Pod.v1[app] a", "Pod.v1[app] b"], "of others nothing is told");
+        assert_eq!(*reported.lock(), ["Pod.v1[app] a", "Pod.v1[app] b"], "other objects are not reported");
         assert_eq!(follower.store.size(), 0);
     }
 
     #[test]
-    fn a_change_of_health_is_told_once_and_the_first_list_only_to_who_gave_up_waiting() {
+    fn health_change_is_reported_once_and_the_first_list_only_after_a_caller_gave_up() {
         let refused = || Health::Refused { code: 403, message: "no".to_owned() };
-        let Fixture { follower, heard, .. } = fixture();
+        let Fixture { follower, reported, .. } = fixture();
         follower.set_health(refused());
-        assert!(heard.lock().is_empty(), "whoever leased it waits for this");
+        assert!(reported.lock().is_empty(), "the caller that leased the watch waits for this");
         follower.set_health(refused());
         follower.set_health(Health::Synced);
-        assert_eq!(heard.lock().len(), 1);
+        assert_eq!(reported.lock().len(), 1);
         follower.set_health(Health::Synced);
-        assert_eq!(heard.lock().len(), 1);
+        assert_eq!(reported.lock().len(), 1);
 
-        let Fixture { follower, heard, .. } = fixture();
+        let Fixture { follower, reported, .. } = fixture();
         follower.given_up.store(true, Ordering::Relaxed);
         follower.set_health(Health::Synced);
-        assert_eq!(heard.lock().len(), 1);
+        assert_eq!(reported.lock().len(), 1);
     }
 
     #[test]
-    fn only_what_a_person_must_change_is_a_refusal() {
-        let said = |code| {
+    fn only_errors_that_a_user_must_fix_count_as_a_rejected_watch() {
+        let is_rejected = |code| {
             let status = kube::core::Status { code, ..kube::core::Status::default() };
             let error = watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)));
             refusal(&error).is_some()
         };
-        assert!([400, 401, 403, 404, 405].into_iter().all(said));
-        assert!(![410, 429, 500, 503, 504].into_iter().any(said));
+        assert!([400, 401, 403, 404, 405].into_iter().all(is_rejected));
+        assert!(![410, 429, 500, 503, 504].into_iter().any(is_rejected));
         assert!(refusal(&watcher::Error::NoResourceVersion).is_none());
     }
 }

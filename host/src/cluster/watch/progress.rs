@@ -221,7 +221,7 @@ mod tests {
     /// Sets the last progress to this long ago.
     fn last_was(progress: &WatchProgress, ago: Duration) {
         *progress.progress.lock() =
-            Progress::new(Instant::now().checked_sub(ago).expect("the machine runs for longer"));
+            Progress::new(Instant::now().checked_sub(ago).expect("the machine has run for longer"));
     }
 
     fn advanced(progress: &WatchProgress) -> bool {
@@ -251,7 +251,7 @@ mod tests {
             let progress = watch();
             last_was(&progress, Duration::from_secs(100));
             let api: Api<Pod> = Api::all(progress.of_client(server(200, parts, ends)));
-            let mut events = Box::pin(api.watch(&WatchParams::default(), "1").await.expect("it begins"));
+            let mut events = Box::pin(api.watch(&WatchParams::default(), "1").await.expect("the watch begins"));
             // Reads all available events.
             while let Some(Some(_)) = events.next().now_or_never() {}
             tokio::task::yield_now().await;
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn error_of_the_api_server_comes_through_as_it_is() {
+    async fn error_of_the_api_server_is_passed_on_unchanged() {
         const REFUSED: [&str; 1] =
             [r#"{"kind":"Status","code":403,"message":"no","reason":"Forbidden","status":"Failure"}"#];
         let api: Api<Pod> = Api::all(watch().of_client(server(403, &REFUSED, true)));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn watch_task_that_panics_is_started_again() {
+    async fn watch_task_that_panics_is_restarted() {
         let (progress, runs) = (watch(), AtomicUsize::new(0));
         progress
             .supervise(|| {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn watch_is_told_once_when_it_stalls_and_once_when_it_goes_on_and_its_message_is_steady() {
+    fn stall_and_recovery_of_a_watch_are_each_reported_once_and_the_message_is_stable() {
         let all = AllProgress::default();
         let (pods, secrets) = (Gvk::from_api_version("v1", "Pod"), Gvk::from_api_version("v1", "Secret"));
         let (stuck, _well) = (all.track(&pods), all.track(&secrets));
@@ -300,11 +300,11 @@ mod tests {
         stuck.interrupted(&watcher::Error::WatchStartFailed(kube::Error::Api(Box::new(status))));
         let later = Instant::now() + windlass_core::progress::FAILING_LIMIT;
         assert!(!stuck.check(Instant::now()) && stuck.check(later) && !stuck.check(later));
-        let told = stuck.stalled().expect("stalled");
-        assert!(told.to_string().contains("try later"), "{told}");
+        let stall = stuck.stalled().expect("stalled");
+        assert!(stall.to_string().contains("try later"), "{stall}");
         stuck.check(later + Duration::from_mins(1));
-        assert_eq!(stuck.stalled(), Some(told.clone()));
-        assert_eq!(all.stalled(), BTreeMap::from([("Pod.v1".to_owned(), told)]));
+        assert_eq!(stuck.stalled(), Some(stall.clone()));
+        assert_eq!(all.stalled(), BTreeMap::from([("Pod.v1".to_owned(), stall)]));
         stuck.listed();
         assert!(stuck.check(Instant::now()) && !stuck.check(Instant::now()));
         assert!(!stuck.is_stalled() && stuck.stalled().is_none() && all.stalled().is_empty());

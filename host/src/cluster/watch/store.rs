@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_changes_its_label_changes_its_place_in_the_index() {
+    fn object_whose_parent_label_changes_moves_in_the_index() {
         let store = Store::new(Index::Owner);
         store.applied(object("a", "1", 5, "p"));
         store.applied(object("b", "2", 6, "p"));
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn r09_what_a_parent_controls_is_counted_and_nothing_else() {
+    fn r09_only_objects_that_a_parent_controls_are_counted() {
         let store = Store::new(Index::Owner);
         let child = |name: &str, parent: &str, controller: &str| {
             let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_retained_for_a_parents_name_is_found_until_it_is_gone() {
+    fn retained_child_is_found_by_its_parents_name_until_it_is_changed_or_deleted() {
         let store = Store::new(Index::Owner);
         let retained = |name: &str, version: u64, annotations: &str| {
             let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_is_found_by_its_identity_until_a_namesake_takes_its_place() {
+    fn parent_is_found_by_its_uid_until_it_is_replaced_or_deleted() {
         let store = Store::new(Index::Identity);
         store.applied(object("a", "1", 5, "p"));
         assert_eq!(store.key_of(&"1".into()), Some(ObjectKey::new(Some("n"), "a")));
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_a_namespace_are_found_by_an_index_that_follows_every_change() {
+    fn namespace_index_follows_every_change() {
         let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
         let pod = |namespace: &str, name: &str, version: u64| {
             let text = format!(
@@ -469,7 +469,7 @@ mod tests {
         };
         store.applied(pod("a", "x", 1));
         store.applied(Object::from_api(&kind, node).expect("an object"));
-        assert_eq!(indexed(), None, "a kind of which no namespace is asked for pays nothing");
+        assert_eq!(indexed(), None, "the index is built only when a namespace is requested");
         assert_eq!(
             (of(Some("a")), of(Some("b")), of(None)),
             (vec!["a/x 1".to_owned()], vec![], vec!["node 1".to_owned()])
@@ -484,11 +484,11 @@ mod tests {
         store.list_ends();
         assert_eq!((of(Some("a")), of(Some("c"))), (vec!["a/z 4".to_owned()], vec!["c/x 4".to_owned()]));
         assert!(of(None).is_empty() && of(Some("b")).is_empty());
-        assert_eq!(indexed(), Some(2), "of others nothing is left");
+        assert_eq!(indexed(), Some(2), "empty namespaces leave the index");
     }
 
     #[test]
-    fn long_list_is_put_in_place_while_others_read() {
+    fn long_list_replaces_the_cache_without_blocking_readers() {
         let store = Store::new(Index::Owner);
         let last = 4 * AT_ONCE;
         (0..=AT_ONCE).for_each(|at| drop(store.applied(object(&format!("old-{at}"), &format!("o{at}"), 1, "p"))));
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_list_replaces_the_cache_and_tells_only_what_changed() {
+    fn new_list_replaces_the_cache_and_reports_only_changes() {
         let store = Store::new(Index::Owner);
         store.applied(object("same", "1", 1, "p"));
         store.applied(object("gone", "2", 2, "p"));
@@ -515,7 +515,11 @@ mod tests {
         store.listed(object("same", "1", 1, "p"));
         store.listed(object("again", "4", 4, "p"));
         store.listed(object("new", "5", 5, "p"));
-        assert_eq!(names(&store, "p"), ["n/again", "n/gone", "n/same"], "not before the list is complete");
+        assert_eq!(
+            names(&store, "p"),
+            ["n/again", "n/gone", "n/same"],
+            "the cache changes only when the list is complete"
+        );
         let mut changed: Vec<_> = store
             .list_ends()
             .iter()
@@ -531,25 +535,25 @@ mod tests {
     }
 
     #[test]
-    fn an_object_keeps_the_very_key_it_came_with() {
+    fn object_keeps_the_same_allocated_key_across_changes() {
         let store = Store::new(Index::Identity);
-        let key_of = |change: Change| change.after.expect("it is there").key.clone();
-        let came = key_of(store.applied(object("a", "1", 1, "p")));
+        let key_of = |change: Change| change.after.expect("the object exists").key.clone();
+        let first = key_of(store.applied(object("a", "1", 1, "p")));
         let changed = key_of(store.applied(object("a", "1", 2, "p")));
         store.list_begins();
         store.listed(object("a", "1", 3, "p"));
         let listed = key_of(store.list_ends().remove(0));
-        assert!([changed, listed].iter().all(|key| Arc::ptr_eq(&key.name, &came.name)));
+        assert!([changed, listed].iter().all(|key| Arc::ptr_eq(&key.name, &first.name)));
     }
 
     #[test]
-    fn what_a_list_shows_unchanged_is_not_kept_twice() {
+    fn unchanged_object_of_a_list_is_not_stored_twice() {
         let store = Store::new(Index::Owner);
         store.applied(object("same", "1", 1, "p"));
         let before = store.get(&ObjectKey::new(Some("n"), "same")).expect("there");
         store.list_begins();
         store.listed(object("same", "1", 1, "p"));
-        assert_eq!(Arc::strong_count(&before), 4, "here, by name, by owner, in the list: one and the same");
+        assert_eq!(Arc::strong_count(&before), 4, "one shared object: here, by name, by owner, in the list");
         assert!(store.list_ends().is_empty());
     }
 }

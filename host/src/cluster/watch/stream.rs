@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn watch_is_tried_again_within_seconds_however_long_it_failed() {
+    async fn failing_watch_is_retried_within_seconds_however_long_it_fails() {
         let began = tokio::time::Instant::now();
         let errors = StreamExt::take(lasting(|| stream::iter((0..40).map(|_| failed(503))), || false), 40);
         let times: Vec<_> = errors.map(|_| began.elapsed()).collect().await;
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_watch_whose_version_is_outdated_begins_with_a_new_list() {
+    async fn watch_with_an_expired_resource_version_begins_with_a_new_list() {
         let started = Cell::new(0);
         let events = lasting(
             || {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn every_watch_has_its_own_end_well_before_five_minutes() {
+    fn watches_have_different_timeouts_well_below_five_minutes() {
         let ends: std::collections::HashSet<_> = (0..100).map(|_| settings(None).timeout).collect();
         assert!(ends.len() > 1);
         assert!(ends.iter().all(|end| end.is_some_and(|end| LASTS.contains(&end))));

@@ -176,7 +176,7 @@ mod tests {
                     }
                 }));
             for request in requests {
-                let _ = service.clone().oneshot(request).now_or_never().expect("it is answered at once");
+                let _ = service.clone().oneshot(request).now_or_never().expect("the response is immediate");
             }
         });
         let text = String::from_utf8(log.0.lock().expect("no panic").clone()).expect("UTF-8");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn each_write_has_one_line_with_the_status_of_its_answer() {
+    fn each_write_has_one_log_line_with_the_response_status() {
         let plugin: PluginName = "echo".parse().expect("a name");
         let pod = request(Method::POST, "/api/v1/namespaces/shop/pods?fieldManager=windlass");
         let lines = logged(vec![about(pod, &plugin, None, &"Pod.v1 shop/web-0")], Some(201));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn write_that_nobody_described_is_named_by_its_path() {
+    fn write_without_a_description_is_named_by_its_path() {
         let mut apply =
             request(Method::PATCH, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/a.b.c?force=true");
         apply.headers_mut().insert(header::CONTENT_TYPE, "application/apply-patch+yaml".parse().expect("a value"));
@@ -212,13 +212,13 @@ mod tests {
     }
 
     #[test]
-    fn lost_answer_has_code_0() {
+    fn lost_response_has_code_0() {
         let lines = logged(vec![request(Method::DELETE, "/api/v1/namespaces/shop/pods/web-0")], None);
         assert!(lines[0].contains("verb=\"delete\"") && lines[0].contains("code=0"), "{lines:?}");
     }
 
     #[test]
-    fn reads_reviews_and_renewals_of_the_lease_have_no_line() {
+    fn reads_reviews_and_renewals_of_the_lease_have_no_log_line() {
         let none = [
             request(Method::GET, "/api/v1/pods?watch=1"),
             request(Method::POST, "/apis/authorization.k8s.io/v1/subjectaccessreviews"),

@@ -180,15 +180,15 @@ mod tests {
     }
 
     #[test]
-    fn what_etcd_has_no_room_for_is_refused_and_not_tried_until_it_fits() {
+    fn write_too_large_for_etcd_is_rejected_and_not_retried() {
         let refused = problem_of(&error(500, "etcdserver: request is too large"));
         assert!(matches!(refused, WriteProblem::Rejected { code: 500, .. }), "{refused:?}");
-        let passing = problem_of(&error(500, "etcdserver: leader changed"));
-        assert!(matches!(passing, WriteProblem::Unavailable { .. }), "{passing:?}");
+        let temporary = problem_of(&error(500, "etcdserver: leader changed"));
+        assert!(matches!(temporary, WriteProblem::Unavailable { .. }), "{temporary:?}");
     }
 
     #[test]
-    fn r14_a_namespace_that_is_being_deleted_is_told_from_a_lack_of_rights() {
+    fn r14_terminating_namespace_is_distinguished_from_a_missing_permission() {
         let message = r#"jobs.batch "clean" is forbidden: unable to create new content in namespace a because it is being terminated"#;
         assert_eq!(problem_of(&error(403, message)), WriteProblem::NamespaceTerminating);
         let status = r#"{"code": 403, "message": "no", "details": {"causes": [
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn r06_a_patch_that_does_not_fit_is_a_race_and_one_that_is_refused_is_not() {
+    fn r06_patch_that_does_not_apply_is_a_race_and_a_denied_patch_is_not() {
         let generic = "the server rejected our request due to an error in our request";
         assert!(does_not_fit(&error(422, generic)));
         let denied = r#"pods "a" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"#;
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn r06_only_edits_in_place_are_drift() {
+    fn r06_only_conflicts_with_update_managers_are_drift() {
         assert!(is_drift(r#"conflict with "kubectl-edit" using v1"#));
         assert!(is_drift(r#"conflict with "kubectl-patch" using apps/v1 at 2026-01-01T00:00:00Z"#));
         assert!(!is_drift(r#"conflict with "helm""#), "an applier");

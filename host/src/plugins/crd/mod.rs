@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_carried_definition_is_installed_without_what_a_component_may_not_choose() {
+    fn carried_crd_is_installed_without_fields_that_a_component_may_not_choose() {
         let crd = to_install(|_| ());
         assert_eq!(crd.pointer("/spec/conversion"), None);
         assert_eq!(text(&crd, "/metadata/labels/windlass.dev~1plugin"), "echo");
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn dynamic_a_kind_is_taken_only_in_the_version_in_which_it_is_stored_and_served() {
+    fn dynamic_parent_kind_is_used_only_in_the_version_that_is_stored_and_served() {
         let component = to_install(|_| ());
         let versions = |stored: &str, served: bool| {
             let mut definition = component.clone();
@@ -404,13 +404,13 @@ mod tests {
             ));
             describe(&definition, &component)
         };
-        let found = versions("v1", true).map_err(|problem| problem.message).expect("v1 is what it is written for");
+        let found = versions("v1", true).map_err(|problem| problem.message).expect("the component is written for v1");
         assert_eq!(found.kind.to_string(), "Echo.v1.my-operator.dev");
         assert!(found.namespaced && found.selector.is_none());
-        let moved = versions("v2", true).err().expect("it is not written for v2");
+        let moved = versions("v2", true).err().expect("the component is not written for v2");
         assert_eq!(moved.reason, PluginReason::ParentKindMissing);
         assert!(moved.stored_as.is_some_and(|kind| &*kind.version == "v2"));
-        let unserved = versions("v1", false).err().expect("it cannot be watched");
+        let unserved = versions("v1", false).err().expect("v1 cannot be watched");
         assert!(unserved.message.contains("does not serve v1") && unserved.stored_as.is_none(), "{unserved:?}");
     }
 
@@ -426,7 +426,7 @@ mod tests {
         definition["metadata"]["uid"] = json!("u-1");
         definition["metadata"]["resourceVersion"] = json!("7");
         definition["status"] = json!({"storedVersions": stored, "acceptedNames": {"plural": "echoes", "kind": "Echo"}});
-        serde_json::from_value(definition).expect("a definition")
+        serde_json::from_value(definition).expect("a CRD")
     }
 
     /// Name, served and storage of each version, after a component with this storage version was delivered.
@@ -437,7 +437,7 @@ mod tests {
         // A concurrent change or replacement of the CRD is detected.
         metadata["uid"] = json!("u-1");
         metadata["resourceVersion"] = json!("7");
-        assert_eq!(upgraded["metadata"], metadata, "what is kept makes it no other definition of the component's");
+        assert_eq!(upgraded["metadata"], metadata, "kept versions do not change the metadata");
         let versions = upgraded["spec"]["versions"].as_array().expect("versions").iter();
         let is = |version: &Value, field: &str| version[field] == json!(true);
         Ok(versions
@@ -446,18 +446,18 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_is_served_or_stored_stays_when_a_newer_component_does_not_know_it() {
+    fn served_or_stored_version_is_kept_when_a_newer_component_lacks_it() {
         let before = found(
             &[("v1", true, true), ("v1beta1", false, false), ("v1alpha1", false, false), ("v0", true, false)],
             &["v1beta1", "v1"],
         );
         let kept = |name: &str, served| (name.to_owned(), served, false);
-        let wanted = vec![("v2".to_owned(), true, true), kept("v1", true), kept("v1beta1", false), kept("v0", true)];
-        assert_eq!(upgraded_to("v2", &before), Ok(wanted), "nobody uses v1alpha1, and it is neither served nor stored");
+        let expected = vec![("v2".to_owned(), true, true), kept("v1", true), kept("v1beta1", false), kept("v0", true)];
+        assert_eq!(upgraded_to("v2", &before), Ok(expected), "v1alpha1 is neither served nor stored");
         let carried = to_install(|crd| crd["spec"]["versions"][0]["name"] = json!("v2"));
         let upgraded = upgraded(&before, &carried).expect("newer");
         let v1 = upgraded.pointer("/spec/versions/1").expect("v1");
-        assert_eq!(text(v1, "/schema/openAPIV3Schema/description"), "v1", "as it was");
+        assert_eq!(text(v1, "/schema/openAPIV3Schema/description"), "v1", "the kept version is unchanged");
     }
 
     /// The CRD of a component with these versions, as for [`found`].
@@ -467,20 +467,20 @@ mod tests {
     }
 
     #[test]
-    fn a_component_ends_a_version_by_carrying_it_unserved_once_no_object_is_stored_in_it() {
+    fn component_ends_the_serving_of_a_version_once_no_object_is_stored_in_it() {
         let carried = carrying(&[("v2", true, true), ("v1", false, false)]);
         let served_after = |stored: &[&str], served| {
             let upgraded = upgraded(&found(&[("v1", served, stored.len() == 1)], stored), &carried).expect("newer");
             upgraded.pointer("/spec/versions/1/served").and_then(Value::as_bool)
         };
-        assert_eq!(served_after(&["v1"], true), Some(true), "in use");
-        assert_eq!(served_after(&["v1", "v2"], true), Some(true), "not every object was written since");
-        assert_eq!(served_after(&["v1", "v2"], false), Some(false), "a person ended it");
+        assert_eq!(served_after(&["v1"], true), Some(true), "objects are stored in it");
+        assert_eq!(served_after(&["v1", "v2"], true), Some(true), "some objects may still be stored in it");
+        assert_eq!(served_after(&["v1", "v2"], false), Some(false), "a user stopped serving it");
         assert_eq!(served_after(&["v2"], true), Some(false));
     }
 
     #[test]
-    fn a_definition_is_not_taken_back_to_a_version_under_which_objects_would_lose_fields() {
+    fn crd_is_not_downgraded_to_a_version_in_which_objects_would_lose_fields() {
         for (stored, older) in [("v2", "v1"), ("v1", "v1beta1"), ("v2beta1", "v1")] {
             let newer = found(&[(stored, true, true), (older, true, false)], &[older, stored]);
             let refused = upgraded_to(older, &newer).expect_err(stored);
@@ -492,21 +492,21 @@ mod tests {
     }
 
     #[test]
-    fn only_a_definition_that_is_this_plugins_and_another_one_by_now_is_written() {
+    fn only_an_outdated_crd_of_this_plugin_is_written() {
         let [echo, other] = ["echo", "other"].map(|name| name.parse::<PluginName>().expect("a name"));
         let carried = to_install(|_| ());
-        let ours: CustomResourceDefinition = serde_json::from_value(carried.clone()).expect("a definition");
+        let ours: CustomResourceDefinition = serde_json::from_value(carried.clone()).expect("a CRD");
         let newer = to_install(|crd| crd["spec"]["versions"][0]["name"] = json!("v2"));
-        assert!(!is_outdated(&ours, &echo, &carried), "the same");
+        assert!(!is_outdated(&ours, &echo, &carried), "an equal CRD");
         assert!(is_outdated(&ours, &echo, &newer));
-        assert!(!is_outdated(&ours, &other, &newer), "another Plugin's");
+        assert!(!is_outdated(&ours, &other, &newer), "another Plugin's CRD");
         let mut unlabelled = ours;
         unlabelled.metadata.labels = None;
-        assert!(!is_outdated(&unlabelled, &echo, &newer), "somebody else's");
+        assert!(!is_outdated(&unlabelled, &echo, &newer), "a CRD without a Plugin's label");
     }
 
     #[test]
-    fn u01_a_definition_that_drops_a_field_is_installed_only_for_the_component_that_the_plugin_names() {
+    fn u01_crd_that_drops_a_field_is_installed_only_for_the_component_that_the_plugin_names() {
         let with = |fields: &Value| {
             let fields = fields.clone();
             to_install(|crd| {
@@ -515,7 +515,7 @@ mod tests {
             })
         };
         let two = with(&json!({"a": {"type": "string"}, "n": {"type": "integer", "multipleOf": 2, "minimum": 1}}));
-        let found: CustomResourceDefinition = serde_json::from_value(two.clone()).expect("a definition");
+        let found: CustomResourceDefinition = serde_json::from_value(two.clone()).expect("a CRD");
         let one = upgraded(&found, &with(&json!({"a": {"type": "string"}}))).expect("no older version");
         let digest = Digest::of(b"component");
         let install = |named: Option<Digest>| {
@@ -530,24 +530,24 @@ mod tests {
             }
         }
         assert_eq!(install(Some(digest)), Ok(()));
-        assert_eq!(Install::UnlessNarrower(digest).review(&found, &two), Ok(()), "the same");
+        assert_eq!(Install::UnlessNarrower(digest).review(&found, &two), Ok(()), "an equal CRD");
         let more = with(&json!({"a": {"type": "string"}, "n": {"type": "integer"}, "b": {"type": "string"}}));
-        assert_eq!(Install::UnlessNarrower(digest).review(&found, &more), Ok(()), "wider");
+        assert_eq!(Install::UnlessNarrower(digest).review(&found, &more), Ok(()), "a wider schema");
         assert_eq!(Install::by(&spec_of_nothing(), digest), Install::No);
     }
 
     #[test]
-    fn u01_what_a_push_would_narrow_is_known_before_it() {
+    fn u01_schema_narrowings_of_a_push_are_known_before_it() {
         let plugin: PluginName = "echo".parse().expect("a name");
         let field = |crd: &mut Value| {
             crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] = json!({"spec": {"type": "string"}});
         };
-        let found: CustomResourceDefinition = serde_json::from_value(to_install(field)).expect("a definition");
-        let said: Vec<_> = narrowings(&found, &plugin, &carried(|_| ())).iter().map(ToString::to_string).collect();
-        assert_eq!(said, ["v1 spec: the field is dropped"]);
+        let found: CustomResourceDefinition = serde_json::from_value(to_install(field)).expect("a CRD");
+        let narrowed: Vec<_> = narrowings(&found, &plugin, &carried(|_| ())).iter().map(ToString::to_string).collect();
+        assert_eq!(narrowed, ["v1 spec: the field is dropped"]);
         assert_eq!(narrowings(&found, &plugin, &carried(field)), []);
         let other = "other".parse().expect("a name");
-        assert_eq!(narrowings(&found, &other, &carried(|_| ())), [], "another Plugin's is never changed");
+        assert_eq!(narrowings(&found, &other, &carried(|_| ())), [], "another Plugin's CRD is never changed");
     }
 
     fn spec_of_nothing() -> PluginSpec {
@@ -555,13 +555,13 @@ mod tests {
     }
 
     #[test]
-    fn dynamic_a_cluster_scoped_kind_is_known_as_such() {
+    fn dynamic_cluster_scoped_kind_is_recognized() {
         let component = to_install(|crd| crd["spec"]["scope"] = json!("Cluster"));
         assert!(!describe(&component, &component).map_err(|problem| problem.message).expect("served").namespaced);
     }
 
     #[test]
-    fn fields_that_a_schema_would_prune_are_known() {
+    fn status_fields_that_a_schema_would_prune_are_recognized() {
         let version = json!({"subresources": {"status": {}}, "schema": {"openAPIV3Schema": {"properties": {"status":
             {"properties": {"conditions": {}}}}}}});
         assert_eq!(shape_of(&version), StatusShape { subresource: true, observed_generation: false, conditions: true });
@@ -569,16 +569,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn api_server_that_does_not_answer_holds_no_plugin_worker() {
+    async fn api_server_that_does_not_respond_blocks_no_plugin_worker() {
         let (client, plugin) = (silent_api_server(), "echo".parse().expect("a name"));
         let carried = carried(|_| ());
         let resolved = resolve(&client, &plugin, &carried, Install::Always);
-        let ended = tokio::time::timeout(Duration::from_mins(5), resolved).await.expect("it ends");
+        let ended = tokio::time::timeout(Duration::from_mins(5), resolved).await.expect("the request ends");
         let Err(problem) = ended else { panic!("without a response") };
         assert_eq!(problem.reason, PluginReason::ApiError, "{}", problem.message);
         let api: Api<CustomResourceDefinition> = Api::all(client);
         let definition = json!({});
         let applied = apply(&api, "echoes.my-operator.dev", &definition, false);
-        assert!(tokio::time::timeout(Duration::from_mins(5), applied).await.expect("it ends").is_err());
+        assert!(tokio::time::timeout(Duration::from_mins(5), applied).await.expect("the request ends").is_err());
     }
 }

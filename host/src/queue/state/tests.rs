@@ -51,7 +51,7 @@ impl Harness {
 const BACKOFF: Requeue = Requeue::Backoff(Duration::ZERO);
 
 #[test]
-fn r02_a_key_never_runs_twice_at_once_and_a_change_during_a_run_queues_one_more() {
+fn r02_key_never_runs_twice_at_once_and_changes_during_a_run_queue_one_more() {
     let mut queue = Harness::new();
     queue.add("a", 1, Trigger::Event);
     queue.add("a", 1, Trigger::Event);
@@ -63,7 +63,7 @@ fn r02_a_key_never_runs_twice_at_once_and_a_change_during_a_run_queues_one_more(
     queue.done(&job, Requeue::Settled(None));
     let again = queue.next().expect("one more");
     queue.done(&again, Requeue::Settled(None));
-    assert_eq!(queue.next(), None, "not two more");
+    assert_eq!(queue.next(), None, "only one more run is queued");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn r13_events_wait_for_the_backoff_but_a_new_generation_runs_now_and_resets_it()
 }
 
 #[test]
-fn r13_keys_that_the_api_server_made_fail_come_back_within_seconds_unless_there_are_thousands() {
+fn r13_keys_that_the_api_server_failed_are_retried_within_seconds_unless_they_are_thousands() {
     let unavailable = Requeue::Unavailable(Duration::ZERO);
     let mut queue = Harness::new();
     let fail = |queue: &mut Harness, requeue: Requeue| {
@@ -111,8 +111,12 @@ fn r13_keys_that_the_api_server_made_fail_come_back_within_seconds_unless_there_
     queue.add("a", 1, Trigger::Event);
     let waits: Vec<_> = (0..7).map(|_| fail(&mut queue, unavailable)).collect();
     assert_eq!(waits, [1, 2, 4, 8, 15, 15, 15]);
-    assert_eq!(fail(&mut queue, Requeue::Unavailable(Duration::from_secs(40))), 40, "as the API server asked");
-    assert_eq!(fail(&mut queue, BACKOFF), 256, "what is the key's own fault waits as ever");
+    assert_eq!(
+        fail(&mut queue, Requeue::Unavailable(Duration::from_secs(40))),
+        40,
+        "the wait that the API server requested"
+    );
+    assert_eq!(fail(&mut queue, BACKOFF), 256, "a failure of the key itself waits for the full backoff");
     assert_eq!((queue.state.unavailable, fail(&mut queue, unavailable)), (0, 15));
 
     // With many keys, all of them together send as many requests.
@@ -140,7 +144,7 @@ fn r13_keys_that_the_api_server_made_fail_come_back_within_seconds_unless_there_
 }
 
 #[test]
-fn r13_a_retry_after_is_honoured() {
+fn r13_retry_after_is_honoured() {
     let mut queue = Harness::new();
     queue.add("a", 1, Trigger::Event);
     let job = queue.next().expect("ready");
@@ -152,12 +156,12 @@ fn r13_a_retry_after_is_honoured() {
 }
 
 #[test]
-fn r13_a_settled_key_comes_back_after_what_the_plugin_asked_or_the_resync() {
+fn r13_converged_key_runs_again_after_the_plugins_requeue_time_or_the_resync() {
     let mut queue = Harness::new();
-    for (asked, wait) in [(Some(Duration::from_secs(7)), 7), (None, 600)] {
+    for (requested, wait) in [(Some(Duration::from_secs(7)), 7), (None, 600)] {
         queue.add("a", 1, Trigger::Event);
         let job = queue.next().expect("ready");
-        queue.done(&job, Requeue::Settled(asked));
+        queue.done(&job, Requeue::Settled(requested));
         queue.pass(Duration::from_secs(wait - 1));
         assert_eq!(queue.next(), None);
         queue.pass(Duration::from_secs(1));
@@ -165,12 +169,12 @@ fn r13_a_settled_key_comes_back_after_what_the_plugin_asked_or_the_resync() {
         assert_eq!(job.trigger, Trigger::Resync);
         queue.done(&job, Requeue::WhenChanged);
         queue.pass(Duration::from_secs(10_000));
-        assert_eq!(queue.next(), None, "only a change wakes it");
+        assert_eq!(queue.next(), None, "only a change runs the key");
     }
 }
 
 #[test]
-fn r13_keys_that_pause_for_the_same_moment_do_not_come_back_in_it_nor_before() {
+fn r13_keys_with_the_same_pause_come_back_spread_out_and_never_early() {
     let mut queue = Harness::new();
     let pause = Duration::from_mins(1);
     let mut waits = Vec::new();
@@ -184,11 +188,11 @@ fn r13_keys_that_pause_for_the_same_moment_do_not_come_back_in_it_nor_before() {
     queue.add("a", 4, Trigger::Event);
     let job = queue.next().expect("ready");
     queue.end(&job, Requeue::Pause(Duration::ZERO), 1.0);
-    assert_eq!(queue.key(), Some(4), "no pause is none");
+    assert_eq!(queue.key(), Some(4), "a pause of zero runs at once");
 }
 
 #[test]
-fn groups_take_turns_and_none_runs_more_than_its_share() {
+fn groups_take_turns_and_none_exceeds_its_concurrency() {
     let mut queue = Harness::new();
     queue.state.set_concurrency(&"big", 2);
     for key in 0..100 {
@@ -196,7 +200,7 @@ fn groups_take_turns_and_none_runs_more_than_its_share() {
     }
     queue.add("small", 7, Trigger::Event);
     let first = queue.next().expect("ready");
-    assert_eq!(queue.next().map(|job| job.group), Some("small"), "one key of a flood, then the neighbour");
+    assert_eq!(queue.next().map(|job| job.group), Some("small"), "one key of the big group, then the small group");
     assert!(queue.next().is_some());
     assert_eq!(queue.next(), None, "two of the big group run already");
     queue.done(&first, Requeue::WhenChanged);
@@ -229,18 +233,18 @@ fn a_resync_runs_even_while_events_never_end() {
 }
 
 #[test]
-fn a_first_list_is_not_urgent_and_forgets_failures() {
+fn first_list_is_less_urgent_than_an_event_and_ends_the_backoff() {
     let mut queue = Harness::new();
     queue.add("a", 1, Trigger::Event);
     let job = queue.next().expect("ready");
     queue.done(&job, BACKOFF);
     queue.add("a", 1, Trigger::Sweep);
     queue.add("a", 2, Trigger::Event);
-    assert_eq!([queue.key(), queue.key()], [Some(2), Some(1)], "no backoff holds it, and an event is served first");
+    assert_eq!([queue.key(), queue.key()], [Some(2), Some(1)], "the backoff has ended, and an event runs first");
 }
 
 #[test]
-fn however_many_groups_are_busy_a_group_that_has_no_worker_finds_one() {
+fn group_without_a_worker_gets_one_however_many_groups_are_busy() {
     let mut queue = Harness::new();
     let busy = ["a", "b", "c", "d", "e"];
     for group in busy {
@@ -265,7 +269,7 @@ fn however_many_groups_are_busy_a_group_that_has_no_worker_finds_one() {
 }
 
 #[test]
-fn new_logic_that_comes_while_a_key_runs_is_not_lost_to_the_runs_end() {
+fn new_component_that_arrives_during_a_run_still_runs_the_key_again() {
     let mut queue = Harness::new();
     queue.add("a", 1, Trigger::Event);
     let job = queue.next().expect("ready");
@@ -276,7 +280,7 @@ fn new_logic_that_comes_while_a_key_runs_is_not_lost_to_the_runs_end() {
 }
 
 #[test]
-fn a_key_that_comes_back_while_its_forgotten_run_ends_is_not_lost() {
+fn key_that_is_added_again_while_its_forgotten_run_ends_is_not_lost() {
     let mut queue = Harness::new();
     queue.add("a", 1, Trigger::Event);
     let job = queue.next().expect("ready");
@@ -287,7 +291,7 @@ fn a_key_that_comes_back_while_its_forgotten_run_ends_is_not_lost() {
 }
 
 #[test]
-fn a_group_keeps_its_concurrency_when_its_last_key_goes() {
+fn group_keeps_its_concurrency_when_its_last_key_is_removed() {
     let mut queue = Harness::new();
     queue.state.set_concurrency(&"a", 1);
     queue.add("a", 1, Trigger::Event);
@@ -300,7 +304,7 @@ fn a_group_keeps_its_concurrency_when_its_last_key_goes() {
 }
 
 #[test]
-fn overtaken_timers_and_endless_waits_cost_nothing() {
+fn replaced_timers_and_endless_waits_are_not_kept() {
     let mut queue = Harness::new();
     for _ in 0..10_000 {
         queue.add("a", 1, Trigger::Event);
@@ -312,7 +316,7 @@ fn overtaken_timers_and_endless_waits_cost_nothing() {
 }
 
 #[test]
-fn a_key_whose_run_finds_it_gone_leaves_nothing_behind_unless_it_came_back_meanwhile() {
+fn key_that_is_gone_after_its_run_leaves_no_entry_unless_it_was_added_again() {
     let mut queue = Harness::new();
     for comes_back in [true, false] {
         queue.add("a", 1, Trigger::Fresh);
@@ -323,14 +327,14 @@ fn a_key_whose_run_finds_it_gone_leaves_nothing_behind_unless_it_came_back_meanw
         queue.done(&job, Requeue::Gone);
         assert_eq!(queue.state.entries.len(), usize::from(comes_back));
         if comes_back {
-            let again = queue.next().expect("it came back");
+            let again = queue.next().expect("the key was added again");
             queue.done(&again, Requeue::WhenChanged);
         }
     }
 }
 
 #[test]
-fn a_forgotten_key_leaves_nothing_behind() {
+fn forgotten_key_leaves_no_entry() {
     let mut queue = Harness::new();
     queue.add("a", 1, Trigger::Event);
     queue.forget("a", 1);
@@ -345,7 +349,7 @@ fn a_forgotten_key_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_time_that_was_set_for_a_forgotten_key_does_not_bring_it_back() {
+fn timer_of_a_forgotten_key_does_not_run_it() {
     let mut queue = Harness::new();
     queue.add("a", 1, Trigger::Event);
     let job = queue.next().expect("ready");
@@ -358,7 +362,7 @@ fn a_time_that_was_set_for_a_forgotten_key_does_not_bring_it_back() {
 }
 
 #[test]
-fn a_forgotten_keys_place_in_a_lane_serves_nobody_else() {
+fn forgotten_keys_place_in_a_lane_runs_no_other_key() {
     let mut queue = Harness::new();
     queue.add("a", 1, Trigger::Event);
     queue.forget("a", 1);
@@ -371,7 +375,7 @@ fn a_forgotten_keys_place_in_a_lane_serves_nobody_else() {
 }
 
 #[test]
-fn a_key_that_became_urgent_uses_up_no_turn_of_those_that_are_not() {
+fn key_that_became_urgent_takes_no_turn_from_less_urgent_keys() {
     let mut queue = Harness::new();
     queue.add("a", 1, Trigger::Resync);
     queue.add("a", 2, Trigger::Resync);
@@ -384,21 +388,21 @@ fn a_key_that_became_urgent_uses_up_no_turn_of_those_that_are_not() {
 }
 
 #[test]
-fn keys_that_come_back_at_some_moment_of_a_span_come_in_crowds_all_over_it() {
+fn keys_spread_over_a_span_share_wake_ups_across_the_whole_span() {
     let mut queue = Harness::new();
     queue.pass(Duration::from_millis(1234));
     let span = Duration::from_secs(2);
     let moment = |nth| queue.state.moment(queue.now, span, f64::from(nth) / 10_000.0) - queue.now;
     let mut moments: Vec<_> = (0..10_000).map(moment).collect();
     assert!(moments.iter().all(|moment| *moment < span));
-    assert!(moments.is_sorted(), "as chance has it");
+    assert!(moments.is_sorted(), "moments grow with the random number");
     moments.dedup();
     assert!((64..=66).contains(&moments.len()), "{}", moments.len());
     assert!(moments.windows(2).all(|pair| pair[1] <= pair[0] + span / 64));
 }
 
 #[test]
-fn r13_a_resync_comes_at_its_time_give_or_take_a_tenth() {
+fn r13_resync_has_a_jitter_of_ten_percent() {
     let mut queue = Harness::new();
     for (key, chance, early, late) in [(1, 0.0, 540, 541), (2, 0.5, 599, 600), (3, 1.0, 659, 660)] {
         queue.pass(Duration::from_millis(77));
