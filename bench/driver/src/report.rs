@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_is_the_median_of_the_rounds_ratios_and_the_json_has_the_shape_that_scripts_read() {
+    fn ratio_is_the_median_of_the_rounds_ratios_and_the_json_has_the_fields_that_scripts_read() {
         let of = |windlass: f64, raw: f64, peer: f64| {
             BTreeMap::from([
                 (Contestant::Windlass, round(windlass, 1.0)),

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_in_the_middle_and_a_percentile_is_a_time_that_was_measured() {
+    fn median_is_the_middle_value_and_a_percentile_is_a_measured_time() {
         assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median([4.0, 1.0]), Some(2.5));
         assert_eq!(median([]), None);

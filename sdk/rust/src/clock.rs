@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_moves_only_when_another_field_does() {
+    fn timestamp_changes_only_when_another_field_changes() {
         let now = Some("2026-01-01T00:00:00Z".to_owned());
         let before = status(1, Some("2020-01-01T00:00:00Z"));
         assert_eq!(time(Some(before.clone()), 1), before.time);

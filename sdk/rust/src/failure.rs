@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_names_the_field_and_no_type_of_rust() {
+    fn message_names_the_field_and_no_rust_type() {
         for (spec, message) in [
             ("{}", "spec.replicas: is required"),
             (

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_to_nothing_finds_nothing() {
+    fn pointer_to_a_missing_value_finds_nothing() {
         for pointer in [
             "metadata",
             "/",

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_leads_to_the_wrong_value() {
+    fn path_names_the_invalid_value() {
         for (document, path) in [
             (r#"{"number": "1"}"#, "number"),
             (r#"{"number": 300, "text": ""}"#, "number"),

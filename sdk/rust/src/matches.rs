@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_an_object_can_be_desired() {
+    fn desired_object_may_contain_only_some_fields() {
         assert!(matches(&live(), &json!({ "status": { "phase": "Running" } })));
         assert!(!matches(&live(), &json!({ "status": { "phase": "Failed" } })));
     }

@@ -263,13 +263,13 @@ mod tests {
     }
 
     #[test]
-    fn a_value_beyond_the_largest_is_the_largest() {
+    fn value_above_the_maximum_becomes_the_maximum() {
         assert_eq!(nanos("16Ei"), Some(super::MOST));
         assert_eq!(nanos("1e19"), Some(super::MOST));
     }
 
     #[test]
-    fn any_other_text_is_no_quantity() {
+    fn other_text_is_not_a_quantity() {
         for text in
             ["", ".", "-", "1.2.3", "1 Gi", "Gi", "1gi", "1K", "1e", "1ee3", "1e1.5", "one", "1Mi ", "--1", "1e999"]
         {
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "not a quantity")]
-    fn a_literal_that_is_no_quantity_panics() {
+    fn literal_that_is_not_a_quantity_panics() {
         let _ = Quantity::from_static("1 Gi");
     }
 }

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_without_a_size_is_named() {
+    fn error_for_a_claim_without_a_size_names_the_claim() {
         let claim = observed(&json!({ "metadata": { "name": "web-data" }, "spec": {} }));
         let failed = Object::<PersistentVolumeClaim>::new(&claim).requested_storage();
         assert!(

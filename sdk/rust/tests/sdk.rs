@@ -109,7 +109,7 @@ fn site(spec: Value) -> testing::Call<Site> {
 }
 
 #[test]
-fn the_crd_comes_from_the_types() {
+fn crd_is_generated_from_the_types() {
     expect![[r#"
         {
           "apiVersion": "apiextensions.k8s.io/v1",
@@ -352,27 +352,27 @@ fn the_response_has_everything_that_was_set() {
 #[test]
 fn a_requirement_is_returned_before_and_after_it_is_served() {
     let call = || site(json!({ "host": "blog.example.com", "tls": { "secretName": "cert" } }));
-    let asked = call().call().unwrap();
-    assert_eq!((asked.children.len(), asked.requirements.len(), asked.status), (0, 1, None));
+    let first = call().call().unwrap();
+    assert_eq!((first.children.len(), first.requirements.len(), first.status), (0, 1, None));
 
     let missing = call().related("tls", []).call();
     assert_eq!(missing, Err(Failure::retry("Secret cert is missing", Duration::from_secs(5))));
 
     let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "cert" } });
     let served = call().related("tls", [secret]).call().unwrap();
-    assert_eq!(served.requirements, asked.requirements);
+    assert_eq!(served.requirements, first.requirements);
     assert_eq!(served.status.unwrap()["certificate"], "cert");
 }
 
 #[test]
-fn a_finalizing_plugin_ends_its_parent() {
+fn response_to_a_finalize_call_can_be_finalized() {
     let response = site(json!({ "host": "h" })).finalize().call().unwrap();
     assert!(response.finalized);
     assert_eq!(response.events[0].reason, "Gone");
 }
 
 #[test]
-fn a_wrong_field_is_named_with_its_path() {
+fn error_for_an_invalid_field_contains_its_path() {
     let failure = |spec| site(spec).call().unwrap_err();
     assert_eq!(failure(json!({})), Failure::invalid("spec.host: is required"));
     assert_eq!(
@@ -499,7 +499,7 @@ fn a_phase_sets_the_condition_ready() {
 }
 
 #[test]
-fn a_change_of_the_phase_is_an_event() {
+fn phase_change_emits_an_event() {
     let events = |phase, before| {
         let events = scripted(phase, 2, before).events.into_iter();
         events.map(|event| (event.event_type, event.reason, event.message)).collect::<Vec<_>>()
@@ -509,7 +509,7 @@ fn a_change_of_the_phase_is_an_event() {
     assert_eq!(events("Running", &before), event(raw::EventType::Normal, "Running"));
     assert_eq!(events("Failed", &before), event(raw::EventType::Warning, "Failed"));
     assert_eq!(events("Pending", &before), []);
-    assert_eq!(events("Running", &Value::Null), [], "the first status is no change");
+    assert_eq!(events("Running", &Value::Null), [], "the first status is not a change");
 }
 
 #[test]
@@ -520,7 +520,7 @@ fn a_failed_phase_is_requeued() {
 
 #[cfg(feature = "clock")]
 #[test]
-fn the_time_of_a_status_moves_only_with_the_status() {
+fn timestamp_of_a_status_changes_only_with_the_status() {
     let before = json!({ "phase": "Running", "pods": 2, "changed": "2020-01-01T00:00:00Z" });
     let same = scripted("Running", 2, &before);
     assert_eq!((&same.status.unwrap()["changed"], same.logs.len()), (&before["changed"], 0));
@@ -616,7 +616,7 @@ fn fields_of_a_live_object_are_read_by_pointers() {
             assert_eq!(pod.at("/spec/containers/0/image"), "web:1");
             assert_eq!(pod.at("/spec/nodeName"), Value::Null);
             assert_eq!(pod.get("/spec/containers/0/resources/limits/cpu"), Some(Quantity::from_static("500m")));
-            assert_eq!(pod.get::<u32>("/spec/containers/0/image"), None, "another type");
+            assert_eq!(pod.get::<u32>("/spec/containers/0/image"), None, "a value of another type is not read");
             assert_eq!(pod.get::<&str>("/metadata/annotations/example.com~1a"), Some("b"));
             assert_eq!((pod.is_being_deleted(), pod.metadata().annotations.len()), (true, 1));
             Ok(Response::new())
@@ -661,7 +661,7 @@ fn a_spec_is_applied_when_the_host_has_observed_it_and_is_not_stalled() {
 }
 
 #[test]
-fn a_name_for_a_service_is_a_rule_of_the_crd() {
+fn rfc1035_name_becomes_a_validation_rule_of_the_crd() {
     let crd = CustomResource::namespaced::<Site>("example.com", "v1", "Site").rfc1035_name(40).crd();
     let rules = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"];
     assert_eq!(
@@ -674,7 +674,7 @@ fn a_name_for_a_service_is_a_rule_of_the_crd() {
 }
 
 #[test]
-fn rules_of_a_schema_come_from_the_checks() {
+fn validation_rules_of_a_schema_come_from_the_checks() {
     #[derive(Deserialize, JsonSchema)]
     #[schemars(extend("x-kubernetes-validations" = [checks::positive_rule("size")]))]
     #[expect(dead_code)]
@@ -709,7 +709,7 @@ fn rules_of_a_schema_come_from_the_checks() {
 
 #[cfg(feature = "k8s-openapi")]
 #[test]
-fn types_of_k8s_openapi_are_children_and_kinds() {
+fn k8s_openapi_types_serve_as_children_and_kinds() {
     use k8s_openapi::api::{
         apps::v1::{Deployment, DeploymentSpec, DeploymentStatus},
         core::v1::Pod,

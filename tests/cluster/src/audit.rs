@@ -94,11 +94,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_is_not_whole_yet_is_left_for_later() -> Result<()> {
+    fn incomplete_audit_line_is_read_once_it_is_complete() -> Result<()> {
         let dir = tempfile::tempdir()?;
         let path = dir.path().join("audit.jsonl");
         let audit = Audit::new(path.clone());
-        assert_eq!(audit.entries()?.len(), 0, "no file yet");
+        assert_eq!(audit.entries()?.len(), 0, "there is no file yet");
         let line = r#"{"stage":"ResponseComplete","verb":"get","user":{"username":"a"},"requestURI":"/","requestReceivedTimestamp":"t"}"#;
         std::fs::write(&path, format!("{line}\n{}", line.get(..20).unwrap_or_default()))?;
         assert_eq!(audit.entries()?.len(), 1);
@@ -107,7 +107,7 @@ mod tests {
         std::fs::write(&path, format!("{line}\n{line}\n"))?;
         assert_eq!(audit.since(mark)?.len(), 1);
 
-        // A mark taken while lines are written never points into one.
+        // A mark that is taken during writes never points into a line.
         let written = std::thread::spawn({
             let path = path.clone();
             move || -> std::io::Result<()> {

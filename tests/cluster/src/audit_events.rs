@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_what_changes_the_store() {
+    fn writes_are_requests_that_can_change_stored_objects() {
         let apply = "/api/v1/namespaces/a/configmaps/b?fieldManager=windlass&force=true";
         let dry = "/api/v1/namespaces/a/configmaps/b?dryRun=All&fieldManager=windlass";
         let events = AuditEvents(vec![

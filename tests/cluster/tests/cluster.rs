@@ -1,4 +1,4 @@
-//! The testbed's own promises: a cluster is real, tells who wrote what, and leaves nothing behind.
+//! Tests of the testbed itself: a cluster is real, its audit log names the author of each write, and it leaves nothing behind.
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing)]
@@ -39,15 +39,15 @@ fn processes_of(dir: &Path) -> Vec<String> {
     lines.filter(|line| line.contains(&*dir.to_string_lossy())).collect()
 }
 
-fn own() -> bool {
+fn is_own_cluster() -> bool {
     env::var_os("WINDLASS_TEST_KUBECONFIG").is_none()
 }
 
 #[test]
-fn a_deployment_becomes_available_and_the_audit_log_says_who_made_it() -> Result<()> {
+fn deployment_becomes_available_and_the_audit_log_names_its_creator() -> Result<()> {
     let cluster = Cluster::start(Options::default())?;
     cluster.kubectl(&["create", "namespace", "shop"])?;
-    let mark = own().then(|| cluster.audit()?.mark()).transpose()?;
+    let mark = is_own_cluster().then(|| cluster.audit()?.mark()).transpose()?;
 
     cluster.apply(DEPLOYMENT)?;
     cluster.kubectl(&["rollout", "status", "deployment/web", "--timeout=60s"])?;
@@ -56,22 +56,22 @@ fn a_deployment_becomes_available_and_the_audit_log_says_who_made_it() -> Result
 
     let Some(mark) = mark else { return Ok(()) };
     let events = cluster.audit()?.since(mark)?;
-    let made = events.clone().writes().resource("deployments").by_user("admin");
-    assert_eq!(made.len(), 1, "{made:#?}");
+    let created = events.clone().writes().resource("deployments").by_user("admin");
+    assert_eq!(created.len(), 1, "{created:#?}");
     assert_eq!(
-        (made[0].verb.as_str(), made[0].group.as_str(), made[0].name.as_str(), made[0].code),
+        (created[0].verb.as_str(), created[0].group.as_str(), created[0].name.as_str(), created[0].code),
         ("patch", "apps", "web", 201)
     );
-    assert_eq!(made[0].query("fieldManager"), Some("kubectl"));
+    assert_eq!(created[0].query("fieldManager"), Some("kubectl"));
     let pods =
         events.clone().writes().resource("pods").by_user("system:serviceaccount:kube-system:replicaset-controller");
     assert_eq!(pods.len(), 2, "{pods:#?}");
-    assert!(events.resource("namespaces").writes().is_empty(), "the namespace was made before the mark");
+    assert!(events.resource("namespaces").writes().is_empty(), "the namespace was created before the mark");
     Ok(())
 }
 
 #[test]
-fn a_job_completes_and_a_deleted_pod_goes() -> Result<()> {
+fn job_completes_and_a_deleted_pod_disappears() -> Result<()> {
     let cluster = Cluster::start(Options { nodes: 1, ..Options::default() })?;
     cluster.kubectl(&["create", "job", "once", "--image=example.com/once"])?;
     cluster.kubectl(&["wait", "--for=condition=Complete", "job/once", "--timeout=60s"])?;
@@ -82,24 +82,24 @@ fn a_job_completes_and_a_deleted_pod_goes() -> Result<()> {
 }
 
 #[test]
-fn a_service_account_has_only_its_rights() -> Result<()> {
+fn service_account_has_only_its_own_permissions() -> Result<()> {
     let cluster = Cluster::start(Options { audit: AuditLevel::Request, ..Options::default() })?;
     cluster.kubectl(&["create", "namespace", "windlass-system"])?;
     cluster.kubectl(&["create", "serviceaccount", "windlass", "-n", "windlass-system"])?;
     let kubeconfig = cluster.service_account_kubeconfig("windlass-system", "windlass")?;
 
     let refused = cluster.kubectl_as(&kubeconfig, &["create", "configmap", "one", "--from-literal=a=b"], "");
-    let refused = refused.expect_err("it has no rights").to_string();
+    let refused = refused.expect_err("the ServiceAccount has no permissions").to_string();
     assert!(refused.contains("is forbidden"), "{refused}");
     let binding =
         ["create", "clusterrolebinding", "windlass", "--clusterrole=edit", "--serviceaccount=windlass-system:windlass"];
     cluster.kubectl(&binding)?;
-    // The authorizer hears of the binding through a watch of its own.
-    until("the right to create", MINUTE, || {
+    // The authorizer observes the binding by a watch of its own.
+    until("the permission to create", MINUTE, || {
         cluster.kubectl_as(&kubeconfig, &["create", "configmap", "two", "--from-literal=a=b"], "").map(Some)
     })?;
 
-    if own() {
+    if is_own_cluster() {
         let events = cluster
             .audit()?
             .entries()?
@@ -128,8 +128,8 @@ fn a_service_account_has_only_its_rights() -> Result<()> {
 }
 
 #[test]
-fn two_clusters_live_side_by_side_and_leave_nothing() -> Result<()> {
-    if !own() {
+fn two_clusters_run_side_by_side_and_leave_no_file_or_process() -> Result<()> {
+    if !is_own_cluster() {
         return Ok(());
     }
     let (one, two) = std::thread::scope(|scope| {
@@ -153,8 +153,8 @@ fn two_clusters_live_side_by_side_and_leave_nothing() -> Result<()> {
 }
 
 #[test]
-fn a_stopped_api_server_comes_back_with_its_data() -> Result<()> {
-    if !own() {
+fn stopped_api_server_has_its_data_after_it_starts_again() -> Result<()> {
+    if !is_own_cluster() {
         return Ok(());
     }
     let cluster = Cluster::start(Options::default())?;
@@ -168,10 +168,10 @@ fn a_stopped_api_server_comes_back_with_its_data() -> Result<()> {
 }
 
 #[test]
-fn a_detached_cluster_lives_until_it_is_taken_down() -> Result<()> {
+fn detached_cluster_runs_until_it_is_stopped() -> Result<()> {
     let parent = tempfile::tempdir()?;
     let dir = parent.path().join("cluster");
-    assert!(!down(&dir)?, "nothing ran");
+    assert!(!down(&dir)?, "no cluster ran");
     let first = up(&dir, &Options::default())?;
     let kubeconfig = first.kubeconfig().to_owned();
     drop(first);
@@ -185,9 +185,9 @@ fn a_detached_cluster_lives_until_it_is_taken_down() -> Result<()> {
     Ok(())
 }
 
-/// Not a test: what the next one starts and kills.
+/// Not a test: the next test starts and kills it.
 #[test]
-#[ignore = "started by a_killed_starter_leaves_nothing"]
+#[ignore = "started by killed_starter_leaves_no_file_or_process"]
 fn starts_a_cluster_and_waits() -> Result<()> {
     let cluster = Cluster::start(Options::default())?;
     println!("\ncluster={}", cluster.dir().display());
@@ -196,8 +196,8 @@ fn starts_a_cluster_and_waits() -> Result<()> {
 }
 
 #[test]
-fn a_killed_starter_leaves_nothing() -> Result<()> {
-    if !own() {
+fn killed_starter_leaves_no_file_or_process() -> Result<()> {
+    if !is_own_cluster() {
         return Ok(());
     }
     let mut starter = Command::new(env::current_exe()?)
@@ -207,11 +207,11 @@ fn a_killed_starter_leaves_nothing() -> Result<()> {
         .spawn()?;
     let output = BufReader::new(starter.stdout.take().expect("it is piped"));
     let dir = output.lines().map_while(Result::ok).find_map(|line| line.strip_prefix("cluster=").map(str::to_owned));
-    let dir = dir.expect("it says where its cluster is");
+    let dir = dir.expect("the starter prints its cluster's folder");
     let dir = Path::new(&dir);
     assert!(processes_of(dir).len() >= 6, "{:#?}", processes_of(dir));
 
-    // SIGKILL: nothing in the starter can react.
+    // SIGKILL: the starter cannot clean up.
     starter.kill()?;
     starter.wait()?;
     until("all processes to be gone", MINUTE, || Ok((processes_of(dir).is_empty() && !dir.exists()).then_some(())))
@@ -219,8 +219,8 @@ fn a_killed_starter_leaves_nothing() -> Result<()> {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_killed_supervisor_takes_its_processes_along() -> Result<()> {
-    if !own() {
+fn killed_supervisor_ends_its_processes() -> Result<()> {
+    if !is_own_cluster() {
         return Ok(());
     }
     let cluster = Cluster::start(Options::default())?;

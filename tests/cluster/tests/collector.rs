@@ -1,4 +1,4 @@
-//! The collector shows what it was sent.
+//! The collector returns the spans and metrics that it received.
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing)]
@@ -20,14 +20,14 @@ fn post(endpoint: &str, path: &str, body: &Value) -> Result<()> {
         stream,
         "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    ensure!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    ensure!(response.starts_with("HTTP/1.1 200"), "{response}");
     Ok(())
 }
 
 #[test]
-fn a_span_that_was_sent_is_shown() -> Result<()> {
+fn collector_returns_a_span_that_it_received() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let collector = Collector::start(dir.path())?;
     assert_eq!(collector.spans()?, []);
@@ -68,7 +68,7 @@ fn a_span_that_was_sent_is_shown() -> Result<()> {
 }
 
 #[test]
-fn a_metric_that_was_sent_is_shown() -> Result<()> {
+fn collector_returns_a_metric_that_it_received() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let collector = Collector::start(dir.path())?;
     let point =

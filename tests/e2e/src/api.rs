@@ -1,4 +1,4 @@
-//! Reads and applies objects in the tests' own process: starting kubectl takes a hundred times as much CPU, and tests look
+//! Reads and applies objects in the tests' own process: starting kubectl takes a hundred times as much CPU, and tests poll
 //! often.
 
 use std::path::Path;
@@ -14,7 +14,7 @@ use kube::{Client, Config, Error, Resource as _};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-/// How long a resource may take to be served: the definition of a custom one may have been written just now.
+/// How long a resource may take to be served: its CRD may have been written just now.
 const SERVED_WITHIN: Duration = Duration::from_secs(10);
 
 /// A client of one API server.
@@ -32,7 +32,7 @@ struct Served {
 }
 
 impl Served {
-    /// Whether a user means it by this name: `echoes`, `echoes.my-operator.dev`.
+    /// Whether this is its name: `echoes`, `echoes.my-operator.dev`.
     fn is_named(&self, name: &str) -> bool {
         let (plural, group) = name.split_once('.').unwrap_or((name, ""));
         self.resource.plural == plural && (group.is_empty() || self.resource.group == group)
@@ -62,10 +62,10 @@ impl Api {
         Self { runtime, client, served: Mutex::default() }
     }
 
-    /// An object, or nothing where there is none. Without a namespace, a namespaced object is looked for in `default`.
+    /// An object, or `None` if it does not exist. Without a namespace, a namespaced object is read in `default`.
     ///
     /// # Errors
-    /// When the API server does not serve such a resource, or refuses.
+    /// When the API server does not serve such a resource, or rejects the request.
     pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Result<Option<Value>> {
         let namespace = if namespace.is_empty() { "default" } else { namespace };
         self.ask(
@@ -88,7 +88,7 @@ impl Api {
     /// All objects of some resources (separated by commas) in a namespace, or in all where it is empty.
     ///
     /// # Errors
-    /// When the API server does not serve such a resource, or refuses.
+    /// When the API server does not serve such a resource, or rejects the request.
     pub fn list(&self, resources: &str, namespace: &str) -> Result<Vec<Value>> {
         let mut objects = Vec::new();
         for resource in resources.split(',') {
@@ -110,9 +110,9 @@ impl Api {
                     Err(error) => return Err(error.into()),
                 };
                 let Value::Array(mut items) = list["items"].take() else {
-                    bail!("the API server answered with no list but {list}");
+                    bail!("the API server responded with {list} instead of a list");
                 };
-                // Items of a list of a built-in kind do not say what they are.
+                // Items of a list of a built-in kind have no kind.
                 for item in &mut items {
                     item["apiVersion"] = served.resource.api_version.clone().into();
                     item["kind"] = served.resource.kind.clone().into();
@@ -126,7 +126,7 @@ impl Api {
     /// where a manifest names no namespace.
     ///
     /// # Errors
-    /// When a manifest cannot be read, or the API server refuses it; those before it are applied then.
+    /// When a manifest cannot be read, or the API server rejects it; those before it are applied then.
     pub fn apply(&self, parameters: &PatchParams, manifests: &str) -> Result<()> {
         let parameters = parameters.clone().validation_strict();
         for manifest in documents(manifests)? {
@@ -151,8 +151,8 @@ impl Api {
         Ok(())
     }
 
-    /// Asks for the first resource that is wanted. `request` answers with nothing where it is not served: what was known may be of a
-    /// definition that is gone.
+    /// Sends a request for the first resource that satisfies `is_wanted`. `request` returns `None` if the resource is not
+    /// served: the known resources may include one whose CRD was deleted.
     fn ask<T>(
         &self,
         resource: &str,
@@ -161,7 +161,7 @@ impl Api {
     ) -> Result<T> {
         let ask = || {
             let answer = self.known(&is_wanted).map(|served| request(&served)).transpose();
-            answer.map(Option::flatten).with_context(|| format!("asked for {resource}"))
+            answer.map(Option::flatten).with_context(|| format!("a request for {resource}"))
         };
         if let Some(answer) = ask()? {
             return Ok(answer);
@@ -189,7 +189,7 @@ impl Api {
     }
 }
 
-/// The manifests in a text. JSON is YAML, too, but much faster to read as what it is.
+/// The manifests in a text. JSON is YAML, too, but is much faster to read as JSON.
 fn documents(manifests: &str) -> Result<Vec<Value>> {
     let documents = match serde_json::from_str(manifests) {
         Ok(document) => vec![document],

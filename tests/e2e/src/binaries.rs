@@ -1,4 +1,4 @@
-//! What is under test: built by `cargo xtask test` before any test runs.
+//! The binaries under test, which `cargo xtask test` builds before any test runs.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ fn built(path: PathBuf, how: &str) -> PathBuf {
     path
 }
 
-/// Prefixes of what would have `windlass` do otherwise than a test says, in capitals.
+/// Prefixes of environment variables that change the behaviour of `windlass`, in capitals.
 const FOREIGN: [&str; 5] = ["WINDLASS_", "OTEL_", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"];
 
-/// The `windlass` binary, without this process' variables that would change what it does.
+/// The `windlass` binary, without this process' variables that would change its behaviour.
 #[track_caller]
 pub fn windlass() -> Command {
     let mut command = Command::new(built(target().join("debug/windlass"), "cargo xtask test"));

@@ -15,12 +15,12 @@ use crate::api::Api;
 use crate::host::excerpt;
 use crate::{Host, HostOptions, Namespace, SOON, condition, wait, windlass};
 
-/// Where the host lives, and the ConfigMaps with components.
+/// The namespace of the host and of ConfigMaps with components.
 pub const SYSTEM_NAMESPACE: &str = "windlass-system";
-/// The host, as the audit log names it.
+/// The host's user name in the audit log.
 pub const HOST_USER: &str = "system:serviceaccount:windlass-system:windlass";
 
-/// The ServiceAccount of a Plugin that names none, as the audit log names it.
+/// The user name of the default ServiceAccount of a Plugin in the audit log.
 pub fn account(plugin: &str) -> String {
     format!("system:serviceaccount:{SYSTEM_NAMESPACE}:windlass-plugin-{plugin}")
 }
@@ -33,7 +33,7 @@ const MAX_CLUSTERS: usize = 3;
 
 /// A control plane with Windlass' CRDs, `ServiceAccount` and roles.
 pub struct Env {
-    // Before the slot: a cluster has ended when the next one may start.
+    // Dropped before the slot, so a cluster has ended before the next one starts.
     cluster: Cluster,
     kubeconfig: OnceLock<PathBuf>,
     api: OnceLock<Api>,
@@ -49,7 +49,7 @@ impl Env {
         Self::with(Options::default())
     }
 
-    /// [`Env::start`] on a control plane that is made as wanted.
+    /// [`Env::start`] on a control plane with options.
     #[track_caller]
     pub fn with(options: Options) -> Self {
         let slot = Slot::take();
@@ -69,7 +69,7 @@ impl Env {
         env
     }
 
-    /// A control plane whose audit log holds what was sent, too ([`windlass_testbed::AuditEvent::request_object`]).
+    /// A control plane whose audit log also contains request bodies ([`windlass_testbed::AuditEvent::request_object`]).
     #[track_caller]
     pub fn with_bodies() -> Self {
         Self::with(Options { audit: AuditLevel::Request, ..Options::default() })
@@ -142,13 +142,13 @@ impl Env {
         through.insert(at + 1, format!("    server: {}", faults.url()));
         let name = faults.url().replace(|char: char| !char.is_ascii_alphanumeric(), "-");
         let path = self.cluster.dir().join(format!("{name}.kubeconfig"));
-        // It holds a token: for its owner alone, as the one it is made from.
+        // The file contains a token. The copy keeps the mode of the original, which only its owner can read.
         fs::copy(self.host_kubeconfig(), &path).expect("a file in the cluster's folder");
         fs::write(&path, through.join("\n") + "\n").expect("a file in the cluster's folder");
         self.spawn_host_as(&path, &mut options)
     }
 
-    /// Runs `windlass` as the administrator and gives back what it prints.
+    /// Runs `windlass` as the administrator and returns its output.
     ///
     /// # Panics
     /// When it fails.
@@ -157,7 +157,7 @@ impl Env {
         self.try_windlass(args).unwrap_or_else(|error| panic!("windlass {}: {error}", args.join(" ")))
     }
 
-    /// [`Env::windlass`]; the error is what it said, with its exit status.
+    /// [`Env::windlass`]; the error is its exit status and standard error.
     pub fn try_windlass(&self, args: &[&str]) -> Result<String, String> {
         self.try_windlass_with(args, &[])
     }
@@ -177,7 +177,7 @@ impl Env {
         }
     }
 
-    /// Has `windlass` find credentials of registries as `docker login` leaves them.
+    /// Gives `windlass` credentials of registries, as `docker login` stores them.
     #[track_caller]
     pub fn log_in_to_registries(&self, config: &[u8]) {
         let folder = self.docker_config();
@@ -185,13 +185,13 @@ impl Env {
         fs::write(folder.join("config.json"), config).expect("a file in the cluster's folder");
     }
 
-    /// None of the user's own.
+    /// A folder other than the user's own.
     fn docker_config(&self) -> PathBuf {
         self.cluster.dir().join("docker")
     }
 
-    /// Pushes a component as a Plugin with the rights that it needs. Comes back when it is written, not when it is live:
-    /// see [`Env::wait_plugin`] and [`Env::wait_live`].
+    /// Pushes a component as a Plugin with its permissions. Returns when it is written, not when it is live: see
+    /// [`Env::wait_plugin`] and [`Env::wait_live`].
     #[track_caller]
     pub fn push(&self, component: &Path, name: &str, args: &[&str]) {
         let component = component.to_string_lossy();
@@ -200,7 +200,7 @@ impl Env {
         self.windlass(&all);
     }
 
-    /// Waits until a component is live as a Plugin, and gives back its status's digest.
+    /// Waits until a component is live, and returns the digest in the Plugin's status.
     #[track_caller]
     pub fn wait_live(&self, name: &str, component: &Path) -> String {
         let inspected = self.windlass(&["inspect", &component.to_string_lossy()]);
@@ -211,7 +211,7 @@ impl Env {
         crate::text(&plugin, "/status/activeDigest")
     }
 
-    /// Merges into a Plugin's spec, and waits until the host has taken notice.
+    /// Merges into a Plugin's spec, and waits until the host has observed it.
     #[track_caller]
     pub fn patch_plugin(&self, name: &str, spec: &Value) -> Value {
         let patch = json!({ "spec": spec }).to_string();
@@ -219,7 +219,7 @@ impl Env {
         self.wait_plugin(name, |plugin| plugin["status"]["observedGeneration"] == plugin["metadata"]["generation"])
     }
 
-    /// A component that does the same as this one and has another digest: with a custom section of this name.
+    /// A component that behaves like this one and has another digest, by a custom section of this name.
     #[track_caller]
     pub fn variant(&self, component: &Path, name: &str) -> PathBuf {
         let mut bytes = fs::read(component).expect("a component");
@@ -231,16 +231,16 @@ impl Env {
         path
     }
 
-    /// Waits until a Plugin is as wanted.
+    /// Waits until a Plugin satisfies a condition.
     #[track_caller]
     pub fn wait_plugin(&self, name: &str, condition: impl Fn(&Value) -> bool) -> Value {
         self.wait_object("plugins.windlass.dev", "", name, condition)
     }
 
-    /// Waits until an object is as wanted.
+    /// Waits until an object satisfies a condition.
     ///
     /// # Panics
-    /// When it is not within [`SOON`]; with the object as it was last.
+    /// When it does not within [`SOON`]; the message has the last state of the object.
     #[track_caller]
     pub fn wait_object(
         &self,
@@ -255,12 +255,12 @@ impl Env {
             Ok(last.clone().filter(&condition))
         });
         let Ok(found) = found else {
-            panic!("{resource} {namespace}/{name} did not become as wanted within {SOON:?}; it is {last:#?}");
+            panic!("{resource} {namespace}/{name} did not satisfy the condition within {SOON:?}; it is {last:#?}");
         };
         found
     }
 
-    /// Runs kubectl as the administrator and gives back what it prints.
+    /// Runs kubectl as the administrator and returns its output.
     ///
     /// # Panics
     /// When it fails.
@@ -269,7 +269,7 @@ impl Env {
         self.try_kubectl(args).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// [`Env::kubectl`]; the error is what it said.
+    /// [`Env::kubectl`]; the error is its message.
     pub fn try_kubectl(&self, args: &[&str]) -> Result<String, String> {
         self.cluster.kubectl(args).map_err(|error| format!("{error:#}"))
     }
@@ -280,7 +280,7 @@ impl Env {
         self.try_apply(manifests).unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// [`Env::apply`]; the error is what the API server said.
+    /// [`Env::apply`]; the error is the API server's message.
     pub fn try_apply(&self, manifests: &str) -> Result<(), String> {
         self.api().apply(&PatchParams::apply("kubectl"), manifests).map_err(|error| format!("{error:#}"))
     }
@@ -291,13 +291,13 @@ impl Env {
         self.try_apply_as(manager, manifests).unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// [`Env::apply_as`]; the error is what the API server said.
+    /// [`Env::apply_as`]; the error is the API server's message.
     pub fn try_apply_as(&self, manager: &str, manifests: &str) -> Result<(), String> {
         let parameters = PatchParams::apply(manager).force();
         self.api().apply(&parameters, manifests).map_err(|error| format!("{error:#}"))
     }
 
-    /// An object, or nothing where there is none. `resource` is the plural, with or without its group: `echoes`,
+    /// An object, or `None` if it does not exist. `resource` is the plural, with or without its group: `echoes`,
     /// `echoes.my-operator.dev`. `namespace` is empty for a cluster-scoped resource.
     #[track_caller]
     pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
@@ -329,22 +329,22 @@ impl Env {
         self.cluster.audit().expect("an audit log")
     }
 
-    /// The end of the audit log as it is now.
+    /// The current end of the audit log.
     #[track_caller]
     pub fn mark(&self) -> Mark {
         self.audit().mark().expect("a readable audit log")
     }
 
-    /// What the host asked of the API server since then, Leases and Events aside: these are written at any time beside
-    /// what they tell of (see [`Env::host_events`]).
+    /// The host's requests since then, except for Leases and Events, which are written at any time (see
+    /// [`Env::host_events`]).
     #[track_caller]
     pub fn host_requests(&self, since: Mark) -> AuditEvents {
-        // One on behalf of somebody else is none of the host's own.
+        // An Event that is written with impersonation is not the host's own.
         let is_event = |request: &AuditEvent| request.group == EVENTS_GROUP && request.impersonated.is_none();
         self.all_host_requests(since).except_leases().filter(|request| !is_event(request))
     }
 
-    /// The Events that the host asked to write since then, granted or not.
+    /// The host's attempts to write Events since then, successful or not.
     #[track_caller]
     pub fn host_events(&self, since: Mark) -> AuditEvents {
         self.all_host_requests(since).attempted_writes().filter(|request| request.group == EVENTS_GROUP)
@@ -353,14 +353,14 @@ impl Env {
     #[track_caller]
     fn all_host_requests(&self, since: Mark) -> AuditEvents {
         let requests = self.audit().since(since).expect("a readable audit log").by_user(HOST_USER);
-        // Held by every test that asks: what is no child is the host's to write, and nothing else.
+        // Checked in every test: as itself, the host writes only objects that are not children.
         let own =
             requests.clone().attempted_writes().filter(|write| write.impersonated.is_none() && !is_the_hosts(write));
-        assert_eq!(own.to_vec(), [], "written by the host as itself");
+        assert_eq!(own.to_vec(), [], "the host writes children only with impersonation");
         requests
     }
 
-    /// What the host wrote since then, Leases and Events aside: what the API server granted, also where it changed nothing.
+    /// The host's successful writes since then, except for Leases and Events, even if they changed nothing.
     #[track_caller]
     pub fn host_writes(&self, since: Mark) -> AuditEvents {
         self.host_requests(since).writes()
@@ -383,15 +383,15 @@ impl Env {
         self.cluster.dir().join(format!("windlass-{number}.log"))
     }
 
-    /// [`wait`], for those who have an environment at hand.
+    /// [`wait`] as a method.
     #[track_caller]
     pub fn wait<T>(&self, what: &str, timeout: Duration, condition: impl FnMut() -> Option<T>) -> T {
         wait(what, timeout, condition)
     }
 }
 
-/// Whether the host writes this as itself: statuses, finalizers of parents, definitions, Events, Leases, and the key of the
-/// marks on children.
+/// Whether the host writes this as itself: statuses, finalizers of parents, CRDs, Events, Leases, and the key of the marks
+/// on children.
 fn is_the_hosts(write: &AuditEvent) -> bool {
     let is_mark_key = write.resource == "secrets" && write.namespace == SYSTEM_NAMESPACE && write.verb == "create";
     let of_its_own = ["customresourcedefinitions", "events", "leases"];

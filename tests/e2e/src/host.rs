@@ -13,10 +13,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{SOON, wait, windlass};
 
-/// Lines of a log that are shown when a test fails, and characters of each: why the test failed must not drown in them.
+/// The number of log lines that are shown when a test fails, and of characters of each, so the reason stays visible.
 const SHOWN: (usize, usize) = (40, 300);
 
-/// What is shown of a log when a test fails: the last of these lines, cut where they are long.
+/// The excerpt of a log that is shown when a test fails: the last lines, truncated.
 pub(crate) fn excerpt<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> String {
     let mut last: Vec<String> = lines.rev().take(SHOWN.0).map(|line| line.chars().take(SHOWN.1).collect()).collect();
     last.reverse();
@@ -34,7 +34,7 @@ pub struct HostOptions {
     pub cache_dir: Option<PathBuf>,
 }
 
-/// A running host. Dropping it kills it; so does the end of this process, however it comes.
+/// A running host. Dropping it kills it; so does any end of this process.
 pub struct Host {
     child: Mutex<Child>,
     id: u32,
@@ -45,7 +45,7 @@ pub struct Host {
 impl Host {
     pub(crate) fn spawn(kubeconfig: &Path, log: PathBuf, options: &HostOptions) -> Self {
         let mut command = windlass();
-        // The system chooses the port and the log names it: nobody can take it in between.
+        // The system chooses the port and the log names it, so no other process can take it in between.
         command.args(["run", "--health-addr", "127.0.0.1:0"]).arg("--kubeconfig").arg(kubeconfig);
         if let Some(cache_dir) = &options.cache_dir {
             command.arg("--cache-dir").arg(cache_dir);
@@ -66,14 +66,14 @@ impl Host {
     /// A line of its `/proc/<id>/status`, such as `VmRSS`, in MiB.
     ///
     /// # Panics
-    /// When there is none: nothing could be said of its memory.
+    /// When there is no such line.
     #[track_caller]
     pub fn memory(&self, line: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id)).expect("the host runs");
         let mut values = status.lines().filter_map(|found| found.strip_prefix(line)?.strip_prefix(':'));
         let kibibytes = values.next().and_then(|value| value.trim().strip_suffix(" kB")?.parse::<u64>().ok());
         let mebibytes = kibibytes.unwrap_or_else(|| panic!("no {line} in {status}")) / 1024;
-        assert!(mebibytes > 0, "{line} is nothing");
+        assert!(mebibytes > 0, "{line} is 0");
         mebibytes
     }
 
@@ -98,27 +98,27 @@ impl Host {
         after.get(..end)?.parse().ok()
     }
 
-    /// The HTTP status of a GET at the health address; nothing where nobody answers.
+    /// The HTTP status of a GET at the health address; `None` without a response.
     pub fn http_status(&self, path: &str) -> Option<u16> {
         Some(self.http(path)?.0)
     }
 
-    /// The HTTP status and the body of a GET at the health address; nothing where nobody answers.
+    /// The HTTP status and the body of a GET at the health address; `None` without a response.
     pub fn http(&self, path: &str) -> Option<(u16, String)> {
         let address = self.health_address()?;
         let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
         write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        let (head, body) = answer.split_once("\r\n\r\n")?;
+        let mut response = String::new();
+        stream.read_to_string(&mut response).ok()?;
+        let (head, body) = response.split_once("\r\n\r\n")?;
         Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
     }
 
-    /// Waits until `/readyz` says so.
+    /// Waits until `/readyz` returns 200.
     ///
     /// # Panics
-    /// When it does not within [`SOON`], or the host ends.
+    /// When it does not within [`SOON`], or the host exits.
     #[track_caller]
     pub fn wait_ready(&self) {
         wait("the host to be ready", SOON, || {
@@ -129,18 +129,18 @@ impl Host {
         });
     }
 
-    /// SIGKILL, as a crash or a lost node.
+    /// Sends SIGKILL, as at a crash or the loss of a node.
     pub fn kill(&self) {
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        // An error means that it has ended.
+        // An error means that the host has exited.
         let _ = child.kill();
         let _ = child.wait();
     }
 
-    /// SIGTERM, and waits for its end.
+    /// Sends SIGTERM, and waits until the host has exited.
     ///
     /// # Panics
-    /// When it does not end within [`SOON`].
+    /// When it does not exit within [`SOON`].
     #[track_caller]
     pub fn terminate(&self) -> ExitStatus {
         if self.is_running()
@@ -159,7 +159,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // First: it must not kill what may have got the host's id by then.
+        // Before the host: the watchdog must not kill another process that gets the host's id.
         let _ = self.watchdog.kill();
         let _ = self.watchdog.wait();
         self.kill();

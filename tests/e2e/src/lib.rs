@@ -1,8 +1,8 @@
-//! A host under test on a control plane of its own: what end-to-end tests are written with.
+//! The harness of the end-to-end tests: a host under test on a control plane of its own.
 //!
 //! The host is the real binary, run as its own `ServiceAccount` with the generated roles; the API server's state and its
-//! audit log say what it did. Everything here panics on failure, at the caller's line: a test then fails with the host's
-//! log beside the reason.
+//! audit log show what it did. Everything here panics on failure, at the caller's line: a test then fails with the reason
+//! and the host's log.
 //!
 //! ```no_run
 //! use windlass_e2e::{Env, condition, guest};
@@ -18,10 +18,10 @@
 //! ```
 //!
 //! Tests that only look at objects of their own take [`shared`]: one cluster and one host for the whole test binary, and
-//! a namespace for each test. A test that restarts the host, swaps logic or counts writes cluster-wide takes
-//! [`Env::start`].
+//! a namespace for each test. A test that restarts the host, hot-swaps a component or counts writes
+//! cluster-wide takes [`Env::start`].
 
-// A test fails by a panic, and a harness is nothing but its tests' hands.
+// A test fails by a panic, and only tests use this harness.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing, clippy::missing_panics_doc)]
 
 mod api;
@@ -44,15 +44,15 @@ pub use puppet::{Puppet, is_done};
 pub use shared::{Shared, shared};
 pub use windlass_testbed::{AuditEvent, AuditEvents, AuditLevel, Mark};
 
-/// How long a test waits for something that takes moments: long, because a machine may be busy, and never reached when
-/// all is well. The longest wait is for the garbage collector, which looks for new kinds every 30 s and doubles its delay
+/// How long a test waits for something that usually takes moments: long, because a machine may be busy. Only a failure
+/// takes this long. The longest wait is for the garbage collector, which looks for new kinds every 30 s and doubles its delay
 /// with each try until then.
 pub const SOON: Duration = Duration::from_mins(3);
 
-/// Asks again and again until there is an answer.
+/// Polls until the condition returns a value.
 ///
 /// # Panics
-/// When there is none within `timeout`.
+/// When it returns none within `timeout`.
 #[track_caller]
 pub fn wait<T>(what: &str, timeout: Duration, mut condition: impl FnMut() -> Option<T>) -> T {
     let caller = std::panic::Location::caller();

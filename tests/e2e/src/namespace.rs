@@ -1,13 +1,13 @@
-//! A namespace of one test, with the words in which tests speak of Echoes and Pods.
+//! A namespace of one test, with helpers for Echoes and Pods.
 
 use serde_json::{Value, json};
 
 use crate::{Env, Puppet, SOON, condition, text, wait};
 
-/// The name by which Windlass' own operator of the tests is served.
+/// The resource name of Echoes.
 const ECHOES: &str = "echoes.my-operator.dev";
 
-/// A namespace. It is left to the end of its cluster: deleting one takes longer than most tests.
+/// A namespace. It exists until the end of its cluster: deleting it would take longer than most tests.
 pub struct Namespace<'a> {
     env: &'a Env,
     name: String,
@@ -23,7 +23,7 @@ impl<'a> Namespace<'a> {
         &self.name
     }
 
-    /// Where it is.
+    /// Its control plane.
     pub fn env(&self) -> &'a Env {
         self.env
     }
@@ -34,7 +34,7 @@ impl<'a> Namespace<'a> {
         self.env.apply(&self.echo_manifest(name, replicas, image).to_string());
     }
 
-    /// What [`Namespace::echo`] applies.
+    /// The manifest that [`Namespace::echo`] applies.
     pub fn echo_manifest(&self, name: &str, replicas: u32, image: &str) -> Value {
         json!({
             "apiVersion": "my-operator.dev/v1", "kind": "Echo",
@@ -61,7 +61,7 @@ impl<'a> Namespace<'a> {
         self.env.kubectl(&all)
     }
 
-    /// An object of this namespace, or nothing.
+    /// An object of this namespace, or `None`.
     #[track_caller]
     pub fn get(&self, resource: &str, name: &str) -> Option<Value> {
         self.env.get(resource, &self.name, name)
@@ -83,13 +83,13 @@ impl<'a> Namespace<'a> {
         names
     }
 
-    /// A Pod that must be there.
+    /// A Pod that must exist.
     #[track_caller]
     pub fn pod(&self, name: &str) -> Value {
         self.get("pods", name).unwrap_or_else(|| panic!("no Pod {name} in {}", self.name))
     }
 
-    /// Waits until exactly these Pods are there (in the order of their names), none of them being deleted.
+    /// Waits until exactly these Pods exist (in the order of their names), none of them being deleted.
     #[track_caller]
     pub fn wait_pods(&self, names: &[&str]) {
         wait(&format!("exactly the Pods {names:?} in {}", self.name), SOON, || {
@@ -100,13 +100,13 @@ impl<'a> Namespace<'a> {
         });
     }
 
-    /// Waits until an Echo's status is as wanted.
+    /// Waits until an Echo satisfies a condition.
     #[track_caller]
     pub fn wait_echo(&self, name: &str, condition: impl Fn(&Value) -> bool) -> Value {
         self.env.wait_object(ECHOES, &self.name, name, condition)
     }
 
-    /// Waits until an Echo is done: all Pods Ready, and its status says so of its newest generation.
+    /// Waits until an Echo has converged: its status reports all Pods of its newest generation as Ready.
     #[track_caller]
     pub fn wait_settled(&self, name: &str) -> Value {
         self.wait_echo(name, is_settled)
@@ -121,14 +121,14 @@ impl<'a> Namespace<'a> {
 
 impl Drop for Namespace<'_> {
     fn drop(&mut self) {
-        // The host that tests share lives on, so it is here that its log can be seen.
+        // The shared host keeps running, so its log about this namespace is printed here.
         if std::thread::panicking() {
-            eprintln!("what hosts said of {}:\n{}", self.name, self.env.host_log_about(&self.name));
+            eprintln!("log lines of hosts about {}:\n{}", self.name, self.env.host_log_about(&self.name));
         }
     }
 }
 
-/// Whether an Echo's status says of its newest generation that all is there and Ready.
+/// Whether an Echo's status reports all Pods of its newest generation as Ready.
 pub fn is_settled(echo: &Value) -> bool {
     let generation = &echo["metadata"]["generation"];
     let status = &echo["status"];

@@ -1,17 +1,17 @@
-//! Reading objects as the API server gives them.
+//! Reading fields of objects.
 
 use serde_json::Value;
 
-/// One condition of a status. All fields are empty where there is no such condition.
+/// One condition of a status. All fields are empty if there is no such condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
     /// `True`, `False` or `Unknown`.
     pub status: String,
     /// One of the reasons in docs/conditions.md.
     pub reason: String,
-    /// For a person.
+    /// A message for users.
     pub message: String,
-    /// The generation that it speaks of.
+    /// The generation for which it was set.
     pub observed_generation: Option<i64>,
 }
 
@@ -41,7 +41,7 @@ pub fn condition(object: &Value, kind: &str) -> Condition {
     }
 }
 
-/// The text at a JSON pointer (`/metadata/uid`); empty where there is none.
+/// The text at a JSON pointer (`/metadata/uid`); empty if there is none.
 pub fn text(object: &Value, pointer: &str) -> String {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
 }

@@ -1,4 +1,4 @@
-//! Parents whose spec is a script: what the guests in `tests/guests/puppets` reconcile.
+//! Parents whose spec is a script that the guests in `tests/guests/puppets` execute.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::{Condition, Env, condition};
 
 const GROUP: &str = "puppets.example";
 
-/// One scripted parent; `tests/guests/src/puppet.rs` says what its spec may hold.
+/// One scripted parent; `tests/guests/src/puppet.rs` defines the fields of its spec.
 pub struct Puppet<'a> {
     env: &'a Env,
     kind: &'static str,
@@ -34,14 +34,14 @@ impl<'a> Puppet<'a> {
         self.env.apply(&puppet.to_string());
     }
 
-    /// [`Puppet::apply`], and waits until it is done.
+    /// [`Puppet::apply`], and waits until it has converged.
     #[track_caller]
     pub fn play(&self, spec: &Value) -> Value {
         self.apply(spec);
         self.wait_done()
     }
 
-    /// The object, or nothing.
+    /// The object, or `None`.
     #[track_caller]
     pub fn get(&self) -> Option<Value> {
         self.env.get(&self.resource, &self.namespace, &self.name)
@@ -53,19 +53,19 @@ impl<'a> Puppet<'a> {
         self.get().map(|puppet| crate::text(&puppet, "/metadata/uid")).unwrap_or_default()
     }
 
-    /// Waits until it is as wanted.
+    /// Waits until it satisfies a condition.
     #[track_caller]
     pub fn wait(&self, condition: impl Fn(&Value) -> bool) -> Value {
         self.env.wait_object(&self.resource, &self.namespace, &self.name, condition)
     }
 
-    /// Waits until all of its newest generation is applied.
+    /// Waits until its newest generation is applied.
     #[track_caller]
     pub fn wait_done(&self) -> Value {
         self.wait(is_done)
     }
 
-    /// Waits until `Ready` has this reason, whatever its status is, and gives back the condition.
+    /// Waits until `Ready` has this reason, with any status, and returns the condition.
     #[track_caller]
     pub fn wait_reason(&self, reason: &str) -> Condition {
         condition(&self.wait(|puppet| condition(puppet, "Ready").reason == reason), "Ready")
@@ -79,7 +79,7 @@ impl<'a> Puppet<'a> {
         self.env.kubectl(&all)
     }
 
-    /// How often the plugin was called for it, in all hosts of this environment.
+    /// The number of calls of the plugin for it, in all hosts of this environment.
     pub fn calls(&self) -> usize {
         let object = format!(" {}/{} ", self.namespace, self.name);
         let is_call = |line: &&String| line.contains("windlass::guest") && line.contains(&object);
@@ -87,7 +87,7 @@ impl<'a> Puppet<'a> {
     }
 }
 
-/// Whether a parent's status says of its newest generation that all is applied.
+/// Whether a parent's status reports its newest generation as applied.
 pub fn is_done(parent: &Value) -> bool {
     condition(parent, "Ready").is_true()
         && condition(parent, "Reconciling").status != "True"

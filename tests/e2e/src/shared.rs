@@ -1,4 +1,4 @@
-//! One cluster and one host for all tests of a binary that can live side by side.
+//! One cluster and one host for all tests of a binary that can run side by side.
 
 use std::sync::OnceLock;
 
@@ -12,10 +12,10 @@ pub struct Shared {
     pub host: Host,
 }
 
-/// The environment that the tests of this binary share, started by the first that asks. Each test takes a namespace of
+/// The environment that the tests of this binary share, started by the first that needs it. Each test takes a namespace of
 /// its own in it, and leaves the Plugin `echo` and the host alone.
 ///
-/// It ends with the process: what it started watches a pipe from here.
+/// It ends with the process: the processes that it started watch a pipe from this one.
 #[track_caller]
 pub fn shared() -> &'static Shared {
     static SHARED: OnceLock<Shared> = OnceLock::new();

@@ -17,7 +17,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use windlass_e2e::{Env, SYSTEM_NAMESPACE, condition, guest, wait};
 
-/// Compiling takes seconds, and more of them where memory runs out.
+/// Compiling takes seconds, and longer when memory runs out.
 const LONG: Duration = Duration::from_mins(5);
 
 /// The unpacked image.
@@ -28,7 +28,7 @@ fn template(env: &Env) -> Value {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/deployment");
     let args = ["apply", "--server-side", "--dry-run=server", "-o", "json", "-k", &folder.to_string_lossy()];
     let deployment: Value = serde_json::from_str(&env.kubectl(&args)).expect("the Deployment");
-    assert_eq!(deployment["spec"]["strategy"]["type"], "Recreate", "two hosts would write against each other");
+    assert_eq!(deployment["spec"]["strategy"]["type"], "Recreate", "the strategy prevents two hosts at the same time");
     deployment["spec"]["template"].clone()
 }
 
@@ -58,7 +58,7 @@ struct Container {
 }
 
 impl Container {
-    /// Starts the Pod's one container, with what a kubelet gives to it.
+    /// Starts the Pod's only container as a kubelet would.
     fn start(env: &Env, template: &Value) -> Self {
         let dir = env.cluster().dir().join("pod");
         let container = &template["spec"]["containers"][0];
@@ -85,7 +85,7 @@ impl Container {
         for volume in container["volumeMounts"].as_array().into_iter().flatten() {
             let (name, path) =
                 (volume["name"].as_str().expect("a name"), volume["mountPath"].as_str().expect("a path"));
-            // As an emptyDir is made.
+            // With the mode of an emptyDir.
             mounts.push(mount(path, &folder(dir.join(name), 0o2777, group), "rw"));
         }
 
@@ -94,7 +94,7 @@ impl Container {
         let mut variables = vec![
             format!("KUBERNETES_SERVICE_HOST={host}"),
             format!("KUBERNETES_SERVICE_PORT={port}"),
-            // The network is this machine's: the system chooses the port.
+            // The container uses this machine's network, so the system chooses the port.
             "WINDLASS_HEALTH_ADDR=127.0.0.1:0".to_owned(),
         ];
         for variable in container["env"].as_array().into_iter().flatten() {
@@ -144,7 +144,7 @@ impl Container {
     }
 
     fn is_running(&mut self) -> bool {
-        self.runc.try_wait().expect("runc is asked").is_none()
+        self.runc.try_wait().expect("the state of runc").is_none()
     }
 }
 
@@ -155,7 +155,7 @@ impl Drop for Container {
     }
 }
 
-/// Echo, and beside it a function whose compilation takes more than a gigabyte: a million nested choices.
+/// Echo with an additional function whose compilation takes more than a gigabyte: a million nested conditionals.
 fn bomb() -> Vec<u8> {
     fn leb(mut number: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -180,13 +180,13 @@ fn bomb() -> Vec<u8> {
         &section(10, &[&[1][..], &leb(body.len()), &body].concat()),
     ]
     .concat();
-    // A module that nothing instantiates is part of the component all the same.
+    // A module that is never instantiated is compiled, too.
     [fs::read(guest("echo")).expect("a component"), section(1, &module)].concat()
 }
 
 #[test]
 #[ignore = "takes root, buildah and runc: cargo xtask image --try"]
-fn s03_a_component_whose_compilation_takes_all_memory_leaves_the_host_in_its_container_running() {
+fn s03_host_container_survives_a_component_whose_compilation_exceeds_the_memory_limit() {
     let env = Env::start();
     env.apply(&env.windlass(&["generate", "admission-policies"]));
     let template = template(&env);
@@ -194,7 +194,7 @@ fn s03_a_component_whose_compilation_takes_all_memory_leaves_the_host_in_its_con
     let args = ["create", "--dry-run=server", "-n", SYSTEM_NAMESPACE, "-f", "-"];
     env.cluster()
         .kubectl_with_input(&args, &pod.to_string())
-        .expect("the restricted Pod Security Standard lets it pass");
+        .expect("the Pod satisfies the restricted Pod Security Standard");
 
     let mut host = Container::start(&env, &template);
     env.push(&guest("echo"), "echo", &[]);
@@ -207,7 +207,7 @@ fn s03_a_component_whose_compilation_takes_all_memory_leaves_the_host_in_its_con
     ns.echo("web", 1, "nginx:1");
     ns.wait_settled("web");
 
-    let packed = zstd::stream::encode_all(&*bomb(), 0).expect("packs");
+    let packed = zstd::stream::encode_all(&*bomb(), 0).expect("the component is compressed");
     let objects = [
         json!({
             "apiVersion": "v1", "kind": "ConfigMap",
@@ -221,13 +221,13 @@ fn s03_a_component_whose_compilation_takes_all_memory_leaves_the_host_in_its_con
         }),
     ];
     env.apply(&json!({ "apiVersion": "v1", "kind": "List", "items": objects }).to_string());
-    let said = env.wait("the Plugin to say that it cannot be compiled", LONG, || {
+    let compiled_condition = env.wait("Compiled to be False", LONG, || {
         assert!(host.is_running(), "the host was killed: {}", host.log());
         let plugin = env.get("plugins", "", "bomb")?;
         let compiled = condition(&plugin, "Compiled");
         (compiled.status == "False").then_some(compiled)
     });
-    eprintln!("{}: {}", said.reason, said.message);
+    eprintln!("{}: {}", compiled_condition.reason, compiled_condition.message);
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
     assert!(host.is_running(), "{}", host.log());

@@ -1,5 +1,5 @@
-//! A Secret of another namespace, and guests that try every way to it. They tell all that they are handed, in the host's
-//! log and in their parents' statuses (tests/guests/src/spy.rs); so whatever reaches one of them is seen.
+//! Guests that try every way to read a Secret of another namespace. They write all data that they receive to the host's log
+//! and to their parents' statuses (tests/guests/src/spy.rs), so the tests see whatever reaches them.
 
 // A test fails by a panic, and so do the functions that only tests call.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing, clippy::too_many_lines)]
@@ -11,29 +11,29 @@ use windlass_e2e::{
     AuditEvent, Env, HOST_USER, Host, HostOptions, Mark, Namespace, Puppet, SYSTEM_NAMESPACE, condition, guest, is_done,
 };
 
-/// What no guest may ever be handed.
+/// A value that no guest may ever receive.
 const LOOT: &str = "crown-jewels-5c1e7b";
-/// What it is handed where it may be.
+/// A value that a guest may receive.
 const PENNY: &str = "a-penny-of-its-own-93d0";
 
-/// How the host meets an attempt.
+/// How the host handles an attempt.
 enum Outcome {
     /// `Ready=False` for this reason (host/core/src/reason.rs), with these words in the message.
     Refused(&'static str, &'static str),
-    /// It finds nothing.
+    /// The guest receives no object.
     Nothing,
 }
 
 use Outcome::{Nothing, Refused};
 
-/// One way to the Secret: what the parent's script says, and what comes of it.
+/// One attempt to read the Secret: the parent's script and the expected outcome.
 struct Attempt {
     name: String,
     script: Value,
     outcome: Outcome,
 }
 
-/// A Secret with a value, which also stands in an annotation: base64 is not all that is looked for.
+/// Applies a Secret whose value is also in an annotation, without base64.
 fn secret(ns: &Namespace, name: &str, value: &str) {
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
@@ -45,26 +45,26 @@ fn secret(ns: &Namespace, name: &str, value: &str) {
     ns.env().apply(&secret.to_string());
 }
 
-/// Whether a text holds a Secret's value, as it is or as the API server has it.
-fn holds(text: &str, value: &str) -> bool {
+/// Whether a text contains a Secret's value, as plain text or in base64.
+fn contains_value(text: &str, value: &str) -> bool {
     text.contains(value) || text.contains(&STANDARD.encode(value))
 }
 
-/// A requirement of this kind; more of it (`name` or `labels`, `namespace`) in `rest`.
-fn wants(api_version: &str, kind: &str, rest: Value) -> Value {
+/// A requirement of this kind, with the fields `rest` (`name` or `labels`, `namespace`).
+fn requirement(api_version: &str, kind: &str, rest: Value) -> Value {
     let mut wanted = json!({ "id": "loot", "apiVersion": api_version, "kind": kind });
-    let Value::Object(rest) = rest else { panic!("{rest} is no part of a requirement") };
+    let Value::Object(rest) = rest else { panic!("{rest} is not a part of a requirement") };
     wanted.as_object_mut().expect("an object").extend(rest);
     wanted
 }
 
-/// What the plugin was handed for a parent, in bytes of related objects.
+/// The size of the related objects that the plugin received for a parent, in bytes.
 fn bytes(parent: &Value) -> u64 {
-    parent["status"]["bytes"].as_u64().unwrap_or_else(|| panic!("the plugin did not answer: {parent:#}"))
+    parent["status"]["bytes"].as_u64().unwrap_or_else(|| panic!("the plugin did not respond: {parent:#}"))
 }
 
-/// Waits until the host says of the newest generation that it is refused for this reason, with these words. Nothing that
-/// the guest could tell is in the status.
+/// Waits until the newest generation is not Ready for this reason, with these words in the message. The status has nothing
+/// from the guest then.
 #[track_caller]
 fn wait_refused(parent: &Puppet, reason: &str, words: &str) {
     let refused = parent.wait(|parent| {
@@ -75,7 +75,7 @@ fn wait_refused(parent: &Puppet, reason: &str, words: &str) {
     assert!(message.contains(words), "{words:?} is not in {message:?}");
 }
 
-/// A cluster with a host that has something to hide itself, and a guest that is live.
+/// A cluster with live guests, and a host whose environment contains the secret value.
 fn stage(plugins: &[&str]) -> (Env, Host) {
     let env = Env::with_bodies();
     let host = env.start_host_with(HostOptions {
@@ -91,16 +91,16 @@ fn stage(plugins: &[&str]) -> (Env, Host) {
     (env, host)
 }
 
-/// Nobody was told what the Secret holds, and nobody read it but the host's own watch of all Secrets.
+/// The Secret's value is in no log line and no request, and only the host's watch of all Secrets read it.
 #[track_caller]
 fn assert_kept(env: &Env, host: &Host, since: Mark) {
     for line in host.log().lines() {
-        assert!(!holds(line, LOOT), "handed to a guest: {line}");
+        assert!(!contains_value(line, LOOT), "a guest received the Secret's value: {line}");
     }
     let asked = env.audit().since(since).expect("a readable audit log").by_user(HOST_USER);
     for request in asked.iter() {
         let sent = request.request_object.as_ref().map(Value::to_string).unwrap_or_default();
-        assert!(!holds(&sent, LOOT) && !holds(&request.uri, LOOT), "{request:#?}");
+        assert!(!contains_value(&sent, LOOT) && !contains_value(&request.uri, LOOT), "{request:#?}");
     }
     let shared_watch = |request: &AuditEvent| {
         request.impersonated.is_none()
@@ -109,34 +109,38 @@ fn assert_kept(env: &Env, host: &Host, since: Mark) {
             && request.name.is_empty()
     };
     let reads = asked.resource("secrets").filter(|request| !request.asks_to_write() && !shared_watch(request));
-    assert_eq!(reads.to_vec(), [], "read for a plugin");
+    assert_eq!(reads.to_vec(), [], "the host read no Secret for a plugin");
 }
 
-/// Every way to the Secret `crown` of the namespace `vault` that requirements have.
+/// Every attempt to read the Secret `crown` of the namespace `vault` by requirements.
 fn by_requirement(vault: &str) -> Vec<Attempt> {
-    let crown = |namespace: &str| wants("v1", "Secret", json!({ "namespace": namespace, "name": "crown" }));
-    let named = |name: &str| wants("v1", "Secret", json!({ "name": name }));
-    let labelled = |labels: &str| wants("v1", "Secret", json!({ "labels": labels }));
-    let kind = |api_version: &str, kind: &str| wants(api_version, kind, json!({ "namespace": vault, "name": "crown" }));
+    let crown = |namespace: &str| requirement("v1", "Secret", json!({ "namespace": namespace, "name": "crown" }));
+    let named = |name: &str| requirement("v1", "Secret", json!({ "name": name }));
+    let labelled = |labels: &str| requirement("v1", "Secret", json!({ "labels": labels }));
+    let kind =
+        |api_version: &str, kind: &str| requirement(api_version, kind, json!({ "namespace": vault, "name": "crown" }));
     let forbidden = |words: &'static str| Refused("ReadForbidden", words);
     let refused = |words: &'static str| Refused("ResponseRejected", words);
     let mut attempts = vec![
         (crown(vault), forbidden("namespace vault")),
-        (wants("v1", "Secret", json!({ "namespace": vault, "labels": "" })), forbidden("namespace vault")),
-        (wants("v1", "Secret", json!({ "namespace": vault, "labels": "crown=yes" })), forbidden("namespace vault")),
-        // Without a namespace it is the parent's, whatever the selector would find elsewhere.
+        (requirement("v1", "Secret", json!({ "namespace": vault, "labels": "" })), forbidden("namespace vault")),
+        (
+            requirement("v1", "Secret", json!({ "namespace": vault, "labels": "crown=yes" })),
+            forbidden("namespace vault"),
+        ),
+        // A requirement without a namespace selects only in the parent's namespace.
         (named("crown"), Nothing),
         (crown(""), Nothing),
         (labelled("crown=yes"), Nothing),
-        (wants("v1", "Secret", json!({ "namespace": "", "labels": "crown" })), Nothing),
+        (requirement("v1", "Secret", json!({ "namespace": "", "labels": "crown" })), Nothing),
         (labelled("metadata.namespace"), Nothing),
         (labelled(&format!("kubernetes.io/metadata.name={vault}")), Nothing),
         (labelled("crown=yes&limit=1"), refused("selector")),
         (labelled("metadata.namespace!=a,,b"), refused("selector")),
-        // A kind of the cluster that the Plugin does not name.
-        (wants("v1", "Namespace", json!({ "name": vault })), forbidden("Namespace")),
-        (wants("v1", "Namespace", json!({ "namespace": vault, "name": "crown" })), forbidden("Namespace")),
-        // An alias of a kind that it may read is bound as that is.
+        // A cluster-scoped kind that the Plugin does not grant.
+        (requirement("v1", "Namespace", json!({ "name": vault })), forbidden("Namespace")),
+        (requirement("v1", "Namespace", json!({ "namespace": vault, "name": "crown" })), forbidden("Namespace")),
+        // An alias of a kind that it may read has the same restrictions.
         (kind("/v1", "Secret"), forbidden("namespace vault")),
     ];
     for namespace in
@@ -199,13 +203,13 @@ fn by_requirement(vault: &str) -> Vec<Attempt> {
     attempts
 }
 
-/// The ways that children have: to where the Secret is, or to what would fetch it.
+/// Attempts by children: in the Secret's namespace, or of kinds that would read it.
 fn by_children(vault: &str) -> Vec<Attempt> {
     let child = |api_version: &str, kind: &str, metadata: Value, rest: Value| {
         let mut child = json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": "${name}" } });
-        let Value::Object(metadata) = metadata else { panic!("{metadata} is no metadata") };
+        let Value::Object(metadata) = metadata else { panic!("{metadata} is not an object") };
         child["metadata"].as_object_mut().expect("an object").extend(metadata);
-        let Value::Object(rest) = rest else { panic!("{rest} is no part of a child") };
+        let Value::Object(rest) = rest else { panic!("{rest} is not a part of a child") };
         child.as_object_mut().expect("an object").extend(rest);
         child
     };
@@ -228,7 +232,7 @@ fn by_children(vault: &str) -> Vec<Attempt> {
         ("owned-by-it", child("v1", "ConfigMap", owner, json!({})), Refused("ResponseRejected", "ownerReferences")),
         ("token", child("v1", "TokenRequest", json!({}), json!({})), Refused("ResponseRejected", "TokenRequest")),
         ("subresource", child("v1", "Pod/exec", json!({}), json!({})), Refused("ResponseRejected", "Pod/exec")),
-        // It mounts what is in its own namespace, where there is no such Secret.
+        // The Pod mounts a Secret of its own namespace, where there is no such Secret.
         ("pod-here", child("v1", "Pod", json!({}), pod), Nothing),
     ];
     let attempt = |(name, child, outcome)| {
@@ -239,9 +243,9 @@ fn by_children(vault: &str) -> Vec<Attempt> {
 }
 
 #[test]
-fn a_secret_of_another_namespace_reaches_no_guest_whatever_it_tries() {
+fn secret_of_another_namespace_reaches_no_guest_by_any_known_attempt() {
     let (env, host) = stage(&["mole"]);
-    // Its ServiceAccount may read every Secret of the cluster: nothing but the Plugin's grants is in its way.
+    // The plugin's ServiceAccount may read every Secret of the cluster: only the Plugin's grants restrict it.
     let (ns, vault) = (env.namespace("mole"), env.namespace("vault"));
     secret(&vault, "crown", LOOT);
     secret(&ns, "penny", PENNY);
@@ -255,10 +259,13 @@ fn a_secret_of_another_namespace_reaches_no_guest_whatever_it_tries() {
     let mark = env.mark();
 
     let own = ns.puppet_of("Mole", "own");
-    let penny = wants("v1", "Secret", json!({ "name": "penny" }));
-    let told = own.play(&json!({ "requirements": [penny] }));
-    assert!(bytes(&told) > 0 && holds(&told["status"].to_string(), PENNY), "what it may read is told: {told:#}");
-    assert!(holds(&host.log(), PENNY), "and is in the log");
+    let penny = requirement("v1", "Secret", json!({ "name": "penny" }));
+    let reported = own.play(&json!({ "requirements": [penny] }));
+    assert!(
+        bytes(&reported) > 0 && contains_value(&reported["status"].to_string(), PENNY),
+        "the guest reports a Secret that it may read: {reported:#}"
+    );
+    assert!(contains_value(&host.log(), PENNY), "the guest logs a Secret that it may read");
 
     let mut attempts = by_requirement(vault.name());
     attempts.extend(by_children(vault.name()));
@@ -269,15 +276,15 @@ fn a_secret_of_another_namespace_reaches_no_guest_whatever_it_tries() {
         match outcome {
             Refused(reason, words) => wait_refused(&parent, reason, &words.replace("vault", vault.name())),
             Nothing => {
-                let told = parent.wait(|parent| is_done(parent) && parent["status"]["bytes"].is_u64());
-                assert_eq!(bytes(&told), 0, "{told:#}");
+                let reported = parent.wait(|parent| is_done(parent) && parent["status"]["bytes"].is_u64());
+                assert_eq!(bytes(&reported), 0, "{reported:#}");
             }
         }
     }
-    // What there is beside the request, and what the config refers to: nothing, and the reference as it stands.
+    // The guest has no environment, arguments, files or input, and references in the config are not resolved.
     let around = json!({ "environment": [], "arguments": [], "files": [], "input": "" });
-    assert_eq!(told["status"]["around"], around);
-    let handed: Value = serde_json::from_str(&windlass_e2e::text(&told, "/status/config")).expect("JSON");
+    assert_eq!(reported["status"]["around"], around);
+    let handed: Value = serde_json::from_str(&windlass_e2e::text(&reported, "/status/config")).expect("JSON");
     assert_eq!(handed, config);
     for (import, words) in [("sockets", "wasi:sockets/"), ("http", "wasi:http/")] {
         let parent = ns.puppet_of("Mole", import);
@@ -288,20 +295,23 @@ fn a_secret_of_another_namespace_reaches_no_guest_whatever_it_tries() {
         parent.kubectl("delete", &[]);
     }
 
-    assert!(attempts.iter().all(|attempt| ns.puppet_of("Mole", &attempt.name).calls() > 0), "all were tried");
+    assert!(
+        attempts.iter().all(|attempt| ns.puppet_of("Mole", &attempt.name).calls() > 0),
+        "the plugin was called for every attempt"
+    );
     let handed = |line: &String| !line.contains(r#""bytes":0,"#);
     let handed: Vec<_> = env.host_log_lines("spy called:").into_iter().filter(handed).collect();
-    assert!(!handed.is_empty() && handed.iter().all(|line| holds(line, PENNY)), "{handed:#?}");
+    assert!(!handed.is_empty() && handed.iter().all(|line| contains_value(line, PENNY)), "{handed:#?}");
     assert_kept(&env, &host, mark);
     let tried = env.host_requests(mark).attempted_writes();
     let elsewhere = |write: &AuditEvent| {
         let is_plugin = write.resource == "plugins" || write.resource == "customresourcedefinitions";
         write.namespace != ns.name() && !is_plugin
     };
-    assert_eq!(tried.filter(elsewhere).to_vec(), [], "nothing is written beside the parents' namespace");
+    assert_eq!(tried.filter(elsewhere).to_vec(), [], "the host writes only in the parents' namespace");
 }
 
-/// A `ServiceAccount` of the host's namespace that may write what a mole owns, and read one Secret by its name.
+/// A `ServiceAccount` in the host's namespace that may write the children of a mole, and read one Secret by its name.
 fn reader(env: &Env, account: &str, ns: &Namespace) {
     let group = "rbac.authorization.k8s.io";
     let metadata = json!({ "name": account, "namespace": ns.name() });
@@ -323,7 +333,7 @@ fn reader(env: &Env, account: &str, ns: &Namespace) {
 }
 
 #[test]
-fn a_secret_of_another_namespace_is_delivered_where_plugin_and_rights_both_say_so() {
+fn secret_of_another_namespace_is_delivered_only_with_both_a_grant_and_rbac() {
     let (env, host) = stage(&["mole", "mole-cluster"]);
     let (ns, open, closed) = (env.namespace("mole"), env.namespace("open"), env.namespace("closed"));
     secret(&open, "crown", PENNY);
@@ -336,34 +346,36 @@ fn a_secret_of_another_namespace_is_delivered_where_plugin_and_rights_both_say_s
         let related = json!([{ "apiVersion": "v1", "kind": "Secret", "namespaces": names }]);
         env.patch_plugin(plugin, &json!({ "grants": { "related": related }, "serviceAccountName": account }));
     };
-    let crown = |of: &Namespace| json!({ "requirements": [wants("v1", "Secret", json!({ "namespace": of.name(), "name": "crown" }))] });
-    let all = json!({ "requirements": [wants("v1", "Secret", json!({ "namespace": open.name(), "labels": "" }))] });
+    let crown = |of: &Namespace| json!({ "requirements": [requirement("v1", "Secret", json!({ "namespace": of.name(), "name": "crown" }))] });
+    let all =
+        json!({ "requirements": [requirement("v1", "Secret", json!({ "namespace": open.name(), "labels": "" }))] });
 
-    // Rights alone are not enough, and neither is a grant.
+    // RBAC alone is not enough, and neither is a grant.
     grant("mole", &[&closed]);
-    let (right, granted) = (ns.puppet_of("Mole", "right"), ns.puppet_of("Mole", "granted"));
-    right.apply(&crown(&open));
+    let (permitted, granted) = (ns.puppet_of("Mole", "right"), ns.puppet_of("Mole", "granted"));
+    permitted.apply(&crown(&open));
     granted.apply(&crown(&closed));
-    wait_refused(&right, "ReadForbidden", &format!("in namespace {}, which is not the parent's", open.name()));
+    wait_refused(&permitted, "ReadForbidden", &format!("in namespace {}, which is not the parent's", open.name()));
     wait_refused(&granted, "ReadForbidden", account);
 
-    // Both are; but a right to one Secret is none to all.
+    // Both together are enough; but permission for one Secret does not allow listing all.
     grant("mole", &[&open, &closed]);
-    let told = right.wait_done();
-    assert!(bytes(&told) > 0 && holds(&told["status"].to_string(), PENNY), "{told:#}");
+    let reported = permitted.wait_done();
+    assert!(bytes(&reported) > 0 && contains_value(&reported["status"].to_string(), PENNY), "{reported:#}");
     let list = ns.puppet_of("Mole", "list");
     list.apply(&all);
     wait_refused(&list, "ReadForbidden", "may not list Secret");
 
-    // What was granted once, and is no longer, is not followed any more.
+    // After the grant is removed, the object is not followed any more.
     grant("mole", &[&closed]);
-    wait_refused(&right, "ReadForbidden", open.name());
+    wait_refused(&permitted, "ReadForbidden", open.name());
     secret(&open, "crown", LOOT);
-    right.kubectl("annotate", &["touched=yes"]);
+    permitted.kubectl("annotate", &["touched=yes"]);
     ns.puppet_of("Mole", "barrier").play(&json!({}));
-    wait_refused(&right, "ReadForbidden", open.name());
+    wait_refused(&permitted, "ReadForbidden", open.name());
 
-    // A parent without a namespace may name any, as far as the rights go; and where the Plugin names some, these.
+    // A cluster-scoped parent may require objects of the namespaces that the Plugin grants, or of any if it names none, as
+    // far as RBAC allows.
     let shared = Puppet::new(&env, "ClusterMole", "", "mole");
     grant("mole-cluster", &[&open]);
     shared.apply(&crown(&closed));
@@ -374,13 +386,13 @@ fn a_secret_of_another_namespace_is_delivered_where_plugin_and_rights_both_say_s
 
     secret(&open, "crown", PENNY);
     shared.apply(&crown(&open));
-    shared.wait(|told| is_done(told) && holds(&told["status"].to_string(), PENNY));
+    shared.wait(|reported| is_done(reported) && contains_value(&reported["status"].to_string(), PENNY));
 }
 
-/// Who may write the component's ConfigMap chooses the logic, and not what it may read: new logic whose parents are the
-/// Secrets that the old one might require gets no more of them than the ServiceAccount may read.
+/// A user who may write the component's ConfigMap chooses the component, but not which objects it may read: a new component
+/// whose parents are Secrets gets only those that the ServiceAccount may read.
 #[test]
-fn a_component_that_makes_secrets_its_parents_is_handed_none_that_its_account_may_not_read() {
+fn component_whose_parents_are_secrets_gets_none_that_its_service_account_may_not_read() {
     let (env, host) = stage(&["mole"]);
     let (open, vault) = (env.namespace("open"), env.namespace("vault"));
     secret(&vault, "crown", LOOT);
@@ -400,9 +412,9 @@ fn a_component_that_makes_secrets_its_parents_is_handed_none_that_its_account_ma
     assert_kept(&env, &host, mark);
 }
 
-/// The same with a kind that somebody else installed: to carry its definition makes it nobody's own.
+/// The same with a CRD that a user installed: a component does not own a kind because it carries its CRD.
 #[test]
-fn a_component_that_carries_somebody_elses_definition_is_handed_none_of_its_objects() {
+fn component_that_carries_a_crd_of_another_owner_gets_none_of_its_objects() {
     let env = Env::with_bodies();
     let mole = guest("spies/mole");
     env.apply(&env.windlass(&["crd", &mole.to_string_lossy()]));
@@ -424,14 +436,14 @@ fn a_component_that_carries_somebody_elses_definition_is_handed_none_of_its_obje
         env.apply(&object.to_string());
     }
     let plugin = env.wait_plugin("mole", |plugin| condition(plugin, "Granted").is_false("Forbidden"));
-    let said = condition(&plugin, "Granted").message;
-    assert!(said.contains(account) && said.contains("list Mole"), "{said}");
+    let message = condition(&plugin, "Granted").message;
+    assert!(message.contains(account) && message.contains("list Mole"), "{message}");
     assert_kept(&env, &host, mark);
 
-    // With the right it is the plugin's, as any kind.
+    // With the permission, the plugin reconciles them as any other kind.
     env.patch_plugin("mole", &json!({ "serviceAccountName": null }));
     env.wait_live("mole", &mole);
-    // Their status is a right of its own, since the Plugin did not install the definition.
+    // Their status needs a separate permission, because the Plugin did not install the CRD.
     env.kubectl(&["create", "clusterrole", "mole-status", "--verb=patch", "--resource=moles.puppets.example/status"]);
     let account = windlass_e2e::account("mole").replacen("system:serviceaccount:", "--serviceaccount=", 1);
     env.kubectl(&["create", "clusterrolebinding", "mole-status", "--clusterrole=mole-status", &account]);

@@ -1,4 +1,4 @@
-//! `windlass run --plugins DIR`: components of a folder in place of their Plugins' sources.
+//! `windlass run --plugins DIR`: components in a folder replace their Plugins' `spec.source`.
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
@@ -9,12 +9,12 @@ use std::path::Path;
 use windlass_e2e::{Env, HostOptions, condition, guest};
 
 #[test]
-fn what_is_built_into_the_folder_is_live_as_long_as_it_lies_there() {
+fn component_in_the_plugins_folder_replaces_spec_source_while_the_file_exists() {
     let env = Env::start();
     let folder = env.cluster().dir().join("plugins");
     fs::create_dir(&folder).expect("a folder");
     let file = folder.join("echo.wasm");
-    // As a build does it.
+    // Replaces the file atomically, as a build does.
     let build = |component: &Path| {
         let fresh = folder.join("fresh");
         fs::copy(component, &fresh).and_then(|_| fs::rename(&fresh, &file)).expect("built");
@@ -26,8 +26,8 @@ fn what_is_built_into_the_folder_is_live_as_long_as_it_lies_there() {
     env.push(&guest("echo"), "echo", &[]);
     env.wait_live("echo", &first);
     let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Fetched").is_true());
-    let said = condition(&plugin, "Fetched").message;
-    assert!(said.contains("echo.wasm and not from spec.source"), "{said}");
+    let message = condition(&plugin, "Fetched").message;
+    assert!(message.contains("echo.wasm and not from spec.source"), "{message}");
     let ns = env.namespace("folder");
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
@@ -37,7 +37,7 @@ fn what_is_built_into_the_folder_is_live_as_long_as_it_lies_there() {
     env.wait_live("echo", &second);
     fs::write(&file, "half of a comp").expect("written");
     let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Compiled").is_false("NotAComponent"));
-    assert!(condition(&plugin, "Available").is_true(), "what was live stays so: {plugin:#}");
+    assert!(condition(&plugin, "Available").is_true(), "the live component keeps running: {plugin:#}");
 
     fs::remove_file(&file).expect("removed");
     env.wait_live("echo", &guest("echo"));
@@ -45,10 +45,10 @@ fn what_is_built_into_the_folder_is_live_as_long_as_it_lies_there() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_told_and_not_waited_for() {
+fn host_with_a_missing_plugins_folder_exits_with_an_error() {
     let env = Env::start();
     let args = vec!["--plugins".to_owned(), "no/such/folder".to_owned()];
     let host = env.spawn_host(HostOptions { args, ..HostOptions::default() });
-    let ended = env.wait("the host to end", windlass_e2e::SOON, || (!host.is_running()).then(|| host.log()));
-    assert!(ended.contains("error: the folder of --plugins cannot be read"), "{ended}");
+    let log = env.wait("the host to end", windlass_e2e::SOON, || (!host.is_running()).then(|| host.log()));
+    assert!(log.contains("error: the folder of --plugins cannot be read"), "{log}");
 }

@@ -1,4 +1,4 @@
-//! What a plugin may own, and what becomes of what it may own no longer.
+//! Child kinds that a Plugin grants, and children of kinds that it no longer grants.
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use windlass_e2e::{Env, Namespace, condition, guest, text};
 
 const PUPPET: &str = "puppets/puppet";
-/// A version of it that owns ConfigMaps alone.
+/// A version of it whose only child kind is ConfigMap.
 const NARROW: &str = "puppets/puppet-narrow";
 
 fn child(kind: &str, name: &str, value: &str) -> Value {
-    // Not `stringData`: what is created with it is applied once more, as soon as the host sees it.
+    // Not `stringData`: the host would apply such a Secret once more after it was created.
     let value = if kind == "Secret" { STANDARD.encode(value) } else { value.to_owned() };
     json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name }, "data": { "value": value } })
 }
@@ -26,7 +26,7 @@ fn uid(ns: &Namespace, secret: &str) -> String {
     text(&ns.get("secrets", secret).expect("a Secret"), "/metadata/uid")
 }
 
-/// A Plugin whose logic has all that it asks for.
+/// Pushes a Plugin whose component has all grants that it requires.
 fn live_puppet(env: &Env) {
     env.push(&guest(PUPPET), "puppet", &[]);
     env.wait_live("puppet", &guest(PUPPET));
@@ -39,7 +39,7 @@ fn former(plugin: &Value) -> Vec<&str> {
     plugin["status"]["formerChildKinds"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// Waits until the Plugin says that it has left Secrets behind, and that alone.
+/// Waits until the Plugin's status lists Secrets, and only Secrets, as a former child kind.
 #[track_caller]
 fn wait_secrets_left(env: &Env, reason: &str) -> Value {
     let plugin = env.wait_plugin("puppet", |plugin| {
@@ -53,7 +53,7 @@ fn wait_secrets_left(env: &Env, reason: &str) -> Value {
 }
 
 #[test]
-fn children_of_a_kind_that_is_granted_no_more_are_left_alone_and_taken_up_when_it_is_again() {
+fn children_of_a_kind_that_loses_its_grant_are_left_alone_and_readopted_with_a_new_grant() {
     let env = Env::start();
     let host = env.start_host();
     live_puppet(&env);
@@ -65,15 +65,15 @@ fn children_of_a_kind_that_is_granted_no_more_are_left_alone_and_taken_up_when_i
     let mark = env.mark();
     env.patch_plugin("puppet", &json!({ "grants": { "children": [{ "apiVersion": "v1", "kind": "ConfigMap" }] } }));
     let plugin = wait_secrets_left(&env, "NotGranted");
-    let said = condition(&plugin, "Granted").message;
+    let message = condition(&plugin, "Granted").message;
     assert!(
-        said.contains("Secret.v1, Deployment.v1.apps, Pod.v1, Service.v1, which spec.grants.children does not"),
-        "{said}"
+        message.contains("Secret.v1, Deployment.v1.apps, Pod.v1, Service.v1, which spec.grants.children does not"),
+        "{message}"
     );
     assert_eq!(plugin["status"]["childKinds"], json!(["ConfigMap.v1"]));
     puppet.wait_reason("ResponseRejected");
 
-    // Whatever the parents say of them: other Secrets, fewer, more.
+    // The Secrets stay unchanged when parents return changed, fewer or more Secrets.
     puppet.apply(&children("2"));
     puppet.wait(|puppet| {
         let ready = condition(puppet, "Ready");
@@ -83,7 +83,7 @@ fn children_of_a_kind_that_is_granted_no_more_are_left_alone_and_taken_up_when_i
     let other = ns.puppet("other");
     other.apply(&json!({ "children": [child("Secret", "new", "1")] }));
     other.wait_reason("ResponseRejected");
-    // Nor are they forgotten by a host that starts anew.
+    // A restarted host still knows the former child kind.
     assert!(host.terminate().success());
     let _host = env.start_host();
     env.patch_plugin("puppet", &json!({ "resync": "9m" }));
@@ -104,7 +104,7 @@ fn children_of_a_kind_that_is_granted_no_more_are_left_alone_and_taken_up_when_i
 }
 
 #[test]
-fn children_of_a_kind_that_newer_logic_does_not_name_are_left_alone_and_go_with_a_plugin_that_prunes() {
+fn children_of_a_dropped_kind_are_left_alone_and_deleted_with_a_plugin_of_policy_delete() {
     let env = Env::start();
     let host = env.start_host();
     live_puppet(&env);
@@ -125,13 +125,13 @@ fn children_of_a_kind_that_newer_logic_does_not_name_are_left_alone_and_go_with_
     assert_eq!(env.host_requests(mark).attempted_writes().resource("secrets").to_vec(), []);
     assert_eq!(uid(&ns, "shut"), before);
 
-    // Once the last of them has gone, nothing is left to say.
+    // After the last former child is deleted, the condition is True again.
     ns.kubectl(&["delete", "secret", "shut", "spare"]);
     env.patch_plugin("puppet", &json!({ "resync": "9m" }));
     let plugin = env.wait_plugin("puppet", |plugin| condition(plugin, "Granted").is_true());
     assert_eq!(former(&plugin), [""; 0], "{plugin:#}");
 
-    // Logic that names the kind again owns it again, and the next one leaves it behind for the Plugin's end.
+    // A component that declares the kind owns it again. The next one leaves the children until the Plugin is deleted.
     env.push(&guest(PUPPET), "puppet", &[]);
     env.wait_live("puppet", &guest(PUPPET));
     puppet.play(&children("3"));
@@ -139,7 +139,7 @@ fn children_of_a_kind_that_newer_logic_does_not_name_are_left_alone_and_go_with_
     env.push(&guest(NARROW), "puppet", &[]);
     env.wait_live("puppet", &guest(NARROW));
     wait_secrets_left(&env, "ChildrenLeft");
-    // The push of the narrow one left the permissions that a rollback needs.
+    // The push of the narrow component kept the permissions that a rollback needs.
     env.kubectl(&["annotate", "plugins.windlass.dev", "puppet", "windlass.dev/rollback=true"]);
     env.wait_live("puppet", &guest(PUPPET));
     puppet.play(&children("4"));
@@ -169,19 +169,19 @@ fn rules(env: &Env, role: &str) -> Vec<String> {
 }
 
 #[test]
-fn no_rights_are_written_to_what_the_plugin_would_not_grant() {
+fn push_writes_no_permissions_beyond_the_plugins_grants() {
     let env = Env::start();
     let host_role = |name: &str| rules(&env, &format!("windlass-plugin-{name}"));
     let account_role = |name: &str| rules(&env, &format!("windlass-plugin-{name}:account"));
 
-    // It asks for RoleBindings and Plugins, which nobody gave it in so many words.
+    // It declares RoleBindings and Plugins as child kinds, which spec.grants does not name.
     env.push(&guest("hostile/rights-seeker"), "rights-seeker", &[]);
     let written = [host_role("rights-seeker"), account_role("rights-seeker")].concat();
     assert!(written.iter().any(|rule| rule.starts_with("configmaps ")), "{written:?}");
     let of_kind = |kind: &str| written.iter().any(|rule| rule.starts_with(kind));
     assert!(!of_kind("rolebindings ") && !of_kind("plugins "), "{written:?}");
 
-    // Nor is a Node or Namespace read that nobody named.
+    // No read permission is written for Nodes or Namespaces that spec.grants does not name.
     env.push(&guest(PUPPET), "puppet", &[]);
     assert!(!account_role("puppet").iter().any(|rule| rule.starts_with("namespaces ")));
     let spec = json!({ "spec": {
@@ -193,7 +193,7 @@ fn no_rights_are_written_to_what_the_plugin_would_not_grant() {
     env.kubectl(&["patch", "plugins.windlass.dev", "puppet", "--type=merge", "-p", &spec.to_string()]);
     env.push(&guest(PUPPET), "puppet", &[]);
     let account = account_role("puppet");
-    let wanted = [
+    let expected = [
         "puppets/finalizers update",
         "puppets get,list",
         "configmaps get,create,patch,delete",
@@ -201,12 +201,12 @@ fn no_rights_are_written_to_what_the_plugin_would_not_grant() {
         "secrets get,list",
         "namespaces get,list",
     ];
-    assert_eq!(account, wanted);
+    assert_eq!(account, expected);
     assert!(!host_role("puppet").iter().any(|rule| rule.starts_with("services ")));
 }
 
 #[test]
-fn what_the_plugins_account_may_not_read_is_said_and_holds_nothing_up() {
+fn missing_read_permission_is_reported_in_granted_and_does_not_prevent_activation() {
     let env = Env::start();
     let _host = env.start_host();
     live_puppet(&env);
@@ -216,21 +216,21 @@ fn what_the_plugins_account_may_not_read_is_said_and_holds_nothing_up() {
     written["metadata"] = json!({ "name": role });
     env.apply_as("windlass-push", &written.to_string());
     let user = "--as=system:serviceaccount:windlass-system:windlass-plugin-puppet";
-    windlass_e2e::wait("the right to be gone", windlass_e2e::SOON, || {
+    windlass_e2e::wait("the permission to be revoked", windlass_e2e::SOON, || {
         env.try_kubectl(&["auth", "can-i", "list", "secrets", "-A", user]).is_err().then_some(())
     });
     let ns = env.namespace("unread");
     ns.puppet("web").play(&json!({ "children": [child("ConfigMap", "open", "1")] }));
 
-    // Other logic goes live all the same.
+    // Another component becomes live nevertheless.
     let other = env.variant(&guest(PUPPET), "other");
     env.windlass(&["push", &other.to_string_lossy(), "--name", "puppet", "--no-wait"]);
     env.wait_live("puppet", &other);
     let plugin = env.wait_plugin("puppet", |plugin| condition(plugin, "Granted").is_false("Forbidden"));
-    let said = condition(&plugin, "Granted").message;
-    // What it may do with its children stands beside what it may only read.
+    let message = condition(&plugin, "Granted").message;
+    // The message names missing permissions for children and for related objects.
     for words in ["; list Secret.v1 in any namespace of its parents", "get, list Namespace.v1 cluster-wide"] {
-        assert!(said.contains(words), "{words:?} is not in {said}");
+        assert!(message.contains(words), "{words:?} is not in {message}");
     }
     env.push(&other, "puppet", &[]);
     env.wait_plugin("puppet", |plugin| condition(plugin, "Granted").is_true());

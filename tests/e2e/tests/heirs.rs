@@ -1,4 +1,4 @@
-//! Children of several Plugins: whose is whose, what passes to whom, and what becomes a child by adoption.
+//! Children of several Plugins: separation, adoption by the next Plugin of a kind, and adoption of existing objects.
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
@@ -26,36 +26,39 @@ fn r05_two_plugins_on_one_built_in_kind_leave_each_others_children_alone() {
     env.wait_live("first", &decorator);
     let ns = env.namespace("shared");
     env.kubectl(&["label", "namespace", ns.name(), "puppets.example/decorate=true"]);
-    let made = env.wait_object(POLICY.0, ns.name(), POLICY.1, |_| true);
-    assert_eq!(made["metadata"]["labels"]["windlass.dev/plugin"], "first");
+    let created = env.wait_object(POLICY.0, ns.name(), POLICY.1, |_| true);
+    assert_eq!(created["metadata"]["labels"]["windlass.dev/plugin"], "first");
 
-    // The second one wants a child of the same name for the same parent.
+    // The second Plugin returns a child of the same name for the same parent.
     let mark = env.mark();
     env.push(&decorator, "second", &[]);
     env.wait_live("second", &decorator);
     let second = env.wait_plugin("second", |plugin| plugin["status"]["failing"] == 1);
     assert_eq!(text(&second, "/status/lastFailure/reason"), "Conflict", "{second:#}");
-    // The first one still looks after it, and only that.
+    // The first Plugin still reconciles the child.
     env.kubectl(&["annotate", "namespace", ns.name(), "puppets.example/deny=Egress"]);
     let changed =
         env.wait_object(POLICY.0, ns.name(), POLICY.1, |policy| policy["spec"]["policyTypes"] == json!(["Egress"]));
     assert_eq!(changed["metadata"]["labels"]["windlass.dev/plugin"], "first");
-    assert_eq!(changed["metadata"]["uid"], made["metadata"]["uid"]);
+    assert_eq!(changed["metadata"]["uid"], created["metadata"]["uid"]);
     let done = writes(&env, &ns, POLICY.0, mark);
     assert!(done.iter().all(|(verb, _)| verb != "delete"), "{done:?}");
 
-    // With the first one gone its child stays as it is: of a built-in kind nobody is the heir.
+    // After the first Plugin is deleted, its child stays: Plugins do not adopt each other's children of built-in parents.
     let mark = env.mark();
     env.kubectl(&["delete", "plugins.windlass.dev", "first", "--wait=true"]);
     env.kubectl(&["annotate", "namespace", ns.name(), "puppets.example/deny=Ingress", "--overwrite"]);
     let second = env.wait_plugin("second", |plugin| plugin["status"]["failing"] == 1);
     assert_eq!(text(&second, "/status/lastFailure/reason"), "Conflict", "{second:#}");
     assert_eq!(policy(&ns)["spec"]["policyTypes"], json!(["Egress"]));
-    assert!(writes(&env, &ns, POLICY.0, mark).iter().all(|(verb, _)| verb == "create"), "tried, and refused");
+    assert!(
+        writes(&env, &ns, POLICY.0, mark).iter().all(|(verb, _)| verb == "create"),
+        "the host only tries to create the child"
+    );
 }
 
 #[test]
-fn children_of_a_plugin_that_is_gone_pass_to_the_next_one_of_their_kind() {
+fn children_of_a_deleted_plugin_are_adopted_by_the_next_plugin_of_the_parent_kind() {
     let env = Env::start();
     let _host = env.start_host();
     env.push(&guest("echo"), "old", &[]);
@@ -65,21 +68,21 @@ fn children_of_a_plugin_that_is_gone_pass_to_the_next_one_of_their_kind() {
     ns.wait_settled("web");
     let before = ns.pods();
 
-    // The younger one waits, and says for whom.
+    // The younger Plugin waits, and its condition names the older one.
     env.push(&guest("echo"), "new", &[]);
     let waiting = env.wait_plugin("new", |plugin| condition(plugin, "Granted").is_false("ParentKindTaken"));
     assert!(condition(&waiting, "Granted").message.contains("old"), "{waiting:#}");
     let mark = env.mark();
     env.kubectl(&["delete", "plugins.windlass.dev", "old", "--wait=true"]);
     env.wait_live("new", &guest("echo"));
-    wait("the Pods to be the new one's", SOON, || {
+    wait("the Pods to have the label of the new Plugin", SOON, || {
         let labels: Vec<_> = ns.pods().iter().map(|pod| text(pod, "/metadata/labels/windlass.dev~1plugin")).collect();
         labels.iter().all(|label| label == "new").then_some(())
     });
     for (pod, was) in ns.pods().iter().zip(&before) {
-        assert_eq!(pod["metadata"]["uid"], was["metadata"]["uid"], "taken up as it is");
+        assert_eq!(pod["metadata"]["uid"], was["metadata"]["uid"], "the Pod is adopted unchanged");
     }
-    // Also what it does not want: a Pod of the old one's that the new one would not have made.
+    // The new Plugin also adopts and prunes a Pod of the old one that it does not return.
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
     assert_eq!(ns.pod_names(), ["web-0", "web-1"]);
@@ -91,7 +94,7 @@ fn children_of_a_plugin_that_is_gone_pass_to_the_next_one_of_their_kind() {
 }
 
 #[test]
-fn r05_an_object_that_exists_becomes_a_child_only_where_the_plugin_adopts_and_nobody_controls_it() {
+fn r05_existing_object_becomes_a_child_only_if_the_plugin_adopts_and_it_has_no_controller() {
     let env = Env::start();
     let _host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -125,7 +128,10 @@ fn r05_an_object_that_exists_becomes_a_child_only_where_the_plugin_adopts_and_no
     assert_eq!((text(&pod, "/metadata/uid"), text(&pod, "/metadata/labels/team")), (uid, "blue".to_owned()));
     assert_eq!(text(&pod, "/metadata/ownerReferences/0/kind"), "Echo");
     ns.wait_not_ready("owned", "Conflict");
-    assert!(ns.pod("owned-0")["metadata"]["labels"]["windlass.dev/plugin"].is_null(), "somebody else's stays so");
+    assert!(
+        ns.pod("owned-0")["metadata"]["labels"]["windlass.dev/plugin"].is_null(),
+        "a Pod with another controller is not adopted"
+    );
     wait("the event", SOON, || {
         let events = env.list("events", ns.name());
         events.iter().any(|event| text(event, "/message").to_lowercase().contains("adopted pod")).then_some(())

@@ -1,4 +1,4 @@
-//! Namespaces that a Plugin serves, by their labels.
+//! `spec.namespaceSelector`: a Plugin reconciles parents only in the namespaces that it selects.
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
@@ -15,7 +15,7 @@ fn wait_reason(ns: &Namespace, reason: &str) -> Value {
 }
 
 #[test]
-fn a_plugin_serves_the_namespaces_that_it_selects_and_lets_go_of_those_that_leave() {
+fn plugin_reconciles_only_selected_namespaces_and_deletes_its_children_in_those_that_leave() {
     let env = Env::start();
     let _host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -28,30 +28,30 @@ fn a_plugin_serves_the_namespaces_that_it_selects_and_lets_go_of_those_that_leav
     plain.echo("web", 2, "nginx:1");
     gold.echo("web", 5, "nginx:1");
     gold.wait_settled("web");
-    let elsewhere = env.host_requests(mark).attempted_writes().namespace(plain.name());
-    assert_eq!(elsewhere.to_vec(), [], "what is elsewhere may be another host's");
+    let in_plain = env.host_requests(mark).attempted_writes().namespace(plain.name());
+    assert_eq!(in_plain.to_vec(), [], "the host writes nothing in a namespace that is not selected");
 
     label(&plain, "tier=gold");
     plain.wait_settled("web");
     assert_eq!(plain.pod_names(), ["web-0", "web-1"]);
 
-    // A few children go at once; of more, only what a person allows (R9).
+    // A few children are deleted at once; more of them only after a user allows it (R9).
     label(&plain, "tier-");
     wait_reason(&plain, "NotSelected");
     plain.wait_pods(&[]);
     label(&gold, "tier-");
     wait_reason(&gold, "DeletionBlocked");
     assert_eq!(gold.pods().len(), 5);
-    // The parents of a namespace count together, also where each has few children.
-    let held = env.wait_plugin("echo", |plugin| condition(plugin, "Ready").reason == "DeletionBlocked");
-    let message = condition(&held, "Ready").message;
+    // The guard counts all parents of a namespace together, even if each has few children.
+    let blocked = env.wait_plugin("echo", |plugin| condition(plugin, "Ready").reason == "DeletionBlocked");
+    let message = condition(&blocked, "Ready").message;
     let (_, command) = message.split_once("exactly these deletions: kubectl ").expect("a command");
     let command = command.split_inclusive("--overwrite").next().expect("a command");
     env.kubectl(&command.split_whitespace().collect::<Vec<_>>());
     gold.wait_pods(&[]);
     wait_reason(&gold, "NotSelected");
 
-    // And back.
+    // The namespace is selected again.
     label(&gold, "tier=gold");
     gold.wait_settled("web");
     assert_eq!(gold.pods().len(), 5);

@@ -1,4 +1,4 @@
-//! Guests that mean no good: each fails its own calls and nothing else.
+//! Hostile guests: each fails its own calls and nothing else.
 
 // A test fails by a panic, and so do the functions that only tests call.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing, clippy::too_many_lines)]
@@ -11,15 +11,15 @@ use windlass_e2e::{
     AuditEvent, Condition, Env, Host, HostOptions, Mark, Namespace, SOON, account, condition, guest, text, wait,
 };
 
-/// What a host makes of a hostile answer.
+/// How the host treats a hostile response.
 enum Outcome {
-    /// `Ready=False` for this reason (host/core/src/reason.rs), with these words in the message. Nothing is tried.
+    /// `Ready=False` for this reason (host/core/src/reason.rs), with these words in the message. The host tries no write.
     Fails(&'static str, &'static str),
     /// The same, after the API server refused to create an object of this resource.
     Rejected(&'static str, &'static str, &'static str),
-    /// The answer is another one each time: written a few times, and then `Ready=False` with these words.
+    /// The response differs each time: it is written a few times, and then `Ready=False` with these words.
     Thrashes(&'static str),
-    /// The answer is good, and counts; only what the guest said or did beside it comes to nothing.
+    /// The response is valid and applied; other attempts of the guest have no effect.
     Answers,
 }
 
@@ -90,7 +90,7 @@ const STATUS_GROUPS: [&str; 3] = ["hostile.example", "my-operator.dev", "windlas
 /// A restless object is written eleven times, then once a minute: more in all than any run of this test takes.
 const RESTLESS_WRITES: usize = 40;
 
-/// What the host's memory follows from (docs/limits.md): each is as much as a plugin has by default, in MiB.
+/// The limits that bound the host's memory (docs/limits.md), with a plugin's defaults in MiB.
 const CAPS: [(&str, u64); 3] = [("--max-memory", 64), ("--max-request-bytes", 4), ("--max-response-bytes", 4)];
 const MAX_TABLE_ELEMENTS: u64 = 1024 * 1024;
 const WORKERS: u64 = 4;
@@ -100,14 +100,14 @@ fn flags() -> Vec<String> {
     let others = [
         format!("--max-table-elements={MAX_TABLE_ELEMENTS}"),
         format!("--workers={WORKERS}"),
-        // What a guest may ask for, and a little less.
+        // Less than a Plugin may set.
         "--max-deadline=1m".to_owned(),
     ];
     caps.chain(others).collect()
 }
 
-/// What plugins can make the host take above rest with these flags, in MiB (docs/limits.md). None of the guests is greedy
-/// when it is asked what it is.
+/// The memory in MiB that plugins can make the host use in addition with these flags (docs/limits.md). No guest uses much
+/// memory in `describe`.
 fn memory_cap() -> u64 {
     let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get() as u64).max(2);
     let tables = MAX_TABLE_ELEMENTS * 8 / 1024 / 1024;
@@ -139,8 +139,8 @@ fn parents(namespace: &str, behave: bool) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
-/// Each parent as it is when the host first says of its newest generation what is wanted. They are looked at all together:
-/// of a plugin that goes on failing something else is said before long.
+/// Each parent when its conditions for the newest generation first satisfy `wanted`. All parents are polled together,
+/// because the reason of a plugin that keeps failing changes after a while.
 #[track_caller]
 fn wait_all(ns: &Namespace, wanted: impl Fn(&Outcome, &Condition) -> bool) -> BTreeMap<String, Value> {
     let resources: Vec<_> = GUESTS.iter().map(|(guest, _)| resource(guest)).collect();
@@ -159,18 +159,18 @@ fn wait_all(ns: &Namespace, wanted: impl Fn(&Outcome, &Condition) -> bool) -> BT
         }
         Ok((found.len() == GUESTS.len()).then_some(()))
     });
-    assert!(all.is_ok(), "not as wanted within {SOON:?}: {others:#?}");
+    assert!(all.is_ok(), "parents without the expected condition after {SOON:?}: {others:#?}");
     found
 }
 
-/// Whether a write is about a child of a plugin: in the one namespace, and by the rights of that very plugin.
+/// Whether a write is of a child of this plugin: in the namespace, and as the plugin's ServiceAccount.
 fn is_of(plugin: &str, write: &AuditEvent, namespace: &str) -> bool {
     let is_its_own = write.impersonated.as_deref() == Some(&account(plugin));
     is_its_own && write.namespace == namespace && write.subresource.is_empty()
 }
 
-/// Whether a write is expected while guests are hostile: a status, what the neighbour's plugin or an answer that counts
-/// asks for, or what the API server was asked for and refused.
+/// Whether a write is expected while guests are hostile: of a status, of a child in a valid response or of the neighbour,
+/// or a request that the API server rejects.
 fn is_expected(write: &AuditEvent, namespace: &str) -> bool {
     let is_status = write.subresource == "status" && STATUS_GROUPS.contains(&write.group.as_str());
     let is = |plugin: &str, resource: &str| is_of(plugin, write, namespace) && write.resource == resource;
@@ -178,7 +178,7 @@ fn is_expected(write: &AuditEvent, namespace: &str) -> bool {
         Rejected(_, _, resource) => is(guest, resource) && write.verb == "create" && !write.succeeded(),
         Fails(..) | Thrashes(_) | Answers => false,
     };
-    // Of a kind whose definition no Plugin installed it is the account's.
+    // The status of a kind whose CRD no Plugin installed is written as the plugin's ServiceAccount.
     let is_own_child = || write.impersonated.as_deref() == Some(&account("own-child")) && write.name == "own-child";
     is_status && (write.impersonated.is_none() || is_own_child())
         || is("echo", "pods") && write.name.starts_with("neighbour-")
@@ -187,30 +187,30 @@ fn is_expected(write: &AuditEvent, namespace: &str) -> bool {
         || GUESTS.iter().any(is_refused)
 }
 
-/// Whether a write is expected where guests are loaded, behave, or are cleaned up after.
+/// Whether a write is expected when guests are loaded, behave, or are finalized.
 fn is_good(write: &AuditEvent, namespace: &str) -> bool {
     let is_child = |guest: &str| {
         let names = [format!("{guest}-child"), if guest == "name-at-limit" { longest_name() } else { String::new() }];
         is_of(guest, write, namespace) && write.resource == "configmaps" && names.contains(&write.name)
     };
-    let is_definition = write.resource == "customresourcedefinitions" && write.subresource.is_empty();
+    let is_crd = write.resource == "customresourcedefinitions" && write.subresource.is_empty();
     let is_finalizer = write.verb == "patch" && ["plugins", "trapinfinalizes"].contains(&write.resource.as_str());
-    write.impersonated.is_none() && (is_definition || is_finalizer) || GUESTS.iter().any(|(guest, _)| is_child(guest))
+    write.impersonated.is_none() && (is_crd || is_finalizer) || GUESTS.iter().any(|(guest, _)| is_child(guest))
 }
 
-/// What `name-at-limit` calls its child.
+/// The name of the child of `name-at-limit`.
 fn longest_name() -> String {
     "n".repeat(253)
 }
 
-/// Makes every guest live, and what the hostile ones are after.
+/// Makes every guest live, and creates the objects that the hostile ones attack.
 fn prepare(env: &Env, ns: &Namespace) {
     env.kubectl(&["-n", "kube-system", "create", "secret", "generic", "crown-jewels", "--from-literal=key=LOOT"]);
     ns.kubectl(&["create", "configmap", "somebody-elses", "--from-literal=key=theirs"]);
-    // Its child is of its own kind, which has to be served when its rights are written.
+    // Its child is of its own kind, which must be served when push writes the permissions.
     env.apply(&env.windlass(&["crd", &guest("hostile/own-child").to_string_lossy()]));
     env.kubectl(&["wait", "--for=condition=Established", "crd", &resource("own-child"), "--timeout=180s"]);
-    // No Plugin installed that definition: its status is the plugin's only by a right of its account.
+    // No Plugin installed this CRD, so the plugin's ServiceAccount needs a permission for its status.
     let status = format!("--resource={}/status", resource("own-child"));
     env.kubectl(&["create", "clusterrole", "own-child-status", "--verb=patch", &status]);
     let account = account("own-child").replacen("system:serviceaccount:", "--serviceaccount=", 1);
@@ -218,7 +218,7 @@ fn prepare(env: &Env, ns: &Namespace) {
     for (name, _) in GUESTS {
         env.push(&guest(&format!("hostile/{name}")), name, &[]);
     }
-    // Whether 100 MB of log take less than a second is the machine's matter, and not what is tested.
+    // How long 100 MB of log take depends on the machine and is not tested.
     env.kubectl(&["patch", "plugin", "log-flood", "--type=merge", "-p", r#"{"spec":{"limits":{"deadline":"1h"}}}"#]);
     for (name, _) in GUESTS {
         env.wait_live(name, &guest(&format!("hostile/{name}")));
@@ -236,7 +236,7 @@ fn every_hostile_guest_has_a_row() {
 }
 
 #[test]
-fn the_deployment_has_the_flags_to_which_the_host_is_held_here() {
+fn deployment_manifest_sets_the_limits_that_these_tests_use() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/deployment/deployment.yaml");
     let text = std::fs::read_to_string(file).expect("the Deployment");
     for flag in flags().iter().filter(|flag| !flag.starts_with("--max-deadline")) {
@@ -251,7 +251,7 @@ fn hostile_guests_fail_their_own_calls_and_nothing_else() {
     let host = env.start_host_with(HostOptions { args: flags(), ..HostOptions::default() });
     env.push(&guest("echo"), "echo", &[]);
     env.wait_live("echo", &guest("echo"));
-    let rest = host.memory("VmRSS");
+    let baseline = host.memory("VmRSS");
     let ns = env.namespace("hostile");
     prepare(env, &ns);
     let capped = "deadline at 60s (--max-deadline)";
@@ -268,7 +268,7 @@ fn hostile_guests_fail_their_own_calls_and_nothing_else() {
         });
     }
 
-    // They behave, so that there is something to lose.
+    // First, all guests behave, so each has a child.
     env.apply(&parents(ns.name(), true));
     wait_all(&ns, |_, ready| ready.is_true());
     let child = |name: &str| ns.get("configmaps", &format!("{name}-child"));
@@ -277,7 +277,7 @@ fn hostile_guests_fail_their_own_calls_and_nothing_else() {
     ns.echo("neighbour", 1, "nginx:1");
     ns.wait_settled("neighbour");
 
-    // They misbehave, all at once, and a neighbour's work goes on meanwhile.
+    // Then all guests misbehave at once, while the neighbour is reconciled.
     let mark = env.mark();
     env.apply(&parents(ns.name(), false));
     let parents_after = std::thread::scope(|scope| {
@@ -292,7 +292,7 @@ fn hostile_guests_fail_their_own_calls_and_nothing_else() {
             Thrashes(_) => ready.reason == "Thrashing",
             Answers => ready.is_true(),
         });
-        neighbour.join().expect("the neighbour is served");
+        neighbour.join().expect("the neighbour is reconciled");
         parents
     });
     for (name, outcome) in GUESTS {
@@ -301,7 +301,7 @@ fn hostile_guests_fail_their_own_calls_and_nothing_else() {
         let words = match outcome {
             Fails(reason, words) | Rejected(reason, words, _) => {
                 assert_eq!(ready.reason, *reason, "{name}: {ready:?}");
-                assert_eq!(*observed, 1, "{name}: nothing is claimed of the failed generation");
+                assert_eq!(*observed, 1, "{name}: the failed generation is not reported as observed");
                 words
             }
             Thrashes(words) => words,
@@ -311,18 +311,18 @@ fn hostile_guests_fail_their_own_calls_and_nothing_else() {
             }
         };
         assert!(ready.message.contains(words), "{name}: {words:?} is not in {ready:?}");
-        // Of three bytes for each character at most.
+        // A character has at most three bytes.
         assert!(ready.message.len() < 4096, "{name}: {} bytes", ready.message.len());
     }
     let forged = &parents_after["forged-conditions"];
-    assert_eq!(condition(forged, "Ready").reason, "Forged", "a plugin may say that its parent is ready");
+    assert_eq!(condition(forged, "Ready").reason, "Forged", "a plugin may set its parent's Ready condition");
     for kind in ["Reconciling", "Stalled"] {
         assert_eq!(condition(forged, kind), Condition::default(), "{forged:#}");
     }
     ns.echo("neighbour", 4, "nginx:1");
     ns.wait_settled("neighbour");
 
-    // The API server was asked for nothing but statuses, the neighbour's Pods, and what is not the host's to judge.
+    // The host wrote only statuses, the neighbour's Pods, and children that only the API server can reject.
     let tried = env.host_requests(mark).attempted_writes();
     assert_eq!(tried.clone().filter(|write| !is_expected(write, ns.name())).to_vec(), []);
     for restless in ["restless", "restless-child", "restless-status"] {
@@ -331,74 +331,77 @@ fn hostile_guests_fail_their_own_calls_and_nothing_else() {
     }
     for ((name, outcome), before) in GUESTS.iter().zip(&children) {
         if !matches!(outcome, Thrashes(_)) {
-            let now = child(name).unwrap_or_else(|| panic!("{name}: the good child is gone"));
+            let now = child(name).unwrap_or_else(|| panic!("{name}: the valid child is gone"));
             assert_eq!(now["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"], "{name}");
         }
     }
-    assert!(ns.get("configmaps", &longest_name()).is_some(), "a long name is a name");
+    assert!(ns.get("configmaps", &longest_name()).is_some(), "a child with a name of maximum length is created");
     assert_eq!(ns.get("configmaps", "somebody-elses").expect("it is still there")["data"]["key"], "theirs");
     assert_log(&host.log());
 
-    // Whoever behaves again is served again.
+    // A guest that behaves again is reconciled again.
     env.apply(&parents(ns.name(), true));
     for (name, parent) in wait_all(&ns, |_, ready| ready.is_true()) {
         assert_eq!(parent["status"]["observedGeneration"], 3, "{name}");
     }
-    assert_a_plugin_that_cannot_clean_up_can_be_passed_over(&ns);
+    assert_parent_with_a_trapping_finalize_goes_with_skip_finalize(&ns);
     ns.echo("neighbour", 1, "nginx:1");
     ns.wait_settled("neighbour");
-    assert_served_all_the_time(&ns, mark);
+    assert_neighbour_was_never_disturbed(&ns, mark);
     assert_writes(&ns, start);
-    assert!(host.is_running(), "one process from the start to the end");
-    assert_memory(&host, rest, loaded);
+    assert!(host.is_running(), "the host runs until the end of the test");
+    assert_memory(&host, baseline, loaded);
     wait("/healthz", SOON, || (host.http_status("/healthz") == Some(200)).then_some(()));
 }
 
-/// The host never took more than it may above what it took `rest`ing, with one plugin.
+/// The host never used more memory above `baseline` (with one plugin) than its limits allow.
 #[track_caller]
-fn assert_memory(host: &Host, rest: u64, loaded: u64) {
+fn assert_memory(host: &Host, baseline: u64, loaded: u64) {
     let (after, peak) = (host.memory("VmRSS"), host.memory("VmHWM"));
-    let cap = rest + memory_cap();
+    let cap = baseline + memory_cap();
     eprintln!(
-        "RSS of the host: {rest} MiB with one plugin, {loaded} MiB with {} more, {after} MiB after all, {peak} MiB at most \
+        "RSS of the host: {baseline} MiB with one plugin, {loaded} MiB with {} more, {after} MiB after all, {peak} MiB at most \
          of {cap} MiB",
         GUESTS.len()
     );
     assert!(peak * 10 <= cap * 11, "{peak} MiB, more than a tenth above the cap of {cap} MiB");
 }
 
-/// From the start to the end, the host wrote only what good and bad guests may cause, and Events only in the namespace of
-/// the parents and, on the Plugins themselves, which are cluster-scoped, in `default`.
+/// During the whole test, the host wrote only objects that well-behaved and hostile guests may cause, and Events only in
+/// the parents' namespace and in `default` (for the Plugins, which are cluster-scoped).
 #[track_caller]
 fn assert_writes(ns: &Namespace, since: Mark) {
     let expected = |write: &AuditEvent| is_expected(write, ns.name()) || is_good(write, ns.name());
     let tried = ns.env().host_requests(since).attempted_writes();
     assert_eq!(tried.filter(|write| !expected(write)).to_vec(), []);
     let events = ns.env().host_events(since);
-    assert!(!events.is_empty(), "failures are told");
+    assert!(!events.is_empty(), "failures emit events");
     let is_in_place = |event: &AuditEvent| [ns.name(), "default"].contains(&event.namespace.as_str());
     assert_eq!(events.filter(|event| event.impersonated.is_some() || !is_in_place(event)).to_vec(), []);
 }
 
-/// What guests said is in the log, bounded, and recognisable as theirs.
+/// The guests' log lines are in the host's log, bounded, and recognisable as the guests'.
 #[track_caller]
 fn assert_log(log: &str) {
-    assert!(log.contains("the plugin's log exceeds the limit"), "the flood of log lines is cut, and that is said");
+    assert!(log.contains("the plugin's log exceeds the limit"), "the log reports that it was cut");
     assert!(log.len() < 20_000_000, "the host's log has {} bytes", log.len());
     assert!(log.contains("no such luck"), "a panic's message reaches the log");
     assert!(!log.contains("LOOT"), "no Secret reaches a guest that was not granted it");
     assert!(!log.contains('\u{1b}'), "no terminal escape reaches the log");
-    let (said, reported) = (" windlass::guest: ", "reconcile failed");
+    let (logged, reported) = (" windlass::guest: ", "reconcile failed");
     for line in log.lines().filter(|line| line.contains("FORGED")) {
-        assert!(line.contains(said) || line.contains(reported), "forged: {line}");
+        assert!(line.contains(logged) || line.contains(reported), "a guest forged this log line: {line}");
     }
-    assert!(log.lines().any(|line| line.contains("FORGED") && line.contains(said)), "what is harmless of it is kept");
+    assert!(
+        log.lines().any(|line| line.contains("FORGED") && line.contains(logged)),
+        "the harmless part of a forged line is logged"
+    );
 }
 
-/// The neighbour's parent went from 1 replica to 3, 1, 2, 4 and 1 since then, with nothing written twice and no try in vain;
-/// nobody was ever told that it failed, waits or is held up, and neither was its Plugin.
+/// Since `since`, the neighbour's parent went from 1 replica to 3, 1, 2, 4 and 1, with no repeated and no failed write. No
+/// event, condition or log line reports a failure or a delay of the neighbour or its Plugin.
 #[track_caller]
-fn assert_served_all_the_time(ns: &Namespace, since: Mark) {
+fn assert_neighbour_was_never_disturbed(ns: &Namespace, since: Mark) {
     let env = ns.env();
     assert_eq!(ns.pod_names().len(), 1);
     let pods = env.host_requests(since).attempted_writes().namespace(ns.name()).resource("pods");
@@ -422,9 +425,9 @@ fn assert_served_all_the_time(ns: &Namespace, since: Mark) {
     assert_eq!(troubled, [""; 0]);
 }
 
-/// A parent whose plugin traps when it is to clean up stays, says why and how it can go, and goes that way.
+/// A parent whose plugin traps in finalize stays, its condition gives the reason and names skip-finalize, which removes it.
 #[track_caller]
-fn assert_a_plugin_that_cannot_clean_up_can_be_passed_over(ns: &Namespace) {
+fn assert_parent_with_a_trapping_finalize_goes_with_skip_finalize(ns: &Namespace) {
     let (resource, name) = (resource("trap-in-finalize"), "trap-in-finalize");
     ns.kubectl(&["delete", &resource, name, "--wait=false"]);
     let parent = ns.env().wait_object(&resource, ns.name(), name, |parent| {

@@ -1,4 +1,4 @@
-//! New logic for parents that live: taken over whole or not at all, without a restart.
+//! Hot swap: a new component replaces the live one completely or not at all, without a restart of the host.
 
 // A test fails by a panic, and so do the functions that only tests call.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
@@ -32,7 +32,7 @@ fn replace_source(env: &Env, data: &[(&str, &[u8])]) {
     env.cluster().kubectl_with_input(&["replace", "-f", "-"], &map.to_string()).expect("the ConfigMap is replaced");
 }
 
-/// Waits until this logic is live and nothing is wrong with it.
+/// Waits until this component is live and the Plugin is Ready.
 #[track_caller]
 fn wait_active(env: &Env, digest: &str) {
     env.wait_plugin("echo", |plugin| {
@@ -40,7 +40,7 @@ fn wait_active(env: &Env, digest: &str) {
     });
 }
 
-/// Waits until the Plugin says that the newest logic is not live for this reason, while `active` is.
+/// Waits until the Plugin is not Ready for this reason, while the component `active` is live.
 #[track_caller]
 fn wait_not_ready(env: &Env, active: &str, step: &str, reason: &str, words: &str) -> Value {
     let plugin = env.wait_plugin("echo", |plugin| {
@@ -50,7 +50,7 @@ fn wait_not_ready(env: &Env, active: &str, step: &str, reason: &str, words: &str
     });
     assert_eq!(plugin["status"]["activeDigest"], active, "{plugin:#}");
     assert!(condition(&plugin, "Available").is_true(), "{plugin:#}");
-    // kstatus: the host tries again by itself, or something must change.
+    // kstatus: either the host retries by itself, or a user must change something.
     let [reconciling, stalled] = ["Reconciling", "Stalled"].map(|kind| condition(&plugin, kind));
     assert!(reconciling.is_true() != stalled.is_true(), "{plugin:#}");
     let ready = condition(&plugin, "Ready");
@@ -62,7 +62,7 @@ fn is_v2(pod: &Value) -> bool {
     text(pod, "/metadata/labels/logic") == "v2"
 }
 
-/// A new Echo shows by its Pods whose logic is live.
+/// Checks by the Pods of a new Echo which component is live.
 #[track_caller]
 fn assert_reconciled_by(ns: &Namespace, name: &str, v2: bool) {
     ns.echo(name, 1, "nginx:1");
@@ -72,11 +72,11 @@ fn assert_reconciled_by(ns: &Namespace, name: &str, v2: bool) {
 
 #[track_caller]
 fn wait_all_v2(ns: &Namespace) {
-    wait("all Pods with the new logic's label", SOON, || ns.pods().iter().all(is_v2).then_some(()));
+    wait("all Pods with the label of the new component", SOON, || ns.pods().iter().all(is_v2).then_some(()));
 }
 
 #[test]
-fn a_hot_swap_under_load_reaches_every_parent_and_loses_no_call() {
+fn hot_swap_under_load_reaches_every_parent_and_creates_each_child_once() {
     const BATCH: usize = 10;
     let env = Env::with_bodies();
     let host = env.start_host();
@@ -92,7 +92,7 @@ fn a_hot_swap_under_load_reaches_every_parent_and_loses_no_call() {
     batch(0);
     wait("the first Pods", SOON, || (!ns.pods().is_empty()).then_some(()));
 
-    // Echoes come without a pause from before the push until after the new logic is live.
+    // Echoes are created without a pause from before the push until the new component is live.
     let batches = std::thread::scope(|scope| {
         let load = scope.spawn(|| {
             let mut live = false;
@@ -103,7 +103,7 @@ fn a_hot_swap_under_load_reaches_every_parent_and_loses_no_call() {
                 if live && number >= 10 {
                     return number;
                 }
-                assert!(number < 100, "the new logic does not become live");
+                assert!(number < 100, "the new component does not become live");
                 let plugin = env.get("plugins.windlass.dev", "", "echo").expect("the Plugin");
                 live = plugin["status"]["activeDigest"] == v2.as_str();
             }
@@ -122,18 +122,18 @@ fn a_hot_swap_under_load_reaches_every_parent_and_loses_no_call() {
     assert_eq!(ns.pods().len(), 2 * echoes);
     let pods = env.host_requests(mark).attempted_writes().namespace(ns.name()).resource("pods");
     let deleted = pods.clone().filter(|write| write.verb.starts_with("delete"));
-    assert_eq!(deleted.to_vec(), [], "new logic changes Pods, it does not replace them");
+    assert_eq!(deleted.to_vec(), [], "a new component changes Pods in place");
     let created = pods.filter(|write| write.verb == "create");
     assert_eq!(created.len(), 2 * echoes, "each Pod was created once");
     let by_new = |body: &Option<Value>| body.as_ref().is_some_and(is_v2);
     let new = created.iter().filter(|write| by_new(&write.request_object)).count();
-    assert!(new > 0 && new < created.len(), "both logics were at work: {new} of {} by the new one", created.len());
+    assert!(new > 0 && new < created.len(), "both components created Pods: {new} of {} by the new one", created.len());
     assert!(host.is_running());
-    eprintln!("hot swap under load: {echoes} Echoes, {new} of {} Pods created by the new logic", created.len());
+    eprintln!("hot swap under load: {echoes} Echoes, {new} of {} Pods created by the new component", created.len());
 }
 
 #[test]
-fn a_broken_component_after_a_good_one_leaves_the_good_one_live() {
+fn broken_component_is_rejected_and_the_live_one_keeps_running() {
     let env = Env::start();
     let host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -174,7 +174,7 @@ fn a_broken_component_after_a_good_one_leaves_the_good_one_live() {
     assert!(host.is_running());
 }
 
-/// A component that no packing makes small: random bytes in a custom section, which changes nothing of what it does.
+/// A component that does not compress well: random bytes in a custom section, which does not change its behaviour.
 fn large(component: &str, seed: u64, folder: &Path) -> PathBuf {
     let mut state = seed;
     let mut noise = || {
@@ -205,7 +205,7 @@ fn large(component: &str, seed: u64, folder: &Path) -> PathBuf {
     path
 }
 
-/// What `windlass push` would write: the ConfigMaps, parts first and the head last.
+/// The ConfigMaps that `windlass push` would write: parts first and the head last.
 fn config_maps(env: &Env, component: &Path) -> Vec<Value> {
     let printed =
         env.windlass(&["push", &component.to_string_lossy(), "--name", "echo", "--dry-run=client", "-o", "json"]);
@@ -215,7 +215,7 @@ fn config_maps(env: &Env, component: &Path) -> Vec<Value> {
     objects
 }
 
-/// Takes over what `windlass push` applied.
+/// Applies a ConfigMap and forces ownership of the fields that `windlass push` applied.
 #[track_caller]
 fn apply(env: &Env, map: &Value) {
     let args = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
@@ -223,7 +223,7 @@ fn apply(env: &Env, map: &Value) {
 }
 
 #[test]
-fn a_component_in_parts_is_live_only_when_all_its_parts_are_there() {
+fn component_in_parts_becomes_live_only_when_all_its_parts_exist() {
     let env = Env::with_bodies();
     let host = env.start_host();
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -240,7 +240,7 @@ fn a_component_in_parts_is_live_only_when_all_its_parts_are_there() {
     let [part0, part1, head] = maps.as_slice() else { panic!("two parts and a head, not {}", maps.len()) };
     let name_of = |map: &Value| text(map, "/metadata/name");
 
-    // The head comes first: nothing of it is there.
+    // The head comes first: no part exists.
     apply(&env, head);
     wait_not_ready(&env, &d1, "Fetched", "PartsIncomplete", &name_of(part0));
     assert_reconciled_by(&ns, "head-only", false);
@@ -250,11 +250,11 @@ fn a_component_in_parts_is_live_only_when_all_its_parts_are_there() {
     wait_not_ready(&env, &d1, "Fetched", "PartsIncomplete", &name_of(part1));
     assert_reconciled_by(&ns, "one-part-missing", false);
 
-    // A part of the old component in the place of the missing one.
+    // A part of the old component replaces the missing one.
     let mut mixed = head.clone();
     mixed["data"]["parts"] = format!("{}\n{}", name_of(part0), name_of(&old_maps[1])).into();
     apply(&env, &mixed);
-    // All its parts exist: the message names none.
+    // All listed parts exist, so the message names none.
     env.wait_plugin("echo", |plugin| {
         let fetched = condition(plugin, "Fetched");
         fetched.is_false("PartsIncomplete") && !fetched.message.contains(&name_of(part1))
@@ -269,7 +269,7 @@ fn a_component_in_parts_is_live_only_when_all_its_parts_are_there() {
     wait_not_ready(&env, &d1, "Fetched", "PartsIncomplete", &d2);
     assert_reconciled_by(&ns, "another-digest", false);
 
-    // The right head again, and then the missing part: it alone makes the new logic live.
+    // The correct head again, and then the missing part, with which the new component becomes live.
     apply(&env, head);
     wait_not_ready(&env, &d1, "Fetched", "PartsIncomplete", &name_of(part1));
     apply(&env, part1);
@@ -277,14 +277,14 @@ fn a_component_in_parts_is_live_only_when_all_its_parts_are_there() {
     wait_all_v2(&ns);
     assert_reconciled_by(&ns, "after", true);
 
-    // A part that changes under a live head unloads nothing.
+    // Deleting a part of the live component does not unload it.
     env.kubectl(&["delete", "configmap", &name_of(part1), "-n", SYSTEM_NAMESPACE]);
     wait_not_ready(&env, &d2, "Fetched", "PartsIncomplete", &name_of(part1));
     assert_reconciled_by(&ns, "part-deleted", true);
     apply(&env, part1);
     wait_active(&env, &d2);
 
-    // By the audit log, at no time anything but the two whole components was live.
+    // According to the audit log, only the two complete components were ever live.
     let statuses = env.host_writes(mark).resource("plugins").filter(|write| write.subresource == "status");
     let mut live: Vec<_> = statuses
         .iter()
@@ -296,7 +296,7 @@ fn a_component_in_parts_is_live_only_when_all_its_parts_are_there() {
 }
 
 #[test]
-fn a_pinned_digest_keeps_everything_else_from_going_live() {
+fn component_with_another_digest_than_the_pinned_one_does_not_become_live() {
     let env = Env::start();
     let _host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -322,10 +322,10 @@ fn a_pinned_digest_keeps_everything_else_from_going_live() {
 }
 
 #[test]
-fn a_plain_config_map_of_kubectls_and_packed_ones_are_taken() {
+fn plain_and_compressed_config_maps_are_accepted_as_sources() {
     let env = Env::start();
     let _host = env.start_host();
-    // Only the rights and the Plugin from the command; the ConfigMap as in any tutorial.
+    // `windlass push` provides only the RBAC and the Plugin; kubectl creates the ConfigMap.
     let (echo, v2) = (guest("echo"), guest("echo-v2"));
     let args = ["push", &echo.to_string_lossy(), "--name", "echo", "--create-rbac", "--dry-run=client", "-o", "json"];
     let mut list: Value = serde_json::from_str(&env.windlass(&args)).expect("JSON");
@@ -340,15 +340,15 @@ fn a_plain_config_map_of_kubectls_and_packed_ones_are_taken() {
     let ns = env.namespace("packed");
     assert_reconciled_by(&ns, "plain", false);
 
-    let zstd = zstd::stream::encode_all(&*read("echo-v2"), 0).expect("packs");
+    let zstd = zstd::stream::encode_all(&*read("echo-v2"), 0).expect("the component is compressed");
     replace_source(&env, &[("plugin.wasm.zst", &zstd)]);
     env.wait_live("echo", &v2);
     wait_all_v2(&ns);
     assert_reconciled_by(&ns, "zstd", true);
 
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    std::io::Write::write_all(&mut gzip, &read("echo")).expect("packs");
-    let gzip = gzip.finish().expect("packs");
+    std::io::Write::write_all(&mut gzip, &read("echo")).expect("the component is compressed");
+    let gzip = gzip.finish().expect("the component is compressed");
     replace_source(&env, &[("plugin.wasm.gz", &gzip)]);
     env.wait_live("echo", &echo);
     assert_reconciled_by(&ns, "gzip", false);
@@ -360,14 +360,15 @@ fn a_plain_config_map_of_kubectls_and_packed_ones_are_taken() {
 }
 
 #[test]
-fn a_person_goes_back_to_the_logic_before_and_newer_logic_goes_live_as_ever() {
+fn rollback_annotation_restores_the_previous_component_and_a_newer_one_still_becomes_live() {
     let env = Env::start();
     let host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
     let d1 = env.wait_live("echo", &guest("echo"));
     let ns = env.namespace("back");
     assert_reconciled_by(&ns, "first", false);
-    let annotate = |wish: &str| env.kubectl(&["annotate", "plugins.windlass.dev", "echo", "--overwrite", wish]);
+    let annotate =
+        |annotation: &str| env.kubectl(&["annotate", "plugins.windlass.dev", "echo", "--overwrite", annotation]);
     annotate("windlass.dev/rollback=true");
     env.wait_plugin("echo", |plugin| condition(plugin, "Fetched").is_false("NothingToRollBackTo"));
     annotate("windlass.dev/rollback-");
@@ -381,14 +382,14 @@ fn a_person_goes_back_to_the_logic_before_and_newer_logic_goes_live_as_ever() {
     let plugin = env.wait_plugin("echo", rolled_back);
     assert_eq!(plugin["status"]["rolledBackFrom"], d2, "{plugin:#}");
     assert!(condition(&plugin, "Available").is_true(), "{plugin:#}");
-    wait("the old logic's Pod", SOON, || (!is_v2(&ns.pod("first-0"))).then_some(()));
-    // It stays so over a restart, whose source still holds the other.
+    wait("the Pod of the old component", SOON, || (!is_v2(&ns.pod("first-0"))).then_some(()));
+    // The rollback stays in effect after a restart, although the source contains the newer component.
     assert!(host.terminate().success());
     let _host = env.start_host();
     assert_reconciled_by(&ns, "second", false);
     env.wait_plugin("echo", rolled_back);
 
-    // What is newer than what was gone back from is nobody's mistake yet.
+    // A component newer than the one that was rolled back becomes live.
     let fixed = env.variant(&guest("echo-v2"), "fixed");
     env.push(&fixed, "echo", &[]);
     env.wait_plugin("echo", |plugin| condition(plugin, "Ready").is_true());
@@ -399,7 +400,7 @@ fn a_person_goes_back_to_the_logic_before_and_newer_logic_goes_live_as_ever() {
 }
 
 #[test]
-fn a_pin_to_the_logic_before_goes_back_to_it_also_over_a_restart() {
+fn digest_pin_to_the_previous_component_restores_it_also_across_a_restart() {
     let env = Env::start();
     let host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -417,20 +418,20 @@ fn a_pin_to_the_logic_before_goes_back_to_it_also_over_a_restart() {
     pin(Some(&d1));
     let plugin = wait_not_ready(&env, &d1, "Fetched", "DigestMismatch", &d2);
     assert_eq!(plugin["status"]["previousDigest"], d2, "{plugin:#}");
-    wait("the old logic's Pod", SOON, || (!is_v2(&ns.pod("first-0"))).then_some(()));
+    wait("the Pod of the old component", SOON, || (!is_v2(&ns.pod("first-0"))).then_some(()));
     assert!(host.terminate().success());
     let host = env.start_host();
     assert_reconciled_by(&ns, "second", false);
     wait_not_ready(&env, &d1, "Fetched", "DigestMismatch", &d2);
 
-    // What never was this Plugin's is not taken, and takes nothing down.
+    // A digest that this Plugin never had is rejected, and the live component stays.
     pin(Some(&digest(b"something else")));
     wait_not_ready(&env, &d1, "Fetched", "DigestMismatch", &digest(b"something else"));
     pin(None);
     wait_active(&env, &d2);
     wait_all_v2(&ns);
 
-    // A wish that comes while no host runs.
+    // The pin is set while no host runs.
     assert!(host.terminate().success());
     pin(Some(&d1));
     let _host = env.start_host();
@@ -439,7 +440,7 @@ fn a_pin_to_the_logic_before_goes_back_to_it_also_over_a_restart() {
 }
 
 #[test]
-fn a_start_that_finds_a_broken_component_goes_on_with_what_was_live_before() {
+fn host_that_finds_a_broken_component_at_its_start_runs_the_previous_one() {
     let env = Env::start();
     let host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -452,7 +453,7 @@ fn a_start_that_finds_a_broken_component_goes_on_with_what_was_live_before() {
     wait_not_ready(&env, &d1, "Compiled", "NotAComponent", "damaged");
     assert_reconciled_by(&ns, "after", false);
 
-    // Nor does it need its source.
+    // The host runs the previous component even without its source.
     assert!(host.terminate().success());
     env.kubectl(&["delete", "configmap", "echo", "-n", SYSTEM_NAMESPACE]);
     let _host = env.start_host();

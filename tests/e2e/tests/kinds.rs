@@ -1,4 +1,4 @@
-//! Who reconciles a kind, and what becomes of it when the kind goes.
+//! Which Plugin reconciles a parent kind, and how Plugins handle changes of its CRD.
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
@@ -12,32 +12,32 @@ use windlass_e2e::{Env, Namespace, SYSTEM_NAMESPACE, condition, guest, text};
 
 const ECHOES: &str = "echoes.my-operator.dev";
 
-/// The definition that a component carries.
+/// The CRD that a component carries.
 fn carried(env: &Env, component: &str) -> Value {
     let printed = env.windlass(&["crd", &guest(component).to_string_lossy()]);
     let as_json = ["create", "--dry-run=client", "-o", "json", "-f", "-"];
-    let printed = env.cluster().kubectl_with_input(&as_json, &printed).expect("a definition");
+    let printed = env.cluster().kubectl_with_input(&as_json, &printed).expect("a CRD");
     serde_json::from_str(&printed).expect("JSON")
 }
 
-/// Installs echo's definition with one version instead of its own, as the host would.
+/// Installs echo's CRD with another version than its own, as the host would.
 fn install_as(env: &Env, version: &str) {
-    let mut definition = carried(env, "echo");
-    definition["metadata"]["labels"] = json!({ "windlass.dev/plugin": "echo" });
-    definition["spec"]["versions"][0]["name"] = version.into();
-    env.apply_as("windlass", &definition.to_string());
+    let mut crd = carried(env, "echo");
+    crd["metadata"]["labels"] = json!({ "windlass.dev/plugin": "echo" });
+    crd["spec"]["versions"][0]["name"] = version.into();
+    env.apply_as("windlass", &crd.to_string());
     env.kubectl(&["wait", "--for=condition=Established", "crd", ECHOES, "--timeout=180s"]);
 }
 
 /// Name, served and storage of each version that the cluster has.
 fn versions(env: &Env) -> Vec<(String, bool, bool)> {
-    let definition = env.get("customresourcedefinitions", "", ECHOES).expect("the definition");
-    let versions = definition["spec"]["versions"].as_array().expect("versions").iter();
+    let crd = env.get("customresourcedefinitions", "", ECHOES).expect("the CRD");
+    let versions = crd["spec"]["versions"].as_array().expect("versions").iter();
     versions.map(|version| (text(version, "/name"), version["served"] == true, version["storage"] == true)).collect()
 }
 
 #[test]
-fn a_kind_has_one_plugin_the_older_one_and_the_next_takes_over_when_that_goes() {
+fn older_plugin_owns_a_parent_kind_and_the_younger_one_adopts_children_after_its_deletion() {
     let env = Env::start();
     let host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -46,18 +46,18 @@ fn a_kind_has_one_plugin_the_older_one_and_the_next_takes_over_when_that_goes() 
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
 
-    // Its Pods would carry another label: any doubt about who is in charge would show.
+    // Pods of the younger Plugin would have another label.
     env.push(&guest("echo-v2"), "younger", &[]);
-    let taken = |plugin: &Value| condition(plugin, "Granted").is_false("ParentKindTaken");
-    let said = env.wait_plugin("younger", taken);
-    assert!(condition(&said, "Ready").message.contains("Plugin echo"), "{said:#}");
+    let is_taken = |plugin: &Value| condition(plugin, "Granted").is_false("ParentKindTaken");
+    let younger = env.wait_plugin("younger", is_taken);
+    assert!(condition(&younger, "Ready").message.contains("Plugin echo"), "{younger:#}");
 
-    // The same after a start that loads both at once.
+    // The older Plugin also wins after a restart of the host, which loads both at once.
     host.kill();
     let mark = env.mark();
     let _host = env.start_host();
     env.wait_live("echo", &guest("echo"));
-    env.wait_plugin("younger", taken);
+    env.wait_plugin("younger", is_taken);
     ns.echo("new", 1, "nginx:1");
     ns.wait_settled("new");
     let pods = ns.pods();
@@ -76,12 +76,12 @@ fn a_kind_has_one_plugin_the_older_one_and_the_next_takes_over_when_that_goes() 
     ns.wait_settled("web");
     for pod in ns.pods() {
         let owner = text(&pod, "/metadata/labels/windlass.dev~1plugin");
-        assert_eq!(owner, "younger", "children pass to the kind's new Plugin: {pod:#}");
+        assert_eq!(owner, "younger", "the parent kind's new Plugin adopts the children: {pod:#}");
     }
 }
 
 #[test]
-fn a_definition_that_is_deleted_under_a_live_plugin_is_installed_again_and_reconciled() {
+fn crd_deleted_under_a_live_plugin_is_installed_again_and_its_objects_are_reconciled() {
     let env = Env::start();
     let host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -91,11 +91,11 @@ fn a_definition_that_is_deleted_under_a_live_plugin_is_installed_again_and_recon
     ns.wait_settled("before");
 
     env.kubectl(&["delete", "crd", "echoes.my-operator.dev"]);
-    env.wait("the definition to come back", windlass_e2e::SOON, || {
+    env.wait("the CRD to be installed again", windlass_e2e::SOON, || {
         env.get("customresourcedefinitions", "", "echoes.my-operator.dev")
     });
     let echo = ns.echo_manifest("after", 2, "nginx:1").to_string();
-    env.wait("an Echo to be taken", windlass_e2e::SOON, || env.try_apply(&echo).ok());
+    env.wait("an Echo to be accepted", windlass_e2e::SOON, || env.try_apply(&echo).ok());
     ns.wait_settled("after");
     env.wait_plugin("echo", |plugin| condition(plugin, "Ready").is_true());
     assert!(host.is_running());
@@ -109,7 +109,7 @@ fn old_echo(ns: &Namespace, replicas: u32) -> Value {
 }
 
 #[test]
-fn a_version_in_use_stays_served_when_a_newer_component_brings_another_and_the_kind_outlives_its_plugin() {
+fn crd_version_in_use_stays_served_after_an_update_and_the_crd_outlives_its_plugin() {
     let env = Env::start();
     let _host = env.start_host();
     env.push(&guest("echo-v1beta1"), "echo", &[]);
@@ -124,23 +124,23 @@ fn a_version_in_use_stays_served_when_a_newer_component_brings_another_and_the_k
     env.wait_live("echo", &guest("echo"));
     let both = [("v1".to_owned(), true, true), ("v1beta1".to_owned(), true, false)];
     assert_eq!(versions(&env), both);
-    // Who still speaks the old version is heard.
+    // A client can still use the old version.
     env.apply(&old_echo(&ns, 2).to_string());
     ns.wait_settled("old");
     assert_eq!(ns.pod_names(), ["old-0", "old-1"]);
     assert_eq!(ns.pod("old-0")["metadata"]["uid"], before["metadata"]["uid"]);
 
-    // A look that finds this writes nothing.
+    // Another reconcile of the Plugin does not write the CRD.
     let mark = env.mark();
     env.patch_plugin("echo", &json!({ "resync": "9m" }));
     assert_eq!(env.host_writes(mark).resource("customresourcedefinitions").to_vec(), []);
     env.kubectl(&["delete", "plugins.windlass.dev", "echo", "--wait=true"]);
-    assert_eq!(versions(&env), both, "nobody's objects go with a Plugin");
+    assert_eq!(versions(&env), both, "the CRD outlives the Plugin");
     assert_eq!(text(&ns.get(ECHOES, "old").expect("there"), "/spec/image"), "nginx:1");
 }
 
 #[test]
-fn logic_that_could_not_write_for_any_parent_leaves_older_logic_and_its_definition_as_they_are() {
+fn component_without_permission_to_write_children_replaces_neither_live_component_nor_crd() {
     let env = Env::start();
     let _host = env.start_host();
     env.push(&guest("echo-v1beta1"), "echo", &[]);
@@ -149,11 +149,11 @@ fn logic_that_could_not_write_for_any_parent_leaves_older_logic_and_its_definiti
     env.apply(&old_echo(&ns, 1).to_string());
     ns.wait_settled("old");
 
-    // Without the right to write Pods, newer logic is not made live.
+    // Without the permission to write Pods, the newer component does not become live.
     let account = "clusterrolebinding/windlass-plugin-echo:account";
     let printed = env.kubectl(&["get", account, "-o", "json"]);
     env.kubectl(&["delete", account]);
-    env.wait("the right to be gone", windlass_e2e::SOON, || {
+    env.wait("the permission to be revoked", windlass_e2e::SOON, || {
         let user = "--as=system:serviceaccount:windlass-system:windlass-plugin-echo";
         env.try_kubectl(&["auth", "can-i", "create", "pods", "-n", ns.name(), user]).is_err().then_some(())
     });
@@ -162,10 +162,10 @@ fn logic_that_could_not_write_for_any_parent_leaves_older_logic_and_its_definiti
     let plugin = env.wait_plugin("echo", |plugin| {
         condition(plugin, "Granted").is_false("Forbidden") && plugin["status"]["candidateDigest"].is_string()
     });
-    assert!(condition(&plugin, "Available").is_true(), "the older one is live: {plugin:#}");
+    assert!(condition(&plugin, "Available").is_true(), "the older component is live: {plugin:#}");
     assert_eq!(plugin["status"]["activeDigest"], older, "{plugin:#}");
     assert_eq!(env.host_requests(mark).attempted_writes().resource("customresourcedefinitions").to_vec(), []);
-    assert!(ns.get("pods", "old-0").is_some(), "what exists is left as it is");
+    assert!(ns.get("pods", "old-0").is_some(), "the existing Pod is left alone");
 
     let mut binding: Value = serde_json::from_str(&printed).expect("JSON");
     let metadata = json!({ "name": "windlass-plugin-echo:account" });
@@ -177,7 +177,7 @@ fn logic_that_could_not_write_for_any_parent_leaves_older_logic_and_its_definiti
 }
 
 #[test]
-fn logic_goes_when_a_person_has_its_parents_stored_in_a_version_that_it_does_not_know() {
+fn component_is_unloaded_when_a_user_stores_its_parents_in_an_unknown_crd_version() {
     let env = Env::start();
     let _host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -186,8 +186,8 @@ fn logic_goes_when_a_person_has_its_parents_stored_in_a_version_that_it_does_not
     ns.echo("web", 1, "nginx:1");
     ns.wait_settled("web");
 
-    let definition = env.get("customresourcedefinitions", "", ECHOES).expect("the definition");
-    let mut newer = definition["spec"]["versions"][0].clone();
+    let crd = env.get("customresourcedefinitions", "", ECHOES).expect("the CRD");
+    let mut newer = crd["spec"]["versions"][0].clone();
     newer["name"] = "v2".into();
     let patch = json!([
         { "op": "replace", "path": "/spec/versions/0/storage", "value": false },
@@ -196,12 +196,12 @@ fn logic_goes_when_a_person_has_its_parents_stored_in_a_version_that_it_does_not
     env.kubectl(&["patch", "crd", ECHOES, "--type=json", "-p", &patch.to_string()]);
     let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Ready").is_false("ParentKindMissing"));
     let message = condition(&plugin, "Ready").message;
-    assert!(message.contains("stored as v2"), "it would drop fields: {message}");
-    assert!(ns.get("pods", "web-0").is_some(), "what exists is left as it is");
+    assert!(message.contains("stored as v2"), "the message names the storage version: {message}");
+    assert!(ns.get("pods", "web-0").is_some(), "the existing Pod is left alone");
 }
 
 #[test]
-fn a_definition_whose_objects_are_stored_as_something_newer_is_left_as_it_is_and_the_plugin_says_why() {
+fn crd_with_a_newer_storage_version_is_left_alone_and_the_plugins_condition_gives_the_reason() {
     let env = Env::start();
     let _host = env.start_host();
     install_as(&env, "v2");
@@ -217,7 +217,7 @@ fn a_definition_whose_objects_are_stored_as_something_newer_is_left_as_it_is_and
 }
 
 #[test]
-fn logic_for_another_kind_does_not_take_the_place_of_logic_that_has_parents() {
+fn component_for_another_parent_kind_is_rejected_while_parents_of_the_live_one_exist() {
     let env = Env::start();
     let _host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -227,7 +227,7 @@ fn logic_for_another_kind_does_not_take_the_place_of_logic_that_has_parents() {
     ns.wait_settled("web");
     let pods = ns.pod_names();
 
-    // With all rights for either kind.
+    // The plugin gets all permissions for either kind.
     let puppet = guest("puppets/puppet");
     let file = puppet.to_string_lossy();
     let args = ["push", &file, "--name", "other", "--create-rbac", "--dry-run=client", "-o", "json"];
@@ -242,22 +242,23 @@ fn logic_for_another_kind_does_not_take_the_place_of_logic_that_has_parents() {
         }
     }
     env.wait_plugin("echo", |plugin| plugin["status"]["parents"] == 1);
-    let refused = env.try_windlass(&["push", &file, "--name", "echo"]).expect_err("of another kind");
+    let refused =
+        env.try_windlass(&["push", &file, "--name", "echo"]).expect_err("a component for another parent kind");
     assert!(refused.contains("Plugin echo has parents of Echo.v1.my-operator.dev"), "{refused}");
-    // As somebody who does not ask.
+    // A client that does not use `windlass push` writes the component.
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "echo", "namespace": SYSTEM_NAMESPACE},
         "binaryData": {"plugin.wasm": STANDARD.encode(fs::read(&puppet).expect("a component"))},
     });
     env.apply_as("windlass-push", &map.to_string());
-    let said = env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_false("ParentKindChanged"));
-    assert!(condition(&said, "Granted").message.contains("Echo.v1.my-operator.dev"), "{said:#}");
-    assert_eq!(said["status"]["activeDigest"], live, "as before");
+    let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_false("ParentKindChanged"));
+    assert!(condition(&plugin, "Granted").message.contains("Echo.v1.my-operator.dev"), "{plugin:#}");
+    assert_eq!(plugin["status"]["activeDigest"], live, "the live component did not change");
     ns.echo("web", 3, "nginx:1");
     ns.wait_settled("web");
-    assert!(pods.iter().all(|pod| ns.pod_names().contains(pod)), "none was left or deleted");
+    assert!(pods.iter().all(|pod| ns.pod_names().contains(pod)), "every Pod still exists");
 
-    // Once there is nothing to leave behind, it may.
+    // Once there are no more parents of the old kind, the component becomes live.
     ns.kubectl(&["delete", ECHOES, "web", "--wait=true"]);
     env.wait_live("echo", &puppet);
 }

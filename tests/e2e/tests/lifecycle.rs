@@ -1,4 +1,4 @@
-//! What an Echo's life looks like to its user: created, scaled, changed, deleted.
+//! The life cycle of an Echo: created, scaled, changed, deleted.
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
@@ -19,7 +19,7 @@ fn uids(ns: &Namespace) -> Vec<(String, String)> {
 }
 
 #[test]
-fn three_pods_appear_with_owner_and_labels_and_the_status_says_so() {
+fn new_echo_gets_three_pods_with_owner_and_labels_and_reports_them_in_its_status() {
     let ns = shared().env.namespace("create");
     ns.echo("web", 3, "nginx:1");
     let echo = ns.wait_settled("web");
@@ -45,7 +45,7 @@ fn three_pods_appear_with_owner_and_labels_and_the_status_says_so() {
 }
 
 #[test]
-fn scaling_up_adds_pods_and_leaves_the_others_alone() {
+fn scaling_up_adds_pods_and_leaves_existing_ones_alone() {
     let ns = shared().env.namespace("scale-up");
     ns.echo("web", 1, "nginx:1");
     ns.wait_settled("web");
@@ -62,7 +62,7 @@ fn scaling_up_adds_pods_and_leaves_the_others_alone() {
 }
 
 #[test]
-fn r08_scaling_down_deletes_the_highest_and_nothing_else() {
+fn r08_scaling_down_deletes_only_the_pods_with_the_highest_numbers() {
     let ns = shared().env.namespace("scale-down");
     ns.echo("web", 5, "nginx:1");
     ns.wait_settled("web");
@@ -72,7 +72,7 @@ fn r08_scaling_down_deletes_the_highest_and_nothing_else() {
     ns.wait_settled("web");
 
     ns.wait_pods(&["web-0", "web-1"]);
-    assert_eq!(uids(&ns), before[..2], "those that stay are the same");
+    assert_eq!(uids(&ns), before[..2], "the remaining Pods are the same");
     let writes = ns.env().host_writes(mark).namespace(ns.name()).resource("pods");
     let mut deleted: Vec<_> = writes.iter().map(|write| (write.verb.as_str(), write.name.as_str())).collect();
     deleted.sort_unstable();
@@ -93,7 +93,7 @@ fn scaling_to_zero_and_back_works() {
 }
 
 #[test]
-fn r06_a_new_image_reaches_the_same_pods_and_the_posts_fields_become_applied_ones() {
+fn r06_new_image_is_applied_in_place_and_the_update_entry_of_the_post_becomes_an_apply_entry() {
     let ns = shared().env.namespace("image");
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
@@ -103,7 +103,7 @@ fn r06_a_new_image_reaches_the_same_pods_and_the_posts_fields_become_applied_one
     let mark = ns.env().mark();
     ns.echo("web", 2, "nginx:2");
     ns.wait_settled("web");
-    assert_eq!(uids(&ns), before, "changed in place");
+    assert_eq!(uids(&ns), before, "the Pods are changed in place");
     for pod in ns.pods() {
         assert_eq!(pod["spec"]["containers"][0]["image"], "nginx:2");
         assert_eq!(operations(&pod), ["Apply"], "{pod:#}");
@@ -115,7 +115,7 @@ fn r06_a_new_image_reaches_the_same_pods_and_the_posts_fields_become_applied_one
     ns.echo("web", 2, "nginx:3");
     ns.wait_settled("web");
     let second = ns.env().host_writes(mark).namespace(ns.name()).name("web-0");
-    assert_eq!(second.len(), 1, "from then on one apply: {second:#?}");
+    assert_eq!(second.len(), 1, "later changes are one apply: {second:#?}");
     assert_eq!(
         (second[0].verb.as_str(), second[0].query("fieldManager"), second[0].query("force")),
         ("patch", Some("windlass"), None)
@@ -123,7 +123,7 @@ fn r06_a_new_image_reaches_the_same_pods_and_the_posts_fields_become_applied_one
 }
 
 #[test]
-fn r01_a_pod_deleted_by_hand_comes_back() {
+fn r01_pod_deleted_by_hand_is_recreated() {
     let ns = shared().env.namespace("deleted-by-hand");
     ns.echo("web", 3, "nginx:1");
     ns.wait_settled("web");
@@ -132,12 +132,12 @@ fn r01_a_pod_deleted_by_hand_comes_back() {
     ns.wait_pods(&["web-0", "web-1", "web-2"]);
     ns.wait_settled("web");
     let after = uids(&ns);
-    assert_eq!((&after[0], &after[2]), (&before[0], &before[2]), "the others are the same");
-    assert_ne!(after[1], before[1], "a new one of the same name");
+    assert_eq!((&after[0], &after[2]), (&before[0], &before[2]), "the other Pods are the same");
+    assert_ne!(after[1], before[1], "the Pod was recreated");
 }
 
 #[test]
-fn r15_pods_of_a_deleted_echo_are_the_garbage_collectors() {
+fn r15_pods_of_a_deleted_echo_are_deleted_by_the_garbage_collector_and_not_by_the_host() {
     for cascade in ["background", "foreground"] {
         let ns = shared().env.namespace(&format!("delete-{cascade}"));
         ns.echo("web", 3, "nginx:1");
@@ -145,18 +145,18 @@ fn r15_pods_of_a_deleted_echo_are_the_garbage_collectors() {
         let mark = ns.env().mark();
         ns.kubectl(&["delete", "echo", "web", &format!("--cascade={cascade}"), "--wait=true"]);
         ns.wait_pods(&[]);
-        let asked = ns.env().host_requests(mark).attempted_writes().namespace(ns.name());
-        assert_eq!(asked.to_vec(), [], "the host has no part in it");
+        let attempts = ns.env().host_requests(mark).attempted_writes().namespace(ns.name());
+        assert_eq!(attempts.to_vec(), [], "the host sends no write");
     }
 }
 
 #[test]
-fn an_echo_deleted_and_made_again_under_its_name_gets_pods_of_its_own() {
+fn echo_recreated_under_the_same_name_gets_pods_of_its_own() {
     let ns = shared().env.namespace("again");
     ns.echo("web", 2, "nginx:1");
     let first = ns.wait_settled("web");
     ns.kubectl(&["delete", "echo", "web", "--cascade=background", "--wait=true"]);
-    // At once: Pods of the first are still there, and hold the names until the garbage collector comes by.
+    // The new Echo is created while the old Pods still exist and have the names, until the garbage collector deletes them.
     let mark = ns.env().mark();
     ns.echo("web", 2, "nginx:2");
     let uid_of = |echo: &serde_json::Value| text(echo, "/metadata/uid");
@@ -166,15 +166,15 @@ fn an_echo_deleted_and_made_again_under_its_name_gets_pods_of_its_own() {
         assert_eq!(pod["spec"]["containers"][0]["image"], "nginx:2");
     }
     let refused = ns.env().host_requests(mark).namespace(ns.name()).resource("pods").filter(|event| event.code == 409);
-    assert_eq!(refused.to_vec(), [], "it waits for their end, and is told of it");
+    assert_eq!(refused.to_vec(), [], "the host waits until the old Pods are gone");
 }
 
 #[test]
-fn two_hundred_echoes_at_once_are_all_served_and_all_deleted() {
+fn two_hundred_echoes_created_at_once_converge_and_are_deleted() {
     const ECHOES: usize = 200;
     let ns = shared().env.namespace("many");
-    // What the garbage collector meets before it knows a kind, it takes up again at ten objects a second for the whole
-    // cluster: with hundreds, every other test would wait for them. So it gets to know Echoes by one.
+    // The garbage collector retries objects of a kind that it does not know yet at ten a second for the whole cluster.
+    // Hundreds of them would delay all other tests, so it first learns the kind from one Echo.
     ns.echo("first", 1, "nginx:1");
     ns.wait_settled("first");
     ns.kubectl(&["delete", "echo", "first"]);
@@ -189,20 +189,20 @@ fn two_hundred_echoes_at_once_are_all_served_and_all_deleted() {
         (echoes.len() == ECHOES && echoes.iter().all(is_settled)).then_some(())
     });
     assert_eq!(ns.pods().len(), 2 * ECHOES);
-    let asked = ns.env().host_requests(mark).attempted_writes().namespace(ns.name()).resource("pods");
-    assert_eq!(asked.len(), 2 * ECHOES, "each Pod is written once, and nothing is tried in vain");
+    let attempts = ns.env().host_requests(mark).attempted_writes().namespace(ns.name()).resource("pods");
+    assert_eq!(attempts.len(), 2 * ECHOES, "each Pod is written once, and no request fails");
 
     let mark = ns.env().mark();
     ns.kubectl(&["delete", "--all", "echoes", "--wait=false"]);
     for resource in ["echoes", "pods"] {
-        wait("nothing left", SOON, || ns.env().list(resource, ns.name()).is_empty().then_some(()));
+        wait("no object to be left", SOON, || ns.env().list(resource, ns.name()).is_empty().then_some(()));
     }
-    let asked = ns.env().host_requests(mark).attempted_writes().namespace(ns.name());
-    assert_eq!(asked.to_vec(), [], "the garbage collector deletes them");
+    let attempts = ns.env().host_requests(mark).attempted_writes().namespace(ns.name());
+    assert_eq!(attempts.to_vec(), [], "the garbage collector deletes them");
 }
 
 #[test]
-fn a_namespace_full_of_echoes_can_be_deleted() {
+fn namespace_with_echoes_is_deleted_without_recreating_pods() {
     let ns = shared().env.namespace("whole");
     for name in ["a", "b", "c"] {
         ns.echo(name, 2, "nginx:1");
@@ -211,8 +211,8 @@ fn a_namespace_full_of_echoes_can_be_deleted() {
         ns.wait_settled(name);
     }
     let mark = ns.env().mark();
-    // Its Pods go before or after their Echoes, as it happens: those that go first must not be made again.
+    // Pods may be deleted before their Echoes: the host must not recreate them.
     ns.env().kubectl(&["delete", "namespace", ns.name(), "--wait=true", "--timeout=180s"]);
-    let made = ns.env().host_writes(mark).namespace(ns.name()).filter(|write| write.verb == "create");
-    assert_eq!(made.to_vec(), []);
+    let created = ns.env().host_writes(mark).namespace(ns.name()).filter(|write| write.verb == "create");
+    assert_eq!(created.to_vec(), []);
 }

@@ -1,4 +1,4 @@
-//! Components in a registry: a real one, and signatures that cosign made.
+//! Components in a real registry, with signatures by cosign.
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use windlass_e2e::{Env, HOST_USER, HostOptions, SOON, SYSTEM_NAMESPACE, condition, guest, text};
 use windlass_testbed::{Cosign, Proxy, REGISTRY_PASSWORD, REGISTRY_USER, Registry, SignatureLayout};
 
-/// A registry that lets everybody in, with its files beside the cluster's.
+/// A registry without authentication, with its files in the cluster's folder.
 fn registry(env: &Env) -> Registry {
     Registry::start(&env.cluster().dir().join("registry")).expect("a registry")
 }
@@ -26,18 +26,18 @@ fn keys(env: &Env, name: &str) -> Cosign {
     Cosign::new(&env.cluster().dir().join(name)).expect("a pair of keys")
 }
 
-/// Puts a component into a registry; answers with the artifact's name by its digest.
+/// Pushes a component into a registry, and returns the artifact's reference with its digest.
 fn push_artifact(env: &Env, component: &Path, reference: &str) -> String {
-    // Where components are built and signed there may be no cluster.
+    // Pushing an artifact needs no cluster.
     let nowhere = ["WINDLASS_KUBECONFIG", "KUBECONFIG"].map(|name| (name.to_owned(), "/nonexistent".to_owned()));
     let args = ["push", &component.to_string_lossy(), "--oci", reference, "--artifact-only"];
-    let said = env.try_windlass_with(&args, &nowhere).expect("pushed");
-    let named = said.trim().rsplit(' ').next().expect("the artifact");
-    assert!(named.contains("@sha256:"), "{said}");
+    let message = env.try_windlass_with(&args, &nowhere).expect("pushed");
+    let named = message.trim().rsplit(' ').next().expect("the artifact");
+    assert!(named.contains("@sha256:"), "{message}");
     named.to_owned()
 }
 
-/// The rights and the Plugin of echo, with this source, and these keys if it is given any.
+/// Applies the RBAC and a Plugin of echo with this source and, if given, these keys.
 fn plugin(env: &Env, name: &str, source: &Value, verify: Option<&Cosign>) {
     let echo = guest("echo");
     let args = ["push", &echo.to_string_lossy(), "--name", name, "--create-rbac", "--dry-run=client", "-o", "json"];
@@ -60,7 +60,7 @@ fn oci(reference: &str) -> Value {
     json!({"oci": {"reference": reference, "interval": "1s"}})
 }
 
-/// Waits until a step of the Plugin as it is now has failed for this reason, and returns the message.
+/// Waits until a condition of the Plugin's current generation is False for this reason, and returns its message.
 #[track_caller]
 fn wait_failed(env: &Env, name: &str, step: &str, reason: &str) -> String {
     let plugin = env.wait_plugin(name, |plugin| {
@@ -71,7 +71,7 @@ fn wait_failed(env: &Env, name: &str, step: &str, reason: &str) -> String {
 }
 
 #[test]
-fn a_component_is_pushed_and_pulled_by_tag_and_by_digest_and_a_tag_is_followed() {
+fn component_is_pushed_and_pulled_by_tag_and_by_digest_and_a_moved_tag_is_followed() {
     let env = Env::start();
     let _host = env.start_host();
     let registry = registry(&env);
@@ -84,47 +84,47 @@ fn a_component_is_pushed_and_pulled_by_tag_and_by_digest_and_a_tag_is_followed()
     let inspected = env.windlass(&["inspect", &format!("oci://{reference}")]);
     assert!(inspected.contains(&first), "{inspected}");
 
-    // By a tag that moves, without anything happening to the Plugin.
+    // By a tag that is moved, without a change of the Plugin.
     env.patch_plugin("echo", &json!({"source": oci(&reference)}));
     let second = env.variant(&guest("echo"), "second");
     let pinned = push_artifact(&env, &second, &reference);
     env.wait_live("echo", &second);
 
-    // By a digest, whatever the tag becomes.
+    // By a digest, which a moved tag does not change.
     env.patch_plugin("echo", &json!({"source": oci(&pinned)}));
     push_artifact(&env, &guest("echo"), &reference);
     env.patch_plugin("echo", &json!({"resync": "5m"}));
     env.wait_live("echo", &second);
     ns.wait_settled("web");
 
-    // And where it is to be something else than what the Plugin pins.
+    // With a digest other than the one that the Plugin pins.
     env.patch_plugin("echo", &json!({"digest": first, "source": oci(&pinned)}));
-    let said = wait_failed(&env, "echo", "Fetched", "DigestMismatch");
-    assert!(said.contains("spec.digest pins"), "{said}");
+    let message = wait_failed(&env, "echo", "Fetched", "DigestMismatch");
+    assert!(message.contains("spec.digest pins"), "{message}");
     env.patch_plugin("echo", &json!({"source": oci(&reference)}));
     env.wait_live("echo", &guest("echo"));
 }
 
 #[test]
-fn a_push_that_is_refused_leaves_the_registry_as_it_was() {
+fn rejected_push_leaves_the_registry_unchanged() {
     let env = Env::start();
     let registry = registry(&env);
     let reference = format!("{}/team/echo:1", registry.address());
-    // A host may follow this tag already, for another Plugin.
+    // A host may already follow this tag for another Plugin.
     push_artifact(&env, &guest("echo"), &reference);
     let before = env.windlass(&["inspect", &format!("oci://{reference}")]);
 
     env.kubectl(&["create", "clusterrole", "windlass-plugin-taken", "--verb=get", "--resource=pods"]);
     let other = env.variant(&guest("echo"), "other");
     let push = ["push", &other.to_string_lossy(), "--name", "taken", "--oci", &reference, "--create-rbac"];
-    let said = env.try_windlass(&push).expect_err("the role is somebody else's");
-    assert!(said.contains("windlass-plugin-taken") && said.contains("--overwrite"), "{said}");
+    let message = env.try_windlass(&push).expect_err("the role was not written by push");
+    assert!(message.contains("windlass-plugin-taken") && message.contains("--overwrite"), "{message}");
     assert_eq!(env.windlass(&["inspect", &format!("oci://{reference}")]), before);
     assert_eq!(env.get("plugins.windlass.dev", "", "taken"), None);
 }
 
 #[test]
-fn the_older_layout_is_pulled_and_what_is_no_component_says_what_it_is() {
+fn older_artifact_layout_is_pulled_and_an_artifact_that_is_not_a_component_is_rejected() {
     let env = Env::start();
     let _host = env.start_host();
     let registry = registry(&env);
@@ -141,16 +141,16 @@ fn the_older_layout_is_pulled_and_what_is_no_component_says_what_it_is() {
     let image = manifest.replace("\"application/wasm\"", "\"application/vnd.oci.image.layer.v1.tar+gzip\"");
     registry.put_manifest("echo", "image", &image).expect("pushed");
     env.patch_plugin("echo", &json!({"source": oci(&format!("{}/echo:image", registry.address()))}));
-    let said = wait_failed(&env, "echo", "Fetched", "SourceInvalid");
-    assert!(said.contains("application/wasm") && said.contains("tar+gzip"), "{said}");
+    let message = wait_failed(&env, "echo", "Fetched", "SourceInvalid");
+    assert!(message.contains("application/wasm") && message.contains("tar+gzip"), "{message}");
     env.patch_plugin("echo", &json!({"source": oci(&format!("{}/echo:none", registry.address()))}));
     wait_failed(&env, "echo", "Fetched", "SourceNotFound");
-    let said = env.wait_plugin("echo", |plugin| condition(plugin, "Ready").is_false("SourceNotFound"));
-    assert!(condition(&said, "Available").is_true(), "what was live stays so: {said:#}");
+    let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Ready").is_false("SourceNotFound"));
+    assert!(condition(&plugin, "Available").is_true(), "the live component keeps running: {plugin:#}");
 }
 
 #[test]
-fn a_changed_layer_is_refused_and_nothing_of_it_goes_live() {
+fn layer_that_differs_from_its_digest_is_rejected_and_does_not_become_live() {
     let env = Env::start();
     let _host = env.start_host();
     let registry = registry(&env);
@@ -166,14 +166,14 @@ fn a_changed_layer_is_refused_and_nothing_of_it_goes_live() {
     bytes[middle] ^= 1;
     fs::write(&blob, bytes).expect("changed");
     plugin(&env, "echo", &oci(&reference), None);
-    let said = wait_failed(&env, "echo", "Fetched", "DigestMismatch");
-    assert!(said.contains(&digest) && said.contains("changed after it was pushed"), "{said}");
+    let message = wait_failed(&env, "echo", "Fetched", "DigestMismatch");
+    assert!(message.contains(&digest) && message.contains("changed after it was pushed"), "{message}");
     let plugin = env.get("plugins.windlass.dev", "", "echo").expect("the Plugin");
     assert!(plugin["status"]["activeDigest"].is_null(), "{plugin:#}");
 }
 
 #[test]
-fn what_the_keys_did_not_sign_never_goes_live_in_either_layout() {
+fn component_without_a_signature_by_a_trusted_key_never_becomes_live_in_either_layout() {
     let env = Env::start();
     let host = env.start_host();
     let mut registry = registry(&env);
@@ -183,8 +183,8 @@ fn what_the_keys_did_not_sign_never_goes_live_in_either_layout() {
 
     let artifact = push_artifact(&env, &component("plain"), &reference("plain"));
     plugin(&env, "echo", &oci(&reference("plain")), Some(&ours));
-    let said = wait_failed(&env, "echo", "Verified", "NotSigned");
-    assert!(said.contains("cosign sign --key KEY") && said.contains(&format!("{artifact}`")), "{said}");
+    let message = wait_failed(&env, "echo", "Verified", "NotSigned");
+    assert!(message.contains("cosign sign --key KEY") && message.contains(&format!("{artifact}`")), "{message}");
 
     let mut live = Value::Null;
     for layout in [SignatureLayout::Bundle, SignatureLayout::Payload] {
@@ -192,19 +192,19 @@ fn what_the_keys_did_not_sign_never_goes_live_in_either_layout() {
         let artifact = push_artifact(&env, &component(&tag), &reference(&tag));
         theirs.sign(&artifact, layout).expect("signed");
         env.patch_plugin("echo", &json!({"source": oci(&reference(&tag))}));
-        let said = wait_failed(&env, "echo", "Verified", "SignatureInvalid");
-        assert!(said.contains(&artifact) && said.contains("another key"), "{said}");
+        let message = wait_failed(&env, "echo", "Verified", "SignatureInvalid");
+        assert!(message.contains(&artifact) && message.contains("another key"), "{message}");
         let plugin = env.get("plugins.windlass.dev", "", "echo").expect("the Plugin");
-        assert_eq!(plugin["status"]["activeDigest"], live, "as before");
+        assert_eq!(plugin["status"]["activeDigest"], live, "the live component did not change");
 
-        // Nothing but the signature is new, and nobody touches the Plugin.
+        // Only a signature is added; the Plugin does not change.
         ours.sign(&artifact, layout).expect("signed");
         live = env.wait_live("echo", &component(&tag)).into();
         let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Verified").is_true());
         assert!(condition(&plugin, "Compiled").is_true(), "{plugin:#}");
     }
 
-    // A signature is of one artifact: another one's lies beside it under its name.
+    // The signature of another artifact is stored under the name of this one's signature.
     let evil = push_artifact(&env, &component("evil"), &reference("evil"));
     let hex = |artifact: &str| artifact.rsplit(':').next().expect("hex").to_owned();
     let good = push_artifact(&env, &component("payload"), &reference("payload"));
@@ -215,10 +215,10 @@ fn what_the_keys_did_not_sign_never_goes_live_in_either_layout() {
         }
     }
     env.patch_plugin("echo", &json!({"source": oci(&reference("evil"))}));
-    let said = wait_failed(&env, "echo", "Verified", "SignatureInvalid");
-    assert!(said.contains("of another artifact"), "{said}");
+    let message = wait_failed(&env, "echo", "Verified", "SignatureInvalid");
+    assert!(message.contains("of another artifact"), "{message}");
 
-    // It is known whose keys signed what is live, also to a host that cannot ask.
+    // A host that cannot reach the registry still knows that the live component is signed.
     registry.stop();
     host.terminate();
     let _host = env.start_host();
@@ -228,19 +228,19 @@ fn what_the_keys_did_not_sign_never_goes_live_in_either_layout() {
 }
 
 #[test]
-fn a_host_that_wants_signatures_runs_nothing_without_in_config_maps_either() {
+fn host_with_require_signatures_rejects_unsigned_components_in_config_maps_too() {
     let env = Env::start();
     let host =
         env.start_host_with(HostOptions { args: vec!["--require-signatures".to_owned()], ..HostOptions::default() });
     let keys = keys(&env, "keys");
     let public_key = keys.public_key().to_string_lossy().into_owned();
     env.push(&guest("echo"), "echo", &[]);
-    let said = wait_failed(&env, "echo", "Verified", "NotSigned");
-    assert!(said.contains("spec.verify.publicKeys"), "{said}");
+    let message = wait_failed(&env, "echo", "Verified", "NotSigned");
+    assert!(message.contains("spec.verify.publicKeys"), "{message}");
 
     env.push(&guest("echo"), "echo", &["--public-key", &public_key]);
-    let said = wait_failed(&env, "echo", "Verified", "NotSigned");
-    assert!(said.contains("cosign sign-blob"), "{said}");
+    let message = wait_failed(&env, "echo", "Verified", "NotSigned");
+    assert!(message.contains("cosign sign-blob"), "{message}");
 
     let other = keys.sign_blob(&env.variant(&guest("echo"), "other")).expect("signed");
     env.push(&guest("echo"), "echo", &["--public-key", &public_key, "--signature", &other.to_string_lossy()]);
@@ -252,14 +252,14 @@ fn a_host_that_wants_signatures_runs_nothing_without_in_config_maps_either() {
     env.push(&guest("echo"), "echo", &["--public-key", &public_key, "--signature", &signature.to_string_lossy()]);
     env.wait_live("echo", &guest("echo"));
 
-    // A push that says nothing of keys takes none away, and other logic needs a signature as before.
+    // A push without --public-key keeps the keys, and another component still needs a signature.
     env.push(&env.variant(&guest("echo"), "unsigned"), "echo", &[]);
-    let said = wait_failed(&env, "echo", "Verified", "NotSigned");
-    assert!(said.contains("cosign sign-blob"), "{said}");
+    let message = wait_failed(&env, "echo", "Verified", "NotSigned");
+    assert!(message.contains("cosign sign-blob"), "{message}");
     env.push(&guest("echo"), "echo", &["--signature", &signature.to_string_lossy()]);
     env.wait_plugin("echo", |plugin| condition(plugin, "Verified").is_true());
 
-    // A start that finds no source goes on with what was live, since it was signed; and with other keys it does not.
+    // A restarted host without the source runs the previous component because it was signed, but not with other keys.
     host.terminate();
     env.kubectl(&["-n", SYSTEM_NAMESPACE, "delete", "configmap", "echo"]);
     let host = env.start_host();
@@ -276,13 +276,13 @@ fn a_host_that_wants_signatures_runs_nothing_without_in_config_maps_either() {
 }
 
 #[test]
-fn a_registry_with_accounts_is_asked_with_the_pull_secret_alone() {
+fn component_in_a_private_registry_is_pulled_only_with_the_pull_secret() {
     let env = Env::start();
     let _host = env.start_host();
     let registry = Registry::with_accounts(&env.cluster().dir().join("registry")).expect("a registry");
     let reference = format!("{}/echo:1", registry.address());
     let refused = env.try_windlass(&["push", &guest("echo").to_string_lossy(), "--oci", &reference, "--artifact-only"]);
-    let refused = refused.expect_err("nobody is let in");
+    let refused = refused.expect_err("the registry requires credentials");
     assert!(refused.contains(&reference) && refused.contains("user name and a password"), "{refused}");
 
     let secret = ["create", "secret", "docker-registry", "regcred", "-n", SYSTEM_NAMESPACE];
@@ -299,22 +299,22 @@ fn a_registry_with_accounts_is_asked_with_the_pull_secret_alone() {
 
     plugin(&env, "echo", &oci(&reference), None);
     wait_failed(&env, "echo", "Fetched", "SourceForbidden");
-    // The host may read no Secret unless it is told to.
+    // The host needs a permission to read the pull Secret.
     let source = json!({"oci": {"reference": reference, "interval": "1s", "pullSecretRef": {"name": "regcred"}}});
     env.patch_plugin("echo", &json!({"source": source}));
-    let said = wait_failed(&env, "echo", "Fetched", "InvalidPullSecret");
-    assert!(said.contains("may not read Secret regcred"), "{said}");
+    let message = wait_failed(&env, "echo", "Fetched", "InvalidPullSecret");
+    assert!(message.contains("may not read Secret regcred"), "{message}");
     env.push(&guest("echo"), "echo", &["--oci", &reference, "--pull-secret", "regcred"]);
     env.wait_live("echo", &guest("echo"));
 
     let log = env.host_log_lines("");
-    assert!(log.iter().all(|line| !line.contains(REGISTRY_PASSWORD)), "no password in the log");
+    assert!(log.iter().all(|line| !line.contains(REGISTRY_PASSWORD)), "the password is not in the log");
     let plugin = env.get("plugins.windlass.dev", "", "echo").expect("the Plugin").to_string();
-    assert!(!plugin.contains(REGISTRY_PASSWORD), "nor in the status");
+    assert!(!plugin.contains(REGISTRY_PASSWORD), "the password is not in the Plugin");
 }
 
 #[test]
-fn what_is_live_stays_so_while_the_registry_is_down_also_over_a_restart() {
+fn live_component_keeps_running_while_the_registry_is_down_also_across_a_restart() {
     let env = Env::start();
     let host = env.start_host();
     let mut registry = registry(&env);
@@ -323,8 +323,8 @@ fn what_is_live_stays_so_while_the_registry_is_down_also_over_a_restart() {
     plugin(&env, "echo", &oci(&reference), None);
     env.wait_live("echo", &guest("echo"));
     registry.stop();
-    let said = wait_failed(&env, "echo", "Fetched", "SourceUnavailable");
-    assert!(said.contains(&reference), "{said}");
+    let message = wait_failed(&env, "echo", "Fetched", "SourceUnavailable");
+    assert!(message.contains(&reference), "{message}");
     let ns = env.namespace("down");
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
@@ -337,7 +337,7 @@ fn what_is_live_stays_so_while_the_registry_is_down_also_over_a_restart() {
 }
 
 #[test]
-fn a_registry_is_reached_over_tls_through_a_proxy_and_the_api_server_past_it() {
+fn registry_is_reached_with_tls_through_a_proxy_and_the_api_server_directly() {
     let env = Env::start();
     let registry = Registry::with_tls(&env.cluster().dir().join("registry"), "registry.test").expect("a registry");
     let proxy = Proxy::start(&[("registry.test:443", registry.address())]).expect("a proxy");
@@ -350,57 +350,65 @@ fn a_registry_is_reached_over_tls_through_a_proxy_and_the_api_server_past_it() {
     let file = component.to_string_lossy();
     let push = ["push", &file, "--name", "echo", "--oci", "registry.test/team/echo:1", "--create-rbac", "--no-wait"];
 
-    let refused = env.try_windlass_with(&push, &variables(false, "127.0.0.1")).expect_err("an unknown certificate");
+    let refused = env
+        .try_windlass_with(&push, &variables(false, "127.0.0.1"))
+        .expect_err("the certificate's authority is unknown");
     assert!(refused.contains("registry.test/team/echo:1") && refused.contains("certificate"), "{refused}");
     assert!(proxy.asked().iter().all(|host| host == "registry.test:443"));
 
     env.try_windlass_with(&push, &variables(true, "127.0.0.1")).expect("pushed");
-    let asked = proxy.asked();
-    assert!(!asked.is_empty() && asked.iter().all(|host| host == "registry.test:443"), "{asked:?}");
-    env.try_windlass_with(&push, &variables(true, "")).expect("pushed");
-    let asked = proxy.asked();
+    let requested_hosts = proxy.asked();
     assert!(
-        asked.iter().any(|host| host.starts_with("127.0.0.1:")),
-        "the API server, too, if nothing excepts it: {asked:?}"
+        !requested_hosts.is_empty() && requested_hosts.iter().all(|host| host == "registry.test:443"),
+        "{requested_hosts:?}"
+    );
+    env.try_windlass_with(&push, &variables(true, "")).expect("pushed");
+    let requested_hosts = proxy.asked();
+    assert!(
+        requested_hosts.iter().any(|host| host.starts_with("127.0.0.1:")),
+        "the API server is reached through the proxy, too, without NO_PROXY: {requested_hosts:?}"
     );
 
     let _host = env.start_host_with(HostOptions { env: variables(true, "127.0.0.1").into(), ..HostOptions::default() });
     env.wait_live("echo", &component);
-    let asked = proxy.asked();
-    assert!(!asked.is_empty() && asked.iter().all(|host| host == "registry.test:443"), "{asked:?}");
+    let requested_hosts = proxy.asked();
+    assert!(
+        !requested_hosts.is_empty() && requested_hosts.iter().all(|host| host == "registry.test:443"),
+        "{requested_hosts:?}"
+    );
 }
 
 #[test]
-fn what_could_not_be_kept_for_a_moment_goes_live_though_nobody_touches_its_plugin() {
+fn component_that_could_not_be_cached_becomes_live_later_without_a_change_of_its_plugin() {
     let env = Env::start();
     let _host = env.start_host();
     let registry = registry(&env);
     let reference = format!("{}/echo:1", registry.address());
     push_artifact(&env, &guest("echo"), &reference);
-    // As good as a disk that is full: nothing can be written there.
+    // As with a full disk, the host cannot write there.
     let cache = env.cluster().dir().join("windlass-cache");
     let away = cache.with_extension("away");
     fs::rename(&cache, &away).expect("a folder");
     plugin(&env, "echo", &oci(&reference), None);
-    let said = wait_failed(&env, "echo", "Fetched", "SourceUnavailable");
-    assert!(said.contains("cannot be stored in the host's --cache-dir"), "{said}");
+    let message = wait_failed(&env, "echo", "Fetched", "SourceUnavailable");
+    assert!(message.contains("cannot be stored in the host's --cache-dir"), "{message}");
     fs::rename(&away, &cache).expect("a folder");
     env.wait_live("echo", &guest("echo"));
 }
 
 #[test]
-fn nobody_waits_for_a_registry_that_does_not_answer() {
+fn registry_that_does_not_respond_delays_no_other_plugin() {
     let env = Env::start();
     let _host = env.start_host();
-    // It takes connections and says nothing. More Plugins than are brought up at once.
+    // It accepts connections and sends nothing. There are more Plugins than the host activates at once.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = silent.local_addr().expect("an address");
     for number in 0..8 {
         plugin(&env, &format!("slow-{number}"), &oci(&format!("{address}/echo:{number}")), None);
     }
     for number in 0..8 {
-        let said = wait_failed(&env, &format!("slow-{number}"), "Fetched", "Progressing");
-        assert!(said.contains("is being looked up"), "{said}");
+        let message = wait_failed(&env, &format!("slow-{number}"), "Fetched", "Progressing");
+        assert!(message.contains("is being looked up"), "{message}");
     }
     let mark = env.mark();
     env.push(&guest("echo"), "echo", &[]);
@@ -410,11 +418,11 @@ fn nobody_waits_for_a_registry_that_does_not_answer() {
     ns.wait_settled("web");
     let slow = env.audit().since(mark).expect("a log").by_user(HOST_USER).writes();
     let slow = slow.filter(|write| write.name.starts_with("slow-"));
-    assert_eq!(slow.to_vec(), [], "they were still waiting");
+    assert_eq!(slow.to_vec(), [], "the other Plugins still waited");
 }
 
-/// A registry that says at once what it has, and gives that a byte a second. It tells of each component that it begins to
-/// give.
+/// A registry that sends manifests at once, and components at one byte a second. It signals the begin of each download
+/// of a component.
 fn trickling_registry(begun: &Sender<()>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
@@ -428,39 +436,39 @@ fn trickling_registry(begun: &Sender<()>) -> String {
     address
 }
 
-/// Answers requests until the caller hangs up.
+/// Responds to requests until the caller closes the connection.
 fn trickle(caller: &TcpStream, begun: &Sender<()>) -> Option<()> {
-    let (mut requests, mut answers) = (BufReader::new(caller).lines(), caller);
+    let (mut requests, mut responses) = (BufReader::new(caller).lines(), caller);
     while let Some(Ok(request)) = requests.next() {
         while !requests.next()?.ok()?.is_empty() {}
         if request.contains("/blobs/") {
             begun.send(()).ok()?;
-            write!(answers, "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n").ok()?;
-            while answers.write_all(b"x").is_ok() {
+            write!(responses, "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n").ok()?;
+            while responses.write_all(b"x").is_ok() {
                 thread::sleep(Duration::from_secs(1));
             }
             return None;
         }
-        // Another component for each path.
+        // Each path has another component.
         let digest = request.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
         let layer =
             json!({"mediaType": "application/wasm", "digest": format!("sha256:{digest:064x}"), "size": 1_000_000});
         let manifest =
             json!({"mediaType": "application/vnd.oci.image.manifest.v1+json", "layers": [layer]}).to_string();
-        write!(answers, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{manifest}", manifest.len()).ok()?;
+        write!(responses, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{manifest}", manifest.len()).ok()?;
     }
     None
 }
 
 #[test]
-fn a_registry_that_gives_a_byte_at_a_time_keeps_nobody_from_another() {
+fn registry_that_sends_one_byte_a_second_delays_no_plugin_of_another_registry() {
     let env = Env::start();
     let _host = env.start_host();
     let registry = registry(&env);
     let reference = format!("{}/echo:1", registry.address());
     push_artifact(&env, &guest("echo"), &reference);
     let (begun, beginnings) = channel();
-    // More Plugins than components are fetched at once.
+    // There are more Plugins than concurrent downloads.
     for _ in 0..2 {
         let address = trickling_registry(&begun);
         for number in 0..6 {
@@ -468,7 +476,7 @@ fn a_registry_that_gives_a_byte_at_a_time_keeps_nobody_from_another() {
             plugin(&env, &name, &oci(&format!("{address}/echo:{number}")), None);
         }
     }
-    // As many as may be of each.
+    // All downloads that may run at once have begun.
     for _ in 0..8 {
         beginnings.recv_timeout(SOON).expect("another download begins");
     }
@@ -478,6 +486,6 @@ fn a_registry_that_gives_a_byte_at_a_time_keeps_nobody_from_another() {
     ns.echo("web", 1, "nginx:1");
     ns.wait_settled("web");
     for slow in env.list("plugins.windlass.dev", "").iter().filter(|plugin| text(plugin, "/metadata/name") != "echo") {
-        assert!(condition(slow, "Fetched").is_false("Progressing"), "it was still fetched: {slow:#}");
+        assert!(condition(slow, "Fetched").is_false("Progressing"), "the other Plugins still fetched: {slow:#}");
     }
 }

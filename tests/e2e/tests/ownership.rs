@@ -1,4 +1,4 @@
-//! What is whose: hand edits, foreign objects, copied labels, other appliers.
+//! Ownership: hand edits, foreign objects, copied labels, other field managers.
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
@@ -16,7 +16,7 @@ fn image(pod: &Value) -> String {
     text(pod, "/spec/containers/0/image")
 }
 
-/// A Pod that somebody else made, with these labels and annotations.
+/// Creates a Pod as a user, with these labels and annotations.
 fn foreign_pod(ns: &Namespace, name: &str, labels: &Value, annotations: &Value) {
     let pod = serde_json::json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -26,13 +26,13 @@ fn foreign_pod(ns: &Namespace, name: &str, labels: &Value, annotations: &Value) 
     ns.env().apply(&pod.to_string());
 }
 
-/// What the host wrote to one Pod.
+/// The host's writes to one Pod.
 fn writes_to(ns: &Namespace, pod: &str, since: Mark) -> AuditEvents {
     ns.env().host_writes(since).namespace(ns.name()).resource("pods").name(pod)
 }
 
 #[test]
-fn r06_a_pod_edited_by_hand_is_put_back_by_one_forced_apply() {
+fn r06_pod_edited_by_hand_is_restored_by_one_forced_apply() {
     let ns = shared().env.namespace("hand-edit");
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
@@ -40,7 +40,7 @@ fn r06_a_pod_edited_by_hand_is_put_back_by_one_forced_apply() {
         let mark = ns.env().mark();
         ns.kubectl(&["set", "image", "pod/web-0", "nginx=edited:1"]);
         ns.env().wait_object("pods", ns.name(), "web-0", |pod| image(pod) == "nginx:1");
-        // The next change of the Echo shows that the one before is done with.
+        // The next change of the Echo converges only after the reconcile before has ended.
         let replicas = ns.pods().len() + 1;
         ns.echo("web", u32::try_from(replicas).expect("few"), "nginx:1");
         ns.wait_settled("web");
@@ -49,69 +49,72 @@ fn r06_a_pod_edited_by_hand_is_put_back_by_one_forced_apply() {
         let forced = writes.clone().filter(|write| write.query("force") == Some("true"));
         assert_eq!(forced.len(), 1, "{writes:#?}");
         let others = writes.filter(|write| write.query("force") != Some("true"));
-        assert!(others.len() <= 1, "beside it at most the migration of managedFields: {others:#?}");
+        assert!(
+            others.len() <= 1,
+            "besides the forced apply there is at most the migration of managedFields: {others:#?}"
+        );
         assert!(writes_to(&ns, "web-1", mark).is_empty());
     }
 }
 
 #[test]
-fn r06_a_label_removed_by_hand_comes_back_and_a_label_added_by_hand_stays() {
+fn r06_desired_label_removed_by_hand_is_restored_and_a_label_added_by_hand_stays() {
     let ns = shared().env.namespace("labels");
     ns.echo("web", 1, "nginx:1");
     ns.wait_settled("web");
     ns.kubectl(&["label", "pod", "web-0", "app-", "team=blue"]);
     let pod = ns.env().wait_object("pods", ns.name(), "web-0", |pod| text(pod, "/metadata/labels/app") == "web");
-    assert_eq!(text(&pod, "/metadata/labels/team"), "blue", "nobody's business");
+    assert_eq!(text(&pod, "/metadata/labels/team"), "blue", "a label of a user stays");
 }
 
 #[test]
-fn r04_a_child_that_lost_the_hosts_own_labels_by_hand_gets_them_back() {
+fn r04_ownership_labels_removed_from_a_pod_by_hand_are_restored() {
     let ns = shared().env.namespace("own-labels");
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
     let uid = ns.pod("web-0")["metadata"]["uid"].clone();
     let mark = ns.env().mark();
-    // Without them no watch shows it any more.
+    // Without these labels the host's watch no longer shows the Pod.
     ns.kubectl(&["label", "pod", "web-0", "windlass.dev/plugin-", "windlass.dev/parent-uid-"]);
     let pod = ns
         .env()
         .wait_object("pods", ns.name(), "web-0", |pod| text(pod, "/metadata/labels/windlass.dev~1plugin") == "echo");
-    assert_eq!(pod["metadata"]["uid"], uid, "the very same Pod");
+    assert_eq!(pod["metadata"]["uid"], uid, "the Pod was not recreated");
     ns.wait_settled("web");
     let writes = writes_to(&ns, "web-0", mark);
     let patches: Vec<_> = writes.iter().map(|write| (write.verb.as_str(), write.query("force"))).collect();
-    assert_eq!(patches, [("patch", None)], "the marks alone: the cache did not show what else the Pod holds");
+    assert_eq!(patches, [("patch", None)], "the patch sets only the marks, because the cache did not show the Pod");
 }
 
 #[test]
-fn r07_what_others_add_to_a_pod_costs_no_write() {
+fn r07_labels_and_annotations_that_users_add_to_a_pod_cause_no_write() {
     let ns = shared().env.namespace("others-add");
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
     let mark = ns.env().mark();
     ns.kubectl(&["label", "pod", "web-0", "team=blue"]);
     ns.kubectl(&["annotate", "pod", "web-0", "note=read me"]);
-    // A Pod more is decided after both events.
+    // The host handles this change after both events.
     ns.echo("web", 3, "nginx:1");
     ns.wait_settled("web");
     assert_eq!(writes_to(&ns, "web-0", mark).to_vec(), []);
 }
 
 #[test]
-fn r05_a_foreign_pod_with_a_childs_name_is_never_touched() {
+fn r05_foreign_pod_with_a_childs_name_is_left_alone() {
     let ns = shared().env.namespace("foreign");
     let mark = ns.env().mark();
     foreign_pod(&ns, "web-1", &Value::Null, &Value::Null);
-    // The scheduler writes to its spec, too.
+    // The scheduler also writes to the Pod's spec.
     let is_scheduled = |pod: &Value| !pod["spec"]["nodeName"].is_null();
     let before = ns.env().wait_object("pods", ns.name(), "web-1", is_scheduled);
     ns.echo("web", 3, "nginx:1");
     let echo = ns.wait_not_ready("web", "Conflict");
     let ready = condition(&echo, "Ready");
     assert!(ready.message.contains("web-1"), "{ready:?}");
-    assert!(echo["status"]["observedGeneration"].is_null(), "nothing is claimed: {echo:#}");
+    assert!(echo["status"]["observedGeneration"].is_null(), "no generation is reported as observed: {echo:#}");
 
-    // Two more tries of the host, and a change of the Echo.
+    // The host tries two more times, and the Echo changes.
     ns.echo("web", 4, "nginx:2");
     ns.env().wait("tries to create web-1", windlass_e2e::SOON, || {
         let tries =
@@ -132,12 +135,12 @@ fn r05_a_foreign_pod_with_a_childs_name_is_never_touched() {
 }
 
 #[test]
-fn r04_labels_and_annotations_copied_onto_a_foreign_pod_make_it_nobodys_child() {
+fn r04_foreign_pod_with_copied_labels_and_annotations_is_not_a_child() {
     let ns = shared().env.namespace("copied");
     ns.echo("web", 3, "nginx:1");
     ns.wait_settled("web");
     let child = ns.pod("web-0");
-    // As a Service's labels are copied to its EndpointSlices. One has a name that a child may want, one has not.
+    // Controllers copy labels like this, as from a Service to its EndpointSlices. Only web-3 has a future child's name.
     for name in ["copy", "web-3"] {
         foreign_pod(&ns, name, &child["metadata"]["labels"], &child["metadata"]["annotations"]);
     }
@@ -145,7 +148,7 @@ fn r04_labels_and_annotations_copied_onto_a_foreign_pod_make_it_nobodys_child() 
     let uids: Vec<_> = ["copy", "web-3"].map(|name| text(&ns.pod(name), "/metadata/uid")).into();
     ns.echo("web", 1, "nginx:1");
     let echo = ns.wait_settled("web");
-    assert_eq!(echo["status"]["currentReplicas"], 1, "the plugin is not shown them");
+    assert_eq!(echo["status"]["currentReplicas"], 1, "the request does not contain these Pods");
     ns.wait_pods(&["copy", "web-0", "web-3"]);
 
     ns.echo("web", 4, "nginx:1");
@@ -159,11 +162,11 @@ fn r04_labels_and_annotations_copied_onto_a_foreign_pod_make_it_nobodys_child() 
 }
 
 #[test]
-fn r06_a_field_that_another_applier_took_is_left_to_it_and_named() {
+fn r06_field_that_another_apply_manager_took_is_left_to_it_and_named_in_the_condition() {
     let ns = shared().env.namespace("applier");
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
-    // The first apply, so that what follows needs no migration of managedFields.
+    // After this first apply, later ones need no migration of managedFields.
     ns.echo("web", 2, "nginx:2");
     ns.wait_settled("web");
     let mark = ns.env().mark();
@@ -181,7 +184,7 @@ fn r06_a_field_that_another_applier_took_is_left_to_it_and_named() {
     assert_eq!(image(&ns.pod("web-0")), FOREIGN_IMAGE);
     assert_eq!(writes_to(&ns, "web-0", mark).to_vec(), []);
 
-    // The user gives in; now both want the same.
+    // The user accepts the image; now both managers set the same value.
     ns.echo("web", 2, FOREIGN_IMAGE);
     ns.wait_settled("web");
     assert_eq!(
@@ -191,23 +194,23 @@ fn r06_a_field_that_another_applier_took_is_left_to_it_and_named() {
 }
 
 #[test]
-fn r03_a_silent_watch_and_a_lost_reply_lead_to_no_second_write_of_a_generated_value() {
+fn r03_silent_watch_or_lost_reply_causes_no_second_write_of_a_generated_secret() {
     let env = Env::start();
     let faults = env.faults(windlass_faults::seed());
     let _host = env.start_host_through(&faults, HostOptions::default());
     env.push(&guest("puppets/puppet"), "puppet", &[]);
     env.wait_live("puppet", &guest("puppets/puppet"));
     let ns = env.namespace("silent");
-    // What a plugin generates while it is not shown its Secret.
+    // A plugin generates a new value while its request does not contain its Secret.
     let secret = |value: &str| {
         let secret =
             json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "${name}"}, "data": {"value": value}});
         json!({ "children": [secret] })
     };
     let stored = |name: &str| text(&ns.get("secrets", name).expect("a Secret"), "/data/value");
-    let asked = |name: &str, since| {
-        let asked = env.host_requests(since).attempted_writes().namespace(ns.name()).resource("secrets").name(name);
-        asked.iter().map(|write| write.verb.clone()).collect::<Vec<_>>()
+    let write_verbs = |name: &str, since| {
+        let writes = env.host_requests(since).attempted_writes().namespace(ns.name()).resource("secrets").name(name);
+        writes.iter().map(|write| write.verb.clone()).collect::<Vec<_>>()
     };
 
     let mark = env.mark();
@@ -216,7 +219,7 @@ fn r03_a_silent_watch_and_a_lost_reply_lead_to_no_second_write_of_a_generated_va
     );
     let lost = ns.puppet("lost");
     lost.play(&secret("Zmlyc3Q="));
-    assert_eq!(asked("lost", mark), ["create"], "it was looked up, and the watch showed it");
+    assert_eq!(write_verbs("lost", mark), ["create"], "the host looked up the Secret instead of writing it again");
 
     let mark = env.mark();
     let silent = faults.add(Rule::new(Match::watches().resource("secrets"), Fault::Silence));
@@ -227,14 +230,14 @@ fn r03_a_silent_watch_and_a_lost_reply_lead_to_no_second_write_of_a_generated_va
     let behind = web.wait_reason("CacheBehind");
     assert!(behind.message.contains("Secret"), "{behind:?}");
     web.kubectl("annotate", &["again=1"]);
-    assert_eq!((stored("web"), asked("web", mark)), ("Zmlyc3Q=".to_owned(), vec!["create".to_owned()]));
+    assert_eq!((stored("web"), write_verbs("web", mark)), ("Zmlyc3Q=".to_owned(), vec!["create".to_owned()]));
     faults.remove(silent);
     env.wait_object("secrets", ns.name(), "web", |secret| text(secret, "/data/value") == "c2Vjb25k");
     web.wait_done();
 }
 
 #[test]
-fn h01_host_that_stops_while_a_write_is_under_way_ends_in_time_and_does_not_release_its_lease() {
+fn h01_host_stopped_during_a_write_exits_in_time_and_does_not_release_its_lease() {
     let env = Env::start();
     let faults = env.faults(windlass_faults::seed());
     let host = env.start_host_through(&faults, HostOptions::default());
@@ -244,19 +247,19 @@ fn h01_host_that_stops_while_a_write_is_under_way_ends_in_time_and_does_not_rele
     let slow = Match::verbs(&[Verb::Create]).resource("pods").namespace(ns.name());
     faults.add(Rule::new(slow, Fault::Delay(Duration::from_mins(5))));
     ns.echo("web", 1, "nginx:1");
-    // Executed, but the host has no reply.
+    // The API server executed the request, but the host has no reply.
     ns.wait_pods(&["web-0"]);
-    let told = Instant::now();
+    let stopped_at = Instant::now();
     assert!(host.terminate().success(), "{}", host.log());
     // The request alone may take a minute; Kubernetes kills a Pod after 45 s (manifests/deployment).
-    assert!(told.elapsed() < Duration::from_secs(45), "{:?}", told.elapsed());
+    assert!(stopped_at.elapsed() < Duration::from_secs(45), "{:?}", stopped_at.elapsed());
     assert!(host.log().contains("Lease not released"), "{}", host.log());
     let lease = env.get("leases", SYSTEM_NAMESPACE, "windlass").expect("a Lease");
     assert!(lease["spec"]["holderIdentity"].is_string(), "{lease:#}");
 }
 
 #[test]
-fn plugin_and_readyz_say_that_the_watch_of_a_kind_makes_no_progress_until_it_does() {
+fn stalled_watch_is_reported_by_the_plugins_conditions_and_readyz_until_it_makes_progress() {
     let env = Env::start();
     let faults = env.faults(windlass_faults::seed());
     let host = env.start_host_through(&faults, HostOptions::default());

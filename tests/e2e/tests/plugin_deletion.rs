@@ -1,4 +1,4 @@
-//! The end of a Plugin: what it owned is left or pruned as its spec says, and no finalizer stays behind.
+//! Deletion of a Plugin: its children are left or deleted by `spec.deletionPolicy`, and no finalizer remains.
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
@@ -31,15 +31,15 @@ fn wait_gone(env: &Env, plugin: &str) {
 }
 
 #[test]
-fn a_plugin_deleted_while_no_host_runs_leaves_no_finalizer_and_all_children() {
+fn plugin_deleted_while_no_host_runs_leaves_all_children_and_no_finalizer() {
     let env = Env::start();
     let host = env.start_host();
     let ns = env.namespace("orphans");
     let puppet = finalizing(&env, &ns);
     assert_eq!(finalizers(&puppet.get().expect("there")), ["windlass.dev/puppet-finalizes"]);
     let plugin = env.get(PLUGINS, "", FINALIZING).expect("a Plugin");
-    assert_eq!(finalizers(&plugin), ["windlass.dev/host"], "its end must be heard of");
-    // Somebody else's finalizer, which is not ours to take.
+    assert_eq!(finalizers(&plugin), ["windlass.dev/host"], "the host must see the deletion of a Plugin that finalizes");
+    // A finalizer of another owner, which the host must leave.
     puppet.kubectl(
         "patch",
         &["--type=json", "-p", r#"[{"op":"add","path":"/metadata/finalizers/-","value":"example.com/other"}]"#],
@@ -56,13 +56,13 @@ fn a_plugin_deleted_while_no_host_runs_leaves_no_finalizer_and_all_children() {
     for child in ["a", "kept"] {
         assert!(ns.get("configmaps", child).is_some(), "{child}");
     }
-    // Nobody holds the parent any more.
+    // Nothing blocks the deletion of the parent any more.
     puppet.kubectl("patch", &["--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
     puppet.kubectl("delete", &["--wait=true", "--timeout=180s"]);
 }
 
 #[test]
-fn a_plugin_that_prunes_takes_its_children_along_as_its_account_and_leaves_what_is_retained() {
+fn plugin_with_deletion_policy_delete_deletes_children_as_its_account_except_retained_ones() {
     let env = Env::start();
     let _host = env.start_host();
     let ns = env.namespace("prunes");
@@ -71,7 +71,7 @@ fn a_plugin_that_prunes_takes_its_children_along_as_its_account_and_leaves_what_
     env.wait_live("echo", &guest("echo"));
     ns.echo("other", 2, "nginx:1");
     ns.wait_settled("other");
-    // A label alone makes nothing a child.
+    // The label alone does not make an object a child.
     ns.kubectl(&["create", "configmap", "foreign"]);
     ns.kubectl(&["label", "configmap", "foreign", "windlass.dev/plugin=puppet-finalizes"]);
     env.patch_plugin(FINALIZING, &json!({ "deletionPolicy": "Delete" }));
@@ -81,24 +81,24 @@ fn a_plugin_that_prunes_takes_its_children_along_as_its_account_and_leaves_what_
 
     let mark = env.mark();
     env.kubectl(&["delete", PLUGINS, FINALIZING, "--wait=true", "--timeout=180s"]);
-    assert!(ns.get("configmaps", "a").is_none(), "pruned");
+    assert!(ns.get("configmaps", "a").is_none(), "the child is deleted");
     for left in ["kept", "foreign"] {
         assert!(ns.get("configmaps", left).is_some(), "{left}");
     }
-    assert_eq!(finalizers(&puppet.get().expect("the parent is its user's")), [""; 0]);
-    assert_eq!(ns.pod_names(), ["other-0", "other-1"], "another Plugin's");
+    assert_eq!(finalizers(&puppet.get().expect("the parent still exists")), [""; 0]);
+    assert_eq!(ns.pod_names(), ["other-0", "other-1"], "children of another Plugin are left alone");
     let pruned = env.host_requests(mark).attempted_writes().filter(|write| write.verb == "delete");
     let deleted: Vec<_> = pruned.iter().map(|write| (&*write.name, write.impersonated.as_deref())).collect();
     let account = "system:serviceaccount:windlass-system:windlass-plugin-puppet-finalizes";
     assert_eq!(deleted, [("a", Some(account))]);
 
-    // One that has no finalizer of its own, and is told to prune only now.
+    // A Plugin that does not finalize, whose deletionPolicy is set only now.
     env.patch_plugin("echo", &json!({ "deletionPolicy": "Delete" }));
     env.wait_plugin("echo", |plugin| finalizers(plugin) == ["windlass.dev/host"]);
     env.kubectl(&["delete", PLUGINS, "echo", "--wait=true", "--timeout=180s"]);
     ns.wait_pods(&[]);
 
-    // Of a cluster-scoped parent, what a tenant marks as its child is none.
+    // An object that a tenant marks as child of a cluster-scoped parent is not deleted.
     let vault = env.namespace("vault");
     let parent = Puppet::new(&env, "ClusterPuppet", "", ns.name());
     let mut genuine = config_map("genuine", false);
@@ -113,12 +113,12 @@ fn a_plugin_that_prunes_takes_its_children_along_as_its_account_and_leaves_what_
     env.patch_plugin(cluster, &json!({ "deletionPolicy": "Delete" }));
     env.wait_plugin(cluster, |plugin| finalizers(plugin) == ["windlass.dev/host"]);
     env.kubectl(&["delete", PLUGINS, cluster, "--wait=true", "--timeout=180s"]);
-    assert!(ns.get("configmaps", "genuine").is_none(), "pruned");
-    assert!(vault.get("configmaps", "forged").is_some(), "the host did not make it");
+    assert!(ns.get("configmaps", "genuine").is_none(), "the child is deleted");
+    assert!(vault.get("configmaps", "forged").is_some(), "an object that the host did not create is left alone");
 }
 
 #[test]
-fn a_plugin_is_told_to_prune_while_its_newest_logic_fails_and_does() {
+fn deletion_policy_set_while_the_newest_component_fails_takes_effect() {
     let env = Env::start();
     let _host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -127,7 +127,7 @@ fn a_plugin_is_told_to_prune_while_its_newest_logic_fails_and_does() {
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
 
-    // The source holds something that cannot be live.
+    // The pinned digest matches no component.
     env.patch_plugin("echo", &json!({ "digest": format!("sha256:{}", "0".repeat(64)) }));
     env.wait_plugin("echo", |plugin| condition(plugin, "Fetched").is_false("DigestMismatch"));
     env.patch_plugin("echo", &json!({ "deletionPolicy": "Delete" }));
@@ -139,17 +139,17 @@ fn a_plugin_is_told_to_prune_while_its_newest_logic_fails_and_does() {
 }
 
 #[test]
-fn a_plugin_that_cannot_prune_says_why_and_goes_when_a_person_gives_up() {
+fn plugin_that_cannot_delete_its_children_gives_the_reason_and_goes_with_skip_finalize() {
     let env = Env::start();
     let _host = env.start_host();
     let ns = env.namespace("stuck");
     let puppet = finalizing(&env, &ns);
     env.patch_plugin(FINALIZING, &json!({ "deletionPolicy": "Delete" }));
     env.kubectl(&["delete", "clusterrolebinding", "windlass-plugin-puppet-finalizes:account"]);
-    wait("the right to be gone", SOON, || {
+    wait("the permission to be revoked", SOON, || {
         let user = "--as=system:serviceaccount:windlass-system:windlass-plugin-puppet-finalizes";
-        let asked = env.try_kubectl(&["auth", "can-i", "delete", "configmaps", "-n", ns.name(), user]);
-        asked.is_err().then_some(())
+        let can_delete = env.try_kubectl(&["auth", "can-i", "delete", "configmaps", "-n", ns.name(), user]);
+        can_delete.is_err().then_some(())
     });
 
     env.kubectl(&["delete", PLUGINS, FINALIZING, "--wait=false"]);
@@ -159,15 +159,15 @@ fn a_plugin_that_cannot_prune_says_why_and_goes_when_a_person_gives_up() {
         assert!(message.contains(words), "{words:?} is not in {message}");
     }
     assert!(ns.get("configmaps", "a").is_some());
-    // It is tried again and again, and nobody's deletion waits for it meanwhile.
-    wait("it to be tried again", SOON, || {
+    // The host keeps trying, and this does not block the deletion of other objects.
+    wait("the host to try again", SOON, || {
         (env.host_log_lines("deletion of the Plugin blocked").len() >= 3).then_some(())
     });
-    let plugin = env.get(PLUGINS, "", FINALIZING).expect("it waits");
+    let plugin = env.get(PLUGINS, "", FINALIZING).expect("the Plugin still exists");
     assert_eq!(plugin["status"]["parentKind"], "FinalizingPuppet.v1.puppets.example", "{plugin:#}");
     assert_eq!(finalizers(&puppet.get().expect("there")), [""; 0]);
 
     env.kubectl(&["annotate", PLUGINS, FINALIZING, "windlass.dev/skip-finalize=true"]);
     wait_gone(&env, FINALIZING);
-    assert!(ns.get("configmaps", "a").is_some(), "left as it was");
+    assert!(ns.get("configmaps", "a").is_some(), "the child is left alone");
 }

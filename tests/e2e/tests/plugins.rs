@@ -1,4 +1,4 @@
-//! The Plugin resource: what it lacks it says, and what it gets takes effect.
+//! The Plugin resource: its conditions name what is missing, and changes of its spec take effect.
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::too_many_lines)]
@@ -17,7 +17,7 @@ fn with_output(page: &str, command: &str, output: &str) -> Option<String> {
     Some(format!("{before}$ {command}\n{}\n```\n{after}", lines.join("\n")))
 }
 
-/// What `windlass push --create-rbac` would write.
+/// The objects that `windlass push --create-rbac` would write.
 fn all_pushed(env: &Env) -> Vec<Value> {
     let echo = guest("echo");
     let args = ["push", &echo.to_string_lossy(), "--name", "echo", "--create-rbac", "--dry-run=client", "-o", "json"];
@@ -25,7 +25,7 @@ fn all_pushed(env: &Env) -> Vec<Value> {
     serde_json::from_value(list["items"].take()).expect("a list")
 }
 
-/// One object of that.
+/// One of these objects.
 fn pushed(env: &Env, kind: &str, name: &str) -> Value {
     let found = all_pushed(env).into_iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
     found.unwrap_or_else(|| panic!("no {kind} {name}"))
@@ -55,67 +55,68 @@ fn allow_status(env: &Env) {
 
 /// `UPDATE_EXPECT=1` writes the page.
 #[test]
-fn the_docs_print_the_plugin_as_kubectl_does() {
+fn docs_print_the_plugin_resource_as_kubectl_does() {
     let env = Env::start();
     let page = std::fs::read_to_string(PAGE).expect("the page");
     let explain = || env.try_kubectl(&["explain", "plugins.spec", "--recursive"]).ok();
     let explained = wait("the API server to publish the schema", SOON, explain);
-    let explained = with_output(&page, "kubectl explain plugins.spec --recursive", &explained).expect("it is printed");
+    let explained =
+        with_output(&page, "kubectl explain plugins.spec --recursive", &explained).expect("the page has the command");
     expect_test::expect_file![PAGE].assert_eq(&explained);
 
-    // The rows are of one cluster; the columns are the same everywhere.
+    // The rows depend on the cluster; the columns do not.
     let columns = |text: &str| {
         let header = text.lines().next().expect("a header").split("  ").map(|column| column.trim().to_owned());
         header.filter(|column| !column.is_empty()).collect::<Vec<_>>()
     };
-    let printed = page.split_once("$ kubectl get plugins -o wide\n").expect("it is printed").1;
+    let printed = page.split_once("$ kubectl get plugins -o wide\n").expect("the page has the command").1;
     env.apply(&pushed(&env, "Plugin", "echo").to_string());
     let found = env.kubectl(&["get", "plugins", "-o", "wide"]);
     assert_eq!(columns(printed), columns(&found), "{found}");
 }
 
 #[test]
-fn a_plugin_says_what_it_lacks_and_comes_up_step_by_step() {
+fn plugin_conditions_name_each_missing_requirement_until_the_plugin_is_ready() {
     let env = Env::start();
     let _host = env.start_host();
     let mut plugin = pushed(&env, "Plugin", "echo");
     plugin["spec"]["installCRD"] = false.into();
     env.apply(&plugin.to_string());
-    let lacks = |kind: &'static str, reason: &'static str| {
+    let wait_missing = |kind: &'static str, reason: &'static str| {
         env.wait_plugin("echo", move |plugin| {
             condition(plugin, kind).is_false(reason) && condition(plugin, "Ready").is_false(reason)
         })
     };
 
-    let said = lacks("Fetched", "SourceNotFound");
-    assert!(condition(&said, "Fetched").message.contains("windlass-system/echo"), "{said:#}");
-    assert_eq!(condition(&said, "Compiled").status, "Unknown");
+    let plugin = wait_missing("Fetched", "SourceNotFound");
+    assert!(condition(&plugin, "Fetched").message.contains("windlass-system/echo"), "{plugin:#}");
+    assert_eq!(condition(&plugin, "Compiled").status, "Unknown");
 
-    // As a person without `windlass push` does it.
+    // The ConfigMap is created without `windlass push`.
     let file = format!("--from-file=plugin.wasm={}", guest("echo").display());
     env.kubectl(&["-n", SYSTEM_NAMESPACE, "create", "configmap", "echo", &file]);
-    let said = lacks("Granted", "ParentKindMissing");
-    assert!(condition(&said, "Fetched").is_true() && condition(&said, "Compiled").is_true(), "{said:#}");
-    assert!(condition(&said, "Granted").message.contains("echoes.my-operator.dev"), "{said:#}");
+    let plugin = wait_missing("Granted", "ParentKindMissing");
+    assert!(condition(&plugin, "Fetched").is_true() && condition(&plugin, "Compiled").is_true(), "{plugin:#}");
+    assert!(condition(&plugin, "Granted").message.contains("echoes.my-operator.dev"), "{plugin:#}");
 
     env.apply(&env.windlass(&["crd", &guest("echo").to_string_lossy()]));
-    let said = lacks("Granted", "Forbidden");
-    assert!(condition(&said, "Granted").message.contains("Echo"), "{said:#}");
-    assert!(said["status"]["activeDigest"].is_null(), "{said:#}");
+    let plugin = wait_missing("Granted", "Forbidden");
+    assert!(condition(&plugin, "Granted").message.contains("Echo"), "{plugin:#}");
+    assert!(plugin["status"]["activeDigest"].is_null(), "{plugin:#}");
 
-    // The CRD was not installed for this Plugin: what its ServiceAccount may not see is not served by the host's permissions.
+    // The CRD was not installed for this Plugin, so its ServiceAccount needs the permission to list the parents.
     env.apply(&pushed(&env, "ClusterRole", "windlass-plugin-echo").to_string());
     let denied = format!("{ACCOUNT_USER} may not list Echo.v1.my-operator.dev");
-    let said = env.wait_plugin("echo", |plugin| {
+    let plugin = env.wait_plugin("echo", |plugin| {
         let granted = condition(plugin, "Granted");
         granted.is_false("Forbidden") && granted.message.contains(&denied)
     });
-    assert!(said["status"]["activeDigest"].is_null(), "{said:#}");
+    assert!(plugin["status"]["activeDigest"].is_null(), "{plugin:#}");
 
     for object in all_pushed(&env).iter().filter(|object| object["kind"] != "Plugin" && object["kind"] != "ConfigMap") {
         env.apply(&object.to_string());
     }
-    // Nor is the status of such objects the host's to write.
+    // The ServiceAccount also needs the permission to write their status.
     let denied = format!("{ACCOUNT_USER} may not patch Echo.v1.my-operator.dev/status cluster-wide");
     env.wait_plugin("echo", |plugin| {
         let granted = condition(plugin, "Granted");
@@ -135,7 +136,7 @@ fn a_plugin_says_what_it_lacks_and_comes_up_step_by_step() {
     let before = env.audit().entries().expect("a readable audit log").resource("echoes").attempted_writes();
     let by_host = |write: &&AuditEvent| write.subresource == "status" && write.impersonated.is_none();
     assert_eq!(before.iter().filter(by_host).count(), 0, "{before:#?}");
-    // Columns of two words are parted by two blanks and more.
+    // Columns are separated by at least two blanks; a column name may contain one.
     let table = env.kubectl(&["get", "plugins.windlass.dev", "-o", "wide"]);
     let rows: Vec<Vec<_>> =
         table.lines().map(|row| row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()).collect();
@@ -154,13 +155,13 @@ fn a_plugin_says_what_it_lacks_and_comes_up_step_by_step() {
     ];
     assert_eq!(rows[0], columns, "{table}");
     assert_eq!(rows[1][..3], ["echo", "True", "Succeeded"], "{table}");
-    assert_eq!(rows[1][8], "echo", "the source's name: {table}");
+    assert_eq!(rows[1][8], "echo", "column SOURCE has the name of the source: {table}");
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
 }
 
 #[test]
-fn another_digest_than_the_pinned_one_is_refused_and_the_live_logic_stays() {
+fn pinned_digest_without_a_matching_component_is_rejected_and_the_live_component_stays() {
     let env = Env::start();
     let _host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -192,7 +193,7 @@ fn another_digest_than_the_pinned_one_is_refused_and_the_live_logic_stays() {
 }
 
 #[test]
-fn a_deleted_plugin_leaves_its_children_and_takes_them_up_again() {
+fn deleted_plugin_leaves_its_children_and_readopts_them_when_recreated() {
     let env = Env::start();
     let host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -204,36 +205,35 @@ fn a_deleted_plugin_leaves_its_children_and_takes_them_up_again() {
 
     env.kubectl(&["delete", "plugins.windlass.dev", "echo", "--wait=true"]);
     let mark = env.mark();
-    wait("the host to let go", SOON, || host.log().contains("no longer live").then_some(()));
+    wait("the host to unload the component", SOON, || host.log().contains("no longer live").then_some(()));
     ns.echo("web", 3, "nginx:2");
     ns.kubectl(&["label", "pod", "web-0", "app-"]);
     assert_eq!(ns.pod_names(), ["web-0", "web-1"]);
 
-    // A Plugin again: what changed meanwhile is done now, and was not done before.
+    // While there was no Plugin, the host wrote nothing. The new Plugin applies the changes.
     assert_eq!(env.host_requests(mark).attempted_writes().to_vec(), []);
     env.push(&guest("echo"), "echo", &[]);
     env.wait_live("echo", &guest("echo"));
     ns.wait_settled("web");
     assert_eq!(ns.pod_names(), ["web-0", "web-1", "web-2"]);
     for (pod, was) in ns.pods().iter().zip(before) {
-        assert_eq!(pod["metadata"]["uid"], was["metadata"]["uid"], "the same Pods");
+        assert_eq!(pod["metadata"]["uid"], was["metadata"]["uid"], "the Pods were not recreated");
     }
 }
 
 #[test]
-fn a_spec_that_the_plugin_calls_invalid_is_stalled_until_it_changes() {
+fn parent_whose_spec_the_plugin_calls_invalid_is_stalled_until_it_changes() {
     let env = Env::start();
     let _host = env.start_host();
-    // Somebody else's definition, without the bound that echo's own has: used as it is found.
+    // A user's CRD allows more replicas than echo's own. The host uses it unchanged.
     let carried = env.windlass(&["crd", &guest("echo").to_string_lossy()]);
     let as_json = ["create", "--dry-run=client", "-o", "json", "-f", "-"];
-    let printed = env.cluster().kubectl_with_input(&as_json, &carried).expect("a definition");
-    let mut definition: Value = serde_json::from_str(&printed).expect("JSON");
-    let properties =
-        &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    let printed = env.cluster().kubectl_with_input(&as_json, &carried).expect("a CRD");
+    let mut crd: Value = serde_json::from_str(&printed).expect("JSON");
+    let properties = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
     assert_eq!(properties["replicas"]["maximum"], 1000, "{properties:#}");
     properties["replicas"]["maximum"] = 5000.into();
-    env.apply(&definition.to_string());
+    env.apply(&crd.to_string());
     let mark = env.mark();
     env.push(&guest("echo"), "echo", &[]);
     env.wait_live("echo", &guest("echo"));
@@ -249,7 +249,7 @@ fn a_spec_that_the_plugin_calls_invalid_is_stalled_until_it_changes() {
     let stalled = condition(&echo, "Stalled");
     assert!(stalled.is_true() && stalled.message.contains("spec.replicas"), "{echo:#}");
     assert_eq!(echo["status"]["observedGeneration"], echo["metadata"]["generation"]);
-    assert_eq!(echo["status"]["currentReplicas"], 1, "the plugin's part stays");
+    assert_eq!(echo["status"]["currentReplicas"], 1, "the plugin's part of the status stays");
     assert_eq!(ns.pod_names(), ["web-0"]);
 
     ns.echo("web", 2, "nginx:1");
@@ -258,7 +258,7 @@ fn a_spec_that_the_plugin_calls_invalid_is_stalled_until_it_changes() {
 }
 
 #[test]
-fn r06_a_label_that_the_new_logic_drops_goes_from_every_pod() {
+fn r06_label_that_a_new_component_drops_is_removed_from_every_pod() {
     let env = Env::start();
     let _host = env.start_host();
     env.push(&guest("echo-v2"), "echo", &[]);
@@ -267,26 +267,26 @@ fn r06_a_label_that_the_new_logic_drops_goes_from_every_pod() {
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
     let before = ns.pods();
-    let all = |logic: &'static str| {
-        wait("all Pods with that logic's label", SOON, || {
-            ns.pods().iter().all(|pod| text(pod, "/metadata/labels/logic") == logic).then_some(())
+    let wait_all = |label: &'static str| {
+        wait("all Pods with the label of that component", SOON, || {
+            ns.pods().iter().all(|pod| text(pod, "/metadata/labels/logic") == label).then_some(())
         });
     };
-    all("v2");
-    // First the label is the POST's, then an apply's.
+    wait_all("v2");
+    // The label is first owned by the POST's entry in managedFields, then by an apply's.
     for (component, label) in [("echo", ""), ("echo-v2", "v2"), ("echo", "")] {
         env.push(&guest(component), "echo", &[]);
         env.wait_live("echo", &guest(component));
-        all(label);
+        wait_all(label);
     }
     for (pod, was) in ns.pods().iter().zip(before) {
-        assert_eq!(pod["metadata"]["uid"], was["metadata"]["uid"], "changed in place");
-        assert_eq!(text(pod, "/metadata/labels/app"), "web", "what is still wanted stays");
+        assert_eq!(pod["metadata"]["uid"], was["metadata"]["uid"], "the Pod is changed in place");
+        assert_eq!(text(pod, "/metadata/labels/app"), "web", "a label that is still desired stays");
     }
 }
 
 #[test]
-fn a_right_that_the_plugins_account_lacks_is_said_on_the_parent_and_its_grant_is_noticed() {
+fn missing_permission_of_the_plugins_account_is_reported_on_the_parent_until_it_is_granted() {
     let env = Env::start();
     let _host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -299,43 +299,43 @@ fn a_right_that_the_plugins_account_lacks_is_said_on_the_parent_and_its_grant_is
     }
     env.apply_as("windlass-push", &role.to_string());
     let ns = env.namespace("rights");
-    // The authorizer hears of the change through a watch of its own.
-    let may = |user: &str, wanted: &str| {
-        let asked = ["auth", "can-i", "create", "pods", "-n", ns.name(), "--as", user];
-        wait("the change of rights", SOON, || {
-            // The exit status says it too, so a "no" comes as an error.
-            let answer = env.try_kubectl(&asked).unwrap_or_else(|error| error);
-            answer.trim().ends_with(wanted).then_some(())
+    // The authorizer observes the change by a watch of its own.
+    let wait_access = |user: &str, expected: &str| {
+        let can_i = ["auth", "can-i", "create", "pods", "-n", ns.name(), "--as", user];
+        wait("the change of the permission", SOON, || {
+            // For a "no", kubectl exits with an error status, too.
+            let output = env.try_kubectl(&can_i).unwrap_or_else(|error| error);
+            output.trim().ends_with(expected).then_some(())
         });
     };
-    may(ACCOUNT_USER, "no");
-    may(HOST_USER, "no");
+    wait_access(ACCOUNT_USER, "no");
+    wait_access(HOST_USER, "no");
 
     let mark = env.mark();
     ns.echo("web", 2, "nginx:1");
     let echo = ns.wait_not_ready("web", "ChildRejected");
-    let said = condition(&echo, "Ready").message;
+    let message = condition(&echo, "Ready").message;
     for word in ["403", "pods", ACCOUNT_USER, "--create-rbac"] {
-        assert!(said.contains(word), "{word} is missing: {said}");
+        assert!(message.contains(word), "{word} is missing: {message}");
     }
     assert_eq!(env.host_writes(mark).resource("pods").to_vec(), []);
-    // The Plugin says it at the next look.
+    // The next reconcile of the Plugin reports it.
     env.patch_plugin("echo", &json!({"resync": "9m"}));
     let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_false("Forbidden"));
     let message = condition(&plugin, "Granted").message;
     assert!(message.contains("create, patch, delete Pod.v1 in any namespace of its parents"), "{message}");
-    assert!(condition(&plugin, "Available").is_true(), "it is live: {plugin:#}");
-    assert!(condition(&plugin, "Ready").is_false("Forbidden"), "it cannot do its work: {plugin:#}");
+    assert!(condition(&plugin, "Available").is_true(), "the component is live: {plugin:#}");
+    assert!(condition(&plugin, "Ready").is_false("Forbidden"), "a Plugin without permissions is not Ready: {plugin:#}");
 
     env.apply_as("windlass-push", &pushed(&env, "ClusterRole", ACCOUNT_ROLE).to_string());
-    may(ACCOUNT_USER, "yes");
+    wait_access(ACCOUNT_USER, "yes");
     ns.wait_settled("web");
     env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_true());
-    may(HOST_USER, "no");
+    wait_access(HOST_USER, "no");
 }
 
 #[test]
-fn every_write_of_a_child_is_done_as_the_plugins_account_and_the_hosts_own_is_refused() {
+fn children_are_written_as_the_plugins_service_account_and_the_hosts_own_is_rejected() {
     let env = Env::start();
     let _host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -351,11 +351,11 @@ fn every_write_of_a_child_is_done_as_the_plugins_account_and_the_hosts_own_is_re
     assert_eq!(verbs.into_iter().collect::<Vec<_>>(), ["create", "delete", "patch"]);
     assert!(writes.iter().all(|write| write.impersonated.as_deref() == Some(ACCOUNT_USER)), "{writes:#?}");
 
-    // Its rights are many plugins' in one.
+    // The host's own ServiceAccount has the permissions of all plugins.
     env.patch_plugin("echo", &json!({"serviceAccountName": "windlass"}));
     let refused = env.wait_plugin("echo", |plugin| condition(plugin, "Granted").is_false("InvalidSpec"));
     assert!(condition(&refused, "Granted").message.contains("the host's own"), "{refused:#}");
-    assert_eq!(text(&refused, "/status/activeDigest"), live, "what was live stays");
+    assert_eq!(text(&refused, "/status/activeDigest"), live, "the live component stays");
     let mark = env.mark();
     ns.echo("web", 2, "nginx:2");
     ns.wait_settled("web");
@@ -364,7 +364,7 @@ fn every_write_of_a_child_is_done_as_the_plugins_account_and_the_hosts_own_is_re
 }
 
 #[test]
-fn push_waits_for_ready_names_what_holds_it_back_and_remove_takes_away_what_push_wrote() {
+fn push_waits_for_ready_or_names_the_obstacle_and_remove_deletes_what_push_wrote() {
     let env = Env::start();
     let host = env.start_host();
     let push = |component: &str, more: &[&str]| {
@@ -376,7 +376,10 @@ fn push_waits_for_ready_names_what_holds_it_back_and_remove_takes_away_what_push
     assert!(condition(&plugin, "Ready").is_true(), "{plugin:#}");
     assert_eq!(plugin["status"]["reconciledDigest"], plugin["status"]["activeDigest"], "{plugin:#}");
     let map = env.get("configmaps", SYSTEM_NAMESPACE, "echo").expect("the ConfigMap");
-    assert_eq!(map["metadata"]["ownerReferences"][0]["uid"], plugin["metadata"]["uid"], "it goes with the Plugin");
+    assert_eq!(
+        map["metadata"]["ownerReferences"][0]["uid"], plugin["metadata"]["uid"],
+        "the ConfigMap is owned by the Plugin"
+    );
     let ns = env.namespace("pushed");
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
@@ -391,9 +394,9 @@ fn push_waits_for_ready_names_what_holds_it_back_and_remove_takes_away_what_push
     let annotate = |word: &str| env.kubectl(&["annotate", "plugins.windlass.dev", "echo", word]);
     annotate("windlass.dev/rollback=true");
     env.wait_plugin("echo", |plugin| condition(plugin, "Ready").is_false("RolledBack"));
-    let held_back = push("echo-v2", &[]).expect_err("rolled back");
-    assert!(held_back.starts_with("exit status: 5"), "{held_back}");
-    assert!(held_back.contains("windlass.dev/rollback; remove it to go on: kubectl annotate"), "{held_back}");
+    let not_ready = push("echo-v2", &[]).expect_err("rolled back");
+    assert!(not_ready.starts_with("exit status: 5"), "{not_ready}");
+    assert!(not_ready.contains("windlass.dev/rollback; remove it to go on: kubectl annotate"), "{not_ready}");
     annotate("windlass.dev/rollback-");
     push("echo-v2", &[]).expect("Ready once more");
 
@@ -405,15 +408,16 @@ fn push_waits_for_ready_names_what_holds_it_back_and_remove_takes_away_what_push
         })
         .to_string(),
     );
-    let refused = env.try_windlass(&["remove", "others"]).expect_err("not push's");
+    let refused = env.try_windlass(&["remove", "others"]).expect_err("the Plugin was not written by push");
     assert!(refused.contains("was not written by `windlass push`"), "{refused}");
-    // S7: a push overwrites neither that Plugin, nor one whose name nobody typed.
+    // S7: a push overwrites neither that Plugin nor, without --name, an existing one.
     let before =
         ["others", "echo"].map(|name| env.get("plugins.windlass.dev", "", name).expect("a Plugin")["spec"].take());
     let component = guest("echo").to_string_lossy().into_owned();
-    let refused = env.try_windlass(&["push", &component, "--name", "others"]).expect_err("not push's");
+    let refused =
+        env.try_windlass(&["push", &component, "--name", "others"]).expect_err("the Plugin was not written by push");
     assert!(refused.contains("Plugin others was not written by") && refused.contains("--overwrite"), "{refused}");
-    let refused = env.try_windlass(&["push", &component]).expect_err("no name was typed");
+    let refused = env.try_windlass(&["push", &component]).expect_err("--name is missing");
     assert!(refused.contains("--name echo"), "{refused}");
     let after =
         ["others", "echo"].map(|name| env.get("plugins.windlass.dev", "", name).expect("a Plugin")["spec"].take());
@@ -422,7 +426,7 @@ fn push_waits_for_ready_names_what_holds_it_back_and_remove_takes_away_what_push
     for what in ["Plugin echo", "ConfigMap windlass-system/echo", "ClusterRole windlass-plugin-echo:account"] {
         assert!(listed.contains(&format!("would delete {what}")), "{what}: {listed}");
     }
-    assert!(env.get("plugins.windlass.dev", "", "echo").is_some(), "a dry run");
+    assert!(env.get("plugins.windlass.dev", "", "echo").is_some(), "a dry run deletes nothing");
 
     env.windlass(&["remove", "echo", "--delete-children"]);
     assert!(env.get("plugins.windlass.dev", "", "echo").is_none());
@@ -439,16 +443,16 @@ fn push_waits_for_ready_names_what_holds_it_back_and_remove_takes_away_what_push
     for resource in ["clusterroles", "clusterrolebindings"] {
         assert_eq!(left(resource, ""), [""; 0], "{resource}");
     }
-    let nothing = env.try_windlass(&["remove", "echo"]).expect_err("nothing is left");
+    let nothing = env.try_windlass(&["remove", "echo"]).expect_err("the Plugin is already deleted");
     assert!(nothing.contains("there is no Plugin echo"), "{nothing}");
 
     host.terminate();
-    let late = push("echo", &["--timeout", "1s"]).expect_err("no host");
+    let late = push("echo", &["--timeout", "1s"]).expect_err("no host runs");
     assert!(late.starts_with("exit status: 4") && late.contains("has not acted on this push"), "{late}");
 }
 
 #[test]
-fn u01_a_component_whose_definition_drops_a_field_is_refused_until_a_user_allows_it() {
+fn u01_component_whose_crd_drops_a_field_is_rejected_until_a_user_allows_it() {
     let env = Env::start();
     let _host = env.start_host();
     env.push(&guest("echo-wide"), "echo", &[]);
@@ -463,17 +467,17 @@ fn u01_a_component_whose_definition_drops_a_field_is_refused_until_a_user_allows
     let component = guest("echo").to_string_lossy().into_owned();
     let push = ["push", &component, "--name", "echo", "--create-rbac"];
     let before = env.get("plugins.windlass.dev", "", "echo").expect("the Plugin")["spec"].take();
-    let refused = env.try_windlass(&push).expect_err("it drops a field");
+    let refused = env.try_windlass(&push).expect_err("the CRD drops a field");
     assert!(refused.contains("spec.note") && refused.contains("--allow-schema-narrowing"), "{refused}");
     assert_eq!(env.get("plugins.windlass.dev", "", "echo").expect("the Plugin")["spec"], before);
 
-    // The same without that look: as GitOps has it.
+    // The host rejects it, too, if the objects are applied without `windlass push`, as with GitOps.
     let manifests = env.windlass(&["push", &component, "--name", "echo", "--dry-run=client", "-o", "json"]);
     env.apply_as("windlass-push", &manifests);
     let plugin = env.wait_plugin("echo", |plugin| condition(plugin, "Ready").is_false("CRDRejected"));
     assert!(condition(&plugin, "Ready").message.contains("spec.note"), "{plugin:#}");
-    assert!(condition(&plugin, "Available").is_true(), "the component before runs on: {plugin:#}");
-    // A write by which the API server would drop the field.
+    assert!(condition(&plugin, "Available").is_true(), "the previous component keeps running: {plugin:#}");
+    // With the new CRD, the API server would drop the field at this write.
     ns.echo("other", 1, "nginx:1");
     ns.wait_settled("other");
     ns.kubectl(&["annotate", "echo", "web", "touched=true"]);
@@ -482,15 +486,15 @@ fn u01_a_component_whose_definition_drops_a_field_is_refused_until_a_user_allows
     env.windlass(&[&push[..], &["--allow-schema-narrowing"]].concat());
     env.wait_live("echo", &guest("echo"));
     ns.kubectl(&["annotate", "echo", "web", "touched=again", "--overwrite"]);
-    wait("the field to go, as allowed", SOON, || note().is_null().then_some(()));
+    wait("the field to be dropped", SOON, || note().is_null().then_some(()));
     ns.wait_settled("web");
 }
 
 #[test]
-fn push_writes_nothing_for_a_user_who_may_not_write_the_permissions() {
+fn push_writes_nothing_for_a_user_who_may_not_grant_the_permissions() {
     let env = Env::start();
     env.kubectl(&["-n", "default", "create", "serviceaccount", "dev"]);
-    // It may write roles, but that takes the permissions in them.
+    // The account may write roles, but it lacks the permissions in them (escalation check).
     for (role, verbs, resources) in [
         ("objects", "get,list,create,patch", "plugins.windlass.dev,configmaps,serviceaccounts"),
         (
@@ -514,14 +518,14 @@ fn push_writes_nothing_for_a_user_who_may_not_write_the_permissions() {
     let component = guest("echo").to_string_lossy().into_owned();
     let push = ["push", &component, "--name", "echo", "--create-rbac", "--kubeconfig", &kubeconfig.to_string_lossy()];
     let dry_run = [&push[..], &["--dry-run=server"]].concat();
-    let refused = env.try_windlass(&dry_run).expect_err("the API server checks it");
+    let refused = env.try_windlass(&dry_run).expect_err("the API server rejects the role");
     assert!(refused.contains("ClusterRole windlass-plugin-echo") && refused.contains("forbidden"), "{refused}");
-    let refused = env.try_windlass(&push).expect_err("it would give rights that dev does not have");
+    let refused = env.try_windlass(&push).expect_err("the role has permissions that dev does not have");
     assert!(refused.contains("ClusterRole windlass-plugin-echo") && refused.contains("forbidden"), "{refused}");
     assert_eq!(env.get("plugins.windlass.dev", "", "echo"), None);
     assert_eq!(env.get("configmaps", SYSTEM_NAMESPACE, "echo"), None);
     assert_eq!(env.get("clusterroles", "", "windlass-plugin-echo"), None);
-    // One that may write any role, and no binding.
+    // Now the account may write any role, but no binding.
     env.kubectl(&["delete", "clusterrolebinding", "roles"]);
     for (role, verbs, resources) in [
         ("any-role", "get,create,patch,escalate", "clusterroles.rbac.authorization.k8s.io"),
@@ -532,7 +536,7 @@ fn push_writes_nothing_for_a_user_who_may_not_write_the_permissions() {
         let role_of = format!("--clusterrole={role}");
         env.kubectl(&["create", "clusterrolebinding", role, &role_of, "--serviceaccount=default:dev"]);
     }
-    let refused = env.try_windlass(&push).expect_err("it may not bind the role");
+    let refused = env.try_windlass(&push).expect_err("dev may not bind the role");
     assert!(refused.contains("ClusterRoleBinding windlass-plugin-echo:account is forbidden"), "{refused}");
     assert_eq!(env.get("clusterroles", "", "windlass-plugin-echo"), None);
     assert_eq!(env.get("serviceaccounts", SYSTEM_NAMESPACE, "windlass-plugin-echo"), None);

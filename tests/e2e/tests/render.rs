@@ -1,4 +1,4 @@
-//! What the command line says of a component without a cluster, beside what a cluster made of it.
+//! Commands that need no cluster, compared with the behaviour on a cluster.
 
 // A test fails by a panic, and so do the functions that only tests call.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use windlass_e2e::{Env, guest, text, windlass};
 
-/// Runs `windlass` where there is no cluster, and gives back its exit code and what it printed.
+/// Runs `windlass` without a cluster, and returns its exit code, standard output and standard error.
 fn run(args: &[&str]) -> (i32, String, String) {
     let nowhere = Path::new("/nonexistent");
     let mut command = windlass();
@@ -23,7 +23,7 @@ fn path(name: &str) -> String {
     guest(name).to_string_lossy().into_owned()
 }
 
-/// A parent in a file.
+/// Writes a parent to a file.
 fn file(folder: &tempfile::TempDir, parent: &Value) -> String {
     let path = folder.path().join("parent.json");
     std::fs::write(&path, parent.to_string()).expect("a temporary file");
@@ -38,8 +38,8 @@ fn render_with(component: &str, parent: &Value, more: &[&str]) -> (i32, Value) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (path, parent) = (path(component), file(&folder, parent));
     let args = ["render", &path, "-f", &parent, "-o", "json"];
-    let (code, printed, said) = run(&[&args[..], more].concat());
-    (code, serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}{said}")))
+    let (code, printed, stderr) = run(&[&args[..], more].concat());
+    (code, serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}{stderr}")))
 }
 
 fn echo(replicas: u32, image: &str) -> Value {
@@ -54,7 +54,7 @@ fn by_name(mut bodies: Vec<Value>) -> Vec<Value> {
     bodies
 }
 
-/// Whether an object has all that a body says; what the API server defaults and assigns is besides.
+/// Checks that an object has all fields of a body; the API server may have added more.
 #[track_caller]
 fn assert_has(object: &Value, body: &Value, path: &str) {
     match body {
@@ -87,7 +87,7 @@ fn render_prints_the_children_that_the_cluster_got() {
     assert_eq!(pods.len(), 3);
     let bodies = |rendered: &Value| by_name(rendered["children"].as_array().expect("children").clone());
 
-    // From the live parent: the same to the last bit, as the hash of the body that the host sent says.
+    // From the live parent: render prints exactly the bodies that the host sent.
     let (code, rendered) = render("echo", &parent);
     assert_eq!((code, bodies(&rendered).len()), (0, 3));
     for (pod, body) in pods.iter().zip(bodies(&rendered)) {
@@ -95,7 +95,7 @@ fn render_prints_the_children_that_the_cluster_got() {
         assert_has(pod, &body, "pod");
     }
 
-    // From the file that the user applied: the same, but for the uid that only a cluster gives and hashes over it.
+    // From the user's manifest: the bodies differ only in the uid and in hashes that depend on it.
     let (code, offline) = render("echo", &ns.echo_manifest("web", 3, "nginx:1"));
     assert_eq!(code, 0);
     let uid = text(&parent, "/metadata/uid");
@@ -111,36 +111,36 @@ fn render_prints_the_children_that_the_cluster_got() {
 }
 
 #[test]
-fn render_prints_the_desired_children_as_manifests_unless_the_whole_response_is_asked_for() {
+fn render_prints_children_as_manifests_and_the_whole_response_with_output_full() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (component, parent) = (path("echo"), file(&folder, &echo(2, "nginx:1")));
-    let (code, printed, said) = run(&["render", &component, "-f", &parent]);
-    assert_eq!(code, 0, "{said}");
-    assert_eq!(printed.split("---\n").count(), 2, "a document for each Pod: {printed}");
+    let (code, printed, stderr) = run(&["render", &component, "-f", &parent]);
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(printed.split("---\n").count(), 2, "there is a document for each Pod: {printed}");
     for document in printed.split("---\n") {
         assert!(document.contains("kind: Pod") && document.contains("name: web-"), "{document}");
     }
     assert!(!printed.contains("requeueMs"), "{printed}");
 
-    let (code, whole, said) = run(&["render", &component, "-f", &parent, "-o", "full"]);
-    assert_eq!(code, 0, "{said}");
+    let (code, whole, stderr) = run(&["render", &component, "-f", &parent, "-o", "full"]);
+    assert_eq!(code, 0, "{stderr}");
     assert!(whole.contains("requeueMs") && whole.contains("currentReplicas: 0"), "{whole}");
 
     let wrong = file(&folder, &echo(1001, "nginx:1"));
-    let (code, printed, said) = run(&["render", &component, "-f", &wrong, "--no-validate"]);
-    assert_eq!((code, &*printed), (1, ""), "a failure is no manifest: {said}");
-    assert!(said.contains("error: ") && said.contains("replicas"), "{said}");
+    let (code, printed, stderr) = run(&["render", &component, "-f", &wrong, "--no-validate"]);
+    assert_eq!((code, &*printed), (1, ""), "a failure prints no manifest: {stderr}");
+    assert!(stderr.contains("error: ") && stderr.contains("replicas"), "{stderr}");
 }
 
 #[test]
-fn render_ends_with_1_when_the_plugin_calls_the_spec_wrong() {
+fn render_exits_with_1_when_the_plugin_calls_the_spec_invalid() {
     let (code, rendered) = render_with("echo", &echo(1001, "nginx:1"), &["--no-validate"]);
     assert_eq!((code, &rendered["failure"]["kind"]), (1, &json!("invalid")), "{rendered:#}");
     assert!(text(&rendered, "/failure/message").contains("replicas"), "{rendered:#}");
 }
 
 #[test]
-fn render_ends_with_1_when_the_call_fails_or_the_answer_is_refused() {
+fn render_exits_with_1_when_the_call_fails_or_the_response_is_rejected() {
     let hostile = |kind: &str| json!({"apiVersion": "hostile.example/v1", "kind": kind, "metadata": {"name": "a", "namespace": "b"}, "spec": {}});
     for (component, kind, failure, words) in [
         ("hostile/trap", "Trap", "call", "unreachable"),
@@ -157,7 +157,7 @@ fn render_ends_with_1_when_the_call_fails_or_the_answer_is_refused() {
 }
 
 #[test]
-fn render_ends_with_3_when_it_cannot_ask_and_with_2_when_it_is_asked_wrong() {
+fn render_exits_with_3_for_an_unusable_file_and_with_2_for_a_missing_argument() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
     let parent = file(&folder, &other);
@@ -168,27 +168,27 @@ fn render_ends_with_3_when_it_cannot_ask_and_with_2_when_it_is_asked_wrong() {
         (vec!["render", "/nonexistent/echo.wasm", "-f", &parent], 3, "/nonexistent/echo.wasm"),
         (vec!["render", &component], 2, "--filename"),
     ] {
-        let (found, printed, said) = run(&args);
-        assert_eq!(found, code, "{args:?}: {said}");
-        assert!(said.contains("error: ") && said.contains(words), "{args:?}: {said}");
+        let (found, printed, stderr) = run(&args);
+        assert_eq!(found, code, "{args:?}: {stderr}");
+        assert!(stderr.contains("error: ") && stderr.contains(words), "{args:?}: {stderr}");
         assert_eq!(printed, "", "{args:?}");
     }
 }
 
 #[test]
-fn render_prints_on_standard_error_what_the_plugin_logs() {
+fn render_prints_the_plugins_log_on_standard_error() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let parent = json!({
         "apiVersion": "hostile.example/v1", "kind": "Panic", "metadata": {"name": "a", "namespace": "b"}, "spec": {},
     });
-    let (code, printed, said) = run(&["render", &path("hostile/panic"), "-f", &file(&folder, &parent), "-o", "json"]);
-    assert_eq!(code, 1, "{said}");
-    assert!(said.contains("plugin error: ") && said.contains("no such luck"), "{said}");
-    serde_json::from_str::<Value>(&printed).expect("nothing but JSON on standard output");
+    let (code, printed, stderr) = run(&["render", &path("hostile/panic"), "-f", &file(&folder, &parent), "-o", "json"]);
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("plugin error: ") && stderr.contains("no such luck"), "{stderr}");
+    serde_json::from_str::<Value>(&printed).expect("standard output is JSON");
 }
 
 #[test]
-fn render_ends_with_6_when_the_parent_does_not_fit_the_components_crd() {
+fn render_exits_with_6_when_the_parent_does_not_match_the_components_crd() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (mut parent, field, value, words) in [
         (echo(1001, "nginx:1"), "replicas", json!(1001), "spec.replicas: 1001 is more than the maximum 1000"),
@@ -196,18 +196,18 @@ fn render_ends_with_6_when_the_parent_does_not_fit_the_components_crd() {
         (echo(1, "nginx:1"), "image", json!(7), "spec.image: must be of type string"),
     ] {
         parent["spec"][field] = value;
-        let (code, printed, said) = run(&["render", &path("echo"), "-f", &file(&folder, &parent)]);
-        assert_eq!((code, &*printed), (6, ""), "{said}");
-        assert!(said.contains(words), "{words}: {said}");
+        let (code, printed, stderr) = run(&["render", &path("echo"), "-f", &file(&folder, &parent)]);
+        assert_eq!((code, &*printed), (6, ""), "{stderr}");
+        assert!(stderr.contains(words), "{words}: {stderr}");
     }
 }
 
 #[test]
-fn render_takes_every_sample_of_the_repository() {
+fn render_returns_children_for_every_sample_of_the_repository() {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/samples");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let plugin = std::fs::read_to_string(samples.join("namespaceguard-plugin.yaml")).expect("a sample");
-    // The sizes, without reading YAML: what follows on `config:`, two columns to the left of where it stands.
+    // The Plugin's config, without a YAML parser: the lines below `config:`, less their indentation.
     let (_, config) = plugin.split_once("  config:\n").expect("spec.config");
     let config: Vec<_> = config.lines().map(|line| line.strip_prefix("    ").unwrap_or(line)).collect();
     let sizes = folder.path().join("config.yaml");
@@ -227,17 +227,17 @@ fn render_takes_every_sample_of_the_repository() {
         let sample = samples.join(sample).with_extension("yaml");
         let (component, sample) = (path(component), sample.to_string_lossy().into_owned());
         let args = ["render", &component, "-f", &sample, "-o", "json"];
-        let (code, printed, said) = run(&[&args[..], &more].concat());
-        assert_eq!(code, 0, "{sample}: {said}{printed}");
+        let (code, printed, stderr) = run(&[&args[..], &more].concat());
+        assert_eq!(code, 0, "{sample}: {stderr}{printed}");
         let rendered: Value = serde_json::from_str(&printed).expect("JSON");
-        assert_ne!(rendered["children"], json!([]), "{sample}: {said}");
+        assert_ne!(rendered["children"], json!([]), "{sample}: {stderr}");
     }
 }
 
 #[test]
-fn inspect_says_what_a_component_is() {
-    let (code, printed, said) = run(&["inspect", &path("echo"), "-o", "json"]);
-    assert_eq!(code, 0, "{said}");
+fn inspect_prints_digest_descriptor_imports_and_exports_of_a_component() {
+    let (code, printed, stderr) = run(&["inspect", &path("echo"), "-o", "json"]);
+    assert_eq!(code, 0, "{stderr}");
     let found: Value = serde_json::from_str(&printed).expect("JSON");
     let bytes = std::fs::read(guest("echo")).expect("the component");
     assert_eq!(found["size"], bytes.len());
@@ -255,21 +255,22 @@ fn inspect_says_what_a_component_is() {
     assert_eq!(found["exports"], json!(["windlass:plugin/reconciler@0.1.0"]));
     assert_eq!(found["unknownImports"], json!([]));
 
-    let (code, _, said) = run(&["inspect", &path("echo-broken")]);
+    let (code, _, stderr) = run(&["inspect", &path("echo-broken")]);
     assert_eq!(code, 3);
-    assert!(said.contains("describe"), "{said}");
+    assert!(stderr.contains("describe"), "{stderr}");
 }
 
 #[test]
-fn push_prints_the_same_manifests_each_time_without_a_cluster() {
+fn push_dry_run_prints_the_same_manifests_each_time_without_a_cluster() {
     let component = path("echo");
     let push = |more: &[&str]| {
-        let (code, printed, said) = run(&[&["push", &component, "--name", "echo", "--dry-run=client"], more].concat());
-        assert_eq!(code, 0, "{said}");
+        let (code, printed, stderr) =
+            run(&[&["push", &component, "--name", "echo", "--dry-run=client"], more].concat());
+        assert_eq!(code, 0, "{stderr}");
         printed
     };
     let manifests = push(&[]);
-    assert_eq!(manifests, push(&[]), "nothing in it depends on the time");
+    assert_eq!(manifests, push(&[]), "the manifests do not depend on the time");
     assert!(manifests.contains("kind: Plugin") && !manifests.contains("pushed-at"), "{manifests}");
     assert_eq!(push(&["-o", "name"]), "configmap/echo\nplugin.windlass.dev/echo\n");
 }
@@ -277,23 +278,23 @@ fn push_prints_the_same_manifests_each_time_without_a_cluster() {
 #[test]
 fn completion_prints_the_commands_for_every_shell() {
     for shell in ["bash", "zsh", "fish"] {
-        let (code, script, said) = run(&["completion", shell]);
-        assert_eq!(code, 0, "{said}");
+        let (code, script, stderr) = run(&["completion", shell]);
+        assert_eq!(code, 0, "{stderr}");
         for word in ["render", "push", "kubeconfig"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
-        assert!(!script.contains("compile-child"), "{shell}: hidden commands are not offered");
+        assert!(!script.contains("compile-child"), "{shell}: hidden commands are not completed");
     }
 }
 
 #[test]
-fn crd_prints_the_kind_that_a_component_carries() {
-    let (code, printed, said) = run(&["crd", &path("echo")]);
-    assert_eq!(code, 0, "{said}");
+fn crd_prints_the_crd_that_a_component_carries() {
+    let (code, printed, stderr) = run(&["crd", &path("echo")]);
+    assert_eq!(code, 0, "{stderr}");
     for line in ["kind: CustomResourceDefinition", "name: echoes.my-operator.dev", "kind: Echo"] {
         assert!(printed.contains(line), "{line:?} is not in\n{printed}");
     }
-    let (code, own, said) = run(&["crd"]);
-    assert_eq!(code, 0, "{said}");
+    let (code, own, stderr) = run(&["crd"]);
+    assert_eq!(code, 0, "{stderr}");
     assert!(own.contains("name: plugins.windlass.dev"), "{own}");
 }

@@ -1,4 +1,4 @@
-//! At rest nothing is asked of the API server.
+//! In steady state the host sends no write and no list request.
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
@@ -9,10 +9,10 @@ use std::time::Duration;
 use windlass_e2e::{AuditEvents, Env, Mark, Namespace, SOON, guest, is_settled, text, wait};
 
 const ECHOES: usize = 100;
-/// How long nothing may happen.
-const REST: Duration = Duration::from_mins(1);
-/// The same after a restart, counted from readiness.
-const REST_AFTER_RESTART: Duration = Duration::from_secs(30);
+/// How long the host must send no such request.
+const OBSERVATION: Duration = Duration::from_mins(1);
+/// The same after a restart, from the time when the host is ready.
+const OBSERVATION_AFTER_RESTART: Duration = Duration::from_secs(30);
 
 fn wait_all_settled(ns: &Namespace) {
     wait("all Echoes settled", SOON, || {
@@ -21,8 +21,8 @@ fn wait_all_settled(ns: &Namespace) {
     });
 }
 
-/// Writes that the host asked for, granted or not.
-fn asked_to_write(env: &Env, since: Mark) -> AuditEvents {
+/// The write requests of the host, successful or not.
+fn write_attempts(env: &Env, since: Mark) -> AuditEvents {
     env.host_requests(since).attempted_writes()
 }
 
@@ -30,7 +30,7 @@ fn lists(env: &Env, since: Mark) -> AuditEvents {
     env.host_requests(since).filter(|event| event.verb == "list")
 }
 
-/// The versions of all Echoes and Pods: whoever writes one moves it.
+/// The resourceVersions of all Echoes and Pods, which every write changes.
 fn versions(ns: &Namespace) -> Vec<(String, String)> {
     let objects = ["echoes", "pods"].map(|resource| ns.env().list(resource, ns.name())).concat();
     let version = |object| (text(object, "/metadata/uid"), text(object, "/metadata/resourceVersion"));
@@ -40,7 +40,7 @@ fn versions(ns: &Namespace) -> Vec<(String, String)> {
 }
 
 #[test]
-fn r07_a_hundred_settled_echoes_cost_no_write_and_no_list_also_across_a_restart() {
+fn r07_hundred_converged_parents_cost_no_write_and_no_list_before_and_after_a_restart() {
     let env = Env::start();
     let host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -50,35 +50,35 @@ fn r07_a_hundred_settled_echoes_cost_no_write_and_no_list_also_across_a_restart(
         (0..ECHOES).map(|at| ns.echo_manifest(&format!("echo-{at}"), 2, "nginx:1").to_string()).collect();
     env.apply(&manifests.join("\n---\n"));
     wait_all_settled(&ns);
-    // Some have been through an apply, a drift and a new child, and rest like the others.
+    // Some of them have had an apply, a drift and a new child.
     ns.echo("echo-1", 3, "nginx:2");
     ns.kubectl(&["set", "image", "pod/echo-2-0", "nginx=edited:1"]);
     env.wait_object("pods", ns.name(), "echo-2-0", |pod| pod["spec"]["containers"][0]["image"] == "nginx:1");
     ns.kubectl(&["label", "pod", "echo-3-0", "team=blue"]);
     wait_all_settled(&ns);
-    // The counts are written some seconds after what they count.
+    // The host updates these counts some seconds later.
     env.wait_plugin("echo", |plugin| plugin["status"]["parents"] == ECHOES && plugin["status"]["failing"] == 0);
 
     let before = versions(&ns);
     let mark = env.mark();
-    // Not a wait for anything: that nothing happens for so long is what is shown.
-    sleep(REST);
-    assert_eq!(asked_to_write(&env, mark).to_vec(), []);
+    // This is no synchronisation: the test shows that nothing happens for this time.
+    sleep(OBSERVATION);
+    assert_eq!(write_attempts(&env, mark).to_vec(), []);
     assert_eq!(lists(&env, mark).to_vec(), []);
     assert_eq!(versions(&ns), before);
 
-    assert!(host.terminate().success(), "SIGTERM is a clean end");
+    assert!(host.terminate().success(), "SIGTERM ends the host with exit code 0");
     let restart = env.mark();
     let host = env.start_host();
     let ready = env.mark();
-    // As above: nothing may happen, and the host has time enough to reconcile all that it found.
-    sleep(REST_AFTER_RESTART);
-    assert_eq!(asked_to_write(&env, restart).to_vec(), []);
+    // As above; this is long enough for the host to reconcile all parents.
+    sleep(OBSERVATION_AFTER_RESTART);
+    assert_eq!(write_attempts(&env, restart).to_vec(), []);
     assert_eq!(lists(&env, ready).to_vec(), []);
     assert!(!lists(&env, restart).is_empty(), "the audit log does show lists");
     assert_eq!(versions(&ns), before);
 
-    // It was at rest, not dead.
+    // The host still reconciles.
     ns.echo("echo-1", 1, "nginx:2");
     ns.wait_settled("echo-1");
     assert!(host.is_running());

@@ -1,4 +1,4 @@
-//! The host ends and starts at any moment.
+//! The host stops and starts at any moment.
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use windlass_e2e::{Env, HostOptions, SOON, SYSTEM_NAMESPACE, guest, is_settled, text, wait};
 
 #[test]
-fn r01_a_host_killed_in_the_middle_goes_on_where_it_was() {
+fn r01_host_killed_during_writes_continues_where_it_stopped_after_a_restart() {
     const ECHOES: usize = 50;
     const REPLICAS: usize = 3;
     let env = Env::start();
@@ -19,15 +19,15 @@ fn r01_a_host_killed_in_the_middle_goes_on_where_it_was() {
     let mark = env.mark();
     let manifests: Vec<_> =
         (0..ECHOES).map(|at| ns.echo_manifest(&format!("echo-{at}"), 3, "nginx:1").to_string()).collect();
-    let made_by_host = || env.host_writes(mark).resource("pods").filter(|event| event.verb == "create");
+    let created_by_host = || env.host_writes(mark).resource("pods").filter(|event| event.verb == "create");
     std::thread::scope(|scope| {
         scope.spawn(|| env.apply(&manifests.join("\n---\n")));
-        wait("the first Pods", SOON, || (made_by_host().len() >= 20).then_some(()));
+        wait("the first Pods", SOON, || (created_by_host().len() >= 20).then_some(()));
         host.kill();
     });
-    // Pods alone: nobody but the host makes any here.
-    let made = env.list("pods", ns.name()).len();
-    assert!((20..ECHOES * REPLICAS).contains(&made), "killed too late or too early: {made} Pods");
+    // All Pods are the host's: no other client creates Pods here.
+    let created = env.list("pods", ns.name()).len();
+    assert!((20..ECHOES * REPLICAS).contains(&created), "killed too late or too early: {created} Pods");
 
     // A change and a deletion that no host sees.
     ns.echo("echo-0", 1, "nginx:1");
@@ -38,25 +38,28 @@ fn r01_a_host_killed_in_the_middle_goes_on_where_it_was() {
         let echoes = env.list("echoes", ns.name());
         (echoes.len() == ECHOES - 1 && echoes.iter().all(is_settled)).then_some(())
     });
-    let mut wanted: BTreeSet<_> =
+    let mut desired: BTreeSet<_> =
         (2..ECHOES).flat_map(|at| (0..REPLICAS).map(move |index| format!("echo-{at}-{index}"))).collect();
-    wanted.insert("echo-0-0".to_owned());
-    wait("exactly the wanted Pods", SOON, || {
+    desired.insert("echo-0-0".to_owned());
+    wait("exactly the desired Pods", SOON, || {
         let pods = env.list("pods", ns.name());
         let names: BTreeSet<_> = pods.iter().map(|pod| text(pod, "/metadata/name")).collect();
-        (pods.len() == wanted.len() && names == wanted).then_some(())
+        (pods.len() == desired.len() && names == desired).then_some(())
     });
     let uids: BTreeSet<_> = env.list("echoes", ns.name()).iter().map(|echo| text(echo, "/metadata/uid")).collect();
     for pod in ns.pods() {
-        assert!(uids.contains(&text(&pod, "/metadata/ownerReferences/0/uid")), "an orphan: {pod:#}");
+        assert!(
+            uids.contains(&text(&pod, "/metadata/ownerReferences/0/uid")),
+            "the owner of this Pod does not exist: {pod:#}"
+        );
     }
-    // What the first host made is not made again by the second.
-    let names: Vec<_> = made_by_host().iter().map(|event| event.name.clone()).collect();
-    assert_eq!(names.len(), names.iter().collect::<BTreeSet<_>>().len(), "made twice: {names:?}");
+    // The second host does not create again what the first one created.
+    let names: Vec<_> = created_by_host().iter().map(|event| event.name.clone()).collect();
+    assert_eq!(names.len(), names.iter().collect::<BTreeSet<_>>().len(), "a Pod was created twice: {names:?}");
 }
 
 #[test]
-fn r01_what_happens_while_no_host_runs_is_made_good() {
+fn r01_changes_made_while_no_host_runs_are_corrected_when_it_starts() {
     let env = Env::start();
     let host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -69,7 +72,7 @@ fn r01_what_happens_while_no_host_runs_is_made_good() {
     for name in ["edited", "deleted", "resting", "forged"] {
         ns.wait_settled(name);
     }
-    // Under the host's own name the managed fields show no edit: a live host does not see it before its resync.
+    // With the host's field manager, managedFields shows no edit: a running host notices it only at its resync.
     let forged = r#"{"spec":{"containers":[{"name":"nginx","image":"forged:1"}]}}"#;
     ns.kubectl(&["patch", "pod", "forged-0", "--field-manager=windlass", "-p", forged]);
     assert!(host.terminate().success());
@@ -91,7 +94,7 @@ fn h01_second_host_refuses_to_start_beside_a_live_one_and_starts_at_once_after_i
     let first = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
     env.wait_live("echo", &guest("echo"));
-    // Nothing shows that the first one has ended; it renews its Lease while the second one waits for that.
+    // Nothing indicates that the first host has ended: it renews its Lease while the second one waits.
     let cache_dir = Some(env.cluster().dir().join("another-cache"));
     let options = HostOptions { cache_dir, ..HostOptions::default() };
     let second = env.spawn_host(options.clone());
@@ -108,14 +111,14 @@ fn h01_second_host_refuses_to_start_beside_a_live_one_and_starts_at_once_after_i
     let third = env.start_host_with(options.clone());
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
-    // The lock in its folder shows that a killed host has ended.
+    // The released lock in the cache folder shows that the killed host has ended.
     third.kill();
     let fourth = env.start_host_with(options);
     assert!(!fourth.log().contains("which may have ended"), "{}", fourth.log());
     ns.echo("web", 1, "nginx:1");
     ns.wait_settled("web");
 
-    // One that loses its Lease to another holder ends, and writes nothing more.
+    // A host that loses its Lease to another holder exits, and writes nothing more.
     let patch = r#"{"spec":{"holderIdentity":"another-host"}}"#;
     env.kubectl(&["-n", SYSTEM_NAMESPACE, "patch", "lease", "windlass", "--type=merge", "-p", patch]);
     let log = wait("the fourth host to end", SOON, || (!fourth.is_running()).then(|| fourth.log()));
@@ -124,12 +127,15 @@ fn h01_second_host_refuses_to_start_beside_a_live_one_and_starts_at_once_after_i
     let mark = env.mark();
     ns.echo("web", 2, "nginx:1");
     let lease = env.get("leases", SYSTEM_NAMESPACE, "windlass").expect("a Lease");
-    assert_eq!(lease["spec"]["holderIdentity"], "another-host", "it is not released either");
+    assert_eq!(
+        lease["spec"]["holderIdentity"], "another-host",
+        "the host does not release the Lease of another holder"
+    );
     assert_eq!(env.host_writes(mark).to_vec(), []);
 }
 
 #[test]
-fn a_host_that_starts_again_fetches_only_the_logic_that_changed() {
+fn restarted_host_fetches_only_components_that_changed() {
     let env = Env::start();
     let host = env.start_host();
     for (name, component) in [("echo", "echo"), ("puppet", "puppets/puppet")] {

@@ -1,4 +1,4 @@
-//! Parents of a kind that exists, selected by a label: what becomes of those that lose it.
+//! Parents of a built-in kind, selected by a label: the host deletes the children of parents that lose the label.
 
 // A test fails by a panic.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
@@ -16,7 +16,7 @@ fn puppet(name: &str) -> PathBuf {
     guest(&format!("puppets/{name}"))
 }
 
-/// Makes this guest the Plugin's logic, and waits until it is live.
+/// Pushes this component for the Plugin, and waits until it is live.
 fn push(env: &Env, component: &str) {
     env.push(&puppet(component), PLUGIN, &[]);
     env.wait_live(PLUGIN, &puppet(component));
@@ -30,13 +30,13 @@ fn namespace(ns: &Namespace) -> Value {
     ns.env().get("namespaces", "", ns.name()).expect("the namespace")
 }
 
-/// Whether the host's finalizer of the Plugin is on a namespace.
-fn is_held(namespace: &Value) -> bool {
+/// Whether a namespace has the Plugin's finalizer.
+fn has_finalizer(namespace: &Value) -> bool {
     let finalizers = namespace["metadata"]["finalizers"].as_array().into_iter().flatten();
     finalizers.filter_map(Value::as_str).any(|name| name == "windlass.dev/deco")
 }
 
-/// The `ConfigMaps` that are the Plugin's.
+/// The `ConfigMaps` with the Plugin's label.
 fn config_maps(ns: &Namespace) -> Vec<String> {
     let objects = ns.env().list("configmaps", ns.name());
     let ours = objects.iter().filter(|object| text(object, "/metadata/labels/windlass.dev~1plugin") == PLUGIN);
@@ -51,17 +51,17 @@ fn wait_config_maps(ns: &Namespace, names: &[&str]) {
 
 const ALL: [&str; 4] = ["a", "b", "c", "d"];
 
-/// How often the host read a namespace by name.
+/// The host's reads of a namespace by name.
 fn reads(env: &Env, ns: &Namespace, since: Mark) -> AuditEvents {
     env.host_requests(since).resource("namespaces").name(ns.name()).filter(|request| request.verb == "get")
 }
 
-/// The hash in the event that says how to go on.
-fn hash_of_held(ns: &Namespace) -> String {
-    wait("an event that says how to go on", SOON, || {
+/// The hash in the event about blocked deletions.
+fn blocked_deletions_hash(ns: &Namespace) -> String {
+    wait("an event with the hash that allows the deletions", SOON, || {
         let events = ns.env().list("events", "");
-        let told = events.iter().filter(|event| text(event, "/involvedObject/name") == ns.name());
-        told.map(|event| text(event, "/message")).find_map(|message| {
+        let on_namespace = events.iter().filter(|event| text(event, "/involvedObject/name") == ns.name());
+        on_namespace.map(|event| text(event, "/message")).find_map(|message| {
             let (_, rest) = message.split_once("windlass.dev/allow-deletion=")?;
             rest.split_once(' ').map(|(hash, _)| hash.to_owned())
         })
@@ -69,7 +69,7 @@ fn hash_of_held(ns: &Namespace) -> String {
 }
 
 #[test]
-fn an_object_that_leaves_the_selector_loses_its_children_also_while_no_host_runs() {
+fn parent_that_leaves_the_selector_loses_its_children_also_if_it_left_while_no_host_ran() {
     let env = Env::start();
     let host = env.start_host();
     push(&env, "decorator");
@@ -78,7 +78,7 @@ fn an_object_that_leaves_the_selector_loses_its_children_also_while_no_host_runs
         label(ns, "puppets.example/decorate=true");
         env.wait_object(POLICY.0, ns.name(), POLICY.1, |_| true);
     };
-    let bare = |ns: &Namespace| {
+    let wait_policy_gone = |ns: &Namespace| {
         wait("the policy to be gone", SOON, || ns.get(POLICY.0, POLICY.1).is_none().then_some(()));
     };
     for ns in [&left, &later, &stays] {
@@ -87,23 +87,23 @@ fn an_object_that_leaves_the_selector_loses_its_children_also_while_no_host_runs
 
     let mark = env.mark();
     label(&left, "puppets.example/decorate-");
-    bare(&left);
+    wait_policy_gone(&left);
     assert!(namespace(&left)["metadata"]["deletionTimestamp"].is_null());
-    assert!(later.get(POLICY.0, POLICY.1).is_some(), "its label stands");
-    assert_eq!(reads(&env, &left, mark).len(), 1, "whether it lives is asked once");
-    // The Plugin's status counts its parents.
+    assert!(later.get(POLICY.0, POLICY.1).is_some(), "a parent with the label keeps its child");
+    assert_eq!(reads(&env, &left, mark).len(), 1, "the host reads once whether the parent still exists");
+    // Writes to the Plugin are expected: its status counts the parents.
     let written = env.host_requests(mark).attempted_writes().filter(|write| write.resource != "plugins");
     let written: Vec<_> = written.iter().map(|write| (&*write.verb, &*write.resource, &*write.namespace)).collect();
-    assert_eq!(written, [("delete", POLICY.0, left.name())], "and nothing else is done for anybody");
+    assert_eq!(written, [("delete", POLICY.0, left.name())], "the host writes nothing else");
 
-    // And back.
+    // The namespace is selected again.
     decorate(&left);
     assert!(host.terminate().success());
     label(&later, "puppets.example/decorate-");
     let mark = env.mark();
     let _host = env.start_host();
     env.wait_live(PLUGIN, &puppet("decorator"));
-    bare(&later);
+    wait_policy_gone(&later);
     for ns in [&left, &stays] {
         assert!(ns.get(POLICY.0, POLICY.1).is_some(), "{}", ns.name());
         assert_eq!(reads(&env, ns, mark).to_vec(), []);
@@ -111,7 +111,7 @@ fn an_object_that_leaves_the_selector_loses_its_children_also_while_no_host_runs
 }
 
 #[test]
-fn r09_children_of_an_object_that_left_the_selector_go_through_the_guard() {
+fn r09_children_of_a_parent_that_leaves_the_selector_pass_the_deletion_guard() {
     let env = Env::start();
     let _host = env.start_host();
     push(&env, "decorator-lets-go");
@@ -121,7 +121,7 @@ fn r09_children_of_an_object_that_left_the_selector_go_through_the_guard() {
         wait_config_maps(ns, &ALL);
     }
     label(&ns, &format!("{HOLD}-"));
-    let hash = hash_of_held(&ns);
+    let hash = blocked_deletions_hash(&ns);
     assert_eq!(config_maps(&ns), ALL);
     env.wait_plugin(PLUGIN, |plugin| plugin["status"]["failing"] == 1);
     env.kubectl(&["annotate", "namespace", ns.name(), &format!("windlass.dev/allow-deletion={hash}")]);
@@ -131,7 +131,7 @@ fn r09_children_of_an_object_that_left_the_selector_go_through_the_guard() {
 }
 
 #[test]
-fn r09_logic_that_selects_other_objects_deletes_nothing_before_a_person_allows_it() {
+fn r09_component_that_selects_other_parents_deletes_nothing_until_a_user_allows_it() {
     let env = Env::start();
     let _host = env.start_host();
     push(&env, "decorator-lets-go");
@@ -141,14 +141,14 @@ fn r09_logic_that_selects_other_objects_deletes_nothing_before_a_person_allows_i
         wait_config_maps(ns, &ALL);
     }
     env.push(&puppet("decorator-moves"), PLUGIN, &[]);
-    let held = env.wait_plugin(PLUGIN, |plugin| condition(plugin, "Ready").is_false("DeletionBlocked"));
-    let said = condition(&held, "Ready").message;
-    assert!(said.contains("12 of 12 children"), "{said}");
+    let blocked = env.wait_plugin(PLUGIN, |plugin| condition(plugin, "Ready").is_false("DeletionBlocked"));
+    let message = condition(&blocked, "Ready").message;
+    assert!(message.contains("12 of 12 children"), "{message}");
     for ns in &all {
         assert_eq!(config_maps(ns), ALL);
     }
-    let hash = text(&held, "/status/blockedDeletionsHash");
-    // Suspended and resumed, it deletes as little.
+    let hash = text(&blocked, "/status/blockedDeletionsHash");
+    // Suspending and resuming the Plugin deletes nothing.
     env.patch_plugin(PLUGIN, &json!({"suspend": true}));
     env.kubectl(&["annotate", "plugins.windlass.dev", PLUGIN, "windlass.dev/pushed-at=suspended", "--overwrite"]);
     env.wait_plugin(PLUGIN, |plugin| text(plugin, "/status/lastHandledPush") == "suspended");
@@ -161,14 +161,14 @@ fn r09_logic_that_selects_other_objects_deletes_nothing_before_a_person_allows_i
         assert_eq!(config_maps(ns), ALL);
     }
     env.kubectl(&["annotate", "plugins.windlass.dev", PLUGIN, &format!("windlass.dev/allow-deletion={hash}")]);
-    // One release covers the guard of each parent as well.
+    // One annotation on the Plugin also allows the deletions of each parent.
     for ns in &all {
         wait_config_maps(ns, &[]);
     }
 }
 
 #[test]
-fn r14_logic_that_no_longer_finalizes_takes_its_finalizers_off_also_of_what_has_left_or_is_being_deleted() {
+fn r14_finalizers_of_a_component_that_no_longer_finalizes_are_removed_from_all_its_parents() {
     let env = Env::start();
     let host = env.start_host();
     push(&env, "decorator-finalizes");
@@ -176,7 +176,7 @@ fn r14_logic_that_no_longer_finalizes_takes_its_finalizers_off_also_of_what_has_
     for ns in [&stays, &leaves, &ends] {
         label(ns, &format!("{HOLD}=true"));
         wait_config_maps(ns, &ALL);
-        assert!(is_held(&namespace(ns)));
+        assert!(has_finalizer(&namespace(ns)));
     }
     assert!(host.terminate().success());
     for ns in [&leaves, &ends] {
@@ -188,13 +188,13 @@ fn r14_logic_that_no_longer_finalizes_takes_its_finalizers_off_also_of_what_has_
     let _host = env.start_host();
     env.wait_live(PLUGIN, &puppet("decorator-lets-go"));
     for ns in [&stays, &leaves] {
-        env.wait_object("namespaces", "", ns.name(), |namespace| !is_held(namespace));
+        env.wait_object("namespaces", "", ns.name(), |namespace| !has_finalizer(namespace));
     }
-    wait("the finalizer to go from what is being deleted", SOON, || {
-        env.get("namespaces", "", ends.name()).is_none_or(|namespace| !is_held(&namespace)).then_some(())
+    wait("the finalizer to be removed from the terminating namespace", SOON, || {
+        env.get("namespaces", "", ends.name()).is_none_or(|namespace| !has_finalizer(&namespace)).then_some(())
     });
     assert_eq!(config_maps(&stays), ALL);
-    let hash = hash_of_held(&leaves);
+    let hash = blocked_deletions_hash(&leaves);
     env.kubectl(&["annotate", "namespace", leaves.name(), &format!("windlass.dev/allow-deletion={hash}")]);
     wait_config_maps(&leaves, &[]);
 }

@@ -1,4 +1,4 @@
-//! The trace of a reconcile, and what is measured, as a real OpenTelemetry Collector receives it.
+//! The trace of a reconcile, and the metrics, as a real OpenTelemetry Collector receives them.
 
 // A test fails by a panic, and so do the functions that only tests call.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing, clippy::too_many_lines)]
@@ -36,7 +36,7 @@ fn traced(protocol: Option<&str>) -> Traced {
     Traced { host, collector, env: cluster, _files: files }
 }
 
-/// The spans of the first trace whose reconcile is such as wanted, once all of it has arrived.
+/// The spans of the first trace whose reconcile satisfies `wanted`, once all of them have arrived.
 fn trace_of(collector: &Collector, wanted: impl Fn(&Span, &[&Span]) -> bool) -> Vec<Span> {
     let find = |spans: &[Span]| {
         let roots = spans.iter().filter(|span| span.name == "reconcile" && span.parent_span_id.is_empty());
@@ -69,19 +69,19 @@ fn below(parent: &str, depth: usize, spans: &[Span], lines: &mut String) {
         };
         let _ = writeln!(lines, "{indent}- {}{status}", span.name);
         for (name, value) in &span.attributes {
-            let _ = writeln!(lines, "{indent}    {name}={}", normal(name, value));
+            let _ = writeln!(lines, "{indent}    {name}={}", normalized(name, value));
         }
         for event in &span.events {
             let attributes: Vec<_> =
-                event.attributes.iter().map(|(name, value)| format!("{name}={}", normal(name, value))).collect();
+                event.attributes.iter().map(|(name, value)| format!("{name}={}", normalized(name, value))).collect();
             let _ = writeln!(lines, "{indent}    * {} {}", event.name, attributes.join(" "));
         }
         below(&span.span_id, depth + 1, spans, lines);
     }
 }
 
-/// What differs from run to run, by its name: a golden value would hold nothing but luck.
-fn normal(name: &str, value: &serde_json::Value) -> String {
+/// Replaces values that differ between runs, by the name of their attribute.
+fn normalized(name: &str, value: &serde_json::Value) -> String {
     let shape = match name {
         "windlass.parent.uid" => "<uid>",
         "windlass.digest" => "<digest>",
@@ -102,8 +102,8 @@ fn is_of(span: &Span, kind: &str) -> bool {
     span.attributes.get("windlass.parent.kind") == Some(&json!(kind))
 }
 
-/// The trace of the reconcile that made an Echo's Pods.
-fn echo_made(traced: &Traced) -> Vec<Span> {
+/// The trace of the reconcile that created an Echo's Pods.
+fn echo_trace(traced: &Traced) -> Vec<Span> {
     let echo = guest("echo-tells");
     traced.env.push(&echo, "echo", &[]);
     traced.env.wait_live("echo", &echo);
@@ -120,9 +120,9 @@ fn echo_made(traced: &Traced) -> Vec<Span> {
 }
 
 #[test]
-fn a_reconcile_that_creates_children_is_one_trace_by_grpc() {
+fn reconcile_that_creates_children_is_exported_as_one_trace_over_grpc() {
     let traced = traced(None);
-    let spans = echo_made(&traced);
+    let spans = echo_trace(&traced);
     golden(
         &spans,
         &expect![[r#"
@@ -175,7 +175,7 @@ fn a_reconcile_that_creates_children_is_one_trace_by_grpc() {
     "#]],
     );
 
-    // Seen from the other end: the call is a child of the reconcile, and the writes are children of apply.
+    // The call is a child of the reconcile, and the writes are children of apply.
     let one = |name: &str| spans.iter().find(|span| span.name == name).unwrap_or_else(|| panic!("no {name}"));
     assert_eq!(one("plugin.call").parent_span_id, one("reconcile").span_id);
     assert_eq!(one("create").parent_span_id, one("apply").span_id);
@@ -184,20 +184,20 @@ fn a_reconcile_that_creates_children_is_one_trace_by_grpc() {
 }
 
 #[test]
-fn a_reconcile_that_creates_children_is_one_trace_by_http() {
+fn reconcile_that_creates_children_is_exported_as_one_trace_over_http() {
     let traced = traced(Some("http/protobuf"));
-    let spans = echo_made(&traced);
+    let spans = echo_trace(&traced);
     let mut names: Vec<_> = spans.iter().map(|span| span.name.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["apply", "create", "create", "observe", "plan", "plugin.call", "reconcile", "report"]);
-    // What is still buffered goes out before the host ends.
+    // Buffered spans are exported before the host ends.
     let before = traced.collector.spans().expect("spans").len();
     assert!(traced.host.terminate().success());
     assert!(traced.collector.spans().expect("spans").len() >= before);
 }
 
 #[test]
-fn a_call_that_traps_is_a_child_of_its_reconcile_and_has_failed() {
+fn span_of_a_failed_call_has_an_error_and_is_a_child_of_its_reconcile() {
     let traced = traced(Some("grpc"));
     for (plugin, kind) in [("panic", "Panic"), ("endless-loop", "EndlessLoop")] {
         let component = guest(&format!("hostile/{plugin}"));
@@ -280,7 +280,7 @@ fn a_call_that_traps_is_a_child_of_its_reconcile_and_has_failed() {
 }
 
 #[test]
-fn without_an_endpoint_nothing_is_sent_and_nothing_fails() {
+fn host_without_an_otlp_endpoint_exports_nothing_and_works() {
     let env = Env::start();
     let host = env.start_host();
     let echo = guest("echo-tells");
@@ -290,13 +290,16 @@ fn without_an_endpoint_nothing_is_sent_and_nothing_fails() {
     ns.echo("web", 1, "nginx:1");
     ns.wait_settled("web");
     let log = host.log();
-    assert!(log.contains("counting Pods"), "guests are heard all the same");
-    assert!(!log.contains("reconcile ") || !log.contains("├─ plugin.call"), "no trees unless asked for");
+    assert!(log.contains("counting Pods"), "the plugin's log lines are in the host's log");
+    assert!(
+        !log.contains("reconcile ") || !log.contains("├─ plugin.call"),
+        "the log has no trace trees without --log-traces"
+    );
     assert!(host.terminate().success());
 }
 
-/// What a plugin measured arrives under its name, beside what the host measures of it.
-fn assert_measured(protocol: Option<&str>) {
+/// The metrics of a plugin arrive under its name, together with the host's metrics about the plugin.
+fn assert_metrics_arrive(protocol: Option<&str>) {
     let traced = traced(protocol);
     let application = guest("application");
     traced.env.push(&application, "application", &[]);
@@ -309,7 +312,7 @@ fn assert_measured(protocol: Option<&str>) {
         "spec": { "image": "nginx:1.27", "replicas": 2, "resources": { "requests": { "cpu": "250m" } } },
     });
     traced.env.apply(&portal.to_string());
-    // The last state of a series: a Collector writes down each that it is sent.
+    // The last state of a series: the Collector records every state that it receives.
     let last = |name: &str, attribute: &str, value: &str| {
         let metrics = traced.collector.metrics().expect("metrics");
         let mut points = metrics.into_iter().filter(|metric| metric.name == name).flat_map(|metric| metric.points);
@@ -324,15 +327,15 @@ fn assert_measured(protocol: Option<&str>) {
     arrives("application_reconciles_total", "phase", "Running", &|point| point["asDouble"].as_f64() >= Some(1.0));
     let is_counted = |point: &serde_json::Value| point["count"].as_str() != Some("0");
     arrives("operator.reconcile_duration", "windlass.plugin", "application", &is_counted);
-    assert!(traced.host.terminate().success(), "SIGTERM is a clean end");
+    assert!(traced.host.terminate().success(), "SIGTERM ends the host with exit code 0");
 }
 
 #[test]
-fn what_is_measured_arrives_by_grpc() {
-    assert_measured(None);
+fn metrics_of_plugin_and_host_arrive_over_grpc() {
+    assert_metrics_arrive(None);
 }
 
 #[test]
-fn what_is_measured_arrives_by_http() {
-    assert_measured(Some("http/protobuf"));
+fn metrics_of_plugin_and_host_arrive_over_http() {
+    assert_metrics_arrive(Some("http/protobuf"));
 }

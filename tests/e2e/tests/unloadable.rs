@@ -1,4 +1,4 @@
-//! Components that must never be live: their Plugins say why, and nothing else comes of them.
+//! Components that must never become live: their Plugins' conditions give the reason, and they have no other effect.
 
 // A test fails by a panic, and so do the functions that only tests call.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
@@ -12,8 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use windlass_e2e::{AuditEvent, Env, SOON, SYSTEM_NAMESPACE, condition, guest, wait};
 
-/// One row for each file in tests/guests/unloadable, and for what [`damaged`] makes: the condition that becomes False, its
-/// reason, and words of its message.
+/// One row for each file in tests/guests/unloadable, and for each component that [`damaged`] makes: the condition that
+/// becomes False, its reason, and words of its message.
 const GUESTS: &[(&str, &str, &str, &str)] = &[
     ("cluster-child", "Granted", "NotGranted", "PersistentVolume.v1 is cluster-scoped"),
     ("core-module", "Compiled", "NotAComponent", "core module"),
@@ -43,11 +43,11 @@ const GUESTS: &[(&str, &str, &str, &str)] = &[
     ("truncated", "Compiled", "NotAComponent", "damaged or cut off"),
 ];
 
-/// What components that are asked what they are can make the host take above rest, in MiB: four at once, each what
-/// `describe` may use (docs/limits.md).
+/// The memory that calls of `describe` can use, in MiB: four at once, each up to the limit of `describe`
+/// (docs/limits.md).
 const MEMORY_CAP: u64 = 4 * 287;
 
-/// What no file holds: bytes that were a component once, or never.
+/// Components that are in no file: bytes that are not a component, or only a part of one.
 fn damaged(name: &str) -> Option<Vec<u8>> {
     let whole = || fs::read(guest("echo")).expect("a component");
     let noise = |length: usize| {
@@ -64,18 +64,18 @@ fn damaged(name: &str) -> Option<Vec<u8>> {
             bytes.truncate(bytes.len() / 2);
             Some(bytes)
         }
-        // Behind the header, without which it would not be looked at.
+        // After a valid header, without which the host would not parse it.
         "noise" => Some(whole().into_iter().take(8).chain(noise(50_000)).collect()),
         _ => None,
     }
 }
 
-/// Delivers bytes as they are: `windlass push` would refuse most of these.
+/// Delivers bytes without `windlass push`, which would reject most of these.
 fn deliver(env: &Env, name: &str) {
     let bytes = damaged(name).unwrap_or_else(|| fs::read(guest(&format!("unloadable/{name}"))).expect("a guest"));
     let mut spec = json!({"source": {"configMap": {"namespace": SYSTEM_NAMESPACE, "name": name}}, "installCRD": true});
     if name == "cluster-child" {
-        // A kind of this reach is withheld from a Plugin that does not name it, and its scope does not matter then.
+        // A Plugin that does not name this kind is not granted it, and then its scope would not be checked.
         spec["grants"]["children"] = json!([{"apiVersion": "v1", "kind": "PersistentVolume"}]);
     }
     let objects = [
@@ -93,13 +93,13 @@ fn deliver(env: &Env, name: &str) {
     env.apply(&json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string());
 }
 
-/// Whether a write is one that loading takes: of a Plugin's status, or of a definition that is in order or is refused.
+/// Whether loading causes this write: of a Plugin's status, of a valid CRD, or of a CRD that the API server rejects.
 fn is_expected(write: &AuditEvent) -> bool {
     let status = write.resource == "plugins" && write.subresource == "status";
-    let definition = write.resource == "customresourcedefinitions" && write.subresource.is_empty();
+    let crd = write.resource == "customresourcedefinitions" && write.subresource.is_empty();
     let is_installed = write.name == "clusterchilds.hostile.example";
     let is_refused = write.name == "invaliddefinitions.hostile.example" && !write.succeeded();
-    status || definition && (is_installed || is_refused)
+    status || crd && (is_installed || is_refused)
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn every_unloadable_guest_has_a_row() {
 }
 
 #[test]
-fn components_that_cannot_be_loaded_say_why_on_their_plugins_and_harm_nobody() {
+fn unloadable_component_is_rejected_with_a_reason_in_its_plugins_conditions_and_harms_no_other() {
     let env = Env::start();
     let host = env.start_host();
     env.push(&guest("echo"), "echo", &[]);
@@ -122,7 +122,7 @@ fn components_that_cannot_be_loaded_say_why_on_their_plugins_and_harm_nobody() {
     let ns = env.namespace("neighbour");
     ns.echo("web", 1, "nginx:1");
     ns.wait_settled("web");
-    let rest = host.memory("VmRSS");
+    let baseline = host.memory("VmRSS");
 
     let mark = env.mark();
     for (name, ..) in GUESTS {
@@ -130,26 +130,30 @@ fn components_that_cannot_be_loaded_say_why_on_their_plugins_and_harm_nobody() {
     }
     for (name, step, reason, words) in GUESTS {
         let plugin = env.wait_plugin(name, |plugin| condition(plugin, step).is_false(reason));
-        let said = condition(&plugin, step).message;
-        assert!(said.contains(words), "{name}: {words:?} is not in {said:?}");
-        assert!(said.len() < 2048 && !said.contains(char::is_control), "{name}: {said:?}");
+        let message = condition(&plugin, step).message;
+        assert!(message.contains(words), "{name}: {words:?} is not in {message:?}");
+        assert!(message.len() < 2048 && !message.contains(char::is_control), "{name}: {message:?}");
         assert!(condition(&plugin, "Ready").is_false(reason), "{plugin:#}");
         assert_eq!(plugin["status"]["activeDigest"], Value::Null, "{plugin:#}");
     }
-    let asked = env.host_requests(mark);
-    assert_eq!(asked.clone().attempted_writes().filter(|write| !is_expected(write)).to_vec(), []);
-    assert_eq!(asked.filter(|request| request.uri.contains("..")).to_vec(), [], "no name becomes a path");
+    let requests = env.host_requests(mark);
+    assert_eq!(requests.clone().attempted_writes().filter(|write| !is_expected(write)).to_vec(), []);
+    assert_eq!(
+        requests.filter(|request| request.uri.contains("..")).to_vec(),
+        [],
+        "no name of a component changes the path of a request"
+    );
     let log = host.log();
     assert!(!log.contains('\u{1b}'), "no terminal escape reaches the log");
     for line in log.lines().filter(|line| line.contains("FORGED")) {
-        assert!(line.contains("plugin not brought up to date"), "forged: {line}");
+        assert!(line.contains("plugin not brought up to date"), "a component forged this log line: {line}");
     }
 
     ns.echo("web", 2, "nginx:1");
     ns.wait_settled("web");
     assert!(host.is_running());
-    let (peak, cap) = (host.memory("VmHWM"), rest + MEMORY_CAP);
-    eprintln!("RSS of the host: {rest} MiB at rest, {peak} MiB at most of {cap} MiB");
+    let (peak, cap) = (host.memory("VmHWM"), baseline + MEMORY_CAP);
+    eprintln!("RSS of the host: {baseline} MiB at rest, {peak} MiB at most of {cap} MiB");
     assert!(peak * 10 <= cap * 11, "{peak} MiB, more than a tenth above the cap of {cap} MiB");
     wait("/healthz", SOON, || (host.http_status("/healthz") == Some(200)).then_some(()));
 }

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_name_verb_resource_and_object() {
+    fn verb_resource_and_object_are_read_from_the_request() {
         let cases = [
             (Method::GET, "/api/v1/namespaces/a/pods/web", (Verb::Get, "", "a", "pods", "web", "")),
             (Method::GET, "/api/v1/pods?limit=500", (Verb::List, "", "", "pods", "", "")),

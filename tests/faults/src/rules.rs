@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_events_do_not_hit_requests() {
+    fn faults_for_watch_events_do_not_affect_requests() {
         let mut rules = Rules::new(1);
         let id = rules.add(Rule::new(Match::watches().resource("pods"), Fault::Silence));
         let watch = call(Verb::Watch, "pods", "");
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_matched_without_events_and_leases() {
+    fn match_for_writes_excludes_events_and_leases() {
         let writes = Match::writes();
         assert!(writes.matches(&call(Verb::Delete, "pods", "a")));
         assert!(!writes.matches(&call(Verb::Create, "events", "a")));

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_left_out_doubled_and_reordered() {
+    fn watch_events_are_dropped_doubled_and_reordered() {
         let events = [("a", 1), ("b", 2), ("a", 3)];
         assert_eq!(order(&Fault::Drop, &events), "b2 a3");
         assert_eq!(order(&Fault::Double, &events), "a1 a1 b2 a3");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_swapped_without_turning_one_objects_history() {
+    fn swapping_objects_keeps_the_order_of_one_objects_events() {
         assert_eq!(order(&Fault::SwapObjects, &[("a", 1), ("a", 2), ("b", 3)]), "a1 a2 b3");
     }
 
@@ -186,12 +186,12 @@ mod tests {
     }
 
     #[test]
-    fn the_last_event_is_not_lost() {
+    fn last_swapped_event_is_not_lost() {
         assert_eq!(order(&Fault::SwapVersions, &[("a", 1), ("b", 2)]), "b2 a1");
     }
 
     #[test]
-    fn lines_are_cut_wherever_chunks_end() {
+    fn lines_are_assembled_wherever_chunks_end() {
         let mut lines = Lines::default();
         assert!(lines.push(b"{\"a\"").is_empty());
         assert_eq!(lines.push(b":1}\n{}\n{"), [Bytes::from("{\"a\":1}\n"), Bytes::from("{}\n")]);

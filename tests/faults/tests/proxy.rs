@@ -1,4 +1,4 @@
-//! The proxy in front of a server that answers anything and remembers what it was asked.
+//! The proxy in front of a server that responds to any request and records it.
 
 // A test fails by a panic, and so do the functions that only tests call.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used)]
@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use windlass_faults::{Fault, Faults, Match, Moment, Outcome, Rule, Verb};
 
-/// A server in the API server's place.
+/// A server instead of the API server.
 struct Server {
     faults: Faults,
-    asked: Arc<Mutex<Vec<String>>>,
-    /// What the one watch that a test opens delivers.
+    requests: Arc<Mutex<Vec<String>>>,
+    /// The events of the only watch that a test opens.
     events: Sender<String>,
 }
 
@@ -24,20 +24,20 @@ impl Server {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let faults = Faults::start(&format!("http://{}", listener.local_addr().unwrap()), b"", 1).unwrap();
-        let asked = Arc::new(Mutex::new(Vec::new()));
+        let requests = Arc::new(Mutex::new(Vec::new()));
         let (events, delivered) = channel();
-        let (seen, delivered) = (asked.clone(), Arc::new(Mutex::new(delivered)));
+        let (seen, delivered) = (requests.clone(), Arc::new(Mutex::new(delivered)));
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (seen, delivered) = (seen.clone(), delivered.clone());
-                thread::spawn(move || answer(stream, &seen, &delivered));
+                thread::spawn(move || respond(stream, &seen, &delivered));
             }
         });
-        Self { faults, asked, events }
+        Self { faults, requests, events }
     }
 
-    fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+    fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
     }
 
     fn connect(&self, method: &str, path: &str) -> TcpStream {
@@ -48,14 +48,14 @@ impl Server {
         stream
     }
 
-    /// The whole reply, empty where the connection was closed without one.
-    fn ask(&self, method: &str, path: &str) -> String {
+    /// The whole reply; empty if the connection was closed without one.
+    fn request(&self, method: &str, path: &str) -> String {
         let mut reply = String::new();
         self.connect(method, path).read_to_string(&mut reply).unwrap();
         reply
     }
 
-    /// Has the watch of Pods deliver a version of an object.
+    /// Makes the watch of Pods deliver a version of an object.
     fn event(&self, name: &str, version: u32) {
         let metadata = format!(r#"{{"namespace":"n","name":"{name}","resourceVersion":"{version}"}}"#);
         self.events.send(format!("{{\"type\":\"MODIFIED\",\"object\":{{\"metadata\":{metadata}}}}}\n")).unwrap();
@@ -66,7 +66,7 @@ impl Server {
     }
 }
 
-fn answer(stream: TcpStream, asked: &Mutex<Vec<String>>, events: &Mutex<Receiver<String>>) {
+fn respond(stream: TcpStream, requests: &Mutex<Vec<String>>, events: &Mutex<Receiver<String>>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
     loop {
@@ -78,7 +78,7 @@ fn answer(stream: TcpStream, asked: &Mutex<Vec<String>>, events: &Mutex<Receiver
         while reader.read_line(&mut header).unwrap_or(0) > 2 {
             header.clear();
         }
-        asked.lock().unwrap().push(line.trim_end().trim_end_matches(" HTTP/1.1").to_owned());
+        requests.lock().unwrap().push(line.trim_end().trim_end_matches(" HTTP/1.1").to_owned());
         if !line.contains("watch=true") {
             let body = r#"{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"old"}}]}"#;
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
@@ -94,7 +94,7 @@ fn answer(stream: TcpStream, asked: &Mutex<Vec<String>>, events: &Mutex<Receiver
     }
 }
 
-/// What a watch delivers.
+/// The lines of a watch.
 struct Lines(BufReader<TcpStream>);
 
 impl Lines {
@@ -117,14 +117,14 @@ impl Lines {
 const POD: &str = "/api/v1/namespaces/n/pods/web";
 
 #[test]
-fn injected_errors_are_status_objects_and_reach_no_server() {
+fn injected_error_is_a_status_object_and_the_server_gets_no_request() {
     let server = Server::start();
     server.faults.add(Rule::new(Match::verbs(&[Verb::Delete]), Fault::too_many_requests(7)).first(1));
-    let reply = server.ask("DELETE", POD);
+    let reply = server.request("DELETE", POD);
     assert!(reply.starts_with("HTTP/1.1 429") && reply.contains("retry-after: 7"), "{reply}");
     assert!(reply.contains(r#""reason":"TooManyRequests""#) && reply.contains(r#""kind":"Status""#), "{reply}");
-    assert!(server.asked().is_empty());
-    assert!(server.ask("DELETE", POD).starts_with("HTTP/1.1 200"));
+    assert!(server.requests().is_empty());
+    assert!(server.request("DELETE", POD).starts_with("HTTP/1.1 200"));
     let outcomes: Vec<_> = server.faults.journal().iter().map(|passed| passed.outcome).collect();
     assert_eq!(outcomes, [Outcome::Injected(429), Outcome::Replied(200)]);
 }
@@ -133,12 +133,12 @@ fn injected_errors_are_status_objects_and_reach_no_server() {
 fn a_connection_is_closed_before_or_after_the_request_was_executed() {
     let server = Server::start();
     let before = server.faults.add(Rule::new(Match::writes(), Fault::CloseBefore));
-    assert_eq!(server.ask("DELETE", POD), "");
-    assert!(server.asked().is_empty());
+    assert_eq!(server.request("DELETE", POD), "");
+    assert!(server.requests().is_empty());
     server.faults.remove(before);
     server.faults.add(Rule::new(Match::writes(), Fault::CloseAfter));
-    assert_eq!(server.ask("DELETE", POD), "");
-    assert_eq!(server.asked(), [format!("DELETE {POD}")]);
+    assert_eq!(server.request("DELETE", POD), "");
+    assert_eq!(server.requests(), [format!("DELETE {POD}")]);
     assert_eq!(server.faults.since(1)[0].outcome, Outcome::ReplyLost(200));
 }
 
@@ -146,23 +146,23 @@ fn a_connection_is_closed_before_or_after_the_request_was_executed() {
 fn a_hook_is_called_once_at_its_request_and_withholds_the_reply() {
     let server = Server::start();
     for (moment, sent) in [(Moment::Before, 1), (Moment::After, 2)] {
-        let executed = server.asked();
+        let executed = server.requests();
         let (called, calls) = channel();
         let hook = server.faults.at_request(Match::writes(), 2, moment, move |call| called.send(call.clone()).unwrap());
-        assert!(server.ask("DELETE", POD).starts_with("HTTP/1.1 200"));
-        assert!(server.ask("GET", POD).starts_with("HTTP/1.1 200"));
+        assert!(server.request("DELETE", POD).starts_with("HTTP/1.1 200"));
+        assert!(server.request("GET", POD).starts_with("HTTP/1.1 200"));
         assert_eq!(hook.hit(), None);
-        assert_eq!(server.ask("DELETE", POD), "");
+        assert_eq!(server.request("DELETE", POD), "");
         assert_eq!(calls.recv().unwrap().name, "web");
         assert_eq!(hook.hit().map(|call| call.verb), Some(Verb::Delete));
-        let deleted = server.asked()[executed.len()..].iter().filter(|line| line.starts_with("DELETE")).count();
+        let deleted = server.requests()[executed.len()..].iter().filter(|line| line.starts_with("DELETE")).count();
         assert_eq!(deleted, sent, "{moment:?}");
-        assert!(server.ask("DELETE", POD).starts_with("HTTP/1.1 200"));
+        assert!(server.request("DELETE", POD).starts_with("HTTP/1.1 200"));
     }
 }
 
 #[test]
-fn a_silent_watch_keeps_what_it_reads_and_goes_on_when_the_rule_goes() {
+fn silent_watch_delivers_its_kept_events_when_the_rule_is_removed() {
     let server = Server::start();
     let mut watch = server.watch();
     server.event("a", 1);
@@ -193,11 +193,11 @@ fn watches_are_cut_and_expire() {
     server.event("a", 2);
     assert_eq!(watch.versions(9), ["1", "expired"]);
     server.faults.add(Rule::new(Match::watches(), Fault::status(410)));
-    assert!(server.ask("GET", "/api/v1/pods?watch=true").starts_with("HTTP/1.1 410"));
+    assert!(server.request("GET", "/api/v1/pods?watch=true").starts_with("HTTP/1.1 410"));
 }
 
 #[test]
-fn events_are_doubled_and_the_last_swapped_one_is_not_lost() {
+fn watch_events_are_doubled_and_the_last_swapped_one_is_not_lost() {
     let server = Server::start();
     server.faults.add(Rule::new(Match::watches(), Fault::Double).nth(1));
     server.faults.add(Rule::new(Match::watches(), Fault::SwapObjects).nth(1));
@@ -212,15 +212,15 @@ fn events_are_doubled_and_the_last_swapped_one_is_not_lost() {
 }
 
 #[test]
-fn older_reads_ask_the_server_for_that_version() {
+fn read_of_older_state_requests_that_version_from_the_server() {
     let server = Server::start();
     server.faults.add(Rule::new(Match::any(), Fault::ServeOlder(7)));
-    server.ask("GET", "/api/v1/pods?limit=5&resourceVersion=0");
-    server.ask("GET", "/api/v1/pods?limit=5&continue=abc");
-    let reply = server.ask("GET", POD);
+    server.request("GET", "/api/v1/pods?limit=5&resourceVersion=0");
+    server.request("GET", "/api/v1/pods?limit=5&continue=abc");
+    let reply = server.request("GET", POD);
     assert!(reply.contains(r#""name":"old""#) && reply.contains(r#""kind":"Pod""#), "{reply}");
     assert_eq!(
-        server.asked(),
+        server.requests(),
         [
             "GET /api/v1/pods?limit=5&resourceVersion=7&resourceVersionMatch=Exact",
             "GET /api/v1/pods?limit=5&continue=abc",

@@ -1,4 +1,4 @@
-//! The files that everything starts from.
+//! The files of the corpus.
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,14 @@ const MAX_SEED: usize = 16 * 1024;
 pub struct Seed {
     /// Folder and name.
     pub name: String,
-    /// What is in it.
+    /// The content.
     pub bytes: Vec<u8>,
-    /// Whether it must be taken; else it must be refused.
+    /// Whether the code must accept it; otherwise it must reject it.
     pub is_good: bool,
 }
 
 impl Seed {
-    /// A file by its name, which says whether it is good.
+    /// A file; its name begins with `good-` or `bad-`.
     pub fn new(name: &str, bytes: Vec<u8>) -> Self {
         let file = name.rsplit('/').next().unwrap_or_default();
         let is_good = file.starts_with("good-");
@@ -28,12 +28,12 @@ impl Seed {
     }
 }
 
-/// A file with what changes need of it.
+/// A file in the forms that changes need.
 #[derive(Debug)]
 pub struct Whole {
-    /// What is in it.
+    /// The content.
     pub bytes: Vec<u8>,
-    /// The same, if it is JSON.
+    /// The content as JSON, if it is JSON.
     pub json: Option<Value>,
 }
 

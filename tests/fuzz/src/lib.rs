@@ -1,6 +1,7 @@
-//! Inputs for fuzzing: every file of `tests/corpus` as it is, and what chance makes of them.
+//! Inputs for fuzzing: every file of `tests/corpus`, unchanged and with random changes.
 //!
-//! A target is a test beside the code that it attacks. It says what holds of every input, and which inputs are taken:
+//! A target is a test next to the code that it attacks. It checks properties of every input, and returns whether the code
+//! accepts the input:
 //!
 //! ```no_run
 //! windlass_fuzz::Target::new("references", 20_000).attack(0.1, |input| {
@@ -9,7 +10,7 @@
 //! });
 //! ```
 
-// A test fails by a panic, and this is nothing but tests' hands.
+// A test fails by a panic, and only tests use this crate.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing, clippy::missing_panics_doc)]
 
 mod change;
@@ -45,23 +46,23 @@ pub const TARGETS: [&str; 13] = [
     "statuses",
 ];
 
-/// An object of JSON as others read it. Some that the host takes they cannot: what it does not ask for it skips without a
-/// look at its letters, and a list of a structure's fields passes for an object.
+/// A JSON object as `serde_json` reads it. The host accepts more: it skips unknown fields without checking their UTF-8, and
+/// reads a list of a structure's fields as an object.
 pub fn as_others_read(bytes: &[u8]) -> Option<Value> {
     serde_json::from_slice(bytes).ok().filter(Value::is_object)
 }
 
-/// With fewer cases than these a share says little.
+/// With fewer cases, a share of accepted inputs is not significant.
 const ENOUGH: u32 = 1000;
 
-/// Something that reads what strangers wrote.
+/// Code that reads untrusted input.
 pub struct Target {
     name: &'static str,
     cases: u32,
     seeds: Vec<Seed>,
 }
 
-/// Bytes that a stranger might send.
+/// Untrusted bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Input(Vec<u8>);
 
@@ -82,7 +83,7 @@ impl std::ops::Deref for Input {
 impl Target {
     /// The target of a folder of the corpus, with so many cases unless `PROPTEST_CASES` says another number.
     pub fn new(name: &'static str, cases: u32) -> Self {
-        assert!(TARGETS.contains(&name), "{name} is no target; add it to TARGETS, and a folder to tests/corpus");
+        assert!(TARGETS.contains(&name), "{name} is not a target; add it to TARGETS, and a folder to tests/corpus");
         Self { name, cases, seeds: corpus::read(name) }
     }
 
@@ -93,19 +94,19 @@ impl Target {
         self
     }
 
-    /// Runs a test on every file of the corpus and on changes of them. The test says whether the input was taken: a file
-    /// named `good-…` must be, one named `bad-…` must not, and of the changed ones at least this share, so that nobody
-    /// tests for ever what is refused at the door.
+    /// Runs a test on every file of the corpus and on changes of them. The test returns whether the input was accepted: a
+    /// file named `good-…` must be, one named `bad-…` must not, and of the changed ones at least this share, so that the
+    /// changes also test the code behind the first checks.
     pub fn attack(&self, share: f64, test: impl Fn(&[u8]) -> bool) {
         for seed in &self.seeds {
             let _on_panic = Named(&seed.name);
             let is_taken = test(&seed.bytes);
-            assert_eq!(is_taken, seed.is_good, "{}: whether it is taken", seed.name);
+            assert_eq!(is_taken, seed.is_good, "{}: whether the input is accepted", seed.name);
         }
         self.run(share, &self.inputs(), |input| test(input));
     }
 
-    /// Runs a test on whatever a strategy makes, most likely of [`inputs`](Self::inputs).
+    /// Runs a test on the values of a strategy, usually based on [`inputs`](Self::inputs).
     pub fn run<S: Strategy>(&self, share: f64, strategy: &S, test: impl Fn(&S::Value) -> bool) {
         let mut config = Config { failure_persistence: None, ..Config::default() };
         if std::env::var_os("PROPTEST_CASES").is_none() {
@@ -124,16 +125,20 @@ impl Target {
             Err(TestError::Abort(why)) => panic!("{}: {why}", self.name),
         }
         let found = f64::from(taken.get()) / f64::from(cases);
-        println!("{}: {cases} cases in {:.1} s, {found:.3} taken", self.name, begun.elapsed().as_secs_f64());
+        println!("{}: {cases} cases in {:.1} s, {found:.3} accepted", self.name, begun.elapsed().as_secs_f64());
         let is_chance = cases < ENOUGH;
-        assert!(is_chance || found >= share, "{}: only {found:.3} were taken, less than {share}", self.name);
+        assert!(
+            is_chance || found >= share,
+            "{}: only {found:.3} of the inputs were accepted, less than {share}",
+            self.name
+        );
     }
 
     /// Inputs: a seed, every other time a good one, and one to three changes of it.
     pub fn inputs(&self) -> BoxedStrategy<Input> {
         let seeds: Arc<[Whole]> = self.seeds.iter().map(|seed| Whole::of(&seed.bytes)).collect();
         let good: Vec<_> = (0..seeds.len()).filter(|at| self.seeds[*at].is_good).collect();
-        assert!(!good.is_empty(), "{} has no good sample", self.name);
+        assert!(!good.is_empty(), "{} has no good input", self.name);
         let seed = prop_oneof![0..seeds.len(), proptest::sample::select(good)];
         let input = (seed, changes()).prop_map(move |(seed, changes): (usize, Vec<Change>)| {
             let first = seeds[seed].bytes.clone();
@@ -154,7 +159,7 @@ impl Target {
     }
 }
 
-/// Says which file it was, if that ends in a panic.
+/// Prints the name of the file if the test panics.
 struct Named<'a>(&'a str);
 
 impl Drop for Named<'_> {
@@ -170,12 +175,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_folder_of_the_corpus_is_a_targets() {
+    fn every_folder_of_the_corpus_belongs_to_a_target() {
         assert_eq!(corpus::folders(), TARGETS);
     }
 
     #[test]
-    fn changes_are_many_and_keep_some_json_whole() {
+    fn changed_inputs_differ_from_the_seeds_and_some_stay_valid_json() {
         let target = Target::new("manifests", 2000);
         let of = |share, test: fn(&[u8]) -> bool| target.run(share, &target.inputs(), |input| test(input));
         of(0.2, |input| serde_json::from_slice::<Value>(input).is_ok());

@@ -44,14 +44,14 @@ reconcile 1ms name=cut
 ";
 
     #[test]
-    fn a_tree_with_the_write_is_cut_out_whole() {
-        let tree = of_a_write(LOG, "create").expect("there is one");
+    fn complete_trace_tree_with_the_write_is_extracted() {
+        let tree = of_a_write(LOG, "create").expect("the log has a complete tree");
         assert!(tree.starts_with("reconcile 9ms") && tree.ends_with("└─ report 1ms"), "{tree}");
         assert_eq!(tree.lines().count(), 7);
     }
 
     #[test]
-    fn a_tree_that_is_not_yet_whole_is_none() {
+    fn incomplete_trace_tree_is_not_returned() {
         assert_eq!(of_a_write(LOG, "delete"), None);
     }
 }

@@ -347,7 +347,7 @@ fn a_recursive_type_is_unchecked_where_it_recurs() {
 }
 
 #[test]
-fn defaults_and_kubernetes_extensions_stay() {
+fn schema_keeps_defaults_and_kubernetes_extensions() {
     #[derive(Serialize, Deserialize, JsonSchema)]
     #[schemars(extend("x-kubernetes-validations" = [{ "rule": "self.min <= self.max" }]))]
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! The children of a namespace, without what differs between two runs that did the same.
+//! The children of a namespace, without fields that differ between two equal runs.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ pub fn is_child(object: &Value) -> bool {
         && !["ReplicaSet", "Job"].contains(&text(object, "/metadata/ownerReferences/0/kind").as_str())
 }
 
-/// The children among these objects: names, labels, owners and specs. `parent` is the uid of the parent, as far as there
-/// was one, and `namespace` where it lives.
+/// The children among these objects: names, labels, owners and specs. `parent` is the parent's uid (empty if there was
+/// none), and `namespace` is its namespace.
 pub fn children(objects: &[Value], parent: &str, namespace: &str) -> Children {
     let mut children = Children::new();
     for object in objects.iter().filter(|object| is_child(object)) {
@@ -28,16 +28,16 @@ pub fn children(objects: &[Value], parent: &str, namespace: &str) -> Children {
             if parent.is_empty() { text } else { text.replace(parent, "*parent*") }
         };
         let key = format!("{} {}", text(object, "/kind"), text(object, "/metadata/name"));
-        let child = normal(object).to_string();
+        let child = normalized(object).to_string();
         children.insert(neutral(&key), serde_json::from_str(&neutral(&child)).expect("JSON"));
     }
     children
 }
 
-fn normal(object: &Value) -> Value {
+fn normalized(object: &Value) -> Value {
     let mut labels = object["metadata"]["labels"].clone();
     if let Some(labels) = labels.as_object_mut() {
-        // A Pod's node has them.
+        // A Pod gets these labels from its node.
         labels.retain(|key, _| !key.starts_with("topology.kubernetes.io/"));
     }
     let owners: Vec<_> = object["metadata"]["ownerReferences"].as_array().into_iter().flatten().collect();
@@ -49,16 +49,16 @@ fn normal(object: &Value) -> Value {
             spec.remove(chosen);
         }
     }
-    let is_the_accounts = |object: &Value| text(object, "/name").starts_with("kube-api-access");
+    let is_service_account_token = |object: &Value| text(object, "/name").starts_with("kube-api-access");
     if let Some(volumes) = spec["volumes"].as_array_mut() {
-        volumes.retain(|volume| !is_the_accounts(volume));
+        volumes.retain(|volume| !is_service_account_token(volume));
     }
     for container in spec["containers"].as_array_mut().into_iter().flatten() {
         if let Some(mounts) = container["volumeMounts"].as_array_mut() {
-            mounts.retain(|mount| !is_the_accounts(mount));
+            mounts.retain(|mount| !is_service_account_token(mount));
         }
     }
-    // A generated value differs between runs; within a run it must not ([`crate::life::Run`]).
+    // A generated value differs between runs, but must not change within a run ([`crate::life::Run`]).
     let is_generated = object["kind"] == "Secret";
     let data = if is_generated {
         json!(object["data"].as_object().map(|data| data.keys().collect::<Vec<_>>()))
@@ -68,7 +68,7 @@ fn normal(object: &Value) -> Value {
     json!({ "labels": labels, "owners": owners, "spec": spec, "data": data })
 }
 
-/// What differs, as a person reads it.
+/// The differences, in readable form.
 pub fn differences(expected: &Children, found: &Children) -> Vec<String> {
     let mut differences = Vec::new();
     for (key, child) in expected {

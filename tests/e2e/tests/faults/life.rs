@@ -1,4 +1,4 @@
-//! The life of a parent of each operator, step by step.
+//! The life cycle ("life") of one parent of each operator, step by step.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use windlass_e2e::{SOON, condition, is_done, text};
 use crate::children::{Children, RESOURCES, children, differences};
 use crate::stage::Stage;
 
-/// What happens in a life.
+/// A step of a life cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     Create,
@@ -19,19 +19,19 @@ pub enum Step {
     Delete,
 }
 
-/// All of them, in order.
+/// All steps, in order.
 pub const STEPS: [Step; 5] = [Step::Create, Step::Scale, Step::Change, Step::NewComponent, Step::Delete];
 
-/// An operator, and how one of its parents lives.
+/// An operator and the life cycle of one of its parents.
 pub struct Life {
     pub plugin: &'static str,
     /// The file in `target/guests`.
     pub component: &'static str,
     api_version: &'static str,
     kind: &'static str,
-    /// As kubectl finds the parents.
+    /// The parents' resource name for kubectl.
     pub resource: &'static str,
-    /// The spec from this step on.
+    /// The spec from a step on.
     spec: fn(Step) -> Value,
 }
 
@@ -123,9 +123,9 @@ pub struct Run<'a> {
     namespace: String,
     /// The parent's uid.
     uid: String,
-    /// The data of Secrets, as it was first seen.
+    /// The data of each Secret when it was first observed.
     generated: BTreeMap<String, Value>,
-    /// What must not be.
+    /// Violations that were found.
     pub wrong: Vec<String>,
 }
 
@@ -152,7 +152,7 @@ impl<'a> Run<'a> {
         self.stage.env.kubectl(&["patch", "plugins.windlass.dev", self.life.plugin, "--type=merge", "-p", &patch]);
     }
 
-    /// Does as a user does, without waiting for what follows.
+    /// Does a user's part of a step, without waiting for the host.
     pub fn start(&self, step: Step) {
         let env = &self.stage.env;
         match (step, self.guards()) {
@@ -181,8 +181,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The objects of the namespace, the parent among them. Notes a generated value that is not what it was.
-    pub fn look(&mut self) -> Vec<Value> {
+    /// The objects of the namespace, with the parent. Records a violation if a generated value changed.
+    pub fn observe(&mut self) -> Vec<Value> {
         let resources =
             if self.guards() { RESOURCES.to_owned() } else { format!("{},{RESOURCES}", self.life.resource) };
         let objects = self.stage.env.list(&resources, &self.namespace);
@@ -197,9 +197,9 @@ impl<'a> Run<'a> {
         objects
     }
 
-    /// Whether the step has come to its end, and the children as they are.
+    /// Whether the step has ended (or why not), and the current children.
     fn end(&mut self, step: Step) -> (Result<(), String>, Children) {
-        let objects = self.look();
+        let objects = self.observe();
         let parent = if self.guards() {
             self.stage.env.get("namespaces", "", &self.namespace)
         } else {
@@ -212,14 +212,16 @@ impl<'a> Run<'a> {
         let is_going = |object: &&Value| !object["metadata"]["deletionTimestamp"].is_null();
         let going = objects.iter().find(|object| crate::children::is_child(object) && is_going(object));
         let state = match (&parent, step) {
-            (_, Step::Delete) if self.guards() && !found.is_empty() => Err("the guard's children are there".to_owned()),
+            (_, Step::Delete) if self.guards() && !found.is_empty() => {
+                Err("the guard's children still exist".to_owned())
+            }
             (_, Step::Delete) if self.guards() => Ok(()),
-            (Some(_), Step::Delete) => Err("the parent is there".to_owned()),
-            // The garbage collector's.
+            (Some(_), Step::Delete) => Err("the parent still exists".to_owned()),
+            // The garbage collector still deletes children.
             (None, Step::Delete)
                 if objects.iter().any(|object| text(object, "/metadata/ownerReferences/0/uid") == self.uid) =>
             {
-                Err("children of the parent are there".to_owned())
+                Err("children of the parent still exist".to_owned())
             }
             (None, Step::Delete) => Ok(()),
             (None, _) => Err("the parent is missing".to_owned()),
@@ -239,8 +241,8 @@ impl<'a> Run<'a> {
         (state, found)
     }
 
-    /// Waits for the end of a step; `tend` is called between looks. Gives back the children and how long it took, or
-    /// notes what keeps it.
+    /// Waits for the end of a step, and calls `tend` before each poll. Returns the children and the duration, or records
+    /// a violation with the reason why the step does not end.
     pub fn wait(
         &mut self,
         step: Step,
@@ -263,7 +265,7 @@ impl<'a> Run<'a> {
                 last = wrong.join("; ");
                 return Ok(wrong.is_empty().then_some(found));
             }
-            // Nothing to compare with: as it is twice.
+            // Without expected children, the step ends when two polls are equal.
             "the children change".clone_into(&mut last);
             let is_steady = before.as_ref() == Some(&found);
             before = Some(found.clone());

@@ -1,5 +1,5 @@
-//! The lives of the operators, disturbed: the host is killed at a write, or what lies between it and the API server
-//! fails. However a life was disturbed, it must end as an undisturbed one does.
+//! Fault tests of the operators' life cycles: the host is killed at a write, or the connection to the API server fails.
+//! After each fault, a parent and its children must reach the same state as without faults.
 //!
 //! `cargo xtask faults` runs the whole set; without it, a sample is drawn by `WINDLASS_FAULT_SEED`.
 
@@ -14,13 +14,13 @@ mod stage;
 
 use std::env;
 
-/// Whether everything is asked for, not a sample.
-fn is_whole() -> bool {
+/// Whether all tests run, and not only a sample.
+fn runs_all() -> bool {
     env::var("WINDLASS_FAULTS").is_ok_and(|value| value == "all")
 }
 
-/// Whether a life or a fault was asked for by name; all are, where none is named.
-fn is_asked_for(name: &str) -> bool {
+/// Whether a life cycle or a fault was selected by name. Without names, all are selected.
+fn is_selected(name: &str) -> bool {
     let Ok(names) = env::var("WINDLASS_FAULTS_ONLY") else { return true };
-    names.split(',').map(str::trim).any(|asked| asked.is_empty() || name.contains(asked))
+    names.split(',').map(str::trim).any(|selected| selected.is_empty() || name.contains(selected))
 }

@@ -1,5 +1,5 @@
-//! Stale and unobserved state: what lies between the host and the API server fails for a while in each step of the lives,
-//! which are lived side by side. When it is over, every life goes on as an undisturbed one.
+//! Stale and unobserved state: the connection between the host and the API server has a fault for a while in each step of
+//! all life cycles, which run side by side. After the fault, every parent must converge as without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
@@ -10,19 +10,19 @@ use windlass_faults::{Fault, Match, Rule, Verb};
 
 use crate::life::{Course, LIVES, Run, STEPS, Step};
 use crate::stage::{Stage, stage};
-use crate::{is_asked_for, is_whole};
+use crate::{is_selected, runs_all};
 
-/// How long a fault lasts in each step: long enough for several tries of the host.
+/// The duration of a fault in each step: long enough for several tries of the host.
 const LASTS: Duration = Duration::from_secs(15);
-/// In a sample.
+/// The duration of a fault in a sample.
 const LASTS_IN_SAMPLE: Duration = Duration::from_secs(4);
-/// Faults that a sample takes.
+/// The number of faults in a sample.
 const SAMPLE: usize = 1;
-/// Time between two looks while a fault lasts.
-const LOOK: Duration = Duration::from_secs(1);
-/// The step in which a fault that is to be noticed lasts longer than in the others.
+/// The time between two polls during a fault.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The step in which a fault lasts long enough for the host to report it.
 const LONG_STEP: Step = Step::Scale;
-/// A watch that is silent has stalled after 4 minutes; the rest is for the host to say so and for its metrics to arrive.
+/// A silent watch counts as stalled after 4 minutes; the rest is time for the host's report and its metrics to arrive.
 const UNTIL_NOTICED: Duration = Duration::from_secs(4 * 60 + 40);
 
 /// A fault by its name.
@@ -30,25 +30,25 @@ const UNTIL_NOTICED: Duration = Duration::from_secs(4 * 60 + 40);
 struct Scenario {
     name: String,
     rules: Vec<Rule>,
-    /// The host is killed while it lasts, and the next one reads from before the step.
+    /// The host is killed during the fault, and the next one reads the state from before the step.
     restarts_in_the_past: bool,
     lasts: Duration,
     /// In [`LONG_STEP`], if that is longer.
     lasts_long: Option<Duration>,
-    /// From the end of the fault on, in each step.
+    /// The limit from the end of the fault on, in each step.
     converges_within: Duration,
-    says: Says,
+    report: Report,
 }
 
-/// What the host must say of its watches while a fault lasts: `/readyz`, the Plugins' condition `Synced`, and the metric
-/// of the time since the last progress.
+/// What the host must report about its watches during a fault, by `/readyz`, the Plugins' condition `Synced`, and the
+/// metric of the time since the last progress.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Says {
-    /// All of them make progress, or are silent for less than a host can notice.
+enum Report {
+    /// No stall: all watches make progress, or are silent for less than 4 minutes.
     Fresh,
-    /// At the end of the long step: the watches of this kind have stalled.
+    /// At the end of the long step, the watch of this kind has stalled.
     Stalled(&'static str),
-    /// Requests of the watches fail at random: no telling what is true at a moment.
+    /// Requests of the watches fail at random, so either report may be right.
     Either,
 }
 
@@ -57,15 +57,15 @@ fn scenarios() -> Vec<Scenario> {
         name: String::new(),
         rules: Vec::new(),
         restarts_in_the_past: false,
-        lasts: if is_whole() { LASTS } else { LASTS_IN_SAMPLE },
+        lasts: if runs_all() { LASTS } else { LASTS_IN_SAMPLE },
         lasts_long: None,
         converges_within: SOON,
-        says: Says::Fresh,
+        report: Report::Fresh,
     };
-    let long = |duration: Duration| is_whole().then_some(duration);
+    let long = |duration: Duration| runs_all().then_some(duration);
     let mut scenarios = Vec::new();
-    let mut add = |name: &str, says: Says, rules: Vec<Rule>| {
-        scenarios.push(Scenario { name: name.to_owned(), rules, says, ..usual.clone() });
+    let mut add = |name: &str, report: Report, rules: Vec<Rule>| {
+        scenarios.push(Scenario { name: name.to_owned(), rules, report, ..usual.clone() });
     };
     let watches = Match::watches;
     for kind in [
@@ -85,36 +85,36 @@ fn scenarios() -> Vec<Scenario> {
         "plugins",
         "customresourcedefinitions",
     ] {
-        add(&format!("silent {kind}"), Says::Fresh, vec![Rule::new(watches().resource(kind), Fault::Silence)]);
+        add(&format!("silent {kind}"), Report::Fresh, vec![Rule::new(watches().resource(kind), Fault::Silence)]);
     }
     let silent =
         |kinds: &[&str]| kinds.iter().map(|kind| Rule::new(watches().resource(kind), Fault::Silence)).collect();
     let parents = ["echoes", "myapps", "mysqlclusters", "applications", "namespaces", "finalizingpuppets"];
-    add("silent parents", Says::Fresh, silent(&parents));
-    // A plugin that sees the volumes would not generate another password.
-    add("silent passwords and volumes", Says::Fresh, silent(&["secrets", "persistentvolumeclaims"]));
-    add("silent all", Says::Fresh, vec![Rule::new(watches(), Fault::Silence)]);
-    add("events doubled", Says::Fresh, vec![Rule::new(watches(), Fault::Double)]);
-    add("events reordered", Says::Fresh, vec![Rule::new(watches(), Fault::SwapObjects)]);
+    add("silent parents", Report::Fresh, silent(&parents));
+    // A plugin that sees the claims would not generate another password.
+    add("silent passwords and volumes", Report::Fresh, silent(&["secrets", "persistentvolumeclaims"]));
+    add("silent all", Report::Fresh, vec![Rule::new(watches(), Fault::Silence)]);
+    add("events doubled", Report::Fresh, vec![Rule::new(watches(), Fault::Double)]);
+    add("events reordered", Report::Fresh, vec![Rule::new(watches(), Fault::SwapObjects)]);
     add(
         "watches expire",
-        Says::Either,
+        Report::Either,
         vec![
             Rule::new(watches(), Fault::Expire).probability(0.2),
             Rule::new(watches(), Fault::status(410)).probability(0.2),
         ],
     );
-    add("replies lost", Says::Fresh, vec![Rule::new(Match::writes(), Fault::CloseAfter).probability(0.3)]);
-    add("requests lost", Says::Fresh, vec![Rule::new(Match::writes(), Fault::CloseBefore).probability(0.3)]);
-    add("conflicts", Says::Fresh, vec![Rule::new(Match::writes(), Fault::status(409)).probability(0.3)]);
+    add("replies lost", Report::Fresh, vec![Rule::new(Match::writes(), Fault::CloseAfter).probability(0.3)]);
+    add("requests lost", Report::Fresh, vec![Rule::new(Match::writes(), Fault::CloseBefore).probability(0.3)]);
+    add("conflicts", Report::Fresh, vec![Rule::new(Match::writes(), Fault::status(409)).probability(0.3)]);
     add(
         "replies late",
-        Says::Fresh,
+        Report::Fresh,
         vec![Rule::new(Match::any(), Fault::Delay(Duration::from_secs(2))).probability(0.3)],
     );
     add(
         "overload",
-        Says::Either,
+        Report::Either,
         vec![
             Rule::new(Match::any(), Fault::too_many_requests(1)).probability(0.4),
             Rule::new(Match::any(), Fault::status(429)).probability(0.2),
@@ -124,10 +124,10 @@ fn scenarios() -> Vec<Scenario> {
         name: "silent Secrets, noticed".to_owned(),
         rules: silent(&["secrets"]),
         lasts_long: long(UNTIL_NOTICED),
-        says: if is_whole() { Says::Stalled("Secret.v1") } else { Says::Fresh },
+        report: if runs_all() { Report::Stalled("Secret.v1") } else { Report::Fresh },
         ..usual.clone()
     });
-    // Together nine tenths.
+    // The four rules together fail 90 % of the requests.
     let share = 1.0 - 0.1_f64.powf(0.25);
     let storm = [500, 503, 504, 429].map(|code| Rule::new(Match::any(), Fault::status(code)).probability(share));
     scenarios.push(Scenario {
@@ -135,23 +135,23 @@ fn scenarios() -> Vec<Scenario> {
         rules: storm.into(),
         lasts_long: long(Duration::from_mins(5)),
         converges_within: Duration::from_secs(30),
-        says: Says::Either,
+        report: Report::Either,
         ..usual.clone()
     });
     scenarios.push(Scenario {
         name: "older API server".to_owned(),
         rules: vec![Rule::new(watches(), Fault::Silence)],
         restarts_in_the_past: true,
-        says: Says::Either,
+        report: Report::Either,
         ..usual
     });
     scenarios
 }
 
-/// What one life made of a fault: the longest time to converge, or what was wrong.
+/// The result of one life cycle with a fault: the longest time to converge, or the violations.
 type Cell = Result<Duration, Vec<String>>;
 
-fn live(
+fn run_scenario(
     stage: &Stage,
     scenario: &Scenario,
     courses: &BTreeMap<&str, Course>,
@@ -166,7 +166,7 @@ fn live(
                 scope.spawn(|| run.start(step));
             }
         });
-        // An activation cannot be watched from the past: the Plugin's own reads would be of its former self.
+        // With older reads, an activation cannot be observed: the Plugin itself would be read in its older state.
         let older = (scenario.restarts_in_the_past && step != Step::NewComponent).then(|| {
             stage.kill_host();
             let reads = Match::verbs(&[Verb::Get, Verb::List]);
@@ -174,18 +174,18 @@ fn live(
             stage.ensure_host();
             older
         });
-        // The fault lasts for a time, whatever the host does meanwhile.
+        // The fault lasts for a fixed time.
         let lasts = scenario.lasts_long.filter(|_| step == LONG_STEP).unwrap_or(scenario.lasts);
         let until = Instant::now() + lasts;
         while Instant::now() < until {
             for (_, run, _) in &mut runs {
-                run.look();
+                run.observe();
             }
-            untrue.extend(while_it_lasts(stage, scenario));
-            thread::sleep(LOOK);
+            untrue.extend(false_reports_during(stage, scenario));
+            thread::sleep(POLL_INTERVAL);
         }
         if step == LONG_STEP {
-            untrue.extend(at_its_end(stage, scenario));
+            untrue.extend(missing_reports_at_the_end_of(stage, scenario));
         }
         older.into_iter().chain(rules).for_each(|rule| stage.faults.remove(rule));
         thread::scope(|scope| {
@@ -206,59 +206,59 @@ fn live(
     runs.into_iter().map(|(plugin, run, longest)| (plugin, cell(run, longest))).collect()
 }
 
-/// The Plugins whose watches have stalled, and which ones, as their condition `Synced` says.
+/// The Plugins whose watches have stalled, with the message of their condition `Synced`.
 fn stalled_plugins(stage: &Stage) -> BTreeMap<String, String> {
     let plugins = stage.env.list("plugins.windlass.dev", "").into_iter();
     let synced = plugins.map(|plugin| (text(&plugin, "/metadata/name"), condition(&plugin, "Synced")));
     synced.filter(|(_, synced)| synced.is_false("WatchStalled")).map(|(name, synced)| (name, synced.message)).collect()
 }
 
-/// What the host says that is not so, at a moment while a fault lasts.
-fn while_it_lasts(stage: &Stage, scenario: &Scenario) -> Vec<String> {
+/// False reports of the host during a fault.
+fn false_reports_during(stage: &Stage, scenario: &Scenario) -> Vec<String> {
     let mut untrue = Vec::new();
-    let mut check = |is_true: bool, said: String| {
+    let mut check = |is_true: bool, message: String| {
         if !is_true {
-            untrue.push(said);
+            untrue.push(message);
         }
     };
-    // A host that was just started does not serve it yet.
+    // A host that has just started does not serve /healthz yet.
     let health = stage.http_status("/healthz");
     let is_alive = health == Some(200) || (health.is_none() && scenario.restarts_in_the_past);
-    check(is_alive, format!("untrue: /healthz says {health:?}"));
-    if scenario.says == Says::Fresh {
+    check(is_alive, format!("untrue: /healthz returns {health:?}"));
+    if scenario.report == Report::Fresh {
         let ready = stage.http("/readyz");
         // A fault of all requests also keeps the host from renewing its Lease.
-        let is_true = ready.as_ref().is_some_and(|(status, said)| *status == 200 || said.contains("Lease"));
-        check(is_true, format!("untrue: /readyz says {ready:?} although no watch has stalled"));
+        let is_true = ready.as_ref().is_some_and(|(status, body)| *status == 200 || body.contains("Lease"));
+        check(is_true, format!("untrue: /readyz returns {ready:?} although no watch has stalled"));
         let stalled = stalled_plugins(stage);
-        check(stalled.is_empty(), format!("untrue: Synced says of {stalled:?} that a watch has stalled"));
+        check(stalled.is_empty(), format!("untrue: Synced reports a stalled watch for {stalled:?}"));
     }
     untrue
 }
 
-/// What the host does not say at the end of a fault that it must have noticed.
-fn at_its_end(stage: &Stage, scenario: &Scenario) -> Vec<String> {
-    let Says::Stalled(kind) = scenario.says else { return Vec::new() };
+/// Missing reports of the host at the end of a fault that it must report.
+fn missing_reports_at_the_end_of(stage: &Stage, scenario: &Scenario) -> Vec<String> {
+    let Report::Stalled(kind) = scenario.report else { return Vec::new() };
     let mut untrue = Vec::new();
     let ready = stage.http("/readyz");
-    if !ready.as_ref().is_some_and(|(status, said)| *status == 503 && said.contains(kind)) {
-        untrue.push(format!("untrue: /readyz says {ready:?} although the watch of {kind} has stalled"));
+    if !ready.as_ref().is_some_and(|(status, body)| *status == 503 && body.contains(kind)) {
+        untrue.push(format!("untrue: /readyz returns {ready:?} although the watch of {kind} has stalled"));
     }
     for (plugin, uses_it) in [("mysqlcluster", true), ("echo", false)] {
-        let said = stalled_plugins(stage).get(plugin).map(|message| message.contains(kind));
-        if said != uses_it.then_some(true) {
-            untrue.push(format!("untrue: Synced of {plugin} does not say what is so of the watch of {kind}"));
+        let is_reported = stalled_plugins(stage).get(plugin).map(|message| message.contains(kind));
+        if is_reported != uses_it.then_some(true) {
+            untrue.push(format!("untrue: Synced of {plugin} does not match the state of the watch of {kind}"));
         }
     }
     let age = stage.watch_age(kind);
     if age.is_none_or(|age| age < Duration::from_mins(4)) {
-        untrue.push(format!("untrue: the metric says that {kind} made progress {age:?} ago"));
+        untrue.push(format!("untrue: by the metric, the watch of {kind} made progress {age:?} ago"));
     }
     untrue
 }
 
-/// Waits until the host says that all is well again; what it goes on to say that is not so.
-fn after_it(stage: &Stage) -> Vec<String> {
+/// Waits until the host reports no stall any more. Returns the false reports that remain.
+fn false_reports_after(stage: &Stage) -> Vec<String> {
     let well = windlass_testbed::until("", SOON, || {
         let is_ready = stage.http_status("/readyz") == Some(200);
         Ok((is_ready && stalled_plugins(stage).is_empty()).then_some(()))
@@ -266,14 +266,14 @@ fn after_it(stage: &Stage) -> Vec<String> {
     match well {
         Ok(()) => Vec::new(),
         Err(_) => vec![format!(
-            "untrue: after the fault /readyz says {:?}, and Synced of {:?} that a watch has stalled",
+            "untrue: after the fault, /readyz returns {:?}, and Synced reports a stalled watch for {:?}",
             stage.http_status("/readyz"),
             stalled_plugins(stage)
         )],
     }
 }
 
-/// The API server's version now.
+/// The current resourceVersion of the API server.
 fn version(stage: &Stage) -> u64 {
     let list = stage.env.kubectl(&["get", "--raw", "/api/v1/namespaces?limit=1"]);
     let list: serde_json::Value = serde_json::from_str(&list).expect("a list");
@@ -281,7 +281,7 @@ fn version(stage: &Stage) -> u64 {
 }
 
 #[test]
-fn r03_lives_go_on_when_what_failed_for_a_while_is_back() {
+fn r03_parents_converge_after_every_temporary_fault() {
     let stage = &*stage();
     let seed = stage.faults.seed();
     let mut courses = BTreeMap::new();
@@ -300,12 +300,12 @@ fn r03_lives_go_on_when_what_failed_for_a_while_is_back() {
         lives.collect::<Vec<_>>().into_iter().map(|life| life.join().expect("a life")).collect()
     });
     for (plugin, course, wrong) in undisturbed {
-        assert!(wrong.is_empty(), "an undisturbed {plugin}: {wrong:#?}");
+        assert!(wrong.is_empty(), "{plugin} without a fault: {wrong:#?}");
         courses.insert(plugin, course);
     }
     let mut chosen = scenarios();
-    chosen.retain(|scenario| is_asked_for(&scenario.name));
-    if !is_whole() {
+    chosen.retain(|scenario| is_selected(&scenario.name));
+    if !runs_all() {
         fastrand::Rng::with_seed(seed).shuffle(&mut chosen);
         chosen.truncate(SAMPLE);
     }
@@ -314,18 +314,18 @@ fn r03_lives_go_on_when_what_failed_for_a_while_is_back() {
     let (mut cells, mut wrong) = (0, Vec::new());
     for scenario in chosen {
         let mut untrue = BTreeSet::new();
-        let row = live(stage, &scenario, &courses, &mut untrue);
+        let row = run_scenario(stage, &scenario, &courses, &mut untrue);
         stage.faults.clear();
-        untrue.extend(after_it(stage));
+        untrue.extend(false_reports_after(stage));
         let shown = LIVES.iter().map(|life| match &row[life.plugin] {
             Ok(longest) => format!("{:>17.1}", longest.as_secs_f64()),
             Err(_) => format!("{:>17}", "WRONG"),
         });
-        let truth = match (scenario.says, untrue.is_empty()) {
+        let truth = match (scenario.report, untrue.is_empty()) {
             (_, false) => "UNTRUE",
-            (Says::Fresh, true) => "no stall said",
-            (Says::Stalled(_), true) => "stall said",
-            (Says::Either, true) => "alive, ready at the end",
+            (Report::Fresh, true) => "no stall reported",
+            (Report::Stalled(_), true) => "stall reported",
+            (Report::Either, true) => "alive, ready at the end",
         };
         eprintln!("{:30}{}  {truth}", scenario.name, shown.collect::<Vec<_>>().concat());
         let mut note = |what: String| {

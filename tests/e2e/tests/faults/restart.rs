@@ -1,16 +1,16 @@
-//! Restart at every write, in the way of Sieve (OSDI 2022): the host is killed right before a write is sent, or right
-//! after it was executed, and another one goes on.
+//! Restart at every write, as Sieve (OSDI 2022) does: the host is killed right before a write is sent or right after it
+//! was executed, and another host continues.
 
 use windlass_faults::{Match, Moment, Outcome};
 
 use crate::life::{Course, LIVES, Life, Run, STEPS};
 use crate::stage::{Stage, stage};
-use crate::{is_asked_for, is_whole};
+use crate::{is_selected, runs_all};
 
-/// Lives that a sample takes, and kills in each.
+/// The number of life cycles in a sample, and of kills in each.
 const SAMPLE: (usize, usize) = (2, 1);
 
-/// An undisturbed life: its course, and how many writes the host sent.
+/// A life cycle without faults: the children after each step, and the number of writes that the host sent.
 fn undisturbed(stage: &Stage, life: &Life) -> (Course, usize) {
     let mark = stage.faults.mark();
     let mut run = Run::new(stage, life);
@@ -27,7 +27,7 @@ fn undisturbed(stage: &Stage, life: &Life) -> (Course, usize) {
     (course, sent.filter(|passed| passed.outcome != Outcome::NotSent).count())
 }
 
-/// A life whose host is killed at one write. Gives back what was wrong; nothing where the life had fewer writes.
+/// A life cycle whose host is killed at one write. Returns the violations; `None` if there were fewer writes.
 fn killed(stage: &Stage, life: &Life, course: &Course, number: usize, moment: Moment) -> Option<Vec<String>> {
     let mut run = Run::new(stage, life);
     let kill = stage.killer();
@@ -39,8 +39,8 @@ fn killed(stage: &Stage, life: &Life, course: &Course, number: usize, moment: Mo
             if !is_over && hook.hit().is_some() {
                 is_over = true;
                 stage.kill_host();
-                // What the dead host generated is seen before the next one can replace it.
-                run.look();
+                // Observe generated values before the next host could replace them.
+                run.observe();
                 stage.ensure_host();
             }
         };
@@ -63,12 +63,12 @@ fn killed(stage: &Stage, life: &Life, course: &Course, number: usize, moment: Mo
 }
 
 #[test]
-fn r01_a_life_ends_the_same_wherever_the_host_is_killed_in_it() {
+fn r01_parent_reaches_the_same_end_state_wherever_the_host_is_killed() {
     let stage = &*stage();
     let seed = stage.faults.seed();
     let mut chance = fastrand::Rng::with_seed(seed);
-    let mut lives: Vec<_> = LIVES.iter().filter(|life| is_asked_for(life.plugin)).collect();
-    if !is_whole() {
+    let mut lives: Vec<_> = LIVES.iter().filter(|life| is_selected(life.plugin)).collect();
+    if !runs_all() {
         chance.shuffle(&mut lives);
         lives.truncate(SAMPLE.0);
     }
@@ -77,13 +77,13 @@ fn r01_a_life_ends_the_same_wherever_the_host_is_killed_in_it() {
         let (course, writes) = undisturbed(stage, life);
         let mut kills: Vec<_> =
             (1..=writes).flat_map(|number| [Moment::Before, Moment::After].map(|moment| (number, moment))).collect();
-        if !is_whole() {
+        if !runs_all() {
             chance.shuffle(&mut kills);
             kills.truncate(SAMPLE.1);
         }
         let (mut of_life, mut differing) = (0, 0);
         for (number, moment) in kills {
-            // Some lives have a write less than the first had: statuses are written as often as they were seen to move.
+            // The number of writes varies: a status is written as often as the host observes a change.
             let Some(found) = killed(stage, life, &course, number, moment) else { continue };
             of_life += 1;
             differing += usize::from(!found.is_empty());

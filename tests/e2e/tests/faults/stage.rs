@@ -14,7 +14,7 @@ use windlass_testbed::Collector;
 
 use crate::life::LIVES;
 
-/// A class of storage whose volumes the tests make by hand.
+/// A storage class whose volumes the tests create.
 const STORAGE: &str = r#"
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -22,7 +22,7 @@ metadata: {name: by-hand, annotations: {storageclass.kubernetes.io/is-default-cl
 provisioner: kubernetes.io/no-provisioner
 "#;
 
-/// The control plane, and the host that runs now.
+/// The control plane, and the running host.
 pub struct Stage {
     pub env: Env,
     pub faults: Faults,
@@ -31,10 +31,10 @@ pub struct Stage {
     versions: BTreeMap<&'static str, Versions>,
 }
 
-/// Two components that do the same.
+/// Two components with the same behaviour.
 struct Versions {
     files: [PathBuf; 2],
-    /// What `windlass inspect` prints of each: it holds the digest.
+    /// The output of `windlass inspect` for each, which contains the digest.
     inspected: [String; 2],
     live: AtomicUsize,
 }
@@ -45,7 +45,7 @@ pub fn stage() -> MutexGuard<'static, Stage> {
     STAGE.get_or_init(|| Mutex::new(Stage::set())).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A host whose metrics arrive soon.
+/// Options of a host that exports its metrics every second.
 fn options(collector: &Collector) -> HostOptions {
     let variables = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint()),
@@ -80,7 +80,7 @@ impl Stage {
         self.host.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What kills the host that runs now, from another thread.
+    /// A function that kills the running host from another thread.
     pub fn killer(&self) -> impl FnOnce() + Send + use<> {
         let id = self.host().as_ref().map(Host::id).and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         move || {
@@ -90,7 +90,7 @@ impl Stage {
         }
     }
 
-    /// Kills the host that runs now.
+    /// Kills the running host.
     pub fn kill_host(&self) {
         if let Some(host) = self.host().take() {
             host.kill();
@@ -101,20 +101,20 @@ impl Stage {
     pub fn ensure_host(&self) {
         let mut host = self.host();
         if !host.as_ref().is_some_and(Host::is_running) {
-            // The one before is gone before the next begins.
+            // The previous host is gone before the next one starts.
             drop(host.take());
             *host = Some(self.env.spawn_host_through(&self.faults, options(&self.collector)));
         }
     }
 
-    /// Waits until the host that runs now is ready.
+    /// Waits until the running host is ready.
     pub fn wait_ready(&self) {
         if let Some(host) = self.host().as_ref() {
             host.wait_ready();
         }
     }
 
-    /// The HTTP status of a GET at the health address of the host that runs now; nothing where it does not answer.
+    /// The HTTP status of a GET at the health address of the running host; `None` without a response.
     pub fn http_status(&self, path: &str) -> Option<u16> {
         self.host().as_ref()?.http_status(path)
     }
@@ -124,7 +124,7 @@ impl Stage {
         self.host().as_ref()?.http(path)
     }
 
-    /// The time since the watch of a kind made progress, as the host measured it last.
+    /// The time since the watch of a kind made progress, by the host's last measurement.
     pub fn watch_age(&self, kind: &str) -> Option<Duration> {
         let metrics = self.collector.metrics().expect("readable metrics");
         let ages = metrics.iter().filter(|metric| metric.name == "windlass_watch_progress_age_seconds");
@@ -132,7 +132,7 @@ impl Stage {
         Some(Duration::from_secs_f64(points.next_back()?.1["asDouble"].as_f64()?))
     }
 
-    /// Pushes the component of a Plugin that is not live.
+    /// Pushes the one of a Plugin's two components that is not live.
     pub fn push_next(&self, plugin: &str) {
         let versions = &self.versions[plugin];
         let next = 1 - versions.live.load(Ordering::Relaxed);
@@ -140,7 +140,7 @@ impl Stage {
         self.env.push(&versions.files[next], plugin, &[]);
     }
 
-    /// Whether a Plugin runs what was pushed last.
+    /// Whether the component that was pushed last is live.
     pub fn is_live(&self, plugin: &str) -> bool {
         let versions = &self.versions[plugin];
         let inspected = &versions.inspected[versions.live.load(Ordering::Relaxed)];

@@ -1,4 +1,4 @@
-//! Application's life: all that it can be, and who says how many Pods it has.
+//! The life cycle of an Application: every field, and the number of its Pods with and without an autoscaler.
 
 use serde_json::{Value, json};
 use windlass_e2e::{Namespace, SOON, condition, wait};
@@ -11,7 +11,7 @@ fn pod_spec(ns: &Namespace, name: &str, is: impl Fn(&Value) -> bool) {
 }
 
 #[test]
-fn an_application_lives_as_its_spec_says_and_leaves_nothing() {
+fn application_children_follow_every_field_of_the_spec_and_are_deleted_with_it() {
     let ns = &stage().env.namespace("application");
     volume(ns, "portal-full-uploads", &["ReadWriteMany"]);
     let args = ["apply", "-n", ns.name(), "-f", "-"];
@@ -39,7 +39,7 @@ fn an_application_lives_as_its_spec_says_and_leaves_nothing() {
     assert_eq!(container["securityContext"]["runAsUser"], 101);
     assert_eq!((&pod["securityContext"]["fsGroup"], &pod["serviceAccountName"]), (&json!(101), &json!("portal-full")));
 
-    // Each field, one after the other.
+    // Change each field, one after the other.
     let mut spec = portal["spec"].clone();
     let mut change = |field: &str, value: Value| {
         spec[field] = value;
@@ -80,7 +80,7 @@ fn an_application_lives_as_its_spec_says_and_leaves_nothing() {
     let portal = APPLICATION.wait_ready(ns, "portal-full");
     assert_eq!((&portal["status"]["phase"], &portal["status"]["replicas"]), (&json!("Running"), &json!(1)));
 
-    // Broken by hand, and repaired.
+    // A child deleted by hand is recreated.
     ns.kubectl(&["delete", "deployment", "portal-full"]);
     wait_for(ns, "deployments", "portal-full", |deployment| deployment["status"]["availableReplicas"] == 1);
     APPLICATION.wait_ready(ns, "portal-full");
@@ -93,7 +93,7 @@ fn an_application_lives_as_its_spec_says_and_leaves_nothing() {
 }
 
 #[test]
-fn an_autoscaler_says_how_many_pods_there_are_until_it_goes() {
+fn autoscaler_decides_the_number_of_pods_until_it_is_removed() {
     let ns = &stage().env.namespace("autoscaled");
     let mut spec = json!({
         "image": "nginx:1.27",
@@ -102,24 +102,25 @@ fn an_autoscaler_says_how_many_pods_there_are_until_it_goes() {
         "scaling": { "minReplicas": 1, "maxReplicas": 4, "targetCPUUtilizationPercentage": 70 },
     });
     APPLICATION.settle(ns, "portal", &spec);
-    assert_eq!(ns.pods().len(), 2, "the number to begin with");
-    // Within its bounds a person's number stays.
-    let are_wanted = |portal: &Value, pods: u32| crate::is_ready(portal) && portal["status"]["desiredReplicas"] == pods;
+    assert_eq!(ns.pods().len(), 2, "spec.replicas is the initial number of Pods");
+    // A number set by hand stays if it is within the autoscaler's bounds.
+    let is_ready_with =
+        |portal: &Value, pods: u32| crate::is_ready(portal) && portal["status"]["desiredReplicas"] == pods;
     ns.kubectl(&["scale", "deployment", "portal", "--replicas=3"]);
-    wait_for(ns, APPLICATION.resource, "portal", |portal| are_wanted(portal, 3));
-    // More than it allows: without any metrics, too, the autoscaler goes back to its bound, by the Deployment's scale.
+    wait_for(ns, APPLICATION.resource, "portal", |portal| is_ready_with(portal, 3));
+    // A number above the maximum is reduced by the autoscaler through the Deployment's scale, even without metrics.
     ns.kubectl(&["scale", "deployment", "portal", "--replicas=6"]);
-    let is_the_autoscalers = |portal: &Value| are_wanted(portal, 4);
-    wait_for(ns, APPLICATION.resource, "portal", is_the_autoscalers);
+    let has_maximum = |portal: &Value| is_ready_with(portal, 4);
+    wait_for(ns, APPLICATION.resource, "portal", has_maximum);
     assert_eq!(ns.pods().len(), 4);
 
-    // What else changes leaves its number alone.
+    // Changes of other fields keep the autoscaler's number.
     spec["image"] = json!("nginx:1.28");
     APPLICATION.replace(ns, "portal", &spec);
     pod_spec(ns, "portal", |pod| pod["containers"][0]["image"] == "nginx:1.28");
-    wait_for(ns, APPLICATION.resource, "portal", is_the_autoscalers);
+    wait_for(ns, APPLICATION.resource, "portal", has_maximum);
 
-    // It goes, and the spec's number counts again.
+    // Without the autoscaler, spec.replicas counts again.
     spec["scaling"] = Value::Null;
     spec["replicas"] = json!(3);
     let portal = APPLICATION.settle(ns, "portal", &spec);
@@ -131,19 +132,19 @@ fn an_autoscaler_says_how_many_pods_there_are_until_it_goes() {
 }
 
 #[test]
-fn what_becomes_of_its_pods_is_told_as_it_is_seen() {
+fn changes_of_pod_readiness_are_reported_in_status_and_events() {
     let ns = &stage().env.namespace("health");
     APPLICATION.settle(ns, "portal", &json!({ "image": "nginx:1.27", "replicas": 1 }));
-    // As a kubelet says it of a Pod whose probe fails.
+    // Sets the Pod's condition as a kubelet does when a probe fails.
     let pod = windlass_e2e::text(&ns.pods()[0], "/metadata/name");
-    let told = |ready: &str| {
+    let set_ready = |ready: &str| {
         let status = json!({ "status": { "conditions": [{ "type": "Ready", "status": ready }] } });
         ns.kubectl(&["patch", "pod", &pod, "--subresource=status", "--type=strategic", "-p", &status.to_string()]);
     };
-    told("False");
+    set_ready("False");
     let portal = wait_for(ns, APPLICATION.resource, "portal", |portal| portal["status"]["readyReplicas"] == 0);
     assert!(!condition(&portal, "Ready").is_true(), "{portal:#}");
-    told("True");
+    set_ready("True");
     APPLICATION.wait_ready(ns, "portal");
     for reason in ["Unhealthy", "Healthy"] {
         wait(reason, SOON, || event_reasons(ns, "portal").contains(&reason.to_owned()).then_some(()));

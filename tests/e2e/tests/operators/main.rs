@@ -1,8 +1,8 @@
-//! The shipped operators on a real control plane: what a user writes reaches the children, what the children do reaches
-//! the status, and nothing stays that should not.
+//! The shipped operators on a real control plane: specs determine the children, the children's state determines the
+//! status, and deletions leave nothing.
 //!
 //! One control plane and one host run all of them; every test has a namespace of its own. [`together`] and [`languages`]
-//! have hosts of their own: they count what is written, and swap logic.
+//! have hosts of their own: they count writes, and hot-swap components.
 
 // A test fails by a panic, and so do the functions that only tests call.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::too_many_lines)]
@@ -33,7 +33,7 @@ const PLUGINS: [&str; 5] = ["application", "echo", "myapp", "mysqlcluster", "nam
 struct Kind {
     api_version: &'static str,
     name: &'static str,
-    /// As kubectl finds it.
+    /// Its resource name for kubectl.
     resource: &'static str,
 }
 
@@ -57,8 +57,8 @@ impl Kind {
         })
     }
 
-    /// Puts this spec in the place of the one before, as `kubectl replace` does: what is not in it is gone. The error is
-    /// what the API server says.
+    /// Replaces the spec, as `kubectl replace` does: fields that are not in it are removed. The error is the API server's
+    /// message.
     fn try_replace(self, ns: &Namespace, name: &str, spec: &Value) -> Result<(), String> {
         let mut manifest = self.manifest(ns, name, spec);
         let verb = match ns.get(self.resource, name) {
@@ -69,21 +69,21 @@ impl Kind {
             None => "create",
         };
         let cluster = ns.env().cluster();
-        let asked = cluster.kubectl_with_input(&[verb, "-f", "-"], &manifest.to_string());
-        asked.map(drop).map_err(|error| format!("{error:#}"))
+        let sent = cluster.kubectl_with_input(&[verb, "-f", "-"], &manifest.to_string());
+        sent.map(drop).map_err(|error| format!("{error:#}"))
     }
 
     #[track_caller]
     fn replace(self, ns: &Namespace, name: &str, spec: &Value) {
-        // Somebody may have written the status in between.
-        wait("the spec to be taken", SOON, || match self.try_replace(ns, name, spec) {
+        // The status may have been written in between.
+        wait("the spec to be accepted", SOON, || match self.try_replace(ns, name, spec) {
             Ok(()) => Some(()),
             Err(error) if error.contains("the object has been modified") => None,
             Err(error) => panic!("{error}"),
         });
     }
 
-    /// Waits until the status says of the newest generation that all is as wanted.
+    /// Waits until the newest generation is Ready.
     #[track_caller]
     fn wait_ready(self, ns: &Namespace, name: &str) -> Value {
         ns.env().wait_object(self.resource, ns.name(), name, is_ready)
@@ -102,7 +102,7 @@ impl Kind {
     }
 }
 
-/// Whether a parent's newest generation is Ready, by its own words where it has them.
+/// Whether a parent's newest generation is Ready, also by its own `isReady` if it has one.
 fn is_ready(parent: &Value) -> bool {
     let ready = condition(parent, "Ready");
     ready.is_true()
@@ -157,7 +157,7 @@ fn volume(ns: &Namespace, claim: &str, modes: &[&str]) {
     another_volume(ns, claim, "first", modes);
 }
 
-/// One more, for the same claim when it is made once more.
+/// Another volume, for a recreated claim of the same name.
 #[track_caller]
 fn another_volume(ns: &Namespace, claim: &str, which: &str, modes: &[&str]) {
     let volume = json!({
@@ -176,7 +176,7 @@ fn another_volume(ns: &Namespace, claim: &str, which: &str, modes: &[&str]) {
     ns.env().apply(&volume.to_string());
 }
 
-/// Waits until an object in the namespace is as wanted.
+/// Waits until an object in the namespace satisfies a condition.
 #[track_caller]
 fn wait_for(ns: &Namespace, resource: &str, name: &str, condition: impl Fn(&Value) -> bool) -> Value {
     ns.env().wait_object(resource, ns.name(), name, condition)

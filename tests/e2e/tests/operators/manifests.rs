@@ -1,4 +1,4 @@
-//! Every manifest and sample in the repository, judged by the API server: a dry run, and no field unknown to it.
+//! Every manifest and sample in the repository passes a dry run with strict validation on the API server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn manifests(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn the_api_server_takes_every_manifest_and_sample() {
+fn api_server_accepts_every_manifest_and_sample() {
     let env = &stage().env;
     let dry = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict"];
     let all = manifests(&root().join("manifests"));
@@ -36,11 +36,11 @@ fn the_api_server_takes_every_manifest_and_sample() {
         let path = manifest.to_string_lossy();
         env.kubectl(&[&dry[..], &["-f", &path]].concat());
     }
-    // And as the README says it.
+    // With kustomize, as in the README.
     env.kubectl(&[&dry[..], &["-k", &root().join("manifests").to_string_lossy()]].concat());
     for plugin in ["application", "echo", "myapp", "mysqlcluster"] {
-        let definition = root().join("plugins").join(plugin).join("crd.json");
-        env.kubectl(&[&dry[..], &["-f", &definition.to_string_lossy()]].concat());
+        let crd = root().join("plugins").join(plugin).join("crd.json");
+        env.kubectl(&[&dry[..], &["-f", &crd.to_string_lossy()]].concat());
     }
 }
 
@@ -63,7 +63,7 @@ fn plugin_that_sets_a_replaced_field_is_refused_with_the_name_of_the_new_one() {
             "spec": {"source": {"configMap": {"namespace": "windlass-system", "name": "none"}}},
         });
         plugin["spec"][field] = value;
-        // As a client sends it that does not ask for strict validation.
+        // As sent by a client without strict validation.
         let dry = ["apply", "--server-side", "--dry-run=server", "--validate=ignore", "-f", "-"];
         let refused = env.cluster().kubectl_with_input(&dry, &plugin.to_string()).expect_err(field).to_string();
         assert!(refused.contains("was replaced by") && refused.contains(new), "{field}: {refused}");

@@ -1,4 +1,4 @@
-//! `MyApp`'s life: made, changed field by field, broken, repaired, deleted.
+//! The life cycle of a `MyApp`: created, changed field by field, repaired, deleted.
 
 use serde_json::{Value, json};
 use windlass_e2e::{Namespace, SOON, condition, wait};
@@ -11,7 +11,7 @@ fn container(ns: &Namespace, name: &str, is: impl Fn(&Value) -> bool) {
 }
 
 #[test]
-fn an_application_lives_as_its_spec_says_and_leaves_nothing() {
+fn myapp_children_follow_every_field_of_the_spec_and_are_deleted_with_it() {
     let ns = &stage().env.namespace("myapp");
     ns.env().cluster().kubectl_with_input(&["apply", "-n", ns.name(), "-f", "-"], &sample("myapp")).expect("applied");
     let app = MYAPP.wait_ready(ns, "shop");
@@ -25,7 +25,7 @@ fn an_application_lives_as_its_spec_says_and_leaves_nothing() {
     let columns = ns.kubectl(&["get", "ma", "shop"]);
     assert!(["READY", "REPLICAS", "AGE", "Running"].iter().all(|word| columns.contains(word)), "{columns}");
 
-    // Each field, one after the other: what is not named stays as it was.
+    // Change each field, one after the other. Fields that are not named keep their values.
     let mut spec = json!({ "image": "nginx:1.27" });
     let mut change = |field: &str, value: Value| {
         spec[field] = value;
@@ -49,7 +49,7 @@ fn an_application_lives_as_its_spec_says_and_leaves_nothing() {
     change("ingressHost", Value::Null);
     wait_gone(ns, "ingresses", "shop");
 
-    // Broken by hand, and repaired.
+    // Children deleted or edited by hand are restored.
     ns.kubectl(&["delete", "service", "shop"]);
     wait_for(ns, "services", "shop", |service| service["spec"]["ports"][0]["port"] == 9000);
     ns.kubectl(&["set", "image", "deployment/shop", "app=edited:1"]);
@@ -67,7 +67,7 @@ fn an_application_lives_as_its_spec_says_and_leaves_nothing() {
 }
 
 #[test]
-fn an_application_whose_pods_may_not_be_made_has_failed_and_recovers() {
+fn myapp_whose_pods_exceed_the_quota_fails_and_recovers() {
     let ns = &stage().env.namespace("myapp-quota");
     ns.kubectl(&["create", "quota", "none", "--hard=pods=0"]);
     MYAPP.replace(ns, "shop", &json!({ "image": "nginx:1.27" }));
@@ -75,7 +75,7 @@ fn an_application_whose_pods_may_not_be_made_has_failed_and_recovers() {
     let ready = condition(&app, "Ready");
     assert!(ready.is_false("Failed") && ready.message.contains("exceeded quota"), "{ready:?}");
     ns.kubectl(&["delete", "quota", "none"]);
-    // What hinders it is told by another object, so it is the Deployment's own controller that tries again.
+    // The quota is not related to the Deployment, so the Deployment's controller must be made to try again.
     ns.kubectl(&["rollout", "restart", "deployment/shop"]);
     MYAPP.wait_ready(ns, "shop");
 }

@@ -1,4 +1,4 @@
-//! `MySQLCluster`'s life: servers come and go, their data stays.
+//! The life cycle of a `MySQLCluster`: servers are added, replaced and removed, and their data stays.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +16,7 @@ fn claims(ns: &Namespace) -> Vec<(String, String)> {
 }
 
 #[test]
-fn servers_come_and_go_and_their_data_stays() {
+fn data_of_a_mysqlcluster_survives_scaling_upgrades_and_deletion() {
     let ns = &stage().env.namespace("mysql");
     (0..3).for_each(|at| volume(ns, &format!("orders-data-{at}"), &["ReadWriteOnce"]));
     let spec = |replicas: u32, more: &Value| {
@@ -39,7 +39,7 @@ fn servers_come_and_go_and_their_data_stays() {
     let password = STANDARD.decode(text(&secret, "/data/password")).expect("base64");
     assert_eq!(password.len(), 48);
 
-    // Up, and down: the volume of a server that went stays, and is there when it comes back.
+    // Scale up and down: the volume of a removed server stays, and is used again when the server returns.
     MYSQLCLUSTER.settle(ns, "orders", &spec(3, &none));
     assert_eq!(ns.pod_names().len(), 3);
     MYSQLCLUSTER.settle(ns, "orders", &spec(1, &none));
@@ -48,7 +48,7 @@ fn servers_come_and_go_and_their_data_stays() {
     assert_eq!(claims(ns), kept);
     MYSQLCLUSTER.settle(ns, "orders", &spec(2, &none));
 
-    // More memory, and another version: each server anew, and not before the one ahead of it is Ready again.
+    // More memory and another version: each server is recreated, after the one before it is Ready again.
     let before: Vec<_> = ns.pods().iter().map(|pod| text(pod, "/metadata/uid")).collect();
     let mark = ns.env().mark();
     let larger = json!({ "resources": { "cpu": "1", "memory": "2Gi" }, "version": "8.4.3" });
@@ -78,7 +78,7 @@ fn servers_come_and_go_and_their_data_stays() {
     assert!(message.contains("spec.storageSize: 10Gi is less than the 20Gi"), "{message}");
     assert_eq!(claims(ns), sizes);
 
-    // The cluster goes, the data stays, and the next one of its name has it.
+    // The cluster is deleted, the data stays, and the next cluster of the same name uses it.
     MYSQLCLUSTER.delete(ns, "orders");
     ns.wait_pods(&[]);
     wait_gone(ns, "services", "orders");
@@ -91,7 +91,7 @@ fn servers_come_and_go_and_their_data_stays() {
     MYSQLCLUSTER.settle(ns, "orders", &grown);
     assert_eq!(uids(ns), left);
     assert_eq!(ns.get("secrets", "orders-root").expect("the Secret")["data"], secret["data"]);
-    // A cluster that asks for less than there is says so, and touches nothing.
+    // A cluster with less storage than its claims have is stalled, and the claims do not change.
     MYSQLCLUSTER.delete(ns, "orders");
     ns.wait_pods(&[]);
     MYSQLCLUSTER.replace(ns, "orders", &spec(1, &none));
@@ -100,30 +100,30 @@ fn servers_come_and_go_and_their_data_stays() {
     assert!(message.contains("spec.storageSize: 10Gi is less than the 20Gi"), "{message}");
     assert_eq!(claims(ns), sizes);
 
-    // The data goes with a cluster that says so.
+    // With deleteData, the data is deleted with the cluster.
     grown["deleteData"] = json!(true);
     MYSQLCLUSTER.settle(ns, "orders", &grown);
     MYSQLCLUSTER.delete(ns, "orders");
-    wait("nothing to be left", SOON, || uids(ns).is_empty().then_some(()));
+    wait("all data to be deleted", SOON, || uids(ns).is_empty().then_some(()));
 
-    // Nobody was told the password.
+    // The password is not in logs, events or statuses.
     let password = String::from_utf8(password).expect("text");
     for word in [password.as_str(), &STANDARD.encode(&password)] {
-        assert_eq!(ns.env().host_log_about(word), "", "the host's log");
+        assert_eq!(ns.env().host_log_about(word), "", "the password is not in the host's log");
         let events = ns.env().list("events.events.k8s.io", "");
-        assert!(!Value::from(events).to_string().contains(word), "an event");
+        assert!(!Value::from(events).to_string().contains(word), "the password is not in an event");
         let plugins = ns.env().list("plugins.windlass.dev", "");
-        assert!(!Value::from(plugins).to_string().contains(word), "a Plugin's status");
+        assert!(!Value::from(plugins).to_string().contains(word), "the password is not in a Plugin's status");
     }
 }
 
 #[test]
-fn a_server_that_has_ended_is_made_anew_with_its_volume() {
+fn evicted_mysql_server_is_recreated_with_its_volume() {
     let ns = &stage().env.namespace("mysql-ended");
     volume(ns, "orders-data-0", &["ReadWriteOnce"]);
     MYSQLCLUSTER.settle(ns, "orders", &json!({ "version": "8.4", "replicas": 1, "storageSize": "10Gi" }));
     let before = text(&ns.pod("orders-0"), "/metadata/uid");
-    // As a kubelet says it of a Pod that it evicts.
+    // Sets the Pod's status as a kubelet does at an eviction.
     let evicted =
         json!({ "status": { "phase": "Failed", "reason": "Evicted", "message": "The node was low on memory." } });
     ns.kubectl(&["patch", "pod", "orders-0", "--subresource=status", "--type=merge", "-p", &evicted.to_string()]);
@@ -134,7 +134,7 @@ fn a_server_that_has_ended_is_made_anew_with_its_volume() {
 }
 
 #[test]
-fn a_password_of_the_users_own_is_used_and_none_is_generated() {
+fn root_password_secret_of_the_user_is_used_and_none_is_generated() {
     let ns = &stage().env.namespace("mysql-own");
     volume(ns, "orders-data-0", &["ReadWriteOnce"]);
     ns.kubectl(&["create", "secret", "generic", "team", "--from-literal=root=secret"]);
@@ -146,7 +146,7 @@ fn a_password_of_the_users_own_is_used_and_none_is_generated() {
     let password = &ns.pod("orders-0")["spec"]["containers"][0]["env"][0]["valueFrom"]["secretKeyRef"];
     assert_eq!(*password, json!({ "name": "team", "key": "root" }));
     assert_eq!(ns.get("secrets", "orders-root"), None);
-    // The servers have that password, and a generated one would lock everybody out.
+    // The servers already have that password, so a generated one would lock all clients out.
     let team = spec["rootPasswordSecretRef"].take();
     MYSQLCLUSTER.replace(ns, "orders", &spec);
     let cluster =

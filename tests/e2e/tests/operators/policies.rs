@@ -1,11 +1,11 @@
-//! The admission policies: what they refuse, to whom, and what they let pass. Every other test here runs under them, too.
+//! The admission policies: the requests that they reject, and those that they allow. All other tests here run with them, too.
 
 use serde_json::{Value, json};
 use windlass_e2e::{Namespace, SOON, SYSTEM_NAMESPACE, account, text, wait};
 
 use crate::{APPLICATION, stage};
 
-/// A ServiceAccount that may do in this namespace what its users usually may.
+/// A ServiceAccount with the role `edit` in this namespace.
 fn tenant(ns: &Namespace) -> String {
     ns.kubectl(&["create", "serviceaccount", "tenant"]);
     let user = format!("{}:tenant", ns.name());
@@ -13,7 +13,7 @@ fn tenant(ns: &Namespace) -> String {
     format!("system:serviceaccount:{user}")
 }
 
-/// Sends a manifest as somebody, with further arguments of kubectl; the error is what the API server says.
+/// Creates an object as this user, with further arguments of kubectl. The error is the API server's message.
 fn send(ns: &Namespace, user: &str, args: &[&str], manifest: &Value) -> Result<String, String> {
     let args = [&["create", "-n", ns.name(), "--as", user, "-f", "-"], args].concat();
     ns.env().cluster().kubectl_with_input(&args, &manifest.to_string()).map_err(|error| format!("{error:#}"))
@@ -26,7 +26,7 @@ fn config_map(name: &str, metadata: &Value) -> Value {
 }
 
 #[test]
-fn s02_a_tenant_cannot_set_the_marks_of_children_or_use_the_hosts_field_managers() {
+fn s02_tenant_cannot_set_ownership_marks_of_children_or_use_the_hosts_field_managers() {
     let env = &stage().env;
     let ns = &env.namespace("forged-marks");
     let tenant = &tenant(ns);
@@ -44,26 +44,26 @@ fn s02_a_tenant_cannot_set_the_marks_of_children_or_use_the_hosts_field_managers
     for (field, key) in marks {
         let mut marked = config_map("forged", &json!({}));
         marked["metadata"][field][key] = json!("echo");
-        let said = send(ns, tenant, &[], &marked).expect_err(key);
-        assert!(said.contains("windlass-marks") && said.contains(key), "{said}");
+        let error_message = send(ns, tenant, &[], &marked).expect_err(key);
+        assert!(error_message.contains("windlass-marks") && error_message.contains(key), "{error_message}");
         let template = json!({ "metadata": { "labels": { "app": "forged" } }, "spec": { "containers": [{ "name": "a", "image": "a" }] } });
         let mut job = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "forged" } });
         job["spec"] = json!({ "selector": { "matchLabels": { "app": "forged" } }, "template": template });
         job["spec"]["template"]["metadata"][field][key] = json!("echo");
-        let said = send(ns, tenant, &[], &job).expect_err(key);
-        assert!(said.contains("template may not hold"), "{said}");
+        let error_message = send(ns, tenant, &[], &job).expect_err(key);
+        assert!(error_message.contains("template may not hold"), "{error_message}");
     }
     for manager in ["windlass", "windlass-finalizer"] {
-        let said =
+        let error_message =
             send(ns, tenant, &["--field-manager", manager], &config_map("forged", &json!({}))).expect_err(manager);
-        assert!(said.contains("--field-manager"), "{said}");
+        assert!(error_message.contains("--field-manager"), "{error_message}");
     }
     let others = json!({ "labels": { "team": "blue" }, "annotations": { "windlass.dev/suspend": "true" } });
-    send(ns, tenant, &[], &config_map("own", &others)).expect("what marks nothing is let pass");
+    send(ns, tenant, &[], &config_map("own", &others)).expect("an object without marks is allowed");
 }
 
 #[test]
-fn s02_a_tenant_may_change_a_child_as_long_as_its_marks_stay_and_controllers_may_copy_them() {
+fn s02_tenant_may_change_a_child_but_not_its_ownership_marks_which_controllers_may_copy() {
     let env = &stage().env;
     let ns = &env.namespace("kept-marks");
     let tenant = &tenant(ns);
@@ -72,9 +72,10 @@ fn s02_a_tenant_may_change_a_child_as_long_as_its_marks_stay_and_controllers_may
         let patch = patch.to_string();
         env.try_kubectl(&["patch", "service", "shop", "-n", ns.name(), "--as", tenant, "--type=merge", "-p", &patch])
     };
-    patch(json!({ "metadata": { "labels": { "team": "blue" } } })).expect("a label of one's own");
-    let said = patch(json!({ "metadata": { "labels": { "windlass.dev/plugin": "echo" } } })).expect_err("another mark");
-    assert!(said.contains("windlass-marks"), "{said}");
+    patch(json!({ "metadata": { "labels": { "team": "blue" } } })).expect("a label of the tenant is allowed");
+    let error_message = patch(json!({ "metadata": { "labels": { "windlass.dev/plugin": "echo" } } }))
+        .expect_err("a changed mark is rejected");
+    assert!(error_message.contains("windlass-marks"), "{error_message}");
     // A Service's labels are copied to its EndpointSlices, a Deployment's annotations to its ReplicaSets.
     env.wait("a ReplicaSet and an EndpointSlice", SOON, || {
         let has_copy =
@@ -86,13 +87,13 @@ fn s02_a_tenant_may_change_a_child_as_long_as_its_marks_stay_and_controllers_may
 }
 
 #[test]
-fn s01_the_account_of_a_plugin_writes_nothing_in_the_hosts_namespace_whatever_it_may() {
+fn s01_plugins_service_account_writes_nothing_in_the_hosts_namespace_even_as_cluster_admin() {
     let env = &stage().env;
     let ns = &env.namespace("host-guarded");
-    // As wide as a careless administrator could make it.
+    // A careless administrator grants the widest permissions.
     let (user, other) = (account("echo"), account("myapp"));
     let name = |user: &str| user.rsplit(':').next().unwrap_or_default().to_owned();
-    let of_its_account = format!("--serviceaccount={SYSTEM_NAMESPACE}:{}", name(&user));
+    let for_account = format!("--serviceaccount={SYSTEM_NAMESPACE}:{}", name(&user));
     env.kubectl(&[
         "create",
         "rolebinding",
@@ -100,20 +101,23 @@ fn s01_the_account_of_a_plugin_writes_nothing_in_the_hosts_namespace_whatever_it
         "-n",
         SYSTEM_NAMESPACE,
         "--clusterrole=cluster-admin",
-        &of_its_account,
+        &for_account,
     ]);
-    let at_home = |verb: &[&str]| env.try_kubectl(&[verb, &["-n", SYSTEM_NAMESPACE, "--as", &user]].concat());
-    wait("the policy", SOON, || at_home(&["create", "configmap", "loot", "--dry-run=server"]).is_err().then_some(()));
+    let in_host_namespace = |verb: &[&str]| env.try_kubectl(&[verb, &["-n", SYSTEM_NAMESPACE, "--as", &user]].concat());
+    wait("the policy", SOON, || {
+        in_host_namespace(&["create", "configmap", "loot", "--dry-run=server"]).is_err().then_some(())
+    });
     for verb in [
         ["create", "serviceaccount", "loot"].as_slice(),
         &["create", "token", "windlass"],
         &["label", "serviceaccount", "windlass", "loot=yes"],
         &["delete", "serviceaccount", &name(&other)],
     ] {
-        let said = at_home(verb).expect_err("refused");
-        assert!(said.contains("windlass-host-namespace"), "{verb:?}: {said}");
+        let error_message = in_host_namespace(verb).expect_err("the policy rejects it");
+        assert!(error_message.contains("windlass-host-namespace"), "{verb:?}: {error_message}");
     }
     env.kubectl(&["delete", "rolebinding", "careless", "-n", SYSTEM_NAMESPACE]);
-    env.kubectl(&["create", "rolebinding", "careless", "-n", ns.name(), "--clusterrole=edit", &of_its_account]);
-    env.try_kubectl(&["create", "configmap", "fine", "-n", ns.name(), "--as", &user]).expect("elsewhere it may");
+    env.kubectl(&["create", "rolebinding", "careless", "-n", ns.name(), "--clusterrole=edit", &for_account]);
+    env.try_kubectl(&["create", "configmap", "fine", "-n", ns.name(), "--as", &user])
+        .expect("the account may write in another namespace");
 }

@@ -1,6 +1,6 @@
-//! Transitions, in the way of state-centric operator testing (Acto, SOSP 2023): however a parent came to a spec, its
-//! children are those of one that began with it. Specs are generated; a parent goes from A to B and back to A, is offered
-//! something invalid on its way, and is compared with one that was A from the beginning.
+//! Transitions, as in state-centric operator testing (Acto, SOSP 2023): a parent's children depend only on its current
+//! spec, not on earlier ones. Specs are generated: a parent goes from A to B and back to A, gets an invalid spec in
+//! between, and is compared with a parent that was created with A.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{APPLICATION, ECHO, Kind, MYAPP, MYSQLCLUSTER, another_volume, stage,
 /// Pairs of specs for each kind.
 const PAIRS: usize = 6;
 
-/// Chance that is the same in every run.
+/// A random generator with the same sequence in every run.
 struct Chance(fastrand::Rng);
 
 impl Chance {
@@ -58,7 +58,7 @@ fn myapp(chance: &mut Chance) -> Value {
 }
 
 fn mysqlcluster(chance: &mut Chance) -> Value {
-    // Storage only grows, so the way back would not be one.
+    // Storage can only grow, so the way back to A would be invalid.
     let mut spec =
         json!({ "version": chance.of(&["8.0", "8.4"]), "replicas": chance.of(&[1, 2, 3]), "storageSize": "1Gi" });
     chance.maybe(&mut spec, "resources", &[json!({ "cpu": "100m" }), json!({ "memory": "2Gi" })]);
@@ -100,8 +100,8 @@ fn application(chance: &mut Chance) -> Value {
 const RESOURCES: &str =
     "pods,secrets,persistentvolumeclaims,services,deployments,ingresses,horizontalpodautoscalers,networkpolicies";
 
-/// What the parent's children are asked to be: without what the API server and the controllers say of them, and with the
-/// parent's name as `*`.
+/// The desired state of the parent's children, without fields of the API server and the controllers, and with `*` instead
+/// of the parent's name.
 #[track_caller]
 fn children(ns: &Namespace, uid: &str, name: &str) -> BTreeMap<String, Value> {
     let mut children = BTreeMap::new();
@@ -127,11 +127,11 @@ fn children(ns: &Namespace, uid: &str, name: &str) -> BTreeMap<String, Value> {
         let is_owned = !owners.is_empty();
         let mut labels = child["metadata"]["labels"].take();
         if let Some(labels) = labels.as_object_mut() {
-            // A Pod's node has them.
+            // A Pod gets these labels from its node.
             labels.retain(|key, _| !key.starts_with("topology.kubernetes.io/"));
         }
         let mut spec = child["spec"].take();
-        // What the cluster chooses.
+        // The cluster chooses these.
         for chosen in ["clusterIP", "clusterIPs", "nodeName", "volumeName", "healthCheckNodePort"] {
             if let Some(spec) = spec.as_object_mut() {
                 spec.remove(chosen);
@@ -150,28 +150,28 @@ fn children(ns: &Namespace, uid: &str, name: &str) -> BTreeMap<String, Value> {
                 mounts.retain(|mount| !text(mount, "/name").starts_with("kube-api-access"));
             }
         }
-        // Chance makes a password.
+        // Passwords are random, so only the keys are compared.
         let keys: Vec<_> = child["data"].as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect();
-        let wanted =
+        let desired =
             json!({ "labels": labels, "annotations": annotations, "isOwned": is_owned, "spec": spec, "keys": keys });
         let neutral = |text: String| text.replace(uid, "*uid*").replace(name, "*");
         let id = neutral(format!("{} {}", text(&child, "/kind"), text(&child, "/metadata/name")));
-        children.insert(id, serde_json::from_str(&neutral(wanted.to_string())).expect("JSON"));
+        children.insert(id, serde_json::from_str(&neutral(desired.to_string())).expect("JSON"));
     }
     children
 }
 
-/// Specs that cannot be.
+/// Invalid specs.
 struct Invalid {
-    /// What the API server refuses.
+    /// A spec that the API server rejects.
     to_the_api_server: Value,
-    /// What the plugin alone refuses, where its definition does not say all.
+    /// A spec that only the plugin rejects, if there are such specs.
     to_the_plugin: Option<Value>,
 }
 
-/// Takes parents of a kind through their pairs, all at once, and compares.
+/// Takes parents of a kind through their pairs of specs, all at once, and compares their children.
 #[track_caller]
-fn assert_history_leaves_no_trace(
+fn assert_children_depend_only_on_the_current_spec(
     kind: Kind,
     generate: fn(&mut Chance) -> Value,
     invalid: &Invalid,
@@ -189,7 +189,7 @@ fn assert_history_leaves_no_trace(
     for at in 0..PAIRS {
         for parent in [format!("moved-{at}"), format!("fresh-{at}")] {
             volume(ns, &format!("{parent}-data"), &["ReadWriteOnce"]);
-            // What was claimed once is not free again by itself.
+            // A released volume is not available again.
             another_volume(ns, &format!("{parent}-data"), "again", &["ReadWriteOnce"]);
             (0..3).for_each(|server| volume(ns, &format!("{parent}-data-{server}"), &["ReadWriteOnce"]));
         }
@@ -211,12 +211,12 @@ fn assert_history_leaves_no_trace(
     for at in 0..PAIRS {
         let moved = format!("moved-{at}");
         let refused = kind.try_replace(ns, &moved, &invalid.to_the_api_server);
-        assert!(refused.is_err(), "{} is taken", invalid.to_the_api_server);
+        assert!(refused.is_err(), "the API server accepts {}", invalid.to_the_api_server);
         let Some(invalid) = &invalid.to_the_plugin else { continue };
         let before = of(&moved);
         kind.replace(ns, &moved, invalid);
         wait_for(ns, kind.resource, &moved, |parent| condition(parent, "Stalled").reason == "InvalidSpec");
-        assert_eq!(of(&moved), before, "something invalid changes nothing");
+        assert_eq!(of(&moved), before, "an invalid spec changes no child");
     }
     all(&|(a, _)| a.clone());
 
@@ -224,13 +224,13 @@ fn assert_history_leaves_no_trace(
         let (moved, fresh) = (format!("moved-{at}"), format!("fresh-{at}"));
         kind.settle(ns, &fresh, a);
         let fresh = of(&fresh);
-        assert!(!fresh.is_empty() || a["replicas"] == 0, "{a}: no children are found");
+        assert!(!fresh.is_empty() || a["replicas"] == 0, "{a}: no children exist");
         let now = || {
             let mut moved = of(&moved);
             moved.retain(|child, _| fresh.contains_key(child) || !may_stay(child));
             moved
         };
-        // What goes may take its time.
+        // Deletions may take some time.
         let same = windlass_testbed::until("", SOON, || Ok((now() == fresh).then_some(())));
         if same.is_err() {
             let of = |children| serde_json::to_string_pretty(&children).unwrap_or_default();
@@ -240,32 +240,32 @@ fn assert_history_leaves_no_trace(
 }
 
 #[test]
-fn an_application_is_as_its_spec_says_whatever_it_was_before() {
+fn application_has_the_same_children_whatever_its_earlier_specs() {
     let resources = json!({ "requests": { "cpu": 2 }, "limits": { "cpu": 1 } });
     let invalid = Invalid {
         to_the_api_server: json!({ "image": "" }),
         to_the_plugin: Some(json!({ "image": "nginx", "replicas": 0, "resources": resources })),
     };
-    assert_history_leaves_no_trace(APPLICATION, application, &invalid, |_| false);
+    assert_children_depend_only_on_the_current_spec(APPLICATION, application, &invalid, |_| false);
 }
 
 #[test]
-fn an_echo_is_as_its_spec_says_whatever_it_was_before() {
+fn echo_has_the_same_children_whatever_its_earlier_specs() {
     let invalid = Invalid { to_the_api_server: json!({ "replicas": 1001, "image": "nginx" }), to_the_plugin: None };
-    assert_history_leaves_no_trace(ECHO, echo, &invalid, |_| false);
+    assert_children_depend_only_on_the_current_spec(ECHO, echo, &invalid, |_| false);
 }
 
 #[test]
-fn a_myapp_is_as_its_spec_says_whatever_it_was_before() {
+fn myapp_has_the_same_children_whatever_its_earlier_specs() {
     let invalid = Invalid { to_the_api_server: json!({ "image": "nginx", "replicas": 0 }), to_the_plugin: None };
-    assert_history_leaves_no_trace(MYAPP, myapp, &invalid, |_| false);
+    assert_children_depend_only_on_the_current_spec(MYAPP, myapp, &invalid, |_| false);
 }
 
-/// Data stays: the volume of a server that was scaled away, and a password that was generated.
+/// Data stays: the volume of a removed server, and the generated password.
 #[test]
-fn a_mysqlcluster_is_as_its_spec_says_whatever_it_was_before() {
+fn mysqlcluster_has_the_same_children_apart_from_data_whatever_its_earlier_specs() {
     let is_data = |child: &str| child.starts_with("PersistentVolumeClaim ") || child.starts_with("Secret ");
     let with = |replicas: u32, size: &str| json!({ "version": "8.4", "replicas": replicas, "storageSize": size });
     let invalid = Invalid { to_the_api_server: with(10, "1Gi"), to_the_plugin: Some(with(1, "1Mi")) };
-    assert_history_leaves_no_trace(MYSQLCLUSTER, mysqlcluster, &invalid, is_data);
+    assert_children_depend_only_on_the_current_spec(MYSQLCLUSTER, mysqlcluster, &invalid, is_data);
 }

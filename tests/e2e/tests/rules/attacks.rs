@@ -1,5 +1,5 @@
-//! What plugins try with their answers, on a real API server: each attempt is refused for what it is, and the audit log shows
-//! that nothing was written for it. Attempts at other namespaces' Secrets are in `escape.rs`.
+//! Attacks by a plugin's response, on a real API server: each attempt is rejected with its reason, and the audit log shows
+//! that nothing was written for it. Attempts to read Secrets of other namespaces are in `escape.rs`.
 
 use serde_json::{Value, json};
 use windlass_e2e::{AuditEvent, Puppet, SYSTEM_NAMESPACE, condition, text};
@@ -16,7 +16,7 @@ fn child(api_version: &str, kind: &str, metadata: &Value) -> Value {
 }
 
 #[test]
-fn s01_nothing_that_a_plugin_answers_reaches_beyond_its_own_children() {
+fn s01_response_that_reaches_beyond_the_plugins_own_children_is_rejected_and_writes_nothing() {
     let ns = puppets("attacks");
     let none = json!({});
     let annotated = |key: &str, value: &str| json!({ "annotations": { key: value } });
@@ -33,18 +33,18 @@ fn s01_nothing_that_a_plugin_answers_reaches_beyond_its_own_children() {
         // Tokens of ServiceAccounts.
         ("token-secret", token, "serviceAccountTokens"),
         ("token-request", child("authentication.k8s.io/v1", "TokenRequest", &none), "TokenRequest"),
-        // What other plugins own, and the host itself.
+        // Kinds of other plugins and of the host.
         ("others-kind", child("my-operator.dev/v1", "Echo", &none), "Echo"),
         ("own-kind", child("puppets.example/v1", "Puppet", &none), "Puppet"),
         ("plugin", child("windlass.dev/v1alpha1", "Plugin", &none), "Plugin"),
-        // Roles that the host's role is made of.
+        // A role that would be aggregated to the host's role.
         (
             "aggregated-role",
             child("rbac.authorization.k8s.io/v1", "ClusterRole", &labelled("windlass.dev/aggregate-to-host", "true")),
             "ClusterRole",
         ),
         ("definition", child("apiextensions.k8s.io/v1", "CustomResourceDefinition", &none), "CustomResourceDefinition"),
-        // Deletions by way of the garbage collector and finalizers.
+        // Deletions by the garbage collector and finalizers.
         ("owner", child("v1", "ConfigMap", &json!({ "ownerReferences": [owner] })), "ownerReferences"),
         ("finalizer", child("v1", "ConfigMap", &json!({ "finalizers": ["windlass.dev/puppet"] })), "finalizers"),
         ("foreground", child("v1", "ConfigMap", &json!({ "finalizers": ["foregroundDeletion"] })), "finalizers"),
@@ -59,7 +59,7 @@ fn s01_nothing_that_a_plugin_answers_reaches_beyond_its_own_children() {
             child("v1", "ConfigMap", &json!({ "managedFields": [{ "manager": "x" }] })),
             "managedFields",
         ),
-        // The marks of other plugins' children, and people's words.
+        // The marks of other plugins' children, and annotations for users.
         ("mark", child("v1", "ConfigMap", &annotated("windlass.dev/mark", "1:00")), "windlass.dev/mark"),
         (
             "retained",
@@ -69,7 +69,7 @@ fn s01_nothing_that_a_plugin_answers_reaches_beyond_its_own_children() {
         ("others-label", child("v1", "ConfigMap", &labelled("windlass.dev/plugin", "echo")), "windlass.dev/plugin"),
         ("permission", child("v1", "ConfigMap", &annotated("windlass.dev/allow-deletion", "x")), "allow-deletion"),
         ("part-of-push", child("v1", "ConfigMap", &labelled("windlass.dev/part-of", "echo")), "windlass.dev/part-of"),
-        // Names that lead elsewhere in a path.
+        // Names that would change the path of the request.
         ("percent", named("..%2f..%2fsecrets%2fcrown"), "%2f"),
         ("slash", named("loot/status"), "loot/status"),
         ("dots", named(".."), "name"),
@@ -78,7 +78,7 @@ fn s01_nothing_that_a_plugin_answers_reaches_beyond_its_own_children() {
         ("kube-system", child("v1", "ConfigMap", &json!({ "namespace": "kube-system" })), "kube-system"),
     ];
     let mark = ns.env().mark();
-    // Beside each there is a child that is in order: doubt about one writes none.
+    // Each response also has a valid child: one invalid child prevents all writes.
     for (name, attempt, _) in &attempts {
         ns.puppet(name).apply(&children([config_map("${name}-good", "1"), attempt.clone()]));
     }
@@ -88,14 +88,14 @@ fn s01_nothing_that_a_plugin_answers_reaches_beyond_its_own_children() {
         assert!(ready.message.contains(words), "{name}: {words:?} is not in {ready:?}");
     }
     assert_eq!(names(&ns, "configmaps"), [""; 0]);
-    // No parent has such a name, so that a child of the parents' own kind counts, too.
+    // No parent has such a name, so a child of the parents' own kind is counted, too.
     let is_loot = |write: &AuditEvent| ["loot", "good", "crown"].iter().any(|word| write.name.contains(word));
     let written = ns.env().host_requests(mark).attempted_writes().filter(is_loot);
     assert_eq!(written.to_vec(), []);
 }
 
 #[test]
-fn s01_a_cluster_scoped_parent_has_no_child_in_the_hosts_namespace_or_the_control_planes() {
+fn s01_cluster_scoped_parent_has_no_child_in_namespaces_of_the_host_or_the_control_plane() {
     let env = stage().with("puppet-cluster");
     let ns = env.namespace("attacks-cluster");
     let puppet = Puppet::new(env, "ClusterPuppet", "", ns.name());
@@ -111,7 +111,7 @@ fn s01_a_cluster_scoped_parent_has_no_child_in_the_hosts_namespace_or_the_contro
     }
     let written = env.host_requests(mark).attempted_writes().filter(|write| write.name == "loot");
     assert_eq!(written.to_vec(), []);
-    // And where it may, it does.
+    // In another namespace the child is created.
     let mut fine = config_map("fine", "1");
     fine["metadata"]["namespace"] = ns.name().into();
     puppet.play(&children([fine]));

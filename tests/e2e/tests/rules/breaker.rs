@@ -4,13 +4,13 @@ use serde_json::json;
 use windlass_e2e::{SOON, condition, text, wait};
 
 use crate::scripts::config_map;
-use crate::{asked, barrier, barrier_of, children, puppets, stage, value};
+use crate::{barrier, barrier_of, children, puppets, stage, value, write_attempts};
 
-/// Writes to one object at one generation within a minute, before it is left alone.
+/// Writes to one object at one generation within a minute, before the breaker trips.
 const WRITES: usize = 10;
 
 #[test]
-fn r18_an_answer_that_flips_is_written_ten_times_and_then_once_a_minute() {
+fn r18_child_that_changes_with_each_response_is_written_ten_times_and_then_once_a_minute() {
     let ns = puppets("flips");
     let mark = ns.env().mark();
     let puppet = ns.puppet("web");
@@ -18,24 +18,24 @@ fn r18_an_answer_that_flips_is_written_ten_times_and_then_once_a_minute() {
     let ready = puppet.wait_reason("Thrashing");
     assert!(ready.status == "False" && ready.message.contains("flipping"), "{ready:?}");
     assert!(!ready.message.contains("steady"), "{ready:?}");
-    // New events do not bring it back.
+    // New events do not queue the parent earlier.
     puppet.kubectl("annotate", &["touched=yes"]);
     barrier(&ns, "after");
     let of = |name: &str| {
-        let asked = asked(&ns, mark, "configmaps").name(name);
-        // The migration of managedFields is a JSON patch of its own; it comes once.
-        asked.filter(|event| event.verb == "create" || event.query("fieldManager").is_some()).len()
+        let attempts = write_attempts(&ns, mark, "configmaps").name(name);
+        // The migration of managedFields is a JSON patch of its own; it is sent once.
+        attempts.filter(|event| event.verb == "create" || event.query("fieldManager").is_some()).len()
     };
     assert!((WRITES..=WRITES + 2).contains(&of("flipping")), "{}", of("flipping"));
     assert_eq!(of("steady"), 1);
 
-    // A new generation is a new start.
+    // A new generation resets the breaker.
     puppet.play(&children([config_map("flipping", "calm"), config_map("steady", "1")]));
     assert_eq!(value(&ns, "flipping"), "calm");
 }
 
 #[test]
-fn r18_somebody_who_keeps_editing_a_child_wins_for_a_while_and_is_named() {
+fn r18_child_that_a_user_keeps_editing_is_left_for_a_while_and_named_in_the_condition() {
     let ns = puppets("fight");
     let puppet = ns.puppet("web");
     puppet.play(&children([config_map("fought", "ours"), config_map("peace", "ours")]));
@@ -51,38 +51,39 @@ fn r18_somebody_who_keeps_editing_a_child_wins_for_a_while_and_is_named() {
     }
     for at in WRITES..WRITES + 2 {
         edit(&format!("theirs-{at}"));
-        wait("an answer to the edit", SOON, || {
-            let given_up = condition(&puppet.get()?, "Ready").reason == "Thrashing";
-            (value(&ns, "fought") == "ours" || given_up).then_some(())
+        wait("a reaction to the edit", SOON, || {
+            let is_thrashing = condition(&puppet.get()?, "Ready").reason == "Thrashing";
+            (value(&ns, "fought") == "ours" || is_thrashing).then_some(())
         });
     }
     edit("theirs-last");
     let ready = puppet.wait_reason("Thrashing");
     assert!(ready.message.contains("fought"), "{ready:?}");
     barrier(&ns, "after");
-    let forced = asked(&ns, mark, "configmaps").name("fought").filter(|event| event.query("force") == Some("true"));
+    let forced =
+        write_attempts(&ns, mark, "configmaps").name("fought").filter(|event| event.query("force") == Some("true"));
     assert!(forced.len() <= WRITES + 1, "{forced:#?}");
     assert_eq!(value(&ns, "fought"), "theirs-last");
-    assert_eq!(asked(&ns, mark, "configmaps").name("peace").to_vec(), []);
+    assert_eq!(write_attempts(&ns, mark, "configmaps").name("peace").to_vec(), []);
 }
 
 #[test]
-fn r18_somebody_who_keeps_removing_the_finalizer_wins_for_a_while_and_is_told_so() {
+fn r18_finalizer_that_a_user_keeps_removing_is_left_off_for_a_while_and_reported() {
     let ns = stage().with("puppet-finalizes").namespace("fight-finalizer");
     let puppet = ns.puppet_of("FinalizingPuppet", "web");
     let mark = ns.env().mark();
     puppet.play(&children([config_map("a", "1")]));
-    let is_held = |puppet: &serde_json::Value| !puppet["metadata"]["finalizers"].is_null();
+    let has_finalizer = |puppet: &serde_json::Value| !puppet["metadata"]["finalizers"].is_null();
     let remove = || puppet.kubectl("patch", &["--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
     for _ in 1..WRITES {
         remove();
-        puppet.wait(is_held);
+        puppet.wait(has_finalizer);
     }
     remove();
     let ready = puppet.wait_reason("Thrashing");
     assert!(ready.message.contains("web"), "{ready:?}");
     barrier_of(&ns, "FinalizingPuppet", "after");
-    let added = asked(&ns, mark, "finalizingpuppets").name("web");
+    let added = write_attempts(&ns, mark, "finalizingpuppets").name("web");
     let added = added.filter(|event| event.query("fieldManager") == Some("windlass-finalizer"));
     assert_eq!(added.len(), WRITES, "{added:#?}");
 }

@@ -1,7 +1,7 @@
-//! What a person reads in `kubectl describe` (R20).
+//! The events that `kubectl describe` shows (R20).
 //!
-//! A plugin's events come out of one bucket, which a crowd of tests could empty: these are of `puppet-rolling`, of which
-//! there are few.
+//! A Plugin's events share one token bucket, which many tests could empty: these tests use `puppet-rolling`, which has few
+//! parents.
 
 use serde_json::{Value, json};
 use windlass_e2e::{Namespace, Puppet, text};
@@ -9,22 +9,22 @@ use windlass_e2e::{Namespace, Puppet, text};
 use crate::scripts::{config_map, config_maps};
 use crate::{children, events_of, stage, wait_event};
 
-fn quiet(name: &str) -> (Namespace<'static>, Puppet<'static>) {
+fn rolling_puppet(name: &str) -> (Namespace<'static>, Puppet<'static>) {
     let ns = stage().with("puppet-rolling").namespace(name);
     let puppet = ns.puppet_of("RollingPuppet", "web");
     (ns, puppet)
 }
 
 #[test]
-fn r20_the_plugins_events_are_told_on_its_parent_once() {
-    let (ns, puppet) = quiet("said");
-    let said = json!([
+fn r20_event_of_a_plugin_is_written_once_on_the_parent() {
+    let (ns, puppet) = rolling_puppet("said");
+    let events = json!([
         { "reason": "Danced", "message": "to the music" },
         { "warning": true, "reason": "Tripped", "message": "over a string" },
     ]);
     for at in 0..3 {
         let mut script = children([config_map("a", &at.to_string())]);
-        script["events"] = said.clone();
+        script["events"] = events.clone();
         puppet.play(&script);
     }
     let danced = wait_event(&ns, &puppet, |event| event["reason"] == "Danced");
@@ -35,12 +35,12 @@ fn r20_the_plugins_events_are_told_on_its_parent_once() {
     puppet.play(&children([]));
     wait_event(&ns, &puppet, |event| event["reason"] == "Deleted");
     let danced = events_of(&ns, &puppet).into_iter().filter(|event| event["reason"] == "Danced").count();
-    assert_eq!(danced, 1, "repetitions are counted");
+    assert_eq!(danced, 1, "repetitions are counted in the event's series");
 }
 
 #[test]
-fn r20_a_failure_is_told_with_its_reason_and_so_is_the_recovery() {
-    let (ns, puppet) = quiet("told");
+fn r20_failure_emits_an_event_with_its_reason_and_recovery_emits_an_event() {
+    let (ns, puppet) = rolling_puppet("told");
     puppet.apply(&json!({ "fail": { "failed": "no strings" } }));
     let failed = wait_event(&ns, &puppet, |event| text(event, "/message").contains("no strings"));
     assert_eq!((text(&failed, "/type"), text(&failed, "/reason")), ("Warning".into(), "PluginFailed".into()));
@@ -49,8 +49,8 @@ fn r20_a_failure_is_told_with_its_reason_and_so_is_the_recovery() {
 }
 
 #[test]
-fn r20_what_was_done_to_children_is_one_event_a_reconcile() {
-    let (ns, puppet) = quiet("done");
+fn r20_all_changes_of_children_by_one_reconcile_are_one_event() {
+    let (ns, puppet) = rolling_puppet("done");
     let wait_reason = |reason: &str| wait_event(&ns, &puppet, |event| event["reason"] == reason);
     puppet.play(&children(config_maps(20, "1")));
     let created = wait_reason("Created");
@@ -62,14 +62,14 @@ fn r20_what_was_done_to_children_is_one_event_a_reconcile() {
     wait_reason("Updated");
     puppet.play(&children([]));
     wait_reason("Deleted");
-    let told = events_of(&ns, &puppet);
-    assert_eq!(told.len(), 4, "{told:#?}");
-    assert!(told.iter().all(|event| event["type"] == "Normal"), "{told:#?}");
+    let events = events_of(&ns, &puppet);
+    assert_eq!(events.len(), 4, "{events:#?}");
+    assert!(events.iter().all(|event| event["type"] == "Normal"), "{events:#?}");
 }
 
 #[test]
-fn r16_a_suspension_and_its_end_are_told() {
-    let (ns, puppet) = quiet("paused");
+fn r16_suspending_and_resuming_a_parent_emit_events() {
+    let (ns, puppet) = rolling_puppet("paused");
     puppet.play(&children([config_map("a", "1")]));
     puppet.kubectl("annotate", &["windlass.dev/suspend=true"]);
     wait_event(&ns, &puppet, |event| event["reason"] == "Suspended");

@@ -1,26 +1,26 @@
-//! Deletions that nobody asked for (R9).
+//! Deletions that no user asked for are blocked (R9).
 
 use serde_json::{Value, json};
 use windlass_e2e::{Condition, Env, HostOptions, Namespace, Puppet, SOON, condition, text, wait};
 
 use crate::scripts::{config_map, config_maps, needs};
-use crate::{Alone, alone, asked, barrier, children, guest, names, puppets, wait_event, wait_names};
+use crate::{Alone, alone, barrier, children, guest, names, puppets, wait_event, wait_names, write_attempts};
 
-/// The hash by which a held deletion is released, as the condition names it.
+/// The hash that allows blocked deletions, as the condition names it.
 fn hash(ready: &Condition) -> String {
-    // What stands before the command may quote a value that does not match.
+    // The text before the command may quote a value that does not match.
     let (_, command) = ready.message.split_once("windlass.dev/allow-deletion").unwrap_or_else(|| panic!("{ready:?}"));
     let mut words = command.split(|char: char| !char.is_ascii_alphanumeric());
     let hash = words.find(|word| word.len() >= 12 && word.chars().all(|char| char.is_ascii_hexdigit()));
     hash.unwrap_or_else(|| panic!("no hash in {ready:?}")).to_owned()
 }
 
-/// Waits until deletions are held, and shows that none was tried.
+/// Waits until deletions are blocked, and checks that the host tried none.
 #[track_caller]
-fn wait_held(ns: &Namespace, puppet: &Puppet, since: windlass_e2e::Mark) -> Condition {
+fn wait_blocked(ns: &Namespace, puppet: &Puppet, since: windlass_e2e::Mark) -> Condition {
     let ready = puppet.wait_reason("DeletionBlocked");
     assert_eq!(ready.status, "False", "{ready:?}");
-    let deletes = asked(ns, since, "configmaps").filter(|event| event.verb == "delete");
+    let deletes = write_attempts(ns, since, "configmaps").filter(|event| event.verb == "delete");
     assert_eq!(deletes.to_vec(), []);
     ready
 }
@@ -30,7 +30,7 @@ fn allow(puppet: &Puppet, hash: &str) {
 }
 
 #[test]
-fn r09_a_scale_down_by_the_user_is_not_held() {
+fn r09_scale_down_by_the_user_is_not_blocked() {
     let ns = puppets("scale-down");
     let puppet = ns.puppet("web");
     puppet.play(&children(config_maps(8, "1")));
@@ -41,7 +41,7 @@ fn r09_a_scale_down_by_the_user_is_not_held() {
 }
 
 #[test]
-fn r09_input_that_drops_most_children_is_held_until_a_person_allows_that_very_plan() {
+fn r09_deletions_after_a_change_of_a_related_object_are_blocked_until_a_user_allows_exactly_these() {
     let ns = puppets("held-input");
     let input = |keys: &[&str]| {
         let data: Value =
@@ -61,9 +61,9 @@ fn r09_input_that_drops_most_children_is_held_until_a_person_allows_that_very_pl
     puppet.wait_done();
     let mark = ns.env().mark();
     input(&["a"]);
-    let first = hash(&wait_held(&ns, &puppet, mark));
+    let first = hash(&wait_blocked(&ns, &puppet, mark));
 
-    // Good for that plan only.
+    // The annotation allows exactly that plan.
     input(&["b"]);
     let ready = puppet.wait(|puppet| {
         let ready = condition(puppet, "Ready");
@@ -72,16 +72,16 @@ fn r09_input_that_drops_most_children_is_held_until_a_person_allows_that_very_pl
     allow(&puppet, &first);
     barrier(&ns, "after");
     let ready = condition(&ready, "Ready");
-    wait_held(&ns, &puppet, mark);
+    wait_blocked(&ns, &puppet, mark);
     allow(&puppet, &hash(&ready));
     wait_names(&ns, "configmaps", &["after", "input", "web-b"]);
     puppet.wait_done();
 }
 
-/// Waits until new logic or config is held for the whole Plugin, and gives back the hash that lets it.
-fn wait_plugin_held(env: &Env) -> String {
-    let held = env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").is_false("DeletionBlocked"));
-    hash(&condition(&held, "Ready"))
+/// Waits until deletions of the whole Plugin are blocked, and returns the hash that allows them.
+fn wait_plugin_blocked(env: &Env) -> String {
+    let blocked = env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").is_false("DeletionBlocked"));
+    hash(&condition(&blocked, "Ready"))
 }
 
 fn allow_plugin(alone: &Alone, hash: &str) {
@@ -90,56 +90,56 @@ fn allow_plugin(alone: &Alone, hash: &str) {
 }
 
 #[test]
-fn r09_new_logic_that_wants_nothing_deletes_nothing_and_says_so() {
+fn r09_new_component_that_returns_no_children_deletes_nothing_until_a_user_allows_it() {
     let alone = alone();
     let ns = alone.env.namespace("held-logic");
     let puppet = ns.puppet("web");
     puppet.play(&children(config_maps(6, "1")));
     let mark = ns.env().mark();
     alone.env.push(&guest("puppet-empty"), "puppet", &[]);
-    let ready = wait_held(&ns, &puppet, mark);
+    let ready = wait_blocked(&ns, &puppet, mark);
     assert!(ready.message.contains("Plugin puppet"), "{ready:?}");
-    wait_plugin_held(alone.env);
+    wait_plugin_blocked(alone.env);
     assert_eq!(names(&ns, "configmaps").len(), 6);
     let event = wait_event(&ns, &puppet, |event| event["reason"] == "DeletionBlocked");
     assert!(text(&event, "/message").contains("Plugin puppet"), "{event:#}");
 
-    // A changed spec is no release: the component would delete them for any spec.
+    // A changed spec does not allow them: the component would delete them for any spec.
     puppet.apply(&children(config_maps(7, "2")));
     allow_plugin(&alone, "0123456789ab");
-    let held = alone.env.wait_plugin("puppet", |plugin| {
+    let blocked = alone.env.wait_plugin("puppet", |plugin| {
         let message = condition(plugin, "Ready").message;
         message.contains(r#"value "0123456789ab" does not match"#) && message.contains("windlass.dev/rollback=true")
     });
     assert_eq!(names(&ns, "configmaps").len(), 6);
-    // The message is a command.
-    let message = condition(&held, "Ready").message;
+    // The message contains a command.
+    let message = condition(&blocked, "Ready").message;
     let (_, command) = message.split_once("exactly these deletions: kubectl ").expect("a command");
     let command = command.split_inclusive("--overwrite").next().expect("a command");
     alone.env.kubectl(&command.split_whitespace().collect::<Vec<_>>());
-    // Also of this parent, which has a guard of its own.
+    // It also allows the deletions of this parent, which has a guard of its own.
     wait_names(&ns, "configmaps", &[]);
     puppet.wait_done();
     alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason != "DeletionBlocked");
 }
 
 #[test]
-fn r09_new_logic_that_drops_most_of_many_small_parents_is_held_as_a_whole_until_its_hash_is_allowed() {
+fn r09_deletions_by_a_new_component_for_many_small_parents_are_blocked_together_until_allowed() {
     let alone = alone();
     let ns = alone.env.namespace("held-many");
-    // Each has fewer children than the guard asks for; together they have many.
+    // Each parent has fewer children than minChildren; together they have many.
     let puppets: Vec<_> = (0..6).map(|at| ns.puppet(&format!("web-{at}"))).collect();
     for puppet in &puppets {
         puppet.play(&children(config_maps(2, "1")));
     }
     let mark = ns.env().mark();
     alone.env.push(&guest("puppet-empty"), "puppet", &[]);
-    let hash = wait_plugin_held(alone.env);
+    let hash = wait_plugin_blocked(alone.env);
     for puppet in &puppets {
-        wait_held(&ns, puppet, mark);
+        wait_blocked(&ns, puppet, mark);
     }
     allow_plugin(&alone, "0123456789ab");
-    assert_eq!(wait_plugin_held(alone.env), hash, "good for that plan only");
+    assert_eq!(wait_plugin_blocked(alone.env), hash, "another hash allows nothing");
     assert_eq!(names(&ns, "configmaps").len(), 12);
     allow_plugin(&alone, &hash);
     wait_names(&ns, "configmaps", &[]);
@@ -150,14 +150,14 @@ fn r09_new_logic_that_drops_most_of_many_small_parents_is_held_as_a_whole_until_
 }
 
 #[test]
-fn r09_a_config_that_drops_most_children_is_held_until_one_comes_that_drops_none() {
+fn r09_config_that_drops_most_children_is_blocked_until_it_is_replaced_by_one_that_drops_none() {
     let alone = alone();
     let ns = alone.env.namespace("held-config");
     let puppet = ns.puppet("web");
     puppet.play(&children(config_maps(6, "1")));
     let mark = ns.env().mark();
     alone.env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 2 } }));
-    wait_held(&ns, &puppet, mark);
+    wait_blocked(&ns, &puppet, mark);
     alone.env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 6 } }));
     puppet.wait_done();
     alone.env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason != "DeletionBlocked");
@@ -169,7 +169,7 @@ fn r09_a_config_that_drops_most_children_is_held_until_one_comes_that_drops_none
 }
 
 #[test]
-fn r09_a_plugin_may_be_trusted_with_everything() {
+fn r09_guard_with_100_percent_allows_all_deletions() {
     let alone = alone();
     let ns = alone.env.namespace("unguarded");
     let puppet = ns.puppet("web");
@@ -181,15 +181,15 @@ fn r09_a_plugin_may_be_trusted_with_everything() {
 }
 
 #[test]
-fn r09_what_is_held_goes_on_when_the_guard_is_set_to_hold_nothing() {
+fn r09_blocked_deletions_proceed_when_the_guard_is_set_to_100_percent() {
     let alone = alone();
     let ns = alone.env.namespace("loosened");
     let puppet = ns.puppet("web");
     puppet.play(&children(config_maps(6, "1")));
     let mark = ns.env().mark();
     alone.env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 2 } }));
-    wait_held(&ns, &puppet, mark);
-    wait_plugin_held(alone.env);
+    wait_blocked(&ns, &puppet, mark);
+    wait_plugin_blocked(alone.env);
     alone.env.patch_plugin("puppet", &json!({ "deletionGuard": { "maxPercent": 100 } }));
     wait_names(&ns, "configmaps", &["web-0", "web-1"]);
     puppet.wait_done();
@@ -197,36 +197,36 @@ fn r09_what_is_held_goes_on_when_the_guard_is_set_to_hold_nothing() {
 }
 
 #[test]
-fn r09_what_is_held_for_the_whole_plugin_stays_so_over_a_restart_whose_first_look_fails() {
+fn r09_deletions_of_a_plugin_stay_blocked_after_a_restart_that_does_not_find_the_source() {
     let env = Env::start();
     let host = env.start_host();
     env.push(&guest("puppet"), "puppet", &[]);
     env.wait_live("puppet", &guest("puppet"));
     let ns = env.namespace("held-restart");
-    // Too few children each for a guard of their own.
+    // Each parent has too few children for a guard of its own.
     for at in 0..4 {
         ns.puppet(&format!("web-{at}")).play(&children(config_maps(3, "1")));
     }
     env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 1 } }));
-    let hash = wait_plugin_held(&env);
-    // Of more children in all, the same deletions are less than a half.
+    let hash = wait_plugin_blocked(&env);
+    // With more children in total, the same deletions are less than half of them.
     for at in 4..10 {
         ns.puppet(&format!("web-{at}")).play(&children(config_maps(1, "1")));
     }
-    let held = names(&ns, "configmaps");
-    assert_eq!(held.len(), 18);
+    let children_before = names(&ns, "configmaps");
+    assert_eq!(children_before.len(), 18);
     assert!(host.terminate().success());
 
     let from = |name: &str| json!({ "spec": { "source": { "configMap": { "name": name } } } }).to_string();
     env.kubectl(&["patch", "plugins.windlass.dev", "puppet", "--type=merge", "-p", &from("absent")]);
-    // Without what was compiled, nothing can be live.
+    // Without the cache of compiled components, no component can be live.
     let cache_dir = Some(env.cluster().dir().join("another-cache"));
     let _host = env.start_host_with(HostOptions { cache_dir, ..HostOptions::default() });
     let failed = env.wait_plugin("puppet", |plugin| condition(plugin, "Ready").reason == "SourceNotFound");
     assert_eq!(text(&failed, "/status/blockedDeletionsHash"), hash);
     env.kubectl(&["patch", "plugins.windlass.dev", "puppet", "--type=merge", "-p", &from("puppet")]);
-    assert_eq!(wait_plugin_held(&env), hash);
-    assert_eq!(names(&ns, "configmaps"), held);
+    assert_eq!(wait_plugin_blocked(&env), hash);
+    assert_eq!(names(&ns, "configmaps"), children_before);
     let allow = format!("windlass.dev/allow-deletion={hash}");
     env.kubectl(&["annotate", "--overwrite", "plugins.windlass.dev", "puppet", &allow]);
     let left: Vec<_> = (0..10).map(|at| format!("web-{at}-0")).collect();
@@ -235,7 +235,7 @@ fn r09_what_is_held_for_the_whole_plugin_stays_so_over_a_restart_whose_first_loo
 }
 
 #[test]
-fn r09_a_parent_that_may_have_no_finalizer_keeps_nobodys_deletions_waiting() {
+fn r09_parent_whose_finalizer_is_forbidden_does_not_delay_deletions_of_other_parents() {
     let alone = alone();
     let ns = alone.env.namespace("no-finalizer");
     alone.env.push(&guest("puppet-finalizes"), "puppet-finalizes", &[]);
@@ -270,7 +270,7 @@ fn r09_a_parent_that_may_have_no_finalizer_keeps_nobodys_deletions_waiting() {
     let stuck = ns.puppet_of("FinalizingPuppet", "stuck");
     stuck.apply(&children([]));
     stuck.wait_reason("ChildRejected");
-    // New config: a half of all children, so they may go once everybody was asked.
+    // The new config deletes half of all children, which the guard allows once all parents were called.
     alone.env.patch_plugin("puppet-finalizes", &json!({ "config": { "keepChildren": 3 } }));
     wait_names(&ns, "configmaps", &["web-0", "web-1", "web-2"]);
     stuck.wait_reason("ChildRejected");

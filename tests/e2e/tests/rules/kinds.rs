@@ -1,4 +1,4 @@
-//! Kinds that come late, and kinds that are forbidden.
+//! Child kinds that are served late, and kinds that are forbidden.
 
 use serde_json::{Value, json};
 use windlass_e2e::{Env, SYSTEM_NAMESPACE, condition};
@@ -6,13 +6,13 @@ use windlass_e2e::{Env, SYSTEM_NAMESPACE, condition};
 use crate::scripts::{DEFINITIONS, config_map, toy};
 use crate::{Alone, alone, children, guest, wait_names};
 
-/// Pushes `puppet-rolling` without rights: its children's kinds may not be there yet.
+/// Pushes `puppet-rolling` without permissions: its child kinds may not be served yet.
 fn push_rolling(alone: &Alone) {
     let component = guest("puppet-rolling");
     alone.env.windlass(&["push", &component.to_string_lossy(), "--name", "puppet-rolling", "--no-wait"]);
 }
 
-/// Grants the host and the plugin's account what `puppet-rolling` needs, with or without one of its kinds.
+/// Grants the host and the plugin's ServiceAccount the permissions of `puppet-rolling` for some of its child kinds.
 fn grant(env: &Env, kinds: &[&str]) {
     let rule =
         |group: &str, resources: &[&str]| json!({ "apiGroups": [group], "resources": resources, "verbs": ["*"] });
@@ -36,14 +36,14 @@ fn grant(env: &Env, kinds: &[&str]) {
     }
 }
 
-fn lacks(env: &Env, reason: &'static str, word: &str) -> Value {
+fn wait_not_granted(env: &Env, reason: &'static str, word: &str) -> Value {
     env.wait_plugin("puppet-rolling", |plugin| {
         let granted = condition(plugin, "Granted");
         granted.is_false(reason) && granted.message.contains(word)
     })
 }
 
-/// The neighbour does its work meanwhile.
+/// The Plugin `puppet` still works.
 #[track_caller]
 fn assert_neighbour_works(alone: &Alone, name: &str) {
     let ns = alone.env.namespace(name);
@@ -53,15 +53,15 @@ fn assert_neighbour_works(alone: &Alone, name: &str) {
 }
 
 #[test]
-fn a_kind_that_is_missing_or_forbidden_stops_its_own_plugin_alone_until_it_is_there() {
+fn missing_or_forbidden_child_kind_stops_only_its_own_plugin_until_it_is_available() {
     let alone = alone();
     grant(alone.env, &[]);
     push_rolling(&alone);
-    lacks(alone.env, "ChildKindMissing", "Doll");
+    wait_not_granted(alone.env, "ChildKindMissing", "Doll");
     assert_neighbour_works(&alone, "kind-missing");
 
     alone.env.apply(DEFINITIONS);
-    lacks(alone.env, "Forbidden", "Doll");
+    wait_not_granted(alone.env, "Forbidden", "Doll");
     assert_neighbour_works(&alone, "kind-forbidden");
 
     grant(alone.env, &["dolls", "masks"]);
@@ -71,10 +71,10 @@ fn a_kind_that_is_missing_or_forbidden_stops_its_own_plugin_alone_until_it_is_th
     rolling.play(&children([toy("Doll", "a", "1")]));
     wait_names(&ns, "dolls", &["a"]);
 
-    // Rights that are taken away under it.
+    // A permission is revoked and a CRD is deleted while the Plugin is live.
     grant(alone.env, &["masks"]);
     alone.env.kubectl(&["delete", "crd", "dolls.puppets.example"]);
-    lacks(alone.env, "ChildKindMissing", "Doll");
+    wait_not_granted(alone.env, "ChildKindMissing", "Doll");
     assert_neighbour_works(&alone, "kind-gone");
     grant(alone.env, &["dolls", "masks"]);
     alone.env.apply(DEFINITIONS);

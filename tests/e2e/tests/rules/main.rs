@@ -36,17 +36,17 @@ struct Stage {
 }
 
 impl Stage {
-    /// The cluster, with the Plugin of this guest live.
+    /// The cluster, after the Plugin of this guest is live.
     #[track_caller]
     fn with(&self, plugin: &'static str) -> &Env {
-        // Held while it is pushed: who else needs it waits for the first.
+        // The lock is held during the push: another test that needs the Plugin waits for it.
         let mut pushed = self.pushed.lock().unwrap_or_else(PoisonError::into_inner);
         if pushed.insert(plugin) {
             if plugin == "puppet-rolling" {
                 self.env.apply(scripts::DEFINITIONS);
             }
             self.env.push(&guest(plugin), plugin, &[]);
-            // Some are made to stall for a moment, which must not become a failure where the machine is busy.
+            // Some tests make a call stall for a moment, which must not exceed the deadline on a busy machine.
             self.env.patch_plugin(plugin, &json!({ "limits": { "deadline": "10s" } }));
         }
         drop(pushed);
@@ -55,7 +55,7 @@ impl Stage {
     }
 }
 
-/// The stage; its audit log holds what was sent.
+/// The stage. Its audit log contains request bodies.
 #[track_caller]
 fn stage() -> &'static Stage {
     static STAGE: OnceLock<Stage> = OnceLock::new();
@@ -72,7 +72,7 @@ fn puppets(name: &str) -> Namespace<'static> {
     stage().with("puppet").namespace(name)
 }
 
-/// A cluster for one test at a time, where it may do with the Plugin `puppet` as it likes.
+/// A cluster for one test at a time, which may change the Plugin `puppet`.
 struct Alone {
     env: &'static Env,
     host: &'static Host,
@@ -87,13 +87,13 @@ fn alone() -> Alone {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let (env, host) = OTHER.get_or_init(|| {
         let env = Env::start();
-        // The trees tell which reconciles there were, also those without a call.
+        // The trace trees show all reconciles, also those without a call.
         let host = env.start_host_with(HostOptions { args: vec!["--log-traces".to_owned()], ..HostOptions::default() });
         (env, host)
     });
     env.kubectl(&["delete", "plugins.windlass.dev", "--all", "--wait=true"]);
     if env.get("customresourcedefinitions", "", "puppets.puppets.example").is_some() {
-        // What a test that failed left may be held by nobody now.
+        // Delete the parents that a failed test left behind.
         env.kubectl(&["delete", "puppets", "--all", "--all-namespaces", "--wait=true"]);
     }
     env.push(&guest("puppet"), "puppet", &[]);
@@ -106,8 +106,8 @@ fn guest(name: &str) -> PathBuf {
     windlass_e2e::guest(&format!("puppets/{name}"))
 }
 
-/// Does something that the host can only have finished when it is done with all that came before, as far as one worker
-/// can tell: a new parent is created and done.
+/// Waits until the host has handled earlier changes, as far as a test can observe it: a new parent is created and
+/// becomes Ready.
 #[track_caller]
 fn barrier(ns: &Namespace, name: &str) {
     barrier_of(ns, "Puppet", name);
@@ -119,12 +119,12 @@ fn barrier_of(ns: &Namespace, kind: &'static str, name: &str) {
     ns.puppet_of(kind, name).play(&children([scripts::config_map("${name}", "barrier")]));
 }
 
-/// What the host asked to write of one resource, granted or not, in the order in which it came in.
+/// The write requests of the host for one resource, successful or not, in the order of their arrival.
 #[track_caller]
-fn asked(ns: &Namespace, since: Mark, resource: &str) -> AuditEvents {
-    let mut asked = ns.env().host_requests(since).attempted_writes().namespace(ns.name()).resource(resource);
-    asked.0.sort_by(|one, other| one.timestamp.cmp(&other.timestamp));
-    asked
+fn write_attempts(ns: &Namespace, since: Mark, resource: &str) -> AuditEvents {
+    let mut attempts = ns.env().host_requests(since).attempted_writes().namespace(ns.name()).resource(resource);
+    attempts.0.sort_by(|one, other| one.timestamp.cmp(&other.timestamp));
+    attempts
 }
 
 /// The verb and name of each request.
@@ -146,9 +146,9 @@ fn names(ns: &Namespace, resource: &str) -> Vec<String> {
 
 /// Waits until exactly these objects of a resource are there.
 #[track_caller]
-fn wait_names(ns: &Namespace, resource: &str, wanted: &[&str]) {
-    windlass_e2e::wait(&format!("the {resource} {wanted:?} in {}", ns.name()), SOON, || {
-        (names(ns, resource) == wanted).then_some(())
+fn wait_names(ns: &Namespace, resource: &str, expected: &[&str]) {
+    windlass_e2e::wait(&format!("the {resource} {expected:?} in {}", ns.name()), SOON, || {
+        (names(ns, resource) == expected).then_some(())
     });
 }
 

@@ -1,12 +1,12 @@
-//! Which calls are made at all (R17).
+//! Calls that the memo saves (R17).
 
 use serde_json::json;
 use windlass_e2e::{Namespace, SOON, wait};
 
 use crate::scripts::{config_map, pod, secret, service};
-use crate::{Alone, alone, asked};
+use crate::{Alone, alone, write_attempts};
 
-/// Waits until the resync has brought a parent back so many times, and gives back the trees of these reconciles.
+/// Waits for this number of resyncs of a parent, and returns the trace trees of these reconciles.
 fn resyncs(alone: &Alone, ns: &Namespace, name: &str, times: usize) -> Vec<String> {
     let resynced = || {
         let mut lines = alone.env.host_log_lines("windlass.trigger=resync");
@@ -21,7 +21,7 @@ fn resyncs(alone: &Alone, ns: &Namespace, name: &str, times: usize) -> Vec<Strin
 }
 
 #[test]
-fn r17_an_equal_snapshot_is_not_asked_about_again_at_resync() {
+fn r17_resync_with_an_equal_snapshot_does_not_call_the_plugin() {
     let alone = alone();
     let ns = alone.env.namespace("memo");
     let puppet = ns.puppet("web");
@@ -29,22 +29,22 @@ fn r17_an_equal_snapshot_is_not_asked_about_again_at_resync() {
     let impure = ns.puppet("impure");
     impure.play(&json!({ "children": [config_map("b", "1")], "readClock": true }));
     alone.env.patch_plugin("puppet", &json!({ "resync": "1s" }));
-    // New logic or config begins with nothing: the first pass calls.
+    // A new component or config starts with an empty memo: its first reconcile calls the plugin.
     resyncs(&alone, &ns, "web", 2);
     let (calls, impure_calls, mark) = (puppet.calls(), impure.calls(), ns.env().mark());
     resyncs(&alone, &ns, "web", 3);
     resyncs(&alone, &ns, "impure", 1);
     assert_eq!(puppet.calls(), calls);
-    assert!(impure.calls() > impure_calls, "what reads the clock is asked again");
-    assert_eq!(asked(&ns, mark, "configmaps").to_vec(), []);
+    assert!(impure.calls() > impure_calls, "the plugin is called again if its call read the clock");
+    assert_eq!(write_attempts(&ns, mark, "configmaps").to_vec(), []);
 
-    // A snapshot that differs is asked about, also where the answer is the same.
+    // A changed snapshot leads to a call, even if the response is the same.
     puppet.kubectl("annotate", &["touched=yes"]);
     wait("a call", SOON, || (puppet.calls() > calls).then_some(()));
 }
 
 #[test]
-fn r17_other_logic_and_another_config_are_asked_about_everything_again() {
+fn r17_new_component_or_config_is_called_for_every_parent_again() {
     let alone = alone();
     let ns = alone.env.namespace("memo-new");
     let puppet = ns.puppet("web");
@@ -54,19 +54,19 @@ fn r17_other_logic_and_another_config_are_asked_about_everything_again() {
     let v2 = alone.env.variant(&crate::guest("puppet"), "puppet-v2");
     alone.env.push(&v2, "puppet", &[]);
     alone.env.wait_live("puppet", &v2);
-    wait("a call of the new logic", SOON, || (puppet.calls() > calls).then_some(()));
+    wait("a call of the new component", SOON, || (puppet.calls() > calls).then_some(()));
     let calls = puppet.calls();
     alone.env.patch_plugin("puppet", &json!({ "config": { "keepChildren": 5 } }));
     wait("a call with the new config", SOON, || (puppet.calls() > calls).then_some(()));
-    assert_eq!(asked(&ns, mark, "configmaps").to_vec(), [], "the same answers write nothing");
+    assert_eq!(write_attempts(&ns, mark, "configmaps").to_vec(), [], "equal responses write nothing");
 }
 
 #[test]
-fn r07_what_the_api_server_makes_of_children_costs_no_write_on_the_next_pass() {
+fn r07_values_that_the_api_server_defaults_or_normalises_cause_no_write_on_the_next_reconcile() {
     let alone = alone();
     let ns = alone.env.namespace("normal");
     // A Secret's stringData becomes data, a Service gets a protocol and addresses, a Pod gets defaults and `1` for
-    // `1000m`. The clock makes every pass call and plan.
+    // `1000m`. The call reads the clock, so every reconcile calls the plugin and plans.
     let mut normal = pod("normal", "a:1");
     normal["spec"]["containers"][0]["resources"] = json!({ "requests": { "cpu": "1000m", "memory": "0.5Gi" } });
     let kept = [normal, service("normal", 80), secret("normal", "1"), config_map("normal", "1")];

@@ -1,4 +1,4 @@
-//! Parents other than a namespaced custom resource.
+//! Cluster-scoped parents and parents of built-in kinds.
 
 use serde_json::{Value, json};
 use windlass_e2e::{Namespace, Puppet, SOON, condition, is_done, text, wait};
@@ -19,7 +19,7 @@ fn in_namespace(ns: &Namespace, mut object: Value) -> Value {
 }
 
 #[test]
-fn a_cluster_scoped_parent_owns_children_in_several_namespaces() {
+fn cluster_scoped_parent_owns_children_in_several_namespaces() {
     let (one, puppet) = cluster("cluster-one");
     let two = one.env().namespace("cluster-two");
     puppet.play(&children([in_namespace(&one, config_map("a", "1")), in_namespace(&two, config_map("a", "1"))]));
@@ -37,10 +37,10 @@ fn a_cluster_scoped_parent_owns_children_in_several_namespaces() {
     wait_names(&two, "configmaps", &[]);
 }
 
-/// A tenant copies what marks the children of a cluster-scoped parent to large objects of its own: as a child each would be
-/// handed to the plugin, and all of them are more than a request may be.
+/// A tenant copies the marks of a cluster-scoped parent's children to large objects of its own. As children, they would
+/// be part of the plugin's request and exceed its limit.
 #[test]
-fn s02_what_a_tenant_marks_as_a_child_of_a_cluster_scoped_parent_is_none() {
+fn s02_object_that_a_tenant_marks_as_a_child_of_a_cluster_scoped_parent_is_not_its_child() {
     let (ns, puppet) = cluster("cluster-forged");
     let vault = ns.env().namespace("cluster-tenant");
     let script = json!({ "children": [in_namespace(&ns, config_map("genuine", "1"))], "status": "reflect" });
@@ -64,12 +64,16 @@ fn s02_what_a_tenant_marks_as_a_child_of_a_cluster_scoped_parent_is_none() {
     ns.kubectl(&["delete", "configmap", "genuine", "--wait=true"]);
     wait_names(&ns, "configmaps", &["genuine"]);
     puppet.kubectl("annotate", &["touched=yes"]);
-    // Its own child alone is what the plugin was shown.
+    // The request contained only the parent's own child.
     let shown = puppet.wait(|parent| is_done(parent) && parent["status"]["children"] == json!([own]));
     assert!(condition(&shown, "Ready").is_true(), "{shown:#}");
     assert_eq!(names(&vault, "configmaps").len(), 6);
-    assert_eq!(ns.env().host_requests(mark).namespace(vault.name()).to_vec(), [], "nothing is asked of them");
-    // What is in the way of a child is not taken over either.
+    assert_eq!(
+        ns.env().host_requests(mark).namespace(vault.name()).to_vec(),
+        [],
+        "the host sends no request for these objects"
+    );
+    // An object that has the name of a child is not adopted either.
     let taken = json!({ "children": [in_namespace(&ns, config_map("genuine", "1")), in_namespace(&vault, config_map("forged-0", "2"))] });
     puppet.apply(&taken);
     let ready = puppet.wait_reason("Conflict");
@@ -78,9 +82,9 @@ fn s02_what_a_tenant_marks_as_a_child_of_a_cluster_scoped_parent_is_none() {
     puppet.wait_done();
 }
 
-/// A tenant pads children, which others may write, until the request would be larger than 4 MiB.
+/// A tenant pads children, which it may write, until the request would exceed 4 MiB.
 #[test]
-fn s02_a_child_that_does_not_fit_the_request_is_left_out_and_left_alone() {
+fn s02_child_that_exceeds_the_request_limit_is_left_out_and_left_alone() {
     let (ns, puppet) = cluster("cluster-padded");
     let child = |name: &str, value: &str| in_namespace(&ns, config_map(name, value));
     let names = ["a", "b", "c", "d", "e"];
@@ -96,7 +100,7 @@ fn s02_a_child_that_does_not_fit_the_request_is_left_out_and_left_alone() {
     // The host has seen all of them.
     puppet.wait_reason("LimitExceeded");
 
-    // The largest is left out, the others are brought to what the plugin says.
+    // The largest child is left out; the others are changed to the desired state.
     puppet.apply(&children(["a", "b", "c", "d", "e", "f"].map(|name| child(name, "2"))));
     let value = |name: &str| text(&ns.get("configmaps", name).expect(name), "/data/value");
     let is_left_out = |value_of_others: &str| {
@@ -113,7 +117,7 @@ fn s02_a_child_that_does_not_fit_the_request_is_left_out_and_left_alone() {
     assert!(ready.message.contains("raise spec.limits.requestBytes"), "{ready:?}");
     assert_eq!(value("c"), "1");
 
-    // Nor is it deleted when the plugin no longer wants it.
+    // Nor is it deleted when the plugin no longer returns it.
     puppet.apply(&children(["a", "b", "d", "e", "f"].map(|name| child(name, "3"))));
     is_left_out("3");
     assert_eq!(value("c"), "1");
@@ -125,28 +129,28 @@ fn s02_a_child_that_does_not_fit_the_request_is_left_out_and_left_alone() {
 }
 
 #[test]
-fn a_cluster_scoped_parents_child_without_a_namespace_is_refused() {
+fn child_of_a_cluster_scoped_parent_without_a_namespace_is_rejected() {
     let (ns, puppet) = cluster("cluster-nowhere");
     puppet.apply(&children([in_namespace(&ns, config_map("a", "1")), config_map("b", "1")]));
     let ready = puppet.wait_reason("ResponseRejected");
     assert!(ready.message.contains("namespace"), "{ready:?}");
-    assert_eq!(names(&ns, "configmaps"), [""; 0], "not a part of it is applied");
+    assert_eq!(names(&ns, "configmaps"), [""; 0], "no child of a rejected response is applied");
 }
 
 #[test]
-fn related_of_a_cluster_scoped_parent_must_name_its_namespace() {
+fn related_requirement_of_a_cluster_scoped_parent_must_name_a_namespace() {
     let (ns, puppet) = cluster("cluster-related");
     ns.env().apply(&in_namespace(&ns, config_map("input", "gold")).to_string());
-    let mut wanted = needs("in", "input");
-    let script = |wanted: &Value| json!({ "requirements": [wanted], "status": "reflect" });
-    puppet.apply(&script(&wanted));
+    let mut requirement = needs("in", "input");
+    let script = |requirement: &Value| json!({ "requirements": [requirement], "status": "reflect" });
+    puppet.apply(&script(&requirement));
     let ready = puppet.wait_reason("ResponseRejected");
     assert!(ready.message.contains("namespace"), "{ready:?}");
-    // It has no namespace of its own that others would be beside.
-    wanted["namespace"] = ns.name().into();
-    puppet.apply(&script(&wanted));
+    // A cluster-scoped parent may require objects of any namespace.
+    requirement["namespace"] = ns.name().into();
+    puppet.apply(&script(&requirement));
     puppet.wait(|puppet| puppet["status"]["related"]["in"]["values"] == json!(["gold"]));
-    // A kind that is in no namespace must be named by the Plugin.
+    // A cluster-scoped kind must be granted by the Plugin.
     let namespace = json!({ "id": "in", "apiVersion": "v1", "kind": "Namespace", "name": ns.name() });
     puppet.apply(&script(&namespace));
     let ready = puppet.wait_reason("ReadForbidden");
@@ -163,16 +167,16 @@ fn policy(ns: &Namespace) -> Option<Value> {
 }
 
 #[test]
-fn a_decorated_kind_gets_children_and_its_status_is_left_alone() {
+fn parent_of_a_built_in_kind_gets_children_and_its_status_is_left_alone() {
     let env = stage().with("decorator");
     let (ns, plain) = (env.namespace("decorated"), env.namespace("plain"));
     let mark = env.mark();
     decorate(&ns);
-    let made = env.wait_object("networkpolicies", ns.name(), "decoration", |_| true);
+    let created = env.wait_object("networkpolicies", ns.name(), "decoration", |_| true);
     let namespace = env.get("namespaces", "", ns.name()).expect("the namespace");
-    let owner = &made["metadata"]["ownerReferences"][0];
+    let owner = &created["metadata"]["ownerReferences"][0];
     assert_eq!((&owner["kind"], &owner["uid"]), (&"Namespace".into(), &namespace["metadata"]["uid"]));
-    assert_eq!(made["spec"]["policyTypes"], json!(["Ingress"]));
+    assert_eq!(created["spec"]["policyTypes"], json!(["Ingress"]));
 
     env.kubectl(&["annotate", "namespace", ns.name(), "puppets.example/deny=Egress"]);
     env.wait_object("networkpolicies", ns.name(), "decoration", |policy| {
@@ -184,47 +188,47 @@ fn a_decorated_kind_gets_children_and_its_status_is_left_alone() {
     assert_eq!(namespace["status"], json!({ "phase": "Active" }));
     let written = env.host_requests(mark).attempted_writes().resource("namespaces");
     assert_eq!(written.to_vec(), []);
-    assert!(policy(&plain).is_none(), "without the label it is nobody's parent");
+    assert!(policy(&plain).is_none(), "a Namespace without the label is not a parent");
 }
 
 #[test]
-fn r12_the_failure_of_a_parent_without_a_status_of_ours_is_told_by_an_event() {
+fn r12_failure_of_a_parent_of_a_built_in_kind_is_reported_by_an_event() {
     let env = stage().with("decorator");
     let ns = env.namespace("too-much");
     env.kubectl(&["annotate", "namespace", ns.name(), "puppets.example/deny=everything"]);
     decorate(&ns);
     wait("an event on the namespace", SOON, || {
         let events = env.list("events", "");
-        let told = |event: &&Value| {
+        let is_failure = |event: &&Value| {
             text(event, "/involvedObject/name") == ns.name() && text(event, "/message").contains("too much")
         };
-        events.iter().find(told).map(|event| assert_eq!(text(event, "/type"), "Warning"))
+        events.iter().find(is_failure).map(|event| assert_eq!(text(event, "/type"), "Warning"))
     });
     assert!(policy(&ns).is_none());
 }
 
 #[test]
-fn r14_a_decorated_object_that_leaves_the_selector_is_finalized_and_its_children_go_through_the_guard() {
+fn r14_parent_that_leaves_the_selector_is_finalized_and_its_children_pass_the_deletion_guard() {
     let env = stage().with("decorator-finalizes");
     let ns = env.namespace("leaves");
-    let is_held = |namespace: &Value| !namespace["metadata"]["finalizers"].is_null();
+    let has_finalizer = |namespace: &Value| !namespace["metadata"]["finalizers"].is_null();
     env.kubectl(&["label", "namespace", ns.name(), "puppets.example/hold=true"]);
     wait_names(&ns, "configmaps", &["a", "b", "c", "d"]);
-    env.wait_object("namespaces", "", ns.name(), is_held);
+    env.wait_object("namespaces", "", ns.name(), has_finalizer);
 
     env.kubectl(&["label", "namespace", ns.name(), "puppets.example/hold-"]);
-    let hash = wait("an event that says how to go on", SOON, || {
+    let hash = wait("an event with the hash that allows the deletions", SOON, || {
         let events = env.list("events", "");
-        let told = events.iter().filter(|event| text(event, "/involvedObject/name") == ns.name());
-        told.map(|event| text(event, "/message")).find_map(|message| {
+        let on_namespace = events.iter().filter(|event| text(event, "/involvedObject/name") == ns.name());
+        on_namespace.map(|event| text(event, "/message")).find_map(|message| {
             let (_, rest) = message.split_once("windlass.dev/allow-deletion=")?;
             rest.split_once(' ').map(|(hash, _)| hash.to_owned())
         })
     });
-    assert!(env.get("namespaces", "", ns.name()).is_some_and(|namespace| is_held(&namespace)));
+    assert!(env.get("namespaces", "", ns.name()).is_some_and(|namespace| has_finalizer(&namespace)));
     assert_eq!(names(&ns, "configmaps"), ["a", "b", "c", "d"]);
 
     env.kubectl(&["annotate", "namespace", ns.name(), &format!("windlass.dev/allow-deletion={hash}")]);
-    env.wait_object("namespaces", "", ns.name(), |namespace| !is_held(namespace));
+    env.wait_object("namespaces", "", ns.name(), |namespace| !has_finalizer(namespace));
     wait_names(&ns, "configmaps", &[]);
 }

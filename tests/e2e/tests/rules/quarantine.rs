@@ -1,4 +1,4 @@
-//! Components that do nothing but trap, and parents that make them trap (R19).
+//! Components whose calls always trap, and parents whose calls trap (R19).
 
 use serde_json::{Value, json};
 use windlass_e2e::{SOON, condition, wait};
@@ -12,7 +12,7 @@ fn is_quarantined(plugin: &Value) -> bool {
 }
 
 #[test]
-fn r19_after_five_traps_in_a_row_logic_is_asked_only_now_and_then_until_it_is_mended() {
+fn r19_component_is_called_rarely_after_five_traps_in_a_row_until_it_is_replaced() {
     let alone = alone();
     let places = ["quarantine-a", "quarantine-b"].map(|name| alone.env.namespace(name));
     let puppets: Vec<_> =
@@ -22,10 +22,10 @@ fn r19_after_five_traps_in_a_row_logic_is_asked_only_now_and_then_until_it_is_me
     }
     let calls = || puppets.iter().map(windlass_e2e::Puppet::calls).sum::<usize>();
     let quarantined = alone.env.wait_plugin("puppet", is_quarantined);
-    assert!(condition(&quarantined, "Available").is_true(), "it is loaded: {quarantined:#}");
+    assert!(condition(&quarantined, "Available").is_true(), "a quarantined component stays loaded: {quarantined:#}");
     let before = calls();
-    assert!(before >= 5, "five in a row: {before}");
-    // All parents have a reason to be called now.
+    assert!(before >= 5, "quarantined after {before} calls, fewer than five");
+    // Now every parent has a reason for a call.
     for ns in &places {
         ns.kubectl(&["annotate", "puppets", "--all", "touched=yes"]);
     }
@@ -33,7 +33,7 @@ fn r19_after_five_traps_in_a_row_logic_is_asked_only_now_and_then_until_it_is_me
         puppet.wait(|puppet| ["Quarantined", "Trapped"].contains(&&*condition(puppet, "Ready").reason));
     }
     let after = calls();
-    assert!(after - before < 6, "a probe now and then, not {} calls", after - before);
+    assert!(after - before < 6, "expected a few probes, not {} calls", after - before);
     assert!(alone.host.is_running());
 
     alone.env.push(&guest("puppet-empty"), "puppet", &[]);
@@ -45,7 +45,7 @@ fn r19_after_five_traps_in_a_row_logic_is_asked_only_now_and_then_until_it_is_me
 }
 
 #[test]
-fn r19_parent_that_traps_again_and_again_is_called_seldom_and_others_at_once() {
+fn r19_parent_whose_calls_keep_trapping_is_called_rarely_and_others_at_once() {
     let alone = alone();
     let (ns, others) = (alone.env.namespace("one-bad"), alone.env.namespace("others"));
     let bad = ns.puppet("bad");
@@ -59,13 +59,13 @@ fn r19_parent_that_traps_again_and_again_is_called_seldom_and_others_at_once() {
     let before = bad.calls();
     let plugin = alone.env.get("plugins.windlass.dev", "", "puppet").expect("the Plugin");
     assert!(!is_quarantined(&plugin), "{plugin:#}");
-    // Beside it and in another namespace, now and without a probe.
+    // Other parents in this and in another namespace are called at once.
     for (at, ns) in [&ns, &others].into_iter().enumerate() {
         ns.puppet(&format!("good-{at}")).play(&json!({}));
         bad.kubectl("annotate", &["--overwrite", &format!("touched=b{at}")]);
     }
     bad.wait_reason("Quarantined");
-    assert!(bad.calls() - before < 4, "it is called now and then: {} calls", bad.calls() - before);
+    assert!(bad.calls() - before < 4, "expected few calls of the trapping parent, not {}", bad.calls() - before);
     let plugin = alone.env.get("plugins.windlass.dev", "", "puppet").expect("the Plugin");
     assert!(!is_quarantined(&plugin), "{plugin:#}");
 }

@@ -1,4 +1,4 @@
-//! Children and definitions for the scripts.
+//! Children and CRDs for the scripts.
 
 use serde_json::{Value, json};
 

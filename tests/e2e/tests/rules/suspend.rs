@@ -4,10 +4,10 @@ use serde_json::json;
 use windlass_e2e::condition;
 
 use crate::scripts::config_map;
-use crate::{alone, asked, barrier, children, names, puppets, value, wait_names};
+use crate::{alone, barrier, children, names, puppets, value, wait_names, write_attempts};
 
 #[test]
-fn r16_a_parent_suspended_by_its_annotation_writes_nothing_until_it_is_resumed() {
+fn r16_no_child_of_a_suspended_parent_is_written_until_it_is_resumed() {
     let ns = puppets("suspend");
     let puppet = ns.puppet("web");
     puppet.play(&children([config_map("a", "1"), config_map("b", "1")]));
@@ -19,12 +19,15 @@ fn r16_a_parent_suspended_by_its_annotation_writes_nothing_until_it_is_resumed()
     puppet.apply(&children([config_map("a", "2"), config_map("c", "1")]));
     ns.kubectl(&["delete", "configmap", "b", "--wait=true"]);
     barrier(&ns, "after");
-    let mut asked = asked(&ns, mark, "configmaps");
-    asked.0.retain(|event| event.name != "after");
-    assert_eq!(asked.to_vec(), []);
+    let mut attempts = write_attempts(&ns, mark, "configmaps");
+    attempts.0.retain(|event| event.name != "after");
+    assert_eq!(attempts.to_vec(), []);
     assert_eq!(puppet.calls(), calls);
     let waiting = puppet.wait(|puppet| condition(puppet, "Ready").observed_generation == Some(2));
-    assert_eq!(waiting["status"]["observedGeneration"], 1, "nothing is claimed: {waiting:#}");
+    assert_eq!(
+        waiting["status"]["observedGeneration"], 1,
+        "the suspended generation is not reported as observed: {waiting:#}"
+    );
 
     puppet.kubectl("annotate", &["windlass.dev/suspend-"]);
     puppet.wait_done();
@@ -32,7 +35,7 @@ fn r16_a_parent_suspended_by_its_annotation_writes_nothing_until_it_is_resumed()
 }
 
 #[test]
-fn r16_a_suspended_plugin_writes_nothing_says_so_once_and_catches_up() {
+fn r16_suspended_plugin_writes_nothing_and_catches_up_when_resumed() {
     let alone = alone();
     let ns = alone.env.namespace("suspended");
     let puppet = ns.puppet("web");
@@ -40,13 +43,13 @@ fn r16_a_suspended_plugin_writes_nothing_says_so_once_and_catches_up() {
     let mark = ns.env().mark();
     let suspended = alone.env.patch_plugin("puppet", &json!({ "suspend": true }));
     assert!(condition(&suspended, "Available").is_true(), "{suspended:#}");
-    assert!(suspended["status"]["activeDigest"].is_string(), "it stays loaded: {suspended:#}");
+    assert!(suspended["status"]["activeDigest"].is_string(), "a suspended Plugin stays loaded: {suspended:#}");
     let calls = puppet.calls();
     puppet.apply(&children([config_map("a", "2"), config_map("b", "1")]));
     ns.kubectl(&["delete", "configmap", "a", "--wait=true"]);
     let other = ns.puppet("other");
     other.apply(&children([config_map("other", "1")]));
-    // A Plugin of another kind is not concerned; and when it is done, the host has seen all of the above.
+    // A Plugin of another kind still works. When its parent is Ready, the host has seen all earlier changes.
     alone.env.push(&crate::guest("puppet-cluster"), "puppet-cluster", &[]);
     alone.env.wait_live("puppet-cluster", &crate::guest("puppet-cluster"));
     let neighbour = windlass_e2e::Puppet::new(alone.env, "ClusterPuppet", "", ns.name());
@@ -54,11 +57,11 @@ fn r16_a_suspended_plugin_writes_nothing_says_so_once_and_catches_up() {
     child["metadata"]["namespace"] = ns.name().into();
     neighbour.play(&children([child]));
     assert_eq!((puppet.calls(), other.calls()), (calls, 0));
-    let mut asked = asked(&ns, mark, "configmaps");
-    asked.0.retain(|event| event.name != "neighbour");
-    assert_eq!(asked.to_vec(), []);
-    let told = ns.env().host_requests(mark).attempted_writes().resource("puppets");
-    assert_eq!(told.to_vec(), [], "ten thousand parents need not be told");
+    let mut attempts = write_attempts(&ns, mark, "configmaps");
+    attempts.0.retain(|event| event.name != "neighbour");
+    assert_eq!(attempts.to_vec(), []);
+    let parent_writes = ns.env().host_requests(mark).attempted_writes().resource("puppets");
+    assert_eq!(parent_writes.to_vec(), [], "suspending a Plugin writes to no parent");
 
     alone.env.patch_plugin("puppet", &json!({ "suspend": false }));
     puppet.wait_done();

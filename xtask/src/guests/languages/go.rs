@@ -78,19 +78,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_component_is_made_by_changes_with_its_crates_and_no_others() {
+    fn build_inputs_of_a_go_guest_change_only_with_the_listed_crates() {
         let lock = include_str!("../../../../Cargo.lock");
-        let before = crates(lock).expect("all of them");
+        let before = crates(lock).expect("all crates are found");
         let with = |name: &str| {
             let changed =
                 lock.replace(&format!("name = \"{name}\"\nversion = \""), &format!("name = \"{name}\"\nversion = \"9"));
             assert_ne!(changed, lock, "{name}");
-            crates(&changed).expect("all of them")
+            crates(&changed).expect("all crates are found")
         };
         for name in CRATES {
             assert_ne!(with(name), before, "{name}");
         }
         assert_eq!(with("anyhow"), before);
-        crates(&lock.replace("wit-bindgen-go", "wit-bindgen-og")).expect_err("none of that name");
+        crates(&lock.replace("wit-bindgen-go", "wit-bindgen-og")).expect_err("a crate is missing");
     }
 }
