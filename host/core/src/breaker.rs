@@ -65,7 +65,7 @@ struct Tripped {
     written: Instant,
     wanted: Instant,
     /// Hash of the status whose write was last delayed.
-    wish: Option<u64>,
+    desired_status: Option<u64>,
 }
 
 impl Breaker {
@@ -82,13 +82,13 @@ impl Breaker {
     /// A status that reflects its children may be written as often as the children change, so each state of the
     /// children is counted separately. The breaker trips on a status that keeps changing while nothing else does.
     ///
-    /// A thrashing status always differs from the desired one, because it reports that it thrashes. So `wish` is called
+    /// A thrashing status always differs from the desired one, because it reports that it thrashes. So `desired_status` is called
     /// for a tripped status only. If the present status reports the thrashing, it returns the status without that
     /// report. If this is the same as before, the parent counts as quiet.
     pub fn admit_status(
         &mut self,
         snapshot: &Snapshot,
-        wish: impl FnOnce() -> Option<Map>,
+        desired_status: impl FnOnce() -> Option<Map>,
         now: Instant,
     ) -> StatusPass {
         let parent = &snapshot.parent;
@@ -97,13 +97,14 @@ impl Breaker {
         let tripped = self.tripped.get_mut(&subject).filter(|tripped| !tripped.is_quiet(now));
         let was_tripped = tripped.is_some();
         if let Some(tripped) = tripped {
-            let wish = wish().map(|wish| self.hasher.hash_one(Value::from(wish).to_string()));
-            if wish.is_some() && wish == tripped.wish {
+            let desired_status =
+                desired_status().map(|desired_status| self.hasher.hash_one(Value::from(desired_status).to_string()));
+            if desired_status.is_some() && desired_status == tripped.desired_status {
                 // Check again at least once a minute: a flipping status that is checked only at the end of the quiet
                 // period could match by chance.
                 return StatusPass::Wait(PACE.min(tripped.quiet_in(now)));
             }
-            tripped.wish = wish;
+            tripped.desired_status = desired_status;
         }
         match (self.admit_subject(subject, now), was_tripped) {
             (Ok(()), false) => StatusPass::Write,
@@ -127,7 +128,7 @@ impl Breaker {
             writes.before.push(known.last);
             writes.before.retain(|at| now.saturating_duration_since(*at) < WINDOW);
             if writes.before.len() >= WRITES {
-                let mut tripped = Tripped { written: known.last, wanted: now, wish: None };
+                let mut tripped = Tripped { written: known.last, wanted: now, desired_status: None };
                 let outcome = tripped.admit(now);
                 self.tripped.insert(id, tripped);
                 return outcome;

@@ -407,10 +407,10 @@ pub enum CallFailure {
         name: String,
     },
     /// The guest exited through `wasi:cli/exit`.
-    #[error("the plugin called exit{}", .said.as_ref().map(|said| format!(": {said}")).unwrap_or_default())]
+    #[error("the plugin called exit{}", .message.as_ref().map(|message| format!(": {message}")).unwrap_or_default())]
     Exit {
         /// The last error that the guest reported before, if any.
-        said: Option<String>,
+        message: Option<String>,
     },
     /// The request exceeds its size limit.
     #[error("the request has {size} bytes, more than the limit of {limit}")]

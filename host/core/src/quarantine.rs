@@ -594,7 +594,7 @@ mod tests {
             CallFailure::StackOverflow,
             CallFailure::Trap { message: text() },
             CallFailure::UnknownImport { name: text() },
-            CallFailure::Exit { said: None },
+            CallFailure::Exit { message: None },
         ] {
             assert_eq!(of(failure), CallOutcome::Broke);
         }

@@ -33,7 +33,7 @@ pub struct Obstacle<'a> {
 
 /// One condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct Condition {
     /// Whether its status is True.
     pub is_true: bool,
     /// Its reason.
@@ -46,19 +46,19 @@ pub struct Said {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {
     /// The component that the spec asks for is active and works.
-    pub ready: Said,
+    pub ready: Condition,
     /// Some component is active and reconciles parents.
-    pub available: Said,
+    pub available: Condition,
     /// The host is working towards the spec (kstatus). Present only while true.
-    pub reconciling: Option<Said>,
+    pub reconciling: Option<Condition>,
     /// The host makes no progress until the Plugin or its component changes (kstatus). Present only while true.
-    pub stalled: Option<Said>,
+    pub stalled: Option<Condition>,
 }
 
 /// Computes the conditions.
 pub fn readiness(found: Found<'_>) -> Readiness {
     let ready = ready(found);
-    let said = |message: String| Some(Said { is_true: true, reason: ready.reason, message });
+    let condition = |message: String| Some(Condition { is_true: true, reason: ready.reason, message });
     let (mut reconciling, mut stalled) = (None, None);
     match (ready.is_true, found.uncalled) {
         (true, 0) => {}
@@ -66,22 +66,24 @@ pub fn readiness(found: Found<'_>) -> Readiness {
         (true, uncalled) => {
             let noun = if uncalled == 1 { "parent was" } else { "parents were" };
             let message = format!("{uncalled} {noun} not reconciled by the new component yet");
-            reconciling = Some(Said { is_true: true, reason: PluginReason::Progressing, message });
+            reconciling = Some(Condition { is_true: true, reason: PluginReason::Progressing, message });
         }
-        (false, _) if ready.reason.may_pass() => reconciling = said(ready.message.clone()),
-        (false, _) => stalled = said(ready.message.clone()),
+        (false, _) if ready.reason.may_pass() => reconciling = condition(ready.message.clone()),
+        (false, _) => stalled = condition(ready.message.clone()),
     }
     Readiness { available: available(found), reconciling, stalled, ready }
 }
 
-fn ready(found: Found<'_>) -> Said {
-    let said = |is_true, reason, message| Said { is_true, reason, message };
+fn ready(found: Found<'_>) -> Condition {
+    let condition = |is_true, reason, message| Condition { is_true, reason, message };
     match (found.live, found.obstacle) {
-        (None, None) => said(false, PluginReason::Progressing, "No component is live yet".to_owned()),
-        (Some(live), None) if found.is_suspended => {
-            said(true, PluginReason::Suspended, format!("{live} is live, but spec.suspend keeps it from reconciling"))
-        }
-        (Some(live), None) => said(true, PluginReason::Succeeded, format!("{live} is live")),
+        (None, None) => condition(false, PluginReason::Progressing, "No component is live yet".to_owned()),
+        (Some(live), None) if found.is_suspended => condition(
+            true,
+            PluginReason::Suspended,
+            format!("{live} is live, but spec.suspend keeps it from reconciling"),
+        ),
+        (Some(live), None) => condition(true, PluginReason::Succeeded, format!("{live} is live")),
         (live, Some(Obstacle { reason, message, rejected })) => {
             let rejected = rejected.filter(|rejected| live != Some(*rejected));
             let mut text = match rejected {
@@ -92,22 +94,24 @@ fn ready(found: Found<'_>) -> Said {
                 let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
                 text = format!("{text}{end} Still running {live}");
             }
-            said(false, reason, text)
+            condition(false, reason, text)
         }
     }
 }
 
-fn available(found: Found<'_>) -> Said {
+fn available(found: Found<'_>) -> Condition {
     let no = |obstacle: Option<Obstacle<'_>>| match obstacle {
-        Some(Obstacle { reason, message, .. }) => Said { is_true: false, reason, message: message.to_owned() },
-        None => {
-            Said { is_true: false, reason: PluginReason::Progressing, message: "No component is live yet".to_owned() }
-        }
+        Some(Obstacle { reason, message, .. }) => Condition { is_true: false, reason, message: message.to_owned() },
+        None => Condition {
+            is_true: false,
+            reason: PluginReason::Progressing,
+            message: "No component is live yet".to_owned(),
+        },
     };
     match found.live {
         // The caches are outdated, so the host decides nothing from them.
         Some(_) if !found.is_followed => no(found.obstacle),
-        Some(live) => Said { is_true: true, reason: PluginReason::Succeeded, message: format!("{live} is live") },
+        Some(live) => Condition { is_true: true, reason: PluginReason::Succeeded, message: format!("{live} is live") },
         None => no(found.obstacle),
     }
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 pub use config_map::{KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS, PLUGIN_KEY, SIGNATURE_KEY, fetch};
 pub use encoding::Encoding;
 pub use folder::read as read_file;
-pub use remotes::{Look, Wanted, fetch_once};
+pub use remotes::{Resolution, Wanted, fetch_once};
 pub use sources::{FollowConfigMaps, Needs, Signal, Sources};
 pub use timeouts::in_time;
 pub use trust::Trust;

@@ -22,7 +22,7 @@ use windlass_core::ids::PluginName;
 use super::facts::{Facts, Version};
 use super::folder::Folder;
 use super::oci::Http;
-use super::remotes::{Look, Lookup, Places, Remotes, Wanted};
+use super::remotes::{Lookup, Places, Remotes, Resolution, Wanted};
 use super::secrets::Secrets;
 use super::trust::Trust;
 use super::{Changed, DeliveryError};
@@ -143,7 +143,7 @@ impl Sources {
                 self.remotes.forget(plugin);
                 self.follow_config_map(plugin, source);
             }
-            // An artifact is followed from the first call of `look`.
+            // An artifact is followed from the first call of `resolve`.
             Place::Oci(_) => self.forget_config_map(plugin),
         }
     }
@@ -173,8 +173,8 @@ impl Sources {
     }
 
     /// The last result for a Plugin's artifact in a registry; the artifact is followed from now on.
-    pub fn look(&self, plugin: &PluginName, wanted: &Wanted) -> Look {
-        self.remotes.look(plugin, wanted)
+    pub fn resolve(&self, plugin: &PluginName, wanted: &Wanted) -> Resolution {
+        self.remotes.resolve(plugin, wanted)
     }
 
     /// The components of all followed artifacts.
@@ -187,7 +187,7 @@ impl Sources {
         self.remotes.fetch(plugin);
     }
 
-    /// Stops following the Plugin's artifact, until [`Self::look`] is called again.
+    /// Stops following the Plugin's artifact, until [`Self::resolve`] is called again.
     pub fn forget_artifact(&self, plugin: &PluginName) {
         self.remotes.forget(plugin);
     }

@@ -36,7 +36,7 @@ pub enum CacheError {
     },
     /// Other users could put code there, which the host would run.
     #[error(
-        "{} belongs to somebody else or is writable by others (owner {owner}, mode {mode:o}): \
+        "{} belongs to another user or is writable by others (owner {owner}, mode {mode:o}): \
          name a folder that only the host's user may write, or one that does not exist yet",
         .path.display()
     )]

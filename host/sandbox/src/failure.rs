@@ -46,7 +46,7 @@ pub(crate) fn classify(error: &Error, stage: Stage, limiter: &Limiter, limits: &
         return refused.clone();
     }
     if error.is::<Exit>() {
-        return CallFailure::Exit { said: None };
+        return CallFailure::Exit { message: None };
     }
     let in_guest = error.downcast_ref::<WasmBacktrace>();
     if let Some(trap) = error.downcast_ref::<Trap>() {
@@ -100,7 +100,7 @@ pub(crate) fn cut(text: &str) -> String {
 pub(crate) fn explained(failure: CallFailure, last_error: Option<&str>) -> CallFailure {
     match (failure, last_error.map(escaped)) {
         (CallFailure::Trap { message }, Some(said)) => CallFailure::Trap { message: format!("{said} ({message})") },
-        (CallFailure::Exit { .. }, said) => CallFailure::Exit { said },
+        (CallFailure::Exit { .. }, message) => CallFailure::Exit { message },
         (failure, _) => failure,
     }
 }
@@ -134,8 +134,8 @@ mod tests {
         assert_eq!(message("\u{1b}[2J\u{202e}"), r"trap: \u{1b}[2J\u{202e} (unreachable)");
         assert!(message(&"ö".repeat(5000)).chars().count() < TEXT + 40);
         assert!(message(&"\n".repeat(5000)).chars().count() < TEXT + 40);
-        let exit = explained(CallFailure::Exit { said: None }, Some("panic: boom"));
-        assert_eq!(exit, CallFailure::Exit { said: Some("panic: boom".to_owned()) });
+        let exit = explained(CallFailure::Exit { message: None }, Some("panic: boom"));
+        assert_eq!(exit, CallFailure::Exit { message: Some("panic: boom".to_owned()) });
         let deadline = CallFailure::Deadline { limit: std::time::Duration::ZERO };
         assert_eq!(explained(deadline.clone(), Some("boom")), deadline);
     }

@@ -72,7 +72,7 @@ impl Recorder {
         let time = Timestamp::now();
         let mut ledger = self.ledger.lock();
         for note in notes {
-            let Some(write) = ledger.tell(plugin, &parent.uid, &note, occasion, time) else { continue };
+            let Some(write) = ledger.emit(plugin, &parent.uid, &note, occasion, time) else { continue };
             let entry = Entry { parent: parent.clone(), note, write, time };
             if self.queue.try_send(entry).is_err() {
                 ledger.lost(plugin, time);

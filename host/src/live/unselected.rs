@@ -26,10 +26,10 @@ pub struct Unselected {
     mark_key: Option<MarkKey>,
     /// Without a label selector no object can leave it.
     selector: Option<Selector>,
-    known: Mutex<HashMap<ObjectKey, Stray>>,
+    known: Mutex<HashMap<ObjectKey, Entry>>,
 }
 
-struct Stray {
+struct Entry {
     uid: Uid,
     seen: Option<Seen>,
 }
@@ -82,9 +82,9 @@ impl Unselected {
     /// Records an object that the watch does not show. Of two objects of one name, the one that was seen exists.
     pub fn add(&self, key: &ObjectKey, uid: Uid) {
         let mut known = self.known.lock();
-        let is_known = |stray: &Stray| stray.uid == uid || matches!(stray.seen, Some(Seen::Left(..)));
+        let is_known = |entry: &Entry| entry.uid == uid || matches!(entry.seen, Some(Seen::Left(..)));
         if !known.get(key).is_some_and(is_known) {
-            known.insert(key.clone(), Stray { uid, seen: None });
+            known.insert(key.clone(), Entry { uid, seen: None });
         }
     }
 
@@ -113,12 +113,12 @@ impl Unselected {
 
     /// The uid of the former parent of that name.
     pub fn uid(&self, key: &ObjectKey) -> Option<Uid> {
-        self.known.lock().get(key).map(|stray| stray.uid.clone())
+        self.known.lock().get(key).map(|entry| entry.uid.clone())
     }
 
     /// All former parents.
     pub fn all(&self) -> Vec<(ObjectKey, Uid)> {
-        self.known.lock().iter().map(|(key, stray)| (key.clone(), stray.uid.clone())).collect()
+        self.known.lock().iter().map(|(key, entry)| (key.clone(), entry.uid.clone())).collect()
     }
 
     /// Forgets an object that has no children any more, or that the watch shows.
@@ -131,7 +131,7 @@ impl Unselected {
     /// # Errors
     /// If the API server does not respond.
     pub async fn read(&self, key: &ObjectKey, parents: &Watch) -> kube::Result<Option<Arc<Object>>> {
-        let seen = self.known.lock().get(key).and_then(|stray| stray.seen.clone());
+        let seen = self.known.lock().get(key).and_then(|entry| entry.seen.clone());
         match seen {
             Some(Seen::Gone) => return Ok(None),
             Some(Seen::Left(object, read)) if read.elapsed() < GOOD_FOR => return Ok(Some(object)),
@@ -148,14 +148,14 @@ impl Unselected {
             return None;
         }
         let left = found.filter(|found| !found.deleting);
-        if let Some(stray) = self.known.lock().get_mut(key) {
+        if let Some(entry) = self.known.lock().get_mut(key) {
             match &left {
                 // Whatever uid its children name: it is the only object of the name.
                 Some(left) => {
-                    stray.uid = left.uid.clone();
-                    stray.seen = Some(Seen::Left(left.clone(), Instant::now()));
+                    entry.uid = left.uid.clone();
+                    entry.seen = Some(Seen::Left(left.clone(), Instant::now()));
                 }
-                None => stray.seen = Some(Seen::Gone),
+                None => entry.seen = Some(Seen::Gone),
             }
         }
         left

@@ -184,24 +184,25 @@ impl Plugins {
         let required = stalled
             .iter()
             .filter(|(watch, _)| watch.labels.is_none() && self.interests.plugins_of(&watch.kind).contains(name));
-        let mut told: Vec<_> = required.map(|(watch, stalled)| caches::told_of(&watch.kind, stalled)).collect();
-        told.sort();
-        let told = told.join(". ");
-        (!told.is_empty())
-            .then(|| format!("{told}. Until it makes progress, parents that require the kind are not reconciled"))
+        let mut messages: Vec<_> =
+            required.map(|(watch, stalled)| caches::message_about(&watch.kind, stalled)).collect();
+        messages.sort();
+        let messages = messages.join(". ");
+        (!messages.is_empty())
+            .then(|| format!("{messages}. Until it makes progress, parents that require the kind are not reconciled"))
     }
 
     /// Reconciles the failing parents if an obstacle of this Plugin has just gone: they may have failed because of it
     /// alone, and would wait for their backoffs.
     fn retry_failing(&self, live: &Live, is_lacking: bool) {
         let known = self.known.lock();
-        let look = known.get(&live.name).and_then(|known| known.look.as_ref());
+        let last = known.get(&live.name).and_then(|known| known.last.as_ref());
         let is_stalled = self.stalled_related(&live.name).is_some();
         // Permissions that are still missing, and watches that are still stalled, are no change.
         let is_as_before = |findings: &Findings| {
             (findings.lacking.is_none() || is_lacking) && (findings.stalled.is_none() || is_stalled)
         };
-        if look.is_some_and(|look| is_as_before(&look.findings)) {
+        if last.is_some_and(|last| is_as_before(&last.findings)) {
             return;
         }
         drop(known);

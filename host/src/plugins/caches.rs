@@ -17,7 +17,7 @@ pub(super) async fn synced(watch: &Watch, is_parent: bool) -> Result<(), Problem
     let synced = watch.synced(SYNC_TIMEOUT).await;
     match (synced, watch.stalled()) {
         (Ok(()) | Err(Health::Starting | Health::Synced), Some(stalled)) => {
-            let message = format!("{}. {WHILE_STALLED}", told_of(&watch.id.kind, &stalled));
+            let message = format!("{}. {WHILE_STALLED}", message_about(&watch.id.kind, &stalled));
             Err(Problem::new(Step::Synced, PluginReason::WatchStalled, message))
         }
         (Ok(()), None) => Ok(()),
@@ -31,7 +31,7 @@ const WHILE_STALLED: &str = "Until it makes progress, no parent of this Plugin i
                              custom kind also its conversion webhook";
 
 /// The message about a stalled watch.
-pub(super) fn told_of(kind: &Gvk, stalled: &Stalled) -> String {
+pub(super) fn message_about(kind: &Gvk, stalled: &Stalled) -> String {
     format!("the host's watch of {kind} has stalled: {stalled}")
 }
 

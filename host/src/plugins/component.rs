@@ -14,7 +14,7 @@ use windlass_core::names::{ANNOTATION_PUSHED_AT, ANNOTATION_ROLLBACK};
 use windlass_core::object::Object;
 use windlass_core::outcome::Requeue;
 use windlass_core::reason::PluginReason;
-use windlass_delivery::{self as delivery, Delivered, DeliveryError, Look, Trust, Wanted};
+use windlass_delivery::{self as delivery, Delivered, DeliveryError, Resolution, Trust, Wanted};
 use windlass_sandbox::Component;
 
 use super::problem::{Problem, Step};
@@ -44,8 +44,8 @@ impl Rollback {
             );
             Problem::lasting(Step::Fetched, PluginReason::NothingToRollBackTo, message)
         };
-        let wished = object.marks.is_true(ANNOTATION_ROLLBACK);
-        wished.then(|| plugin.status.as_ref().and_then(Self::by).ok_or_else(nothing)).transpose()
+        let is_wanted = object.marks.is_true(ANNOTATION_ROLLBACK);
+        is_wanted.then(|| plugin.status.as_ref().and_then(Self::by).ok_or_else(nothing)).transpose()
     }
 
     fn by(status: &PluginStatus) -> Option<Self> {
@@ -236,11 +236,11 @@ impl Plugins {
     /// not compiled before.
     async fn of_registry(&self, name: &PluginName, wanted: &Wanted) -> Result<Arc<Component>, Problem> {
         let reference = &wanted.source.reference;
-        match self.sources.look(name, wanted) {
-            Look::Pending => Err(Problem::pending(format!("{reference} is being looked up"))),
+        match self.sources.resolve(name, wanted) {
+            Resolution::Pending => Err(Problem::pending(format!("{reference} is being looked up"))),
             // That task retries, and reports a new result.
-            Look::Failed(error) => Err(Problem { requeue: Requeue::Settled(None), ..error.into() }),
-            Look::Found(digest, fetched) => {
+            Resolution::Failed(error) => Err(Problem { requeue: Requeue::Settled(None), ..error.into() }),
+            Resolution::Found(digest, fetched) => {
                 if let Some(known) = self.known(name, digest).await {
                     return Ok(self.candidate(name, known));
                 }

@@ -23,7 +23,7 @@ impl FormerKinds {
     }
 
     /// The message about former kinds with children, if any.
-    pub(super) fn said(&self) -> Option<String> {
+    pub(super) fn message(&self) -> Option<String> {
         let kinds: Vec<_> = self.left.iter().map(ToString::to_string).collect();
         (!kinds.is_empty()).then(|| {
             format!(

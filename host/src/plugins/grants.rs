@@ -93,13 +93,13 @@ pub(super) async fn resolve_reads(
     Ok(Reads { grants: ReadGrants::new(host_namespace.clone(), grants), resources })
 }
 
-async fn look_up(discovery: &Discovery, kind: &Gvk, wish: &str) -> Result<(ApiResource, ApiCapabilities), Problem> {
-    discovery.find(kind).await.map_err(|error| missing(kind, wish, &error))
+async fn look_up(discovery: &Discovery, kind: &Gvk, purpose: &str) -> Result<(ApiResource, ApiCapabilities), Problem> {
+    discovery.find(kind).await.map_err(|error| missing(kind, purpose, &error))
 }
 
-fn missing(kind: &Gvk, wish: &str, error: &kube::Error) -> Problem {
+fn missing(kind: &Gvk, purpose: &str, error: &kube::Error) -> Problem {
     if is_missing(error) {
-        let message = format!("the cluster does not serve {kind}, which the component requests {wish}");
+        let message = format!("the cluster does not serve {kind}, which the component requests {purpose}");
         Problem::new(Step::Granted, PluginReason::ChildKindMissing, message)
     } else {
         Problem::new(Step::Granted, PluginReason::ApiError, format!("{kind} could not be looked up: {error}"))

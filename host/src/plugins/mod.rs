@@ -48,7 +48,7 @@ use self::findings::Findings;
 use self::problem::{Problem, RESYNC, Step};
 use self::resource::parse;
 use self::settings::Settings;
-use self::shared::Look;
+use self::shared::LastReconcile;
 use self::status::Standing;
 use crate::live::Live;
 use crate::queue::{Job, Trigger};
@@ -97,8 +97,8 @@ impl Plugins {
         let name = &job.key;
         let key = ObjectKey::new(None, name.as_str());
         let requeue = match self.own.store.get(&key) {
-            Some(object) if !object.deleting => match self.rest_of_look(job, &object) {
-                Some((findings, rest)) => self.say(name, &object, &Ok(findings), Requeue::Pause(rest)).await,
+            Some(object) if !object.deleting => match self.findings_still_valid(job, &object) {
+                Some((findings, rest)) => self.report(name, &object, &Ok(findings), Requeue::Pause(rest)).await,
                 None => self.bring_up(name, &object).await,
             },
             Some(object) => self.handle_deletion(name, &object).await,
@@ -113,12 +113,12 @@ impl Plugins {
 
     /// The findings of the last reconcile and their remaining validity, if only the counts of parents have changed:
     /// then only the status is updated.
-    fn rest_of_look(&self, job: &Job<(), PluginName>, object: &Object) -> Option<(Findings, Duration)> {
+    fn findings_still_valid(&self, job: &Job<(), PluginName>, object: &Object) -> Option<(Findings, Duration)> {
         let known = self.known.lock();
-        let look = known.get(&job.key)?.look.as_ref()?;
-        let rest = look.next.checked_duration_since(Instant::now())?;
-        let unprompted = job.trigger == Trigger::Resync && look.generation == object.generation;
-        unprompted.then(|| (look.findings.clone(), rest))
+        let last = known.get(&job.key)?.last.as_ref()?;
+        let rest = last.next.checked_duration_since(Instant::now())?;
+        let unprompted = job.trigger == Trigger::Resync && last.generation == object.generation;
+        unprompted.then(|| (last.findings.clone(), rest))
     }
 
     async fn bring_up(&self, name: &PluginName, object: &Arc<Object>) -> Requeue {
@@ -140,7 +140,7 @@ impl Plugins {
             return Requeue::WhenChanged;
         }
         // Also done while a newer component is pending: the annotation is about the live component.
-        self.hear_allowed(name, object);
+        self.apply_allowed_deletions(name, object);
         let is_unsettled = self.find_former_children(name, object).await;
         let requeue = match &result {
             // Granting permissions causes no event, so retry with a backoff.
@@ -162,7 +162,7 @@ impl Plugins {
                 self.withdraw(name, stored);
             }
         }
-        self.say(name, object, &result, requeue).await
+        self.report(name, object, &result, requeue).await
     }
 
     /// Whether a live component exceeds its request rate.
@@ -175,7 +175,7 @@ impl Plugins {
         let mut known = self.known.lock();
         let entry = known.entry(name.clone()).or_default();
         entry.tried = true;
-        entry.look = result.as_ref().ok().map(|findings| Look {
+        entry.last = result.as_ref().ok().map(|findings| LastReconcile {
             generation: object.generation,
             findings: findings.clone(),
             // Ends before the queue's resync, which has a jitter of a tenth.
@@ -184,7 +184,7 @@ impl Plugins {
     }
 
     /// Updates the Plugin's status; returns when to reconcile again.
-    async fn say(
+    async fn report(
         &self,
         name: &PluginName,
         object: &Object,
@@ -208,7 +208,7 @@ impl Plugins {
     }
 
     /// Releases the deletions that a user allowed by annotation.
-    fn hear_allowed(&self, name: &PluginName, object: &Object) {
+    fn apply_allowed_deletions(&self, name: &PluginName, object: &Object) {
         let Some(live) = self.registry.get(name) else { return };
         for parent in live.state.allow(object.marks.get(ANNOTATION_ALLOW_DELETION)).parents {
             self.parents.add(name, &parent, Trigger::Event);
@@ -269,7 +269,7 @@ impl Plugins {
             Err(problem) => {
                 tracing::warn!(plugin = %name, message = problem.message, "deletion of the Plugin blocked");
                 let requeue = problem.requeue;
-                self.say(name, object, &Err(problem), requeue).await
+                self.report(name, object, &Err(problem), requeue).await
             }
         }
     }

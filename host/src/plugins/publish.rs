@@ -64,8 +64,8 @@ impl Plugins {
         let parents = live.parents.store.keys();
         let count = parents.len();
         let spread = spread(count);
-        let strays = live.unselected.all().into_iter().map(|(parent, _)| parent);
-        for parent in parents.into_iter().chain(strays) {
+        let unselected = live.unselected.all().into_iter().map(|(parent, _)| parent);
+        for parent in parents.into_iter().chain(unselected) {
             self.parents.add_within(&live.name, &parent, trigger, spread);
         }
         count
@@ -126,7 +126,7 @@ impl Plugins {
     /// Queues every Plugin with a problem: it may have waited for the kind of another Plugin.
     fn look_again(&self) {
         let known = self.known.lock();
-        for (name, _) in known.iter().filter(|(_, known)| known.look.is_none()) {
+        for (name, _) in known.iter().filter(|(_, known)| known.last.is_none()) {
             self.queue.add(&(), name, Trigger::Fresh);
         }
     }

@@ -95,7 +95,7 @@ pub(super) struct Known {
     /// Whether the Plugin was reconciled since the host started.
     pub tried: bool,
     /// The last reconcile, if it succeeded.
-    pub look: Option<Look>,
+    pub last: Option<LastReconcile>,
     /// A component that the last reconcile mapped or found, if a later step failed and is retried.
     pub candidate: Option<Arc<Component>>,
     /// A component of a registry that could not be loaded.
@@ -107,7 +107,7 @@ pub(super) struct Known {
 }
 
 /// A reconcile that found the Plugin's component live.
-pub(super) struct Look {
+pub(super) struct LastReconcile {
     pub generation: Option<i64>,
     pub findings: Findings,
     /// When the next reconcile is due without an event.

@@ -238,8 +238,8 @@ fn held_since(object: &Object, before: &Map, kind: &Gvk, now: jiff::Timestamp) -
 fn rolled_back_from(object: &Object, before: &Map, result: &Result<Findings, Problem>) -> Option<Value> {
     let found = result.as_ref().ok().and_then(|findings| findings.rolled_back_from);
     let before = || before.get("rolledBackFrom").cloned();
-    let wished = object.marks.is_true(ANNOTATION_ROLLBACK);
-    found.map(|from| from.to_string().into()).or_else(before).filter(|_| wished)
+    let is_wanted = object.marks.is_true(ANNOTATION_ROLLBACK);
+    found.map(|from| from.to_string().into()).or_else(before).filter(|_| is_wanted)
 }
 
 fn whole(number: u64) -> i64 {
@@ -417,7 +417,7 @@ fn granted(
     live: Option<&Live>,
     former_kinds: &FormerKinds,
 ) -> Result<String, (PluginReason, String)> {
-    let left = former_kinds.said();
+    let left = former_kinds.message();
     let withheld = |reason: PluginReason, message: String| {
         let messages: Vec<_> = std::iter::once(message).chain(left.clone()).collect();
         Err((reason, messages.join(". ")))

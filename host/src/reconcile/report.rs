@@ -65,7 +65,7 @@ impl Reporter {
     }
 
     /// Emits events on the parent for what changed; in steady state none. Never waits.
-    pub fn tell(&self, live: &Live, snapshot: &Snapshot, happened: Happened<'_>) {
+    pub fn emit(&self, live: &Live, snapshot: &Snapshot, happened: Happened<'_>) {
         let Happened { changes, outcome, status_differs, silent, events, sweep } = happened;
         let before = if silent {
             Before::Same
@@ -119,12 +119,12 @@ impl Reporter {
             let itself = ChildId { kind: parent.kind.clone(), key: parent.key.clone() };
             Outcome::from(&Problem::Thrashing(vec![(itself, PACE)]))
         };
-        let wish = || {
+        let wanted = || {
             let says_all = next(&thrashing()).is_none();
             // At a fixed time: the time of a reconcile makes no difference.
             says_all.then(|| at(outcome, Timestamp::UNIX_EPOCH)).flatten()
         };
-        let pass = breaker.lock().admit_status(snapshot, wish, Instant::now());
+        let pass = breaker.lock().admit_status(snapshot, wanted, Instant::now());
         let (status, again, instead) = match pass {
             StatusPass::Write => (Some(changed), None, None),
             StatusPass::WriteThrashing => {

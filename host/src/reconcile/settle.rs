@@ -115,7 +115,7 @@ impl Reconciler {
         }
         let reported =
             if silent { Reported::default() } else { self.report(live, &snapshot, part.as_ref(), &mut outcome).await };
-        self.reporter.tell(
+        self.reporter.emit(
             live,
             &snapshot,
             Happened {

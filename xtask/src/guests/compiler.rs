@@ -93,7 +93,7 @@ pub(super) fn find() -> Result<Compiler> {
 /// The cargo that runs xtask, not what the caller's environment would make of it.
 pub(super) fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // Flags and wrappers meant for the host's own build (clippy, coverage) would build all guests anew, or fail.
+    // Flags and wrappers meant for the host's own build (clippy, coverage) would rebuild all guests, or fail.
     for name in [
         "RUSTC",
         "RUSTFLAGS",

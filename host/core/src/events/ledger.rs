@@ -124,7 +124,7 @@ impl Default for Ledger {
 
 impl Ledger {
     /// Decides whether and how to write an event, and records it.
-    pub fn tell(
+    pub fn emit(
         &mut self,
         plugin: &PluginName,
         parent: &Uid,

@@ -318,7 +318,7 @@ mod ledger_tests {
 
         fn report_as(&mut self, event_type: EventType, message: &str, occasion: Occasion) -> Option<EventWrite> {
             let event = Event { event_type, reason: "Reported".to_owned(), message: message.to_owned() };
-            self.ledger.tell(&self.plugin, &self.parent, &Note::of_plugin(&event), occasion, self.now)
+            self.ledger.emit(&self.plugin, &self.parent, &Note::of_plugin(&event), occasion, self.now)
         }
 
         fn pass(&mut self, time: Duration) {
@@ -460,7 +460,7 @@ mod ledger_tests {
         for at in 0..MANY {
             let created = Changes { created: pods(&[&format!("web-{at}")]), ..Changes::default() };
             let own = note(&snapshot(&[]), &created, &Before::Same, &applied()).expect("a note");
-            reporter.ledger.tell(&reporter.plugin, &reporter.parent, &own, Occasion::Changed, reporter.now);
+            reporter.ledger.emit(&reporter.plugin, &reporter.parent, &own, Occasion::Changed, reporter.now);
         }
         assert_eq!(reporter.report("a", Occasion::AtRest), None);
     }

@@ -182,9 +182,10 @@ fn target(parent: &ParentRef) -> String {
 }
 
 /// Returns the annotation's value if it is set and does not match the hash.
-fn mismatch(said: Option<&str>, hash: &str) -> Option<Box<str>> {
-    said.filter(|said| !said.is_empty() && *said != hash)
-        .map(|said| said.chars().take(SHOWN_VALUE).collect::<String>().into())
+fn mismatch(annotation: Option<&str>, hash: &str) -> Option<Box<str>> {
+    annotation
+        .filter(|annotation| !annotation.is_empty() && *annotation != hash)
+        .map(|annotation| annotation.chars().take(SHOWN_VALUE).collect::<String>().into())
 }
 
 impl DeletionGuard {
@@ -238,13 +239,13 @@ impl ParentDeletions {
     /// Returns true if a user allowed these deletions: the parent's annotation matches them, or matched a larger set
     /// that includes them, or they remain from deletions that were allowed at the Plugin.
     fn is_allowed(&mut self, snapshot: &Snapshot, prunes: &[Delete]) -> bool {
-        let said = snapshot.parent.marks.get(names::ANNOTATION_ALLOW_DELETION);
-        if said.is_some_and(|said| hash_of(prunes).short() == said) {
-            self.allow(said.map(str::to_owned), prunes);
+        let annotation = snapshot.parent.marks.get(names::ANNOTATION_ALLOW_DELETION);
+        if annotation.is_some_and(|annotation| hash_of(prunes).short() == annotation) {
+            self.allow(annotation.map(str::to_owned), prunes);
             return true;
         }
         self.allowed.as_ref().is_some_and(|known| {
-            (known.hash.is_none() || known.hash.as_deref() == said)
+            (known.hash.is_none() || known.hash.as_deref() == annotation)
                 && prunes.iter().all(|left| known.children.contains(&left.uid))
         })
     }

@@ -20,20 +20,20 @@ pub(super) struct Waiting {
 
 #[derive(Debug, Clone, Default)]
 struct Part {
-    wishes: BTreeMap<ObjectKey, Digest>,
-    /// The hash of `wishes`; `None` if they changed since it was computed.
+    hashes: BTreeMap<ObjectKey, Digest>,
+    /// The hash of `hashes`; `None` if they changed since it was computed.
     hash: Option<Digest>,
 }
 
 impl Waiting {
     /// Sets a parent's deletions, replacing its earlier ones.
-    pub(super) fn insert(&mut self, parent: &ObjectKey, wish: Digest) {
+    pub(super) fn insert(&mut self, parent: &ObjectKey, hash_of_deletions: Digest) {
         if self.parts.is_empty() {
             self.parts = vec![Part::default(); PARTS];
         }
         if let Some(part) = self.parts.get_mut(part_of(parent)) {
             part.hash = None;
-            part.wishes.insert(parent.clone(), wish);
+            part.hashes.insert(parent.clone(), hash_of_deletions);
         }
     }
 
@@ -42,9 +42,9 @@ impl Waiting {
         if self.parts.is_empty() {
             return;
         }
-        if let Some(part) = self.parts.get_mut(part_of(parent)).filter(|part| part.wishes.contains_key(parent)) {
+        if let Some(part) = self.parts.get_mut(part_of(parent)).filter(|part| part.hashes.contains_key(parent)) {
             part.hash = None;
-            part.wishes.remove(parent);
+            part.hashes.remove(parent);
         }
     }
 
@@ -57,10 +57,10 @@ impl Waiting {
     pub(super) fn name(&mut self, logic: Digest) -> String {
         let mut hash = Sha256::new();
         hash.update(logic.as_bytes());
-        for (at, part) in self.parts.iter_mut().enumerate().filter(|(_, part)| !part.wishes.is_empty()) {
-            let Part { wishes, hash: known } = part;
+        for (at, part) in self.parts.iter_mut().enumerate().filter(|(_, part)| !part.hashes.is_empty()) {
+            let Part { hashes, hash: known } = part;
             hash.update(at.to_be_bytes());
-            hash.update(known.get_or_insert_with(|| hash_of(wishes)).as_bytes());
+            hash.update(known.get_or_insert_with(|| hash_of(hashes)).as_bytes());
         }
         Digest::from_bytes(hash.finalize().into()).short()
     }
@@ -68,15 +68,15 @@ impl Waiting {
     /// Number of entries that the next `name` hashes.
     #[cfg(test)]
     fn to_hash(&self) -> usize {
-        self.parts.iter().filter(|part| part.hash.is_none()).map(|part| part.wishes.len()).sum()
+        self.parts.iter().filter(|part| part.hash.is_none()).map(|part| part.hashes.len()).sum()
     }
 }
 
-fn hash_of(wishes: &BTreeMap<ObjectKey, Digest>) -> Digest {
+fn hash_of(hashes: &BTreeMap<ObjectKey, Digest>) -> Digest {
     let mut hash = Sha256::new();
-    for (key, wish) in wishes {
+    for (key, hash_of_deletions) in hashes {
         hash.update(format!("{key}\n"));
-        hash.update(wish.as_bytes());
+        hash.update(hash_of_deletions.as_bytes());
     }
     Digest::from_bytes(hash.finalize().into())
 }

@@ -54,7 +54,7 @@ pub struct Wanted {
 
 /// Result of the last resolution of an artifact.
 #[derive(Debug)]
-pub enum Look {
+pub enum Resolution {
     /// No resolution has ended yet; `changed` is called when one does.
     Pending,
     /// Digest of the artifact's component, and its bytes if they were requested (`Remotes::fetch`) and not taken yet.
@@ -157,13 +157,13 @@ impl Remotes {
 
     /// The last result for a Plugin's artifact. The first call, and every call with another request, starts a
     /// resolution.
-    pub fn look(&self, plugin: &PluginName, wanted: &Wanted) -> Look {
+    pub fn resolve(&self, plugin: &PluginName, wanted: &Wanted) -> Resolution {
         let mut followed = self.followed.lock();
         match followed.entry(plugin.clone()) {
             Entry::Occupied(mut entry) if entry.get().wanted == *wanted => match &mut entry.get_mut().found {
-                None => Look::Pending,
-                Some(Ok(found)) => Look::Found(found.digest, found.fetched.take()),
-                Some(Err(error)) => Look::Failed(error.clone()),
+                None => Resolution::Pending,
+                Some(Ok(found)) => Resolution::Found(found.digest, found.fetched.take()),
+                Some(Err(error)) => Resolution::Failed(error.clone()),
             },
             entry => {
                 let again = Arc::new(Notify::new());
@@ -178,7 +178,7 @@ impl Remotes {
                 let task = tokio::spawn(task.run()).abort_handle();
                 let wanted = wanted.clone();
                 entry.insert_entry(Followed { wanted, task, again, found: None, fetching: None, wants_bytes: false });
-                Look::Pending
+                Resolution::Pending
             }
         }
     }
@@ -224,7 +224,7 @@ impl Task {
         let (mut before, mut failures) = (None, 0);
         loop {
             let wants_bytes = self.mine(|entry| entry.wants_bytes).unwrap_or_default();
-            let pause = match self.lookup.look(&self.wanted, before.as_ref(), wants_bytes).await {
+            let pause = match self.lookup.resolve(&self.wanted, before.as_ref(), wants_bytes).await {
                 Ok(Seen { artifact, trust, fetched }) => {
                     self.take(Ok(Found { digest: artifact.component, fetched }));
                     before = Some((artifact, trust));
@@ -295,7 +295,7 @@ struct Seen {
 impl Lookup {
     /// Resolves the artifact once. If it is the same as `before`, it is not verified again, and costs the registry at
     /// most one HEAD request.
-    async fn look(
+    async fn resolve(
         &self,
         wanted: &Wanted,
         before: Option<&(Artifact, Option<Trust>)>,

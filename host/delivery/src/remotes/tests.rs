@@ -79,7 +79,7 @@ async fn an_unchanged_artifact_is_recorded_as_verified_again() {
     lookup.facts.note_verified(component, &trust).await;
     lookup.facts.retain(HashSet::new(), &HashSet::new()).await;
     let before = (fixture.artifact, Some(trust.clone()));
-    let seen = lookup.look(&fixture.wanted(Some(verify)), Some(&before), false).await.expect("the artifact");
+    let seen = lookup.resolve(&fixture.wanted(Some(verify)), Some(&before), false).await.expect("the artifact");
     assert_eq!(seen.artifact, fixture.artifact);
     assert!(
         lookup.facts.is_verified(component, &trust),
@@ -93,14 +93,14 @@ async fn component_that_is_being_fetched_counts_as_in_use() {
     let (remotes, mut changes) = remotes(fixture.lookup());
     let (plugin, wanted) = (plugin(), fixture.wanted(None));
     let component = fixture.artifact.component;
-    assert!(matches!(remotes.look(&plugin, &wanted), Look::Pending) && remotes.found().is_empty());
+    assert!(matches!(remotes.resolve(&plugin, &wanted), Resolution::Pending) && remotes.found().is_empty());
     changes.recv().await.expect("found");
-    assert!(matches!(remotes.look(&plugin, &wanted), Look::Found(found, None) if found == component));
+    assert!(matches!(remotes.resolve(&plugin, &wanted), Resolution::Found(found, None) if found == component));
     remotes.fetch(&plugin);
-    assert!(matches!(remotes.look(&plugin, &wanted), Look::Pending));
+    assert!(matches!(remotes.resolve(&plugin, &wanted), Resolution::Pending));
     assert_eq!(remotes.found(), [component]);
     changes.recv().await.expect("fetched");
-    let Look::Found(found, Some(fetched)) = remotes.look(&plugin, &wanted) else { panic!("no bytes") };
+    let Resolution::Found(found, Some(fetched)) = remotes.resolve(&plugin, &wanted) else { panic!("no bytes") };
     assert_eq!((found, fetched.bytes.as_slice()), (component, COMPONENT));
     assert_eq!(remotes.found(), [component]);
 }
@@ -112,7 +112,7 @@ async fn fetched_bytes_that_no_plugin_takes_are_dropped_after_a_while() {
     let places = lookup.places.held.clone();
     let (remotes, mut changes) = remotes(lookup);
     let (plugin, wanted) = (plugin(), fixture.wanted(None));
-    remotes.look(&plugin, &wanted);
+    remotes.resolve(&plugin, &wanted);
     changes.recv().await.expect("found");
     remotes.fetch(&plugin);
     changes.recv().await.expect("fetched");
@@ -120,7 +120,10 @@ async fn fetched_bytes_that_no_plugin_takes_are_dropped_after_a_while() {
     tokio::time::pause();
     tokio::time::sleep(UNTAKEN + Duration::from_secs(1)).await;
     assert_eq!(places.available_permits(), HELD);
-    assert!(matches!(remotes.look(&plugin, &wanted), Look::Found(_, None)), "the plugin can request them again");
+    assert!(
+        matches!(remotes.resolve(&plugin, &wanted), Resolution::Found(_, None)),
+        "the plugin can request them again"
+    );
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub(crate) struct Compiler {
 
 /// The child's messages on its standard error, one per line.
 #[derive(Debug, Serialize, Deserialize)]
-enum Said {
+enum ChildMessage {
     /// The child continues, but less confined than intended.
     Unconfined(String),
     /// The child does not compile this component.
@@ -139,13 +139,13 @@ impl Compiler {
         let mut refused = None;
         for said in complaint.lines().filter_map(|line| serde_json::from_str(line).ok()) {
             match said {
-                Said::Unconfined(why) => UNCONFINED.call_once(|| {
+                ChildMessage::Unconfined(why) => UNCONFINED.call_once(|| {
                     tracing::warn!(
                         why,
                         "components are compiled in a process that is not barred from files and network"
                     );
                 }),
-                Said::Refused(refusal) => refused = Some(refusal),
+                ChildMessage::Refused(refusal) => refused = Some(refusal),
             }
         }
         match status {
@@ -205,7 +205,7 @@ fn death(status: ExitStatus, complaint: &str) -> LoadFailure {
         None => format!("the compiler ended with {status}"),
     };
     // A dying compiler reports the reason in its last lines.
-    let dying = complaint.lines().rev().filter(|line| serde_json::from_str::<Said>(line).is_err());
+    let dying = complaint.lines().rev().filter(|line| serde_json::from_str::<ChildMessage>(line).is_err());
     let last: Vec<&str> = dying.take(3).collect();
     let last = last.into_iter().rev().collect::<Vec<_>>().join("; ");
     LoadFailure::Compiler { message: if last.is_empty() { end } else { format!("{end}: {last}") } }
@@ -217,7 +217,7 @@ pub fn child_main() -> ExitCode {
     let memory = std::env::var(MEMORY_VARIABLE).ok().and_then(|bytes| bytes.parse().ok());
     let result = confine(memory.unwrap_or(MOST_MEMORY)).map_err(unable).and_then(|confined| {
         if let Err(why) = confined {
-            say(&Said::Unconfined(why));
+            say(&ChildMessage::Unconfined(why));
         }
         let mut bytes = Vec::new();
         io::stdin().lock().read_to_end(&mut bytes).map_err(unable)?;
@@ -227,13 +227,13 @@ pub fn child_main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(refusal) => {
-            say(&Said::Refused(refusal));
+            say(&ChildMessage::Refused(refusal));
             ExitCode::FAILURE
         }
     }
 }
 
-fn say(said: &Said) {
+fn say(said: &ChildMessage) {
     let mut stderr = io::stderr().lock();
     // A failure cannot be reported anywhere.
     let _ = serde_json::to_writer(&mut stderr, said).and_then(|()| writeln!(stderr).map_err(serde_json::Error::io));

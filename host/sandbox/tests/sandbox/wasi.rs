@@ -87,7 +87,7 @@ fn exit_is_distinguished_from_a_trap() {
         reconcile: "(call $exit (i32.const 0))",
         ..Guest::default()
     };
-    assert_eq!(reconcile(&load(&guest.component()), &limits()).0, Err(CallFailure::Exit { said: None }));
+    assert_eq!(reconcile(&load(&guest.component()), &limits()).0, Err(CallFailure::Exit { message: None }));
 }
 
 #[test]

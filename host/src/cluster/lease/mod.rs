@@ -52,7 +52,7 @@ pub enum NotHolder {
     },
     /// Another host acquired the Lease, because this host could not renew it in time.
     #[error(
-        "this host stops, because Lease {namespace}/{NAME} is held by {holder} now: it was not renewed in time, or somebody \
+        "this host stops, because Lease {namespace}/{NAME} is held by {holder} now: it was not renewed in time, or another client \
          changed it"
     )]
     Lost {
@@ -114,19 +114,19 @@ impl BlockedDeletions {
         let mut watched: Option<(Option<Timestamp>, Instant)> = None;
         let mut told: Option<Instant> = None;
         loop {
-            let problem = match held.look(&mut watched).await {
-                Ok(Look::Acquired) => {
+            let problem = match held.attempt(&mut watched).await {
+                Ok(Attempt::Acquired) => {
                     tracing::info!(%namespace, name = NAME, holder = %held.instance.identity, "Lease acquired");
                     return Ok(Some(held));
                 }
-                Ok(Look::Again) => continue,
-                Ok(Look::Wait { holder, at_most }) => {
+                Ok(Attempt::Again) => continue,
+                Ok(Attempt::Wait { holder, at_most }) => {
                     let seconds = at_most.as_secs();
                     format!(
                         "Lease {namespace}/{NAME} is held by {holder}, which may have ended: waiting {seconds} s at most"
                     )
                 }
-                Ok(Look::Refuse { holder, expires_in }) => {
+                Ok(Attempt::Refuse { holder, expires_in }) => {
                     return Err(NotHolder::Refused { namespace: namespace.to_owned(), holder, expires_in });
                 }
                 Err(error) => format!(
@@ -147,25 +147,25 @@ impl BlockedDeletions {
 
     /// Reads the Lease once, and acquires it if that is allowed. `watched` is the renewal that was seen last, and since
     /// when.
-    async fn look(&mut self, watched: &mut Option<(Option<Timestamp>, Instant)>) -> Result<Look, String> {
+    async fn attempt(&mut self, watched: &mut Option<(Option<Timestamp>, Instant)>) -> Result<Attempt, String> {
         let found = in_time(self.api.get_opt(NAME)).await?;
         let now = Instant::now();
-        let (says, version) = match &found {
+        let (lease_now, version) = match &found {
             Some(lease) => (read(lease), lease.metadata.resource_version.clone()),
             None => (Found::default(), None),
         };
         let seen = match watched {
-            Some((renewed, _)) if *renewed != says.renewed => Seen::Renewed,
+            Some((renewed, _)) if *renewed != lease_now.renewed => Seen::Renewed,
             Some((_, since)) => Seen::Silent(now.saturating_duration_since(*since)),
             None => {
-                *watched = Some((says.renewed, now));
+                *watched = Some((lease_now.renewed, now));
                 Seen::Silent(Duration::ZERO)
             }
         };
-        let holder = says.holder.clone().unwrap_or_default();
-        match says.step(&self.instance.identity, Timestamp::now(), seen) {
-            Step::Wait { at_most } => return Ok(Look::Wait { holder, at_most }),
-            Step::Refuse { expires_in } => return Ok(Look::Refuse { holder, expires_in }),
+        let holder = lease_now.holder.clone().unwrap_or_default();
+        match lease_now.step(&self.instance.identity, Timestamp::now(), seen) {
+            Step::Wait { at_most } => return Ok(Attempt::Wait { holder, at_most }),
+            Step::Refuse { expires_in } => return Ok(Attempt::Refuse { holder, expires_in }),
             Step::Take => {}
         }
         let transitions = found.and_then(|lease| lease.spec?.lease_transitions).unwrap_or_default();
@@ -175,10 +175,10 @@ impl BlockedDeletions {
             Ok(lease) => {
                 self.lease = Some(lease);
                 self.gate.open_since(now);
-                Ok(Look::Acquired)
+                Ok(Attempt::Acquired)
             }
             // Another host wrote the Lease first, or it is gone: read it again.
-            Err(Refusal::Outdated) => Ok(Look::Again),
+            Err(Refusal::Outdated) => Ok(Attempt::Again),
             Err(Refusal::Other(message)) => Err(message),
         }
     }
@@ -230,9 +230,9 @@ impl BlockedDeletions {
             Some(lease) => Some(lease),
             None => in_time(self.api.get_opt(NAME)).await.map_err(Failure::Passing)?,
         };
-        let says = lease.as_ref().map(read).unwrap_or_default();
+        let lease_now = lease.as_ref().map(read).unwrap_or_default();
         let own = self.instance.identity.to_string();
-        if let Some(holder) = says.holder.filter(|holder| *holder != own && !holder.is_empty()) {
+        if let Some(holder) = lease_now.holder.filter(|holder| *holder != own && !holder.is_empty()) {
             return Err(Failure::Lost(holder));
         }
         let spec = lease.as_ref().and_then(|lease| lease.spec.as_ref());
@@ -297,7 +297,7 @@ impl BlockedDeletions {
 }
 
 /// Result of one read of the Lease.
-enum Look {
+enum Attempt {
     Acquired,
     Again,
     Wait { holder: String, at_most: Duration },

@@ -29,7 +29,7 @@ struct Language {
     /// Makes the component's bytes.
     build: fn(&Places) -> Result<Vec<u8>>,
     /// The texts of the module with `build` and of what it is built with: who changes how a guest is built wants it
-    /// built anew.
+    /// built again.
     recipe: [&'static str; 2],
     /// Tools that neither the recipe nor the guest's folder names, in the versions that there are.
     tools: fn(&Path) -> Result<String>,
