@@ -55,7 +55,7 @@ subjects:
 ";
 
 /// The right that `windlass push` leaves to the administrator where a kind was there before its plugin, as here: to write the
-/// status of the parents (docs/rights.md).
+/// status of the parents (docs/permissions.md).
 const STATUS: &str = "
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -141,13 +141,13 @@ impl Stage {
         &self.cluster
     }
 
-    /// Pushes components as Plugins with their rights. The rights are added up by the controller-manager.
+    /// Pushes components as Plugins with their permissions. The permissions are added up by the controller-manager.
     pub fn push(&self, plugins: &[(&str, &Path)]) -> anyhow::Result<()> {
         for (name, component) in plugins {
             let component = component.to_string_lossy();
             self.windlass_says(&["push", &component, "--name", name, "--create-rbac", "--no-wait"])?;
         }
-        until("the host's rights", SOON, || {
+        until("the host's permissions", SOON, || {
             let roles = self.cluster.kubectl(&["get", "clusterrole", "-o", "json"])?;
             let roles: Value = serde_json::from_str(&roles)?;
             let roles = roles.get("items").and_then(Value::as_array).cloned().unwrap_or_default();

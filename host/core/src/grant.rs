@@ -46,7 +46,7 @@ pub enum Withheld {
     NotNamed,
     /// The kind could extend the plugin's permissions, or affect the whole cluster.
     #[error(
-        "could widen the plugin's own rights or concerns the whole cluster, and is owned only if spec.grants.children names it"
+        "could widen the plugin's own permissions or concerns the whole cluster, and is owned only if spec.grants.children names it"
     )]
     MustBeNamed,
     /// A namespaced parent cannot have cluster-scoped children.

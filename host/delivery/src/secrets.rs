@@ -73,7 +73,7 @@ impl Secrets {
     async fn get(&self, name: &str, key: &str) -> Result<Vec<u8>, String> {
         let secret = in_time(self.0.get_opt(name)).await.map_err(|error| match error {
             kube::Error::Api(status) if matches!(status.code, 401 | 403) => format!(
-                "the host may not read Secret {name}: {}. Allow it by a Role in the host's namespace (docs/rights.md)",
+                "the host may not read Secret {name}: {}. Allow it by a Role in the host's namespace (docs/permissions.md)",
                 status.message
             ),
             error => format!("Secret {name} cannot be read: {error}"),

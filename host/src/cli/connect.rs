@@ -92,7 +92,7 @@ fn check_impersonation(config: &Config) -> anyhow::Result<()> {
     }
     anyhow::bail!(
         "the kubeconfig impersonates {} (`as`, `as-groups`): the host impersonates the plugins' ServiceAccounts itself, and \
-         those rights would be added to theirs. Remove both from the kubeconfig's user, and give that user the host's rights",
+         those permissions would be added to theirs. Remove both from the kubeconfig's user, and give that user the host's permissions",
         user.map(str::to_owned).into_iter().chain(groups.iter().cloned()).collect::<Vec<_>>().join(", ")
     )
 }

@@ -11,8 +11,8 @@ use windlass_sandbox::Component;
 
 use super::findings::Findings;
 use super::load;
+use super::permissions::{self, Lacking};
 use super::problem::{Problem, Step, invalid_descriptor};
-use super::rights::{self, Lacking};
 use super::shared::Plugins;
 use super::{caches, claim, deletion, resource, status};
 use crate::live::Live;
@@ -109,7 +109,7 @@ impl Plugins {
     async fn bring_live(&self, object: &Object, plugin: &Plugin, prepared: Live) -> Result<Option<Lacking>, Problem> {
         if let Some(live) = self.registry.get(&prepared.name).filter(|live| live.decides_like(&prepared)) {
             self.see_to_end(object, plugin, live.finalizes).await?;
-            let lacking = rights::review(&self.ask, &live).await?;
+            let lacking = permissions::review(&self.ask, &live).await?;
             self.retry_failing(&live, lacking.is_some());
             return Ok(lacking);
         }
@@ -120,9 +120,9 @@ impl Plugins {
             self.see_to_end(object, plugin, prepared.finalizes).await?;
             self.record_rollout(object, &prepared).await?;
             self.publish(object, prepared.clone())?;
-            return rights::review(&self.ask, &prepared).await;
+            return permissions::review(&self.ask, &prepared).await;
         }
-        let lacking = rights::review(&self.ask, &prepared).await?;
+        let lacking = permissions::review(&self.ask, &prepared).await?;
         if let Some(problem) = lacking.as_ref().and_then(Lacking::vital) {
             return Err(problem);
         }

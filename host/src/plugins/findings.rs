@@ -7,7 +7,7 @@ use windlass_core::digest::Digest;
 
 use super::caps::Capped;
 use super::grants;
-use super::rights::Lacking;
+use super::permissions::Lacking;
 use crate::live::{Live, StatusWriter};
 
 /// Facts about a live plugin that the Plugin's conditions report.

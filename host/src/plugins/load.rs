@@ -34,7 +34,7 @@ use super::problem::{Problem, RESYNC, Step};
 use super::resource::config_of;
 use super::settings::Settings;
 use super::shared::Plugins;
-use super::{grants, parent, preflight, rights};
+use super::{grants, parent, permissions, preflight};
 use crate::cluster::account::Account;
 use crate::cluster::watch::Watch;
 use crate::live::component_state::ComponentState;
@@ -291,7 +291,7 @@ async fn status_writer(
     let home = |parent: &Object| parent.key.namespace.clone().filter(|_| is_home(parent));
     let homes = || parents.store.pick(home).into_iter().collect();
     let kind = (&parent.kind, &parent.resource, parent.namespaced);
-    Ok(if rights::may_write_status(&plugins.ask, account, &homes, kind).await? {
+    Ok(if permissions::may_write_status(&plugins.ask, account, &homes, kind).await? {
         (StatusWriter::Account, parent.shape)
     } else {
         (StatusWriter::Denied, NOT_OURS)

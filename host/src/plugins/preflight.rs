@@ -13,8 +13,8 @@ use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::object::Object;
 
 use super::kinds::Concern;
+use super::permissions::{self, Lacking};
 use super::problem::Problem;
-use super::rights::{self, Lacking};
 use super::shared::Plugins;
 use super::{caches, grants};
 use crate::cluster::account::Account;
@@ -55,6 +55,6 @@ pub(super) async fn check(
     }
     let home = |parent: &Object| parent.key.namespace.clone().filter(|_| live.is_home(parent));
     let homes = || live.parents.store.pick(home).into_iter().collect::<BTreeSet<_>>();
-    let lacking = rights::review_children(&plugins.ask, account, &homes, &granted).await?;
+    let lacking = permissions::review_children(&plugins.ask, account, &homes, &granted).await?;
     lacking.as_ref().and_then(Lacking::vital).map_or(Ok(()), Err)
 }

@@ -1,4 +1,4 @@
-//! Returns a ClusterRole with all rights, beside a child that would be fine. The host refuses the whole answer and
+//! Returns a ClusterRole with all permissions, beside a child that would be fine. The host refuses the whole answer and
 //! names the kind.
 
 use hostile_guests::{Answer, Hostile, Request, child, response};

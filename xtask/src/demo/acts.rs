@@ -90,7 +90,7 @@ impl<'a> Show<'a> {
     }
 
     fn install(&mut self) -> anyhow::Result<()> {
-        self.stage.step("Windlass' CRDs and rights");
+        self.stage.step("Windlass' CRDs and permissions");
         let files = ["-f", "manifests/crds.yaml", "-f", "manifests/kustomize/rbac.yaml"];
         self.kubectl(&[&["apply", "--server-side"], &files[..]].concat())?;
         self.kubectl(&["wait", "--for=condition=Established", "crd/plugins.windlass.dev", "--timeout=60s"])?;
@@ -101,7 +101,7 @@ impl<'a> Show<'a> {
         self.stage.step("The host, as its own ServiceAccount");
         self.stage.command("kubectl create token windlass --namespace windlass-system");
         let kubeconfig = self.cluster.service_account_kubeconfig("windlass-system", "windlass")?;
-        self.stage.note("the token is in a kubeconfig of its own: the host has no rights but those above");
+        self.stage.note("the token is in a kubeconfig of its own: the host has no permissions but those above");
         self.stage.command(&format!("windlass run --log-traces --kubeconfig {} &", kubeconfig.display()));
         let host = Host::start(&self.built.windlass, &kubeconfig, self.cluster.dir())?;
         let id = host.id();
@@ -213,7 +213,7 @@ impl<'a> Show<'a> {
     }
 
     fn remove(&self) -> anyhow::Result<()> {
-        // In this order: what is reconciled goes while the host still runs, what grants rights goes last.
+        // In this order: what is reconciled goes while the host still runs, what grants permissions goes last.
         let deletions: [&[&str]; 5] = [
             &["namespace", NAMESPACE],
             &["customresourcedefinition", "echoes.my-operator.dev", "plugins.windlass.dev"],

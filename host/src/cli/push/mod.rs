@@ -3,8 +3,8 @@
 
 mod kept;
 mod objects;
+mod permissions;
 mod progress;
-mod rights;
 mod safety;
 
 use std::collections::BTreeMap;
@@ -310,11 +310,11 @@ impl<'a> Delivery<'a> {
         let Self { args, name, component, declared, pushed, .. } = self;
         let (descriptor, namespace) = (component.descriptor(), &args.namespace);
         let client = args.component.cluster.client().await?;
-        let rights = rights::of(&client, name, (declared, descriptor), existing, status).await?;
-        for note in rights.notes(name) {
+        let permissions = permissions::of(&client, name, (declared, descriptor), existing, status).await?;
+        for note in permissions.notes(name) {
             eprintln!("{note}");
         }
-        let (kinds, set_finalizers) = (rights.kinds, status.set_finalizers == Some(true));
+        let (kinds, set_finalizers) = (permissions.kinds, status.set_finalizers == Some(true));
         let mut permissions = vec![rbac::plugin_role(name.as_str(), descriptor, &kinds, set_finalizers)];
         permissions.extend(rbac::account_objects(name.as_str(), account, namespace, &kinds));
         let kept = Kept::new(pushed.digest, existing, status);

@@ -44,14 +44,14 @@ impl Rights {
         notes.extend(self.status_of_others.iter().map(|definition| {
             format!(
                 "note: no permission to write the status of {definition}, because no Plugin installed this \
-                 CustomResourceDefinition. docs/rights.md says how to grant it"
+                 CustomResourceDefinition. docs/permissions.md says how to grant it"
             )
         }));
         notes.extend(self.powers.iter().map(|power| format!("note: {}", power.meaning())));
         if !self.read.is_empty() {
             let read: Vec<_> = self.read.iter().map(ToString::to_string).collect();
             notes.push(format!(
-                "note: the plugin's ServiceAccount may read {} in all namespaces, since parents may be in any; docs/rights.md \
+                "note: the plugin's ServiceAccount may read {} in all namespaces, since parents may be in any; docs/permissions.md \
                  says how to keep it to some",
                 read.join(", ")
             ));
