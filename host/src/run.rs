@@ -24,7 +24,7 @@ use windlass_sandbox::{Options, Sandbox};
 use crate::cluster::access_review;
 use crate::cluster::account::Accounts;
 use crate::cluster::events::{EventWriter, Recorder};
-use crate::cluster::lease::{BlockedDeletions, End, Instance, NotHolder, WriteGate};
+use crate::cluster::lease::{End, HeldLease, Instance, NotHolder, WriteGate};
 use crate::cluster::watch::{AllProgress, HealthListener, Watch, Watches, follow_config_maps};
 use crate::live::interests::Interests;
 use crate::live::{Live, ParentIndex, ParentKey, calls_at_once, calls_of_one};
@@ -86,7 +86,7 @@ pub async fn run(client: Client, gate: WriteGate, settings: Settings, stop: Canc
     let closing = CancellationToken::new();
     let serving = tokio::spawn(serve(listener, readiness.clone(), closing.clone()));
     let instance = Instance::of(&settings.cache_dir);
-    let acquired = BlockedDeletions::acquire(base.client.clone(), &settings.namespace, instance, gate, &stop).await?;
+    let acquired = HeldLease::acquire(base.client.clone(), &settings.namespace, instance, gate, &stop).await?;
     let Some(held) = acquired else { return Ok(()) };
     let (end, ended) = oneshot::channel();
     let keeping = tokio::spawn(held.keep(ended, stop.clone()));

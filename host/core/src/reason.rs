@@ -138,6 +138,8 @@ pub enum ParentReason {
     RollingUpdate,
     /// Deletions that no user asked for are blocked until a user allows them.
     DeletionBlocked,
+    /// Only of `Stalled`, while deletions of many parents are blocked at the Plugin.
+    BlockedAtPlugin,
     /// Only of `Stalled`, while the parent's own deletions are blocked: they were planned although the spec did not
     /// change.
     SpecUnchanged,

@@ -86,8 +86,14 @@ impl Recorder {
     }
 
     /// The outcome before this one, or what `unknown` returns if nothing is remembered of the parent.
-    pub fn before(&self, parent: &Uid, outcome: &Outcome, unknown: impl FnOnce() -> Before) -> Before {
-        self.ledger.lock().before(parent, outcome, unknown)
+    pub fn before(
+        &self,
+        plugin: &PluginName,
+        parent: &Uid,
+        outcome: &Outcome,
+        unknown: impl FnOnce() -> Before,
+    ) -> Before {
+        self.ledger.lock().before(plugin, parent, outcome, unknown)
     }
 }
 

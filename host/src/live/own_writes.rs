@@ -56,6 +56,11 @@ impl OwnWrites {
         self.0.is_none()
     }
 
+    /// Whether the first of the writes was sent less than this time ago.
+    pub fn is_younger(&self, than: Duration, now: Instant) -> bool {
+        self.0.as_ref().is_some_and(|pending| now.saturating_duration_since(pending.since) < than)
+    }
+
     /// Records what was written for the parent.
     pub fn add(&mut self, writes: impl IntoIterator<Item = Written>, now: Instant) {
         for write in writes {

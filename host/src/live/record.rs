@@ -18,6 +18,9 @@ use super::failures::{Failures, Sums};
 use super::own_writes::OwnWrites;
 use super::steady::Steady;
 
+/// A parent that waits for its own writes is reconciled every few seconds. One that was not for this long is gone.
+const FORGOTTEN: Duration = Duration::from_mins(10);
+
 /// The records of a Plugin's parents.
 pub struct Records {
     all: Mutex<All>,
@@ -105,6 +108,11 @@ impl Record {
         self.rare.as_ref().is_some_and(|rare| rare.failure.is_some())
     }
 
+    /// Whether writes were sent so lately that a parent which the caches do not show may still be there.
+    fn has_writes_since(&self, now: Instant) -> bool {
+        self.rare.as_ref().is_some_and(|rare| !rare.own_writes.is_empty() && rare.own_writes.is_younger(FORGOTTEN, now))
+    }
+
     fn tidy(&mut self) {
         self.rare.take_if(|rare| rare.is_empty());
     }
@@ -154,9 +162,26 @@ impl Records {
         }
     }
 
-    /// Forgets the parents that no longer exist. They may have been deleted while no component of the Plugin was active.
-    pub fn forget_unless(&self, exists: impl Fn(&ObjectKey) -> bool) {
-        self.all.lock().parents.retain(|parent, _| exists(parent));
+    /// Forgets the parents that no longer exist. They may have been deleted while no component of the Plugin was live. Writes for a
+    /// parent that the cache does not show are remembered for some time: it may have left the label selector.
+    pub fn forget_unless(&self, exists: impl Fn(&ObjectKey) -> bool, now: Instant) {
+        self.all.lock().parents.retain(|parent, record| exists(parent) || record.has_writes_since(now));
+    }
+
+    /// Forgets everything but the host's own writes: the Plugin is gone, and may come back before the caches show them.
+    pub fn forget_all_but_writes(&self, now: Instant) {
+        self.all.lock().parents.retain(|_, record| {
+            record.steady = Steady::default();
+            record.rare.as_mut().is_some_and(|rare| {
+                (rare.deletions, rare.refused, rare.failure) = (ParentDeletions::default(), None, None);
+                !rare.own_writes.is_empty() && rare.own_writes.is_younger(FORGOTTEN, now)
+            })
+        });
+    }
+
+    /// Whether nothing is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.all.lock().parents.is_empty()
     }
 
     /// Records the end of a parent's reconcile for the Plugin's status: a success, or a failure with its reason and message.
@@ -200,7 +225,9 @@ impl Records {
     /// its last reconcile ran, or while no component was active.
     pub fn sums(&self, before: Option<u64>, exists: impl Fn(&ObjectKey) -> bool) -> Sums {
         let mut all = self.all.lock();
-        all.parents.retain(|parent, record| !record.is_failing() || exists(parent));
+        for (_, record) in all.parents.iter_mut().filter(|(parent, record)| record.is_failing() && !exists(parent)) {
+            record.note_failure(None);
+        }
         let failing = all.parents.values().filter(|record| record.is_failing()).count() as u64;
         let (sums, wait) = all.failures.read(failing, before, Instant::now());
         drop(all);
@@ -250,9 +277,7 @@ mod tests {
         assert_eq!(known(&records), 0);
         records.with(&key("a"), settle);
         records.note_failure(&key("b"), CONFLICT);
-        records.with(&key("c"), |record| {
-            record.own_writes().add([Written::Parent { resource_version: 7 }], Instant::now());
-        });
+        records.with(&key("c"), |record| write(record, Instant::now()));
         assert_eq!(known(&records), 3);
         records.with(&key("a"), |record| record.steady.end());
         records.note_failure(&key("b"), None);
@@ -266,15 +291,49 @@ mod tests {
         assert!(size <= 168, "{size} bytes, for each of a hundred thousand parents");
     }
 
+    fn write(record: &mut Record, now: Instant) {
+        record.own_writes().add([Written::Parent { resource_version: 7 }], now);
+    }
+
     #[test]
-    fn parents_deleted_while_no_component_was_active_are_forgotten() {
-        let (records, _) = records();
+    fn parents_deleted_while_no_component_was_live_are_forgotten_once_their_writes_are_old() {
+        let ((records, _), now) = (records(), Instant::now());
         for name in ["gone", "there"] {
             records.with(&key(name), settle);
         }
-        records.forget_unless(|parent| *parent != key("gone"));
+        records.with(&key("unselected"), |record| write(record, now));
+        records.forget_unless(|parent| *parent == key("there"), now);
         let is_settled = |name: &str| records.with(&key(name), |record| !record.steady.is_empty());
         assert_eq!((is_settled("gone"), is_settled("there")), (false, true));
+        assert!(records.with(&key("unselected"), |record| record.has_own_writes()), "its children may still be coming");
+        records.forget_unless(|parent| *parent == key("there"), now + FORGOTTEN);
+        assert_eq!(known(&records), 1);
+    }
+
+    #[test]
+    fn r03_plugin_that_is_deleted_and_created_again_waits_for_the_writes_before() {
+        let ((records, _), now) = (records(), Instant::now());
+        records.with(&key("a"), settle);
+        records.note_failure(&key("b"), CONFLICT);
+        records.with(&key("c"), |record| {
+            settle(record);
+            write(record, now);
+        });
+        records.note_failure(&key("c"), CONFLICT);
+        records.forget_all_but_writes(now);
+        assert_eq!((known(&records), records.failing()), (1, Vec::new()));
+        assert!(records.with(&key("c"), |record| record.has_own_writes() && record.steady.is_empty()));
+        records.forget_all_but_writes(now + FORGOTTEN);
+        assert!(records.is_empty());
+    }
+
+    #[test]
+    fn r03_failure_of_a_parent_that_is_gone_is_forgotten_and_its_writes_are_not() {
+        let (records, _) = records();
+        records.with(&key("a"), |record| write(record, Instant::now()));
+        records.note_failure(&key("a"), CONFLICT);
+        assert_eq!(records.sums(None, |_| false).failing, 0);
+        assert!(records.with(&key("a"), |record| record.has_own_writes()) && records.failing().is_empty());
     }
 
     #[test]

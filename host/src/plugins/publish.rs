@@ -1,7 +1,7 @@
 //! Publishes and unpublishes live components, as their only writer, and queues the parents.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::object::Object;
@@ -36,7 +36,7 @@ impl Plugins {
             publisher.retract(&younger);
             self.parents.forget_group(&younger);
             self.interests.forget_plugin(&younger);
-            self.known.lock().remove(&younger);
+            self.forget(&younger);
             self.queue.add(&(), &younger, Trigger::Fresh);
         }
         self.parents.set_concurrency(&name, live.concurrency);
@@ -46,7 +46,7 @@ impl Plugins {
         // Parents that left the selector since the preparation were reported to the previous component.
         live.unselected.search(&live.parents.store, live.children.values());
         let parents = self.enqueue_parents(&live, Trigger::Sweep);
-        live.records.forget_unless(|parent| live.knows(parent));
+        live.records.forget_unless(|parent| live.knows(parent), Instant::now());
         // Parents that were deleted since the preparation were reported to the previous component. A reconcile of their
         // own finds them gone.
         for gone in live.state.awaited_in_vain(|parent| live.knows(parent)) {
@@ -110,8 +110,20 @@ impl Plugins {
         }
         self.sources.forget(name);
         self.kinds.forget(name);
-        self.known.lock().remove(name);
+        self.forget(name);
         self.look_again();
+    }
+
+    /// Forgets a Plugin, but not what was written for its parents: it may come back before the caches show that.
+    fn forget(&self, name: &PluginName) {
+        self.known.lock().remove(name);
+        let mut records = self.records.lock();
+        let now = Instant::now();
+        if let Some(records) = records.get(name) {
+            records.forget_all_but_writes(now);
+        }
+        // Those of Plugins that are gone remain only while they have writes, or a reconcile still runs.
+        records.retain(|_, records| Arc::strong_count(records) > 1 || !records.is_empty());
     }
 
     /// Queues the parents of all other plugins of custom kinds after a Plugin is gone: they may adopt its children.

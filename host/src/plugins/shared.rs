@@ -50,6 +50,8 @@ pub struct Plugins {
     pub(super) interests: Interests,
     pub(super) recorder: Recorder,
     pub(super) known: Mutex<HashMap<PluginName, Known>>,
+    /// What is remembered of each Plugin's parents, also of a Plugin that is gone for a short time.
+    pub(super) records: Mutex<HashMap<PluginName, Arc<Records>>>,
     pub(super) startup_order: StartupOrder,
 }
 
@@ -102,7 +104,6 @@ pub(super) struct Known {
     pub refused: Option<Refusal>,
     /// Watches that the last reconcile needed, while the component is not live.
     pub held: Vec<Arc<Watch>>,
-    pub records: Option<Arc<Records>>,
     pub former_kinds: FormerKinds,
 }
 
@@ -157,6 +158,7 @@ impl Plugins {
             ask,
             caps,
             known: Mutex::default(),
+            records: Mutex::default(),
             startup_order: StartupOrder::new(),
         }
     }
@@ -170,8 +172,8 @@ impl Plugins {
 
     /// What is remembered of a Plugin's parents.
     pub(super) fn records(&self, name: &PluginName) -> Arc<Records> {
-        let mut known = self.known.lock();
-        let records = known.entry(name.clone()).or_default().records.get_or_insert_with(|| {
+        let mut records = self.records.lock();
+        let records = records.entry(name.clone()).or_insert_with(|| {
             let (queue, name) = (self.queue.clone(), name.clone());
             Arc::new(Records::new(move |wait| queue.add_after(&(), &name, Trigger::Resync, wait)))
         });

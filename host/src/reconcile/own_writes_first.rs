@@ -7,6 +7,7 @@ use windlass_core::ids::ObjectKey;
 use windlass_core::next_step::{NextStep, next_step};
 use windlass_core::outcome::{LOOK_AGAIN, Outcome, Problem, Requeue, UNAVAILABLE, WriteProblem};
 use windlass_core::plan::ChildId;
+use windlass_core::reason::ParentReason;
 
 use super::Reconciler;
 use super::ending::Ending;
@@ -39,7 +40,8 @@ impl Reconciler {
             Wait::Long { is_reported: true, .. } => waiting(Requeue::Pause(LOOK_AGAIN)),
             Wait::Long { kinds, .. } => match self.without_cache(live, key, &Problem::CacheBehind(kinds)).await {
                 Some(Ending::Report(mut report)) => {
-                    report.is_long_wait = true;
+                    // A finalizer that could not be removed is another outcome, and is tried again.
+                    report.is_long_wait = report.attempt.outcome.reason == ParentReason::CacheBehind;
                     Some(Ending::Report(report))
                 }
                 Some(ending) => Some(ending),

@@ -50,7 +50,7 @@ pub struct Happened<'a> {
     pub outcome: &'a Outcome,
     /// Whether the parent's status had to change.
     pub status_differs: bool,
-    /// Whether the outcome is left out of status and events.
+    /// Whether the outcome is left out of the status, for good or for now. Then no event reports it either.
     pub silent: bool,
     /// The events of the response.
     pub events: &'a [Event],
@@ -71,7 +71,7 @@ impl Reporter {
             Before::Same
         } else {
             let has_conditions = live.shape.subresource && live.shape.conditions;
-            self.recorder.before(&snapshot.parent.uid, outcome, || match (has_conditions, status_differs) {
+            self.recorder.before(&live.name, &snapshot.parent.uid, outcome, || match (has_conditions, status_differs) {
                 (false, _) => Before::unknown(outcome),
                 (true, true) => Before::in_status(&snapshot.parent, outcome),
                 (true, false) => Before::Same,

@@ -113,6 +113,7 @@ impl Reconciler {
         if !silent {
             log(live, &snapshot, &outcome);
         }
+        let is_applied = outcome.progress == Progress::Applied;
         let reported =
             if silent { Reported::default() } else { self.report(live, &snapshot, part.as_ref(), &mut outcome).await };
         self.reporter.emit(
@@ -122,7 +123,8 @@ impl Reconciler {
                 changes: &applied.changes,
                 outcome: reported.instead.as_ref().unwrap_or(&outcome),
                 status_differs: reported.written.is_some() || reported.failed.is_some(),
-                silent,
+                // A status that was written too often reports the outcome later.
+                silent: silent || reported.again.is_some() && reported.instead.is_none(),
                 events: &events,
                 sweep: is_sweep,
             },
@@ -139,7 +141,7 @@ impl Reconciler {
             live.records.note_failure(key, failure.as_ref().map(|failed| (failed.reason, &*failed.message)));
         }
         live.records.with(key, |record| {
-            let (now, is_applied) = (Instant::now(), outcome.progress == Progress::Applied);
+            let now = Instant::now();
             match requeue {
                 // Blocked deletions and children that were left out end alike, but a user may allow the deletions at any moment, and no
                 // snapshot shows that.

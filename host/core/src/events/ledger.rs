@@ -167,8 +167,15 @@ impl Ledger {
 
     /// Returns the earlier outcome of a parent, and records the present one. After a success nothing is stored for the
     /// parent. `unknown` is called if nothing is remembered.
-    pub fn before(&mut self, parent: &Uid, outcome: &Outcome, unknown: impl FnOnce() -> Before) -> Before {
-        let key = self.hasher.hash_one(parent);
+    pub fn before(
+        &mut self,
+        plugin: &PluginName,
+        parent: &Uid,
+        outcome: &Outcome,
+        unknown: impl FnOnce() -> Before,
+    ) -> Before {
+        // A kind with another owner may have several plugins.
+        let key = self.hasher.hash_one((plugin, parent));
         if outcome.progress == Progress::Applied {
             return self.failing.pop(&key).map_or_else(unknown, |(reason, _)| Before::Other(Some(reason)));
         }

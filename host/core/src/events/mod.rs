@@ -250,7 +250,8 @@ fn turn(before: Option<ParentReason>, outcome: &Outcome) -> Option<Note> {
         };
         return Some(Note::new(event_type, outcome.reason.as_str().into(), &outcome.message));
     }
-    let before = before?;
+    // A parent that is selected again is a parent like a new one.
+    let before = before.filter(|before| *before != ParentReason::NotSelected)?;
     if before == ParentReason::Suspended {
         return Some(Note::new(EventType::Normal, event_reason::RESUMED.into(), "No longer suspended"));
     }
@@ -296,6 +297,7 @@ fn severity(reason: ParentReason) -> Severity {
         | ParentReason::ApiError
         | ParentReason::CacheBehind
         | ParentReason::DeletionBlocked
+        | ParentReason::BlockedAtPlugin
         | ParentReason::SpecUnchanged
         | ParentReason::ComponentChanged
         | ParentReason::Thrashing

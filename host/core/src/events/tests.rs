@@ -44,9 +44,10 @@ fn event_for(status: &Json, changes: &Changes, outcome: &Outcome) -> Option<Note
 /// The event when one outcome follows another, in the same process or in the next one.
 fn event_between(before: &Outcome, after: &Outcome) -> Option<Note> {
     let mut ledger = Ledger::default();
-    let uid = Uid::from("u");
-    ledger.before(&uid, before, || Before::Same);
-    let known = ledger.before(&uid, after, || Before::in_status(&parent_with(&status_after(before, None)), after));
+    let (plugin, uid) = (parent_ref().plugin, Uid::from("u"));
+    ledger.before(&plugin, &uid, before, || Before::Same);
+    let known =
+        ledger.before(&plugin, &uid, after, || Before::in_status(&parent_with(&status_after(before, None)), after));
     let note = note(&snapshot(&[]), &Changes::default(), &known, after);
     let is_read_back = before.progress != Progress::Suspended;
     if is_read_back {
@@ -70,6 +71,8 @@ fn r20_steady_state_emits_no_event() {
     for outcome in [applied(), conflict("a"), suspended(), suspended().while_finalizing(), outdated()] {
         assert_eq!(event_between(&outcome, &outcome), None, "{outcome:?}");
     }
+    let released = Outcome::from(&Problem::Released(parent_ref().plugin));
+    assert_eq!(event_between(&released, &applied()), None, "a parent that is selected again recovers from nothing");
     // Another number of children changes the message, but it is the same success.
     assert_eq!(event_between(&Outcome::applied(1, None), &applied()), None);
 }
@@ -469,7 +472,9 @@ mod ledger_tests {
     fn r20_last_failure_of_a_parent_without_conditions_is_remembered() {
         let mut reporter = Reporter::new();
         let parent = reporter.parent.clone();
-        let mut before = |outcome: &Outcome| reporter.ledger.before(&parent, outcome, || Before::unknown(outcome));
+        let mut before = |outcome: &Outcome| {
+            reporter.ledger.before(&parent_ref().plugin, &parent, outcome, || Before::unknown(outcome))
+        };
         let other = Before::Other;
         let reason = Some(ParentReason::Conflict);
         assert_eq!(before(&applied()), Before::Same);

@@ -85,10 +85,6 @@ impl Because {
         }
     }
 
-    fn with_reason(reason: &str) -> Option<Self> {
-        [Self::Inputs, Self::NewComponent, Self::Left].into_iter().find(|because| because.reason().as_str() == reason)
-    }
-
     fn as_str(self) -> &'static str {
         match self {
             Self::Inputs => "although the spec did not change",
@@ -447,9 +443,17 @@ fn deletions(plan: &Plan, with_replaced: bool) -> Cow<'_, [Delete]> {
 /// Why a parent's own deletions are blocked, according to its status.
 fn blocked_in_status(parent: &Object) -> Option<Because> {
     let status = observed(parent);
-    // The reason of `Stalled` alone does not tell: it is also that of a parent that is not selected.
-    reason_of(&status, parent_condition::READY).filter(|reason| *reason == ParentReason::DeletionBlocked.as_str())?;
-    Because::with_reason(reason_of(&status, parent_condition::STALLED)?)
+    let reason = |kind| reason_of(&status, kind).and_then(|reason| reason.parse::<ParentReason>().ok());
+    if reason(parent_condition::READY) != Some(ParentReason::DeletionBlocked) {
+        return None;
+    }
+    match reason(parent_condition::STALLED) {
+        Some(ParentReason::BlockedAtPlugin) => None,
+        Some(ParentReason::ComponentChanged) => Some(Because::NewComponent),
+        Some(ParentReason::NotSelected) => Some(Because::Left),
+        // Another version of the host may have written another reason. Doubt deletes nothing.
+        Some(_) | None => Some(Because::Inputs),
+    }
 }
 
 /// Hashes a set of deletions over kind, namespace, name and UID, independent of their order.

@@ -395,7 +395,13 @@ impl From<&Problem> for Outcome {
                 Requeue::After(asked.unwrap_or(FINALIZE_AGAIN)),
             ),
         };
-        let cause = if let Problem::DeletionsBlocked(blocked) = problem { blocked.because.reason() } else { reason };
+        let cause = if let Problem::DeletionsBlocked(blocked) = problem {
+            blocked.because.reason()
+        } else if let Problem::DeletionsBlockedAtPlugin(_) = problem {
+            ParentReason::BlockedAtPlugin
+        } else {
+            reason
+        };
         Self { progress: problem.progress(), reason, cause, message: bounded(message), requeue }
     }
 }

@@ -107,7 +107,7 @@ struct Parser<'a> {
 /// The tokens of the syntax. `in` and `notin` are recognised by position only, because they are valid label keys too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token<'a> {
-    Ruling(&'a str),
+    Word(&'a str),
     Sign(&'a str),
     End,
 }
@@ -115,7 +115,7 @@ enum Token<'a> {
 impl fmt::Display for Token<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ruling(text) | Self::Sign(text) => write!(f, "{text:?}"),
+            Self::Word(text) | Self::Sign(text) => write!(f, "{text:?}"),
             Self::End => f.write_str("the end"),
         }
     }
@@ -145,8 +145,8 @@ impl<'a> Parser<'a> {
             self.take();
         }
         let key: Box<str> = match self.peek() {
-            Token::Ruling(key) if is_label_key(key) => key.into(),
-            Token::Ruling(key) => return Err(self.error(format!("{key:?} is no label key"))),
+            Token::Word(key) if is_label_key(key) => key.into(),
+            Token::Word(key) => return Err(self.error(format!("{key:?} is no label key"))),
             found => return Err(self.unexpected(found, "a label key")),
         };
         self.take();
@@ -158,8 +158,8 @@ impl<'a> Parser<'a> {
             Token::Sign("!=") => Test::NotIn([self.operand()?].into()),
             Token::Sign(">") => Test::Greater(self.number()?),
             Token::Sign("<") => Test::Less(self.number()?),
-            Token::Ruling("in") => Test::In(self.set()?),
-            Token::Ruling("notin") => Test::NotIn(self.set()?),
+            Token::Word("in") => Test::In(self.set()?),
+            Token::Word("notin") => Test::NotIn(self.set()?),
             found => return Err(self.unexpected(found, "an operator (=, ==, !=, in, notin, >, <)")),
         };
         Ok(Term { key, test })
@@ -201,11 +201,11 @@ impl<'a> Parser<'a> {
     /// A label value, or the empty value before one of these tokens.
     fn value(&mut self, before: &[Token<'_>]) -> Result<Box<str>, InvalidSelector> {
         match self.peek() {
-            Token::Ruling(value) if is_label_value(value) => {
+            Token::Word(value) if is_label_value(value) => {
                 self.take();
                 Ok(value.into())
             }
-            Token::Ruling(value) => Err(self.error(format!("{value:?} is no label value"))),
+            Token::Word(value) => Err(self.error(format!("{value:?} is no label value"))),
             token if before.contains(&token) => Ok(Box::default()),
             found => Err(self.unexpected(found, "a label value")),
         }
@@ -222,12 +222,12 @@ impl<'a> Parser<'a> {
             return Token::Sign(sign);
         }
         let end = rest.find(|c: char| is_space(c) || "=!()<>,".contains(c)).unwrap_or(rest.len());
-        Token::Ruling(rest.get(..end).unwrap_or_default())
+        Token::Word(rest.get(..end).unwrap_or_default())
     }
 
     fn take(&mut self) -> Token<'a> {
         let token = self.peek();
-        if let Token::Ruling(text) | Token::Sign(text) = token {
+        if let Token::Word(text) | Token::Sign(text) = token {
             self.at += text.len();
         }
         token

@@ -64,7 +64,7 @@ pub enum NotHolder {
 }
 
 /// The Lease that this host holds.
-pub struct BlockedDeletions {
+pub struct HeldLease {
     api: Api<Lease>,
     namespace: String,
     instance: Instance,
@@ -73,7 +73,7 @@ pub struct BlockedDeletions {
     lease: Option<Lease>,
 }
 
-impl std::fmt::Debug for BlockedDeletions {
+impl std::fmt::Debug for HeldLease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Lease {}/{NAME} of {}", self.namespace, self.instance.identity)
     }
@@ -96,7 +96,7 @@ enum Failure {
     Passing(String),
 }
 
-impl BlockedDeletions {
+impl HeldLease {
     /// Acquires the Lease, and waits for it if its holder may have ended. Returns none if `stop` is cancelled
     /// meanwhile.
     ///

@@ -4,7 +4,7 @@ use serde_json::json;
 use windlass_e2e::{SOON, condition, text, wait};
 
 use crate::scripts::config_map;
-use crate::{barrier, barrier_of, children, puppets, stage, value, write_attempts};
+use crate::{barrier, barrier_of, children, events_of, puppets, stage, value, wait_event, write_attempts};
 
 /// Writes to one object at one generation within a minute, before the breaker trips.
 const WRITES: usize = 10;
@@ -32,6 +32,32 @@ fn r18_child_that_changes_with_each_response_is_written_ten_times_and_then_once_
     // A new generation resets the breaker.
     puppet.play(&children([config_map("flipping", "calm"), config_map("steady", "1")]));
     assert_eq!(value(&ns, "flipping"), "calm");
+}
+
+#[test]
+fn r18_status_that_changes_with_each_response_is_reported_as_thrashing_and_not_as_recovered() {
+    let ns = puppets("restless");
+    let puppet = ns.puppet("web");
+    // The status has the time of the call, in seconds.
+    puppet.apply(&json!({ "children": [], "status": "reflect", "readClock": true }));
+    let mut touched = 0;
+    let mut touch = || {
+        touched += 1;
+        puppet.kubectl("annotate", &[&format!("touched=at-{touched}"), "--overwrite"]);
+    };
+    wait("Ready=False with reason Thrashing", SOON, || {
+        touch();
+        (condition(&puppet.get()?, "Ready").reason == "Thrashing").then_some(())
+    });
+    wait_event(&ns, &puppet, |event| event["reason"] == "Thrashing");
+    // Further responses change the status as well; for a minute, none of them is written.
+    for _ in 0..3 {
+        touch();
+    }
+    barrier(&ns, "after");
+    let events = events_of(&ns, &puppet);
+    assert!(events.iter().all(|event| event["reason"] != "Recovered"), "{events:#?}");
+    assert_eq!(condition(&puppet.get().expect("the parent"), "Ready").reason, "Thrashing");
 }
 
 #[test]
