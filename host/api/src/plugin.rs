@@ -231,8 +231,8 @@ impl Source {
     /// The source that the Plugin sets.
     ///
     /// # Errors
-    /// If the Plugin sets no source or several; the text is for users. The schema rejects such a Plugin, but an older
-    /// CRD may be installed.
+    /// If the Plugin sets no source or several; the message is for users. The schema rejects such a Plugin, but an
+    /// older CRD may be installed.
     pub fn place(&self) -> Result<Place<'_>, String> {
         match (&self.config_map, &self.oci) {
             (Some(source), None) => Ok(Place::ConfigMap(source)),
@@ -381,7 +381,7 @@ impl PluginSpec {
     /// may have been stored before the rename.
     ///
     /// # Errors
-    /// If such a field is set; the message names it and the new field.
+    /// If a renamed field is set; the message names the old and the new field.
     pub fn check_replaced_fields(&self) -> Result<(), String> {
         let ReplacedFields { children, related, namespaces, on_delete } = &self.replaced;
         let pull_secret = self.source.oci.as_ref().and_then(|oci| oci.pull_secret.as_ref());
@@ -398,7 +398,7 @@ impl PluginSpec {
         }
     }
 
-    /// The grants of the Plugin: which of the kinds that the component requests it may own and read.
+    /// The grants of the Plugin: the kinds that it may own as children, and the related kinds that it may read.
     pub fn allowance(&self) -> Allowance {
         let shared = |names: &Option<Vec<String>>| {
             names.as_ref().map(|names| names.iter().map(|name| Arc::from(name.as_str())).collect())
@@ -473,11 +473,11 @@ pub struct LimitsSpec {
 }
 
 impl LimitsSpec {
-    /// The limits, with the contract's defaults for those that are not set.
+    /// The limits, with the contract's defaults for limits that are not set.
     ///
     /// # Errors
-    /// If a size, number or duration is invalid; the text is for users. The schema rejects most invalid values, but an
-    /// older CRD may be installed.
+    /// If a size, number or duration is invalid; the message is for users. The schema rejects most invalid values, but
+    /// an older CRD may be installed.
     pub fn resolve(&self) -> Result<Limits, String> {
         let default = Limits::default();
         let deadline = self.deadline.as_ref().map(|time| positive(time).map_err(|error| in_limits("deadline", &error)));
@@ -520,7 +520,7 @@ fn count(field: &str, wanted: Option<i32>, range: RangeInclusive<i32>, default: 
 /// A duration greater than zero.
 ///
 /// # Errors
-/// If the duration is zero or negative. The text is for users and follows the name of a field.
+/// If the duration is zero or negative. The message is for users; the caller puts the field's name before it.
 pub fn positive(duration: &kube::core::Duration) -> Result<Duration, String> {
     let plain = Duration::from(*duration);
     if duration.is_negative() || plain.is_zero() {
@@ -611,7 +611,7 @@ pub struct PluginStatus {
 }
 
 impl PluginStatus {
-    /// The kinds of which the plugin may have children, now or from before.
+    /// The kinds of which the plugin may have children: kinds that it may own now, and kinds that it owned before.
     pub fn had(&self) -> ChildKinds {
         let kinds = self.former_child_kinds.iter().chain(&self.child_kinds).flatten();
         let mut had = ChildKinds::default();

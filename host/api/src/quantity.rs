@@ -7,7 +7,7 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// A whole number of bytes greater than zero: `64Mi`, `1G`, `4096`.
+/// A whole number of bytes: `64Mi`, `1G`, `4096`. The CRD's schema rejects zero.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ByteQuantity(String);
@@ -27,7 +27,7 @@ impl ByteQuantity {
     /// The number of bytes.
     ///
     /// # Errors
-    /// If the text is not a whole number of bytes that fits 64 bits; the text of the error is for users.
+    /// If the text is not a whole number of bytes that fits 64 bits; the message is for users.
     pub fn bytes(&self) -> Result<u64, String> {
         let unit = UNITS.iter().find_map(|(suffix, factor)| Some((self.0.strip_suffix(suffix)?, *factor)));
         let (digits, factor) = unit.unwrap_or((&self.0, 1));

@@ -1,8 +1,8 @@
-//! Limits the requests that a plugin may cause (findings: a component that desires children with new names, or asks to
-//! read other objects, every second).
+//! Limits the requests that a plugin causes: writes of children, and access reviews. A faulty component may desire
+//! children with new names, or require other objects, in every response.
 //!
-//! A plan or a set of reviews is carried out as a whole or not at all, and may make the balance negative; otherwise one
-//! that exceeds the bucket would never be carried out.
+//! A plan or a set of reviews is carried out as a whole or not at all. It may make a bucket's balance negative;
+//! otherwise a plan larger than the bucket would never be carried out.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use jiff::Timestamp;
 
 use crate::bucket::{Bucket, Rate};
 
-/// Limit for writes of children. The burst covers a new component over 10 000 parents with six children each; the rate
-/// is what an API server sustains beside its other load.
+/// Limit for writes of children. The burst covers a new component over 10 000 parents with six children each; an API
+/// server sustains the rate beside its other load.
 pub const WRITES: Rate = Rate { burst: 60_000.0, per_second: 100.0 };
 
-/// Limit for access reviews of what a plugin asks to read. A review is valid for a minute. If the plugin's
+/// Limit for access reviews of the objects that a plugin requires. A review is valid for a minute. If the plugin's
 /// ServiceAccount may read all objects of a kind in a namespace, one review covers all names.
 pub const REVIEWS: Rate = Rate { burst: 10_000.0, per_second: 100.0 };
 
@@ -22,7 +22,7 @@ pub const REVIEWS: Rate = Rate { burst: 10_000.0, per_second: 100.0 };
 /// second.
 const REFILLED: f64 = 0.1;
 
-/// What costs tokens.
+/// An action that costs tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cost {
     /// A write of a child.
@@ -63,7 +63,7 @@ impl Budget {
         Self { writes: Allowance::new(WRITES, now), reviews: Allowance::new(REVIEWS, now), has_news: false }
     }
 
-    /// Takes tokens, if any are available.
+    /// Takes `count` tokens, if at least one is available; the balance may become negative.
     ///
     /// # Errors
     /// The time until tokens are available.
@@ -79,13 +79,14 @@ impl Budget {
         })
     }
 
-    /// Returns which bucket is empty, or was empty recently.
+    /// Returns the action whose bucket is empty, or was empty recently and is not refilled yet; `None` if there is
+    /// none.
     pub fn empty(&mut self, now: Timestamp) -> Option<Cost> {
         let (writes, reviews) = (self.writes.is_empty(now), self.reviews.is_empty(now));
         if writes { Some(Cost::Write) } else { reviews.then_some(Cost::Review) }
     }
 
-    /// Returns true if a bucket became empty since the last call.
+    /// Returns true if a bucket became empty since the last call of this method.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.has_news)
     }

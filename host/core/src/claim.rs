@@ -17,15 +17,16 @@ use crate::snapshot::Snapshot;
 /// The relation of an object that no cache shows to the parent that desires its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// It is marked as a child of this parent, or of an earlier parent of the same name: the cache is behind.
+    /// The object is marked as a child of this parent, or of an earlier parent of the same name: the cache is behind.
     Unseen,
-    /// It is a child that lost marks: they are restored.
+    /// The object is a child that lost marks: the host restores them.
     Restore,
-    /// It has no controller, and the Plugin adopts: it gets the marks and the ownerReference.
+    /// The object has no controller, and the Plugin adopts: the host adds the marks and the ownerReference.
     Adopt,
-    /// It was a child, and the deletion of its parent released it (`--cascade=orphan`): it is left as it is.
+    /// The object was a child, and the deletion of its parent released it (`--cascade=orphan`): the host leaves it as
+    /// it is.
     Orphaned,
-    /// It does not belong to this parent.
+    /// The object does not belong to this parent.
     Foreign,
 }
 
@@ -69,8 +70,8 @@ pub fn may_be_adopted(found: &Object, child: &DesiredChild) -> bool {
         || !is_token(found_type().as_deref())
 }
 
-/// Returns true if an object has the mark of a child of this parent, or if such children have no mark. Whoever may
-/// write an object can write its labels and ownerReferences, but not its mark.
+/// Returns true if an object has the mark of a child of this parent, or if children of this parent have no marks. A
+/// user who may write an object can forge its labels and ownerReferences, but not its mark.
 fn is_marked_for(found: &Object, parent: &ParentRef) -> bool {
     let owners = || [OwnerKey::Uid(parent.uid.clone()), parent.retained_key()];
     let is_of = |key: &MarkKey| owners().iter().any(|owner| key.is_of(found, parent.plugin.as_str(), owner));
@@ -88,7 +89,7 @@ pub fn marks(found: &Object, child: &DesiredChild, adopted: bool) -> Map {
     ]);
     for field in ["labels", "annotations"] {
         let mut own = wanted(field).and_then(Value::as_object).cloned().unwrap_or_default();
-        // The last applied state is unknown.
+        // The last applied state is unknown, so its hash is not written.
         own.retain(|key, _| key.starts_with(names::ANNOTATION_PREFIX) && key != names::ANNOTATION_APPLIED);
         // A child that is not retained must not keep the annotation of a retained one.
         let is_outdated = found.marks.get(names::ANNOTATION_RETAINED_FOR).is_some()

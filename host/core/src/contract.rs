@@ -12,7 +12,7 @@ pub type Json = Vec<u8>;
 /// A plugin's description of itself, read once after compilation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Descriptor {
-    /// DNS label; the default name of its Plugin resource.
+    /// DNS label; the default name of the plugin's Plugin resource.
     pub name: String,
     /// Semantic version of the component.
     pub version: String,
@@ -22,13 +22,13 @@ pub struct Descriptor {
     pub parent: Parent,
     /// The kinds of children that the plugin may return.
     pub children: Vec<ChildRule>,
-    /// Kinds that its requirements may name.
+    /// Kinds that the plugin's requirements may name.
     pub related: Vec<Gvk>,
     /// Whether parents get a finalizer and `finalize` calls.
     pub finalizes: bool,
-    /// Interval between resyncs in milliseconds, before jitter.
+    /// Interval between resyncs in milliseconds, before jitter; `None` means the host's default.
     pub resync: Option<u64>,
-    /// JSON Schema of the Plugin's `spec.config`.
+    /// JSON Schema of the Plugin's `spec.config`; `None` if the plugin takes no configuration.
     pub config_schema: Option<Json>,
     /// Instruments that `host.measure` may name.
     pub metrics: Vec<Metric>,
@@ -37,13 +37,13 @@ pub struct Descriptor {
 /// The kind that a plugin reconciles.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Parent {
-    /// A CustomResourceDefinition (`apiextensions.k8s.io/v1`) that the plugin brings along.
+    /// The kind of this CRD (`apiextensions.k8s.io/v1`, JSON), which the component carries.
     Custom(Json),
     /// A kind that exists already.
     Existing {
         /// The kind.
         kind: Gvk,
-        /// Label selector in kubectl's syntax.
+        /// Label selector of the parents, in kubectl's syntax; `None` selects all objects of the kind.
         selector: Option<String>,
     },
 }
@@ -62,7 +62,7 @@ pub struct ChildRule {
 pub enum UpdateStrategy {
     /// Server-side apply in place.
     Apply,
-    /// On any difference, delete the child, wait until it is gone, and create it.
+    /// If the desired state changed, delete the child, wait until it is gone, and create it.
     Recreate,
     /// Leave existing children as they are.
     OnDelete,
@@ -134,9 +134,10 @@ pub struct Request {
     pub parent: Arc<[u8]>,
     /// Children that the parent owns, ordered bytewise by apiVersion, kind, namespace, name.
     pub children: Vec<Observed>,
-    /// The objects that the last final response (or the previous round) required, in that order.
+    /// The related objects, in the order in which the last final response, or the previous round of this reconcile,
+    /// required them.
     pub related: Vec<Related>,
-    /// The Plugin's `spec.config`.
+    /// The Plugin's `spec.config`; `None` if it is not set.
     pub config: Option<Arc<[u8]>>,
     /// Whether the parent is finalized in a namespace that is being deleted, where no child can be created any more.
     pub namespace_terminating: bool,
@@ -154,13 +155,13 @@ pub struct Related {
 /// A request to read objects that the plugin does not own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement {
-    /// Chosen by the plugin, unique within a response.
+    /// ID that the plugin chose, unique within a response.
     pub id: String,
     /// The kind.
     pub kind: Gvk,
-    /// The namespace; `None` means the parent's namespace.
+    /// The namespace; `None` means the parent's namespace, or no namespace if the kind is cluster-scoped.
     pub namespace: Option<String>,
-    /// Which objects are selected.
+    /// The selected objects.
     pub select: Selection,
 }
 
@@ -180,13 +181,13 @@ pub struct Response {
     pub children: Vec<Json>,
     /// The plugin's part of `.status`; `None` leaves that part unchanged.
     pub status: Option<Json>,
-    /// Milliseconds until the next reconcile.
+    /// Milliseconds until the next reconcile; `None` means the resync interval.
     pub requeue: Option<u64>,
     /// Events to record on the parent.
     pub events: Vec<Event>,
     /// All related objects that this response depends on.
     pub requirements: Vec<Requirement>,
-    /// Only in [`Phase::Finalize`]: the finalizer can be removed.
+    /// Whether the cleanup is finished, so that the host removes the finalizer; used only in [`Phase::Finalize`].
     pub finalized: bool,
 }
 
@@ -195,7 +196,7 @@ pub struct Response {
 pub struct Event {
     /// Normal or Warning.
     pub event_type: EventType,
-    /// CamelCase.
+    /// Reason: one word in CamelCase.
     pub reason: String,
     /// A sentence for users.
     pub message: String,
@@ -204,25 +205,25 @@ pub struct Event {
 /// The type of an event, as in `events.k8s.io/v1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventType {
-    /// For information.
+    /// Reports information.
     Normal,
-    /// For a user to look at.
+    /// Reports a problem.
     Warning,
 }
 
 /// A failure that the plugin itself reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// The parent's spec is invalid: no retry before it changes.
+    /// The parent's spec is invalid: the host retries when the parent changes.
     Invalid(String),
-    /// Not possible now: retry after this time.
+    /// The plugin cannot reconcile now: the host retries after a time.
     Retry {
         /// The cause.
         message: String,
-        /// Milliseconds.
+        /// Time until the retry, in milliseconds.
         after: u64,
     },
-    /// The plugin failed: retry with backoff.
+    /// The plugin failed: the host retries with backoff.
     Failed(String),
 }
 
@@ -303,27 +304,27 @@ pub enum Level {
 /// Limits of one call. The defaults are those of the contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Linear memory in bytes, summed over all memories of the component.
+    /// Maximum linear memory, in bytes, summed over all memories of the component.
     pub memory: u64,
-    /// Table elements, summed over all tables of the component; each takes 8 bytes in the host.
+    /// Maximum number of table elements, summed over all tables of the component; each takes 8 bytes in the host.
     pub table_elements: usize,
-    /// Core instances of the component.
+    /// Maximum number of core instances of the component.
     pub instances: usize,
-    /// Wall-clock time of a whole call, including host calls.
+    /// Maximum wall-clock time of a whole call, including host calls.
     pub deadline: std::time::Duration,
-    /// Size of a request, in bytes.
+    /// Maximum size of a request, in bytes.
     pub request_bytes: u64,
-    /// Size of a response, in bytes.
+    /// Maximum size of a response, in bytes.
     pub response_bytes: u64,
-    /// Children in a response.
+    /// Maximum number of children in a response.
     pub children: usize,
-    /// Size of the log lines, span attributes and span events kept of one call, in bytes.
+    /// Maximum size of the log lines, span attributes and span events kept of one call, in bytes.
     pub log_bytes: usize,
-    /// Events in a response.
+    /// Maximum number of events in a response.
     pub events: usize,
-    /// Requirements in a response.
+    /// Maximum number of requirements in a response.
     pub requirements: usize,
-    /// Nesting depth of a JSON document.
+    /// Maximum nesting depth of a JSON document.
     pub json_depth: usize,
 }
 
@@ -333,7 +334,7 @@ impl Default for Limits {
         Self {
             memory: 64 * MIB,
             table_elements: 1024 * 1024,
-            // Each library of a Python component is an instance: 14 without any of the plugin's own.
+            // Each library of a Python component is an instance; the runtime alone has 14.
             instances: 512,
             deadline: std::time::Duration::from_secs(1),
             request_bytes: 4 * MIB,
@@ -352,7 +353,7 @@ impl Default for Limits {
 pub struct Surface {
     /// Digest of the component's bytes.
     pub digest: Digest,
-    /// Version of `windlass:plugin` in the component's exports, for example `0.1.0`.
+    /// Version of `windlass:plugin` in the component's exports, for example `0.1.0`; empty if there is none.
     pub contract: String,
     /// Imports, for example `windlass:plugin/host@0.1.0`.
     pub imports: Vec<String>,
@@ -364,7 +365,7 @@ pub struct Surface {
     pub size: u64,
 }
 
-/// Why a call has no response, as the host determined it; it does not rely on the guest's own messages.
+/// Why a call has no response. The host determines the cause itself, without relying on the guest's messages.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallFailure {
     /// The call exceeded its deadline, which includes host calls.
@@ -440,10 +441,10 @@ pub enum CallFailure {
     },
 }
 
-/// Why a component cannot be activated.
+/// Why a component cannot be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadFailure {
-    /// The bytes are not a component, but a core module or something else.
+    /// The bytes are not a component, but for example a core module.
     #[error("not a component: {message}")]
     NotAComponent {
         /// What the bytes are, and what to do.
@@ -469,7 +470,8 @@ pub enum LoadFailure {
         /// The compiler's message.
         message: String,
     },
-    /// The compiler returned no result: it did not start, ran too long or died, or its output is unusable here.
+    /// The compiler returned no usable result: it did not start, ran too long or crashed, or this host cannot use its
+    /// output.
     #[error("compilation failed: {message}")]
     Compiler {
         /// What happened.

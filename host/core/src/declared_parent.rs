@@ -21,7 +21,7 @@ pub enum DeclaredParent {
     Existing {
         /// The kind.
         kind: Gvk,
-        /// Label selector of the parents; none for all objects of the kind.
+        /// Label selector of the parents; `None` selects all objects of the kind.
         selector: Option<String>,
     },
 }
@@ -41,7 +41,7 @@ impl DeclaredParent {
         })
     }
 
-    /// The kind; of a carried CRD, in its storage version.
+    /// The parent kind; for a carried CRD, in the CRD's storage version.
     pub fn kind(&self) -> &Gvk {
         match self {
             Self::Own(crd) => crd.kind(),
@@ -49,7 +49,7 @@ impl DeclaredParent {
         }
     }
 
-    /// The CRD that the component carries, if it does.
+    /// The CRD that the component carries; `None` if the kind exists already.
     pub fn crd(&self) -> Option<&CarriedCrd> {
         match self {
             Self::Own(crd) => Some(crd),
@@ -58,8 +58,7 @@ impl DeclaredParent {
     }
 }
 
-/// A carried CRD whose kind a component may define. Everything else in it is the component's choice until the API
-/// server validates it.
+/// A carried CRD whose kind a component may define. Its other content is not checked here; the API server validates it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CarriedCrd {
     json: Value,
@@ -91,7 +90,7 @@ impl CarriedCrd {
         &self.json
     }
 
-    /// `metadata.name`: plural and group.
+    /// The CRD's name: the plural, a dot and the group.
     pub fn name(&self) -> &str {
         text(&self.json, NAME_AT)
     }
@@ -130,8 +129,8 @@ fn resource_of(crd: &Value) -> Result<Resource, String> {
     if !is_dns_subdomain(&name) || !is_dns_label(plural) {
         return Err(format!("{name:?} is not a valid name of a CustomResourceDefinition (RFC 1123)"));
     }
-    // Kubernetes' own groups without a dot (`apps`, `batch`) contain existing kinds: a rule with such a group would
-    // grant permissions on those.
+    // Kubernetes' own groups without a dot (`apps`, `batch`) contain existing kinds: an RBAC rule for such a group
+    // would grant permissions on those kinds.
     if !group.contains('.') {
         return Err(format!(
             "a component may not define kinds of the group {group:?}: it has no dot, as in example.com"
@@ -146,7 +145,7 @@ pub fn storage_of(crd: &Value) -> Option<&Value> {
     versions.iter().find(|version| version.get("storage") == Some(&Value::Bool(true)))
 }
 
-/// The text at a JSON pointer; empty if there is none.
+/// The string at a JSON pointer; empty if there is none.
 pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

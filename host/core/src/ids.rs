@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-/// Why a text is not valid; a message for users.
+/// Why a name is invalid; the message is for users.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {text:?} is not valid: {rule}")]
 pub struct InvalidName {
@@ -77,7 +77,7 @@ impl Gvk {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// Returns true if it equals the result of [`from_api_version`](Self::from_api_version) for these arguments.
+    /// Returns true if this is the kind with this `apiVersion` and `kind`.
     pub fn is(&self, api_version: &str, kind: &str) -> bool {
         *self.kind == *kind
             && api_version.split_once('/').unwrap_or(("", api_version)) == (&*self.group, &*self.version)
@@ -112,7 +112,7 @@ impl FromStr for Gvk {
     }
 }
 
-/// A text is not a kind with a version.
+/// The text does not have the form `Kind.version.group`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a kind and version, as in \"Deployment.v1.apps\"")]
 pub struct NotAKind(String);
@@ -151,7 +151,7 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// The UID of an object; a later object of the same name has another one.
+/// The UID of an object; a later object of the same name has another UID.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uid(UidText);
 
@@ -191,8 +191,9 @@ impl fmt::Debug for Uid {
     }
 }
 
-/// Returns true if some kind accepts this name: names of RBAC objects may be more than DNS subdomains (`apimachinery`'s
-/// `ValidatePathSegmentName`). A valid name is exactly one segment of a URL's path, and one word in a log.
+/// Returns true if at least one kind accepts this name. RBAC kinds accept more names than DNS subdomains
+/// (`apimachinery`'s `ValidatePathSegmentName`). A valid name is exactly one segment of a URL's path, and one word in a
+/// log.
 pub fn is_object_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 253

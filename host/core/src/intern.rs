@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-/// Minimum number of values before unused ones are dropped.
+/// Minimum number of values at which unused values are dropped.
 const CLEAR_MIN: usize = 1024;
 
 /// Keeps one copy of each value in use.
 #[derive(Debug)]
 pub struct Interner<T: ?Sized> {
     known: HashSet<Arc<T>>,
-    /// Number of values at which unused ones are dropped.
+    /// Number of values at which unused values are dropped next.
     clear_at: usize,
 }
 
@@ -27,7 +27,7 @@ impl<T: ?Sized + Eq + Hash> Interner<T>
 where
     Arc<T>: Borrow<T>,
 {
-    /// Returns the shared copy of an equal value; this value if it is the first.
+    /// Returns the shared copy of an equal value, or this value if there is none.
     pub fn share(&mut self, value: &Arc<T>) -> Arc<T> {
         if let Some(known) = self.known.get::<T>(value) {
             return known.clone();

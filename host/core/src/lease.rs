@@ -7,12 +7,12 @@ use jiff::Timestamp;
 
 /// Time after which a Lease that is not renewed expires.
 pub const DURATION: Duration = Duration::from_secs(30);
-/// How long the holder writes after its last renewal. Shorter than [`DURATION`], so that writes in progress end before
+/// How long a holder may write after its last renewal. Shorter than [`DURATION`], so that writes in progress end before
 /// another host begins.
 pub const WRITES_FOR: Duration = Duration::from_secs(20);
 /// Time between renewals.
 pub const RENEW: Duration = Duration::from_secs(7);
-/// Time until a failed renewal is tried again, and between two checks of a Lease that is waited for.
+/// Time until a failed renewal is tried again, and between two checks of a Lease that another host holds.
 pub const RETRY: Duration = Duration::from_secs(2);
 /// Tolerated difference between the clocks of two hosts.
 const CLOCK_SKEW: Duration = Duration::from_mins(1);
@@ -53,12 +53,12 @@ pub struct Found {
     pub duration: Duration,
 }
 
-/// What this host has observed of the holder since it began to wait.
+/// The renewals by the holder that this host observed since it began to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
-    /// No renewal for this long, by this host's own clock.
+    /// This host observed no renewal for this time, by its own clock.
     Silent(Duration),
-    /// A renewal.
+    /// This host observed a renewal.
     Renewed,
 }
 
@@ -86,7 +86,7 @@ impl Found {
         else {
             return Step::Take;
         };
-        // If this host's clock is behind, the Lease seems younger than it is, never older.
+        // If this host's clock is behind the holder's, the Lease seems younger than it is, never older.
         let age = self.renewed.map(|renewed| now.duration_since(renewed)).unwrap_or_default();
         let age = Duration::try_from(age).unwrap_or_default();
         let expires_in = self.duration.saturating_sub(age);

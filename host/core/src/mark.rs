@@ -1,10 +1,10 @@
 //! The mark by which the host recognises children of cluster-scoped parents as its own.
 //!
-//! The children of a namespaced parent live in its namespace, and whoever can write them has permissions in that
-//! namespace. A cluster-scoped parent has children in namespaces of other users, who may copy labels, annotations and
+//! The children of a namespaced parent live in its namespace, and only users with permissions in that namespace can
+//! write them. A cluster-scoped parent has children in namespaces of other users, who may copy labels, annotations and
 //! ownerReferences to their own objects. They cannot forge the mark: an HMAC (RFC 2104), with a key that only the hosts
-//! of this cluster have, over everything that makes the object a child, and over the object's own name, so that a
-//! copied mark is invalid.
+//! of this cluster have, over the plugin, the parent, and the object's kind, namespace and name, so that a copied mark
+//! is invalid.
 
 use std::sync::Arc;
 

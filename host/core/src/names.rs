@@ -1,5 +1,5 @@
-//! Every label, annotation, condition type and reason that Windlass writes. They are a stable interface: users' scripts
-//! and dashboards depend on them. `docs/conditions.md` documents each for users.
+//! The labels, annotations, condition types and event reasons that Windlass writes. They are a stable interface: users'
+//! scripts and dashboards depend on them. `docs/conditions.md` documents each for users.
 
 /// Field manager of every server-side apply and create, the same for all plugins, so that renaming a Plugin orphans no
 /// fields.
@@ -35,7 +35,7 @@ pub const ANNOTATION_RETAINED_FOR: &str = "windlass.dev/retained-for";
 /// Annotation on a child of a cluster-scoped parent: the proof that the host made the object a child (see
 /// [`crate::mark`]).
 pub const ANNOTATION_MARK: &str = "windlass.dev/mark";
-/// Annotation that a plugin sets on a child: force ownership of fields that other managers own, once.
+/// Annotation that a plugin sets on a child: the host forces ownership of fields that other managers own, once.
 pub const ANNOTATION_TAKE_OVER: &str = "windlass.dev/take-over";
 
 /// Annotation on a parent: while it is `"true"`, the host writes and deletes none of its children
@@ -47,7 +47,7 @@ pub const ANNOTATION_SKIP_FINALIZE: &str = "windlass.dev/skip-finalize";
 /// Annotation on a parent or a Plugin: the hash of the blocked deletions to allow (rule R9).
 pub const ANNOTATION_ALLOW_DELETION: &str = "windlass.dev/allow-deletion";
 
-/// Annotation on a Plugin: while it is `"true"`, the previous component is active again.
+/// Annotation on a Plugin: while it is `"true"`, the previous component is live again.
 pub const ANNOTATION_ROLLBACK: &str = "windlass.dev/rollback";
 /// Annotation on a Plugin: the time of the last `windlass push`.
 pub const ANNOTATION_PUSHED_AT: &str = "windlass.dev/pushed-at";
@@ -66,7 +66,7 @@ pub mod plugin_condition {
     pub const SYNCED: &str = "Synced";
     /// The component that the spec asks for is live and works.
     pub const READY: &str = "Ready";
-    /// Some component is active and reconciles parents.
+    /// Some component is live and reconciles parents.
     pub const AVAILABLE: &str = "Available";
     /// The host is working towards the spec (kstatus). Present only while true.
     pub const RECONCILING: &str = "Reconciling";
@@ -78,9 +78,9 @@ pub mod plugin_condition {
 pub mod parent_condition {
     /// The whole desired state is applied, and the plugin reports it as ready.
     pub const READY: &str = "Ready";
-    /// The host is working towards the spec (kstatus).
+    /// The host is working towards the spec (kstatus). Present only while true.
     pub const RECONCILING: &str = "Reconciling";
-    /// The host does not try again until something changes (kstatus).
+    /// The host does not try again before the parent or the plugin changes (kstatus). Present only while true.
     pub const STALLED: &str = "Stalled";
 }
 
@@ -90,9 +90,9 @@ pub mod plugin_event_reason {
     pub const ACTIVATED: &str = "Activated";
     /// A component was rejected, or the spec is invalid: a user must act.
     pub const REJECTED: &str = "Rejected";
-    /// The previous component is active again, because a user asked for a rollback.
+    /// The previous component is live again, because a user asked for a rollback.
     pub const ROLLED_BACK: &str = "RolledBack";
-    /// Too many calls of the active component failed.
+    /// Too many calls of the live component failed.
     pub const QUARANTINED: &str = "Quarantined";
     /// Deletions of children wait for a user to allow them.
     pub const DELETION_BLOCKED: &str = "DeletionBlocked";
@@ -116,7 +116,7 @@ pub mod event_reason {
     pub const REPLACING: &str = "Replacing";
     /// Children that are no longer desired were deleted.
     pub const DELETED: &str = "Deleted";
-    /// Several kinds of changes in one reconcile.
+    /// One reconcile made several kinds of changes.
     pub const RECONCILED: &str = "Reconciled";
     /// The parent was reconciled successfully after a failure.
     pub const RECOVERED: &str = "Recovered";

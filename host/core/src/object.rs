@@ -22,7 +22,7 @@ use crate::packed::Json;
 /// An object in a cache.
 #[derive(Debug, Clone)]
 pub struct Object {
-    /// The kind under which it was requested; shared by all objects of a cache.
+    /// The kind under which the host requested the object; shared by all objects of a cache.
     pub kind: Arc<Gvk>,
     /// Namespace and name.
     pub key: ObjectKey,
@@ -36,15 +36,16 @@ pub struct Object {
     pub deleting: bool,
     /// `metadata.finalizers`.
     pub finalizers: Box<[Box<str>]>,
-    /// UID in the controller ownerReference.
+    /// UID in the controller ownerReference; `None` if there is no controller.
     pub controller: Option<Uid>,
-    /// The value of the plugin label, and the annotations under the host's prefix.
+    /// The plugin label, and the annotations under the host's prefix.
     pub marks: Marks,
-    /// UID of the parent, from the parent label.
+    /// UID in the parent label; `None` if there is no such label.
     pub labelled: Option<Uid>,
     /// The result of checking the object's mark, if it was checked.
     pub(crate) checked: Checked,
-    /// Hash of all other labels and annotations; comparable in this process only.
+    /// Hash of the labels and annotations that are neither in `marks` nor the parent label; comparable in this process
+    /// only.
     pub others_marks: u64,
     /// The fields that the host owns.
     pub managed: Arc<ManagedFields>,
@@ -63,8 +64,8 @@ impl Marks {
     fn collect<'a>(marks: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let mut text = String::new();
         for (key, value) in marks {
-            // The API server accepts NUL in neither names nor values, so an annotation that contains one is not the
-            // host's.
+            // The API server accepts NUL in neither names nor values, so the host did not write an annotation that
+            // contains NUL.
             if let (Some(name), false) = (key.strip_prefix(names::ANNOTATION_PREFIX), value.contains('\0')) {
                 text.extend([name, "\0", value, "\0"]);
             }
@@ -208,7 +209,7 @@ impl Object {
     /// Parses an object of a known kind from the API server's JSON.
     ///
     /// # Errors
-    /// Fails if the text is not a stored Kubernetes object: name, UID or resourceVersion is missing.
+    /// If the text is not a stored Kubernetes object: name, UID or resourceVersion is missing or malformed.
     pub fn from_api(kind: &Arc<Gvk>, text: &str) -> Result<Self, NotAnObject> {
         let header: Header<'_> = serde_json::from_str(text)?;
         let meta = &header.metadata;
@@ -226,8 +227,8 @@ impl Object {
         let annotations = || meta.annotations.iter().flat_map(|marks| &marks.0);
         let is_label = |key: &str| [names::LABEL_PLUGIN, names::LABEL_PARENT_UID].contains(&key);
         let labelled = labels().find(|(key, _)| key == names::LABEL_PARENT_UID);
-        // A label with an annotation's name, or the reverse, has no meaning: it may take another permission to set one
-        // than the other.
+        // A label with the name of an annotation, or the reverse, has no meaning: users may be permitted to set labels,
+        // but not annotations, or the reverse.
         let plugin = labels().filter(|(key, _)| key == names::LABEL_PLUGIN);
         let marks = plugin.chain(annotations().filter(|(key, _)| !is_label(key)));
         let strange = labels().filter(|(key, _)| !is_label(key)).chain(annotations().filter(|(key, _)| is_label(key)));
@@ -268,7 +269,7 @@ impl Object {
         }
     }
 
-    /// The key under which an index finds this object. Only a hint, because labels get copied: an object is
+    /// The key under which an index finds this object. The key is only a hint, because users copy labels: an object is
     /// [owned](Self::is_owned_by) only if label and ownerReference agree.
     pub fn owner_key(&self) -> Option<OwnerKey> {
         match self.marks.get(names::ANNOTATION_RETAINED_FOR) {
@@ -278,8 +279,8 @@ impl Object {
         }
     }
 
-    /// Returns true if this object is a child that the parent owns, so that it may be changed and pruned: it needs
-    /// label **and** ownerReference (rule R4).
+    /// Returns true if the parent owns this object, so that the host may change and prune it: the object has both the
+    /// label and the ownerReference (rule R4).
     pub fn is_owned_by(&self, parent: &Uid) -> bool {
         self.controller.as_ref() == Some(parent) && self.labelled.as_ref() == Some(parent)
     }
@@ -289,7 +290,7 @@ impl Object {
         self.marks.get(names::LABEL_PLUGIN)
     }
 
-    /// Kind and name in the controller ownerReference. Parsed on each call, because it is rarely needed.
+    /// Kind and name in the controller ownerReference. They are rarely needed, so they are parsed on each call.
     pub fn controller_kind_and_name(&self) -> Option<(GroupKind, String)> {
         let bytes = self.json.bytes();
         let header: Header<'_> = serde_json::from_slice(&bytes).ok()?;
@@ -369,7 +370,7 @@ fn around<'a>(text: &'a str, value: &str) -> Option<(&'a str, &'a str)> {
     let before = before.strip_suffix("\"managedFields\"")?.trim_end();
     let after = text.get(start.checked_add(value.len())?..)?.trim_start();
     match (before.strip_suffix(','), after.strip_prefix(',')) {
-        // In the middle or at the end of its object: the preceding comma is removed too.
+        // The entry is not the first in its object: the preceding comma is removed too.
         (Some(before), _) => Some((before, after)),
         (None, Some(after)) => Some((before, after)),
         (None, None) => Some((before, after)),

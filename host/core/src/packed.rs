@@ -1,4 +1,4 @@
-//! Compresses the JSON of cached objects: objects of one kind have most of their content in common.
+//! Compresses the JSON of cached objects. Objects of one kind have most of their content in common.
 //!
 //! A cache compresses each object against a dictionary of earlier objects (LZ4 blocks with a dictionary). Unpacking
 //! returns exactly the original bytes.
@@ -7,17 +7,19 @@ use std::sync::Arc;
 
 use lz4_flex::block::{compress_with_dict, decompress_into_with_dict};
 
-/// Maximum size of a dictionary, in bytes: each object is compared with all of it. LZ4 matches reach back 64 KiB.
+/// Maximum size of a dictionary, in bytes. Each object is compared with the whole dictionary; LZ4 matches reach back 64
+/// KiB.
 const DICTIONARY_MAX: usize = 16 * 1024;
 
-/// Maximum sample of one object in the dictionary, in bytes: a large and unusual object must not fill it.
+/// Maximum size of one object's sample in the dictionary, in bytes: a large and unusual object must not fill the
+/// dictionary.
 const SAMPLE_MAX: usize = DICTIONARY_MAX / 2;
 
-/// Number of packed objects, per dictionary version so far, before the dictionary may learn again. Each version stays
+/// After `n` versions of the dictionary, the next version needs more than `n * LEARN_EVERY` objects. Each version stays
 /// in memory while an object is packed with it, so there must be few versions in relation to objects.
 const LEARN_EVERY: usize = 64;
 
-/// Minimum size of an object to be compressed, in bytes.
+/// Minimum size of an object that is compressed, in bytes.
 const LEN_MIN: usize = 128;
 
 /// The JSON of an object, plain or packed.
@@ -44,7 +46,7 @@ impl Json {
         }
     }
 
-    /// Size of the unpacked bytes, without unpacking them.
+    /// Size of the unpacked JSON, in bytes. Unpacks nothing.
     pub fn unpacked_size(&self) -> usize {
         match &self.0 {
             Kept::Plain(bytes) => bytes.len(),
@@ -52,7 +54,7 @@ impl Json {
         }
     }
 
-    /// Memory that the bytes occupy, without the dictionary.
+    /// Memory that the JSON occupies, in bytes, without the dictionary.
     pub fn size(&self) -> usize {
         match &self.0 {
             Kept::Plain(bytes) => bytes.len(),
@@ -87,7 +89,7 @@ impl Packer {
         }
         self.since += 1;
         let mut block = compress_with_dict(bytes, &self.dictionary);
-        // The object resembles no earlier one; later objects may resemble it.
+        // The object resembles no earlier object, but later objects may resemble it.
         if block.len() > bytes.len() / 2 && self.since > self.versions * LEARN_EVERY {
             self.learn(bytes);
             block = compress_with_dict(bytes, &self.dictionary);
@@ -96,7 +98,7 @@ impl Packer {
             return json;
         }
         let packed = Json(Kept::Packed { dictionary: self.dictionary.clone(), block: block.into(), len });
-        // Verified, because no reader may ever see other bytes than the API server sent.
+        // The result is verified, because every reader must get the bytes that the API server sent.
         if packed.bytes() == *bytes { packed } else { json }
     }
 

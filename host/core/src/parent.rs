@@ -19,8 +19,8 @@ pub struct ParentRef {
     pub key: ObjectKey,
     /// The parent's UID.
     pub uid: Uid,
-    /// The key for the marks of its children; set only for a cluster-scoped parent, and only if the host runs in a
-    /// cluster.
+    /// The key for the marks of the parent's children; set only for a cluster-scoped parent, and only if the host runs
+    /// in a cluster.
     pub mark_key: Option<MarkKey>,
 }
 
@@ -36,7 +36,8 @@ impl ParentRef {
         }
     }
 
-    /// The mark of a child, if children of this parent have marks. `retained`: the child outlives the parent.
+    /// The mark of a child; `None` if children of this parent have no marks. `retained` is true if the child outlives
+    /// the parent.
     pub fn mark(&self, kind: &GroupKind, key: &ObjectKey, retained: bool) -> Option<String> {
         let owner = || if retained { self.retained_key() } else { OwnerKey::Uid(self.uid.clone()) };
         self.mark_key.as_ref().map(|mark_key| mark_key.mark(self.plugin.as_str(), &owner(), kind, key))
@@ -54,8 +55,8 @@ impl ParentRef {
         ])
     }
 
-    /// The value by which a retained child names its parent: plugin, kind, namespace and name of the parent that may
-    /// re-adopt it.
+    /// The value of the annotation by which a retained child names its parent: plugin, kind, namespace and name of the
+    /// parent that may re-adopt it.
     pub fn retained_for(&self) -> String {
         let group_kind = self.kind.group_kind();
         format!("{}/{}.{}/{}", self.plugin, group_kind.kind, group_kind.group, self.key)
@@ -89,16 +90,16 @@ impl std::fmt::Display for ParentRef {
 }
 
 impl Object {
-    /// Returns true if this object is a retained child of a parent of that name: it may be changed, but is never
-    /// pruned.
+    /// Returns true if this object is a retained child of a parent of that kind, namespace and name: the host may
+    /// change it, but never prunes it.
     pub fn is_retained_for(&self, parent: &ParentRef) -> bool {
         let mark = || self.marks.get(names::ANNOTATION_RETAINED_FOR);
         self.controller.is_none() && mark().is_some_and(|mark| parent.is_named_by(mark))
     }
 
     /// Returns true if this object is a child of that parent: owned by it or retained for it. This check alone decides
-    /// what a plugin is shown, what may be changed, and which existing objects the host treats as its own. `inherits`
-    /// returns whether the named plugin's children belong to this plugin by now.
+    /// which children a plugin is shown, which objects may be changed, and which existing objects the host treats as
+    /// its own. `inherits` returns whether the named plugin's children belong to this plugin by now.
     pub fn is_child_of(&self, parent: &ParentRef, inherits: impl Fn(&str) -> bool) -> bool {
         // Children of a namespaced parent live in its namespace; an object elsewhere that claims to be a child is
         // forged.

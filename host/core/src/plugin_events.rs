@@ -7,7 +7,7 @@ use crate::json::{Map, Value};
 use crate::names::{plugin_condition as condition, plugin_event_reason as event};
 use crate::reason::PluginReason;
 
-/// Returns the events for the difference between two statuses of a Plugin: the earlier one and the one that was
+/// Returns the events for the difference between two statuses of a Plugin: the earlier status, and the status that was
 /// written.
 ///
 /// The activation, rejection or rollback of a component, a quarantine and blocked deletions cause one event each.
@@ -17,7 +17,7 @@ pub fn notes(before: &Map, now: &Map) -> Vec<Note> {
     [activated(before, now), failed(before, now)].into_iter().flatten().collect()
 }
 
-/// Another component is active than before.
+/// Returns the event for another component than before that became live.
 fn activated(before: &Map, now: &Map) -> Option<Note> {
     let active = text(now, "activeDigest")?;
     if text(before, "activeDigest") == Some(active) {
@@ -34,23 +34,24 @@ fn activated(before: &Map, now: &Map) -> Option<Note> {
     Some(Note::of_host(EventType::Normal, reason, &message))
 }
 
-/// `Ready` is False with a new reason or message, and a user must act.
+/// Returns the event for a Plugin whose `Ready` became False, or is False with a new reason or message, if a user must
+/// act.
 fn failed(before: &Map, now: &Map) -> Option<Note> {
     let ready = find(now, condition::READY).filter(|ready| text(ready, "status") == Some("False"))?;
     let (why, message) = (text(ready, "reason")?, text(ready, "message").unwrap_or_default());
     let was = find(before, condition::READY);
-    let is_told = was.is_some_and(|was| {
+    let is_reported = was.is_some_and(|was| {
         text(was, "status") == Some("False")
             && text(was, "reason") == Some(why)
             && text(was, "message") == Some(message)
     });
-    if is_told {
+    if is_reported {
         return None;
     }
     Some(Note::of_host(EventType::Warning, event_of(why.parse().ok()?)?, message))
 }
 
-/// The reason of the event on a Plugin that is not Ready for a reason.
+/// The reason of the event for a reason of `Ready=False`; `None` if the reason causes no event.
 fn event_of(reason: PluginReason) -> Option<&'static str> {
     match reason {
         PluginReason::Quarantined => Some(event::QUARANTINED),

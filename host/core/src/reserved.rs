@@ -1,9 +1,9 @@
 //! Namespaces that are closed to plugins, regardless of grants.
 //!
-//! Whoever may write Secrets or Pods in a namespace can act as any of its ServiceAccounts: the control plane fills a
-//! Secret of type `kubernetes.io/service-account-token` with the token of the account that it names, and a Pod runs as
-//! the account that it names. In the host's namespace that would be the host itself, which may act as every plugin; in
-//! the namespaces of the control plane, its controllers.
+//! A user who may write Secrets or Pods in a namespace can act as any of its ServiceAccounts: the control plane fills a
+//! Secret of type `kubernetes.io/service-account-token` with the token of the named account, and a Pod runs as the
+//! named account. In the host's namespace, a plugin could act as the host, which may impersonate every plugin; in the
+//! namespaces of the control plane, as its controllers.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub const TOKEN_SECRET: &str = "kubernetes.io/service-account-token";
 pub const BOOTSTRAP_SECRET: &str = "bootstrap.kubernetes.io/token";
 
 /// The namespace in which the host runs: plugins have no parents or children there, and read nothing there. The default
-/// is no namespace, for use without a host.
+/// is no namespace, for commands that run outside a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostNamespace(Arc<str>);
 

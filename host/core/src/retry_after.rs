@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// The delay in a header's value. Supports seconds only: the API server and registries send no dates.
+/// The delay in a header's value; `None` if the value is not a number of seconds. Dates are not supported: the API
+/// server and registries send none.
 pub fn wait(value: &str) -> Option<Duration> {
     Some(Duration::from_secs(u64::from(value.trim().parse::<u32>().ok()?)))
 }

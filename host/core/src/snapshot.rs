@@ -22,12 +22,13 @@ pub struct Snapshot {
     pub parent: Arc<Object>,
     /// The parent's owned and retained children, ordered bytewise by apiVersion, kind, namespace and name.
     pub children: Vec<Arc<Object>>,
-    /// Children that are not shown to the plugin, because the request would be too large with them ([`Snapshot::fit`]),
-    /// in the same order. They are not written.
+    /// Children that are omitted from the request, because it would be too large with them ([`Snapshot::fit`]), in the
+    /// order of `children`. The host does not write them.
     pub left_out: Vec<Arc<Object>>,
-    /// The related objects that the last response required, in the order of its requirements.
+    /// The related objects that the last final response, or the previous round of this reconcile, required, in the
+    /// order of its requirements.
     pub related: Vec<Served>,
-    /// The Plugin's `spec.config`.
+    /// The Plugin's `spec.config`; `None` if it is not set.
     pub config: Option<Arc<[u8]>>,
     /// Whether the parent is finalized in a namespace that is being deleted, where no child can be created any more.
     pub namespace_terminating: bool,
@@ -41,7 +42,8 @@ pub struct Served {
 }
 
 impl Served {
-    /// Takes objects of one kind, and orders them bytewise by namespace and name.
+    /// Creates the result for the requirement `id` from objects of one kind, and orders them bytewise by namespace and
+    /// name.
     pub fn new(id: Arc<str>, mut objects: Vec<Arc<Object>>) -> Self {
         objects.sort_by(|a, b| a.key.cmp(&b.key));
         Self { id, objects }
@@ -53,9 +55,9 @@ impl Served {
 }
 
 impl Snapshot {
-    /// Creates a snapshot from objects that an index found, dropping those that are not children of this parent or
-    /// belong to another plugin. `inherits` returns whether the named plugin's children belong to this plugin by now.
-    /// Related objects are not set yet.
+    /// Creates a snapshot from objects that an index found, dropping objects that are not children of this parent, or
+    /// that belong to another plugin. `inherits` returns whether the named plugin's children belong to this plugin by
+    /// now. Related objects are not set yet.
     pub fn new(
         parent_ref: ParentRef,
         parent: Arc<Object>,
@@ -77,8 +79,8 @@ impl Snapshot {
         }
     }
 
-    /// Omits the largest children until the request has at most `limit` bytes, or no children are left. Other users can
-    /// make a child large, and must not prevent the plugin from reconciling the rest.
+    /// Omits the largest children until the request has at most `limit` bytes, or no children are left. A user who
+    /// makes a child large must not prevent the plugin from reconciling the other children.
     pub fn fit(&mut self, limit: u64) {
         if !self.left_out.is_empty() {
             self.children.append(&mut self.left_out);
@@ -124,8 +126,8 @@ impl Snapshot {
         }
     }
 
-    /// The identity of a call: equal hashes mean equal inputs. Hashes the [`logic`], the phase, and the content hashes
-    /// of all objects in their order.
+    /// The identity of a call: equal hashes mean equal inputs. Hashes `logic` (the result of [`logic`]), the phase, the
+    /// content hashes of all objects in their order, and whether the namespace is being deleted.
     pub fn hash(&self, logic: &Digest, phase: Phase) -> Digest {
         let mut hash = self.hash_objects(logic, phase);
         for served in &self.related {
@@ -144,9 +146,9 @@ impl Snapshot {
         hash.digest()
     }
 
-    /// The identity of a response's consequences: equal hashes mean equal plans and equal statuses. Hashes the
-    /// [`rules`], the phase, the content hashes of the parent and its children, and the response (without its events
-    /// and requirements, which affect neither).
+    /// The identity of a response's consequences: equal hashes mean equal plans and equal statuses. Hashes `rules` (the
+    /// result of [`rules`]), the phase, the content hashes of the parent and its children, and the response without its
+    /// events and requirements, which affect neither plan nor status.
     pub fn hash_response(&self, rules: &Digest, phase: Phase, response: &Response) -> Digest {
         let mut hash = self.hash_objects(rules, phase);
         // No digest has the length of this tag.
@@ -187,13 +189,13 @@ impl Snapshot {
     }
 }
 
-/// Hash of everything by which responses are validated; equal for all parents of an active component. Valid in this
+/// Hash of everything by which responses are validated; equal for all parents of a live component. Comparable in this
 /// process only.
 pub fn rules(grants: &Grants, limits: &Limits, shape: StatusShape) -> Digest {
     Digest::of(format!("{grants:?} {limits:?} {shape:?}").as_bytes())
 }
 
-/// Hash of everything besides the objects that determines a response; equal for all parents of an active component:
+/// Hash of everything besides the objects that determines a response; equal for all parents of a live component:
 /// contract version, the component's digest, config and granted kinds.
 pub fn logic(contract: &str, component: &Digest, config: Option<&[u8]>, grants: &[&Gvk]) -> Digest {
     let mut hash = Parts::default();

@@ -1,5 +1,6 @@
-//! Tracks compilations that did not finish: a component whose compilation ends the host must not do so repeatedly. A
-//! file beside the cache marks an attempt in progress; files that a dead process left are counted.
+//! Tracks compilations that did not finish, so that a component whose compilation kills the host is compiled at growing
+//! intervals only. A file in the cache folder marks an attempt in progress and counts the attempts that killed a
+//! process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use windlass_core::digest::Digest;
 
 /// Suffix of the files.
 const SUFFIX: &str = ".attempt";
-/// Delay after the first attempt that ended a host; six times as long after each further one.
+/// Delay after the first attempt that killed a host; each further attempt multiplies it by six.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
 /// Maximum delay.
 const MOST_WAIT: Duration = Duration::from_hours(1);
@@ -26,12 +27,13 @@ pub(crate) struct Attempt(PathBuf);
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        // If the file cannot be removed, the attempt counts as one that ended a host; it is tried again later.
+        // If the file cannot be removed, the attempt counts as one that killed a host, and the next attempt is delayed.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// The content of a file: the number of attempts that did not finish, and the time of the last one.
+/// The content of a file: the number of attempts that did not finish, including an attempt in progress, and the time of
+/// the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Begun {
     count: u32,
@@ -43,10 +45,10 @@ impl Attempts {
         Self { folder: folder.to_owned() }
     }
 
-    /// Begins an attempt, unless too little time has passed since one that ended a host.
+    /// Begins an attempt, unless too little time has passed since an attempt that killed a host.
     ///
     /// # Errors
-    /// The time of the next permitted attempt; or the file cannot be written.
+    /// If the next attempt is not permitted yet ([`LoadFailure::Interrupted`]), or if the file cannot be written.
     pub(crate) fn begin(&self, digest: Digest, now: SystemTime) -> Result<Attempt, LoadFailure> {
         let path = self.folder.join(format!("{}{SUFFIX}", digest.hex()));
         let before = fs::read_to_string(&path).ok().and_then(|text| Begun::read(&text));
@@ -71,7 +73,7 @@ impl Attempts {
         for entry in entries {
             let name = entry.file_name();
             if name.to_str().and_then(|name| name.strip_suffix(SUFFIX)).is_some_and(|digest| !is_used(digest)) {
-                // Tried again at the next call.
+                // A failed removal is tried again at the next call.
                 let _ = fs::remove_file(entry.path());
             }
         }

@@ -1,5 +1,5 @@
 //! Stores compiled components on disk, by digest and engine compatibility, in a private folder. Contains the host's
-//! only `unsafe` code, which maps such a file as code.
+//! only `unsafe` code, which maps a stored file as code.
 
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
@@ -34,7 +34,7 @@ pub enum CacheError {
         /// The system's error.
         error: io::Error,
     },
-    /// Other users could put code there, which the host would run.
+    /// Other users could put code that the host would run into the folder.
     #[error(
         "{} belongs to another user or is writable by others (owner {owner}, mode {mode:o}): \
          name a folder that only the host's user may write, or one that does not exist yet",
@@ -52,7 +52,7 @@ pub enum CacheError {
 
 /// A verified compiled file.
 pub(crate) struct Compiled {
-    /// Opened once, so that the verified file is the one that is mapped, even if another file takes its name meanwhile.
+    /// Opened once, so that the verified file is mapped, even if another file takes its name meanwhile.
     file: File,
     /// Size of the original component, in bytes.
     pub(crate) component_size: u64,
@@ -65,7 +65,7 @@ impl Compiled {
     }
 }
 
-/// Compiled files for engines of one compatibility.
+/// Compiled files for engines with one compatibility hash.
 pub(crate) struct Cache {
     folder: PathBuf,
     compatibility: String,
@@ -76,7 +76,7 @@ impl Cache {
         let cache = Self { folder, compatibility };
         let created = DirBuilder::new().recursive(true).mode(PRIVATE).create(&cache.folder);
         created.map_err(|error| cache.failed("create", error))?;
-        // Does not follow a symbolic link: the owner of the link controls where it leads.
+        // `symlink_metadata` does not follow a symbolic link: the owner of the link controls its target.
         let metadata = fs::symlink_metadata(&cache.folder).map_err(|error| cache.failed("look at", error))?;
         cache.check_parents()?;
         if !metadata.is_dir() || !is_private(&metadata) {
@@ -84,15 +84,15 @@ impl Cache {
             return Err(CacheError::NotPrivate { path: cache.folder, owner, mode });
         }
         if metadata.mode() & 0o7777 != PRIVATE {
-            // No other user could write there, so all content is the host's. From now on other users cannot read it
-            // either.
+            // No other user could write to the folder, so the host wrote all its content. From now on other users
+            // cannot read it either.
             let made = fs::set_permissions(&cache.folder, Permissions::from_mode(PRIVATE));
             made.map_err(|error| cache.failed("make private", error))?;
         }
         Ok(cache)
     }
 
-    /// Checks the parent folders, whose owners could replace the cache folder.
+    /// Checks the folders above, whose owners could replace the cache folder.
     fn check_parents(&self) -> Result<(), CacheError> {
         let folder = fs::canonicalize(&self.folder).map_err(|error| self.failed("look at", error))?;
         for parent in folder.ancestors().skip(1) {
@@ -116,7 +116,8 @@ impl Cache {
         self.folder.join(format!("{}-{}.cwasm", digest.hex(), self.compatibility))
     }
 
-    /// Returns the compiled file of this component, if it exists and is intact. Removes any other file.
+    /// Returns the compiled file of this component, if it exists and is intact. Removes a file that is damaged or not
+    /// private.
     pub(crate) fn find(&self, digest: Digest) -> Option<Compiled> {
         let path = self.path(digest);
         match verify(&path) {
@@ -164,8 +165,9 @@ impl Cache {
         Ok(Compiled { file, component_size })
     }
 
-    /// Removes files created before `since`, except those of these components: files of other components or of engines
-    /// with another compatibility, and leftovers of interrupted compilations. Returns the number of removed files.
+    /// Removes files that were last modified before `since`, except the files of these components for these engines:
+    /// files of other components, files for engines with another compatibility hash, and temporary files of interrupted
+    /// compilations. Returns the number of removed files.
     ///
     /// # Errors
     /// The folder cannot be read. A file that cannot be removed stays.
@@ -213,14 +215,14 @@ fn is_private(metadata: &Metadata) -> bool {
     metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & WRITABLE_BY_OTHERS == 0
 }
 
-/// What the permissions of a parent folder allow other users.
+/// Changes that the permissions of a folder above the cache allow other users.
 #[derive(Debug, PartialEq, Eq)]
 enum Danger {
-    /// Nothing, or only to add files of their own (sticky bit).
+    /// None, or only adding files of their own (sticky bit).
     None,
-    /// To rename the folder's entries.
+    /// Renaming the folder's entries.
     Writable,
-    /// Everything: another user owns the folder.
+    /// Any change: another user owns the folder.
     Foreign,
 }
 

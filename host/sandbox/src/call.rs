@@ -2,7 +2,7 @@
 //! store is dropped after its call.
 //!
 //! A guest runs on a stack of its own, on the calling thread: most calls end before another thread would have woken up.
-//! A longer call yields once, so that the caller can move other work off that thread.
+//! A longer call yields once, so that the caller can move other work off the calling thread.
 
 use std::pin::pin;
 use std::sync::OnceLock;
@@ -27,8 +27,8 @@ use crate::wasi::{Ambient, Wasi};
 /// A guest that has run for longer than this yields at the next tick.
 const SHORT: Duration = Duration::from_millis(1);
 
-/// Bytes that wasmtime may copy for the guest in addition to the response's size limit: lists cost more than their
-/// contents.
+/// Bytes that wasmtime may copy for the guest in addition to the response's size limit: copying a list costs more than
+/// its contents.
 const COPY_SLACK: u64 = 1024 * 1024;
 
 /// A component's description must not depend on time or randomness.
@@ -58,9 +58,9 @@ pub(crate) struct Code {
 
 /// A loaded component, which any number of threads can call.
 ///
-/// A call is a future that computes and waits for nothing. It is pending once, if the guest has run for a few
-/// milliseconds: a caller with other work on the thread can then continue the call elsewhere. [`run_here`] runs a call
-/// to its end.
+/// A call is a future that computes and waits for nothing. It is pending at most once, after the guest has run for a
+/// few milliseconds: a caller with other work on the thread can then continue the call on another thread. [`run_here`]
+/// runs a call to its end.
 pub struct Component {
     surface: Surface,
     descriptor: Descriptor,
@@ -68,7 +68,7 @@ pub struct Component {
 }
 
 impl Component {
-    /// Calls `describe`, which makes the component usable.
+    /// Calls `describe`, and checks the descriptor.
     pub(crate) fn describe_first(surface: Surface, code: Code, limits: &Limits) -> Result<Self, CallFailure> {
         let (described, _) = run_here(code.call(limits, DESCRIBE, 0, &Describe));
         let described = described?;
@@ -86,7 +86,7 @@ impl Component {
         &self.surface
     }
 
-    /// The descriptor, from when the component was loaded.
+    /// The descriptor that `describe` returned when the component was loaded.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
@@ -101,7 +101,7 @@ impl Component {
         self.code.call(limits, DESCRIBE, 0, &Describe).await
     }
 
-    /// Runs one reconcile. Equal requests with equal `ambient` give equal responses; the time matters only if the
+    /// Runs one reconcile. Equal requests with equal `ambient` give equal responses. `ambient.now` matters only if the
     /// report has `impure` set.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ impl Code {
             None => None,
         };
         if tried.as_ref().is_none_or(|(result, _)| result.as_ref().is_err_and(no_slot)) {
-            // Release its resources in the pool first.
+            // Release the resources in the pool first.
             drop(tried.take());
             match self.on_demand.get_or_init(&self.link_on_demand) {
                 Ok(pre) => tried = Some(attempt(&self.engines.on_demand, pre).await),
@@ -167,7 +167,7 @@ impl Code {
     }
 }
 
-/// Returns true if the pool had no free instance or stack; nothing of the guest's export has run.
+/// Returns true if the pool had no free instance or stack, so that the guest's export has not run.
 fn no_slot((error, _): &(wasmtime::Error, Stage)) -> bool {
     error.is::<PoolConcurrencyLimitError>()
 }

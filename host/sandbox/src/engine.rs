@@ -18,13 +18,14 @@ const HOST_STACK: usize = 512 * 1024;
 
 /// Stack size of a call, in bytes. The guest's part counts twice: a host function that returns a list calls the guest
 /// to allocate memory (`cabi_realloc`), and wasmtime measures the guest's stack again from there. A guest that overran
-/// the whole stack would crash the host. While it allocates it may not call the host, so there is no third part.
+/// the whole stack would crash the host. `cabi_realloc` may not call the host, so the guest's part does not count three
+/// times.
 const CALL_STACK: usize = 2 * GUEST_STACK + HOST_STACK;
 
 /// The engines of this process, and the thread that ticks their epochs.
 #[derive(Clone)]
 pub(crate) struct Engines {
-    /// For components that fit a slot: an instance costs no system call except for the reset of its memory.
+    /// For components that fit a slot of the pool: an instance costs no system call except for the reset of its memory.
     pub(crate) pooled: Engine,
     /// For all other components, and when all slots are in use.
     pub(crate) on_demand: Engine,
@@ -47,7 +48,7 @@ impl Engines {
     }
 }
 
-/// The engine of the compiling child, which only its own process uses.
+/// Creates the engine of the compiling child.
 pub(crate) fn for_compiling() -> wasmtime::Result<Engine> {
     Engine::new(&config())
 }
@@ -76,14 +77,14 @@ fn config() -> Config {
         .strategy(Strategy::Cranelift)
         .cranelift_opt_level(OptLevel::Speed)
         .wasm_component_model(true)
-        // Guests can be stopped by epochs only: fuel would slow every guest down by some 10 %.
+        // Only epochs interrupt guests: fuel would slow every guest down by some 10 %.
         .epoch_interruption(true)
         .max_wasm_stack(GUEST_STACK)
         .async_stack_size(CALL_STACK)
         // Memory images are mapped from the compiled file; a fresh instance copies only the pages that it writes.
         .memory_init_cow(true)
-        // Each proposal is attack surface, so these are off until a supported language needs one. Go, JavaScript and
-        // Python need none of them.
+        // Each proposal is attack surface, so these are off until a supported language needs them. Go, JavaScript and
+        // Python do not.
         .wasm_features(WasmFeatures::FUNCTION_REFERENCES, false)
         .wasm_gc(false)
         .wasm_memory64(false)
@@ -116,7 +117,7 @@ fn pool(call_slots: u32) -> PoolingAllocationConfig {
         .total_tables(call_slots.saturating_mul(8))
         // A large JavaScript engine has 10 000 functions in a table; larger components run on demand.
         .table_elements(20_000)
-        // One stack per call. The part of each that deep guests touched stays resident, up to the whole stack.
+        // One stack per call. The part of a stack that a guest used stays resident, up to the whole stack.
         .total_stacks(call_slots)
         // Memory that keeps its pages after a call is zeroed instead of returned to the kernel, which saves page faults
         // in the next call. An idle host keeps this amount for each slot.

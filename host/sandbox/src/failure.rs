@@ -33,7 +33,7 @@ pub(crate) enum Stage {
     Call,
 }
 
-/// Classifies an error.
+/// Returns the failure for an error of wasmtime.
 pub(crate) fn classify(error: &Error, stage: Stage, limiter: &Limiter, limits: &Limits) -> CallFailure {
     if error.is::<DeadlineReached>() {
         return CallFailure::Deadline { limit: limits.deadline };
@@ -95,8 +95,8 @@ pub(crate) fn cut(text: &str) -> String {
     plain.chain(more.chars()).collect()
 }
 
-/// Adds the guest's last reported error to a failure by which the guest ended itself: a trap's own message tells
-/// nothing about a panic. Other failures are self-explanatory.
+/// Adds the guest's last reported error to a trap or an exit, because a trap's own message does not contain the message
+/// of a panic. Other failures need no explanation.
 pub(crate) fn explained(failure: CallFailure, last_error: Option<&str>) -> CallFailure {
     match (failure, last_error.map(escaped)) {
         (CallFailure::Trap { message }, Some(said)) => CallFailure::Trap { message: format!("{said} ({message})") },

@@ -1,5 +1,5 @@
 //! Runs plugins: compiles components in a child process, caches them on disk, and runs each call in a fresh instance
-//! with limits that no guest can lift. Depends on wasmtime, and not on Kubernetes' API server.
+//! with limits that no guest can exceed. Depends on wasmtime, but not on the Kubernetes API server.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod attempts;
@@ -58,10 +58,10 @@ pub struct Options {
     pub max_component_bytes: u64,
     /// Number of concurrent calls for which the pool has room; further calls run on demand, which is slower.
     pub call_slots: u32,
-    /// Limits of the `describe` call when a component is loaded. The limits of its Plugin are not known then.
+    /// Limits of the `describe` call when a component is loaded. The limits of its Plugin are not known at that time.
     pub describe: Limits,
-    /// Whether a compilation counts against the component if this process ends before it: such a component is tried
-    /// again at growing intervals. A command that a user may interrupt must not count.
+    /// Whether compilations that this process does not survive are counted: the component is then compiled again at
+    /// growing intervals. False for commands, which a user may interrupt.
     pub counts_attempts: bool,
 }
 
@@ -75,9 +75,9 @@ impl Options {
             compile_timeout: Duration::from_mins(15),
             compile_memory: compile::default_bound(),
             max_component_bytes: 64 * 1024 * 1024,
-            // Calls compute and never wait, so more of them than the cores can run would only queue elsewhere.
+            // Calls compute and never wait, so more concurrent calls than this would only wait for the cores.
             call_slots: cores.saturating_mul(2),
-            // As much as the largest runtime (Python) needs to start on a busy machine.
+            // The largest runtime (Python) needs this much to start on a busy machine.
             describe: Limits { memory: 256 * 1024 * 1024, deadline: Duration::from_secs(10), ..Limits::default() },
             counts_attempts: true,
         }
@@ -106,9 +106,9 @@ struct Inner {
     on_demand: Linker<State>,
     cache: Cache,
     attempts: Attempts,
-    /// One child at a time: each may take gigabytes for a moment.
+    /// The lock admits one child at a time: each may take gigabytes for a moment.
     compiler: Mutex<Compiler>,
-    /// Set when nothing is compiled any more.
+    /// Set by [`Sandbox::stop`]; from then on no component is compiled.
     stopped: AtomicBool,
 }
 
@@ -135,7 +135,7 @@ impl Sandbox {
     /// Loads a component from its bytes: from the cache, or by compiling them. Blocks until it is loaded.
     ///
     /// # Errors
-    /// A message for the plugin author.
+    /// If the component cannot be loaded; the message is for the plugin author.
     pub fn load(&self, bytes: &[u8]) -> Result<Arc<Component>, LoadFailure> {
         let (size, limit) = (bytes.len() as u64, self.0.options.max_component_bytes);
         if size > limit {
@@ -152,15 +152,15 @@ impl Sandbox {
         self.describe_first(linked)
     }
 
-    /// Returns a component of this digest that was [loaded](Self::load) before, possibly by an earlier process. Needs
-    /// only the compiled file, not the component's bytes; `None` if that file is missing or unusable. Blocks while it
-    /// is mapped.
+    /// Returns a component of this digest that was [loaded](Self::load) before, possibly by an earlier process. This
+    /// needs only the compiled file, not the component's bytes; `None` if that file is missing or unusable, or if
+    /// `describe` fails. Blocks while the file is mapped.
     pub fn find(&self, digest: Digest) -> Option<Arc<Component>> {
         self.describe_first(self.linked(digest)?).ok()
     }
 
-    /// Stops the present compilation, and prevents others: both fail. The stopped compilation does not count as one
-    /// that ended the process.
+    /// Stops the present compilation, and prevents later compilations: all of them fail. The stopped compilation does
+    /// not count as one that killed the process.
     pub fn stop(&self) {
         self.0.stopped.store(true, Ordering::Relaxed);
     }
@@ -170,8 +170,8 @@ impl Sandbox {
         self.0.stopped.load(Ordering::Relaxed)
     }
 
-    /// Removes compiled files of other components, except those created recently. Blocks until done. Returns the number
-    /// of removed files.
+    /// Removes the compiled files of components that are not in `used`, except files of the last hour. Blocks until
+    /// done. Returns the number of removed files.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -192,7 +192,7 @@ impl Sandbox {
         }
         self.map(digest, &compiled)
             .inspect_err(|error| {
-                // For example, it was compiled on a machine with another processor.
+                // For example, the component was compiled on a machine with another processor.
                 tracing::warn!(%digest, %error, "a compiled component is of no use here: compiling again");
                 self.0.cache.remove(digest);
             })
@@ -249,7 +249,7 @@ impl Sandbox {
         linked.map(|(pre, _)| pre).map_err(|error| format!("{error:#}"))
     }
 
-    /// Hash of the engine's settings: compiled files with another hash are unusable here.
+    /// Hash of the engines' settings: this process cannot use compiled files with another hash.
     pub fn compatibility(&self) -> String {
         self.0.engines.compatibility()
     }

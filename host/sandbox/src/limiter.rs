@@ -3,12 +3,12 @@
 use wasmtime::ResourceLimiter;
 use windlass_core::contract::{CallFailure, Limits};
 
-/// Maximum number of memories and tables, whatever their size: wasmtime's own state for each is small. Composed
-/// components have a few of both in each of their instances.
+/// Maximum number of memories, and of tables, of any size. Wasmtime's own state for each is small. Composed components
+/// have a few of both in each of their instances.
 const MEMORIES: usize = 64;
 const TABLES: usize = 1024;
 
-/// Permits growth until a sum is reached, and records what it rejected.
+/// Permits growth until a limit is reached, and records the last rejection.
 pub(crate) struct Limiter {
     limits: Allowed,
     memory: u64,
@@ -48,7 +48,7 @@ impl ResourceLimiter for Limiter {
         }
         let wanted = self.memory.saturating_add(desired.saturating_sub(current) as u64);
         if wanted > self.limits.memory {
-            // Not an error: a garbage-collected language may still find free memory.
+            // This is not an error: a garbage-collected language may still find free memory.
             self.refused = Some(CallFailure::Memory { limit: self.limits.memory });
             return Ok(false);
         }

@@ -13,13 +13,13 @@ use crate::failure::UnknownImport;
 use crate::wasi;
 
 /// Limit for the names of a component's imports and exports, in bytes: some ten times those of the largest runtimes.
-/// The names are kept while the component is active, and shown to users.
+/// The names stay in memory while the component is live, and are shown to users.
 const NAMES: usize = 256 << 10;
 
 /// Added to the length of each name, so that empty names count as well.
 const NAME_OVERHEAD: usize = 32;
 
-/// Placeholder for resources of unsupported interfaces; it has no values.
+/// Placeholder type for resources of unsupported interfaces; no value of it exists.
 struct Unserved;
 
 /// Creates a linker with all supported imports.
@@ -87,8 +87,8 @@ impl Names {
     }
 }
 
-/// Returns true if the linker lacked the item. A linker rejects duplicate definitions, so defining an item shows
-/// whether it exists.
+/// Defines a trap for an item, if the linker lacks the item; returns true in this case. A linker rejects duplicate
+/// definitions, so defining an item shows whether it exists.
 fn trap_item(
     instance: &mut LinkerInstance<'_, State>,
     full_name: &str,

@@ -1,5 +1,5 @@
-//! Collects what a guest emits while it runs, through `host` or its standard streams: kept up to a limit, and counted
-//! beyond it.
+//! Collects the notes that a guest emits while it runs, through `host` or its standard streams. Notes are kept up to a
+//! limit, and counted beyond it.
 
 use std::collections::VecDeque;
 
@@ -8,10 +8,11 @@ use windlass_core::contract::{CallReport, Level, Note};
 /// Added to the size of each note, so that empty notes count as well.
 const NOTE_OVERHEAD: usize = 64;
 
-/// Maximum length of a line on a standard stream, in bytes; a longer line is split.
+/// Maximum length of a line on a standard stream, in bytes. Of each write, the bytes beyond it are dropped; a later
+/// write starts a new line.
 const LINE: usize = 8 * 1024;
 
-/// Maximum length kept of a guest's last error, in characters; the message about it is truncated further.
+/// Maximum length of a guest's last error that is kept, in characters; messages show less of it.
 const LAST_WORDS: usize = 512;
 /// Number of last lines on standard error to keep: a Rust panic takes two, and a hint one more.
 const LAST_LINES: usize = 3;
@@ -26,7 +27,8 @@ pub(crate) enum Stream {
 /// The notes of one call.
 pub(crate) struct Notes {
     kept: Vec<Note>,
-    /// Remaining bytes. Measurements have a limit of their own, so that a verbose log does not displace them.
+    /// Remaining bytes for log lines, span attributes and span events. Measurements have a limit of their own, so that
+    /// a verbose log does not displace them.
     room: usize,
     measure_room: usize,
     dropped: u64,

@@ -1,5 +1,5 @@
-//! The active component of each plugin: a map with one writer and many readers. A reader never waits, and keeps what it
-//! read for as long as its call runs.
+//! The live component of each plugin: a map with one writer and many readers. A reader never waits, and keeps the
+//! component that it read for as long as its call runs.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -21,7 +21,8 @@ impl<T> Clone for Registry<T> {
 }
 
 impl<T> Registry<T> {
-    /// Returns the present entry of this plugin name (or its text). Later changes do not affect the returned value.
+    /// Returns the present entry of this plugin, by its name or the name's text. Later changes do not affect the
+    /// returned value.
     pub fn get<N>(&self, name: &N) -> Option<Arc<T>>
     where
         PluginName: Borrow<N>,
@@ -54,14 +55,14 @@ impl<T> Publisher<T> {
     }
 
     /// Publishes an entry, and returns the previous one.
-    pub fn publish(&mut self, name: PluginName, logic: Arc<T>) -> Option<Arc<T>> {
+    pub fn publish(&mut self, name: PluginName, entry: Arc<T>) -> Option<Arc<T>> {
         let mut next = Live::clone(&self.0.0.load());
-        let before = next.insert(name, logic);
+        let before = next.insert(name, entry);
         self.0.0.store(Arc::new(next));
         before
     }
 
-    /// Removes an entry and returns it; running calls keep it until they end.
+    /// Removes an entry and returns it; running calls keep the entry until they end.
     pub fn retract(&mut self, name: &PluginName) -> Option<Arc<T>> {
         let mut next = Live::clone(&self.0.0.load());
         let before = next.remove(name);

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 
-/// How late a deadline may be noticed. Each tick costs a running guest one call into the host.
+/// Interval between ticks: a deadline is noticed at most this late. Each tick costs a running guest one call into the
+/// host.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Number of ticks without a call before the thread goes to sleep: a busy host must not wake the thread for every call,
@@ -57,7 +58,7 @@ impl Ticker {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Announces a call.
+    /// Starts the ticks for a call, until the result is dropped.
     pub(crate) fn enter(&self) -> Running<'_> {
         self.shared.running.fetch_add(1, Ordering::SeqCst);
         // The ticker sets `asleep` before its last check of `running`, so at least one of the two threads sees the

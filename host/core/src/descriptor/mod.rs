@@ -6,11 +6,11 @@ use crate::selector::SELECTOR_MAX;
 
 /// Maximum number of child kinds, and of related kinds: each costs requests to the API server and a watch.
 const KINDS_MAX: usize = 100;
-/// Maximum length of the version, in bytes.
+/// Maximum length of the plugin's name and of the version, in bytes.
 const VERSION_MAX: usize = 128;
 /// Maximum length of the description of a plugin or a metric, in bytes.
 const DESCRIPTION_MAX: usize = 1024;
-/// Maximum size of a config's schema, in bytes: a CRD's schema is similar, and rarely reaches this size.
+/// Maximum size of the schema of `spec.config`, in bytes; CRDs, whose schemas are similar, rarely reach this size.
 const CONFIG_SCHEMA_MAX: usize = 256 * 1024;
 /// Maximum number of metrics, and of labels per metric.
 const METRICS_MAX: usize = 100;
@@ -48,7 +48,7 @@ pub fn check(descriptor: &Descriptor) -> Result<(), String> {
     metrics.iter().try_for_each(check_metric)?;
     children.iter().try_for_each(|rule| check_update(&rule.update))?;
     let parent = match parent {
-        // The code that installs the CRD validates it.
+        // `DeclaredParent::of` checks a carried CRD.
         Parent::Custom(_) => None,
         Parent::Existing { selector: Some(selector), .. } if selector.len() > SELECTOR_MAX => {
             return Err(format!("the selector {} is longer than {SELECTOR_MAX} bytes", shown(selector)));
@@ -62,7 +62,8 @@ pub fn check(descriptor: &Descriptor) -> Result<(), String> {
     }
 }
 
-/// The update strategy is kept while the component is active, and copied into every child of its kind.
+/// Checks the size of an update strategy: it stays in memory while the component is live, and every child of the kind
+/// refers to it.
 fn check_update(update: &UpdateStrategy) -> Result<(), String> {
     let UpdateStrategy::Rolling { conditions, .. } = update else { return Ok(()) };
     if conditions.len() > CONDITIONS_MAX {

@@ -13,12 +13,12 @@ use crate::ids::{PluginName, Uid};
 use crate::outcome::{Outcome, Progress};
 use crate::reason::ParentReason;
 
-/// Number of plugins' events to remember, over all parents; about 80 bytes each.
+/// Number of remembered events of plugins, over all parents; each takes about 80 bytes.
 const OF_PLUGINS: usize = 8192;
-/// Number of the host's own events to remember. They never occur in steady state, so only those count whose repetition
-/// could still be counted.
+/// Number of remembered events of the host. They never occur in steady state, so the ledger remembers them only to
+/// count their repetitions.
 const OF_HOST: usize = 1024;
-/// Number of parents whose failure is remembered.
+/// Number of parents whose last failure is remembered.
 const FAILING: usize = 4096;
 
 /// Minimum interval between writes of an event's count, in seconds; the same as in client-go.
@@ -27,22 +27,22 @@ const COUNT_EVERY: i64 = 6 * 60;
 /// event. In seconds.
 const FORGOTTEN_AFTER: i64 = 50 * 60;
 
-/// Rate limit for events of a plugin's parents. The burst covers a rollout that a user watches. Events that go on for
-/// longer are a flood, which would cost the API server more than it helps users. One event per second is at most 3600
-/// events in etcd.
+/// Rate limit for events of a plugin's parents. The burst covers a rollout that a user watches. A longer flood of
+/// events would cost the API server more than it helps users. At one event per second, etcd holds at most 3600 events
+/// of the plugin.
 const RATE: Rate = Rate { burst: 50.0, per_second: 1.0 };
-/// Part of the burst reserved for warnings, so that creates and updates do not displace them.
+/// Part of the burst reserved for warnings, so that events about creates and updates do not displace them.
 const FOR_WARNINGS: f64 = 10.0;
 
-/// The kind of reconcile that an event comes from.
+/// The kind of reconcile that emits an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occasion {
     /// The reconcile wrote something, or its outcome changed.
     Changed,
     /// The reconcile changed nothing: steady state.
     AtRest,
-    /// The reconcile changed nothing, and the plugin is called for all its parents, as after a start of the host. Its
-    /// events were emitted before or are outdated, so a restart of the host writes no events.
+    /// The reconcile changed nothing, and the plugin is called for all its parents, as after a start of the host.
+    /// Events of such a reconcile were emitted before or are outdated, so they are not written.
     Sweep,
 }
 
@@ -80,8 +80,8 @@ pub struct Ledger {
 struct Memory {
     emitted: LruCache<u64, Emitted>,
     room: usize,
-    /// Whether an event that occurs in steady state was evicted. From then on, new events in steady state cannot be
-    /// emitted from evicted ones.
+    /// Whether an event that occurs in steady state was evicted. From then on, the ledger cannot tell a new event in
+    /// steady state from an evicted one, so it writes neither.
     is_short: bool,
 }
 
@@ -91,13 +91,13 @@ struct Emitted {
     count: i32,
     /// Time of the last write, in seconds since 1970; `None` if the event was never written.
     written: Option<i64>,
-    /// Whether the event also occurs in steady state.
+    /// Whether the event was also emitted in steady state.
     stands: bool,
 }
 
 impl Memory {
     fn new(room: usize) -> Self {
-        // Without a capacity, because the crate would allocate all of it at once.
+        // Unbounded, because with a capacity the crate would allocate all memory at once; `put` evicts.
         Self { emitted: LruCache::unbounded(), room, is_short: false }
     }
 
@@ -123,7 +123,7 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// Decides whether and how to write an event, and records it.
+    /// Decides whether and how to write an event, and records the event. `None`: the event is not written.
     pub fn emit(
         &mut self,
         plugin: &PluginName,
@@ -159,14 +159,15 @@ impl Ledger {
         let is_written = !is_old_news && bucket_of(&mut self.buckets, plugin, now).take(1.0, kept(warns), now);
         self.last_stamp = nanoseconds(now).max(self.last_stamp.saturating_add(1));
         let stamp = self.last_stamp;
-        // Recorded even if the rate limit dropped it; otherwise it would be emitted later, in steady state.
+        // The event is recorded even if the rate limit dropped it; otherwise it would be emitted later, in steady
+        // state.
         let (written, stands) = (is_written.then_some(seconds), occasion != Occasion::Changed);
         memory.put(key, Emitted { stamp, count: 1, written, stands });
         is_written.then_some(EventWrite::Create { stamp })
     }
 
-    /// Returns the earlier outcome of a parent, and records the present one. After a success nothing is stored for the
-    /// parent. `unknown` is called if nothing is remembered.
+    /// Returns the earlier outcome of a parent, and records the present one. A success removes the parent's record. If
+    /// nothing is remembered, the result is that of `unknown`.
     pub fn before(
         &mut self,
         plugin: &PluginName,
@@ -191,13 +192,13 @@ impl Ledger {
         }
     }
 
-    /// Counts an event that was dropped because the queue was full.
+    /// Counts an event of the plugin that was dropped because the queue of events was full.
     pub fn lost(&mut self, plugin: &PluginName, now: Timestamp) {
         bucket_of(&mut self.buckets, plugin, now).count_dropped(1);
     }
 
-    /// Returns the number of a plugin's dropped events since the last call that returned one; `None` if that was less
-    /// than a minute ago.
+    /// Returns the number of a plugin's events that were dropped since the last report; `None` if there are none, or if
+    /// the last report was less than a minute ago.
     pub fn take_dropped(&mut self, plugin: &PluginName, now: Timestamp) -> Option<u64> {
         self.buckets.get_mut(plugin)?.take_dropped(now)
     }
@@ -205,13 +206,13 @@ impl Ledger {
 
 fn bucket_of<'a>(buckets: &'a mut HashMap<PluginName, Bucket>, plugin: &PluginName, now: Timestamp) -> &'a mut Bucket {
     if !buckets.contains_key(plugin) {
-        // Idle buckets are full, so they can be dropped: plugins come and go.
+        // Plugins come and go. An idle bucket equals a new one, so it can be dropped.
         buckets.retain(|_, bucket| !bucket.is_idle(now));
     }
     buckets.entry(plugin.clone()).or_insert_with(|| Bucket::new(RATE, now))
 }
 
-/// Number of tokens reserved for other events.
+/// Number of tokens that an event must leave for warnings.
 fn kept(warns: bool) -> f64 {
     if warns { 0.0 } else { FOR_WARNINGS }
 }

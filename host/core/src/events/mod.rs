@@ -1,4 +1,5 @@
-//! Turns what happened to a parent into events (rule R20). If nothing happened, it emits nothing and allocates nothing.
+//! Turns the changes and the outcome of a reconcile into events on the parent (rule R20). In steady state this emits
+//! nothing and allocates nothing.
 
 mod ledger;
 
@@ -87,8 +88,8 @@ impl Note {
         Self { action: action::FINALIZE, ..note }
     }
 
-    /// Creates an event that a plugin emits. A reason that Kubernetes would reject is replaced, a long message is
-    /// truncated.
+    /// Creates an event that a plugin emits. A reason that Kubernetes would reject is replaced by `PluginEvent`; a long
+    /// message is truncated.
     pub fn of_plugin(event: &Event) -> Self {
         let reason =
             if is_reason(&event.reason) { event.reason.clone().into() } else { event_reason::PLUGIN_EVENT.into() };
@@ -183,14 +184,14 @@ pub enum Before {
 }
 
 impl Before {
-    /// The earlier outcome of a parent without conditions of the host, of which nothing is remembered.
+    /// The earlier outcome of a parent if neither the ledger nor the parent's conditions have one.
     pub fn unknown(outcome: &Outcome) -> Self {
         if outcome.progress == Progress::Applied { Self::Same } else { Self::Other(None) }
     }
 
-    /// Reads the earlier outcome from the parent's conditions, in which this outcome differs. While `Reconciling` or
-    /// `Stalled` is True, `Ready` is the host's. If both are absent, the desired state was applied, and `Ready` may be
-    /// the plugin's; or the parent was suspended, which [`Ledger::before`] remembers.
+    /// Reads the earlier outcome from the parent's conditions, and compares it with the present one. While
+    /// `Reconciling` or `Stalled` is True, the host set `Ready`. If both are absent, the desired state was applied, and
+    /// the plugin may have set `Ready`; or the parent was suspended, which [`Ledger::before`] remembers.
     pub fn in_status(parent: &Object, outcome: &Outcome) -> Self {
         let status = observed(parent);
         let of = |kind: &str| {
@@ -214,7 +215,7 @@ impl Before {
 
 /// Creates the host's event for one reconcile, which covers all changes; `None` if there is nothing to report.
 ///
-/// A failure is reported when it differs from the earlier outcome, a recovery once.
+/// A failure is reported if it differs from the earlier outcome. A recovery is reported once.
 pub fn note(snapshot: &Snapshot, changes: &Changes, before: &Before, outcome: &Outcome) -> Option<Note> {
     let turn = match before {
         Before::Same => None,
@@ -240,7 +241,8 @@ pub fn note(snapshot: &Snapshot, changes: &Changes, before: &Before, outcome: &O
     Some(Note { related: changes.only().cloned(), ..note })
 }
 
-/// Creates the event for a change of the outcome.
+/// Creates the event for a change of the outcome; `None` if the change needs no event. `before` is the earlier reason,
+/// if known.
 fn turn(before: Option<ParentReason>, outcome: &Outcome) -> Option<Note> {
     if outcome.progress != Progress::Applied {
         let event_type = match severity(outcome.reason) {
@@ -263,11 +265,11 @@ fn turn(before: Option<ParentReason>, outcome: &Outcome) -> Option<Note> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Severity {
-    /// No event: a regular step of the work, which the changes themselves report, or what passes within a second.
+    /// No event: a regular step, whose changes have an event of their own, or a problem that passes within a second.
     None,
     /// A Normal event.
     Normal,
-    /// A Warning event, for a user to look at.
+    /// A Warning event.
     Warning,
 }
 
@@ -332,8 +334,9 @@ fn scaled(snapshot: &Snapshot, changes: &Changes) -> Option<String> {
     (before > 0 && after > 0 && is_new).then(|| format!("{} from {before} to {after}", plural(&kind.kind)))
 }
 
-/// Lists children by kind, in install order: `ConfigMap web, Pods web-0, web-1 and 3 more`. Sorted, because writes end
-/// in any order and the same changes must yield the same text.
+/// Lists children by kind, in install order: `ConfigMap web, Pods web-0, web-1 and 3 more`. The children are sorted,
+/// because writes end in any order and the same changes must yield the same text. `home` is the parent's namespace,
+/// which is omitted from the names.
 fn list(text: &mut String, children: &[ChildId], home: Option<&str>) {
     let mut children: Vec<_> = children.iter().collect();
     children.sort_unstable_by(|a, b| {

@@ -1,5 +1,5 @@
-//! Guards deletions over all parents of one plugin: those that a new version plans, and those of parents in namespaces
-//! that left the Plugin.
+//! Guards deletions over all parents of one plugin: deletions that a new version plans, and deletions of children in
+//! namespaces that the Plugin no longer selects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,18 +11,19 @@ use crate::digest::Digest;
 use crate::ids::ObjectKey;
 use crate::plan::Delete;
 
-/// The rollout of the plugin's version, and one rollout for each namespace that left the Plugin. A single edit of a
-/// namespace's label deselects all of its parents, each of which may have too few children for a guard of its own.
+/// The rollout of the plugin's version, and one rollout for each namespace that the Plugin no longer selects. A single
+/// edit of a namespace's labels deselects all parents in the namespace, each of which may have too few children for a
+/// guard of its own.
 #[derive(Debug)]
 pub struct Fleet {
     rollout: Rollout,
     /// By namespace; an entry stays until all children are deleted or the namespace is selected again.
     leaving: BTreeMap<Arc<str>, Rollout>,
-    /// The value of the Plugin's annotation.
+    /// The value of the Plugin's annotation that allows deletions.
     allowed: Option<Box<str>>,
 }
 
-/// The parents that left the Plugin together with one parent.
+/// The parents in a namespace that the Plugin no longer selects.
 #[derive(Debug, Default)]
 pub struct Leavers {
     /// The parents in the namespace that have children.
@@ -42,7 +43,8 @@ impl Fleet {
         self.rollout.doubts(parent)
     }
 
-    /// Returns true if the deletions of the parent's namespace are summed up because the namespace left the Plugin.
+    /// Returns true if the deletions in the parent's namespace are summed up, because the Plugin no longer selects the
+    /// namespace.
     pub(super) fn is_leaving(&self, parent: &ObjectKey) -> bool {
         parent.namespace.as_ref().is_some_and(|namespace| self.leaving.contains_key(namespace))
     }
@@ -52,8 +54,8 @@ impl Fleet {
         self.rollout.created_since(parent)
     }
 
-    /// Records a parent's plan. See [`Rollout::evaluated`]. `has_children`: the parent has children that are not being
-    /// deleted.
+    /// Records a parent's plan; see [`Rollout::evaluated`]. `has_children` is true if the parent has children that are
+    /// not being deleted. `leavers` returns the deselected parents in the parent's namespace.
     pub fn evaluated(
         &mut self,
         guard: DeletionGuard,
@@ -66,7 +68,8 @@ impl Fleet {
         let ruling = self.rollout.evaluated(parent, deletions, is_asked);
         let left = parent.namespace.as_ref().filter(|_| cause == Cause::LeftNamespaces);
         match left {
-            // Waiting and blocked deletions are not carried out, and deletions that a user allowed are allowed.
+            // For other rulings the rollout of the version decides: waiting and blocked deletions are not carried out,
+            // and a user has allowed the allowed ones.
             Some(namespace) if ruling == Ruling::Delete => {
                 if deletions.is_empty() && has_children {
                     // For example, the plugin finalizes first and the children are deleted later.
@@ -106,7 +109,7 @@ impl Fleet {
             let name = Digest::of(format!("leaving\n{namespace}").as_bytes());
             let mut rollout = Rollout::begin(guard, name, parents, owned, None).of_leavers();
             rollout.allow(allowed.as_deref());
-            // Some of them may have been reconciled before this rollout began.
+            // Some parents may have been reconciled before this rollout began.
             rollout.queue_untried();
             rollout
         });
@@ -123,10 +126,10 @@ impl Fleet {
         self.each(parent, Rollout::forget);
     }
 
-    fn each(&mut self, parent: &ObjectKey, tell: fn(&mut Rollout, &ObjectKey)) {
-        tell(&mut self.rollout, parent);
+    fn each(&mut self, parent: &ObjectKey, apply: fn(&mut Rollout, &ObjectKey)) {
+        apply(&mut self.rollout, parent);
         if let Some(rollout) = parent.namespace.as_ref().and_then(|namespace| self.leaving.get_mut(namespace)) {
-            tell(rollout, parent);
+            apply(rollout, parent);
         }
     }
 
@@ -143,7 +146,8 @@ impl Fleet {
         self.leaving.values_mut().for_each(|rollout| rollout.adjust(guard));
     }
 
-    /// The blocked deletions, for the Plugin's condition; of several the first one, so that the condition is stable.
+    /// The blocked deletions, for the Plugin's condition. If several rollouts block deletions, the first one counts, so
+    /// that the condition is stable.
     pub fn blocked(&self) -> Option<&BlockedDeletions> {
         self.rollout.blocked().or_else(|| self.leaving.values().find_map(Rollout::blocked))
     }

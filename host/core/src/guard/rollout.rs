@@ -1,8 +1,8 @@
 //! Sums up the deletions of a plugin's new version over all parents before any of them is carried out.
 //!
 //! A faulty version may stay below the limit for each single parent and still delete a large part of all children. So
-//! its deletions wait until each parent was evaluated once. Then they are carried out, or are blocked for the whole
-//! plugin.
+//! the deletions of a new version wait until each parent was evaluated once. Then all of them are carried out, or all
+//! are blocked.
 
 use jiff::Timestamp;
 
@@ -12,45 +12,50 @@ use crate::digest::Digest;
 use crate::ids::ObjectKey;
 use crate::plan::Delete;
 
-/// The deletions that a plugin's new version plans, as far as they are known.
+/// The deletions that a plugin's new version plans, collected from the reconciles of its parents.
 ///
-/// The parents' reconciles report to it; its owner serialises them. A starting process begins a rollout too, since it
-/// does not know what an earlier process blocked. It may be dropped when it is [complete](Self::is_complete).
+/// The owner of the rollout serialises these reports. A starting process begins a rollout too, since it does not know
+/// the deletions that an earlier process blocked. A rollout may be dropped when it is [complete](Self::is_complete).
 #[derive(Debug)]
 pub struct Rollout {
     guard: DeletionGuard,
+    /// Identifies the version: component, config and grants.
     logic: Digest,
     /// Whether this version differs from the one that the parents' statuses refer to.
     is_new: bool,
     because: Because,
+    /// Number of children of all parents, without retained children.
     owned: usize,
-    /// Number of children, without those created since the first undecided rollout began; at most `owned`.
+    /// Number of children that existed when the first of the consecutive undecided rollouts began; at most `owned`.
     baseline: usize,
-    /// When the first of the consecutive undecided rollouts began, this one included.
+    /// Time at which the first of the consecutive undecided rollouts began; this rollout may be the first.
     since: Timestamp,
     /// Whether an undecided rollout preceded this one.
     is_resumed: bool,
-    /// The hash of deletions that were blocked before this rollout; if set, all waiting deletions are blocked.
+    /// The hash of deletions that were blocked before this rollout; while it is set, all waiting deletions are blocked.
     was_blocked: Option<Box<str>>,
-    /// Parents that are not decided yet, and parents whose deletions count. Parents without deletions are removed.
+    /// Parents whose deletions are undecided, and parents whose released deletions were not carried out yet.
     parents: Parents,
     /// Number of released deletions that no user asked for.
     released: usize,
+    /// The value of the Plugin's annotation that allows deletions.
     allowed: Option<Box<str>>,
+    /// `None` until all parents were evaluated.
     decision: Option<Decision>,
     /// Parents to queue again, to carry out the decision or to report it.
     to_queue: Vec<ObjectKey>,
 }
 
-/// The state that is persisted before a rollout begins. With it a later rollout, by another process or of another
-/// version, does not count children that this one creates as children that existed before.
+/// The state of a rollout that is persisted before the rollout begins. A later rollout, by another process or of
+/// another version, reads it to exclude the children that this rollout created from its baseline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Identifies the version.
+    /// Hash that identifies the version.
     pub hash: String,
     /// Whether all parents were evaluated and nothing is blocked.
     pub is_decided: bool,
-    /// The number of children when the rollout began, and the time of its beginning; `None` once they are of no use.
+    /// The number of children when the rollout began, and the time at which it began; `None` if deletions are decided,
+    /// or if only parents without a plan are undecided.
     pub began: Option<(usize, Timestamp)>,
 }
 
@@ -63,13 +68,13 @@ enum Decision {
 /// What happens to the deletions of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ruling {
-    /// They may be carried out, if the guard of the parent itself permits it.
+    /// The deletions may be carried out, if the parent's own guard permits it.
     Delete,
-    /// A user allowed exactly these deletions at the Plugin: they may be carried out.
+    /// A user allowed exactly these deletions at the Plugin, so they may be carried out.
     Allowed,
-    /// They wait until all parents were evaluated. The parent is queued again then.
+    /// The deletions wait until all parents were evaluated. Then the parent is queued again.
     PutOff,
-    /// They are blocked until a user allows them at the Plugin. The parent is queued again then.
+    /// The deletions are blocked until a user allows them at the Plugin. Then the parent is queued again.
     Blocked(BlockedDeletions),
 }
 
@@ -77,8 +82,9 @@ impl Rollout {
     /// Begins a rollout of the version that `logic` identifies (component, config and grants) over these parents, which
     /// own `owned` children in total (retained children excluded).
     ///
-    /// `was_blocked` is the result of [`blocked_hash`](Self::blocked_hash) for the preceding version, or for this version in another
-    /// process. Children were created since, so the same deletions would be a smaller share.
+    /// `was_blocked` is the result of [`blocked_hash`](Self::blocked_hash) for the preceding version, or for this
+    /// version in another process. Children created since then would make the same deletions a smaller share, so
+    /// blocked deletions stay blocked.
     pub fn begin(
         guard: DeletionGuard,
         logic: Digest,
@@ -110,11 +116,12 @@ impl Rollout {
         rollout
     }
 
-    /// Sets the beginning of the rollout to `now` and applies the last persisted record, which another process or
-    /// another version may have written.
+    /// Sets the time at which the rollout began to `now`, and applies the last persisted record, which may be of
+    /// another process or another version.
     ///
-    /// If the record is of the same version and decided, the `observedGeneration` of the parents' statuses refers to
-    /// this version. If it is undecided, children created since it began are not counted.
+    /// If the record is of the same version and decided, the `observedGeneration` in the parents' statuses refers to
+    /// this version. If the record is undecided, children created since the recorded time do not count towards the
+    /// baseline.
     #[must_use]
     pub fn after(mut self, before: Option<&Record>, now: Timestamp) -> Self {
         self.since = now;
@@ -139,20 +146,20 @@ impl Rollout {
         Record { hash: self.logic.short(), is_decided, began: matters.then_some((self.baseline, self.since)) }
     }
 
-    /// The time since which children may have been created by a version whose deletions are undecided; such children do
-    /// not count towards the baseline.
+    /// The time since which a version whose deletions are undecided may have created children of the parent; such
+    /// children do not count towards the baseline. `None` if all children count.
     pub(super) fn created_since(&self, parent: &ObjectKey) -> Option<Timestamp> {
         (self.is_resumed && self.doubts(parent)).then_some(self.since)
     }
 
-    /// Turns this into a rollout over parents that all left the Plugin.
+    /// Turns this into a rollout over parents that the Plugin no longer selects.
     #[must_use]
     pub(super) fn of_leavers(self) -> Self {
         Self { is_new: false, because: Because::Left, ..self }
     }
 
-    /// Returns true if a parent's deletions may be due to a new version, whatever its user changed: the version is new,
-    /// and the deletions of this parent are undecided.
+    /// Returns true if a new version may be the cause of a parent's deletions, even if a user changed the parent's
+    /// spec: the version is new, and the deletions of this parent are undecided.
     pub fn doubts(&self, parent: &ObjectKey) -> bool {
         self.is_new
             && match self.parents.get(parent) {
@@ -161,14 +168,14 @@ impl Rollout {
             }
     }
 
-    /// Records a parent's plan and decides about its deletions. `is_asked`: a user asked for the deletions, or there
-    /// are none. `prunes`: all deletions of the plan, including those that the guard of the parent itself blocks.
+    /// Records a parent's plan and decides about its deletions. `prunes` has all deletions of the plan, including those
+    /// that the parent's own guard blocks. `is_asked` is true if a user asked for the deletions, or if there are none.
     pub fn evaluated(&mut self, parent: &ObjectKey, prunes: &[Delete], is_asked: bool) -> Ruling {
         let known = self.parents.get(parent);
         if let Some(Parent::Released { hash, by }) = known {
             let is_allowed = *by == By::User && !is_asked && *hash == hash_of(prunes);
             if self.is_complete() {
-                // The parent learns about the decision now, so its entry is no longer needed.
+                // The return value reports the decision to the parent, so its entry is no longer needed.
                 self.parents.set(parent, None);
             }
             return if is_allowed { Ruling::Allowed } else { Ruling::Delete };
@@ -209,8 +216,7 @@ impl Rollout {
         }
     }
 
-    /// Records that a parent plans no deletions yet, but has children that it may delete later; those deletions will
-    /// count.
+    /// Records that a parent plans no deletions yet, but has children that it may delete later; later deletions count.
     pub(super) fn wants_none_yet(&mut self, parent: &ObjectKey) {
         if let Some(Parent::Untried | Parent::Waits { .. }) = self.parents.get(parent) {
             self.parents.set(parent, Some(Parent::Unplanned));
@@ -238,7 +244,7 @@ impl Rollout {
         }
     }
 
-    /// Sets the Plugin's new limits, and releases deletions that they do not block.
+    /// Sets new limits, and releases deletions that they do not block.
     pub fn adjust(&mut self, guard: DeletionGuard) {
         self.guard = guard;
         self.was_blocked.take_if(|_| !guard.can_block());
@@ -263,8 +269,8 @@ impl Rollout {
         }
     }
 
-    /// Removes and returns the parents to queue again, because their deletions were decided. Call it after each of the
-    /// other methods.
+    /// Removes and returns the parents to queue again, because their deletions were decided. Call this method after
+    /// every other method that takes `&mut self`.
     pub fn take_to_queue(&mut self) -> Vec<ObjectKey> {
         std::mem::take(&mut self.to_queue)
     }
@@ -280,20 +286,20 @@ impl Rollout {
         self.to_queue.extend(untried);
     }
 
-    /// Returns true if every parent was evaluated with a plan and nothing is blocked: there is nothing left to decide.
+    /// Returns true if every parent was evaluated with a plan and no deletion is blocked, so nothing is left to decide.
     pub fn is_complete(&self) -> bool {
         self.parents.count_untried() == 0
             && self.parents.count_unanswered() == 0
             && matches!(self.decision, Some(Decision::Released))
     }
 
-    /// Returns true if the rollout is complete and all parents with released deletions were notified.
+    /// Returns true if the rollout is complete and the decision was reported to all parents with released deletions.
     pub(super) fn is_worked_off(&self) -> bool {
         self.is_complete() && self.parents.is_empty()
     }
 
-    /// Decides once all parents were evaluated. `has_grown`: more deletions, or other ones, are waiting than at the
-    /// last decision.
+    /// Decides once all parents were evaluated. `has_grown` is true if more or other deletions wait than at the last
+    /// decision.
     fn decide(&mut self, has_grown: bool) {
         if self.parents.count_untried() > 0 {
             return;
@@ -325,8 +331,8 @@ impl Rollout {
             }
         }
         if self.blocked().is_some_and(|blocked| self.allowed.as_deref() == Some(&blocked.hash)) {
-            // A user asked for these deletions, so they do not count towards the limit for parents without a plan so
-            // far.
+            // A user allowed these deletions, so they do not count towards the limit for later deletions of other
+            // parents.
             let released = self.released;
             self.release(By::User);
             (self.released, self.was_blocked) = (released, None);

@@ -11,7 +11,7 @@ use crate::ids::ObjectKey;
 /// hash of 40 entries.
 const PARTS: usize = 256;
 
-/// Deletions by parent that may not be carried out yet.
+/// The deletions of each parent that may not be carried out yet.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     /// Empty while nothing waits.
@@ -53,7 +53,7 @@ impl Waiting {
         self.parts = Vec::new();
     }
 
-    /// Hashes the version and all waiting deletions. Two processes compute the same hash.
+    /// Hashes the version and all waiting deletions. Every process computes the same hash for the same deletions.
     pub(super) fn name(&mut self, logic: Digest) -> String {
         let mut hash = Sha256::new();
         hash.update(logic.as_bytes());

@@ -36,7 +36,7 @@ pub enum Value {
 pub struct Map(Vec<(CompactString, Value)>);
 
 impl Map {
-    /// Creates an object from entries in any order; fails with the first duplicate key.
+    /// Creates an object from entries in any order. If a key occurs twice, the error is the first such key.
     pub fn from_entries(mut entries: Vec<(CompactString, Value)>) -> Result<Self, CompactString> {
         if !entries.is_sorted_by(|a, b| a.0 < b.0) {
             entries.sort_by(|a, b| a.0.cmp(&b.0));
@@ -165,8 +165,8 @@ impl Value {
         path.iter().try_fold(self, |value, key| value.as_object()?.get(key))
     }
 
-    /// Returns true if this value contains all of another value: objects may have additional fields, lists must have
-    /// the same length.
+    /// Returns true if this value contains all fields of another value. Objects may have additional fields; lists must
+    /// have the same length.
     pub fn holds(&self, wanted: &Self) -> bool {
         match (self, wanted) {
             (Self::Object(own), Self::Object(wanted)) => wanted.iter().all(|(key, wanted)| match own.get(key) {

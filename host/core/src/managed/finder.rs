@@ -12,7 +12,7 @@ use crate::json::{Map, Value};
 /// Finds named list items without a scan of the list for each name: a plugin may desire thousands of items.
 pub(super) struct Finder<'v> {
     items: &'v [Value],
-    /// `None` for a short list.
+    /// `None` for a short list, which is scanned.
     index: Option<Index>,
 }
 
@@ -20,7 +20,8 @@ pub(super) struct Finder<'v> {
 struct Index {
     /// The key fields that occur in any name.
     keys: Vec<CompactString>,
-    /// For each item shape, a bit set of the key fields that are present: an item may leave keys to be defaulted.
+    /// The shapes that occur: bit sets of the key fields that an item has. An item may lack keys that the API server
+    /// defaults.
     shapes: SmallVec<[u64; 4]>,
     /// Indices of items by shape and hash of the key values.
     places: HashMap<(u64, u64), SmallVec<[usize; 1]>>,
@@ -42,7 +43,7 @@ impl<'v> Finder<'v> {
             .filter_map(|(name, _)| if let Item::Keys(keys) = name { keys.as_object() } else { None })
             .flat_map(|keys| keys.iter().map(|(key, _)| key))
             .collect();
-        // Far more keys than any Kubernetes list has.
+        // The limit of 32 is far above the number of keys of any Kubernetes list.
         let keys: Vec<CompactString> = keys.into_iter().take(32).map(CompactString::from).collect();
         let mut index = Index { keys, shapes: SmallVec::new(), places: HashMap::new() };
         for (at, item) in items.iter().enumerate() {
@@ -76,16 +77,16 @@ impl<'v> Finder<'v> {
 impl Index {
     /// The shape of an item, and the hash of its key values.
     fn place(&self, item: &Map) -> (u64, u64) {
-        let said = self.keys.iter().enumerate().filter_map(|(bit, key)| Some((bit, item.get(key)?)));
+        let present = self.keys.iter().enumerate().filter_map(|(bit, key)| Some((bit, item.get(key)?)));
         let mut hasher = DefaultHasher::new();
-        let shape = said.fold(0, |shape, (bit, value)| {
+        let shape = present.fold(0, |shape, (bit, value)| {
             hasher.write_u64(hash_of(value, None));
             shape | (1 << bit)
         });
         (shape, hasher.finish())
     }
 
-    /// Indices of possible items with this name; `None` if the index does not cover such names.
+    /// Indices of items that may have this name; `None` if the index does not cover such names.
     fn candidates<'a>(&'a self, name: &'a Item, names: &'a Names<'_>) -> Option<Box<dyn Iterator<Item = usize> + 'a>> {
         let at = |place| self.places.get(&place).into_iter().flatten().copied();
         match name {
@@ -118,7 +119,7 @@ fn hash_of(value: &Value, controller: Option<&str>) -> u64 {
         }
         (Value::String(text), _) => text.as_str().hash(&mut hasher),
         (Value::Bool(value), _) => value.hash(&mut hasher),
-        // Equal decimals hash alike, however they are written.
+        // Equal decimals have equal hashes, in any notation.
         (Value::Number(number), _) => {
             let near: f64 = number.as_str().parse().unwrap_or_default();
             (near + 0.0).to_bits().hash(&mut hasher);

@@ -1,5 +1,5 @@
-//! Compares a live object's values with the desired ones, whoever owns them. Managed fields record who changed what,
-//! but cannot reveal a change by a user who writes under the host's own manager name: only the values show it.
+//! Compares a live object's values with the desired values, whichever manager owns them. Managed fields cannot reveal a
+//! change by a user who writes under the host's own manager name: only the values show it.
 
 use super::finder::Finder;
 use super::{Few, Fields, Item, ManagedFields, Names, Nodes, is_zero};
@@ -21,7 +21,7 @@ const ADDED: [&str; 10] = [
 ];
 
 impl ManagedFields {
-    /// Returns true if any live value differs from the desired one. A different representation by the API server
+    /// Returns true if any live value differs from the desired value. A different representation by the API server
     /// (quantities, defaults, empty values) is not a difference.
     pub fn differs(&self, desired: &Map, live: &Map, controller: Option<&Uid>) -> bool {
         let entries = [self.apply.as_ref(), self.update.as_ref().map(|(fields, _)| fields)];

@@ -23,7 +23,7 @@ pub enum Problem {
     Refused(Refusal),
     /// Related objects that the plugin requires cannot be read.
     Reads(ReadProblem),
-    /// Failed writes, each with the child it was for.
+    /// Failed writes, each with its child.
     Writes(Vec<(ChildId, WriteProblem)>),
     /// The watches of these kinds have not shown the host's own last writes for longer than [`PATIENCE`], so nothing is
     /// planned (rule R3).
@@ -50,8 +50,8 @@ pub enum Problem {
     HostNamespace(HostNamespace),
     /// The named Plugin no longer selects the parent, and the parent's children are deleted.
     Released(PluginName),
-    /// The plugin was called to finalize and has not finished. It asked for its next call after this time, if it asked
-    /// at all (rule R14).
+    /// The plugin was called to finalize and has not finished (rule R14). The time is the requeue time that the plugin
+    /// asked for, if any.
     Finalizing(Option<Duration>),
     /// The API server rejected the plugin's part of the status. Holds the API server's message.
     StatusRejected(String),
@@ -62,7 +62,7 @@ pub enum Problem {
         children: Vec<(ChildId, u64)>,
         /// The size limit of a request, in bytes.
         limit: u64,
-        /// The requeue time that the plugin asked for.
+        /// The requeue time that the plugin asked for, if any.
         again: Option<Duration>,
     },
 }
@@ -72,7 +72,7 @@ impl Problem {
     fn progress(&self) -> Progress {
         match self {
             Self::Suspended(_) | Self::Released(_) => Progress::Suspended,
-            // Only a user's action leads out of these states.
+            // These states last until a user acts.
             Self::Plugin(Failure::Invalid(_))
             | Self::HostNamespace(_)
             | Self::DeletionsBlocked(_)
@@ -140,7 +140,7 @@ pub enum WriteProblem {
     },
 }
 
-/// What the API server rejects, as far as a user can do something about it beside changing the object.
+/// What the API server rejects; distinguishes the cases in which a user can do something other than change the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rejection {
     /// The change of a field that cannot change once the object exists.
@@ -227,7 +227,7 @@ pub struct Outcome {
     /// The reason of `Ready`.
     pub reason: ParentReason,
     /// The reason of `Stalled` or `Reconciling`, if present. It differs from `reason` only while the parent's own
-    /// deletions are blocked: then it says why, and a later process reads it back.
+    /// deletions are blocked: then `cause` is the reason of the block, which a later process reads back.
     pub cause: ParentReason,
     /// The message of the conditions.
     pub message: String,
@@ -249,23 +249,23 @@ impl Outcome {
     }
 }
 
-/// When a finalizing plugin is called again, if it asks for no time.
+/// Time until a finalizing plugin is called again, if it does not ask for a time.
 const FINALIZE_AGAIN: Duration = Duration::from_secs(10);
 
-/// How long a plugin may keep asking for children in a namespace that is being deleted. After that the host removes its
-/// finalizer: the API server creates no object in such a namespace, and the finalizer would block the namespace's
-/// deletion for ever.
+/// How long a plugin may keep desiring children in a namespace that is being deleted. After that the host removes the
+/// parent's finalizer: the API server creates no object in such a namespace, and the finalizer would block the
+/// namespace's deletion forever.
 pub const NAMESPACE_PATIENCE: Duration = Duration::from_secs(30);
 
 const WAY_OUT: &str = "To delete the object without it, annotate the object with windlass.dev/skip-finalize=true";
 
 impl Outcome {
-    /// Converts the outcome to the one of a parent that is being deleted. The message names the annotation that skips
+    /// Converts the outcome into that of a parent that is being deleted. The message names the annotation that skips
     /// the finalizer, so that a broken plugin cannot block a deletion. A plugin that rejects the cleanup is retried
     /// with backoff, because no change of the parent would trigger the next call.
     #[must_use]
     pub fn while_finalizing(mut self) -> Self {
-        // The message of this reason has it already.
+        // The message of this reason already names the annotation.
         if self.reason != ParentReason::Finalizing {
             self.message = format!("Cleaning up before the deletion: {}. {WAY_OUT}", self.message);
         }
@@ -435,8 +435,8 @@ fn call_reason(failure: &CallFailure) -> ParentReason {
     }
 }
 
-/// Reports the most severe problem: first what a user must resolve, then what the API server rejects, then what passes
-/// without action.
+/// Reports the most severe problem: first conflicts, which a user must resolve, then rejections by the API server, then
+/// problems that pass by themselves.
 fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (ParentReason, String, Requeue) {
     // Ties are broken by the child's name: writes end in any order, and another message would cause another status
     // write.
@@ -498,8 +498,8 @@ fn of_writes(writes: &[(ChildId, WriteProblem)]) -> (ParentReason, String, Reque
     (reason, message, as_asked(requeue, writes))
 }
 
-/// Longest `Retry-After` that the host honours from the API server or a proxy in front of it. One response must not
-/// leave objects outdated for an hour.
+/// Longest `Retry-After` that the host honours from the API server or a proxy in front of it. A single response must
+/// not stop reconciling for an hour.
 const RETRY_AFTER_MAX: Duration = Duration::from_mins(5);
 
 /// Raises the requeue to the longest `Retry-After` among the failed writes, whichever problem the message reports.
@@ -562,8 +562,8 @@ fn list(children: impl ExactSizeIterator<Item = impl ToString>) -> String {
     names.join(", ")
 }
 
-/// Truncates a message to 1024 bytes. A condition's message may have 32 768 characters (API conventions), but a guest's
-/// trap or message may be longer, and a status of that size is of no use.
+/// Truncates a message to 1024 bytes and an ellipsis. A condition's message may have 32 768 characters (API
+/// conventions), but a guest's message may be longer, and users cannot read a status of that size.
 pub fn bounded(message: String) -> String {
     const MAX: usize = 1024;
     if message.len() <= MAX {

@@ -1,4 +1,5 @@
-//! Computes the plan: the ordered writes that lead from snapshot to desired state; empty when nothing differs.
+//! Computes the plan: the ordered writes that lead from the snapshot to the desired state. The plan is empty if nothing
+//! differs.
 
 mod rolling;
 
@@ -21,7 +22,7 @@ use crate::snapshot::Snapshot;
 /// The writes for one parent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Creates and applies, in install order; independent of each other within a rank.
+    /// Creates, applies and replacing deletes, in install order; independent of each other within a rank.
     pub writes: Vec<Write>,
     /// Deletes of children that are no longer desired, in reverse install order; carried out after all writes succeeded
     /// (rule R8).
@@ -55,7 +56,7 @@ pub struct Target {
     pub uid: Uid,
     /// The resource version on which the plan is based.
     pub resource_version: u64,
-    /// What to do about the `managedFields` entry that the host's own POST left, if there is one.
+    /// How to convert the `managedFields` entry that the host's own POST left; `None` if there is no such entry.
     pub posted: Option<Posted>,
     /// Hash of the live values, if the values alone are the reason for the change: according to `managedFields`, no
     /// manager changed the object.
@@ -145,7 +146,8 @@ impl Plan {
         self.writes.is_empty() && self.prunes.is_empty()
     }
 
-    /// Removes the writes of children that the plugin was not shown ([`Snapshot::left_out`]): it decided without them.
+    /// Removes the writes of children that were omitted from the request ([`Snapshot::left_out`]): the plugin decided
+    /// without them.
     pub fn keep_left_out(&mut self, snapshot: &Snapshot) {
         if snapshot.left_out.is_empty() {
             return;
@@ -251,8 +253,8 @@ fn install_order(delete: &Delete) -> (u8, &ObjectKey, &Gvk) {
     (install_rank(&delete.child.kind), &delete.child.key, &delete.child.kind)
 }
 
-/// Returns true if the child is as it was applied last, and no other manager has changed the host's fields since (rule
-/// R7).
+/// Returns true if the desired state is the state that was applied last, and no other manager has changed the host's
+/// fields since (rule R7).
 fn is_settled(live: &Object, child: &DesiredChild) -> bool {
     let applied = live.marks.get(names::ANNOTATION_APPLIED);
     let as_applied = match applied {
@@ -295,16 +297,14 @@ fn apply(live: &Object, child: &Arc<DesiredChild>, differing: Option<Digest>) ->
     Write::Apply { child: child.clone(), target }
 }
 
-/// Returns true if the desired state is the one applied last, so that the difference is another manager's edit. A child
-/// without the mark of the last apply counts as edited too: another writer removed the mark, or the child was adopted
-/// and not applied yet. Neither is a reason to delete it.
+/// Plans the recreation of a child. A retained child, which has no controller, is applied in place instead.
 fn replace(live: &Object, child: &Arc<DesiredChild>) -> Write {
     if live.controller.is_some() { Write::Replace(Delete::of(live)) } else { apply(live, child, None) }
 }
 
-/// Returns true if the desired state is the one applied last, so that the difference is another manager's edit. A child
-/// without the mark of the last apply counts as edited too: another writer removed the mark, or the child was adopted and not
-/// applied yet. Neither is a reason to delete it.
+/// Returns true if the desired state is the state that was applied last, so that the difference is another manager's
+/// edit. A child without the mark of the last apply counts as edited too: another writer removed the mark, or the child
+/// was adopted and not applied yet. Neither is a reason to delete it.
 fn is_drift(live: &Object, child: &DesiredChild) -> bool {
     live.marks.get(names::ANNOTATION_APPLIED).is_none_or(|applied| applied == child.applied)
 }
@@ -320,7 +320,7 @@ fn put_back(live: &Object, child: &Arc<DesiredChild>, differing: Option<Digest>)
     }
 }
 
-/// Plans the write for a child whose desired state changed; see [`Rolling`] for children that wait.
+/// Plans the write for a child whose desired state changed; [`Rolling`] plans the kinds with a rolling update.
 fn update(live: &Object, child: &Arc<DesiredChild>) -> Option<Write> {
     match child.update {
         UpdateStrategy::OnDelete | UpdateStrategy::Rolling { .. } => None,

@@ -1,8 +1,8 @@
-//! Plans rolling updates: which existing child of a kind changes now, and which children wait (rule R11).
+//! Plans rolling updates: selects the existing child of a kind that changes now, and the children that wait (rule R11).
 //!
 //! One child is in progress at a time. A child is in progress while it is created, deleted or written, and while it
-//! matches the desired state but lacks one of the named conditions. A child that still has an earlier desired state
-//! never blocks its own change; otherwise a broken rollout could not be repaired.
+//! matches the desired state but lacks one of the conditions that the strategy names. A child that still has an earlier
+//! desired state never blocks its own change; otherwise a broken rollout could not be repaired.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ struct OfKind<'a> {
 struct Change<'a> {
     live: &'a Object,
     child: &'a Arc<DesiredChild>,
-    /// The index among the writes at which its write is inserted.
+    /// Index in the plan's writes at which the write of this change is inserted.
     at: usize,
 }
 
@@ -51,8 +51,8 @@ impl<'a> Rolling<'a> {
         }
     }
 
-    /// Records a child that changes when its turn comes, with its write inserted at index `at`. Returns `false` if its
-    /// kind does not use a rolling update.
+    /// Records a child that changes when its turn comes; its write is inserted at index `at` of the plan's writes.
+    /// Returns false if its kind does not use a rolling update.
     pub(super) fn change(&mut self, live: &'a Object, child: &'a Arc<DesiredChild>, at: usize) -> bool {
         let of_kind = self.of_kind(child);
         if let Some(of_kind) = of_kind {
@@ -77,7 +77,7 @@ impl<'a> Rolling<'a> {
             }
             plan.rolling.extend(changes.map(|change| ChildId::of(change.live)));
         }
-        // Inserted from the back, so that earlier indices stay valid.
+        // Changes are inserted from the back, so that earlier indices stay valid.
         now.sort_by_key(|(change, _)| std::cmp::Reverse(change.at));
         for (Change { live, child, at }, recreate) in now {
             let write = if recreate { replace(live, child) } else { apply(live, child, None) };
@@ -102,8 +102,8 @@ impl<'a> Rolling<'a> {
     }
 }
 
-/// Returns true if a child has all these conditions for its present generation: a condition that its controller
-/// reported for an earlier generation does not cover the change.
+/// Returns true if all these conditions are True for the child's present generation. A condition that the child's
+/// controller reported for an earlier generation does not cover the change.
 fn is_ready(live: &Object, conditions: &[String]) -> bool {
     if conditions.is_empty() {
         return true;

@@ -18,7 +18,7 @@ use crate::selector::{Labels, SELECTOR_MAX, Selector};
 /// Maximum number of calls in one reconcile while the plugin's requirements still change.
 pub const MAX_ROUNDS: usize = 5;
 
-/// Maximum length of a requirement's ID.
+/// Maximum length of a requirement's ID, in characters.
 const ID_MAX: usize = 63;
 
 /// The related objects that a plugin may read, resolved against the kinds that the cluster serves.
@@ -49,14 +49,14 @@ pub struct Need {
     pub kind: Arc<Gvk>,
     /// The namespace; `None` exactly if the kind is cluster-scoped.
     pub namespace: Option<Arc<str>>,
-    /// Which objects are selected.
+    /// The selected objects.
     pub select: Select,
 }
 
 /// All requirements of a response, in the plugin's order.
 pub type Needs = Arc<[Need]>;
 
-/// Which objects a [`Need`] selects.
+/// The objects that a [`Need`] selects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Select {
     /// The object with this name.
@@ -147,9 +147,9 @@ pub struct Denied {
     pub verb: &'static str,
     /// The kind.
     pub kind: Gvk,
-    /// The namespace; `None` if the kind is cluster-scoped.
+    /// The namespace; `None` for a cluster-scoped object.
     pub namespace: Option<Arc<str>>,
-    /// The object's name, for `get`.
+    /// The object's name, for `get`; `None` for `list`.
     pub name: Option<Arc<str>>,
     /// The API server's explanation; may be empty.
     pub why: String,
@@ -206,7 +206,7 @@ pub enum ReadProblem {
     Stalled {
         /// The kind.
         kind: Gvk,
-        /// Since when, and why.
+        /// Since when the watch has stalled, and why.
         message: String,
     },
     /// The plugin's rate limit for access reviews is used up.
@@ -280,8 +280,8 @@ impl ReadGrants {
         self.kinds.is_empty()
     }
 
-    /// Returns true if a parent with that key may still read this: grants can change while resolved requirements are
-    /// kept.
+    /// Returns true if the grants still permit this requirement of the parent with that key: grants can change while
+    /// resolved requirements are kept.
     pub fn permit(&self, need: &Need, parent: &ObjectKey) -> bool {
         self.kinds.get(&need.kind).is_some_and(|grant| {
             let namespace = need.namespace.as_deref();
@@ -289,10 +289,10 @@ impl ReadGrants {
         })
     }
 
-    /// Checks the requirements of a response for the parent with that key, and resolves them to what is to be read.
+    /// Checks the requirements of a response for the parent with that key, and resolves them.
     ///
     /// # Errors
-    /// The first requirement that is not allowed; then the whole response is rejected.
+    /// The first requirement that is not allowed; the caller then rejects the whole response.
     pub fn resolve(
         &self,
         requirements: &[Requirement],
@@ -404,21 +404,21 @@ impl Need {
     }
 }
 
-/// The calls of one reconcile: the related objects that they are served, and the number of calls.
+/// The calls of one reconcile: the requirements whose objects the next call is served, and the number of calls so far.
 #[derive(Debug)]
 pub struct Rounds {
     served: Needs,
     answered: usize,
 }
 
-/// What follows from a response.
+/// The step that follows a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// The response requires only what it was served, so it is final.
+    /// The response requires exactly the objects that the call was served, so it is final.
     Final,
-    /// The plugin must be called again with what it requires now.
+    /// The plugin must be called again with the objects that it requires now.
     Again,
-    /// The maximum number of calls is reached.
+    /// The maximum number of calls is reached, and the requirements still change.
     Unsettled,
 }
 
@@ -428,13 +428,14 @@ impl Rounds {
         Self { served: needs, answered: 0 }
     }
 
-    /// The requirements that the next call is served; after [`Next::Final`], those of the final response.
+    /// The requirements whose objects the next call is served; after [`Next::Final`], the requirements of the final
+    /// response.
     pub fn served(&self) -> &Needs {
         &self.served
     }
 
-    /// Decides about a response by its requirements. Their order does not matter, so that a plugin may keep them in a
-    /// hash map.
+    /// Compares the requirements of a response with those that its call was served, and decides the next step. Their
+    /// order does not matter, so that a plugin may keep them in a hash map.
     pub fn answered(&mut self, required: Vec<Need>) -> Next {
         self.answered += 1;
         if is_same(&self.served, &required) {

@@ -1,13 +1,15 @@
-//! Compares the schemas of two CRDs: does the new one accept all objects that the old one accepts?
+//! Compares the schemas of two CRDs: finds the objects that the old schema accepts and the new schema rejects or
+//! truncates.
 //!
-//! If a schema lacks a field, the API server silently drops it from each object at the next write. If a bound is
-//! tighter, the next write fails. A comparison of the schemas finds both, independent of the existing objects.
+//! If the new schema lacks a field, the API server silently drops the field from each object at the next write. If a
+//! bound is tighter, the next write fails. The comparison of the schemas finds both, independent of the existing
+//! objects.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// Maximum number of findings in a message.
+/// Maximum number of narrowings in a message.
 const NAMED_MAX: usize = 8;
 
 /// Maximum depth of the comparison; the API server accepts no schema close to it.
@@ -15,12 +17,12 @@ const DEPTH_MAX: usize = 100;
 
 type Schema = Map<String, Value>;
 
-/// One way in which a schema accepts less than another one.
+/// One way in which the new schema accepts less than the old schema.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Narrowing {
-    /// The field, for example `spec.ports[].name`; empty for the whole object.
+    /// Version and path of the field, for example `v1 spec.ports[].name`, or the version alone.
     pub field: String,
-    /// What happens to the field.
+    /// The change, for example `the field is dropped`.
     pub what: String,
 }
 
@@ -31,7 +33,7 @@ impl std::fmt::Display for Narrowing {
     }
 }
 
-/// Formats the findings as one text with the first ones in full.
+/// Formats narrowings as one text: the first ones in full, and the number of the others.
 pub fn list(narrowings: &[Narrowing]) -> String {
     let mut text = narrowings.iter().take(NAMED_MAX).map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let more = narrowings.len().saturating_sub(NAMED_MAX);
@@ -41,8 +43,9 @@ pub fn list(narrowings: &[Narrowing]) -> String {
     text
 }
 
-/// Returns where the CRD `new` accepts less than the CRD `old` that it replaces: in versions that both have, in the
-/// version in which objects are stored, and in removed versions. Both are the `spec` of a CustomResourceDefinition.
+/// Returns where the CRD `new` accepts less than the CRD `old` that it replaces: in versions that both CRDs have,
+/// between their storage versions, and in removed versions. Both arguments are the `spec` of a
+/// CustomResourceDefinition.
 pub fn narrowings(old: &Value, new: &Value) -> Vec<Narrowing> {
     let (before, after) = (versions(old), versions(new));
     let named = |name: &str| after.iter().copied().find(|version| text(version, "name") == name);
@@ -65,7 +68,7 @@ pub fn narrowings(old: &Value, new: &Value) -> Vec<Narrowing> {
     if let (Some(old), Some(new)) = (stored_of(&before), stored_of(&after))
         && text(old, "name") != text(new, "name")
     {
-        // There is no conversion: an object stored in the old version is read as the new one.
+        // There is no conversion: an object stored in the old version is read as an object of the new version.
         let pair = format!("{} stored as {}", text(old, "name"), text(new, "name"));
         let renamed = |narrowing: Narrowing| Narrowing { field: format!("{pair}, {}", narrowing.field), ..narrowing };
         found.extend(between(old, new).into_iter().map(renamed));
@@ -75,7 +78,7 @@ pub fn narrowings(old: &Value, new: &Value) -> Vec<Narrowing> {
     found
 }
 
-/// Returns where the schema of one version accepts less than that of another.
+/// Returns where the schema of the version `new` accepts less than the schema of the version `old`.
 fn between(old: &Value, new: &Value) -> Vec<Narrowing> {
     let schema = |version: &Value| version.pointer("/schema/openAPIV3Schema").and_then(Value::as_object).cloned();
     let (Some(old), Some(new)) = (schema(old), schema(new)) else { return Vec::new() };
@@ -101,7 +104,7 @@ fn is_true(value: Option<&Value>) -> bool {
     value == Some(&Value::Bool(true))
 }
 
-/// A place in both schemas.
+/// A path in both schemas, and its depth.
 struct Place {
     path: String,
     depth: usize,
@@ -123,13 +126,13 @@ impl Place {
 const LOWER: [&str; 4] = ["minimum", "minLength", "minItems", "minProperties"];
 /// Bounds that are tighter if they are smaller.
 const UPPER: [&str; 4] = ["maximum", "maxLength", "maxItems", "maxProperties"];
-/// Flags that accept less if they are set.
+/// Flags with which a schema accepts less.
 const STRICT: [&str; 4] = ["exclusiveMinimum", "exclusiveMaximum", "uniqueItems", "x-kubernetes-embedded-resource"];
-/// Keywords that accept less if they are added or changed.
+/// Keywords with which a schema may accept less if they are added or changed.
 const FIXED: [&str; 6] = ["pattern", "multipleOf", "allOf", "anyOf", "oneOf", "not"];
-/// Keeps fields that the schema does not name.
+/// Flag with which the API server keeps fields that the schema does not name.
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
-/// Accepts integers and strings.
+/// Flag with which a schema accepts integers and strings.
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
 struct Comparison(Vec<Narrowing>);
@@ -227,7 +230,7 @@ impl Comparison {
         if let Some(after) = format_of(new) {
             let before = format_of(old);
             let is_wider = matches!((before.as_deref(), &*after), (Some("int32"), "int64") | (Some("float"), "double"));
-            // The default format of integers and numbers in the API, whether the schema names it or not.
+            // These are the default formats of integers and numbers, so naming one restricts nothing.
             let is_plain = before.is_none() && matches!(&*after, "int64" | "double");
             if before.as_ref() != Some(&after) && !is_wider && !is_plain {
                 self.add(place, format!("the format {} becomes {after}", before.as_deref().unwrap_or("none")));
@@ -296,7 +299,7 @@ impl Comparison {
         };
         let was_required = required(old);
         for name in required(new).into_iter().filter(|name| !was_required.contains(name)) {
-            // The API server fills in the default where the field is missing.
+            // The API server sets a missing field to its default.
             if after.get(&name).and_then(|schema| schema.get("default")).is_none() {
                 self.add(&place.field(&name), "the field becomes required");
             }
@@ -304,7 +307,7 @@ impl Comparison {
     }
 }
 
-/// The schema of additional properties, if they are allowed.
+/// The schema of additional properties; `None` if there are none.
 fn rest_of(schema: &Schema) -> Option<Schema> {
     match schema.get("additionalProperties") {
         Some(Value::Object(rest)) => Some(rest.clone()),

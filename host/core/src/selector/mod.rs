@@ -10,7 +10,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 
 use crate::ids::is_dns_subdomain;
 
-/// Maximum length of a plugin's label selector, in bytes: it is part of a URL, or matched with every changed object.
+/// Maximum length of a plugin's label selector, in bytes: it is part of a URL, or is matched with every changed object.
 pub const SELECTOR_MAX: usize = 1024;
 
 /// A label selector: all of its terms must match. Clones share the terms.
@@ -36,7 +36,7 @@ enum Test {
     Less(i64),
 }
 
-/// Why a text is not a label selector, and where.
+/// Why a text is not a label selector, and at which character.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem} at character {at} of selector {text:?}")]
 pub struct InvalidSelector {
@@ -107,7 +107,9 @@ struct Parser<'a> {
 /// The tokens of the syntax. `in` and `notin` are recognised by position only, because they are valid label keys too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token<'a> {
+    /// A word: a label key, a label value, `in` or `notin`.
     Word(&'a str),
+    /// One of [`SIGNS`].
     Sign(&'a str),
     End,
 }
@@ -270,7 +272,7 @@ fn is_label_value(text: &str) -> bool {
 pub struct Labels<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Labels<'a> {
-    /// Parses the labels in an object's JSON; empty if it has none.
+    /// Parses the labels in an object's JSON; empty if the object has none, or if the JSON is invalid.
     pub fn of(json: &'a [u8]) -> Self {
         serde_json::from_slice::<Labelled<'a>>(json).ok().and_then(|object| object.metadata.labels).unwrap_or_default()
     }

@@ -1,5 +1,4 @@
-//! Computes a parent's next status from the plugin's part and the host's conditions; `None` if it would not differ
-//! (rule R12).
+//! Computes a parent's next status from the plugin's part and the host's conditions (rule R12).
 
 use jiff::Timestamp;
 
@@ -11,10 +10,11 @@ use crate::observed_status::{StatusShape, observed};
 use crate::outcome::{Outcome, Progress};
 use crate::reason::ParentReason;
 
-/// Returns the status that a parent should have, if it differs from the present one (ignoring `lastTransitionTime`).
+/// Returns the status to write; `None` if it would equal the present status (ignoring `lastTransitionTime`), or if the
+/// host does not write the status of this kind.
 ///
-/// `part` is the plugin's part; without it, the plugin's fields of the present status stay. `now` is used only for
-/// conditions that change.
+/// `part` is the plugin's part of the status; if it is `None`, the plugin's fields of the present status stay. `now`
+/// becomes the `lastTransitionTime` of conditions whose status changes.
 pub fn next(parent: &Object, part: Option<&Map>, outcome: &Outcome, shape: StatusShape, now: Timestamp) -> Option<Map> {
     if !shape.subresource {
         return None;
@@ -39,7 +39,7 @@ pub fn next(parent: &Object, part: Option<&Map>, outcome: &Outcome, shape: Statu
     (!shows(&observed, &next) || parent.managed.own_status_beyond(&next)).then_some(next)
 }
 
-/// Returns true if the observed status has all fields of the next one. Additional fields of other managers cause no
+/// Returns true if the observed status has all fields of the next status. Additional fields of other managers cause no
 /// write.
 fn shows(observed: &Map, next: &Map) -> bool {
     next.iter().all(|(key, value)| match key {
@@ -49,8 +49,8 @@ fn shows(observed: &Map, next: &Map) -> bool {
 }
 
 /// The host's conditions, followed by the plugin's other conditions in the plugin's order. `Reconciling` and `Stalled`
-/// are present only while they are true, as kstatus defines them ("abnormal-true"): in steady state users read, and the
-/// API server validates, `Ready` alone.
+/// are present only while they are true, as kstatus defines them ("abnormal-true"). In steady state, `Ready` is the
+/// host's only condition.
 fn merge(from_plugin: &Map, fresh: bool, outcome: &Outcome, generation: Option<i64>) -> Vec<Map> {
     let host = |kind: &str, status: &str, reason: ParentReason| {
         condition(kind, status, reason.as_str(), &outcome.message, generation)

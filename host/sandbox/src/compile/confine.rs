@@ -5,24 +5,25 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, setpriority_process, setrlimit};
 
-/// CPU time limit in seconds. The parent's timeout is much longer, since on a busy machine this process gets little CPU
-/// time.
+/// CPU time limit, in seconds. The host's timeout is much longer, since on a busy machine the compiling child gets
+/// little CPU time.
 pub(super) const CPU: u64 = 120;
 /// Maximum size of a compiled file, in bytes.
 const FILE: u64 = 1024 * 1024 * 1024;
+/// Maximum number of open files.
 const FILES: u64 = 16;
 
 /// Confines this process permanently, with this memory limit in bytes. Call it before the process reads untrusted
-/// input; it must have no other threads.
+/// input. The process must have no other threads.
 ///
-/// Returns a message if this machine cannot filter system calls. The component is then compiled nevertheless, in a
-/// process whose permissions are only limited to those of the host.
+/// The inner error is the reason why this machine cannot filter system calls. The component is then compiled
+/// nevertheless, in a process with all permissions of the host's user.
 ///
 /// # Errors
-/// The kernel rejects what every Linux has supported for a decade.
+/// If the kernel rejects a limit or a setting that every Linux kernel of the last ten years supports.
 pub fn confine(memory: u64) -> io::Result<Result<(), String>> {
-    // If memory runs out, the kernel kills this process before the host. If the file is not writable, the limits still
-    // apply.
+    // If memory runs out, the kernel kills this process before the host. If the file is not writable, the limits below
+    // still apply.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     bound(memory)?;
     #[cfg(target_os = "linux")]
@@ -31,7 +32,7 @@ pub fn confine(memory: u64) -> io::Result<Result<(), String>> {
 
         set_parent_process_death_signal(Some(Signal::KILL))?;
         rustix::thread::set_no_new_privs(true)?;
-        // Neither a core file nor another process of this user may read its memory.
+        // No core file may contain this process's memory, and no other process of this user may read it.
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     }
     Ok(system_calls::filter())
@@ -74,8 +75,8 @@ mod system_calls {
     const STDOUT: u64 = 1;
     const STDERR: u64 = 2;
 
-    /// Permits only the system calls for computing, and those on the three streams. All others fail with `EPERM`, like
-    /// a missing permission: library code handles that, but not a signal.
+    /// Permits only the system calls for computing, and those on the three streams. All other calls fail with `EPERM`,
+    /// like a missing permission, which library code handles; a signal would kill the process.
     pub(super) fn filter() -> Result<(), String> {
         let cannot = |error: seccompiler::Error| format!("system calls cannot be filtered: {error}");
         let program = program().map_err(|error| cannot(error.into()))?;
@@ -108,13 +109,13 @@ mod system_calls {
         ] {
             allowed.insert(call, Vec::new());
         }
-        // Other descriptors are of no use, although the host may have passed on some that it inherited itself.
+        // Other file descriptors, which the child may have inherited, are unusable.
         allowed.insert(libc::SYS_read, vec![rule(&[(0, Dword, Eq, STDIN)])?]);
         for call in [libc::SYS_write, libc::SYS_writev] {
             let streams = [STDOUT, STDERR].map(|stream| rule(&[(0, Dword, Eq, stream)]));
             allowed.insert(call, streams.into_iter().collect::<Result<_, _>>()?);
         }
-        // Anonymous and not executable: compiled code is written out and never run here.
+        // Mapped memory must be anonymous and not executable: compiled code is written out and never run here.
         let data = (2, Qword, MaskedEq(u64::from(libc::PROT_EXEC.unsigned_abs())), 0);
         let anonymous = u64::from(libc::MAP_ANONYMOUS.unsigned_abs());
         allowed.insert(libc::SYS_mmap, vec![rule(&[data.clone(), (3, Qword, MaskedEq(anonymous), anonymous)])?]);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// The limit if nothing else restricts the child, in bytes. A Python component of 40 MB needs most of it.
 pub const MOST: u64 = 2 * 1024 * 1024 * 1024;
-/// The minimum limit, in bytes: nothing compiles with less.
+/// The minimum limit, in bytes: no component compiles with less.
 const LEAST: u64 = 128 * 1024 * 1024;
 /// Mount point of the control groups.
 const CGROUPS: &str = "/sys/fs/cgroup";
@@ -23,7 +23,7 @@ fn bound_of(limit: Option<u64>) -> u64 {
     limit.map_or(MOST, |limit| (limit / 4 * 3).clamp(LEAST, MOST))
 }
 
-/// The smallest limit of the control groups in a `/proc/self/cgroup`.
+/// The smallest memory limit of the control groups in a `/proc/self/cgroup`, in bytes; `None` if there is no limit.
 fn limit(groups: &str, mounted: &Path) -> Option<u64> {
     let limits = groups.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':');
@@ -41,8 +41,8 @@ fn limit(groups: &str, mounted: &Path) -> Option<u64> {
     limits.min()
 }
 
-/// The smallest limit of a group and its ancestors, as far as they are visible: in a container the mount may be the
-/// process's own group, whatever the path.
+/// The smallest limit of a group and its ancestors, as far as they are visible. In a container the mount may be the
+/// process's own group, so that the path of the group does not exist.
 fn smallest(group: &Path, mounted: &Path, file: &str) -> Option<u64> {
     let groups = group.ancestors().take_while(|group| group.starts_with(mounted));
     groups.filter_map(|group| read(&group.join(file))).min()

@@ -1,6 +1,6 @@
 //! Compiles components in a short-lived child process with limits: the same binary, started with a hidden subcommand.
-//! The serving process never runs the compiler, because its memory would stay allocated, and because a hostile
-//! component may exploit it: see [`confine()`].
+//! The serving process never runs the compiler, because the compiler's memory would stay allocated, and because a
+//! hostile component may exploit the compiler: see [`confine()`].
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -32,10 +32,10 @@ pub const SUBCOMMAND: &str = "compile-child";
 /// Environment variable with the child's memory limit, in bytes.
 const MEMORY_VARIABLE: &str = "WINDLASS_COMPILE_MEMORY";
 
-/// How much the parent reads of the child's standard error, in bytes.
+/// Number of bytes that the host reads of the child's standard error.
 const COMPLAINT: u64 = 16 * 1024;
 
-/// Interval at which the parent checks whether it is stopping.
+/// Interval at which the host checks whether it is stopping while it waits for the child.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How to start the compiling child.
@@ -43,7 +43,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct CompilerCommand {
     /// The binary.
     pub exe: PathBuf,
-    /// Arguments that make it call [`child_main`].
+    /// Arguments that make the binary call [`child_main`].
     pub args: Vec<OsString>,
 }
 
@@ -57,10 +57,10 @@ impl Default for CompilerCommand {
     }
 }
 
-/// Warn once per process: the cause is the machine, not a component.
+/// Warns once per process that the child is unconfined: the cause is the machine, not a component.
 static UNCONFINED: Once = Once::new();
 
-/// Starts compiling children, one at a time.
+/// Starts compiling children.
 pub(crate) struct Compiler {
     pub(crate) command: CompilerCommand,
     pub(crate) timeout: Duration,
@@ -86,7 +86,7 @@ enum Refusal {
 }
 
 impl From<Refusal> for LoadFailure {
-    /// Truncates the messages: parts of them are chosen by the component.
+    /// Truncates the messages, because the component chooses parts of them.
     fn from(refusal: Refusal) -> Self {
         let cut = |text: String| failure::cut(&text);
         match refusal {
@@ -119,7 +119,7 @@ pub(crate) fn check_header(bytes: &[u8]) -> Result<(), LoadFailure> {
 }
 
 impl Compiler {
-    /// Compiles the component into a file, unless `stopped` is set.
+    /// Compiles the component into a file. Kills the child and fails if `stopped` is set meanwhile.
     pub(crate) fn compile(&self, bytes: &[u8], into: &File, stopped: &AtomicBool) -> Result<(), LoadFailure> {
         let failed = |message: String| LoadFailure::Compiler { message };
         let cannot =
@@ -156,7 +156,8 @@ impl Compiler {
         }
     }
 
-    /// Feeds the child and waits for its end; `None` if the child was killed.
+    /// Writes the component to the child's standard input and waits for the child's end. Returns the exit status, which
+    /// is `None` if the child was killed after its timeout or because of `stopped`, and the child's standard error.
     fn attend(&self, mut child: Child, bytes: &[u8], stopped: &AtomicBool) -> io::Result<(Option<ExitStatus>, String)> {
         let deadline = Instant::now() + self.timeout;
         let (stdin, stderr) = (child.stdin.take(), child.stderr.take());

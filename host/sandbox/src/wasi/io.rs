@@ -9,7 +9,7 @@ use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, StreamErro
 use super::Wasi;
 use crate::notes::Stream;
 
-/// Number of bytes that a guest may write at once; the guest queries it before a write.
+/// Number of bytes that `check_write` permits in one write; `write` itself accepts more.
 const CHUNK: u64 = 64 * 1024;
 
 /// The number of pollables that are always ready, such as streams.
@@ -38,7 +38,8 @@ impl Timers {
         self.at.get_mut((number as usize).checked_sub(1)?)
     }
 
-    /// The time at which this pollable is ready; streams are always ready.
+    /// The time at which this pollable is ready, in nanoseconds of the monotonic clock; 0 for streams, which are always
+    /// ready.
     fn at(&mut self, number: u32) -> u64 {
         self.place(number).map_or(0, |at| *at)
     }

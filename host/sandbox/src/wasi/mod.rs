@@ -1,8 +1,8 @@
-//! The part of WASI 0.2 that the contract grants: enough for language runtimes to start, repeatable, and without access
-//! to anything outside. No call ever blocks, so no thread blocks and no asynchronous runtime is needed.
+//! The part of WASI 0.2 that the contract grants: enough for language runtimes to start, deterministic, and without
+//! access to anything outside the call. No function blocks, so no asynchronous runtime is needed.
 //!
-//! The interfaces' types and linking are those of wasmtime-wasi. Its implementations are unused except for the file
-//! system's types: they block on tokio, read the host's clocks and seed from the host's entropy.
+//! The interfaces' types and linking are those of wasmtime-wasi. Its implementations, except for the file system's
+//! types, are unused: they block on tokio, and read the host's clocks and entropy.
 
 mod io;
 
@@ -57,13 +57,14 @@ pub(crate) fn resource(name: &str) -> Option<ResourceType> {
     })
 }
 
-/// Maximum number of handles that a guest may hold: each costs the host some memory.
+/// Maximum number of handles that a guest may have open: each costs the host some memory.
 const HANDLES: u32 = 4096;
 
-/// Maximum number of random bytes in a call; more indicates a mistake or an attempt to fill the host's memory.
+/// Maximum number of bytes in one request for random bytes; a larger request is a mistake or an attempt to fill the
+/// host's memory.
 const RANDOM_BYTES: u64 = 1024 * 1024;
 
-/// How far a read of a clock advances it, so that a busy loop on the clock ends.
+/// Time by which each read of a clock advances the clock, in nanoseconds, so that a busy loop on the clock ends.
 const LOOK: u64 = LOOK_NANOSECONDS as u64;
 const LOOK_NANOSECONDS: u32 = 1000;
 
@@ -72,8 +73,8 @@ const LOOK_NANOSECONDS: u32 = 1000;
 pub struct Ambient {
     /// Seed of the random numbers.
     pub seed: [u8; 32],
-    /// The wall clock's time at the start of the call. It advances with the virtual clock, not with real time: no guest
-    /// can use it to measure how much of the processor others use (SECURITY.md).
+    /// The wall clock's time at the start of the call. It advances with the virtual clock, not with real time, so that
+    /// no guest can measure how much CPU time other guests use (SECURITY.md).
     pub now: SystemTime,
 }
 
@@ -101,7 +102,7 @@ pub(crate) struct Wasi {
     began: SystemTime,
     handles: u32,
     timers: io::Timers,
-    // Both stay empty: without a preopened folder no descriptor exists.
+    // `filesystem` and `table` stay empty: without a preopened folder no descriptor exists.
     filesystem: WasiFilesystemCtx,
     table: ResourceTable,
 }
@@ -121,7 +122,7 @@ impl Wasi {
         }
     }
 
-    /// Creates a resource. Its number identifies it, so no state is stored.
+    /// Creates a resource, which its number identifies; no state is stored.
     fn hand_out<R: 'static>(&mut self, number: u32) -> wasmtime::Result<Resource<R>> {
         self.count_handle()?;
         Ok(Resource::new_own(number))

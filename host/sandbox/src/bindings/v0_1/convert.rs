@@ -8,13 +8,14 @@ use windlass_core::ids::Gvk;
 
 use super::generated::windlass::plugin::{host, types as wit};
 
-/// The `apiVersion` of every object in a request, in order: the only text that the core keeps in two parts.
+/// The `apiVersion` of every object in a request, in order. All other texts are borrowed from the request; the core
+/// stores group and version separately.
 pub(super) fn api_versions(request: &core::Request) -> Vec<Cow<'_, str>> {
     let related = request.related.iter().flat_map(|related| &related.objects);
     request.children.iter().chain(related).map(|object| api_version(&object.kind)).collect()
 }
 
-/// The request's extension in a namespace that is being deleted.
+/// The extension of a request whose parent is in a namespace that is being deleted.
 const NAMESPACE_TERMINATING: [(&str, &[u8]); 1] = [("namespace-terminating", b"true")];
 
 fn api_version(kind: &Gvk) -> Cow<'_, str> {
@@ -77,7 +78,7 @@ pub(super) fn descriptor(descriptor: wit::Descriptor) -> core::Descriptor {
         version: descriptor.version,
         description: descriptor.description,
         parent: match descriptor.parent {
-            wit::Parent::Custom(definition) => core::Parent::Custom(definition),
+            wit::Parent::Custom(crd) => core::Parent::Custom(crd),
             wit::Parent::Existing(existing) => {
                 core::Parent::Existing { kind: kind(&existing.kind), selector: existing.selector }
             }

@@ -24,7 +24,7 @@ use generated::windlass::plugin::{host, types};
 /// The export that makes a component a plugin of this contract.
 pub(crate) const RECONCILER: &str = "windlass:plugin/reconciler@0.1.0";
 
-/// Interfaces that [`add_to_linker`] of this contract provides.
+/// Interfaces that [`add_to_linker`] provides.
 pub(crate) const SERVED: &[&str] = &["windlass:plugin/host@0.1.0", "windlass:plugin/types@0.1.0"];
 
 /// Provides `windlass:plugin/host`.
