@@ -1,4 +1,4 @@
-//! Reads components from ConfigMaps: a single one, or a head and its parts.
+//! Reads components from ConfigMaps: a single ConfigMap, or a chunked set of a head and its parts.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -27,7 +27,7 @@ pub const KEY_PARTS: &str = "parts";
 /// Key of a part's bytes in its `binaryData`.
 pub const KEY_PART: &str = "part";
 
-/// Largest number of parts that is accepted. No component needs as many: each part holds up to 1 MiB.
+/// Maximum number of parts. No component needs as many: each part has up to 1 MiB.
 const MAX_PARTS: usize = 128;
 
 /// A component as it is stored in ConfigMaps.
@@ -36,17 +36,17 @@ pub struct Packed {
     name: String,
     encoding: Encoding,
     bytes: Vec<u8>,
-    /// Digest that the head gives; none for a single ConfigMap.
+    /// Digest of the unpacked component that the head gives; `None` for a single ConfigMap.
     digest: Option<Digest>,
     signature: Option<Vec<u8>>,
 }
 
 impl Packed {
-    /// The unpacked component. The parts together must have the head's digest, so parts of two updates never form one
-    /// component. Blocks for as long as unpacking and hashing up to 64 MiB takes.
+    /// Returns the unpacked component. It must have the head's digest, so parts of two updates never form one
+    /// component. Blocks while it unpacks and hashes up to 64 MiB.
     ///
     /// # Errors
-    /// If the component cannot be unpacked, or its digest differs from the head's; none of it may be used then.
+    /// If the component cannot be unpacked, or its digest differs from the head's.
     pub fn unpack(self) -> Result<Delivered, DeliveryError> {
         let Self { name, encoding, bytes, digest: wanted, signature } = self;
         let useless = |problem: String| match wanted {
@@ -124,7 +124,7 @@ async fn assemble(api: &Api<ConfigMap>, source: &ConfigMapSource, head: &Head) -
     Ok(Packed { name: source.to_string(), encoding, bytes, digest: Some(digest), signature: None })
 }
 
-/// Appends a part to the parts before it. The packed component may have no more bytes than an unpacked one.
+/// Appends a part to the parts before it. The limit of an unpacked component applies to a packed one, too.
 fn add(packed: &mut Vec<u8>, part: &[u8]) -> Result<(), String> {
     if (packed.len() + part.len()) as u64 > MAX_COMPONENT_BYTES {
         return Err(format!("its parts are larger than the limit of {MAX_COMPONENT_BYTES} bytes together"));
@@ -174,8 +174,9 @@ async fn get(api: &Api<ConfigMap>, source: &ConfigMapSource, name: &str) -> Resu
     }
 }
 
-/// The plugin whose child an object is, by any of the host's marks. The host does not use such an object: a plugin must
-/// not choose another plugin's component, its own next component, or the keys that verify it.
+/// The first of the host's marks on an object; `None` if the object is no plugin's child. It is the plugin's name if
+/// the object has the plugin label. The host reads no component, key or credentials from a child: a plugin must not
+/// choose another plugin's component, its own next component, or the keys that verify it.
 pub(super) fn plugin_of(meta: &ObjectMeta) -> Option<String> {
     let label = |name: &str| meta.labels.as_ref().and_then(|labels| labels.get(name));
     let annotation = |name: &str| meta.annotations.as_ref().and_then(|annotations| annotations.get(name));

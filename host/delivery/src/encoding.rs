@@ -22,7 +22,7 @@ impl Encoding {
     /// All encodings.
     pub const ALL: [Self; 3] = [Self::Identity, Self::Zstd, Self::Gzip];
 
-    /// The suffix of the ConfigMap's key.
+    /// The suffix of a component's key in a ConfigMap.
     pub fn key_suffix(self) -> &'static str {
         match self {
             Self::Identity => "",
@@ -40,10 +40,10 @@ impl Encoding {
         }
     }
 
-    /// Unpacks at most `limit` bytes.
+    /// Unpacks a component of at most `limit` bytes.
     ///
     /// # Errors
-    /// If the data is broken, or has more than `limit` bytes unpacked; the text is for users.
+    /// If the data is broken, or has more than `limit` bytes unpacked; the message is for users.
     pub fn unpack(self, packed: Vec<u8>, limit: u64) -> Result<Vec<u8>, String> {
         let read = |reader: &mut dyn Read| {
             let mut bytes = Vec::new();
@@ -78,11 +78,11 @@ impl Encoding {
     /// Packs bytes.
     ///
     /// # Errors
-    /// If the packer fails; only a lack of memory can cause that.
+    /// If the packer fails, which only a lack of memory can cause.
     pub fn pack(self, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
         match self {
             Self::Identity => Ok(bytes.to_vec()),
-            // The component is packed once and read often: this level aims at the size of a ConfigMap.
+            // A high level, because the size of a ConfigMap is limited, and the component is packed only once.
             Self::Zstd => zstd::stream::encode_all(bytes, 19),
             Self::Gzip => {
                 let mut packed = Vec::new();

@@ -1,9 +1,9 @@
-//! What the host knows of components without asking their sources: which digest a version of a source had, and which keys signed a
-//! digest. A restarted host need not fetch a component that it has compiled already, and a rollback need not reach a registry, which
-//! may be down.
+//! Records the digest of each source's last fetched version, and the keys that signed each component. With this record
+//! a restarted host does not fetch a component that it has compiled already, and a rollback does not need a registry,
+//! which may be down.
 //!
-//! Both are in one small JSON file beside the compiled components. It is written whole or not at all, and an error never stops the
-//! host: whatever is missing is fetched or verified again.
+//! The record is one small JSON file in the folder of compiled components. It is written atomically. An error never
+//! stops the host: components that are missing in the record are fetched or verified again.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use windlass_core::digest::Digest;
 
 use super::trust::Trust;
 
-/// The file, in the folder of compiled components.
+/// Name of the file in the folder of compiled components.
 const FILE: &str = "facts.json";
 
 /// Hash of the state of a source's ConfigMaps: the head, and all ConfigMaps that may be parts of it.
@@ -34,22 +34,22 @@ impl Version {
     }
 }
 
-/// The facts, and their file. Clones share both.
+/// The record and its file. Clones share both.
 #[derive(Clone)]
 pub struct Facts(Arc<File>);
 
 struct File {
     path: PathBuf,
     known: Mutex<Known>,
-    /// Whether the file is older than the content, because it could not be written. Locked while the file is written.
+    /// Whether the file is older than `known`, because it could not be written. Locked while the file is written.
     is_behind: Mutex<bool>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Known {
-    /// The last version of each source that was fetched.
+    /// For each source, by its namespace and name: the last version that was fetched.
     fetched: BTreeMap<String, Fetched>,
-    /// Fingerprints of the key sets that a component was verified with, by its digest.
+    /// For each component, by its digest: fingerprints of the key sets with which it was verified.
     verified: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -73,13 +73,13 @@ impl Facts {
         Self(Arc::new(File { path, known: Mutex::new(known), is_behind: Mutex::default() }))
     }
 
-    /// The digest of the component that this version of a source held.
+    /// The digest of the component in this version of a source; `None` if this version was not fetched.
     pub fn fetched(&self, source: &ConfigMapSource, version: Version) -> Option<Digest> {
         let known = self.0.known.lock();
         known.fetched.get(&source.to_string()).filter(|fetched| fetched.version == version)?.digest.parse().ok()
     }
 
-    /// Records the component that this version of a source holds.
+    /// Records the digest of the component in this version of a source.
     pub async fn note_fetched(&self, source: &ConfigMapSource, version: Version, digest: Digest) {
         let (source, fetched) = (source.to_string(), Fetched { version, digest: digest.to_string() });
         self.change(move |known| known.fetched.insert(source, fetched.clone()) != Some(fetched)).await;
@@ -97,7 +97,7 @@ impl Facts {
         self.change(move |known| known.verified.entry(component).or_default().insert(keys)).await;
     }
 
-    /// Forgets all sources and components but these.
+    /// Removes the records of all other sources and components.
     pub async fn retain(&self, sources: HashSet<String>, components: &HashSet<Digest>) {
         let components: HashSet<_> = components.iter().map(ToString::to_string).collect();
         let forget = move |known: &mut Known| {
@@ -112,13 +112,14 @@ impl Facts {
     /// Changes the content, and writes the file if `change` returns true.
     async fn change(&self, change: impl FnOnce(&mut Known) -> bool + Send + 'static) {
         let file = self.0.clone();
-        // A failure is logged there.
+        // `File::change` logs a failure.
         let _ = tokio::task::spawn_blocking(move || file.change(change)).await;
     }
 }
 
 impl File {
-    /// Readers of the content do not wait for the file.
+    /// Changes the content, and writes the file if `change` returns true or the last write failed. Readers of the
+    /// content do not wait for the write.
     fn change(&self, change: impl FnOnce(&mut Known) -> bool) {
         let mut is_behind = self.is_behind.lock();
         let bytes = {

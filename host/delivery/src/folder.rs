@@ -1,5 +1,5 @@
-//! Components in a local folder, for development: `NAME.wasm` is the component of the Plugin `NAME` in place of its
-//! source, and goes live a moment after it was built.
+//! Components in a local folder, for development: `NAME.wasm` replaces the source of the Plugin `NAME`, and goes live a
+//! moment after it was built.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,7 +20,7 @@ use crate::Changed;
 /// not.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Extension of a component's file, and the extension that its signature's file adds to that.
+/// Extension of a component's file, and the extension that the file of its signature has in addition.
 const COMPONENT: &str = "wasm";
 const SIGNATURE: &str = "sigstore.json";
 
@@ -29,7 +29,7 @@ const SIGNATURE: &str = "sigstore.json";
 type State = (u64, Option<SystemTime>, Option<SystemTime>);
 type Files = BTreeMap<PluginName, State>;
 
-/// The folder. It is scanned as long as this value lives.
+/// A folder of components, which is scanned until this value is dropped.
 pub struct Folder {
     path: PathBuf,
     files: Arc<Mutex<Files>>,
@@ -101,7 +101,7 @@ async fn follow(path: PathBuf, files: Arc<Mutex<Files>>, changed: Changed) {
         tokio::time::sleep(PERIOD).await;
         let folder = path.clone();
         let Ok(scanned) = tokio::task::spawn_blocking(move || scan(&folder)).await else { return };
-        // The folder may be missing for a moment while a build recreates it: that is not a change.
+        // A build may recreate the folder, so a missing folder is not a change.
         let Ok(now) = scanned else { continue };
         let before = std::mem::replace(&mut *files.lock(), now.clone());
         let names = now.keys().chain(before.keys().filter(|&name| !now.contains_key(name)));
@@ -118,7 +118,7 @@ fn scan(folder: &Path) -> io::Result<Files> {
         let path = entry?.path();
         let is_component = path.extension().is_some_and(|extension| extension == COMPONENT);
         let name = path.file_stem().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
-        // The file was removed since, or is not a regular file.
+        // The file is not a component or not a regular file, or was removed meanwhile.
         let Some(meta) = path.metadata().ok().filter(|meta| is_component && meta.is_file()) else { continue };
         if let Some(name) = name {
             let signature = signature_of(&path).metadata().and_then(|meta| meta.modified());

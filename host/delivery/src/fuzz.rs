@@ -17,7 +17,7 @@ use super::*;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/n/configmaps/";
 
-/// What the API server stores.
+/// The content of the API server.
 #[derive(Clone)]
 enum Stored {
     /// ConfigMaps by name.

@@ -1,5 +1,5 @@
-//! Delivery: from a Plugin's source to the component's bytes, with their digest and signature checked. Knows nothing of
-//! WebAssembly.
+//! Delivers components: fetches the bytes from a Plugin's source, and checks their digest and signature. Does not
+//! interpret WebAssembly.
 
 mod config_map;
 mod encoding;
@@ -35,9 +35,9 @@ use self::trust::Distrust;
 /// Callback for each Plugin whose source may have changed; must not block.
 pub type Changed = Arc<dyn Fn(&PluginName) + Send + Sync>;
 
-/// Largest component that is accepted, in bytes, after decompression.
+/// Maximum size of a component, in bytes, after decompression.
 pub const MAX_COMPONENT_BYTES: u64 = 64 * 1024 * 1024;
-/// Largest signature that is read, in bytes; cosign's signatures have a few KiB.
+/// Maximum size of a signature, in bytes; cosign's signatures have a few KiB.
 const MAX_SIGNATURE_BYTES: u64 = 256 * 1024;
 
 /// A delivered component.
@@ -47,13 +47,13 @@ pub struct Delivered {
     pub digest: Digest,
     /// The bytes of the component.
     pub bytes: Vec<u8>,
-    /// The signature that was delivered with the component: a sigstore bundle, if it is valid.
+    /// The unchecked signature that was delivered with the component, a sigstore bundle; `None` if there is none.
     pub signature: Option<Vec<u8>>,
 }
 
 impl Delivered {
     /// Checks that the component has the pinned digest, if any, and that one of the keys signed it, if keys are given.
-    /// Blocks for as long as hashing the component takes.
+    /// Blocks while it hashes the component.
     ///
     /// # Errors
     /// If the digest differs, the component is not signed, or no given key signed it.
@@ -88,7 +88,7 @@ pub enum DeliveryError {
         /// The message of the API server.
         message: String,
     },
-    /// The ConfigMap has no component, or several.
+    /// The ConfigMap does not contain exactly one valid component, or is a plugin's child.
     #[error("ConfigMap {name}: {problem}")]
     Invalid {
         /// Namespace and name.
@@ -96,12 +96,12 @@ pub enum DeliveryError {
         /// What is wrong, and what to do.
         problem: String,
     },
-    /// Parts are missing, or do not have the digest that the head gives.
+    /// Parts are missing, or do not form a component with the digest that the head gives.
     #[error("ConfigMap {name}: {problem}; nothing of it is loaded")]
     Incomplete {
         /// Namespace and name of the head.
         name: String,
-        /// What is missing.
+        /// What is missing or wrong.
         problem: String,
     },
     /// The component does not have the pinned digest.
@@ -112,7 +112,7 @@ pub enum DeliveryError {
         /// Digest in the Plugin's `spec.digest`.
         pinned: Digest,
     },
-    /// The API server did not respond.
+    /// The ConfigMap could not be read for another reason, for example because the API server did not respond.
     #[error("ConfigMap {name} could not be read: {message}")]
     Unavailable {
         /// Namespace and name.
@@ -131,7 +131,7 @@ pub enum DeliveryError {
         /// What is wrong.
         problem: String,
     },
-    /// The registry has no component that may be loaded, or does not respond.
+    /// The artifact gives no component, for example because the registry does not respond.
     #[error("{reference}: {error}")]
     Oci {
         /// The reference in the Plugin.
@@ -149,7 +149,7 @@ pub enum DeliveryError {
         /// What is wrong.
         problem: String,
     },
-    /// The public keys cannot be read.
+    /// The public keys cannot be read, or are not supported.
     #[error("{0}")]
     Keys(String),
     /// No trusted key signed the component.
@@ -196,13 +196,13 @@ impl DeliveryError {
         }
     }
 
-    /// How long the source asks the host to wait.
+    /// Time that the registry asks the host to wait before the next request; `None` if it does not ask.
     pub fn wait(&self) -> Option<Duration> {
         let Self::Oci { error, .. } = self else { return None };
         if let OciError::Registry(RegistryError::Unavailable { wait, .. }) = **error { wait } else { None }
     }
 
-    /// Digest of the component that was delivered, or would be, if known.
+    /// Digest of the component in the source, if known.
     pub fn candidate(&self) -> Option<Digest> {
         match self {
             Self::NotPinned { found, .. } => Some(*found),

@@ -10,7 +10,7 @@ use super::oci::{Credentials, DOCKER_CONFIG_KEY, Reference, of_docker_config};
 use super::trust::Trust;
 use crate::in_time;
 
-/// The value of a Secret's key. A Secret that is a plugin's child is refused.
+/// The value of a Secret's key; an error if the Secret is a plugin's child, or does not have the key.
 fn value_of(name: &str, mut secret: Secret, key: &str) -> Result<Vec<u8>, String> {
     if let Some(plugin) = plugin_of(&secret.metadata) {
         return Err(format!(
@@ -35,7 +35,7 @@ impl Secrets {
     /// The public keys of a Plugin's `spec.verify`.
     ///
     /// # Errors
-    /// If a key cannot be read, or is not a public key.
+    /// If a key cannot be read, or is not a supported public key.
     pub async fn trust(&self, verify: &Verify) -> Result<Trust, DeliveryError> {
         let mut texts = Vec::new();
         for (index, key) in verify.public_keys.iter().enumerate() {
@@ -56,7 +56,7 @@ impl Secrets {
         Trust::of_pem(texts.iter().map(|(name, text)| (name.as_str(), text.as_slice()))).map_err(DeliveryError::Keys)
     }
 
-    /// The credentials for a registry, if the Secret has an entry for it.
+    /// The credentials for a repository; `None` if the Secret has no entry for it.
     ///
     /// # Errors
     /// If the Secret cannot be read, or has no valid Docker configuration.

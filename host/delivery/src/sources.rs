@@ -1,5 +1,5 @@
-//! The sources of all Plugins: which Plugins a changed ConfigMap affects, and the current version of each source. One
-//! metadata watch per namespace with sources gives both. Artifacts in registries are followed by [`Remotes`].
+//! Follows the sources of all Plugins. One metadata watch per namespace with sources shows the Plugins that a changed
+//! ConfigMap affects, and the current version of each source. [`Remotes`] follows artifacts in registries.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
@@ -30,16 +30,17 @@ use super::{Changed, DeliveryError};
 /// A signal of the watch on a namespace's ConfigMaps.
 #[derive(Debug)]
 pub enum Signal {
-    /// The watch starts, with a list.
+    /// The watch starts, and will send a list.
     Begun,
     /// An event of the watch.
     Event(Box<Event<PartialObjectMeta<ConfigMap>>>),
-    /// The watch was interrupted: changes are not seen until it starts again with a new list. A watch that resumed
-    /// without a list would be silent until something changes, and no version would be known.
+    /// The watch was interrupted: it shows no changes until it starts again. It must start with a new list; otherwise
+    /// no version would be known until a ConfigMap changes.
     Interrupted,
 }
 
-/// Starts a watch on the metadata of a namespace's ConfigMaps, which ends when the task is aborted.
+/// Starts a watch on the metadata of a namespace's ConfigMaps, which passes its signals to the callback until the
+/// returned task is aborted.
 pub type FollowConfigMaps = Arc<dyn Fn(&str, Box<dyn Fn(Signal) + Send + Sync>) -> AbortHandle + Send + Sync>;
 
 /// How long a reconcile of a Plugin waits for the watch's first list. After that the source is fetched instead.
@@ -60,15 +61,15 @@ pub struct Sources {
 
 /// Dependencies of [`Sources`].
 pub struct Needs<'a> {
-    /// Folder of the file of [`Facts`]; no other user may have write access to it.
+    /// Folder for the file of [`Facts`] and for downloads; no other user may have write access to it.
     pub cache_dir: &'a Path,
-    /// The host's namespace, which has the pull secrets and keys.
+    /// The host's namespace, whose Secrets contain registry credentials and public keys.
     pub namespace: &'a str,
     /// Registries that are reached without TLS.
     pub plain_http: Vec<String>,
-    /// Whether components must be signed.
+    /// Whether Plugins without `spec.verify` are rejected.
     pub require_signatures: bool,
-    /// Folder of components that take precedence over all sources.
+    /// Folder of components that take precedence over all sources; `None` if there is none.
     pub plugins: Option<PathBuf>,
     /// Starts a watch on the ConfigMaps of a namespace.
     pub follow: FollowConfigMaps,
@@ -90,7 +91,8 @@ struct Namespace {
     /// Whether `maps` is current: a list was complete, and the watch runs. `None` until the first list is complete or
     /// the watch fails.
     follows: watch::Sender<Option<bool>>,
-    /// Whether all readers wait for the first list; its ConfigMaps are then not reported as changes.
+    /// Whether all callers of [`Sources::version`] still wait for the first list; then its ConfigMaps are not reported
+    /// as changes.
     awaited: bool,
 }
 
@@ -103,7 +105,7 @@ impl Drop for Namespace {
 }
 
 impl Sources {
-    /// Calls `changed` for every change of a followed source.
+    /// Creates the follower. It calls `changed` for each Plugin whose source may have changed.
     ///
     /// # Errors
     /// If the folder of components cannot be read.
@@ -131,12 +133,12 @@ impl Sources {
         })
     }
 
-    /// The file that replaces the Plugin's source, if the host has a folder with one.
+    /// The file that replaces the Plugin's source; `None` if there is no such file.
     pub fn file(&self, plugin: &PluginName) -> Option<PathBuf> {
         self.folder.as_ref()?.file(plugin)
     }
 
-    /// Follows the source that the Plugin names now, in place of the one before.
+    /// Follows the source that the Plugin names now, instead of its earlier source.
     pub fn follow(&self, plugin: &PluginName, place: Place<'_>) {
         match place {
             Place::ConfigMap(source) => {
@@ -177,12 +179,12 @@ impl Sources {
         self.remotes.resolve(plugin, wanted)
     }
 
-    /// The components of all followed artifacts.
+    /// Digests of the components of all followed artifacts.
     pub fn found(&self) -> Vec<Digest> {
         self.remotes.found()
     }
 
-    /// Requests the bytes of the Plugin's artifact; `changed` is called when they are there.
+    /// Requests the bytes of the Plugin's artifact; `changed` is called when they are downloaded.
     pub fn fetch_artifact(&self, plugin: &PluginName) {
         self.remotes.fetch(plugin);
     }
@@ -192,7 +194,7 @@ impl Sources {
         self.remotes.forget(plugin);
     }
 
-    /// The keys that must have signed a Plugin's component; none if signatures are not checked.
+    /// The keys, one of which must have signed a Plugin's component; `None` if signatures are not checked.
     ///
     /// # Errors
     /// If the keys cannot be read, or the host requires signatures and the Plugin names no keys.
@@ -212,12 +214,13 @@ impl Sources {
         if self.require_signatures && verify.is_none() { Err(DeliveryError::MustBeSigned) } else { Ok(()) }
     }
 
-    /// Whether the signature of a component was verified already, or need not be.
+    /// Whether one of the keys is known to have signed a component; true if there are no keys, so that signatures are
+    /// not checked.
     pub fn is_verified(&self, component: Digest, trust: Option<&Trust>) -> bool {
         trust.is_none_or(|trust| self.facts.is_verified(component, trust))
     }
 
-    /// Records that one of these keys signed the component.
+    /// Records that one of these keys signed a component.
     pub async fn note_verified(&self, component: Digest, trust: &Trust) {
         self.facts.note_verified(component, trust).await;
     }
@@ -228,27 +231,28 @@ impl Sources {
         state.end_unused();
     }
 
-    /// The version of a followed source, if the source exists and the API server lets the host watch it.
+    /// The version of a followed source; `None` if the source does not exist, or its watch does not run. Waits up to
+    /// two seconds for the watch's first list.
     pub async fn version(&self, source: &ConfigMapSource) -> Option<Version> {
         let mut follows = self.state.lock().namespaces.get(&source.namespace)?.follows.subscribe();
-        // The result is a lock on the channel, and the watch's task takes this lock while it holds the state: drop it
-        // at once.
+        // The result locks the channel. The watch's task takes this lock while it has locked the state, so the result
+        // is dropped at once.
         let _ = tokio::time::timeout(PATIENCE, follows.wait_for(Option::is_some)).await.map(drop);
         self.state.lock().version(source)
     }
 
-    /// Digest of the component that this version of a source held when it was fetched.
+    /// Digest of the component in this version of a source; `None` if this version was not fetched.
     pub fn fetched(&self, source: &ConfigMapSource, version: Version) -> Option<Digest> {
         self.facts.fetched(source, version)
     }
 
-    /// Records a component that was fetched after this version was seen.
+    /// Records the digest of a component that was fetched after the watch showed this version.
     pub async fn note_fetched(&self, source: &ConfigMapSource, version: Version, digest: Digest) {
         self.facts.note_fetched(source, version, digest).await;
     }
 
-    /// Forgets the sources that no Plugin names, and the components that no Plugin uses. Call it once all Plugins have
-    /// named their sources.
+    /// Removes the records of sources that no Plugin names, and of components that are not in `used`. Call this method
+    /// only after [`Self::follow()`] was called for all Plugins.
     pub async fn tidy(&self, used: &HashSet<Digest>) {
         let named = self.state.lock().of_plugin.values().map(ToString::to_string).collect();
         self.facts.retain(named, used).await;
@@ -333,8 +337,8 @@ impl State {
         Vec::new()
     }
 
-    /// Handles the start of a namespace's watch. The state of a watch that panicked is outdated. Before the first list
-    /// there is nothing to discard, and callers continue to wait for it.
+    /// Handles the start of a namespace's watch. If the watch's task panicked, it sent no interruption, so the
+    /// ConfigMaps may be outdated. Before the first list there are none, and callers continue to wait for that list.
     fn on_start(&self, namespace: &str) {
         let is_followed = |followed: &Namespace| *followed.follows.borrow() == Some(true);
         if self.namespaces.get(namespace).is_some_and(is_followed) {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Longer than the API server's own 60 s: only a dead connection reaches it, and no worker is blocked forever.
+/// Time after which a request fails. It is longer than the API server's own timeout of 60 s, so only requests on a dead
+/// connection reach it.
 const TIMEOUT: Duration = Duration::from_secs(65);
 
 /// Waits for the response to a request, at most 65 s.

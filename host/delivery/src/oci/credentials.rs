@@ -48,11 +48,11 @@ struct Entry {
     identitytoken: Option<String>,
 }
 
-/// The credentials for a repository in a Docker configuration, if any. As in kubelet, the longest entry that is a
-/// prefix of the repository's name applies.
+/// The credentials for a repository in a Docker configuration; `None` if no entry applies. As in kubelet, the longest
+/// entry that is a prefix of the repository's name applies.
 ///
 /// # Errors
-/// If the configuration is invalid. The text is for users and contains nothing of the secret.
+/// If the configuration is invalid. The message is for users and contains no secret.
 pub fn of_docker_config(config: &[u8], reference: &Reference) -> Result<Option<Credentials>, String> {
     let config: Config = serde_json::from_slice(config)
         .map_err(|_| "it holds no valid Docker configuration (JSON with auths)".to_owned())?;
@@ -67,8 +67,8 @@ pub fn of_docker_config(config: &[u8], reference: &Reference) -> Result<Option<C
     Ok(best.map(|(_, credentials)| credentials))
 }
 
-/// Length of the match, if an entry's name is a prefix of the reference. An entry may have a scheme and the path of an
-/// API; Docker Hub has names of its own; `*` stands for one label of a host.
+/// Rank of the match if an entry's name is a prefix of the reference; a longer match ranks higher. An entry may have a
+/// scheme and the path of an API; Docker Hub has several names; `*` matches one label of a host.
 fn matched(name: &str, reference: &Reference) -> Option<usize> {
     let name = name.strip_prefix("https://").or_else(|| name.strip_prefix("http://")).unwrap_or(name);
     let (host, path) = name.split_once('/').unwrap_or((name, ""));

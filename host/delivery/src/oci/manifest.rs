@@ -1,4 +1,4 @@
-//! Manifests of artifacts: which layer is the component, and its size.
+//! Parses the manifests of artifacts, and finds the layer with the component.
 
 use std::fmt;
 
@@ -16,10 +16,10 @@ pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 pub const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";
 /// Media type of a component's layer in the CNCF layout.
 pub const WASM_LAYER: &str = "application/wasm";
-/// Media type of a component's layer before there was a common layout.
+/// Media type of a component's layer in the layout that preceded CNCF's.
 const OLD_WASM_LAYER: &str = "application/vnd.wasm.content.layer.v1+wasm";
 
-/// Largest number of layers of an artifact, and of manifests in a list. The entry `{}` takes three bytes of text and
+/// Maximum number of layers of an artifact, and of manifests in a list. The entry `{},` has three bytes, but takes
 /// fifty times as many in memory.
 const MAX_ENTRIES: usize = 1000;
 
@@ -27,16 +27,16 @@ const MAX_ENTRIES: usize = 1000;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
-    /// Media type; registries may omit it.
+    /// Media type; empty if the manifest omits it.
     #[serde(default)]
     pub media_type: String,
-    /// Type of the artifact, if the manifest gives one.
+    /// Type of the artifact; empty if the manifest gives none.
     #[serde(default)]
     pub artifact_type: String,
     /// Layers of the artifact.
     #[serde(default, deserialize_with = "entries")]
     pub layers: Vec<Descriptor>,
-    /// Manifests, if this is a list.
+    /// Manifests of a list (an image index); empty for a single manifest.
     #[serde(default, deserialize_with = "entries")]
     pub manifests: Vec<Descriptor>,
 }
@@ -48,7 +48,7 @@ pub struct Descriptor {
     /// Media type of the content.
     #[serde(default)]
     pub media_type: String,
-    /// Type of the artifact, for a manifest in a list.
+    /// Type of the artifact, for a manifest in a list; otherwise empty.
     #[serde(default)]
     pub artifact_type: String,
     /// Digest of the content, by any algorithm.
@@ -62,13 +62,14 @@ pub struct Descriptor {
     pub annotations: Annotations,
 }
 
-/// The annotations that the host reads. Others are dropped while parsing: there may be any number of them.
+/// The annotations that the host reads. All other annotations are dropped while parsing, because their number is
+/// unlimited.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Annotations {
     /// Type of the bundle's statement, set by cosign.
     #[serde(rename = "dev.sigstore.bundle.predicateType")]
     pub predicate_type: Option<String>,
-    /// Signature of a layer that is a payload of cosign 1 or 2.
+    /// Signature of a layer that is a payload of cosign 1 or 2, in base64.
     #[serde(rename = "dev.cosignproject.cosign/signature")]
     pub signature: Option<String>,
 }
@@ -112,15 +113,15 @@ impl Manifest {
     /// Parses a manifest.
     ///
     /// # Errors
-    /// If the bytes are not a valid manifest; the text is for users.
+    /// If the bytes are not a valid manifest; the message is for users.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(bytes).map_err(|error| format!("invalid manifest: {error}"))
     }
 
-    /// The component, if the artifact consists of exactly one that may be loaded.
+    /// The component's layer, if the artifact has exactly one component.
     ///
     /// # Errors
-    /// What the artifact is instead; the text is for users.
+    /// Why the artifact is not a component; the message is for users.
     pub fn component(&self) -> Result<Layer, String> {
         if !self.manifests.is_empty() || self.media_type == INDEX {
             return Err("it is a list of manifests (an image index); name the one manifest of the component".to_owned());

@@ -1,4 +1,5 @@
-//! Components in OCI registries: from a reference to the manifest, its signatures, and the component.
+//! Reads components from OCI registries: resolves a reference to a manifest, checks its signatures, and downloads the
+//! component.
 
 mod credentials;
 #[cfg(test)]
@@ -25,7 +26,7 @@ pub use registry::{Http, Registry, RegistryError, Spooled};
 use spool::Spool;
 pub use upload::{NewArtifact, push};
 
-/// Largest number of signatures that are checked per artifact.
+/// Maximum number of signatures that are checked per artifact and format.
 const MAX_SIGNATURES: usize = 32;
 
 /// A component in a registry.
@@ -70,10 +71,10 @@ impl OciError {
     }
 }
 
-/// The artifact that the reference points to now.
+/// Returns the artifact that the reference points to now.
 ///
 /// # Errors
-/// If the registry does not respond with it, or it is not a component.
+/// If the registry does not return the manifest, or the artifact is not a component.
 pub async fn resolve(registry: &Registry) -> Result<Artifact, OciError> {
     let (digest, bytes) = registry.manifest(&registry.reference().version).await?;
     let layer = Manifest::parse(&bytes).and_then(|manifest| manifest.component());
@@ -89,8 +90,8 @@ pub async fn pull(registry: &Registry, artifact: Artifact) -> Result<Vec<u8>, Oc
     Ok(registry.blob(artifact.component, artifact.size).await?)
 }
 
-/// Downloads the component into an unnamed file on the file system of `folder`. It takes memory only when the file is
-/// read.
+/// Downloads the component into an unnamed file on the file system of `folder`. The component takes memory only when
+/// the file is read.
 ///
 /// # Errors
 /// If the download fails, or the file cannot be written.
@@ -99,7 +100,7 @@ pub async fn pull_to(folder: &Path, registry: &Registry, artifact: Artifact) -> 
     Ok(registry.spool_blob(artifact.component, artifact.size, spool).await?)
 }
 
-/// Whether the reference still points to this artifact.
+/// Returns whether the reference still points to this artifact.
 ///
 /// # Errors
 /// If the registry does not respond.
@@ -111,8 +112,8 @@ pub async fn is_still(registry: &Registry, artifact: &Artifact) -> Result<bool, 
     Ok(registry.digest(version).await? == Some(artifact.manifest))
 }
 
-/// Checks that one of the keys signed the artifact, in the format of cosign 3 or of earlier versions. Other content
-/// that refers to the artifact, and errors in it, do not make the check fail.
+/// Checks that one of the keys signed the artifact, in the format of cosign 3 or of earlier versions. Content that
+/// refers to the artifact and is not a valid signature does not make the check fail.
 ///
 /// # Errors
 /// If no key signed the artifact, or the registry does not respond.
@@ -140,7 +141,7 @@ struct Search<'a> {
     registry: &'a Registry,
     manifest: Digest,
     trust: &'a Trust,
-    /// What is wrong with the last signature.
+    /// What is wrong with the last invalid signature.
     why: Option<String>,
     /// Why a signature that may be valid could not be read.
     unasked: Option<RegistryError>,
@@ -217,7 +218,7 @@ impl Search<'_> {
         self.why = Some(bounded(why));
     }
 
-    /// Records why a signature could not be read, and returns nothing.
+    /// Records why a signature could not be read, and returns the default value.
     fn not_looked_at<T: Default>(&mut self, error: RegistryError) -> T {
         match error {
             RegistryError::Unavailable { .. } | RegistryError::Forbidden(_) => self.unasked = Some(error),
@@ -235,12 +236,13 @@ impl Search<'_> {
 struct Candidates {
     /// Content whose artifact type is that of a bundle.
     bundles: Vec<Digest>,
-    /// Content of another type: old clients write another type into the list that replaces a registry's API.
+    /// Content of another type: old clients write another type into the list under the tag that replaces the referrers
+    /// API.
     others: Vec<Digest>,
 }
 
 impl Candidates {
-    /// Adds the candidates of a list, up to the limit: lists may be long, and there may be many.
+    /// Adds the candidates of a list, up to the limit, because the number and length of lists are not limited.
     fn take(&mut self, list: &[Descriptor]) {
         for descriptor in list.iter().filter(|descriptor| trust::may_be_signature(descriptor)) {
             let is_bundle = descriptor.artifact_type.starts_with(trust::BUNDLE_TYPE);

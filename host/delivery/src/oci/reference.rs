@@ -7,9 +7,9 @@ use std::str::FromStr;
 use reqwest::Url;
 use windlass_core::digest::Digest;
 
-/// Longest repository name that registries accept (the distribution specification's advice for clients).
+/// Maximum length of a repository name, in characters (the distribution specification's advice for clients).
 const MAX_NAME: usize = 255;
-/// Longest tag (OCI distribution specification, "Pulling manifests").
+/// Maximum length of a tag, in characters (OCI distribution specification, "Pulling manifests").
 const MAX_TAG: usize = 128;
 
 /// A reference to an artifact.
@@ -48,12 +48,12 @@ impl Reference {
         Self { version: Version::Digest(digest), ..self.clone() }
     }
 
-    /// The host that serves the registry: the server of Docker Hub has another name than the registry.
+    /// The host name of the registry's server: the server of Docker Hub has another name than the registry.
     pub fn server(&self) -> &str {
         if self.registry == "docker.io" { "registry-1.docker.io" } else { &self.registry }
     }
 
-    /// Whether the registry is on this machine; such registries are reached without TLS, as other clients do.
+    /// Whether the registry is on this machine. Such registries are reached without TLS, as in other clients.
     pub fn is_local(&self) -> bool {
         let host = match self.registry.rsplit_once(':') {
             Some((host, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => host,
@@ -105,8 +105,8 @@ impl FromStr for Reference {
     }
 }
 
-/// Whether this is a registry: a host with a dot or a port, or this machine. Any other name is more likely a repository
-/// without its registry.
+/// Whether this is a registry: a host name with a dot or a port, or `localhost`. Any other name is more likely a
+/// repository without its registry.
 fn is_registry(text: &str) -> bool {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
@@ -127,7 +127,7 @@ fn is_registry(text: &str) -> bool {
         let inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         !label.is_empty() && label.bytes().all(inner) && !label.starts_with('-') && !label.ends_with('-')
     };
-    // URL parsers accept further notations of an address: `0x7f.1` would be this machine.
+    // URL parsers accept further notations of an address: they read `0x7f.1` as this machine.
     let is_itself = |url: Url| url.host_str().is_some_and(|same| same.eq_ignore_ascii_case(host));
     host.split('.').all(is_label)
         && (host.contains('.') || port.is_some() || host == "localhost")

@@ -25,35 +25,35 @@ use super::spool::Spool;
 
 /// Timeout of a connection, including TLS.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Longest silence during a download. Uploads have no such limit.
+/// Maximum time without data during a download. Uploads have no such limit.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Timeout of a whole request: a component takes minutes over a slow line.
+/// Timeout of a whole request: over a slow line, the transfer of a component takes minutes.
 const WHOLE: Duration = Duration::from_mins(10);
-/// Largest manifest, or list of manifests, that is read, in bytes. Manifests of components and signatures have a few
-/// KiB; registries allow 4 MiB, which the host would keep for each Plugin at once.
+/// Maximum size of a manifest, or of a list of manifests, in bytes. Manifests of components and signatures have a few
+/// KiB. Registries allow 4 MiB, which the host could have to keep for every Plugin at the same time.
 const MAX_MANIFEST: u64 = 256 << 10;
-/// Largest response of a token server, and largest error response, in bytes.
+/// Maximum size of a token server's response, and of an error response, in bytes.
 const MAX_TALK: u64 = 64 << 10;
-/// Largest number of redirects of one request.
+/// Maximum number of redirects of one request.
 const MAX_REDIRECTS: usize = 5;
-/// Largest number of pages of a list.
+/// Maximum number of pages that are read of a list.
 const MAX_PAGES: usize = 8;
 
 /// Why a request to a registry failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryError {
-    /// The registry does not have the content.
+    /// The registry does not have the requested content.
     #[error("the registry has no {0}")]
     NotFound(String),
     /// The registry denies access.
     #[error("the registry denied access with these credentials: {0}")]
     Forbidden(String),
-    /// The registry did not respond, or asks the client to retry later.
+    /// The registry did not respond, failed, or asks the client to retry later.
     #[error("the registry did not respond: {message}")]
     Unavailable {
         /// What happened.
         message: String,
-        /// How long the registry asks the client to wait.
+        /// Time that the registry asks the client to wait; `None` if it does not ask.
         wait: Option<Duration>,
     },
     /// The response is invalid or too large.
@@ -136,7 +136,7 @@ fn redirects() -> redirect::Policy {
 /// One repository of a registry, accessed with one set of credentials.
 pub struct Registry {
     http: Clients,
-    /// As in `https://registry.example`.
+    /// URL of the registry's server, as in `https://registry.example`.
     root: Url,
     reference: Reference,
     credentials: Option<Credentials>,
@@ -183,8 +183,8 @@ impl Registry {
         }
     }
 
-    /// The digest of a manifest, if the registry gives it without the manifest (`HEAD`): some registries meter
-    /// downloads.
+    /// The digest of a manifest; `None` if the registry does not give it in a header. Requests no body (`HEAD`),
+    /// because some registries meter downloads.
     ///
     /// # Errors
     /// See [`RegistryError`].
@@ -226,7 +226,7 @@ impl Registry {
         self.send(request, &format!("blob {wanted}")).await
     }
 
-    /// Passes the lists of content that refers to a manifest to `show`, one at a time, and keeps at most one in memory.
+    /// Passes the lists of content that refers to a manifest to `show`, one at a time, with at most one list in memory.
     /// The lists come from the referrers API or, if the registry has none, from the tag that clients maintain instead
     /// ("Unavailable Referrers API").
     ///
@@ -262,7 +262,7 @@ impl Registry {
         Ok(())
     }
 
-    /// The request for the next page of a list (RFC 8288), if it is at the same registry.
+    /// The request for the next page of a list (RFC 8288); `None` if there is none, or if its URL is of another origin.
     fn next_page(&self, response: &Response) -> Option<Request> {
         let link = header(response.headers(), LINK.as_str())?;
         let (target, relation) = link.trim().strip_prefix('<')?.split_once('>')?;
@@ -271,7 +271,7 @@ impl Registry {
         (is_next && target.origin() == self.root.origin()).then(|| Request::new(Method::GET, target))
     }
 
-    /// The manifest under a tag, if there is one.
+    /// The manifest under a tag; `None` if the tag does not exist.
     ///
     /// # Errors
     /// See [`RegistryError`].
@@ -334,7 +334,7 @@ impl Registry {
         Ok(Request::new(method, url))
     }
 
-    /// Sends a request, and repeats it once with the authorization that the registry asks for.
+    /// Sends a request. If the registry requests authorization, sends the request once more with it.
     async fn send(&self, request: Request, what: &str) -> Result<Response, RegistryError> {
         let unsendable = || RegistryError::Invalid("a request that cannot be repeated".to_owned());
         let again = request.try_clone().ok_or_else(unsendable)?;
@@ -387,7 +387,7 @@ impl Registry {
         };
         let realm = find("realm").unwrap_or_default();
         let mut realm = Url::parse(&realm).map_err(|error| invalid(format!("{realm:?}: {error}")))?;
-        // A registry with TLS must not send credentials to a realm without TLS. A registry without TLS may.
+        // Credentials of a registry with TLS must not be sent to a realm without TLS.
         if realm.scheme() != "https" && self.root.scheme() == "https" {
             return Err(invalid(format!("{realm} is without TLS")));
         }
@@ -518,7 +518,7 @@ fn too_large(limit: u64) -> RegistryError {
     RegistryError::Invalid(format!("it is larger than {limit} bytes"))
 }
 
-/// A downloaded blob whose digest was not checked yet.
+/// A downloaded blob whose digest has not been checked yet.
 #[derive(Debug)]
 pub struct Spooled {
     wanted: Digest,
@@ -547,7 +547,7 @@ fn unkept(error: &io::Error) -> RegistryError {
     RegistryError::Unkept(error.to_string())
 }
 
-/// The output of `work`, or an error after too long a silence.
+/// The output of `work`; an error if it takes longer than [`SILENCE`].
 async fn unless_silent<T>(work: impl Future<Output = T>) -> Result<T, RegistryError> {
     let silent = |_| {
         let message = format!("no data for {} s", SILENCE.as_secs());
@@ -567,7 +567,7 @@ fn unavailable(error: reqwest::Error) -> RegistryError {
     RegistryError::Unavailable { message: format!("{error:#}"), wait: None }
 }
 
-/// How long the registry asks the client to wait.
+/// The time that the registry asks the client to wait, from `Retry-After`.
 fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
     retry_after::wait(headers.get(RETRY_AFTER)?.to_str().ok()?)
 }

@@ -1,5 +1,4 @@
-//! Stores a download in a file until it is complete. However slow the registries are, and however many at once, the
-//! downloads take hardly any memory.
+//! Stores a download in a file until it is complete, so that many slow downloads take hardly any memory.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -8,7 +7,7 @@ use std::path::Path;
 /// Number of bytes that are buffered before a write.
 const PIECE: usize = 64 << 10;
 
-/// An unnamed file, which disappears with this value or with the process.
+/// An unnamed file, which the system deletes when this value is dropped or the process ends.
 #[derive(Debug)]
 pub struct Spool {
     file: File,
@@ -58,7 +57,7 @@ impl Spool {
     }
 }
 
-/// Runs blocking work on a thread for it.
+/// Runs blocking work on another thread.
 async fn beside<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }

@@ -22,7 +22,7 @@ pub struct NewArtifact<'a> {
 }
 
 /// Uploads a component under the registry's reference; returns the digest of its manifest. The same component with the
-/// same annotations gives the same artifact.
+/// same annotations, imports and exports gives the same artifact.
 ///
 /// # Errors
 /// If the registry rejects the upload.

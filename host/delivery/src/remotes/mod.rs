@@ -1,5 +1,5 @@
-//! Resolves the artifacts of Plugins in registries. A task per Plugin resolves its artifact on the Plugin's interval,
-//! independent of the Plugin's reconcile: no reconcile waits for a slow registry or fails because a registry is down.
+//! Resolves the artifacts of Plugins in registries. One task per Plugin resolves the artifact at the Plugin's interval,
+//! independent of the reconciles of the Plugin: no reconcile waits for a slow registry.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -24,42 +24,44 @@ use crate::Changed;
 
 /// Time between two resolutions of a tag, unless the Plugin sets `interval`.
 const INTERVAL: Duration = Duration::from_mins(5);
-/// Wait after the first failed resolution, before jitter.
+/// Time between the first failed resolution and the next one, before jitter.
 const FIRST_BACKOFF: Duration = Duration::from_secs(5);
-/// Longest wait that a registry may ask for.
+/// Maximum time for which the host waits because a registry asks for it.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
-/// Shortest time between two resolutions.
+/// Minimum time between two resolutions.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
-/// Number of components that are downloaded from one registry at once. Downloads take no memory, and a slow registry
-/// delays its own artifacts only.
+/// Maximum number of components that are downloaded from one registry at the same time. Downloads go to files, and a
+/// slow registry delays only its own artifacts.
 const DOWNLOADS: usize = 4;
-/// Number of downloaded components in memory that wait to be compiled; they bound the memory that delivery takes.
+/// Maximum number of downloaded components in memory until they are compiled; it bounds the memory that delivery takes.
 const HELD: usize = 2;
-/// How long bytes wait for the Plugin that requested them. The Plugin may fail for another reason by now, while others
-/// wait for the place.
+/// Time after which bytes are dropped if the reconcile that requested them does not take them. The Plugin may fail for
+/// another reason meanwhile, and other Plugins wait for the place.
 const UNTAKEN: Duration = Duration::from_mins(2);
 
-/// What a Plugin requests of a registry.
+/// An artifact that a Plugin requests of a registry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
     /// The artifact's source.
     pub source: OciSource,
-    /// The digest that the component must have, if pinned.
+    /// The digest that the component must have; `None` accepts any digest.
     pub pinned: Option<Digest>,
-    /// Keys, one of which must have signed the artifact.
+    /// Keys, one of which must have signed the artifact; `None` if signatures are not checked.
     pub verify: Option<Verify>,
-    /// Time of the Plugin's last push. A new push is resolved at once, without waiting for the interval.
+    /// Time of the Plugin's last push. A new push is resolved at once.
     pub pushed_at: Option<String>,
 }
 
 /// Result of the last resolution of an artifact.
 #[derive(Debug)]
 pub enum Resolution {
-    /// No resolution has ended yet; `changed` is called when one does.
+    /// The artifact is not resolved yet, or its requested bytes are not downloaded yet; `changed` is called when they
+    /// are.
     Pending,
-    /// Digest of the artifact's component, and its bytes if they were requested (`Remotes::fetch`) and not taken yet.
+    /// Digest of the artifact's component, and the component's bytes if they were requested (`Remotes::fetch`) and not
+    /// taken yet.
     Found(Digest, Option<Fetched>),
-    /// The artifact gives no component that may be loaded.
+    /// The artifact gives no component.
     Failed(DeliveryError),
 }
 
@@ -87,7 +89,7 @@ pub struct Lookup {
     pub http: Http,
     /// Registries that are reached without TLS.
     pub plain_http: Vec<String>,
-    /// Which components were verified, and with which keys.
+    /// The record of the components that were verified, and of the keys.
     pub facts: Facts,
     /// Folder for downloads; no other user may have write access to it.
     pub folder: PathBuf,
@@ -95,9 +97,9 @@ pub struct Lookup {
     pub places: Places,
 }
 
-/// Places for components on their way from a registry to the compiler.
+/// Limits the numbers of downloads and of downloaded components.
 pub struct Places {
-    /// [`DOWNLOADS`] places for each registry that is in use.
+    /// [`DOWNLOADS`] places for each registry in use.
     of_registries: Mutex<HashMap<String, Weak<Semaphore>>>,
     held: Arc<Semaphore>,
 }
@@ -129,11 +131,12 @@ impl Places {
 struct Followed {
     wanted: Wanted,
     task: AbortHandle,
-    /// Wakes the task before its interval ends.
+    /// Makes the task resolve the artifact at once.
     again: Arc<Notify>,
-    /// Result of the last resolution. It is replaced as a whole, so the bytes always belong to this resolution.
+    /// Result of the last resolution; `None` until the first one ends, and while requested bytes are downloaded. It is
+    /// replaced as a whole, so the bytes always belong to this resolution.
     found: Option<Result<Found, DeliveryError>>,
-    /// Digest of the artifact whose bytes are being downloaded.
+    /// Digest of the component whose bytes were requested, until they are downloaded.
     fetching: Option<Digest>,
     wants_bytes: bool,
 }
@@ -150,12 +153,13 @@ impl Drop for Followed {
 }
 
 impl Remotes {
-    /// Calls `changed` after every resolution whose result differs from the one before.
+    /// Creates the resolver. It calls `changed` after every resolution that has another result than the last one, or
+    /// that downloaded requested bytes.
     pub fn new(lookup: Lookup, changed: Changed) -> Self {
         Self { lookup: Arc::new(lookup), followed: Arc::default(), changed }
     }
 
-    /// The last result for a Plugin's artifact. The first call, and every call with another request, starts a
+    /// The last result for a Plugin's artifact. The first call, and every call with a changed `wanted`, starts a
     /// resolution.
     pub fn resolve(&self, plugin: &PluginName, wanted: &Wanted) -> Resolution {
         let mut followed = self.followed.lock();
@@ -183,7 +187,7 @@ impl Remotes {
         }
     }
 
-    /// Requests the bytes of the resolved artifact; `changed` is called when they are there.
+    /// Requests the bytes of the resolved artifact; `changed` is called when they are downloaded.
     pub fn fetch(&self, plugin: &PluginName) {
         if let Some(followed) = self.followed.lock().get_mut(plugin) {
             followed.fetching = followed.found.take().and_then(Result::ok).map(|found| found.digest);
@@ -192,7 +196,7 @@ impl Remotes {
         }
     }
 
-    /// The components of all artifacts, including those that are being downloaded.
+    /// Digests of the components of all resolved artifacts, including components that are being downloaded.
     pub fn found(&self) -> Vec<Digest> {
         let digest = |followed: &Followed| match &followed.found {
             Some(found) => found.as_ref().ok().map(|found| found.digest),
@@ -241,7 +245,7 @@ impl Task {
                     pause.max(asked)
                 }
             };
-            // Jitter: hundreds of Plugins must not send requests in step.
+            // Jitter: hundreds of Plugins must not send their requests at the same time.
             let pause = pause.mul_f64(1.0 + 0.1 * fastrand::f64());
             tokio::select! {
                 () = self.rest(pause) => {}
@@ -250,17 +254,17 @@ impl Task {
         }
     }
 
-    /// Waits for the next resolution, and meanwhile drops bytes that the Plugin did not take.
+    /// Waits for the time between two resolutions, and meanwhile drops bytes that no reconcile took.
     async fn rest(&self, pause: Duration) {
         let at_first = pause.min(UNTAKEN);
         tokio::time::sleep(at_first).await;
         let let_go = |entry: &mut Followed| entry.found.as_mut().and_then(|found| found.as_mut().ok()?.fetched.take());
-        // Dropped outside the lock, because the drop gives the place to another task.
+        // The bytes are dropped outside the lock, because the drop gives their place to another task.
         drop(self.mine(let_go));
         tokio::time::sleep(pause.saturating_sub(at_first)).await;
     }
 
-    /// Accesses the entry of the artifact, unless another task has replaced this one.
+    /// Accesses the entry of the Plugin; `None` if another task has replaced this task.
     fn mine<T>(&self, access: impl FnOnce(&mut Followed) -> T) -> Option<T> {
         let mut followed = self.followed.lock();
         let mine = followed.get_mut(&self.plugin).filter(|entry| Arc::ptr_eq(&entry.again, &self.again));
@@ -293,8 +297,8 @@ struct Seen {
 }
 
 impl Lookup {
-    /// Resolves the artifact once. If it is the same as `before`, it is not verified again, and costs the registry at
-    /// most one HEAD request.
+    /// Resolves the artifact once. An artifact that is still the same as `before` is not verified again; unless its
+    /// bytes are wanted, one HEAD request suffices.
     async fn resolve(
         &self,
         wanted: &Wanted,
@@ -320,7 +324,7 @@ impl Lookup {
         if let Some(artifact) = before.filter(|_| !wants_bytes)
             && oci::is_still(&registry, artifact).await.map_err(of(None))?
         {
-            // The record may have been removed while no Plugin named the component.
+            // The record of the verification may have been removed while no Plugin used the component.
             if let Some(trust) = &trust {
                 self.facts.note_verified(artifact.component, trust).await;
             }
@@ -347,7 +351,7 @@ impl Lookup {
     async fn fetch(&self, registry: &Registry, artifact: Artifact) -> Result<Fetched, oci::OciError> {
         // The semaphores are never closed.
         let closed = |error: AcquireError| oci::OciError::NoComponent(error.to_string());
-        // Kept until the file is read, so that the space on disk is bounded as well.
+        // The place is kept until the file is read, so that the space on disk is bounded as well.
         let _download = self.places.to_download(&registry.reference().registry).await.map_err(closed)?;
         let spooled = oci::pull_to(&self.folder, registry, artifact).await?;
         let place = self.places.held.clone().acquire_owned().await.map_err(closed)?;
@@ -355,7 +359,7 @@ impl Lookup {
     }
 }
 
-/// Resolves and downloads an artifact once, without a record; for commands.
+/// Resolves and downloads an artifact once, for commands. Checks no signature.
 ///
 /// # Errors
 /// If the artifact gives no component.

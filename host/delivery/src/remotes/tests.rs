@@ -1,4 +1,4 @@
-//! Following artifacts in a registry that responds at once.
+//! Tests with a registry that responds at once.
 
 use std::collections::HashSet;
 use std::convert::Infallible;

@@ -8,8 +8,8 @@ use windlass_core::digest::Digest;
 use super::Trust;
 use crate::oci::manifest::Descriptor;
 
-/// Largest number of signatures that are checked per envelope. Cosign writes one; an envelope has room for thousands,
-/// and each check hashes the signed bytes.
+/// Maximum number of signatures that are checked per envelope. Cosign writes one. An envelope may have thousands, and
+/// each check hashes the signed bytes.
 const MAX_SIGNATURES: usize = 8;
 
 /// Media type of bundles, without its version (`.v0.3+json`).
@@ -17,11 +17,12 @@ pub const BUNDLE_TYPE: &str = "application/vnd.dev.sigstore.bundle";
 
 /// Payload type of a DSSE envelope of cosign.
 const IN_TOTO: &str = "application/vnd.in-toto+json";
-/// Predicate type of a statement that is a signature. Other types state, for example, the findings of a scanner.
+/// Predicate type of a statement that is a signature. Statements of other types contain, for example, the findings of a
+/// scanner.
 const SIGNED: &str = "https://sigstore.dev/cosign/sign/v1";
 
 /// Whether content that refers to an artifact may be its signature. Content with another predicate type, such as an
-/// attestation, is not.
+/// attestation, is not a signature.
 pub fn may_be_signature(descriptor: &Descriptor) -> bool {
     descriptor.annotations.predicate_type.as_ref().is_none_or(|predicate| predicate == SIGNED)
 }

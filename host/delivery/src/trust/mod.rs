@@ -1,5 +1,5 @@
-//! Verifies cosign signatures of components against the public keys that a Plugin trusts. It needs public keys only,
-//! and no network.
+//! Verifies cosign signatures of components with the public keys in a Plugin's `spec.verify`. Verification needs no
+//! network and no transparency log.
 
 mod bundle;
 mod payload;
@@ -19,7 +19,7 @@ use windlass_core::reason::PluginReason;
 pub use bundle::{BUNDLE_TYPE, may_be_signature, of_artifact, of_blob};
 pub use payload::{PAYLOAD_TYPE, of_payload};
 
-/// The algorithms of cosign: P-256 unless the user chooses another.
+/// The signature algorithms of cosign, whose default is P-256.
 static ALGORITHMS: [&dyn SignatureVerificationAlgorithm; 6] =
     [ECDSA_P256_SHA256, ECDSA_P256_SHA384, ECDSA_P384_SHA256, ECDSA_P384_SHA384, ED25519, RSA_PKCS1_2048_8192_SHA256];
 
@@ -42,17 +42,17 @@ pub enum Distrust {
     /// The component has no signature.
     #[error("{what} has no signature; {how}")]
     Unsigned {
-        /// What must be signed.
+        /// The component or artifact that must be signed.
         what: String,
-        /// How to sign it.
+        /// Instruction for signing it.
         how: String,
     },
     /// The component has signatures, but none by a trusted key.
     #[error("no signature of {what} is by one of the keys of spec.verify: {why}")]
     NotByKeys {
-        /// What was signed.
+        /// The component or artifact that was signed.
         what: String,
-        /// What is wrong with the last signature.
+        /// What is wrong with the last invalid signature.
         why: String,
     },
 }
@@ -68,10 +68,10 @@ impl Distrust {
 }
 
 impl Trust {
-    /// Parses public keys in PEM; each text may contain several.
+    /// Parses public keys in PEM from pairs of a name and a text; each text may contain several keys.
     ///
     /// # Errors
-    /// If a text contains no key, or one that is not supported. The message names the text and is for users.
+    /// If a text contains no key, or a key that is not supported. The message has the text's name and is for users.
     pub fn of_pem<'a>(texts: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<Self, String> {
         let mut keys = Vec::new();
         for (name, text) in texts {
@@ -100,7 +100,7 @@ impl Trust {
         Self { keys: keys.iter().map(|key| key.to_vec()).collect() }
     }
 
-    /// Identifies this set of keys.
+    /// Hash that identifies this set of keys.
     pub fn fingerprint(&self) -> Digest {
         let digests: Vec<u8> = self.keys.iter().flat_map(|key| *Digest::of(key).as_bytes()).collect();
         Digest::of(&digests)
@@ -118,8 +118,8 @@ impl Trust {
     }
 }
 
-/// Whether an algorithm supports the key: with a supported key, an invalid signature fails with the error for invalid
-/// signatures.
+/// Whether an algorithm supports the key. With a supported key, the check of an invalid signature fails with the error
+/// for invalid signatures; with other keys, it fails with another error.
 fn is_usable(key: &SubjectPublicKeyInfoDer<'_>) -> bool {
     let Ok(key) = RawPublicKeyEntity::try_from(key) else { return false };
     ALGORITHMS.into_iter().any(|algorithm| {

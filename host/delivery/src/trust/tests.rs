@@ -148,7 +148,8 @@ fn fingerprint_depends_on_the_keys_and_not_on_their_order() {
 }
 
 proptest! {
-    /// An attacker can change any byte of a bundle: no changed bundle is accepted for other content than was signed.
+    /// An attacker can change any byte of a bundle. No changed bundle is accepted for content other than the signed
+    /// content.
     #[test]
     fn altered_bundle_never_verifies_other_content(
         at in any::<prop::sample::Index>(),
