@@ -19,7 +19,7 @@ pub fn condition(kind: &str, status: &str, reason: &str, message: &str, generati
     map
 }
 
-/// The conditions of a status, without those that lack a type.
+/// The conditions of a status that have a type.
 pub fn conditions_of(status: &Map) -> impl Iterator<Item = &Map> + Clone {
     let list = status.get("conditions").and_then(Value::as_array).unwrap_or_default();
     list.iter().filter_map(Value::as_object).filter(|condition| type_of(condition).is_some())

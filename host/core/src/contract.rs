@@ -243,7 +243,7 @@ pub struct CallReport {
     pub response_bytes: u64,
     /// Whether the guest read the wall clock, so that the response depends on more than the request.
     pub impure: bool,
-    /// What the guest emitted while it ran, in order.
+    /// The notes that the guest emitted, in order.
     pub notes: Vec<Note>,
     /// Number of notes dropped because of a limit.
     pub notes_dropped: u64,
@@ -430,13 +430,13 @@ pub enum CallFailure {
     /// The response violates the component model, for example with text that is not UTF-8.
     #[error("malformed response: {message}")]
     Malformed {
-        /// What is wrong.
+        /// Description of the problem.
         message: String,
     },
     /// The host lacks the resources for the call.
     #[error("the host could not run the call: {message}")]
     Host {
-        /// What is wrong.
+        /// Description of the problem.
         message: String,
     },
 }
@@ -447,13 +447,13 @@ pub enum LoadFailure {
     /// The bytes are not a component, but for example a core module.
     #[error("not a component: {message}")]
     NotAComponent {
-        /// What the bytes are, and what to do.
+        /// Description of the bytes, and advice for the user.
         message: String,
     },
     /// The component exports another version of the contract, or none.
     #[error("no export windlass:plugin/reconciler of contract 0.1; found {found}")]
     UnsupportedContract {
-        /// What the component exports instead.
+        /// The exports of the component.
         found: String,
     },
     /// The component exceeds the size limit for compilation.
@@ -474,7 +474,7 @@ pub enum LoadFailure {
     /// output.
     #[error("compilation failed: {message}")]
     Compiler {
-        /// What happened.
+        /// Description of the failure.
         message: String,
     },
     /// The host ended during earlier attempts to compile the component, most likely because it ran out of memory.
@@ -494,7 +494,7 @@ pub enum LoadFailure {
     /// The cache folder cannot be used.
     #[error("the compiled component cannot be stored: {message}")]
     Cache {
-        /// What happened.
+        /// Description of the failure.
         message: String,
     },
     /// `describe` failed.

@@ -30,7 +30,7 @@ impl DeclaredParent {
     /// Parses the parent of a descriptor. No other place checks a carried CRD.
     ///
     /// # Errors
-    /// Why the carried CRD is invalid; the text is for plugin authors.
+    /// If the carried CRD is invalid; the message is for plugin authors.
     pub fn of(descriptor: &Descriptor) -> Result<Self, String> {
         Ok(match &descriptor.parent {
             Parent::Custom(carried) => Self::Own(CarriedCrd::parse(carried)?),
@@ -70,7 +70,7 @@ impl CarriedCrd {
     /// Parses a CRD (`apiextensions.k8s.io/v1`, JSON).
     ///
     /// # Errors
-    /// Why the CRD is invalid; the text is for plugin authors.
+    /// If the CRD is invalid; the message is for plugin authors.
     pub fn parse(carried: &[u8]) -> Result<Self, String> {
         let json: Value = serde_json::from_slice(carried)
             .map_err(|error| format!("the component's CRD is not valid JSON: {error}"))?;

@@ -155,7 +155,7 @@ impl fmt::Display for ObjectKey {
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uid(UidText);
 
-/// The API server gives every object a UUID; stored inline as 16 bytes, it takes a third of the text's memory.
+/// The text of a UID. The API server uses UUIDs; 16 inline bytes take a third of the text's memory.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum UidText {
     Uuid([u8; 16]),

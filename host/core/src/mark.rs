@@ -61,7 +61,7 @@ impl MarkKey {
         })
     }
 
-    /// Returns true if an object has a valid mark for this plugin and parent, whatever its labels are.
+    /// Returns true if an object has a valid mark for this plugin and parent, regardless of its labels.
     pub fn is_of(&self, object: &Object, plugin: &str, owner: &OwnerKey) -> bool {
         let wanted = || self.mark(plugin, owner, &object.kind.group_kind(), &object.key);
         // Not a constant-time comparison: an attacker could guess marks only for objects that they can write, and the

@@ -30,7 +30,7 @@ pub const LABEL_PARENT_UID: &str = "windlass.dev/parent-uid";
 pub const ANNOTATION_APPLIED: &str = "windlass.dev/applied";
 /// Annotation by which a plugin asks that a child outlive its parent: the child gets labels, but no ownerReference.
 pub const ANNOTATION_RETAIN: &str = "windlass.dev/retain";
-/// Annotation on a retained child: the parent that may re-adopt it, whatever its UID.
+/// Annotation on a retained child: the parent that may re-adopt the child, regardless of the parent's UID.
 pub const ANNOTATION_RETAINED_FOR: &str = "windlass.dev/retained-for";
 /// Annotation on a child of a cluster-scoped parent: the proof that the host made the object a child (see
 /// [`crate::mark`]).

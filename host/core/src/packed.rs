@@ -15,8 +15,8 @@ const DICTIONARY_MAX: usize = 16 * 1024;
 /// dictionary.
 const SAMPLE_MAX: usize = DICTIONARY_MAX / 2;
 
-/// After `n` versions of the dictionary, the next version needs more than `n * LEARN_EVERY` objects. Each version stays
-/// in memory while an object is packed with it, so there must be few versions in relation to objects.
+/// After `n` versions of the dictionary, the next version needs more than `n * LEARN_EVERY` further objects. Each
+/// version stays in memory while an object is packed with it, so there must be few versions in relation to objects.
 const LEARN_EVERY: usize = 64;
 
 /// Minimum size of an object that is compressed, in bytes.

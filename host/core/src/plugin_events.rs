@@ -17,7 +17,7 @@ pub fn notes(before: &Map, now: &Map) -> Vec<Note> {
     [activated(before, now), failed(before, now)].into_iter().flatten().collect()
 }
 
-/// Returns the event for another component than before that became live.
+/// Returns the event if another component than before is live.
 fn activated(before: &Map, now: &Map) -> Option<Note> {
     let active = text(now, "activeDigest")?;
     if text(before, "activeDigest") == Some(active) {

@@ -131,8 +131,8 @@ impl Snapshot {
     pub fn hash(&self, logic: &Digest, phase: Phase) -> Digest {
         let mut hash = self.hash_objects(logic, phase);
         for served in &self.related {
-            // No digest has the length of this tag, so related objects cannot be confused with children; the count
-            // delimits each list.
+            // Parts have their length as prefix, and no digest has the length of this tag, so related objects cannot be
+            // confused with children. The count delimits each list.
             hash.add(b"related");
             hash.add(served.id.as_bytes());
             hash.add(&served.objects.len().to_le_bytes());

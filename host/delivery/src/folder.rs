@@ -20,8 +20,9 @@ use crate::Changed;
 /// not.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Extension of a component's file, and the extension that the file of its signature has in addition.
+/// Extension of a component's file.
 const COMPONENT: &str = "wasm";
+/// Extension that the file of a component's signature has in addition to the component's.
 const SIGNATURE: &str = "sigstore.json";
 
 /// State by which a changed file is recognised: length and modification time of the component, modification time of its

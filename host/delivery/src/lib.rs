@@ -93,7 +93,7 @@ pub enum DeliveryError {
     Invalid {
         /// Namespace and name.
         name: String,
-        /// What is wrong, and what to do.
+        /// Description of the problem, and advice for the user.
         problem: String,
     },
     /// Parts are missing, or do not form a component with the digest that the head gives.
@@ -101,7 +101,7 @@ pub enum DeliveryError {
     Incomplete {
         /// Namespace and name of the head.
         name: String,
-        /// What is missing or wrong.
+        /// Description of the problem.
         problem: String,
     },
     /// The component does not have the pinned digest.
@@ -117,7 +117,7 @@ pub enum DeliveryError {
     Unavailable {
         /// Namespace and name.
         name: String,
-        /// What happened.
+        /// Description of the failure.
         message: String,
     },
     /// The reference is invalid.
@@ -128,7 +128,7 @@ pub enum DeliveryError {
     Credentials {
         /// The Secret's name.
         secret: String,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
     },
     /// The artifact gives no component, for example because the registry does not respond.
@@ -146,7 +146,7 @@ pub enum DeliveryError {
     File {
         /// Path of the file.
         file: String,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
     },
     /// The public keys cannot be read, or are not supported.

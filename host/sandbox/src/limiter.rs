@@ -3,9 +3,11 @@
 use wasmtime::ResourceLimiter;
 use windlass_core::contract::{CallFailure, Limits};
 
-/// Maximum number of memories, and of tables, of any size. Wasmtime's own state for each is small. Composed components
-/// have a few of both in each of their instances.
+/// Maximum number of memories, of any size; wasmtime's own state for each is small. Each instance of a composed
+/// component has a few.
 const MEMORIES: usize = 64;
+/// Maximum number of tables, of any size; wasmtime's own state for each is small. Each instance of a composed component
+/// has a few.
 const TABLES: usize = 1024;
 
 /// Permits growth until a limit is reached, and records the last rejection.

@@ -18,7 +18,7 @@ const OF_PLUGINS: usize = 8192;
 /// Number of remembered events of the host. They never occur in steady state, so the ledger remembers them only to
 /// count their repetitions.
 const OF_HOST: usize = 1024;
-/// Number of parents whose last failure is remembered.
+/// Number of parents whose last outcome is remembered, because their desired state is not applied.
 const FAILING: usize = 4096;
 
 /// Minimum interval between writes of an event's count, in seconds; the same as in client-go.

@@ -68,8 +68,8 @@ impl Fleet {
         let ruling = self.rollout.evaluated(parent, deletions, is_asked);
         let left = parent.namespace.as_ref().filter(|_| cause == Cause::LeftNamespaces);
         match left {
-            // For other rulings the rollout of the version decides: waiting and blocked deletions are not carried out,
-            // and a user has allowed the allowed ones.
+            // For other rulings the rollout of the version decides: put-off and blocked deletions are not carried out,
+            // and allowed deletions are.
             Some(namespace) if ruling == Ruling::Delete => {
                 if deletions.is_empty() && has_children {
                     // For example, the plugin finalizes first and the children are deleted later.

@@ -12,10 +12,11 @@ use crate::digest::Digest;
 use crate::ids::ObjectKey;
 use crate::plan::Delete;
 
-/// The deletions that a plugin's new version plans, collected from the reconciles of its parents.
+/// The deletions that a plugin's new version plans, as far as the reconciles of the parents have planned them.
 ///
-/// The owner of the rollout serialises these reports. A starting process begins a rollout too, since it does not know
-/// the deletions that an earlier process blocked. A rollout may be dropped when it is [complete](Self::is_complete).
+/// The reconciles report to the rollout; the rollout's owner serialises the reports. A starting process begins a
+/// rollout too, since it does not know the deletions that an earlier process blocked. A rollout may be dropped when it
+/// is [complete](Self::is_complete).
 #[derive(Debug)]
 pub struct Rollout {
     guard: DeletionGuard,

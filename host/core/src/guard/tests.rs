@@ -891,10 +891,11 @@ proptest! {
 #[derive(Debug, Clone, Copy)]
 struct Event {
     parent: usize,
-    /// How many children its plan deletes, and how many it replaces.
+    /// Number of children that the parent's plan deletes.
     drops: usize,
+    /// Number of children that the parent's plan replaces.
     replaces: usize,
-    /// Whether its spec changed since its last reconcile.
+    /// Whether the parent's spec changed since its last reconcile.
     spec_changed: bool,
     has_left: bool,
     fails: bool,

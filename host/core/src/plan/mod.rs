@@ -309,8 +309,8 @@ fn is_drift(live: &Object, child: &DesiredChild) -> bool {
     live.marks.get(names::ANNOTATION_APPLIED).is_none_or(|applied| applied == child.applied)
 }
 
-/// Plans the reversal of an edit. An apply suffices, whatever the update strategy, since the child need not restart for
-/// it.
+/// Plans the reversal of an edit: an apply in place, also for the strategies that recreate children, since the child
+/// need not restart. With the strategy `on-delete`, edits stay.
 fn put_back(live: &Object, child: &Arc<DesiredChild>, differing: Option<Digest>) -> Option<Write> {
     match child.update {
         UpdateStrategy::OnDelete => None,

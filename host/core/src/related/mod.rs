@@ -97,7 +97,7 @@ pub enum Refusal {
         id: String,
         /// The required kind.
         kind: Gvk,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
     },
     /// The kind is not granted.
@@ -225,7 +225,7 @@ pub enum ReadProblem {
         user: String,
         /// The kind.
         kind: Gvk,
-        /// What happened.
+        /// Description of the failure.
         message: String,
     },
     /// The requirements changed in every round.

@@ -20,7 +20,7 @@ type Schema = Map<String, Value>;
 /// One way in which the new schema accepts less than the old schema.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Narrowing {
-    /// Version and path of the field, for example `v1 spec.ports[].name`, or the version alone.
+    /// Version and path of the field, for example `v1 spec.ports[].name`; for a change of a version, its name alone.
     pub field: String,
     /// The change, for example `the field is dropped`.
     pub what: String,
@@ -269,7 +269,7 @@ impl Comparison {
             let Some(old) = old.as_object() else { continue };
             match (after.get(name).and_then(Value::as_object), &rest_after) {
                 (Some(new), _) | (None, Some(new)) => self.schemas(&field, old, new),
-                // The API server keeps these fields in every object, whatever the schema defines.
+                // The API server keeps these fields in every object, even if the schema lacks them.
                 (None, None) if place.path.is_empty() && matches!(&**name, "apiVersion" | "kind" | "metadata") => {}
                 (None, None) if keeps_unknown => {}
                 (None, None) => self.add(&field, "the field is dropped"),

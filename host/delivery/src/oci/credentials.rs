@@ -80,7 +80,7 @@ fn matched(name: &str, reference: &Reference) -> Option<usize> {
         && labels.zip(wanted).all(|(label, wanted)| label == "*" || label == wanted);
     let rest = reference.repository.strip_prefix(path);
     let is_path = path.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    // Of two matches of the same length, the one without a wildcard in its host wins.
+    // Of two matches of the same length, the match without a wildcard in its host wins.
     (is_host && is_path).then(|| 2 * path.len() + usize::from(!host.contains('*')))
 }
 

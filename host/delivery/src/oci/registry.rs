@@ -51,7 +51,7 @@ pub enum RegistryError {
     /// The registry did not respond, failed, or asks the client to retry later.
     #[error("the registry did not respond: {message}")]
     Unavailable {
-        /// What happened.
+        /// Description of the failure.
         message: String,
         /// Time that the registry asks the client to wait; `None` if it does not ask.
         wait: Option<Duration>,

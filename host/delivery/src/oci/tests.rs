@@ -252,7 +252,7 @@ async fn valid_signature_is_found_among_other_referrers_of_the_artifact() {
     let mut entries = vec![attestation; 40];
     entries.push(entry(junk, BUNDLE_KIND, signed));
     entries.push(entry(Digest::of(b"gone"), BUNDLE_KIND, signed));
-    // As written by clients that did not know the type.
+    // An entry by a client that does not know the type of bundles.
     entries.push(entry(good, "application/vnd.oci.empty.v1+json", signed));
     let list = json!({"mediaType": manifest::INDEX, "manifests": entries});
     server.manifest(&fallback, &list);
@@ -295,7 +295,7 @@ async fn referrers_are_read_in_pages_and_by_the_fallback_tag_where_the_api_is_mi
     let error = verify(&server.registry(None), artifact(), &trust(KEY)).await.expect_err("the registry is unavailable");
     assert!(matches!(error, OciError::Registry(RegistryError::Unavailable { .. })), "{error}");
 
-    // A signature that could not be read does not invalidate one that could.
+    // An unreadable signature does not invalidate another, valid signature.
     let blob = server.blob(PAYLOAD.as_bytes());
     let annotations = json!({"dev.cosignproject.cosign/signature": PAYLOAD_SIGNATURE});
     let payload = signature(trust::PAYLOAD_TYPE, blob, PAYLOAD.len(), &annotations);

@@ -75,7 +75,7 @@ struct SubjectDigest {
 /// Checks that a bundle has a signature of this artifact by one of the keys.
 ///
 /// # Errors
-/// What is wrong with the bundle; the text is for users.
+/// If the bundle is invalid; the message is for users.
 pub fn of_artifact(trust: &Trust, bundle: &[u8], artifact: Digest) -> Result<(), String> {
     let bundle = parse(bundle)?;
     let envelope = bundle.dsse_envelope.ok_or("its bundle has no signature of an artifact")?;
@@ -105,7 +105,7 @@ pub fn of_artifact(trust: &Trust, bundle: &[u8], artifact: Digest) -> Result<(),
 /// Checks that a bundle has a signature of these bytes by one of the keys (`cosign sign-blob --bundle`).
 ///
 /// # Errors
-/// What is wrong with the bundle; the text is for users.
+/// If the bundle is invalid; the message is for users.
 pub fn of_blob(trust: &Trust, bundle: &[u8], bytes: &[u8]) -> Result<(), String> {
     let message = parse(bundle)?.message_signature.ok_or("its bundle has no signature of a file")?;
     if trust.signed(bytes, &decode(&message.signature)?) {

@@ -34,7 +34,7 @@ struct Image {
 /// Checks that a payload and its signature are for this artifact and by one of the keys.
 ///
 /// # Errors
-/// What is wrong with the payload or the signature; the text is for users.
+/// If the payload or the signature is invalid; the message is for users.
 pub fn of_payload(trust: &Trust, payload: &[u8], signature: &str, artifact: Digest) -> Result<(), String> {
     let signature = STANDARD.decode(signature).map_err(|error| format!("invalid signature: not base64: {error}"))?;
     // The payload is parsed only after its signature was verified.

@@ -1,8 +1,8 @@
 //! The part of WASI 0.2 that the contract grants: enough for language runtimes to start, deterministic, and without
 //! access to anything outside the call. No function blocks, so no asynchronous runtime is needed.
 //!
-//! The interfaces' types and linking are those of wasmtime-wasi. Its implementations, except for the file system's
-//! types, are unused: they block on tokio, and read the host's clocks and entropy.
+//! The interfaces' types and linking are those of wasmtime-wasi. The implementations of wasmtime-wasi, except for the
+//! file system's types, are unused: they block on tokio, and read the host's clocks and entropy.
 
 mod io;
 

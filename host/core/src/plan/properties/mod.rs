@@ -145,7 +145,7 @@ proptest! {
         let mut turns = Turns(ready);
         let mut live = live_of(&before, &fates);
         for _ in 0..60 {
-            // Some children become ready and some stop being ready; no child stays unready for ever.
+            // Some children become ready and some stop being ready; no child stays unready forever.
             for live in &mut live {
                 set_readiness(live, turns.next(4) > 0);
             }
