@@ -66,7 +66,7 @@ pub struct Settings {
     pub plain_http: Vec<String>,
     /// Whether components must be signed.
     pub require_signatures: bool,
-    /// Memory of one compilation, in bytes; derived from the container's limit if not set.
+    /// Memory limit of one compilation, in bytes; derived from the container's limit if not set.
     pub compile_memory: Option<u64>,
     /// Folder of components that take precedence over all sources.
     pub plugins: Option<PathBuf>,
@@ -221,7 +221,7 @@ impl Working {
 
 /// A working host that holds the Lease.
 struct Running {
-    /// Sends what happens to the Lease.
+    /// Tells the task that renews the Lease whether to release it.
     end: oneshot::Sender<End>,
     keeping: JoinHandle<Result<(), NotHolder>>,
     serving: JoinHandle<anyhow::Result<()>>,
@@ -256,7 +256,8 @@ impl Running {
     }
 }
 
-/// A watch whose health changed affects the Plugins that use it, and the Plugins whose parents require its kind.
+/// Queues the Plugins that a change of a watch's health affects: those that use the watch, and those whose parents
+/// require its kind.
 fn health_listener(kinds: Kinds, interests: Interests, plugins: PluginQueue) -> HealthListener {
     Arc::new(move |watch| {
         kinds.health_changed(watch);
@@ -298,7 +299,7 @@ fn watch_plugins(watches: &Watches) -> Arc<Watch> {
     watches.lease(&Arc::new(kind), &ApiResource::from_gvk_with_plural(&gvk, "plugins"), None)
 }
 
-/// Reconciles Plugins. The host is ready when each was reconciled once.
+/// Reconciles Plugins. The host is ready when each Plugin was reconciled once.
 struct BringUp {
     plugins: Arc<Plugins>,
     readiness: Readiness,
@@ -378,7 +379,7 @@ async fn wait_until_ready(own: Arc<Watch>, plugins: Arc<Plugins>, readiness: Rea
     }
 }
 
-/// Reconciles the Plugin when its component enters or leaves quarantine; when it leaves, all its parents are queued.
+/// Queues the Plugin when its component enters or leaves quarantine, and all its parents when it leaves.
 fn quarantine_listener(parents: Queue<PluginName, ParentKey>, plugins: PluginQueue) -> QuarantineListener {
     Box::new(move |live, change| {
         let (plugin, digest) = (&live.name, live.digest());

@@ -114,7 +114,7 @@ impl ComponentArgs {
 }
 
 /// The user's credentials for a registry, as `docker login` and similar tools store them in `$DOCKER_CONFIG` or
-/// `~/.docker`.
+/// `~/.docker`. None if there are none.
 ///
 /// # Errors
 /// If the file exists and cannot be used.

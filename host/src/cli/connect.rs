@@ -97,10 +97,10 @@ fn check_impersonation(config: &Config) -> anyhow::Result<()> {
     )
 }
 
-/// How long a connection may be silent before it is closed. Longer than a watch without events lasts (see
-/// `watch::stream`), which may send nothing between its first byte and its end. Without this limit a request on a
-/// connection that a node or a load balancer dropped would never end: a list, and with it the watch of the kind, or a
-/// worker's request.
+/// How long a connection may be silent before it is closed: longer than a watch without events lasts (see
+/// `watch::stream`), because such a watch may send nothing between its first byte and its end. Without this limit a
+/// request on a connection that a node or a load balancer dropped would never end: a list, and with it the watch of the
+/// kind, or a worker's request.
 const SILENCE: Duration = Duration::from_secs(150);
 
 /// A client that identifies itself, sends each request once and without delay, passes on `Retry-After`, and closes
@@ -118,7 +118,7 @@ fn connect(config: Config, silence: Duration, gate: Option<GateLayer>) -> Result
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let Some(proxy) = proxy(&config, variable) else { return through(tcp, config, silence, gate) };
     if proxy.uri().scheme_str() != Some("http") {
-        // Bypassing the proxy would be worse.
+        // An error is better than a connection that bypasses the proxy.
         return Err(kube::Error::ProxyProtocolUnsupported { proxy_url: Box::new(proxy.uri().clone()) });
     }
     let mut tunnel = Tunnel::new(proxy.uri().clone(), tcp);
@@ -128,10 +128,11 @@ fn connect(config: Config, silence: Duration, gate: Option<GateLayer>) -> Result
     through(tunnel, config, silence, gate)
 }
 
-/// The proxy for an API server: that of the kubeconfig, or else that of the environment (`HTTPS_PROXY`), except for
-/// servers that `NO_PROXY` names. A host in a Pod needs none.
+/// The proxy for an API server: the kubeconfig's, or else the environment's (`HTTPS_PROXY`), except for servers that
+/// `NO_PROXY` names. None if the client connects directly, as a host in a Pod does.
 ///
-/// kube returns either proxy in the same field, and compares `NO_PROXY` with the proxy's own address.
+/// kube returns both proxies in the same field, and compares `NO_PROXY` with the address of the proxy, not of the
+/// server.
 fn proxy(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Option<Intercept> {
     let named = config.proxy_url.as_ref()?;
     let either = |upper: &str, lower: &str| variable(upper).or_else(|| variable(lower));
@@ -150,7 +151,7 @@ where
     C: Service<Uri, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Send + Unpin,
 {
-    // For audit logs, and the API server's metrics.
+    // Identifies the client in audit logs and the API server's metrics.
     let agent = HeaderValue::from_static(concat!("windlass/", env!("CARGO_PKG_VERSION")));
     config.headers.push((USER_AGENT, agent));
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
@@ -159,7 +160,7 @@ where
     connector.set_write_timeout(config.write_timeout);
     // Idle time of a pooled connection before a request does not count as silence of the API server.
     connector.set_reset_reader_on_write(true);
-    // Only the host's writes are logged, not those of a user's command.
+    // Only the host's writes are logged, not the writes of a user's command.
     let audit = gate.is_some().then_some(AuditLayer);
     let service = ServiceBuilder::new()
         .option_layer(gate)

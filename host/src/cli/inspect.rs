@@ -1,4 +1,4 @@
-//! `windlass inspect`: shows what a component declares, without a reconcile.
+//! `windlass inspect`: prints the declarations of a component, without a reconcile.
 
 use std::process::ExitCode;
 

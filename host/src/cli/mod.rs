@@ -1,4 +1,4 @@
-//! Subcommands and flags. They contain no logic of their own and call the code of the host.
+//! The subcommands and their flags.
 
 mod completion;
 mod component;

@@ -8,7 +8,7 @@ pub const FIELD_MANAGER: &str = "windlass-push";
 /// Label on the parts of a component and on permissions: the Plugin that they belong to.
 pub const PART_OF_LABEL: &str = "windlass.dev/part-of";
 
-/// The Plugin that an object was pushed for, by its label or its owner reference, if it has one.
+/// The name of the Plugin for which an object was pushed, by its label or its ownerReference; none if it has neither.
 pub fn plugin_of(metadata: &ObjectMeta) -> Option<&str> {
     let label = metadata.labels.as_ref().and_then(|labels| labels.get(PART_OF_LABEL)).map(String::as_str);
     let owners = metadata.owner_references.iter().flatten();
@@ -17,7 +17,7 @@ pub fn plugin_of(metadata: &ObjectMeta) -> Option<&str> {
 }
 
 /// Why an object must not be deleted with this Plugin: it belongs to another Plugin, has no fields that push wrote, or
-/// has fields that others wrote as well.
+/// has fields that others wrote as well. None if it may be deleted.
 pub fn reason_to_keep(plugin: &PluginName, meta: &ObjectMeta) -> Option<String> {
     if let Some(of) = plugin_of(meta).filter(|of| *of != plugin.as_str()) {
         return Some(format!("it belongs to Plugin {of}"));
@@ -33,7 +33,7 @@ pub fn reason_to_keep(plugin: &PluginName, meta: &ObjectMeta) -> Option<String> 
     (!others.is_empty()).then(|| format!("it was also written by {}; delete it by hand", others.join(", ")))
 }
 
-/// Whether an entry of managedFields is of a push.
+/// Whether a push wrote this entry of managedFields.
 pub fn is_pushs(entry: &ManagedFieldsEntry) -> bool {
     entry.manager.as_deref() == Some(FIELD_MANAGER)
 }

@@ -118,7 +118,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// A Plugin that was written by other means should be deleted by those means.
+/// Checks that push wrote the Plugin: another tool's Plugin should be deleted with that tool.
 fn check_pushed(name: &str, meta: &ObjectMeta) -> anyhow::Result<()> {
     if meta.managed_fields.iter().flatten().any(is_pushs) {
         return Ok(());
@@ -190,7 +190,7 @@ fn has_host_finalizer(plugin: &Plugin) -> bool {
     plugin.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == HOST_FINALIZER)
 }
 
-/// What blocks the deletion of a Plugin.
+/// The reason why a Plugin still exists, for the user.
 fn why_not_gone(plugin: &Plugin) -> String {
     let conditions = plugin.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     let terminating = conditions
@@ -203,7 +203,7 @@ fn why_not_gone(plugin: &Plugin) -> String {
     })
 }
 
-/// Watches the Plugin until `missing` returns none; prints each change of what is missing.
+/// Watches the Plugin until `missing` returns none. Prints each new line that `missing` returns.
 async fn follow(
     api: &Api<Plugin>,
     name: &str,
@@ -222,15 +222,15 @@ async fn follow(
     bail!("the watch of Plugin {name} ended")
 }
 
-/// An object that push writes beside the Plugin.
+/// An object that push writes in addition to the Plugin.
 struct Leftover {
     resource: ApiResource,
     meta: ObjectMeta,
-    /// Why the object is kept, if it is.
+    /// Why the object must be kept; none if it may be deleted.
     kept: Option<String>,
 }
 
-/// Outcome for one object.
+/// Result of the deletion of one object.
 enum Outcome {
     Deleted,
     Gone,
@@ -255,7 +255,7 @@ impl Leftover {
         let api = api(client, &self.resource, self.meta.namespace.as_deref());
         match api.delete(&self.meta.name.unwrap_or_default(), &this).await {
             Ok(_) => Ok(Outcome::Deleted),
-            // The garbage collector was faster; or the name now belongs to another object.
+            // 404: the garbage collector was faster. 409: another object has the name now.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(Outcome::Gone),
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 Ok(Outcome::Left("another object has this name by now".to_owned()))

@@ -1,4 +1,5 @@
-//! Access reviews: asks the API server whether a Plugin's ServiceAccount has a permission, and caches the outcome.
+//! Access reviews: finds out from the API server whether a Plugin's ServiceAccount has a permission, and caches the
+//! outcome.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -74,9 +75,9 @@ pub struct ReviewResult {
 /// Why a review has no outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unanswered {
-    /// The request failed; the API server's message.
+    /// The request failed: the API server's message.
     Failed(String),
-    /// No tokens are left for a review; the time until there are.
+    /// No tokens are left for a review: the time until there are.
     Limited(Duration),
 }
 
@@ -145,7 +146,7 @@ pub struct Reviews {
 #[derive(Default)]
 struct Answers {
     of: HashMap<Question, Asked>,
-    /// The cached questions, in the order in which they were asked first; the first is the first to be evicted.
+    /// The cached questions, the oldest first; the oldest is evicted first.
     order: VecDeque<(Instant, Question)>,
 }
 
@@ -162,10 +163,11 @@ impl Reviews {
         Self { ask, answers: Mutex::default() }
     }
 
-    /// Finds whether an account has a permission, from the cache or by a review, for which `spend` must have tokens.
+    /// Finds whether an account has a permission, from the cache or by reviews. `spend` takes the tokens for a review.
     ///
-    /// A question about one object first asks about all objects of the kind in the namespace. Where the account has
-    /// that permission, for example by a Role without `resourceNames`, one review serves any number of names.
+    /// For a question about one object, the permission on all objects of the kind in the namespace is reviewed first.
+    /// Where the account has that permission, for example by a Role without `resourceNames`, one review serves any
+    /// number of names.
     ///
     /// # Errors
     /// If there is no outcome.
@@ -216,8 +218,8 @@ impl Reviews {
         (now.saturating_duration_since(asked.at) < holds).then(|| review.clone())
     }
 
-    /// The outcome for a question. Of several concurrent callers with the same question, one asks the API server, and
-    /// all get its outcome.
+    /// The outcome for a question. Of several concurrent callers with the same question, one sends the review, and all
+    /// get its outcome.
     ///
     /// # Errors
     /// Why the API server gave no outcome. Errors are not cached.
@@ -228,7 +230,7 @@ impl Reviews {
 }
 
 impl Answers {
-    /// The cell of a question's outcome.
+    /// The cell for the outcome of a question: the cached one, or a new one.
     fn of(&mut self, question: &Question, now: Instant) -> Arc<OnceCell<ReviewResult>> {
         let age = |asked: Instant| now.saturating_duration_since(asked);
         while self.order.front().is_some_and(|(asked, _)| age(*asked) >= PERMITTED) {

@@ -1,5 +1,5 @@
-//! The ServiceAccount of a Plugin: the host impersonates it to write children, and its permissions bound what the
-//! plugin reads.
+//! The ServiceAccount of a Plugin: the host impersonates it to write children, and its permissions limit the objects
+//! that the plugin may read.
 
 use std::sync::Arc;
 

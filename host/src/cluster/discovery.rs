@@ -14,7 +14,7 @@ use super::in_time;
 /// How long the discovery of kinds without a CRD is cached: they change only when another API server starts.
 const FRESH: Duration = Duration::from_mins(1);
 
-/// Looks up kinds, and caches those that cannot have changed.
+/// Looks up kinds, and caches those without a CRD.
 pub struct Discovery {
     client: Client,
     own: Mutex<HashMap<Gvk, (Instant, Found)>>,

@@ -1,5 +1,5 @@
-//! What the host learns of a live component: the deletions that it would cause, and its failures. It starts empty with each new
-//! component or config, and stays when only the Plugin's settings change.
+//! The state of a live component: the deletions that it would cause, and its failures. A new component or config starts
+//! with an empty state; a change of the Plugin's settings keeps it.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -21,13 +21,13 @@ use windlass_core::snapshot::Snapshot;
 
 use super::Live;
 
-/// The rate of a component's log lines, in bytes: enough for a rollout over a thousand parents, and a bound for a component that
-/// logs in each call. All plugins share the host's log.
+/// Largest rate of a component's log lines, in bytes: enough for a rollout over a thousand parents, and a bound for a
+/// component that logs in each call. All plugins share the host's log.
 const LOG: Rate = Rate { burst: 1024.0 * 1024.0, per_second: 64.0 * 1024.0 };
 /// Added to each line's bytes: the fields that the host's log adds.
 const LOG_OVERHEAD: usize = 128;
 
-/// What the host has learnt of a live component.
+/// The state of a live component.
 #[derive(Debug)]
 pub struct ComponentState {
     /// Unique in this process.
@@ -36,7 +36,7 @@ pub struct ComponentState {
     quarantine: Mutex<Quarantine>,
     log: Mutex<Bucket>,
     uncalled: Uncalled,
-    /// Whether a response had a status that is not written.
+    /// Whether the component returned a status that is not written.
     gave_unwritten_status: AtomicBool,
 }
 
@@ -44,7 +44,7 @@ pub struct ComponentState {
 #[derive(Debug, Default)]
 struct Uncalled {
     parents: Mutex<HashSet<ObjectKey>>,
-    /// Their number: in steady state the lock is not taken.
+    /// Number of these parents, so that steady state takes no lock.
     count: AtomicUsize,
 }
 
@@ -55,7 +55,7 @@ impl Uncalled {
         Self { parents: Mutex::new(parents), count }
     }
 
-    /// Removes parents. Returns whether they were the last ones.
+    /// Removes the parents for which `is_unasked` is false. Returns whether they were the last ones.
     fn retain(&self, is_unasked: impl Fn(&ObjectKey) -> bool) -> bool {
         if self.count.load(Ordering::Relaxed) == 0 {
             return false;
@@ -78,21 +78,21 @@ impl Uncalled {
     }
 }
 
-/// What has to be reconciled again after a decision about deletions.
+/// The objects to reconcile again after a decision about deletions.
 #[derive(Debug, Default)]
 pub struct Consequences {
     /// Parents to reconcile again.
     pub parents: Vec<ObjectKey>,
-    /// Whether the Plugin's status changes.
+    /// Whether to reconcile the Plugin, because its status changes.
     pub plugin: bool,
 }
 
 impl ComponentState {
-    /// For a component that goes live, with its parents and children. `before` is the record of the previous rollout, and `was_blocked`
-    /// the result of its [`blocked_hash`](Self::blocked_hash).
+    /// The state of a component that goes live. `before` is the record of the previous rollout, and `was_blocked` the
+    /// result of its [`blocked_hash`](Self::blocked_hash).
     pub fn begin(live: &Live, before: Option<&Record>, was_blocked: Option<&str>) -> Self {
-        // Retained children have no controller and are never deleted. Children of parents that are gone are deleted by the garbage
-        // collector, and would make the deletions a smaller part.
+        // Retained children have no controller and are never deleted. Children of parents that are gone are deleted by
+        // the garbage collector; if they counted, the other deletions would be a smaller share.
         let mut uids = live.parents.store.pick(|parent| Some(parent.uid.clone()));
         let (left, of_left): (Vec<_>, Vec<_>) = live.unselected.all().into_iter().unzip();
         uids.extend(of_left);
@@ -100,7 +100,7 @@ impl ComponentState {
         let owns_kind = live.owns_kind();
         let is_ours =
             |child: &Object| (owns_kind || child.plugin() == Some(live.name.as_str())) && live.has_mark(child);
-        // Counted by parent: of a kind that a hundred plugins share, each plugin has few of the children.
+        // Counted by parent, because each of a hundred plugins may have few of the objects of a kind.
         let owned = live.children.values().map(|watch| watch.store.count_controlled(&uids, is_ours)).sum();
         let shown = live.parents.store.keys();
         let uncalled = Uncalled::new(shown.iter().cloned());
@@ -109,7 +109,7 @@ impl ComponentState {
         Self { uncalled, ..Self::of(rollout.after(before, Timestamp::now())) }
     }
 
-    /// A placeholder until the real one is known.
+    /// A placeholder until the component's state is known.
     pub fn none() -> Self {
         Self::of(Rollout::begin(DeletionGuard::default(), Digest::of(b""), [], 0, None))
     }
@@ -124,7 +124,7 @@ impl ComponentState {
         Self { id, fleet, quarantine: Mutex::default(), log, uncalled, gave_unwritten_status }
     }
 
-    /// Takes the deletions out of a parent's plan that must not be carried out now.
+    /// Removes the deletions from a parent's plan that must not be carried out now.
     pub fn judge(
         &self,
         (own, guard): (&mut ParentDeletions, DeletionGuard),
@@ -151,14 +151,14 @@ impl ComponentState {
         self.with_fleet(|fleet| fleet.allow(annotation)).1
     }
 
-    /// Puts another `deletionGuard` into force. All parents have to be reconciled again.
+    /// Applies a changed `deletionGuard`. The caller must queue all parents.
     pub fn adjust(&self, guard: DeletionGuard) {
         self.with_fleet(|fleet| fleet.adjust(guard));
     }
 
     fn with_fleet<T>(&self, change: impl FnOnce(&mut Fleet) -> T) -> (T, Consequences) {
         let mut fleet = self.fleet.lock();
-        // The Plugin's status has the hash of the blocked deletions, so it changes with them.
+        // The facts of the Plugin's status that a decision can change.
         let said = |fleet: &Fleet| {
             let rollout = fleet.rollout();
             (
@@ -173,48 +173,49 @@ impl ComponentState {
         (result, Consequences { parents: fleet.take_to_queue(), plugin })
     }
 
-    /// The blocked deletions of many parents together.
+    /// The deletions that are blocked for many parents together, if any.
     pub fn blocked_of_all(&self) -> Option<BlockedDeletions> {
         self.fleet.lock().blocked().cloned()
     }
 
-    /// The hash of the deletions of many parents that are blocked, or were blocked before and are undecided.
+    /// Hash of the deletions that are blocked for many parents together, or were blocked before and are not decided
+    /// again yet.
     pub fn blocked_hash(&self) -> Option<String> {
         self.fleet.lock().blocked_hash().map(str::to_owned)
     }
 
-    /// The record of its rollout, for the Plugin's status.
+    /// The record of the component's rollout, for the Plugin's status.
     pub fn record_of_rollout(&self) -> Record {
         self.fleet.lock().rollout().record()
     }
 
-    /// Parents that no longer exist and that the deletions of other parents wait for.
+    /// Parents that no longer exist, but for which the deletions of other parents wait.
     pub fn awaited_in_vain(&self, exists: impl Fn(&ObjectKey) -> bool) -> Vec<ObjectKey> {
         self.fleet.lock().rollout().untried().filter(|parent| !exists(parent)).cloned().collect()
     }
 
-    /// Records that a parent was reconciled. Returns whether it was the last one.
+    /// Records that a parent was reconciled. Returns whether it was the last one since the component went live.
     pub fn asked(&self, parent: &ObjectKey) -> bool {
         self.uncalled.take(parent)
     }
 
-    /// Forgets the parents that no longer exist. Returns whether they were the last ones.
+    /// Forgets the parents that no longer exist. Returns whether they were the last ones that were not reconciled.
     pub fn forget_uncalled(&self, exists: impl Fn(&ObjectKey) -> bool) -> bool {
         self.uncalled.retain(exists)
     }
 
-    /// How many parents were not reconciled since the component went live.
+    /// Number of parents that were not reconciled since the component went live.
     pub fn uncalled(&self) -> usize {
         self.uncalled.count.load(Ordering::Relaxed)
     }
 
     /// Records a response whose status is not written. Returns whether it is the first one.
     pub fn note_unwritten_status(&self) -> bool {
-        // Read before it is written: it is set once, and each reconcile of such a component comes here.
+        // Loaded before it is stored: the flag is set once, and each reconcile of such a component comes here.
         !self.gave_unwritten_status.load(Ordering::Relaxed) && !self.gave_unwritten_status.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether a response had a status that is not written.
+    /// Whether the component returned a status that is not written.
     pub fn gave_unwritten_status(&self) -> bool {
         self.gave_unwritten_status.load(Ordering::Relaxed)
     }
@@ -224,19 +225,20 @@ impl ComponentState {
         self.quarantine.lock().admit(&parent.key, parent.generation, Instant::now())
     }
 
-    /// Records the result of an admitted call.
+    /// Records the result of an admitted call. Returns the change if the component enters or leaves quarantine.
     pub fn record<T>(&self, parent: &Object, admission: Admission, call: &Result<T, CallFailure>) -> Option<Change> {
         let parent = (&parent.key, parent.generation);
         self.quarantine.lock().record(parent, admission, CallOutcome::of(call), Instant::now(), fastrand::f64())
     }
 
-    /// Whether a line of so many bytes may be logged. Counts the lines that may not.
+    /// Whether a line of `length` bytes may be logged. A line that may not is counted.
     pub fn may_log(&self, length: usize) -> bool {
         let bytes = u32::try_from(length.saturating_add(LOG_OVERHEAD)).map_or(f64::INFINITY, f64::from);
         self.log.lock().take(bytes, 0.0, Timestamp::now())
     }
 
-    /// How many log lines were dropped of late, by the call itself or by the rate.
+    /// Number of log lines that were dropped since the last report, by the limit of a call (`by_call` of them in this
+    /// call) or by the rate. None if there are none, or if the last report is less than a minute old.
     pub fn unlogged(&self, by_call: u64) -> Option<u64> {
         let mut log = self.log.lock();
         log.count_dropped(by_call);
@@ -249,7 +251,8 @@ impl ComponentState {
         self.forget(parent)
     }
 
-    /// Whether the component is in quarantine: it failed so often, for parents of several namespaces, that it is called only seldom.
+    /// Whether the component is in quarantine: it failed so often, for parents of several namespaces, that it is rarely
+    /// called.
     pub fn is_quarantined(&self) -> bool {
         self.quarantine.lock().is_active()
     }

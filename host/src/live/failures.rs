@@ -1,5 +1,5 @@
-//! The last failure among a Plugin's parents, and when the Plugin's status next reports the failing ones. Parents whose own status the
-//! host does not write show their failures only there.
+//! The last failure of a Plugin's parents, and the times at which the Plugin's status reports failing parents. The
+//! failure of a parent whose own status the host does not write shows only there.
 //!
 //! Changes are written together, at most every [`PAUSE`].
 
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use windlass_core::ids::ObjectKey;
 use windlass_core::reason::ParentReason;
 
-/// Shortest time between two writes of the counts.
+/// Shortest time between two reports.
 const PAUSE: Duration = Duration::from_secs(10);
 /// How long the first write after a quiet time waits for further changes: many parents often change together.
 const GATHER: Duration = Duration::from_secs(1);
@@ -17,22 +17,22 @@ const GATHER: Duration = Duration::from_secs(1);
 /// The newest failure of a parent that did not fail before, or failed for another reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastFailure {
-    /// The reason of its condition.
+    /// Reason of the parent's condition.
     pub reason: ParentReason,
     /// Namespace and name of the parent.
     pub object: String,
-    /// The message of its condition, also if the host does not write its status.
+    /// Message of the parent's condition, even if the host does not write the parent's status.
     pub message: String,
-    /// When it began to fail like this.
+    /// When the parent began to fail with this reason.
     pub time: Timestamp,
 }
 
 /// The failing parents, as a Plugin's status reports them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sums {
-    /// How many parents fail.
+    /// Number of failing parents.
     pub failing: u64,
-    /// None if no parent failed since the host started.
+    /// The newest failure; none if no parent failed since the host started.
     pub last: Option<LastFailure>,
 }
 
@@ -49,7 +49,7 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Records a parent's new failure.
+    /// Records a parent's new failure, if there is one.
     pub fn note(&mut self, parent: &ObjectKey, failure: Option<(ParentReason, &str)>, now: Timestamp) {
         if let Some((reason, message)) = failure {
             let (object, message) = (parent.to_string(), message.to_owned());
@@ -57,7 +57,7 @@ impl Failures {
         }
     }
 
-    /// When a change should be written; none if a write is scheduled.
+    /// Time until a change should be written; none if a write is scheduled already.
     pub fn schedule(&mut self, now: Instant) -> Option<Duration> {
         if std::mem::replace(&mut self.is_due, true) {
             return None;
@@ -66,8 +66,9 @@ impl Failures {
         Some(PAUSE.saturating_sub(since).max(GATHER))
     }
 
-    /// The report for a status that is written now, with this many failing parents, and when to write the next one, if that is known.
-    /// `before` is the count in the last status.
+    /// The report for a status that is written now, with this many failing parents, and the time until the next report,
+    /// if one is due. `before` is the count in the last status; soon after the start of the host, a lower count is not
+    /// reported yet.
     pub fn read(&mut self, failing: u64, before: Option<u64>, now: Instant) -> (Sums, Option<Duration>) {
         self.is_due = false;
         self.written = Some(now);

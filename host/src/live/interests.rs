@@ -1,4 +1,4 @@
-//! Which parents require which related objects: an index from a change to the parents that it concerns, and the watches of the
+//! Related objects that parents require: an index from a change to the parents that it concerns, and the watches of the
 //! required kinds.
 
 use std::collections::{HashMap, HashSet};
@@ -14,9 +14,9 @@ use windlass_core::selector::{Labels, Selector};
 use super::ParentKey;
 use crate::cluster::watch::{Change, Watch};
 
-/// The requirements of all parents. Clones share it. Parents without requirements are not in it.
+/// The requirements of all parents. Parents without requirements have no entry. Clones share the state.
 ///
-/// `W` is the watch of a kind, which ends when its last holder drops it.
+/// `W` is the watch of a kind, which ends when the last reference to it is dropped.
 pub struct Interests<W = Watch>(Arc<RwLock<State<W>>>);
 
 /// The requirements of one parent.
@@ -33,7 +33,7 @@ pub struct Interest {
 pub struct Followed<W = Watch> {
     /// The watch.
     pub watch: Arc<W>,
-    /// When it began.
+    /// Since when parents require the kind.
     pub since: Instant,
 }
 
@@ -43,22 +43,24 @@ struct State<W> {
 }
 
 struct Kept {
-    /// The requirements that were served last, final or not.
+    /// The requirements that were served last, whether the response to them was final or not.
     interest: Arc<Interest>,
-    /// The requirements of the last final response.
+    /// The requirements of the last final response; none before the first one.
     last: Option<Needs>,
 }
 
 struct OfKind<W> {
     followed: Followed<W>,
+    /// Parents by the name of the object that they require.
     by_name: HashMap<ObjectKey, Concerned>,
-    /// Parents by label selector: equal selectors are matched once.
+    /// Parents by the namespace (none for cluster-scoped objects) and the label selector that they require. Equal
+    /// selectors are matched once.
     by_labels: HashMap<Option<Arc<str>>, HashMap<Selector, Concerned>>,
 }
 
 type Concerned = HashSet<ByIdentity>;
 
-/// Compared by identity.
+/// An interest, compared by its address.
 struct ByIdentity(Arc<Interest>);
 
 impl PartialEq for ByIdentity {
@@ -94,7 +96,7 @@ impl<W> Default for Interests<W> {
 }
 
 impl<W> Interests<W> {
-    /// The watches of these requirements in their order, if they are the parent's current ones.
+    /// The watches of these requirements, in the same order. None if they are not the parent's current requirements.
     pub fn followed(&self, plugin: &PluginName, parent: &ParentKey, needs: &Needs) -> Option<Vec<Followed<W>>> {
         let state = self.0.read();
         let known = &state.parents.get(plugin)?.get(parent)?.interest.needs;
@@ -104,8 +106,8 @@ impl<W> Interests<W> {
         needs.iter().map(|need| Some(state.kinds.get(&need.kind)?.followed.clone())).collect()
     }
 
-    /// Replaces the requirements of a parent: from now on, a change of a required object concerns it. `watches` has the watch of each
-    /// requirement in their order. Returns the watches that are held.
+    /// Replaces the requirements of a parent: from now on, a change of a required object concerns the parent. `watches`
+    /// has the watch of each requirement, in the same order. Returns the watches that the index keeps, in this order.
     pub fn follow(
         &self,
         plugin: &PluginName,
@@ -116,7 +118,7 @@ impl<W> Interests<W> {
     ) -> Vec<Followed<W>> {
         let interest = Arc::new(Interest { plugin: plugin.clone(), parent: parent.clone(), needs: needs.clone() });
         let mut state = self.0.write();
-        // Before the old ones are dropped, so that no watch ends that is still required.
+        // Added before the old requirements are removed, so that no watch ends that is still required.
         let followed = state.add(&interest, watches, now);
         let of_plugin = state.parents.entry(plugin.clone()).or_default();
         match of_plugin.get_mut(parent) {
@@ -129,12 +131,12 @@ impl<W> Interests<W> {
         followed
     }
 
-    /// The requirements of the last final response for a parent, if it had any.
+    /// The requirements of the last final response for a parent, if there were any.
     pub fn last(&self, plugin: &PluginName, parent: &ParentKey) -> Option<Needs> {
         self.0.read().parents.get(plugin)?.get(parent)?.last.clone()
     }
 
-    /// Records that the response for a parent that was served these requirements is final.
+    /// Records that the response is final for which the parent was served these requirements.
     pub fn keep(&self, plugin: &PluginName, parent: &ParentKey, needs: &Needs) {
         if needs.is_empty() {
             self.forget(plugin, parent);
@@ -193,7 +195,7 @@ impl<W> State<W> {
                     by_labels: HashMap::new(),
                 });
                 if !Arc::ptr_eq(&of_kind.followed.watch, &watch) {
-                    // The kind was defined again with another plural: the old watch is refused for ever.
+                    // The CRD was recreated with another plural: the API server rejects the old watch forever.
                     of_kind.followed = Followed { watch, since: now };
                 }
                 let concerned = match &need.select {

@@ -1,4 +1,5 @@
-//! A live plugin: its component and everything that was resolved for it. A `Live` is replaced as a whole and never changed.
+//! A live plugin: its component, with the resolved kinds, grants and settings. A `Live` never changes; it is replaced
+//! as a whole.
 
 pub mod component_state;
 pub mod failures;
@@ -38,38 +39,39 @@ use crate::cluster::account::Account;
 use crate::cluster::watch::{Store, Watch, WatchId};
 use crate::telemetry::Measures;
 
-/// One Plugin's live component and settings. A reconcile uses the one that it began with to its end.
+/// One Plugin's live component and settings. A reconcile uses the same `Live` from its first step to its last.
 #[derive(Clone)]
 pub struct Live {
     /// The Plugin's name.
     pub name: PluginName,
     /// The component.
     pub component: Arc<Component>,
-    /// Hash of everything beside the objects that a response depends on (see [`windlass_core::snapshot::logic`]).
+    /// Hash of everything that determines a response, except the objects (see [`windlass_core::snapshot::logic`]).
     pub logic: Digest,
     /// The component's version, from its descriptor.
     pub version: String,
     /// The watch of the parent kind.
     pub parents: Arc<Watch>,
-    /// Whether the Plugin installed the CRD of that kind.
+    /// Who installed the CRD of the parent kind.
     pub crd_owner: CrdOwner,
-    /// Which of the host's status fields the parent kind keeps. None of a kind whose status is not written for the plugin.
+    /// Which of the host's status fields the schema of the parent kind has. It has no field if the status is not
+    /// written.
     pub shape: StatusShape,
-    /// As whom the status of parents is written.
+    /// The account that writes the status of parents.
     pub status_writer: StatusWriter,
-    /// Former parents that this watch no longer shows and that still have children.
+    /// Former parents: objects that the watch of the parents no longer shows, and that still have children.
     pub unselected: Arc<Unselected>,
     /// The watches of the child kinds.
     pub children: HashMap<GroupKind, Arc<Watch>>,
-    /// The kinds of children that the plugin may own, and where.
+    /// The kinds of children that the plugin may own, and the namespaces in which it may own them.
     pub grants: Grants,
-    /// Hash of everything that responses are validated by (see [`windlass_core::snapshot::rules`]).
+    /// Hash of everything by which responses are validated (see [`windlass_core::snapshot::rules`]).
     pub rules: Digest,
     /// Whether parents get the plugin's finalizer.
     pub finalizes: bool,
     /// Whether the plugin adopts existing objects that have its children's names (`spec.adopt`).
     pub adopts: bool,
-    /// `spec.suspend`
+    /// Whether `spec.suspend` stops the reconciles of parents.
     pub suspended: bool,
     /// The Plugin's ServiceAccount: children are written as it, and related objects are shown only if it may read them.
     pub account: Account,
@@ -79,26 +81,26 @@ pub struct Live {
     pub peers: Peers,
     /// The related objects that the plugin may require.
     pub reads: Reads,
-    /// `spec.config`, as JSON.
+    /// `spec.config` as JSON; none if it is not set.
     pub config: Option<Arc<[u8]>>,
     /// Limits of each call.
     pub limits: Limits,
     /// Time between resyncs, before jitter.
     pub resync: Duration,
-    /// How many parents are reconciled at once.
+    /// Largest number of parents that are reconciled at once.
     pub concurrency: usize,
-    /// What is remembered of each parent. All components of the Plugin share it.
+    /// The records of the parents. All components of the Plugin share them.
     pub records: Arc<Records>,
-    /// Places for calls of this plugin: one fewer than there are cores, so that a plugin that loops leaves room. All components of
-    /// the Plugin share them, because calls of an earlier component may still run.
+    /// Permits for calls of this plugin: [`calls_of_one`]. All components of the Plugin share them, because calls of an
+    /// earlier component may still run.
     pub call_slots: Arc<Semaphore>,
     /// The rate of requests that the plugin may cause. All components of the Plugin share it.
     pub budget: Arc<Mutex<Budget>>,
-    /// From how many deletions on the host blocks them until a user releases them (rule R9).
+    /// Number of deletions from which on the host blocks them until a user releases them (rule R9).
     pub guard: DeletionGuard,
-    /// What the host has learnt of the component's behaviour. It stays while only the Plugin's settings change.
+    /// State of the component, which stays while only the Plugin's settings change.
     pub state: Arc<ComponentState>,
-    /// The key of the marks on its children, if its parents are cluster-scoped.
+    /// The key of the marks on children; none if the parents are namespaced.
     pub mark_key: Option<MarkKey>,
     /// The component's metrics.
     pub measures: Arc<Measures>,
@@ -107,9 +109,9 @@ pub struct Live {
 /// The related objects that a plugin was granted. Its ServiceAccount must be allowed to read them as well.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reads {
-    /// Kinds and namespaces.
+    /// The granted kinds, and the namespaces in which the plugin may read them.
     pub grants: ReadGrants,
-    /// The granted kinds as the API server names them.
+    /// The API resources of the granted kinds.
     pub resources: HashMap<Gvk, Arc<ApiResource>>,
 }
 
@@ -118,32 +120,36 @@ pub struct Reads {
 pub enum CrdOwner {
     /// The Plugin: all objects of the kind are its parents.
     Plugin,
-    /// Another owner, or the kind is built in, whatever CRD the component carries: the plugin needs permission to see its objects.
+    /// Another owner, or the kind is built in, even if the component carries a CRD: the plugin's ServiceAccount needs
+    /// permission to read the parents.
     Others,
 }
 
-/// As whom the status of parents is written.
+/// The account that writes the status of parents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusWriter {
-    /// As the host: the kind is the Plugin's own.
+    /// The host: the Plugin installed the CRD.
     Host,
-    /// As the Plugin's ServiceAccount, which may patch the status of a kind that is not the Plugin's own.
+    /// The Plugin's ServiceAccount, which may patch the status: another owner installed the CRD that the component
+    /// carries.
     Account,
-    /// The status is not written: the kind is not the Plugin's own, and its ServiceAccount may not patch the status.
+    /// No account: another owner installed the CRD that the component carries, and the Plugin's ServiceAccount may not
+    /// patch the status.
     Denied,
-    /// The status is not written: the kind is built in or exists without the plugin, or has no status.
+    /// No account: the component carries no CRD of the kind, or the CRD has no status subresource.
     Nobody,
 }
 
-/// The most calls that run at once: one for each core, because each keeps one busy. On a single core two share it, so that one
-/// plugin cannot take the only place.
+/// Largest number of calls that run at once: one for each core, because a call keeps a core busy, but at least two, so
+/// that one plugin cannot take all of them.
 pub fn calls_at_once() -> usize {
     // The system call opens three files each time.
     static CORES: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
     (*CORES).max(2)
 }
 
-/// The most calls of one plugin: all but one of these.
+/// Largest number of calls of one plugin that run at once: one fewer than [`calls_at_once`], so that a plugin that
+/// loops leaves room.
 pub fn calls_of_one() -> usize {
     calls_at_once() - 1
 }
@@ -154,7 +160,7 @@ impl Live {
         self.component.surface().digest
     }
 
-    /// Whether the caches of all its kinds follow the API server. While one does not, it is out of date.
+    /// Whether the caches of all kinds follow the API server. A cache that does not is out of date.
     pub fn is_followed(&self) -> bool {
         self.watches().all(|watch| watch.is_followed())
     }
@@ -165,19 +171,20 @@ impl Live {
         std::iter::once(&self.parents).chain(homes).chain(self.children.values())
     }
 
-    /// Whether `spec.namespaceSelector` selects the object's namespace, as far as the host knows its labels.
+    /// Whether `spec.namespaceSelector` selects the object's namespace; false while the host does not know the
+    /// namespace's labels.
     pub fn is_home(&self, parent: &Object) -> bool {
         self.namespaces.as_ref().is_none_or(|homes| homes.hold(parent) == Some(true))
     }
 
-    /// Whether the selectors make an object of the parent kind a parent. None while the host does not know the labels of the object's
-    /// namespace.
+    /// Whether the selectors make an object of the parent kind a parent. None while the host does not know the labels
+    /// of the object's namespace.
     pub fn selects(&self, parent: &Object) -> Option<bool> {
         let home = self.namespaces.as_ref().map_or(Some(true), |homes| homes.hold(parent))?;
         Some(home && self.parents.selects(parent))
     }
 
-    /// Whether an object is a parent, or a former one that still has children.
+    /// Whether an object is a parent, or a former parent that still has children.
     pub fn knows(&self, parent: &ObjectKey) -> bool {
         self.parents.store.get(parent).is_some() || self.unselected.holds(parent)
     }
@@ -187,7 +194,7 @@ impl Live {
         self.children.values().any(|watch| self.count_children(watch, parent) > 0)
     }
 
-    /// How many children of one kind an object has that are this plugin's and not being deleted.
+    /// Number of an object's children of one kind that belong to this plugin and are not being deleted.
     fn count_children(&self, watch: &Watch, parent: &Uid) -> usize {
         let is_ours = |child: &Object| child.plugin() == Some(self.name.as_str()) && self.has_mark(child);
         let counts = |child: &Object| !child.deleting && is_ours(child);
@@ -199,7 +206,8 @@ impl Live {
         self.mark_key.as_ref().is_none_or(|key| key.holds(child))
     }
 
-    /// The parents in a namespace that have children of this plugin.
+    /// The parents that have children of this plugin and are not being deleted, with the number of these children: in a
+    /// namespace, or (none) the cluster-scoped parents.
     pub fn with_children_in(&self, namespace: Option<&str>) -> Leavers {
         let mut leavers = Leavers::default();
         for parent in self.parents.store.in_namespace(namespace).iter().filter(|parent| !parent.deleting) {
@@ -212,20 +220,20 @@ impl Live {
         leavers
     }
 
-    /// Whether the component carries the CRD of the parent kind. Of any other kind, for example a built-in one, the host leaves the
-    /// status alone, and several plugins may have parents of it.
+    /// Whether the component carries the CRD of the parent kind. If not, for example for a built-in kind, the host does
+    /// not write the status, and several plugins may have parents of the kind.
     pub fn owns_kind(&self) -> bool {
         matches!(self.component.descriptor().parent, Parent::Custom(_))
     }
 
-    /// Whether this plugin may own the children of another plugin: a custom kind has one plugin, which re-adopts the children of
-    /// those that are gone.
+    /// Whether this plugin may own the children of another plugin: a custom kind has one plugin, which re-adopts the
+    /// children of plugins that are gone.
     pub fn inherits(&self, plugin: &str) -> bool {
         self.owns_kind() && self.peers.is_gone(plugin)
     }
 
-    /// Whether every parent would be reconciled as by another `Live`: component, kinds, grants, config, limits and permissions are
-    /// the same.
+    /// Whether another `Live` would reconcile every parent in the same way: component, kinds, grants, config, limits
+    /// and permissions are the same.
     pub fn decides_like(&self, other: &Self) -> bool {
         self.digest() == other.digest()
             && self.config == other.config
@@ -246,13 +254,13 @@ impl Live {
                 .all(|(kind, watch)| other.children.get(kind).is_some_and(|other| Arc::ptr_eq(watch, other)))
     }
 
-    /// The account as which the status of parents is written; none if the host writes it as itself.
+    /// The account that the host impersonates to write the status of parents; none if it writes as itself.
     pub fn status_account(&self) -> Option<&Account> {
         (self.status_writer != StatusWriter::Host).then_some(&self.account)
     }
 
-    /// Hash of what decides which children a parent has: component, config, grants, limits and selectors. It is the same in every
-    /// process.
+    /// Hash of everything that determines the children of a parent: component, config, grants, limits and selectors. It
+    /// is the same in every process.
     pub fn decides_by(&self) -> Digest {
         let mut text = self.logic.as_bytes().to_vec();
         text.extend_from_slice(self.rules.as_bytes());
@@ -297,7 +305,7 @@ impl Peers {
     }
 }
 
-/// Whether a Plugin's status counts no parents.
+/// Whether a Plugin's status reports zero parents; false if it reports no number.
 pub fn had_no_parents(plugin: &Object) -> bool {
     observed(plugin).count("parents") == Some(0)
 }
@@ -305,8 +313,8 @@ pub fn had_no_parents(plugin: &Object) -> bool {
 /// A key of the queue of parents: namespace and name of a parent.
 pub type ParentKey = ObjectKey;
 
-/// The live plugins by the watch of their parents, so that an event need not go through all live plugins. Clones share it;
-/// `plugins` updates it with the registry.
+/// The live plugins by the watch of their parents, so that an event need not go through all live plugins. Clones share
+/// the index; the module `plugins` updates it together with the registry.
 #[derive(Clone, Default)]
 pub struct ParentIndex(Arc<ArcSwap<HashMap<WatchId, Vec<PluginName>>>>);
 

@@ -1,4 +1,4 @@
-//! The namespaces whose objects are parents of a Plugin, by their current labels.
+//! Selects the namespaces whose objects are parents of a Plugin, by their current labels.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct NamespaceFilter {
 }
 
 impl NamespaceFilter {
-    /// Selects the namespaces that the watch shows by this selector.
+    /// Selects namespaces by this selector; `watch` shows all Namespaces.
     pub fn new(selector: Selector, watch: Arc<Watch>) -> Self {
         Self { selector, watch }
     }
@@ -27,8 +27,8 @@ impl NamespaceFilter {
         self.selector.to_string()
     }
 
-    /// Whether a parent's namespace is selected. None while the watch does not show the namespace. Cluster-scoped parents are always
-    /// selected.
+    /// Whether a parent's namespace is selected; always true for a cluster-scoped parent. None while the watch does not
+    /// show the namespace.
     pub fn hold(&self, parent: &Object) -> Option<bool> {
         let Some(namespace) = &parent.key.namespace else { return Some(true) };
         let namespace = self.watch.store.get(&ObjectKey::new(None, namespace))?;

@@ -1,6 +1,8 @@
-//! The host's own writes that the caches do not show yet. Until they do, their parent is not decided again (rule R3).
+//! The host's own writes that the caches do not show yet. Until they do, the host makes no new plan for the parent
+//! (rule R3).
 //!
-//! No time ends this wait: the host never decides on a cache that is behind. The parent's conditions report a long wait.
+//! The wait has no timeout: the host never makes a plan from a cache that is behind. The parent's conditions report a
+//! long wait.
 
 use std::time::{Duration, Instant};
 
@@ -10,20 +12,20 @@ use windlass_core::outcome::{LOOK_AGAIN, PATIENCE};
 use crate::cluster::watch::Store;
 use crate::cluster::writer::{Subject, Written};
 
-/// What a parent waits for before it is decided again.
+/// What a parent waits for before its next plan.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Nothing: the caches show all writes.
     Over,
-    /// These objects must be read: it is not known whether a write of them was carried out.
+    /// These objects must be read, because it is unknown whether a write to them was executed.
     ForLookups(Vec<Subject>),
     /// A watch. The cache is checked again after this time.
     ForWatch(Duration),
-    /// The watches of these kinds, for longer than a working watch ever takes.
+    /// The watches of these kinds, which have been behind for longer than a working watch ever takes.
     Long {
         /// The kinds.
         kinds: Vec<String>,
-        /// Whether the parent's conditions report it already.
+        /// Whether the parent's conditions report the wait already.
         is_reported: bool,
     },
 }
@@ -36,11 +38,11 @@ pub struct OwnWrites(Option<Pending>);
 struct Pending {
     since: Instant,
     is_reported: bool,
-    /// Each write with a time at which it had been carried out.
+    /// Each write, with a time after its execution.
     writes: Vec<(Written, Instant)>,
 }
 
-/// The caches in which own writes show.
+/// The caches that show own writes.
 pub trait Caches {
     /// The cache that shows this parent.
     fn of_parents(&self) -> &Store;
@@ -51,7 +53,7 @@ pub trait Caches {
 }
 
 impl OwnWrites {
-    /// Whether the caches showed all writes when they were last asked.
+    /// Whether the caches showed all writes when they were last checked.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -61,7 +63,7 @@ impl OwnWrites {
         self.0.as_ref().is_some_and(|pending| now.saturating_duration_since(pending.since) < than)
     }
 
-    /// Records what was written for the parent.
+    /// Records writes for the parent.
     pub fn add(&mut self, writes: impl IntoIterator<Item = Written>, now: Instant) {
         for write in writes {
             let begin = || Pending { since: now, is_reported: false, writes: Vec::new() };
@@ -96,7 +98,8 @@ impl OwnWrites {
         }
     }
 
-    /// Records that an object was read after a write that may have been carried out. `fact` is what its cache must show now.
+    /// Records that an object was read after a write that may have been executed. `fact` is the state that the cache
+    /// must show now; none if the parent need not wait for it.
     pub fn looked_up(&mut self, subject: &Subject, fact: Option<Written>, now: Instant) {
         if let Some(pending) = &mut self.0 {
             pending.writes.retain(|(write, _)| !matches!(write, Written::Unknown(of) if of == subject));
@@ -118,14 +121,15 @@ fn is_seen(caches: &impl Caches, parent: &ObjectKey, write: &Written, at: Instan
     let Some(store) = cache_of(caches, write) else { return true };
     match write {
         Written::Unknown(_) => false,
-        // A parent that the watch does not show has left the label selector: the watch never shows its versions.
+        // A parent that the watch does not show is gone or has left the label selector: the watch never shows its
+        // versions.
         Written::Parent { resource_version } => store.has_seen(*resource_version, at) || store.get(parent).is_none(),
         Written::Child { resource_version, .. } => store.has_seen(*resource_version, at),
         Written::Gone { child, uid } => store.get(&child.key).is_none_or(|found| found.uid != *uid || found.deleting),
     }
 }
 
-/// The cache that shows a write: that of the parents, or that of a child kind.
+/// The cache that shows a write: of the parents, or of a child kind; none if the kind is no longer watched.
 fn cache_of<'a>(caches: &'a impl Caches, write: &Written) -> Option<&'a Store> {
     match write {
         Written::Parent { .. } | Written::Unknown(Subject::Parent) => Some(caches.of_parents()),
@@ -134,7 +138,7 @@ fn cache_of<'a>(caches: &'a impl Caches, write: &Written) -> Option<&'a Store> {
     }
 }
 
-/// The kinds whose watches are awaited, each once.
+/// The kinds whose caches do not show these writes yet, each once.
 fn kinds_behind(caches: &impl Caches, writes: &[(Written, Instant)]) -> Vec<String> {
     let mut kinds: Vec<_> = writes
         .iter()

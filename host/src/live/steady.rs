@@ -1,32 +1,33 @@
-//! Remembers that a parent is in steady state: the same snapshot again needs no call, and the same response about the same objects
-//! needs nothing but the call (rule R17).
+//! Remembers that a parent is in steady state: an equal snapshot needs no call, and an equal response about the same
+//! objects needs no more than the call (rule R17).
 //!
-//! For each such parent it keeps two hashes and a time. The hashes cover everything that the decision depended on, so another
-//! component or config finds only what holds for it as well.
+//! Two hashes and a time are kept for each such parent. The hashes cover everything that the decision depended on, so
+//! they also match with another component or config only if the decision would be the same.
 
 use std::time::{Duration, Instant};
 
 use windlass_core::digest::Digest;
 use windlass_core::outcome::Requeue;
 
-/// What is known to need no write for one parent.
+/// The inputs that are known to need no write, for one parent.
 #[derive(Debug, Default)]
 pub struct Steady {
     settled: Option<Settled>,
-    /// When the values of the parent's children were last compared, since the host started.
+    /// When the values of the parent's children were last compared with the desired ones; none if not since the host
+    /// started.
     compared: Option<Instant>,
 }
 
-/// What a reconcile depended on. Another one that depends on the same needs nothing.
+/// The inputs of a reconcile that needed no write. A reconcile with equal inputs needs none either.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Inputs {
-    /// The id of the component's state and the hash of the snapshot; none if the call was impure. With another state the plugin must
-    /// be called again, because other parents may wait for that (see
+    /// The id of the component's state, and the hash of the snapshot; none if the call was impure. With another state
+    /// the plugin must be called again, because other parents may wait for this call (see
     /// [`ComponentState`](crate::live::component_state::ComponentState)).
     pub call: Option<(u64, Digest)>,
-    /// The hash of the response and its objects; none of a response with events, which are emitted each time.
+    /// The hash of the response and its objects; none if the response has events, because events are emitted each time.
     pub response: Option<Digest>,
-    /// Whether the values of these objects were compared with the desired ones.
+    /// Whether the values of the parent's children were compared with the desired ones.
     pub is_compared: bool,
 }
 
@@ -34,8 +35,9 @@ pub struct Inputs {
 struct Settled {
     call: Option<(u64, Short)>,
     response: Option<Short>,
+    /// Time until the next reconcile that the plugin requested, if any.
     asked: Option<Duration>,
-    /// Whether the values of these objects were compared with the desired ones.
+    /// Whether the values of the parent's children were compared with the desired ones.
     is_compared: bool,
 }
 
@@ -47,18 +49,19 @@ fn short(digest: Digest) -> Short {
 }
 
 impl Steady {
-    /// Whether nothing is known.
+    /// Whether nothing is remembered.
     pub fn is_empty(&self) -> bool {
         self.settled.is_none() && self.compared.is_none()
     }
 
-    /// When to reconcile again, if this snapshot needed no write with this component state. `compares`: the values of its objects
-    /// must have been compared as well.
+    /// When to reconcile again, if this snapshot needed no write with this component state; otherwise none. `compares`:
+    /// the values of the children must have been compared as well.
     pub fn after_call(&self, state: u64, snapshot: Digest, compares: bool) -> Option<Requeue> {
         self.find(compares, |settled| settled.call == Some((state, short(snapshot))))
     }
 
-    /// When to reconcile again, if this response about these objects needed no write.
+    /// When to reconcile again, if this response about these objects needed no write; otherwise none. `compares`: the
+    /// values of the children must have been compared as well.
     pub fn after_response(&self, response: Digest, compares: bool) -> Option<Requeue> {
         self.find(compares, |settled| settled.response == Some(short(response)))
     }
@@ -68,8 +71,8 @@ impl Steady {
         found.map(|settled| Requeue::Settled(settled.asked))
     }
 
-    /// Whether the values of the parent's children are due to be compared: they were not within this interval. Resyncs alone do not
-    /// decide, because a parent that changes often has none.
+    /// Whether the values of the parent's children must be compared, because they were not within this interval.
+    /// Resyncs do not decide this, because a parent that changes often has none.
     pub fn is_comparison_due(&self, interval: Duration, now: Instant) -> bool {
         self.compared.is_none_or(|last| now.saturating_duration_since(last) >= interval)
     }
@@ -87,7 +90,7 @@ impl Steady {
         self.settled = is_known.then(|| Settled { call, response: response.map(short), asked, is_compared });
     }
 
-    /// Records that another call had the same response about the same objects.
+    /// Records the inputs of another call that gave the same response about the same objects.
     pub fn keep_after_call(&mut self, inputs: Inputs) {
         if let Some(Settled { asked, is_compared, .. }) = self.settled {
             self.keep(Inputs { is_compared, ..inputs }, asked);

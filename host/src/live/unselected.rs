@@ -1,5 +1,5 @@
-//! Former parents: objects that still have children but that the watch of the plugin's parents does not show. They have left the
-//! label selector, or are gone; the host asks the API server which.
+//! Former parents: objects that have children, but that the watch of the plugin's parents does not show. Such an object
+//! has left the label selector, or is gone; the host reads it from the API server to find out.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use windlass_core::selector::{Labels, Selector};
 
 use crate::cluster::watch::{Store, Watch, WatchId};
 
-/// How long the host uses what it read of an object outside the label selector. No watch shows its changes, so it is read again
-/// after this time while its children are not deleted.
+/// How long the host uses an object outside the label selector after it was read. No watch shows changes of the object,
+/// so it is read again after this time, until its children are deleted.
 pub const GOOD_FOR: Duration = Duration::from_secs(30);
 
 /// The former parents of one plugin.
@@ -24,26 +24,27 @@ pub struct Unselected {
     namespaced: bool,
     /// The key of the children's marks, if the parents are cluster-scoped.
     mark_key: Option<MarkKey>,
-    /// Without a label selector no object can leave it.
+    /// Label selector of the parents; without one there are no former parents.
     selector: Option<Selector>,
     known: Mutex<HashMap<ObjectKey, Entry>>,
 }
 
 struct Entry {
     uid: Uid,
+    /// The result of the last read; none before the first one.
     seen: Option<Seen>,
 }
 
 #[derive(Clone)]
 enum Seen {
-    /// It is gone: the garbage collector deletes its children.
+    /// The object is gone or being deleted: the garbage collector deletes its children.
     Gone,
-    /// It exists outside the label selector.
+    /// The object exists outside the label selector; with the time of the read.
     Left(Arc<Object>, Instant),
 }
 
 impl Unselected {
-    /// Empty, for a plugin with parents of this watch.
+    /// No former parents, for a plugin whose parents this watch shows.
     pub fn new(plugin: &PluginName, parents: &WatchId, namespaced: bool, mark_key: Option<MarkKey>) -> Self {
         Self {
             plugin: plugin.clone(),
@@ -60,8 +61,8 @@ impl Unselected {
         self.namespaced
     }
 
-    /// Finds former parents by their children in the caches: they may have left while no host ran, or with another component's
-    /// selector.
+    /// Finds former parents by their children in the caches: they may have left the label selector while no host ran,
+    /// or an earlier component had another selector.
     pub fn search<'a>(&self, parents: &Store, children: impl Iterator<Item = &'a Arc<Watch>>) {
         if !self.may_be() {
             return;
@@ -74,12 +75,12 @@ impl Unselected {
         }
     }
 
-    /// Whether an object can have left: without a label selector none can.
+    /// Whether there can be former parents: not without a label selector.
     pub fn may_be(&self) -> bool {
         self.selector.is_some()
     }
 
-    /// Records an object that the watch does not show. Of two objects of one name, the one that was seen exists.
+    /// Records an object that the watch does not show. It does not replace an object of the same name that was read.
     pub fn add(&self, key: &ObjectKey, uid: Uid) {
         let mut known = self.known.lock();
         let is_known = |entry: &Entry| entry.uid == uid || matches!(entry.seen, Some(Seen::Left(..)));
@@ -88,8 +89,8 @@ impl Unselected {
         }
     }
 
-    /// The parent of a child, if it is a former parent. A parent that the watch does not show is recorded, if the child is not being
-    /// deleted.
+    /// The parent of a child, if it is a former parent. A parent that the watch does not show is recorded first, unless
+    /// the child is gone (`is_there` is false) or being deleted.
     pub fn parent_of_lost(
         &self,
         child: &Object,
@@ -126,10 +127,11 @@ impl Unselected {
         self.known.lock().remove(key);
     }
 
-    /// Reads the object of that name. None if it is gone, being deleted without our finalizer, or selected again.
+    /// The object of that name, read now or within the last [`GOOD_FOR`]. None if it is gone, being deleted, or
+    /// selected again.
     ///
     /// # Errors
-    /// If the API server does not respond.
+    /// If the request fails.
     pub async fn read(&self, key: &ObjectKey, parents: &Watch) -> kube::Result<Option<Arc<Object>>> {
         let seen = self.known.lock().get(key).and_then(|entry| entry.seen.clone());
         match seen {
@@ -140,7 +142,8 @@ impl Unselected {
         Ok(self.seen(key, parents.read(key).await?.map(Arc::new)))
     }
 
-    /// Records the API server's response about one. Returns the object if it exists outside the label selector.
+    /// Records the result of a read. Returns the object if it exists outside the label selector and is not being
+    /// deleted.
     fn seen(&self, key: &ObjectKey, found: Option<Arc<Object>>) -> Option<Arc<Object>> {
         if found.as_ref().is_some_and(|found| self.selects(found)) {
             // The watch is about to show the object.
@@ -150,7 +153,7 @@ impl Unselected {
         let left = found.filter(|found| !found.deleting);
         if let Some(entry) = self.known.lock().get_mut(key) {
             match &left {
-                // Whatever uid its children name: it is the only object of the name.
+                // The children may name another uid, but this is the only object of the name.
                 Some(left) => {
                     entry.uid = left.uid.clone();
                     entry.seen = Some(Seen::Left(left.clone(), Instant::now()));
@@ -165,7 +168,7 @@ impl Unselected {
         self.selector.as_ref().is_some_and(|selector| selector.matches(&Labels::of(&object.json.bytes())))
     }
 
-    /// Whether a child counts: it is the plugin's, and not being deleted.
+    /// Whether the parent of a child may be a former one: the child belongs to the plugin, and is not being deleted.
     fn may_miss(&self, child: &Object) -> bool {
         let has_mark = || self.mark_key.as_ref().is_none_or(|key| key.holds(child));
         !child.deleting && child.plugin() == Some(self.plugin.as_str()) && has_mark()
@@ -176,7 +179,7 @@ impl Unselected {
         let uid = child.controller.as_ref().filter(|uid| child.is_owned_by(uid))?;
         let (kind, name) = child.controller_kind_and_name()?;
         let namespace = child.key.namespace.as_deref().filter(|_| self.namespaced);
-        // A user who may write a child chose this name, and the host requests it: it must be a valid one.
+        // A user who may write a child chooses this name, and the host requests it, so it must be valid.
         let is_one = kind == self.kind && is_object_name(&name);
         is_one.then(|| (ObjectKey::new(namespace, &name), uid.clone()))
     }

@@ -1,4 +1,5 @@
-//! Makes a Plugin's component live, or returns the first problem; the component that was live stays live meanwhile.
+//! Makes a Plugin's component live, or returns the first problem. Meanwhile the component that was live stays live,
+//! unless the kind gets another storage version.
 
 use std::sync::Arc;
 
@@ -61,8 +62,9 @@ impl Plugins {
         }
     }
 
-    /// Restores the component that was live before: at a start whose newer component has a problem, or if the Plugin
-    /// pins it, even if its source contains another one by now. Returns whether it is live again.
+    /// Restores a component that was live before: if no component is live because the newer one has a problem, or if
+    /// the Plugin pins the earlier one, even if its source contains another one by now. Returns whether the earlier
+    /// component is live again.
     async fn restore(&self, name: &PluginName, object: &Object, plugin: &Plugin) -> bool {
         let Some(component) = self.last_live(name, plugin).await else { return false };
         match self.bring(name, object, &with_definition_as_it_is(plugin), component).await {
@@ -77,7 +79,7 @@ impl Plugins {
         }
     }
 
-    /// Makes a component live, unless it would decide as the live one does.
+    /// Prepares a component and makes it live, unless the live one would decide in the same way.
     async fn bring(
         &self,
         name: &PluginName,
@@ -105,7 +107,8 @@ impl Plugins {
         Ok(findings)
     }
 
-    /// Makes it live, unless the live component decides alike; returns the permissions that its ServiceAccount lacks.
+    /// Makes a prepared component live, unless the live one would decide in the same way. Returns the permissions that
+    /// its ServiceAccount lacks, if any.
     async fn bring_live(&self, object: &Object, plugin: &Plugin, prepared: Live) -> Result<Option<Lacking>, Problem> {
         if let Some(live) = self.registry.get(&prepared.name).filter(|live| live.decides_like(&prepared)) {
             self.see_to_end(object, plugin, live.finalizes).await?;
@@ -137,9 +140,9 @@ impl Plugins {
         status::record_rollout(&self.client, &self.own.resource, object, &record).await
     }
 
-    /// Checks that the component may have its parents: no Plugin with an older claim has them, and they are of the
-    /// Plugin's present parent kind. Parents of another kind would be left with their children and finalizers, without
-    /// any record.
+    /// Checks that the Plugin may have the component's parent kind: no Plugin with an older claim has it, and if the
+    /// Plugin has parents, they are of this kind. Parents of another kind would be left with their children and
+    /// finalizers, without any record.
     fn check_parent(
         &self,
         name: &PluginName,
@@ -178,7 +181,7 @@ impl Plugins {
         Ok(())
     }
 
-    /// A message with the stalled watches of the kinds that the Plugin's parents require.
+    /// A message with the stalled watches of the kinds that the Plugin's parents require, if any.
     fn stalled_related(&self, name: &PluginName) -> Option<String> {
         let stalled = self.watches.stalled();
         let required = stalled
@@ -192,8 +195,8 @@ impl Plugins {
             .then(|| format!("{messages}. Until it makes progress, parents that require the kind are not reconciled"))
     }
 
-    /// Reconciles the failing parents if an obstacle of this Plugin has just gone: they may have failed because of it
-    /// alone, and would wait for their backoffs.
+    /// Queues the failing parents if an obstacle of this Plugin has just gone: they may have failed only because of it,
+    /// and would otherwise wait for their backoffs.
     fn retry_failing(&self, live: &Live, is_lacking: bool) {
         let known = self.known.lock();
         let last = known.get(&live.name).and_then(|known| known.last.as_ref());

@@ -1,4 +1,4 @@
-//! Waits for the caches of a plugin's kinds, and describes what is wrong with a watch.
+//! Waits for the caches of a plugin's kinds, and describes the problems of their watches.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use crate::cluster::watch::{Health, Stalled, Watch, WatchId};
 /// reports it.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Waits until a cache is filled: before that, existing children would seem to be missing.
+/// Waits until a cache is filled: before that, existing children would seem to be missing. `is_parent`: the watch is of
+/// the parent kind.
 pub(super) async fn synced(watch: &Watch, is_parent: bool) -> Result<(), Problem> {
     let synced = watch.synced(SYNC_TIMEOUT).await;
     match (synced, watch.stalled()) {

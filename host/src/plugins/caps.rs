@@ -62,7 +62,7 @@ impl fmt::Display for Capped {
 }
 
 impl Caps {
-    /// The limits that a Plugin gets for its desired ones, and the limits that were lowered.
+    /// The Plugin's limits, lowered to the caps, and the limits that were lowered.
     pub fn clamp(&self, wanted: &Limits) -> (Limits, Vec<Capped>) {
         let mut capped = Vec::new();
         let to = &mut capped;

@@ -12,13 +12,13 @@ use super::shared::Plugins;
 use crate::live::Live;
 
 /// Claims a parent kind. A custom kind has one Plugin: the Plugin that has the kind keeps it, and of several that had
-/// it, the one that has had it longest. Returns the other Plugins, which must be unpublished.
+/// it, the one that has had it longest. Returns the other live Plugins of the kind, which must be unpublished.
 ///
 /// A Plugin that has another kind, or none, comes last, however old it is: a component chooses its parent kind, and
 /// must not take the kind of another Plugin. The status records the kind of a Plugin, so every start of the host finds
 /// the same order.
 ///
-/// Called with the registry locked for writing, so that of two Plugins that load at once only one goes live.
+/// A caller that publishes holds the publisher's lock, so that of two Plugins that load at once only one goes live.
 pub(super) fn claim(
     plugins: &Plugins,
     name: &PluginName,
@@ -68,8 +68,8 @@ impl Rank {
     }
 }
 
-/// The rank of a Plugin that has the kind: its live component has it, or its status if no component is live.
-/// `live_with_it`: whether the live component has the kind; none if no component is live.
+/// The rank of a Plugin that has the kind, by its live component, or by its status if no component is live; otherwise
+/// none. `live_with_it`: whether the live component has the kind; none if no component is live.
 fn rank_of_holder(live_with_it: Option<bool>, plugin: &Object, parent: &Gvk) -> Option<Rank> {
     let since = held_since(plugin, parent);
     match live_with_it {
@@ -80,7 +80,8 @@ fn rank_of_holder(live_with_it: Option<bool>, plugin: &Object, parent: &Gvk) -> 
     }
 }
 
-/// Time since which a Plugin has the kind, by its status; its creation time if the status has none.
+/// Time since which a Plugin has the kind, by its status, or its creation time if the status has no time. None if the
+/// status does not record the kind.
 fn held_since(plugin: &Object, parent: &Gvk) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -26,14 +26,15 @@ use super::{load, resource};
 /// A rollback that a user requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rollback {
-    /// The component that was live at that time. A component that is newer still goes live.
+    /// Digest of the component that was live when the user requested the rollback. A component that is newer still goes
+    /// live.
     pub from: Digest,
-    /// The component that was live before that.
+    /// Digest of the component that was live before `from`.
     to: Digest,
 }
 
 impl Rollback {
-    /// The rollback, if a user requested one.
+    /// The rollback; none if no user requested one.
     ///
     /// # Errors
     /// If there is no earlier component.
@@ -67,7 +68,7 @@ pub(super) struct Terms {
     pub rollback: Option<Rollback>,
 }
 
-/// Digest of the earlier component that the Plugin allows now.
+/// Digest of the component that was live before and that `spec.digest` allows; none if there is none.
 fn wanted_of_before(plugin: &Plugin) -> Option<Digest> {
     let status = plugin.status.as_ref()?;
     let digest = |text: &Option<String>| text.as_ref()?.parse::<Digest>().ok();
@@ -175,7 +176,8 @@ impl Plugins {
     ) -> Result<Arc<Component>, Problem> {
         let trust = self.sources.trust(plugin.spec.verify.as_ref()).await?;
         let version = self.sources.version(source).await;
-        // What is known can only confirm: errors are reported for fetched components only.
+        // The known digest is used only if it passes all checks. Otherwise the component is fetched, and errors are
+        // about the fetched component.
         let fetched = version
             .and_then(|version| self.sources.fetched(source, version))
             .filter(|digest| pinned.is_none_or(|pinned| pinned == *digest))
@@ -232,13 +234,13 @@ impl Plugins {
         Ok(self.candidate(name, component))
     }
 
-    /// The component of a registry. `Sources` resolves the artifact in a task of its own, and downloads it if it was
-    /// not compiled before.
+    /// The component of a registry. A task of `Sources` resolves the artifact, and downloads it if it was not compiled
+    /// before.
     async fn of_registry(&self, name: &PluginName, wanted: &Wanted) -> Result<Arc<Component>, Problem> {
         let reference = &wanted.source.reference;
         match self.sources.resolve(name, wanted) {
             Resolution::Pending => Err(Problem::pending(format!("{reference} is being looked up"))),
-            // That task retries, and reports a new result.
+            // The task retries, and queues the Plugin when it has a new result.
             Resolution::Failed(error) => Err(Problem { requeue: Requeue::Settled(None), ..error.into() }),
             Resolution::Found(digest, fetched) => {
                 if let Some(known) = self.known(name, digest).await {
@@ -293,7 +295,7 @@ impl Plugins {
         component
     }
 
-    /// The components that Plugins have, had or may get, whose compiled files must be kept.
+    /// The components whose compiled files must be kept, because Plugins have, had or may get them.
     pub(super) fn in_use(&self) -> HashSet<Digest> {
         let candidates =
             self.known.lock().values().filter_map(|known| Some(known.candidate.as_ref()?.digest())).collect::<Vec<_>>();

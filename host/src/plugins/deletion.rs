@@ -1,5 +1,5 @@
 //! Handles the deletion of a Plugin: removes its finalizers from its parents, and keeps or deletes its children
-//! according to `spec.deletionPolicy`. Takes the kinds from the Plugin's status, so it needs no component: that may be
+//! according to `spec.deletionPolicy`. The kinds come from the Plugin's status, so no component is needed: it may be
 //! broken, or gone.
 
 use std::cmp::Reverse;
@@ -27,7 +27,7 @@ use crate::cluster::writer::send;
 /// Number of concurrent writes.
 const PARALLEL: usize = 8;
 
-/// Whether the host must act before a deleted Plugin goes.
+/// Whether the host must act before a deleted Plugin may be gone.
 pub(super) fn is_wanted(plugin: &Plugin, finalizes: bool) -> bool {
     finalizes || plugin.spec.deletion_policy == DeletionPolicy::Delete
 }
@@ -66,8 +66,8 @@ pub(super) struct Deletion<'a> {
 }
 
 impl Deletion<'_> {
-    /// Deletes the children, if the deletion policy is `Delete` and no user has given up on it, and removes the
-    /// finalizers. Repeating it after success does nothing.
+    /// Deletes the children, if the deletion policy is `Delete` and the annotation does not skip it (`is_given_up`),
+    /// and removes the finalizers. Repeating it after success does nothing.
     pub(super) async fn run(&self, plugin: &Plugin, is_given_up: bool) -> Result<(), Problem> {
         let status = plugin.status.clone().unwrap_or_default();
         let Some(parents) = status.parent_kind.as_deref().and_then(parse) else { return Ok(()) };
@@ -146,12 +146,12 @@ async fn all(writes: impl Iterator<Item = impl Future<Output = Result<(), Proble
     results.into_iter().collect()
 }
 
-/// Whether a user gave up on the deletion, by annotation.
+/// Whether the Plugin has the annotation that skips its cleanup.
 pub(super) fn is_given_up(object: &Object) -> bool {
     object.marks.is_true(ANNOTATION_SKIP_FINALIZE)
 }
 
-/// The problem that blocks a Plugin's deletion, with the way to give up on it.
+/// The problem that blocks a Plugin's deletion; the message says how to skip the step.
 fn failed(what: &str) -> Problem {
     let message = format!(
         "The deletion of the Plugin is blocked: {what}. The host retries. To skip this step, set the annotation \

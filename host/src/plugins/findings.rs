@@ -17,11 +17,11 @@ pub struct Findings {
     pub not_granted: Vec<String>,
     /// Kinds of related objects that the component requests and the Plugin does not grant.
     pub not_readable: Vec<String>,
-    /// Permissions that the Plugin's ServiceAccount lacks.
+    /// Permissions that the Plugin's ServiceAccount lacks, if any.
     pub lacking: Option<Lacking>,
-    /// Stalled watches of kinds that the parents require.
+    /// Message about stalled watches of kinds that the parents require, if any.
     pub stalled: Option<String>,
-    /// The component that a user rolled back from.
+    /// Digest of the component that a user rolled back from, if any.
     pub rolled_back_from: Option<Digest>,
     /// Whether the live component is the result of that rollback.
     pub rolled_back: bool,
@@ -29,9 +29,10 @@ pub struct Findings {
     pub capped: Vec<Capped>,
     /// Imports of the component that the host does not support.
     pub unserved: Vec<String>,
-    /// The file that replaces the source.
+    /// The file of `--plugins` that replaces the source, if any.
     pub file: Option<PathBuf>,
-    /// Whether the parent kind's schema keeps the host's conditions, or the host does not write its status at all.
+    /// Whether the parent kind's schema has `status.conditions` and `status.observedGeneration`, or the host does not
+    /// write the status.
     pub conditions_kept: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Records the kinds of children that a Plugin's component may no longer own, while there may be children of them.
-//! These children are left alone; the Plugin's conditions report them, and the Plugin's deletion finds them.
+//! Records the former child kinds of a Plugin: kinds that its component may no longer own, but of which children may
+//! exist. These children are left alone; the Plugin's conditions report them, and the Plugin's deletion finds them.
 
 use windlass_core::desired::Grants;
 use windlass_core::former_kinds::ChildKinds;
@@ -8,7 +8,7 @@ use windlass_core::ids::Gvk;
 /// The former kinds of a Plugin.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FormerKinds {
-    /// All kinds that the plugin had; none before the first reconcile, which reads them from the status.
+    /// All child kinds that the plugin has or had; none before the first reconcile, which reads them from the status.
     pub had: Option<ChildKinds>,
     /// Former kinds of which children exist, or may exist.
     pub left: Vec<Gvk>,

@@ -28,7 +28,7 @@ pub(super) struct Concern {
     /// Whether a kind is missing. Then any change of a CRD counts: only the status of a CRD shows that its kind is
     /// served, and a status does not change the generation.
     pub waits: bool,
-    /// The watches that the Plugin holds, or will hold.
+    /// The watches that the Plugin uses, or will use.
     pub watches: Vec<WatchId>,
 }
 
@@ -42,7 +42,7 @@ struct Shared {
 }
 
 impl Kinds {
-    /// Queues affected Plugins here.
+    /// Queues affected Plugins in `queue`. No Plugin depends on a kind yet.
     pub fn new(queue: PluginQueue) -> Self {
         Self(Arc::new(Shared { queue, state: Mutex::default() }))
     }
@@ -57,7 +57,7 @@ impl Kinds {
         self.0.state.lock().concerns.remove(plugin);
     }
 
-    /// Queues the Plugins of a watch that the API server starts or stops rejecting.
+    /// Queues the Plugins that use a watch whose health changed.
     pub fn health_changed(&self, watch: &WatchId) {
         let plugins = self.0.state.lock().holders(watch);
         for plugin in plugins {
@@ -84,7 +84,8 @@ impl Kinds {
             let concerned = match event {
                 Ok(event) => self.0.state.lock().on_event(event_of(event)),
                 Err(error) => {
-                    // Plugins still look up their kinds when they are reconciled; only changes do not queue them.
+                    // Until the watch is resumed, changes do not queue Plugins; their reconciles still look up the
+                    // kinds.
                     tracing::debug!(%error, "the watch of CustomResourceDefinitions was interrupted");
                     continue;
                 }
@@ -149,7 +150,7 @@ struct State {
     definitions: HashMap<String, Seen>,
     /// The CRDs of a list that is not complete yet.
     listing: Option<HashMap<String, Seen>>,
-    /// Whether a list was complete.
+    /// Whether at least one list was completed.
     listed: bool,
 }
 

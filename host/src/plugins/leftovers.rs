@@ -27,14 +27,14 @@ pub(super) struct Leftovers<'a> {
     pub name: &'a PluginName,
 }
 
-/// What children must have in addition to label and ownerReference.
+/// The marks that children must have in addition to label and ownerReference.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Marks<'a> {
-    /// Nothing, because their parents are namespaced.
+    /// No mark, because the parents are namespaced.
     None,
-    /// The mark by this key, because their parents are cluster-scoped.
+    /// A mark by this key, because the parents are cluster-scoped.
     Made(&'a MarkKey),
-    /// Unknown, because their parents' kind is not served.
+    /// Unknown, because the kind of the parents is not served.
     Unknown,
 }
 
@@ -89,7 +89,8 @@ impl Leftovers<'_> {
         }
     }
 
-    /// Whether there is certainly no such child. Only one page is read: if there are more pages, the result is false.
+    /// Whether there is certainly no child of a kind whose parent has the kind `parents`. Only one page is read: if
+    /// there are more pages, the result is false.
     pub(super) async fn has_no_children(&self, kind: &Gvk, parents: &Gvk) -> Result<bool, String> {
         let Some(resource) = self.resource(kind).await? else { return Ok(true) };
         let marks = self.marks(parents).await?;

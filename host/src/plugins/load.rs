@@ -91,15 +91,15 @@ struct Resolved {
     mark_key: Option<MarkKey>,
 }
 
-/// The watches of these kinds, with filled caches.
+/// The watches of a component's kinds, with filled caches.
 struct Filled {
     parents: Arc<Watch>,
     children: Vec<Arc<Watch>>,
     namespaces: Option<NamespaceFilter>,
 }
 
-/// Prepares a component to go live: validates the spec, resolves the kinds, fills their caches. Where nothing changed,
-/// the watches are those of the live component. Also returns the limits that were lowered to caps.
+/// Prepares a component to go live: validates the spec, resolves the kinds, fills their caches. Watches that the live
+/// component uses as well are shared with it. Also returns the limits that were lowered to caps.
 pub(super) async fn prepare(
     plugins: &Plugins,
     name: &PluginName,
@@ -176,8 +176,8 @@ async fn resolve(
     })
 }
 
-/// Whether parents may have the plugin's finalizer. A component that does not finalize makes the host remove it, also
-/// from parents that left the label selector.
+/// Whether parents may have the plugin's finalizer. If the component does not finalize, the host removes the finalizer,
+/// also from parents that left the label selector.
 fn may_set_finalizer(plugin: &Plugin, descriptor: &Descriptor, live: Option<&Live>) -> bool {
     descriptor.finalizes
         || live.is_some_and(|live| live.finalizes || live.parents.id.finalizer.is_some())
@@ -261,8 +261,7 @@ fn assemble(
     }
 }
 
-/// A new state of the component's behaviour if it decides differently from the live one; none if the live state goes
-/// on.
+/// A new component state, if the component decides differently from the live one; none if the live state is kept.
 fn next_state(plugin: &Plugin, live: Option<&Live>, prepared: &Live) -> Option<ComponentState> {
     match live {
         Some(live) if live.decides_like(prepared) => None,

@@ -26,7 +26,7 @@ pub(super) struct MarkKeys {
 }
 
 impl MarkKeys {
-    /// For a host in this namespace.
+    /// The mark key of a host in this namespace, not read yet.
     pub(super) fn new(client: Client, namespace: &str) -> Self {
         Self { secrets: Api::namespaced(client, namespace), namespace: namespace.to_owned(), key: OnceCell::new() }
     }

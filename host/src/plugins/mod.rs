@@ -1,6 +1,7 @@
 //! Reconciles Plugins: deliver, compile, grant, publish, and write the status.
 //!
-//! It is the only writer of the registry. A failure of any step leaves the live component as it is.
+//! It is the only writer of the registry. If a step fails, the live component stays as it is, unless its kind has
+//! another storage version now.
 
 mod activate;
 pub mod admission_policies;
@@ -111,8 +112,8 @@ impl Plugins {
         (requeue, RESYNC)
     }
 
-    /// The findings of the last reconcile and their remaining validity, if only the counts of parents have changed:
-    /// then only the status is updated.
+    /// The findings of the last reconcile and their remaining validity. None unless only the counts of parents have
+    /// changed: then only the status is updated.
     fn findings_still_valid(&self, job: &Job<(), PluginName>, object: &Object) -> Option<(Findings, Duration)> {
         let known = self.known.lock();
         let last = known.get(&job.key)?.last.as_ref()?;
@@ -146,7 +147,7 @@ impl Plugins {
             // Granting permissions causes no event, so retry with a backoff.
             Ok(findings) if findings.lacking.is_some() => Requeue::Backoff(Duration::ZERO),
             Ok(_) if is_unsettled => Requeue::Pause(UNSETTLED),
-            // New tokens cause no event.
+            // New tokens of the request budget cause no event.
             Ok(_) if self.is_limited(name) => Requeue::Pause(LIMITED),
             Ok(_) => Requeue::Settled(None),
             Err(problem) => problem.requeue,
@@ -219,7 +220,7 @@ impl Plugins {
     fn adjust(&self, name: &PluginName, plugin: &Plugin) {
         let mut publisher = self.publisher.lock();
         let Some(live) = self.registry.get(name) else { return };
-        // Loading reports what is wrong with the settings.
+        // Invalid settings are reported when the component is loaded.
         let Ok(wanted) = Settings::of(plugin, live.component.descriptor()) else { return };
         let before = Settings::of_live(&live);
         if wanted == before {

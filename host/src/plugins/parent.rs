@@ -30,7 +30,7 @@ pub(super) async fn resolve(
     }
 }
 
-/// The groups of all kinds of a component: a CRD of one of these groups may be what is missing.
+/// The groups of all kinds of a component: a missing CRD is of one of these groups.
 pub(super) fn groups_of(declared: &DeclaredParent, descriptor: &Descriptor) -> HashSet<Arc<str>> {
     let children = descriptor.children.iter().map(|rule| &rule.kind);
     children.chain(&descriptor.related).chain([declared.kind()]).map(|kind| kind.group.clone()).collect()

@@ -19,6 +19,6 @@ pub(super) struct ParentKind {
     pub selector: Option<String>,
 }
 
-/// The shape of a status that is not written for the plugin.
+/// The shape of a status that is not written: it has none of the host's fields.
 pub(super) const NOT_OURS: StatusShape =
     StatusShape { subresource: false, observed_generation: false, conditions: false };

@@ -1,5 +1,6 @@
 //! Reviews the permissions of a Plugin's ServiceAccount: on the plugin's children, on the kinds that it may require,
-//! and on parents whose kind is not its own. Runs at every reconcile of the Plugin; `Granted` reports what is missing.
+//! and on parents whose kind is not its own. Runs at every reconcile of the Plugin; the condition `Granted` reports
+//! missing permissions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,9 +21,10 @@ use crate::cluster::access_review::{
 use crate::cluster::account::Account;
 use crate::live::{CrdOwner, Live, StatusWriter};
 
-/// Number of namespaces that are reviewed if a permission is not granted cluster-wide.
+/// Number of namespaces that are reviewed at once, and that a message names, if a permission is not granted
+/// cluster-wide.
 const NAMESPACES: usize = 16;
-/// Largest number of namespaces that are reviewed while none has the permission: it must be known if no parent can be
+/// Largest number of namespaces that are reviewed while none has the permission, to find out if any parent can be
 /// served.
 const MOST_NAMESPACES: usize = 256;
 /// Number of kinds that are reviewed at once.
@@ -47,7 +49,8 @@ struct Missing {
     place: Place,
     /// Verbs without which no parent can be served.
     vital: &'static [&'static str],
-    /// Whether an unknown outcome counts as denied.
+    /// Whether a permission that is not granted cluster-wide counts as denied everywhere if no parent shows a namespace
+    /// to review.
     is_doubted: bool,
 }
 
@@ -64,7 +67,7 @@ enum Place {
 }
 
 impl Missing {
-    /// Whether no child of the kind can be written, or no parent shown.
+    /// Whether the missing verbs prevent every write of a child of the kind, or every read of a parent.
     fn is_vital(&self) -> bool {
         let is_missing = match self.place {
             Place::Cluster | Place::Everywhere => true,
@@ -118,12 +121,12 @@ impl Lacking {
 }
 
 /// Reviews the permissions on every kind that the plugin may own or read, and on its parents if their kind is not its
-/// own. Returns what is missing, if anything.
+/// own. Returns the missing permissions, if any.
 ///
 /// # Errors
 /// If the API server does not respond.
 pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Problem> {
-    // Only namespaces that the Plugin serves.
+    // Only namespaces that `spec.namespaceSelector` selects.
     let home = |parent: &Object| parent.key.namespace.clone().filter(|_| live.is_home(parent));
     let homes = || live.parents.store.pick(home).into_iter().collect();
     let review = Review { ask, account: &live.account, homes: &homes };
@@ -157,7 +160,7 @@ pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Pr
 }
 
 /// Whether the ServiceAccount may patch the status of parents whose kind is not the plugin's own: in all namespaces, or
-/// in some of those with parents. In the others the API server rejects the write.
+/// in some namespaces with parents. In other namespaces the API server rejects the write.
 ///
 /// # Errors
 /// If the API server does not respond.
@@ -212,13 +215,13 @@ struct Kind {
 }
 
 impl Kind {
-    /// The verbs on children that a plugin was granted.
+    /// A granted child kind, with the verbs that children need.
     fn of_children(grant: &Grant, resource: Arc<ApiResource>) -> Self {
         let kind = Self::new(grant.kind.clone(), resource, grant.namespaced);
         Self { verbs: &CHILD_VERBS, vital: &VITAL_CHILD_VERBS, ..kind }
     }
 
-    /// The verb on the status of parents.
+    /// The parent kind, with the verb that its status needs.
     fn of_status(gvk: Arc<Gvk>, resource: &ApiResource, namespaced: bool) -> Self {
         let kind = Self::new(gvk, Arc::new(resource.clone()), namespaced);
         Self { verbs: &[STATUS_VERB], subresource: Some(STATUS), ..kind }
@@ -261,7 +264,7 @@ impl Review<'_> {
         if anywhere.is_empty() {
             return Ok(None);
         }
-        // The same namespaces at every reconcile, so that the message does not change by itself.
+        // Sorted: every reconcile reviews the same namespaces, so that the message does not change by itself.
         let mut all = if kind.namespaced { (self.homes)() } else { BTreeSet::new() };
         all.extend(kind.beside.iter().cloned());
         let all: Vec<_> = all.into_iter().collect();

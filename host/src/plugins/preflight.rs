@@ -1,5 +1,5 @@
-//! Checks a new component before its CRD replaces the installed one: with another storage version, the live component
-//! would have to end, and could not come back.
+//! Checks a new component before its CRD replaces the installed one: if the new CRD has another storage version, the
+//! live component is unpublished and cannot be restored.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::cluster::account::Account;
 use crate::cluster::watch::Watch;
 use crate::live::Live;
 
-/// Runs the steps of a new component that do not need its own CRD, if it carries one. The caches that this fills are
-/// kept, and added to the dependencies of the Plugin.
+/// Runs the steps of a new component that do not need its own CRD; does nothing if the host would not install a CRD.
+/// The leased watches are kept, and added to the dependencies of the Plugin.
 ///
 /// # Errors
-/// The first problem that would keep the component from going live.
+/// If a problem would keep the component from going live; the first one is returned.
 pub(super) async fn check(
     plugins: &Plugins,
     plugin: &Plugin,

@@ -41,7 +41,7 @@ pub struct Problem {
     /// Digest of the delivered component, if known.
     pub candidate: Option<Digest>,
     /// The storage version of the parent kind, if the component is written for another version: a live component for
-    /// that other version must end, too.
+    /// that other version must be unpublished, too.
     pub stored_as: Option<Box<Gvk>>,
     /// When to try again.
     pub requeue: Requeue,
@@ -66,7 +66,7 @@ impl Problem {
         Self { requeue: Requeue::Settled(None), ..Self::new(step, reason, message) }
     }
 
-    /// A wait for something that will be reported; not an error.
+    /// A wait for a result that queues the Plugin when it arrives; not an error.
     pub(super) fn pending(message: String) -> Self {
         Self { requeue: Requeue::WhenChanged, ..Self::new(Step::Fetched, PluginReason::Progressing, message) }
     }
@@ -86,7 +86,7 @@ pub(super) fn invalid_descriptor(message: String) -> Problem {
     Problem::lasting(Step::Granted, PluginReason::InvalidDescriptor, message)
 }
 
-/// No component was delivered, or none that may be loaded.
+/// The problem if no component was delivered, or none that may be loaded.
 impl From<DeliveryError> for Problem {
     fn from(error: DeliveryError) -> Self {
         let step = if error.is_distrust() { Step::Verified } else { Step::Fetched };

@@ -1,4 +1,4 @@
-//! Publishes and unpublishes live components, as their only writer, and queues the parents.
+//! Publishes and unpublishes live components, and queues their parents.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ impl Plugins {
         publisher.publish(name.clone(), live.clone());
         self.index_live();
         drop(publisher);
-        // Parents that left the selector since the preparation were reported to the previous component.
+        // Parents that left the selector since the preparation were reported to the previous component only.
         live.unselected.search(&live.parents.store, live.children.values());
         let parents = self.enqueue_parents(&live, Trigger::Sweep);
         live.records.forget_unless(|parent| live.knows(parent), Instant::now());
@@ -57,7 +57,7 @@ impl Plugins {
         Ok(())
     }
 
-    /// Queues every parent, spread over a time; returns the number of parents.
+    /// Queues every parent and former parent, spread over a time; returns the number of parents.
     ///
     /// The parents are read after the component was published: a parent that is created later finds it in the registry.
     pub(super) fn enqueue_parents(&self, live: &Live, trigger: Trigger) -> usize {
@@ -71,7 +71,7 @@ impl Plugins {
         count
     }
 
-    /// Updates the index of parents from the registry. The caller holds the publisher.
+    /// Updates the index of parents from the registry. The caller holds the publisher's lock.
     fn index_live(&self) {
         let live = self.registry.names().into_iter().filter_map(|name| {
             let watch = self.registry.get(&name)?.parents.id.clone();
@@ -80,7 +80,7 @@ impl Plugins {
         self.index.replace(live);
     }
 
-    /// Unpublishes a component that would lose data, because its kind has another storage version now.
+    /// Unpublishes the live component if it would lose data: its kind has another storage version now.
     pub(super) fn withdraw(&self, name: &PluginName, stored: &Gvk) {
         let is_another = |live: Arc<Live>| {
             let kind = &live.parents.id.kind;
@@ -92,7 +92,7 @@ impl Plugins {
         }
     }
 
-    /// Unpublishes a component; returns whether there was one.
+    /// Unpublishes the live component; returns whether there was one.
     pub(super) fn retract(&self, name: &PluginName) -> bool {
         let mut publisher = self.publisher.lock();
         let retracted = publisher.retract(name).is_some();

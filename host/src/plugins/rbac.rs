@@ -52,7 +52,7 @@ pub fn host_objects(namespace: &str) -> Vec<Value> {
                 rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["create", "patch"]),
                 // Only for Plugins with spec.namespaceSelector, which selects by labels.
                 rule("", &["namespaces"], &["list", "watch"]),
-                // To review whether a Plugin's ServiceAccount may read what the plugin requires.
+                // To review the permissions of the Plugins' ServiceAccounts.
                 rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
                 // On parents, in any namespace; a patch counts a repetition.
                 rule("events.k8s.io", &["events"], &["create", "patch"]),
@@ -160,9 +160,9 @@ pub fn source_role(name: &str) -> String {
     format!("windlass-plugin-{name}:source")
 }
 
-/// A plugin's ServiceAccount with its permissions: to write its children, and to read what it may require. They apply
-/// in all namespaces, because parents may be in any; to narrow them, a cluster admin binds the same ClusterRole in some
-/// namespaces instead.
+/// A plugin's ServiceAccount with its permissions: to write its children, and to read the objects that it may require.
+/// The permissions apply in all namespaces, because parents may be in any; to narrow them, a cluster admin binds the
+/// same ClusterRole in some namespaces instead.
 pub fn account_objects(name: &str, account: &str, namespace: &str, kinds: &Kinds) -> Vec<Value> {
     let role = account_role(name);
     let (group, plural) = &kinds.parent;

@@ -1,5 +1,5 @@
-//! A component of a registry that could not be loaded. It is not fetched or compiled again while the Plugin requests
-//! the same: never if the component is the cause, and not for a while if the machine may be.
+//! A component of a registry that could not be loaded. While the Plugin requests the same component, it is not fetched
+//! or compiled again: for good if the component is the cause, or for some time if the machine may be.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(5);
 pub(super) struct Refusal {
     wanted: Wanted,
     problem: Problem,
-    /// Since when and for how long the refusal applies; none if it applies for good.
+    /// When the refusal began, and how long it applies; none if it applies for good.
     wait: Option<(Instant, Duration)>,
 }
 

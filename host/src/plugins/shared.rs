@@ -1,4 +1,4 @@
-//! State that the steps of a Plugin's reconcile share: clients, queues, and the host's memory of each Plugin.
+//! State that the steps of a Plugin's reconcile share: clients, queues, and the host's state of each Plugin.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -91,14 +91,14 @@ pub struct Dependencies {
     pub recorder: Recorder,
 }
 
-/// The host's memory of a Plugin, beside its live component.
+/// The host's state of a Plugin, in addition to its live component.
 #[derive(Default)]
 pub(super) struct Known {
     /// Whether the Plugin was reconciled since the host started.
     pub tried: bool,
     /// The last reconcile, if it succeeded.
     pub last: Option<LastReconcile>,
-    /// A component that the last reconcile mapped or found, if a later step failed and is retried.
+    /// A component that the last reconcile loaded, kept because a later step failed and is retried.
     pub candidate: Option<Arc<Component>>,
     /// A component of a registry that could not be loaded.
     pub refused: Option<Refusal>,
@@ -107,7 +107,7 @@ pub(super) struct Known {
     pub former_kinds: FormerKinds,
 }
 
-/// A reconcile that found the Plugin's component live.
+/// A reconcile that succeeded: the component of the Plugin is live.
 pub(super) struct LastReconcile {
     pub generation: Option<i64>,
     pub findings: Findings,
@@ -170,7 +170,7 @@ impl Plugins {
         drop(before);
     }
 
-    /// What is remembered of a Plugin's parents.
+    /// The records of a Plugin's parents.
     pub(super) fn records(&self, name: &PluginName) -> Arc<Records> {
         let mut records = self.records.lock();
         let records = records.entry(name.clone()).or_insert_with(|| {

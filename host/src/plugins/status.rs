@@ -49,7 +49,8 @@ pub(super) async fn write(
     Ok(notes)
 }
 
-/// A failed write of the status is retried, also after a conflict: no other event may ever queue the Plugin.
+/// The result of a write of the status. A failed write is retried, also after a conflict, because no other event may
+/// ever queue the Plugin.
 fn written(response: Result<Ack, kube::Error>) -> anyhow::Result<()> {
     match response {
         Ok(_) => Ok(()),
@@ -128,7 +129,8 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
     }
     match live {
         Some(live) => insert_live(&mut next, (object, before), live, former_kinds, now),
-        // The previous values: the next start restores that component, and the Plugin's deletion finds its kinds there.
+        // Keep the previous values: the next start restores their component, and the Plugin's deletion finds its kinds
+        // in them.
         None => keep(&mut next, before, &OF_LIVE_LOGIC),
     }
     if let Some(pushed) = object.marks.get(ANNOTATION_PUSHED_AT) {
@@ -207,7 +209,7 @@ fn insert_decisions(next: &mut Map, before: &Map, live: Option<&Live>) {
     next.insert("rollout", rollout(&live.state.record_of_rollout()));
 }
 
-/// The component that was live before the live one.
+/// Digest of the component that was live before the live one.
 fn previous_digest(before: &Map, live: Option<&Live>) -> Option<Value> {
     let was = before.get("activeDigest").and_then(Value::as_str);
     match (was, live) {
@@ -291,7 +293,7 @@ fn conditions(generation: Option<i64>, wants_signatures: bool, uncalled: usize, 
     steps.chain(whole).collect()
 }
 
-/// The message of `Granted` for a live component, or the reason and message of what is not granted.
+/// The message of the condition `Granted` for a live component, or the reason and message of the missing grants.
 type Granted = Result<String, (PluginReason, String)>;
 
 const STEPS: [(Step, &str); 5] = [
@@ -342,7 +344,7 @@ fn as_a_whole(
             let withheld = || granted.as_ref().ok()?.as_ref().err().cloned();
             let rolled_back = || live.and(rolled_back(findings));
             let stalled = || findings.stalled.clone().map(|message| (PluginReason::WatchStalled, message));
-            // Obstacles that stop all work come before those that stop some of it.
+            // Obstacles that stop all work come before obstacles that stop some of it.
             (live.and_then(obstacle).or_else(stalled).or_else(withheld).or_else(rolled_back), None)
         }
     };
@@ -411,7 +413,7 @@ fn unserved(findings: &Findings) -> String {
     }
 }
 
-/// The message about the grants, or the reason and message of what is not granted.
+/// The message about the grants, or the reason and message of the missing grants.
 fn granted(
     findings: &Findings,
     live: Option<&Live>,

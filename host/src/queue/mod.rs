@@ -1,4 +1,4 @@
-//! The work queue: takes keys in, gives one key at a time out, and serves plugins in turn.
+//! The work queue: hands each key to one worker at a time, and serves plugins in turn.
 //!
 //! [`state`] implements the rules R2 (one run at a time per key; a change during a run queues one more) and R13
 //! (backoff, jitter, immediate runs) without tokio or a clock; [`wake`] decides which worker wakes when; this file does
@@ -34,7 +34,7 @@ const IN_A_ROW: u32 = 32;
 
 /// The work on a key.
 pub trait Run<G, K>: Send + Sync {
-    /// Runs once; returns when the key comes back, and the time between its resyncs.
+    /// Runs the work on a key once. Returns when the key runs again, and the time between its resyncs.
     fn run(&self, job: &Job<G, K>, turn: &Turn<'_>) -> impl Future<Output = (Requeue, Duration)> + Send;
 }
 
@@ -46,22 +46,22 @@ pub struct Queue<G, K>(Arc<Shared<G, K>>);
 
 struct Shared<G, K> {
     inner: Mutex<Inner<G, K>>,
-    /// One permit is enough: a woken worker wakes the next one if needed.
+    /// Wakes a worker. One permit is enough, because a woken worker wakes the next one if needed.
     changed: Notify,
 }
 
 /// Gives a run access to its thread's scheduling.
 ///
-/// Workers are woken one after the other, and the next one only if no awake worker will take a key soon: a run that
-/// waits for nothing ends sooner than a thread wakes.
+/// Workers are woken one after the other, and only if no awake worker will take the next key soon: a run without waits
+/// ends sooner than a thread wakes.
 pub struct Turn<'a> {
     queue: &'a dyn Others,
     aside: AtomicBool,
 }
 
 impl Turn<'_> {
-    /// Called by a run that will block its worker for long; a run that awaits need not call it. From then on other
-    /// workers are woken for the remaining keys.
+    /// Makes other workers wake for the remaining keys. A run must call this before it blocks its worker for long; a
+    /// run that awaits need not.
     pub fn step_aside(&self) {
         if !self.aside.swap(true, Ordering::Relaxed) {
             self.queue.let_others_go_on();
@@ -69,7 +69,7 @@ impl Turn<'_> {
     }
 }
 
-/// The queue, as a turn sees it.
+/// The part of a queue that a turn uses.
 trait Others: Sync {
     fn let_others_go_on(&self);
 }
@@ -96,8 +96,9 @@ impl<G, K> Clone for Queue<G, K> {
 }
 
 impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
-    /// An empty queue for this many workers. At most `concurrency` keys of one group run at once, unless changed by
-    /// [`set_concurrency`](Self::set_concurrency), and never more than leave workers for other groups.
+    /// An empty queue for this many workers. At most `concurrency` keys of a group run at once, unless
+    /// [`set_concurrency`](Self::set_concurrency) sets another number for the group. A group never has more workers
+    /// than it leaves idle.
     pub fn new(workers: usize, concurrency: usize, busy_max: Busy) -> Self {
         let inner = Inner::new(State::new(workers, concurrency, busy_max, Instant::now()));
         Self(Arc::new(Shared { inner: Mutex::new(inner), changed: Notify::new() }))
@@ -126,7 +127,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
         });
     }
 
-    /// Removes a group for good.
+    /// Removes a group with its keys and settings; keys that run are removed when they end.
     pub fn forget_group(&self, group: &G) {
         self.change(|inner| inner.state.forget_group(group));
     }
@@ -147,7 +148,8 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
         }
     }
 
-    /// Wakes the worker that fell asleep last: the worker with the timer keeps it, and fewer threads stay warm.
+    /// Wakes the worker that fell asleep last, so that the worker with the timer stays asleep, and few threads stay
+    /// warm.
     fn wake_one(&self) {
         self.0.changed.notify_last();
     }
@@ -187,7 +189,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Queue<G, K> {
         }
     }
 
-    /// Ends a run of a key. Wakes no worker: the caller asks for the [`next`](Self::next) key at once.
+    /// Ends a run of a key. Wakes no worker, because the caller requests the [`next`](Self::next) key at once.
     fn done(&self, job: &Job<G, K>, end: End) {
         self.0.inner.lock().state.done(job, end, Instant::now(), fastrand::f64());
     }
@@ -198,8 +200,7 @@ where
     G: Clone + Debug + Eq + Hash + Send + Sync,
     K: Clone + Debug + Eq + Hash + Send + Sync,
 {
-    /// Works as a worker: runs one key after the other until `stop` is cancelled. A run in progress continues to its
-    /// end.
+    /// Runs one key after the other until `stop` is cancelled. A run in progress continues to its end.
     pub async fn work(&self, stop: &CancellationToken, work: &impl Run<G, K>) {
         let mut in_a_row = 0;
         loop {

@@ -1,4 +1,5 @@
-//! When a key comes back: after failures, and at a random moment. Time and randomness are arguments.
+//! Computes when a key runs again: after failures, and at a random time. The current time and random numbers are
+//! arguments.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +7,8 @@ use windlass_core::backoff::{self, backoff_between};
 
 /// Longest backoff while the API server fails and few keys wait for it.
 const UNAVAILABLE_MAX: Duration = Duration::from_secs(15);
-/// Added to that backoff for each waiting key, so that all of them together send at most 50 requests a second.
+/// Part of the longest backoff for each waiting key, if their sum exceeds [`UNAVAILABLE_MAX`]: all waiting keys
+/// together send at most 50 requests a second.
 const UNAVAILABLE_APART: Duration = Duration::from_millis(20);
 /// Longest timer. A longer wait has no practical effect, and could overflow a time.
 pub(super) const DELAY_MAX: Duration = Duration::from_hours(24 * 365);
@@ -15,13 +17,15 @@ const CROWDS: u32 = 64;
 /// Longest time between two batches.
 const CROWDS_APART_MAX: Duration = Duration::from_millis(250);
 
-/// The backoff of one of `waiting` keys whose last run failed because of the API server.
+/// The backoff of one of `waiting` keys whose last run failed because of the API server. `chance` (0 to 1) selects the
+/// jitter.
 pub(super) fn backoff_of_unavailable(failures: u32, waiting: usize, chance: f64) -> Duration {
     let apart = UNAVAILABLE_APART.saturating_mul(u32::try_from(waiting).unwrap_or(u32::MAX));
     backoff_between(backoff::FIRST, apart.clamp(UNAVAILABLE_MAX, backoff::LONGEST), failures, chance)
 }
 
-/// The batch of a span that `chance` (0 to 1) selects, not before the span begins.
+/// The time of the batch that `chance` (0 to 1) selects from a span, not before the span begins. Batches are counted
+/// from `origin`.
 pub(super) fn moment(origin: Instant, begin: Instant, span: Duration, chance: f64) -> Instant {
     let after_begin = span.mul_f64(chance);
     let apart = (span / CROWDS).min(CROWDS_APART_MAX).as_nanos().max(1);

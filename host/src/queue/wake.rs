@@ -9,9 +9,10 @@ use super::state::State;
 /// The state of a queue, and which worker wakes for it.
 pub(super) struct Inner<G, K> {
     pub state: State<G, K>,
-    /// Whether a worker was woken and has not run yet; it will wake the next one.
+    /// Whether a worker was woken and has not run yet; this worker wakes the next one.
     woken: bool,
-    /// When the one waiting worker with a timer wakes. If all workers had the timer, each expiry would wake all.
+    /// When the one sleeping worker with a timer wakes; none if no worker has one. If all workers had the timer, each
+    /// expiry would wake all.
     alarm: Option<Instant>,
 }
 
@@ -20,7 +21,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Inner<G, K> {
         Self { state, woken: false, alarm: None }
     }
 
-    /// Records that a worker asks for a key. `slept`: it was woken for that.
+    /// Records that a worker requests a key. `slept`: the worker has slept since its last run.
     pub fn note_awake(&mut self, slept: bool) {
         self.woken &= !slept;
     }
@@ -37,7 +38,8 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Inner<G, K> {
         self.state.next_due().filter(|due| self.alarm.is_none_or(|alarm| *due < alarm))
     }
 
-    /// When the worker that is about to sleep has to wake; none if another one keeps the timer.
+    /// When the worker that is about to sleep must wake. None if no key is due later, or another worker has an earlier
+    /// timer.
     pub fn take_alarm(&mut self) -> Option<Instant> {
         let due = self.due_before_alarm();
         self.alarm = due.or(self.alarm);
@@ -72,7 +74,7 @@ impl<'a, G: Clone + Eq + Hash, K: Clone + Eq + Hash> TimeKeeper<'a, G, K> {
 }
 
 impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> Drop for TimeKeeper<'_, G, K> {
-    /// The wait was cancelled: another worker must keep the timer.
+    /// Runs if the wait was cancelled: another worker must keep the timer.
     fn drop(&mut self) {
         self.disarm();
         self.queue.wake_one();

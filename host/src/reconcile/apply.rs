@@ -32,37 +32,38 @@ use crate::cluster::writer::{Subject, Written, send};
 use crate::live::Live;
 use crate::telemetry::TRACE;
 
-/// The most writes of one parent that are under way at once: enough to hide the round trip, few enough that a parent with a
+/// Largest number of concurrent writes for one parent: enough to hide the round trip, few enough that a parent with a
 /// thousand children leaves room for others.
 const PARALLEL_WRITES: usize = 8;
 
-/// What was sent. The status reports nothing else.
+/// The results of a plan's writes. The status reports nothing else.
 #[derive(Debug, Default)]
 pub struct Applied {
-    /// What the caches must show before the parent is decided again.
+    /// The writes that the caches must show before the parent's next plan.
     pub written: Vec<Written>,
-    /// The same for events: what was done to which children.
+    /// The changes of children, for events.
     pub changes: Changes,
     /// The writes that failed, each with its child.
     pub problems: Vec<(ChildId, WriteProblem)>,
 }
 
-/// What a write did to its child.
+/// The effect of a write on its child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Created,
     Updated,
-    /// Put back after another manager edited it.
+    /// The desired values were restored after another manager changed them.
     Restored,
+    /// Updated with forced ownership of fields that another manager owned.
     TakenOver,
-    /// It had lost the host's labels or ownerReference, and has them again.
+    /// The child had lost the host's labels or ownerReference, and has them again.
     Marked,
-    /// It had no owner, and is the parent's child now.
+    /// The object had no owner, and is the parent's child now.
     Adopted,
     /// Deleted, to be recreated.
     Replaced,
     Deleted,
-    /// Nothing: the child was gone already, or is left as it is.
+    /// No effect: the child was gone already, or is left as it is.
     Nothing,
 }
 
@@ -78,7 +79,7 @@ struct Done {
 pub struct Failed {
     /// Why.
     pub problem: WriteProblem,
-    /// What the cache must show, or what must be looked up, before the parent is decided again.
+    /// The write that the cache must show, or whose object must be read, before the parent's next plan.
     pub awaited: Option<Box<Written>>,
 }
 
@@ -135,7 +136,8 @@ impl Applier {
         Self { client, kept_values: KeptValues::default() }
     }
 
-    /// Whether an earlier apply of this child could not change these values, because the API server or a webhook sets them.
+    /// Whether an earlier apply of this child could not change these live values, because the API server or a webhook
+    /// sets them.
     pub fn is_insisted_on(&self, live: &Object, child: &DesiredChild, values: Digest) -> bool {
         self.kept_values.holds(&live.uid, &child.applied, values)
     }
@@ -171,10 +173,10 @@ impl Applier {
         applied
     }
 
-    /// Sets or removes the finalizer of a parent. None if the parent is gone; its event follows.
+    /// Sets (`wanted`) or removes the finalizer of a parent. None if the parent is gone; its event follows.
     ///
     /// # Errors
-    /// The API server's refusal; [`WriteProblem::Outdated`] if the parent has changed.
+    /// If the API server rejects the write, or does not respond; [`WriteProblem::Outdated`] if the parent has changed.
     pub async fn set_finalizer(&self, live: &Live, parent: &Object, wanted: bool) -> Result<Option<Written>, Failed> {
         let id = ChildId { kind: parent.kind.clone(), key: parent.key.clone() };
         let finalizers = finalizers_with(parent, &live.name, wanted);
@@ -186,10 +188,11 @@ impl Applier {
         }
     }
 
-    /// Reads an object after a write that may have been carried out. Returns what the cache must show now.
+    /// Reads an object after a write that may have been executed. Returns the state that the cache must show now; none
+    /// if the parent need not wait for it.
     ///
     /// # Errors
-    /// If the API server does not respond.
+    /// If the read fails.
     pub async fn look_up(
         &self,
         live: &Live,
@@ -248,8 +251,9 @@ impl Applier {
         }
     }
 
-    /// A create found the child's name taken by an object that the cache did not show. The host writes none of its content: at most
-    /// it adds its labels and ownerReference, and the next reconcile sees the object.
+    /// Handles a create that found the child's name taken by an object that the cache did not show. The host does not
+    /// write the object's content: at most it adds the labels and ownerReference of a child, and the next reconcile
+    /// sees the object.
     async fn reclaim(&self, live: &Live, snapshot: &Snapshot, child: &Arc<DesiredChild>) -> WriteResult {
         let Some(found) = self.metadata(live, &id(child)).await? else { return Err(WriteProblem::Outdated.into()) };
         let seen = || Written::Child { kind: child.kind.clone(), resource_version: found.resource_version };
@@ -257,7 +261,8 @@ impl Applier {
         match claim(&found, snapshot, adopts, |plugin| live.inherits(plugin)) {
             Claim::Unseen => Err(Failed { problem: WriteProblem::CacheBehind, awaited: Some(Box::new(seen())) }),
             Claim::Restore => self.mark(live, child, &found, Effect::Marked).await,
-            // The cache may be behind: the garbage collector would delete a child that is adopted for a parent that is gone.
+            // The cache may be behind: the garbage collector would delete a child that is adopted for a parent that is
+            // gone.
             Claim::Adopt if !Self::lives(live, snapshot).await? => Err(WriteProblem::Outdated.into()),
             Claim::Adopt => self.mark(live, child, &found, Effect::Adopted).await,
             Claim::Orphaned => Ok((Effect::Nothing, None)),
@@ -310,7 +315,8 @@ impl Applier {
         };
         let mut first = apply(force, Effect::Updated).await?;
         if first.as_ref().is_err_and(|error| matches!(force, Force::Of { .. }) && is_outdated(error)) {
-            // A status update raised the version, or another manager took a field: without force, the API server's response says which.
+            // A status update raised the version, or another manager took a field: without force, the response says
+            // which.
             first = apply(Force::No, Effect::Updated).await?;
         }
         let error = match first {
@@ -319,7 +325,7 @@ impl Applier {
         };
         let effect = match conflict_of(&error) {
             Some(conflict) if conflict.only_ours => Effect::Updated,
-            // A manager edited fields of the desired child in place: put them back.
+            // Another manager changed fields of the child in place: restore them.
             Some(conflict) if conflict.only_drift => Effect::Restored,
             Some(_) if child.take_over => Effect::TakenOver,
             Some(conflict) => return Err(WriteProblem::FieldConflict { conflicts: conflict.causes }.into()),
@@ -328,9 +334,9 @@ impl Applier {
         apply(Force::Yes, effect).await?.map_err(|error| failed(&error))
     }
 
-    /// The result of an apply that was sent because live values differ. An apply that changed nothing, or is invalid, would have the
-    /// same result each time, so the values are left. A 403 is different: permissions, quotas and admission policies change without
-    /// a change of the child.
+    /// The result of an apply that was sent because live values differ from the desired ones. If it changed nothing, or
+    /// is invalid, the next apply would have the same result, so the values are left. A 403 is different: permissions,
+    /// quotas and admission policies change without a change of the child.
     fn after_comparing(&self, live: &Live, child: &DesiredChild, target: &Target, outcome: WriteResult) -> WriteResult {
         let Some(values) = target.differing else { return outcome };
         match outcome {
@@ -396,15 +402,16 @@ impl Applier {
     }
 }
 
-/// Where children of a kind are written, and as whom.
+/// The resource of a child kind, and the account that writes the children.
 fn to<'a>(live: &'a Live, kind: &Gvk) -> Result<To<'a>, WriteProblem> {
     let unwatched = || WriteProblem::Unavailable { message: format!("{kind} is not watched"), retry_after: None };
     let watch = live.child_watch(kind).ok_or_else(unwatched)?;
     Ok(To { resource: &watch.resource, account: &live.account })
 }
 
-/// Sends writes that do not depend on each other. After a failure that is not the child's own, no further write is begun: a
-/// thousand writes to an overloaded API server, or behind a webhook that does not respond, would hold a worker for hours.
+/// Sends writes that do not depend on each other. After a failure that is not the child's own, no further write begins:
+/// a thousand writes to an overloaded API server, or behind a webhook that does not respond, would occupy a worker for
+/// hours.
 async fn send_wave<F>(applied: &mut Applied, mut writes: impl Iterator<Item = F>)
 where
     F: Future<Output = Result<Done, (ChildId, Failed)>>,
@@ -423,8 +430,9 @@ where
     }
 }
 
-/// The version of the child that may be deleted; none for any. While the parent is being deleted, the garbage collector may have
-/// released the child a moment ago (`--cascade=orphan`), and the parent's orphan finalizer may be gone already.
+/// The version of the child that may be deleted; none for any version. While the parent is being deleted, the garbage
+/// collector may just have released the child (`--cascade=orphan`), and the parent's orphan finalizer may be gone
+/// already.
 fn version_to_delete(snapshot: &Snapshot, delete: &Delete) -> Option<u64> {
     let child = snapshot.children.iter().filter(|_| snapshot.parent.deleting).find(|child| child.uid == delete.uid);
     child.map(|child| child.resource_version)

@@ -1,4 +1,4 @@
-//! Calls a plugin with a snapshot: takes a place for the call, gives it its random seed, and counts its failures (rule R19).
+//! Calls a plugin with a snapshot: waits for a permit, sets the random seed, and counts the failures (rule R19).
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -19,7 +19,7 @@ use super::spans;
 use crate::live::{Live, calls_at_once};
 use crate::queue::Turn;
 
-/// After a call of so many microseconds, the worker lets other work use its thread.
+/// Guest time of a call, in microseconds, after which the worker lets other tasks use its thread.
 const LONG: u64 = 500;
 
 /// Called when a component enters or leaves quarantine.
@@ -28,7 +28,7 @@ pub type QuarantineListener = Box<dyn Fn(&Arc<Live>, Change) + Send + Sync>;
 /// Calls components.
 pub struct Caller {
     quarantine_changed: QuarantineListener,
-    /// Places for calls that run at once, of all plugins.
+    /// Permits for the calls of all plugins that run at once.
     slots: tokio::sync::Semaphore,
     seeds: RngSeeds,
 }
@@ -42,7 +42,7 @@ pub struct PureResponse {
 }
 
 impl Caller {
-    /// Seeds the random numbers of calls with this.
+    /// A caller that takes the random seeds of calls from `seeds`.
     pub fn new(seeds: RngSeeds, quarantine_changed: QuarantineListener) -> Self {
         Self { quarantine_changed, slots: tokio::sync::Semaphore::new(calls_at_once()), seeds }
     }
@@ -50,7 +50,7 @@ impl Caller {
     /// Calls the plugin with a snapshot, whose hash is `hash`.
     ///
     /// # Errors
-    /// The call failed, or the response is a failure.
+    /// If the component is in quarantine, the call fails, or the plugin returns a failure.
     pub async fn call(
         &self,
         live: &Arc<Live>,
@@ -61,7 +61,7 @@ impl Caller {
     ) -> Result<PureResponse, Problem> {
         let host_failed = |message: String| Problem::Call(CallFailure::Host { message });
         let seed = self.seeds.of(hash);
-        // The plugin's own place first: a call that waits for it must not hold a place that another plugin could use.
+        // The plugin's own permit first: a call that waits for it must not hold a permit that another plugin could use.
         let stopping = |_| host_failed("the host is stopping".to_owned());
         let _of_plugin = live.call_slots.acquire().await.map_err(stopping)?;
         let _of_host = self.slots.acquire().await.map_err(stopping)?;
@@ -84,7 +84,8 @@ impl Caller {
             let mut call = pin!(AssertUnwindSafe(call).catch_unwind());
             let called = match poll!(call.as_mut()) {
                 Poll::Ready(called) => called,
-                // A long call may keep its thread busy up to the deadline: the runtime's other work moves to another thread.
+                // A long call may keep its thread busy up to the deadline: the runtime moves its other work to another
+                // thread.
                 Poll::Pending => {
                     turn.step_aside();
                     tokio::task::block_in_place(|| run_here(call))

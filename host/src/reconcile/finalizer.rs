@@ -20,8 +20,9 @@ use crate::live::Live;
 use crate::telemetry::TRACE;
 
 impl Reconciler {
-    /// Removes the finalizer of a parent that is being deleted and has the annotation to skip it, also while the caches are out of
-    /// date. While the parents' own watch is refused, the annotation is read from the API server.
+    /// Removes the finalizer of a parent that is being deleted and has the annotation to skip it, even if the caches
+    /// are out of date. While the watch of the parents is rejected or stalled, the annotation is read from the API
+    /// server. None if the finalizer stays.
     pub(super) async fn skip_finalizer_unobserved(&self, live: &Arc<Live>, key: &ObjectKey) -> Option<Ending> {
         let cached = live.parents.store.get(key)?;
         let is_asked = cached.deleting && cached.marks.is_true(ANNOTATION_SKIP_FINALIZE);
@@ -50,7 +51,7 @@ impl Reconciler {
         }
     }
 
-    /// Removes the finalizer, because the plugin does not finalize (any more) or a user asked for that.
+    /// Removes the finalizer, because the plugin does not finalize (any more), or a user set the annotation to skip it.
     pub(super) async fn skip_finalizer(&self, live: &Live, snapshot: Snapshot) -> Ending {
         let is_asked = snapshot.parent.marks.is_true(ANNOTATION_SKIP_FINALIZE);
         let end = if is_asked { FinalizerEnd::Skipped } else { FinalizerEnd::CleanedUp };
@@ -85,7 +86,7 @@ impl Reconciler {
         let set = self.applier.set_finalizer(live, parent, removed.is_none());
         match set.instrument(tracing::debug_span!(target: TRACE, "apply")).await {
             Ok(written) => Ending::FinalizerChanged(Box::new(FinalizerChanged { snapshot, written, removed })),
-            // The parent has changed, as its event will show.
+            // The parent has changed, and the cache will show the change.
             Err(Failed { problem: WriteProblem::Outdated, .. }) => Ending::waits("finalizer_outdated", UNAVAILABLE),
             Err(Failed { problem, awaited }) => {
                 if let Some(awaited) = awaited {

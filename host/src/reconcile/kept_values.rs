@@ -1,5 +1,6 @@
-//! Remembers live values that differ from the desired ones and that an apply could not change, because the API server, an
-//! admission webhook or the kind's schema sets them. Otherwise each comparison would end in the same apply.
+//! Remembers live values that differ from the desired ones and that an apply could not change, because the API server,
+//! an admission webhook or the kind's schema sets them. Without this memory, each comparison would lead to the same
+//! apply.
 
 use std::sync::Arc;
 
@@ -8,20 +9,20 @@ use parking_lot::Mutex;
 use windlass_core::digest::Digest;
 use windlass_core::ids::Uid;
 
-/// The most objects that are remembered, some 200 bytes each. A forgotten object is applied once more.
+/// Largest number of remembered objects, some 200 bytes each. A forgotten object is applied once more.
 const MAX: usize = 16_384;
 
-/// For each object the hash of the desired child, and of the values that stayed.
+/// For each object: the hash of the desired child, and the hash of the live values that an apply did not change.
 #[derive(Clone, Default)]
 pub(super) struct KeptValues(Arc<Mutex<HashMap<Uid, (Digest, Digest)>>>);
 
 impl KeptValues {
-    /// Whether an apply of this desired child left these values.
+    /// Whether an apply of this desired child did not change these live values.
     pub(super) fn holds(&self, object: &Uid, applied: &str, values: Digest) -> bool {
         self.0.lock().get(object) == Some(&(Digest::of(applied.as_bytes()), values))
     }
 
-    /// Records that an apply of this desired child left these values.
+    /// Records that an apply of this desired child did not change these live values.
     pub(super) fn keep(&self, object: &Uid, applied: &str, values: Digest) {
         let mut kept = self.0.lock();
         if kept.len() >= MAX && !kept.contains_key(object) {

@@ -1,4 +1,4 @@
-//! Own writes first (rule R3): a parent is not decided again before the caches show what was written for it.
+//! Own writes first (rule R3): a parent gets no new plan before the caches show the host's writes for it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,8 @@ use crate::live::Live;
 use crate::live::own_writes::Wait;
 
 impl Reconciler {
-    /// Waits until the caches show all that the host wrote for the parent (rule R3). None once they do.
+    /// Reads the objects of writes with unknown outcome, and ends the reconcile if the caches do not show all writes
+    /// for the parent yet (rule R3). None if they do.
     pub(super) async fn own_writes_first(&self, live: &Arc<Live>, key: &ObjectKey) -> Option<Ending> {
         let mut wait = awaited(live, key);
         if let Wait::ForLookups(subjects) = wait {
@@ -35,7 +36,7 @@ impl Reconciler {
         match wait {
             Wait::Over => None,
             Wait::ForWatch(wait) => waiting(Requeue::Pause(wait)),
-            // Another run would have to look them up, and a parent has one run at a time.
+            // Not expected: a parent has one run at a time, and this run has read all these objects.
             Wait::ForLookups(_) => waiting(UNAVAILABLE),
             Wait::Long { is_reported: true, .. } => waiting(Requeue::Pause(LOOK_AGAIN)),
             Wait::Long { kinds, .. } => match self.without_cache(live, key, &Problem::CacheBehind(kinds)).await {
@@ -50,14 +51,14 @@ impl Reconciler {
         }
     }
 
-    /// Ends a reconcile that could not find out whether an earlier write was carried out.
+    /// Ends a reconcile that could not read the object of a write with unknown outcome.
     async fn not_looked_up(&self, live: &Arc<Live>, key: &ObjectKey, of: Subject, problem: WriteProblem) -> Ending {
         let subject = match of {
             Subject::Parent => ChildId { kind: live.parents.id.kind.clone(), key: key.clone() },
             Subject::Child(child) => child,
         };
-        // A refusal stays until a user changes something, so the parent's status reports it. Any other failure passes, and
-        // would also keep the host from reading the parent.
+        // A rejection stays until a user changes something, so the parent's status reports it. Any other failure is
+        // temporary, and would also keep the host from reading the parent.
         let is_refused = matches!(problem, WriteProblem::Rejected { .. });
         let problem = Problem::Writes(vec![(subject, problem)]);
         if is_refused && let Some(ending) = self.without_cache(live, key, &problem).await {
@@ -67,9 +68,9 @@ impl Reconciler {
         Ending::Unreported { outcome: "unknown_write", reason, message, requeue }
     }
 
-    /// Reports a problem of a parent that the host decides nothing about. The status is based on the parent as the API server has it:
-    /// the cache may be behind, and a status based on it would overwrite the plugin's newer part. None if the parent could not be
-    /// read, or nothing is to be reported on it.
+    /// Reports a problem that prevents a plan for the parent. The status is based on the parent in the API server: the
+    /// cache may be behind, and a status based on it would overwrite newer fields of the plugin. None if the parent
+    /// could not be read, or its status must not change.
     async fn without_cache(&self, live: &Arc<Live>, key: &ObjectKey, problem: &Problem) -> Option<Ending> {
         let parent = live.parents.read(key).await.ok()??;
         let snapshot = around(live, Arc::new(parent));
@@ -82,7 +83,7 @@ impl Reconciler {
     }
 }
 
-/// What the parent waits for. Most have written nothing since.
+/// What the parent waits for. Most parents have no writes to wait for.
 fn awaited(live: &Live, key: &ObjectKey) -> Wait {
     live.records.with(key, |record| {
         if record.has_own_writes() { record.own_writes().wait(live, key, Instant::now()) } else { Wait::Over }

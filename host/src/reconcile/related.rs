@@ -1,5 +1,5 @@
-//! Related objects: watched while a parent requires them, served from the caches, and only those that the Plugin's ServiceAccount
-//! may read.
+//! Related objects: watched while a parent requires them, and served from the caches if the Plugin's ServiceAccount may
+//! read them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,10 +23,10 @@ use crate::cluster::watch::{Health, Watch, Watches};
 use crate::live::interests::{Followed, Interests};
 use crate::live::{CrdOwner, Live, ParentKey};
 
-/// How long a reconcile waits for a related cache to be filled. It counts from the start of the watch, so a kind that hangs holds
-/// up no worker twice.
+/// How long a reconcile waits for a related cache to be filled. The time counts from the first requirement of the kind,
+/// so that a kind that hangs occupies a worker once.
 const FILLED_WITHIN: Duration = Duration::from_secs(10);
-/// The most access reviews of one parent that are under way at once.
+/// Largest number of concurrent access reviews for one parent.
 const PARALLEL_REVIEWS: usize = 8;
 
 /// Related objects of all plugins.
@@ -38,15 +38,15 @@ pub struct Related {
 }
 
 impl Related {
-    /// With the shared watches, the index of what parents require, and what asks for access reviews.
+    /// Uses the shared watches, the index of requirements, and `ask` for access reviews.
     pub fn new(registry: Registry<Live>, watches: Arc<Watches>, interests: Interests, ask: Ask) -> Self {
         Self { registry, watches, interests, reviews: Reviews::new(ask) }
     }
 
-    /// Begins the rounds of a reconcile with what the parent's last final response required, and serves it.
+    /// Begins the rounds of a reconcile with the requirements of the parent's last final response, and serves them.
     ///
-    /// If some of it is no longer granted or cannot be read, the reconcile begins without any: the parent may no longer require it. If
-    /// it does, [`serve`](Self::serve) returns the problem.
+    /// If some of them are no longer granted or cannot be read, the reconcile begins without any, because the parent
+    /// may no longer require them. If it does, [`serve`](Self::serve) returns the problem.
     pub async fn begin(&self, live: &Live, parent: &ParentRef) -> (Rounds, Vec<Served>) {
         let nothing = || (Rounds::starting_with(Needs::default()), Vec::new());
         let Some(last) = self.interests.last(&live.name, &parent.key) else { return nothing() };
@@ -65,13 +65,13 @@ impl Related {
     /// The objects that a parent requires. From now on, a change of them queues the parent.
     ///
     /// # Errors
-    /// An object that may not or cannot be read; then nothing is served.
+    /// If an object may not or cannot be read; then no object is served.
     pub async fn serve(&self, live: &Live, parent: &ParentRef, needs: &Needs) -> Result<Vec<Served>, ReadProblem> {
         if needs.is_empty() {
             return Ok(Vec::new());
         }
         self.review(live, needs).await?;
-        // Followed before they are read: a change in between is an event.
+        // The watches are followed before the objects are read: a change in between is an event.
         let known = self.interests.followed(&live.name, &parent.key, needs);
         let followed = match known.filter(|known| is_of(live, needs, known)) {
             Some(followed) => followed,
@@ -90,11 +90,12 @@ impl Related {
         Ok(served)
     }
 
-    /// Whether the Plugin's ServiceAccount may read a parent whose CRD the Plugin did not install: in all namespaces, or in the
-    /// parent's own. A component chooses the kind of its parents, and must not thereby choose what it may read.
+    /// Checks that the Plugin's ServiceAccount may read a parent whose CRD the Plugin did not install: in all
+    /// namespaces, or in the parent's own. A component chooses the kind of its parents, and must not thereby choose
+    /// what it may read.
     ///
     /// # Errors
-    /// It may not, or the API server could not be asked.
+    /// If it may not, or the review fails.
     pub async fn review_parent(&self, live: &Live, parent: &ParentRef) -> Result<(), ReadProblem> {
         if live.crd_owner == CrdOwner::Plugin {
             return Ok(());
@@ -111,11 +112,11 @@ impl Related {
         Err(ReadProblem::Denied(Box::new(denied)))
     }
 
-    /// Whether the plugin's finalizer may be set on a parent whose CRD the Plugin did not install. The host could set it by the
-    /// permissions that it has for other Plugins, and would block the deletion of other owners' objects.
+    /// Checks that the plugin's finalizer may be set on a parent whose CRD the Plugin did not install. The host could
+    /// set it with its permissions for other Plugins, and would block the deletion of other owners' objects.
     ///
     /// # Errors
-    /// The Plugin's ServiceAccount may not, or the API server could not be asked.
+    /// If the Plugin's ServiceAccount may not, or the review fails.
     pub async fn review_finalizer(&self, live: &Live, parent: &ParentRef) -> Result<(), WriteProblem> {
         if live.crd_owner == CrdOwner::Plugin {
             return Ok(());
@@ -166,7 +167,7 @@ impl Related {
         }
     }
 
-    /// Records what the parent's final response required.
+    /// Records the requirements of the parent's final response.
     pub fn keep(&self, plugin: &PluginName, parent: &ParentKey, needs: &Needs) {
         self.interests.keep(plugin, parent, needs);
     }
@@ -177,12 +178,12 @@ impl Related {
         Ok(self.interests.follow(&live.name, parent, needs, leases, Instant::now()))
     }
 
-    /// A parent is gone.
+    /// Forgets a parent that is gone.
     pub fn forget(&self, plugin: &PluginName, parent: &ParentKey) {
         self.interests.forget(plugin, parent);
     }
 
-    /// The watches that ended while this reconcile ran, which are started again.
+    /// Forgets the requirements again if the plugin or the parent went away while this reconcile ran.
     fn forget_what_is_gone(&self, live: &Live, parent: &ParentKey) {
         if self.registry.get(&live.name).is_none() {
             self.interests.forget_plugin(&live.name);
@@ -191,11 +192,11 @@ impl Related {
         }
     }
 
-    /// Whether the Plugin's ServiceAccount may read all of the requirements.
+    /// Checks that the Plugin's ServiceAccount may read all required objects.
     async fn review(&self, live: &Live, needs: &Needs) -> Result<(), ReadProblem> {
         let now = Instant::now();
         let reviews: Vec<_> = needs.iter().map(|need| self.review_one(live, need, now)).collect();
-        // In the order of the requirements, so that the same one of several problems is reported each time.
+        // Reviewed in the order of the requirements, so that of several problems the same one is reported each time.
         let mut reviewed = futures::stream::iter(reviews).buffered(PARALLEL_REVIEWS);
         while let Some(result) = reviewed.next().await {
             result?;

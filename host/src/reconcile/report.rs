@@ -1,4 +1,5 @@
-//! Writes a parent's status if the outcome changes it, and hands events to the recorder. Reports only what was written.
+//! Writes a parent's status if the outcome changes it, and passes events to the recorder. Reports only writes that were
+//! sent.
 
 use std::time::{Duration, Instant};
 
@@ -31,22 +32,22 @@ pub struct Reporter {
 /// The result of reporting a status.
 #[derive(Debug, Default)]
 pub struct Reported {
-    /// The write, if one was needed and was carried out, or may have been.
+    /// The write of the status, if it was executed, or may have been.
     pub written: Option<Written>,
-    /// Why a write that was needed failed.
+    /// Why the write of the status failed, if it did.
     pub failed: Option<WriteProblem>,
-    /// When to reconcile again, because the status was written too often (rule R18).
+    /// Time until the next reconcile, if the status was written too often (rule R18).
     pub again: Option<Duration>,
-    /// The outcome that the status reports in place of the real one, for that reason.
+    /// The outcome that the status reports instead of the real one, if the status was written too often.
     pub instead: Option<Outcome>,
 }
 
-/// What one reconcile did, for its events.
+/// What one reconcile changed, for its events.
 #[derive(Debug, Clone, Copy)]
 pub struct Happened<'a> {
-    /// What was done to children.
+    /// The changes of children.
     pub changes: &'a Changes,
-    /// Its outcome.
+    /// The outcome of the reconcile.
     pub outcome: &'a Outcome,
     /// Whether the parent's status had to change.
     pub status_differs: bool,
@@ -64,7 +65,7 @@ impl Reporter {
         Self { client, recorder }
     }
 
-    /// Emits events on the parent for what changed; in steady state none. Never waits.
+    /// Emits events on the parent: the host's about changes, and those of the response. Never waits.
     pub fn emit(&self, live: &Live, snapshot: &Snapshot, happened: Happened<'_>) {
         let Happened { changes, outcome, status_differs, silent, events, sweep } = happened;
         let before = if silent {
@@ -91,7 +92,7 @@ impl Reporter {
     pub fn emit_finalized(&self, live: &Live, snapshot: &Snapshot, last_words: &[Event], why: &FinalizerEnd) {
         let notes = last_words.iter().map(Note::of_plugin).chain([Note::finalized(why)]).collect();
         let of_plugin = match why {
-            // No event can be created in that namespace.
+            // No event can be created in a terminating namespace.
             FinalizerEnd::NamespaceTerminating(_) => live.peers.plugin(&live.name),
             FinalizerEnd::CleanedUp | FinalizerEnd::Skipped => None,
         };
@@ -102,7 +103,7 @@ impl Reporter {
         self.recorder.record(&live.name, &about, notes, Occasion::Changed);
     }
 
-    /// Writes the parent's status if it differs from the outcome, and the breaker admits the write.
+    /// Writes the parent's status if the outcome changes it, and the breaker admits the write.
     pub async fn report(
         &self,
         live: &Live,
@@ -121,7 +122,7 @@ impl Reporter {
         };
         let wanted = || {
             let says_all = next(&thrashing()).is_none();
-            // At a fixed time: the time of a reconcile makes no difference.
+            // With a fixed time, so that the time of a reconcile makes no difference.
             says_all.then(|| at(outcome, Timestamp::UNIX_EPOCH)).flatten()
         };
         let pass = breaker.lock().admit_status(snapshot, wanted, Instant::now());
@@ -146,7 +147,8 @@ impl Reporter {
     }
 }
 
-/// What the cache must show before the parent is decided again, and why the status was not written: every failure is tried again.
+/// The write that the cache must show before the parent's next plan, and why the status was not written. Every failure
+/// is retried.
 fn result_of(response: Result<Ack, kube::Error>) -> (Option<Written>, Option<WriteProblem>) {
     match response {
         Ok(ack) => (Some(ack.parent()), None),

@@ -12,18 +12,18 @@ use windlass_core::digest::Digest;
 
 /// The file of the secret, in the host's cache folder. Only the host's user may read it.
 const FILE: &str = "random-secret";
-/// Its length in bytes: that of HMAC-SHA-256.
+/// Length of the secret in bytes, as for HMAC-SHA-256.
 const LENGTH: usize = 32;
 
 /// Seeds of calls: the same for the same snapshot, also after a restart, and not predictable outside the host.
 pub struct RngSeeds(hmac::Key);
 
 impl RngSeeds {
-    /// With the secret in that folder, which is created if there is none.
+    /// Reads the secret in this folder. If it is missing or has another length, a new one is written.
     ///
     /// # Errors
-    /// If the secret exists and cannot be read, or the system has no random numbers. A secret that cannot be written is used by this
-    /// process alone, which the log reports.
+    /// If the secret exists and cannot be read, or the system has no random numbers. If the secret cannot be written,
+    /// only this process uses it, and the log reports that.
     pub fn open(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(FILE);
         let kept = match fs::read(&path) {

@@ -119,7 +119,7 @@ fn outcome_of(result: &Result<PluginResult, CallFailure>) -> (&'static str, Opti
     }
 }
 
-/// The result as text; after a panic, the plugin's own message.
+/// The message of a failed call or of the plugin's failure; empty for a response.
 fn description_of(result: &Result<PluginResult, CallFailure>) -> String {
     let text = match result {
         Ok(Ok(_)) => String::new(),
@@ -151,7 +151,7 @@ fn log(live: &Live, parent: &ObjectKey, level: Level, message: &str, fields: &[(
     let length = message.len() + fields.map_or(0, str::len);
     macro_rules! line {
         ($level:ident, $LEVEL:ident) => {
-            // A line below the log's level does not count.
+            // A line below the log's level does not count towards the rate of log lines.
             if tracing::event_enabled!(target: GUEST, tracing::Level::$LEVEL) && live.state.may_log(length) {
                 tracing::$level!(
                     target: GUEST,

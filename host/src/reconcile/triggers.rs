@@ -26,7 +26,8 @@ pub struct Triggers {
 }
 
 impl Triggers {
-    /// With the live plugins by name and by the watch of their parents, what parents require, and the queues of parents and of Plugins.
+    /// Uses the live plugins by name and by the watch of their parents, the requirements of parents, and the queues of
+    /// parents and of Plugins.
     pub fn new(
         registry: Registry<Live>,
         index: ParentIndex,
@@ -63,17 +64,18 @@ impl Triggers {
             && (&before.uid, before.generation, before.deleting, &before.marks)
                 == (&after.uid, after.generation, after.deleting, &after.marks)
         {
-            // The change is the host's own status.
+            // Only the status changed, which the host writes itself, or metadata that it does not read.
             return;
         }
         match object.key.name.parse::<PluginName>() {
             Ok(name) => self.plugins.add(&(), &name, plugin_urgency(change)),
-            // A CEL rule of the CRD refuses such names.
+            // A CEL rule of the CRD rejects such names.
             Err(error) => tracing::warn!(%error, "a Plugin was skipped"),
         }
     }
 
-    /// The labels of a namespace may have changed, by which Plugins select it. This is rare, so all live plugins are gone through.
+    /// Queues the parents in a namespace whose labels may have changed, for the Plugins that select namespaces. This is
+    /// rare, so all live plugins are checked.
     fn home_changed(&self, watch: &WatchId, namespace: &Object) {
         for plugin in self.registry.names() {
             let housed = |live: &Arc<Live>| live.namespaces.as_ref().is_some_and(|homes| homes.watch.id == *watch);
@@ -103,7 +105,7 @@ impl Triggers {
                         live.unselected.add(&object.key, object.uid.clone());
                     }
                 }
-                // One more run finds the parent gone, and forgets what is remembered of it.
+                // The next run finds the parent gone, and removes its record.
                 self.parents.add(plugin, &object.key, Trigger::Fresh);
                 self.interests.forget(plugin, &object.key);
             }
@@ -111,8 +113,8 @@ impl Triggers {
         }
     }
 
-    /// A child concerns the parent that its labels and ownerReference name, of the plugin that its label names. `is_there`: the child
-    /// was not deleted.
+    /// Queues the parent that a child's labels and ownerReference name, for the plugin that its label names.
+    /// `is_there`: the child was not deleted.
     fn child_changed(&self, child: &Object, is_there: bool) {
         let Some(live) = child.marks.get(LABEL_PLUGIN).and_then(|name| self.registry.get(name)) else { return };
         let parent = match child.owner_key() {
@@ -148,7 +150,7 @@ fn states_of_a_child(change: &Change) -> impl Iterator<Item = &Arc<Object>> {
     change.before.iter().filter(move |before| !names_the_same(before)).chain(&change.after)
 }
 
-/// The parent with the name of a child's former parent: it may wait for that child's deletion.
+/// The existing parent with the name of a child's former parent: it may wait for that child's deletion.
 fn successor(live: &Live, child: &Object) -> Option<ObjectKey> {
     let (kind, name) = child.controller_kind_and_name()?;
     let namespaced = ObjectKey::new(child.key.namespace.as_deref(), &name);
@@ -156,7 +158,8 @@ fn successor(live: &Live, child: &Object) -> Option<ObjectKey> {
     keys.into_iter().find(|key| kind == live.parents.id.kind.group_kind() && live.parents.store.get(key).is_some())
 }
 
-/// A new object, a new generation, changed labels or annotations and a deletion end a backoff; any other change waits for it.
+/// A new object, a new generation, changed labels or annotations and a deletion end a backoff; any other change waits
+/// for its end.
 fn urgency(change: &Change) -> Trigger {
     match (&change.before, &change.after) {
         (Some(before), Some(after))
@@ -169,7 +172,7 @@ fn urgency(change: &Change) -> Trigger {
     }
 }
 
-/// At a start of the host, Plugins that had parents come before those that had none.
+/// At a start of the host, Plugins that had parents are reconciled before the others.
 fn plugin_urgency(change: &Change) -> Trigger {
     match (&change.before, &change.after) {
         (None, Some(plugin)) if had_no_parents(plugin) => Trigger::Sweep,
@@ -177,7 +180,7 @@ fn plugin_urgency(change: &Change) -> Trigger {
     }
 }
 
-/// `plugin/Kind.group/namespace/name`, or without the namespace (see `ParentRef::retained_for`).
+/// Parses `plugin/Kind.group/namespace/name`, or the same without the namespace (see `ParentRef::retained_for`).
 fn retained_parent(text: &str) -> Option<ObjectKey> {
     let mut parts = text.splitn(3, '/');
     let (_plugin, _kind, key) = (parts.next()?, parts.next()?, parts.next()?);

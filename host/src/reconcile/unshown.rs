@@ -1,4 +1,5 @@
-//! A key whose object the watch does not show: the object is gone, or it has left the label selector and still has children.
+//! Handles a key whose object the watch does not show: the object is gone, or has left the label selector and still has
+//! children.
 
 use std::sync::Arc;
 
@@ -18,13 +19,13 @@ use super::{Reconciler, leave};
 use crate::live::Live;
 use crate::live::unselected::GOOD_FOR;
 
-/// What happened to an object that the watch does not show.
+/// Why the watch does not show an object.
 enum Unshown {
     /// It does not exist, or has no children of the plugin.
     Gone,
     /// It has left the label selector, and has children.
     Left(Arc<Object>),
-    /// It may have left the label selector. While the Plugin is suspended, its children stay.
+    /// It is gone or has left the label selector, and has children. While the Plugin is suspended, they stay.
     Suspended,
 }
 
@@ -61,7 +62,7 @@ impl Reconciler {
         }
     }
 
-    /// What happened to an object that the watch does not show.
+    /// Finds out why the watch does not show an object.
     async fn unshown(&self, live: &Live, key: &ObjectKey) -> kube::Result<Unshown> {
         let Some(uid) = live.unselected.uid(key) else { return Ok(Unshown::Gone) };
         if !live.has_children(&uid) {
@@ -74,10 +75,11 @@ impl Reconciler {
         Ok(live.unselected.read(key, &live.parents).await?.map_or(Unshown::Gone, Unshown::Left))
     }
 
-    /// Deletes the children of an object that is no longer a parent, as far as the guard lets it (rule R9).
+    /// Deletes the children of an object that is no longer a parent, as far as the deletion guard allows (rule R9).
     pub(super) async fn release(&self, live: &Arc<Live>, snapshot: Snapshot) -> Ending {
         if !snapshot.children.iter().any(|child| child.controller.is_some()) {
-            // The object may be a parent of another plugin: the host reports nothing on it, and its deletions are not waited for.
+            // The object may be a parent of another plugin: the host reports nothing on it, and does not wait for its
+            // deletions.
             return Ending::Left(Left::NotSelected, Requeue::WhenChanged);
         }
         let how = How { phase: Phase::Sync, is_selected: false, compares: false };
@@ -85,7 +87,7 @@ impl Reconciler {
         if attempt.outcome.progress == Progress::Applied {
             attempt.outcome = Outcome::from(&Problem::Released(live.name.clone()));
         }
-        // Nothing is remembered of it: it may become a parent again.
+        // The host keeps no record of the object, because it may become a parent again.
         Ending::outcome(snapshot, attempt)
     }
 }

@@ -1,4 +1,4 @@
-//! Metrics: those that plugins declare in their descriptors, and the host's own. They are exported by OTLP if the
+//! Metrics that plugins declare in their descriptors, and the host's own metrics. They are exported by OTLP if the
 //! `OTEL_*` variables set an endpoint; otherwise they are dropped.
 
 use std::collections::{BTreeMap, HashSet};
@@ -14,18 +14,20 @@ use parking_lot::Mutex;
 use windlass_core::contract::{Metric, MetricType};
 use windlass_core::ids::PluginName;
 
-/// Largest number of series (combinations of label values) of one metric, and of all metrics of a plugin's component.
-/// The limit is needed because plugins choose the values, and an instrument keeps a series until the host ends.
+/// Largest number of series (combinations of label values) of one metric. Plugins choose the label values, and an
+/// instrument keeps a series until the host ends.
 const SERIES: usize = 2000;
+/// Largest number of series of all metrics of one component together.
 const ALL_SERIES: usize = 10_000;
 
-/// Largest number of labels of a metric, and of characters in a label's value.
+/// Largest number of labels of a metric.
 const LABELS: usize = 16;
+/// Largest number of characters in a label's value; longer values are cut off.
 const VALUE: usize = 128;
 
 /// Label with the name of the plugin.
 const PLUGIN_LABEL: &str = "windlass.plugin";
-/// Label with the kind.
+/// Label with the kind that a watch shows.
 const KIND_LABEL: &str = "windlass.kind";
 
 /// Set if metrics are exported.
@@ -67,7 +69,7 @@ pub fn watch_restarted(kind: &str) {
     }
 }
 
-/// Observes the time since the last progress of each kind's watch, which `ages` returns.
+/// Exports, for each kind, the time since the last progress of its watch, as `ages` returns it.
 pub fn observe_watches(ages: impl Fn() -> BTreeMap<String, Duration> + Send + Sync + 'static) {
     if let Some(Outlet { meter, .. }) = OUTLET.get() {
         observe_ages(meter, ages);
@@ -90,10 +92,11 @@ fn observe_ages(meter: &Meter, ages: impl Fn() -> BTreeMap<String, Duration> + S
 /// The instruments of one plugin's component.
 #[derive(Debug, Default)]
 pub struct Measures {
-    /// Added to each measurement: names of instruments alone may coincide, as `b_c` of the plugin `a` and `c` of `a-b`
-    /// do.
+    /// Label on each measurement; none if metrics are not exported. Without it, `b_c` of the plugin `a` and `c` of the
+    /// plugin `a-b` would be the same instrument.
     plugin: Option<KeyValue>,
     declared: BTreeMap<String, Declared>,
+    /// Number of series of all metrics.
     all: AtomicUsize,
     hasher: RandomState,
 }
@@ -102,6 +105,7 @@ pub struct Measures {
 struct Declared {
     labels: Vec<String>,
     instrument: Instrument,
+    /// Hashes of the series that have a measurement.
     seen: Mutex<HashSet<u64>>,
 }
 
@@ -145,7 +149,8 @@ impl Measures {
         Self { plugin, declared: declared.collect(), ..Self::default() }
     }
 
-    /// Records one measurement. Drops undeclared metrics, values that are not finite, and new series above the limit.
+    /// Records one measurement. Drops undeclared metrics, values that are not finite, negative values of counters, and
+    /// new series above the limit.
     pub fn record(&self, metric: &str, value: f64, labels: &[(String, String)]) {
         let Some(Declared { labels: declared, instrument, seen }) = self.declared.get(metric) else { return };
         if !value.is_finite() {
@@ -168,7 +173,7 @@ impl Measures {
         }
     }
 
-    /// Whether a series is known, or may be added.
+    /// Whether a series is known, or there is room for it; then it is added.
     fn has_room(&self, seen: &Mutex<HashSet<u64>>, labels: &[KeyValue]) -> bool {
         let (series, mut seen) = (self.hasher.hash_one(labels), seen.lock());
         if seen.contains(&series) {

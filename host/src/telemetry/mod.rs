@@ -24,7 +24,7 @@ pub use measures::{Measures, observe_watches, reconciled, watch_restarted};
 
 /// Target of the spans of reconciles.
 pub const TRACE: &str = "windlass::trace";
-/// Target of the audit line: one for each write that was tried.
+/// Target of the audit lines: one for each write that the host sends.
 pub const AUDIT: &str = "windlass::audit";
 /// Target of the log lines of guests.
 pub const GUEST: &str = "windlass::guest";
@@ -53,7 +53,7 @@ pub struct Options {
     pub log_traces: bool,
 }
 
-/// Keeps the exporters open. Buffered data is sent when it is closed.
+/// Keeps the exporters open. [`close`](Self::close) sends the buffered data.
 #[must_use = "dropping it ends the export of traces"]
 pub struct Telemetry {
     traces: Option<SdkTracerProvider>,
@@ -106,7 +106,7 @@ impl Telemetry {
     }
 }
 
-/// Spans of reconciles, and the log lines of guests in them.
+/// Selects the spans of reconciles, and the log lines of guests in these spans.
 fn traced() -> Targets {
     Targets::new().with_target(TRACE, tracing::Level::DEBUG).with_target(GUEST, tracing::Level::TRACE)
 }

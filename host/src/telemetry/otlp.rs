@@ -14,7 +14,7 @@ use opentelemetry_sdk::metrics::{SdkMeterProvider, Temporality};
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
 use tokio::runtime::Handle;
 
-/// The first of these variables that is set and not empty.
+/// The value of the first of these environment variables that is set and not empty.
 fn variable(names: &[&str]) -> Option<String> {
     names.iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty())
 }
@@ -24,7 +24,7 @@ enum Protocol {
     Http,
 }
 
-/// The protocol for a signal (`TRACES`, `METRICS`), if the variables set an endpoint.
+/// The protocol for a signal (`TRACES`, `METRICS`). None if the variables set no endpoint for it, or turn it off.
 fn wanted(signal: &str) -> anyhow::Result<Option<Protocol>> {
     let of =
         |what: &str| variable(&[&format!("OTEL_EXPORTER_OTLP_{signal}_{what}"), &format!("OTEL_EXPORTER_OTLP_{what}")]);
@@ -41,7 +41,7 @@ fn wanted(signal: &str) -> anyhow::Result<Option<Protocol>> {
     }))
 }
 
-/// An exporter of spans, if the variables set an endpoint. Must be called in the runtime that sends the spans.
+/// An exporter of spans. None if the variables set no endpoint. Must be called in the runtime that sends the spans.
 ///
 /// # Errors
 /// If the variables are invalid.
@@ -55,8 +55,8 @@ pub(super) fn traces() -> anyhow::Result<Option<SdkTracerProvider>> {
     Ok(Some(SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter).build()))
 }
 
-/// An exporter of metrics, which runs every `OTEL_METRIC_EXPORT_INTERVAL`. Must be called in the runtime that sends the
-/// metrics.
+/// An exporter of metrics, which runs every `OTEL_METRIC_EXPORT_INTERVAL`. None if the variables set no endpoint. Must
+/// be called in the runtime that sends the metrics.
 ///
 /// # Errors
 /// If the variables are invalid.
@@ -70,7 +70,8 @@ pub(super) fn metrics() -> anyhow::Result<Option<SdkMeterProvider>> {
     Ok(Some(SdkMeterProvider::builder().with_resource(resource()).with_periodic_exporter(exporter).build()))
 }
 
-/// The resource that sends; `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` take precedence.
+/// The resource that spans and metrics name as their source. Its service is `windlass`, unless `OTEL_SERVICE_NAME` is
+/// set.
 fn resource() -> Resource {
     let resource = Resource::builder();
     match variable(&["OTEL_SERVICE_NAME"]) {
@@ -94,8 +95,8 @@ fn in_runtime<E>(exporter: Result<E, opentelemetry_otlp::ExporterBuildError>) ->
     Ok(InRuntime { exporter, runtime: Handle::current() })
 }
 
-/// Sends in the runtime's context: batches come from threads of the SDK, where the HTTP client finds no reactor and
-/// would panic.
+/// An exporter that sends in the runtime's context. The SDK exports batches from threads of its own, where the HTTP
+/// client would find no reactor and panic.
 #[derive(Debug)]
 struct InRuntime<E> {
     exporter: E,

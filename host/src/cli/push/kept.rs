@@ -29,8 +29,8 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// For a push of this component to a Plugin with this spec and status. A rollback may return to the live component
-    /// once the pushed one is live, and to the previous one until then.
+    /// The rules to keep at a push of this component to a Plugin with this spec and status. A rollback may return to
+    /// the live component once the pushed one is live, and to the previous one until then.
     pub fn new(component: Digest, spec: Option<&PluginSpec>, status: &PluginStatus) -> Self {
         let component = component.to_string();
         let before = [&status.active_digest, &status.previous_digest].into_iter().flatten();

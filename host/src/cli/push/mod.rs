@@ -491,9 +491,10 @@ fn check_kind(name: &PluginName, status: &PluginStatus, declared: &DeclaredParen
     }
 }
 
-/// The existing Plugin: a push keeps the fields that it does not set.
+/// The existing Plugin, because a push keeps the fields that it does not set. None if there is none, or the cluster is
+/// not read.
 async fn existing(args: &Args, name: &PluginName) -> anyhow::Result<Option<Plugin>> {
-    // A dry run that needs no cluster otherwise must not need one for this.
+    // A dry run that needs no cluster must not need one only for the existing Plugin.
     if !args.reads_cluster() {
         return Ok(None);
     }
@@ -521,7 +522,7 @@ fn print_objects(objects: &[Value], output: Output) -> anyhow::Result<()> {
 /// An object to write, with its API.
 type Target = (Api<DynamicObject>, DynamicObject);
 
-/// The object as it is in the cluster.
+/// The object as it is in the cluster; none if it does not exist.
 async fn found(client: &Client, object: &Value) -> anyhow::Result<Option<Value>> {
     let (api, object) = target(client, object).await?;
     let found = api.get_opt(object.metadata.name.as_deref().unwrap_or_default()).await;

@@ -8,7 +8,7 @@ use windlass_delivery::{Encoding, KEY_DIGEST, KEY_ENCODING, KEY_PART, KEY_PARTS,
 
 use super::super::pushed::PART_OF_LABEL;
 
-/// Bytes per ConfigMap; a ConfigMap holds 1 MiB in total, including keys.
+/// Largest number of component bytes in one ConfigMap; a ConfigMap has at most 1 MiB in total, including keys.
 const CHUNK: usize = 1_000_000;
 
 /// A component to push.
@@ -16,7 +16,7 @@ const CHUNK: usize = 1_000_000;
 pub struct Pushed {
     /// Digest of the component.
     pub digest: Digest,
-    /// Names of the parts; none if one ConfigMap holds the component.
+    /// Names of the parts; empty if one ConfigMap holds the component.
     pub parts: Vec<String>,
     /// The ConfigMaps, in the order in which they are written: the head comes last.
     pub objects: Vec<Value>,
@@ -92,7 +92,7 @@ pub struct PluginFields<'a> {
     pub source: Value,
     /// Public keys that must have signed the component, if any.
     pub verify: Option<Value>,
-    /// Component whose CRD may narrow the schema of the installed one.
+    /// Digest of the component whose CRD may narrow the installed schema, if any.
     pub may_narrow: Option<Digest>,
 }
 

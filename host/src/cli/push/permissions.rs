@@ -20,7 +20,7 @@ use crate::plugins::rbac::{Kinds, StatusWriter};
 pub struct Rights {
     /// The kinds with permissions.
     pub kinds: Kinds,
-    /// The requests without a permission: the use, the kind, and the reason.
+    /// The requests that get no permission: the use, the kind, and the reason.
     withheld: Vec<(&'static str, Gvk, Withheld)>,
     /// Kinds that the plugin may read.
     read: Vec<Gvk>,
@@ -177,8 +177,8 @@ async fn status_writer(client: &Client, name: &PluginName, (group, plural): &Res
     Ok(writer_of(name, labels.get(LABEL_PLUGIN).map(String::as_str)))
 }
 
-/// The account that may write the status, by the Plugin that installed the CRD, if any. While the installing Plugin
-/// exists, no other Plugin gets its kind; once it is gone, the other Plugin adopts its parents.
+/// The account that may write the status, by the `installer`: the Plugin that installed the CRD, if any. While the
+/// installing Plugin exists, no other Plugin gets its kind; once it is gone, the other Plugin adopts its parents.
 fn writer_of(name: &PluginName, installer: Option<&str>) -> StatusWriter {
     match installer {
         Some(installer) if installer == name.as_str() => StatusWriter::Host,

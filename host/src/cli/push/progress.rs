@@ -1,4 +1,4 @@
-//! Waits for the outcome of a push: judges the Plugin's status, and names what is still missing.
+//! Waits for the outcome of a push: derives it from the Plugin's status, and names the missing steps.
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ use super::super::connect::plain;
 pub enum Progress {
     /// The component is live, works, and every parent was reconciled with it.
     Ready,
-    /// The push is not finished; one line for each missing step.
+    /// The push is not finished: one line for each missing step.
     Waiting(Vec<String>),
-    /// The host will not continue by itself; the reason.
+    /// The host will not continue by itself: the reason.
     Rejected(String),
-    /// A setting of the Plugin keeps the component from working; how to change it.
+    /// A setting of the Plugin keeps the component from working: how to change it.
     HeldBack(String),
     /// The Plugin was deleted.
     Gone,
@@ -42,7 +42,7 @@ pub struct Push<'a> {
 }
 
 impl Push<'_> {
-    /// Judges the current state of the Plugin.
+    /// The state of the push, by the current state of the Plugin.
     pub fn judge(self, plugin: &Plugin) -> Progress {
         let Self { name, digest, at } = self;
         let status = plugin.status.clone().unwrap_or_default();
@@ -50,8 +50,8 @@ impl Push<'_> {
             return Progress::HeldBack(message);
         }
         let is_live = status.active_digest.as_deref() == Some(digest);
-        // Both are RFC 3339 times with equally many digits. After a later push by another user, the host has seen this
-        // one too.
+        // Both are RFC 3339 times with equally many digits, so they compare as text. If the host has handled a later
+        // push by another user, it has seen this one, too.
         if status.last_handled_push.as_deref().is_none_or(|handled| handled < at) {
             return Progress::Waiting(vec![format!(
                 "the host has not acted on this push of Plugin {name} yet; if this lasts, see whether it runs (`windlass run`, or \
@@ -156,7 +156,8 @@ pub async fn wait(client: &Client, push: Push<'_>, timeout: Duration) -> anyhow:
     }
 }
 
-/// A note on the number of failing parents, as counted so far. Failing parents do not keep a Plugin from being Ready.
+/// A note on the number of failing parents, as counted so far; none if none fails. Failing parents do not keep a Plugin
+/// from being Ready.
 pub async fn failing(client: &Client, name: &PluginName) -> anyhow::Result<Option<String>> {
     let plugin = Api::<Plugin>::all(client.clone()).get_opt(name.as_str()).await.map_err(plain)?;
     let status = plugin.and_then(|plugin| plugin.status).unwrap_or_default();

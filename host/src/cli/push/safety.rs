@@ -44,11 +44,11 @@ fn was_pushed(metadata: &ObjectMeta) -> bool {
     label.is_some_and(|label| label == FIELD_MANAGER) || is_annotated || is_managed
 }
 
-/// Checks that an existing Plugin may be overwritten: the user typed its name, so that no component chooses it, and a
-/// push wrote it.
+/// Checks that an existing Plugin may be overwritten: the user has named it (`is_named`), because a component must not
+/// choose it; and a push wrote it, unless `overwrites` is set.
 ///
 /// # Errors
-/// What the user can do instead.
+/// If it may not; the message says what the user can do instead.
 pub fn check_plugin(plugin: &Plugin, is_named: bool, overwrites: bool) -> anyhow::Result<()> {
     let name = plugin.metadata.name.as_deref().unwrap_or_default();
     if !is_named {

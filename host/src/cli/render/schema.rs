@@ -1,5 +1,5 @@
 //! Applies the structural schema of a CRD to an object as the API server does: defaults, validation, pruning. CEL rules
-//! are not evaluated; [`has_rules`] tells whether there are any.
+//! are not evaluated; [`has_rules`] returns whether there are any.
 
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -278,7 +278,7 @@ impl Problems {
     }
 }
 
-/// A schema inside `allOf` and the like: fields that it does not name belong to the outer schema.
+/// Makes a schema inside `allOf` and the like accept fields that it does not name: they belong to the outer schema.
 fn constraint(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Value::Object(fields) = &mut schema {

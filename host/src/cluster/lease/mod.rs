@@ -26,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Time between two log lines while the host waits for the Lease.
 const PROGRESS: Duration = Duration::from_secs(5);
 
-/// Whether a request renews, acquires or releases the Lease.
+/// Whether a request is for the existing Lease, to read, acquire, renew or release it. A create has another path.
 pub fn is_renewal<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
     let rest = path.strip_prefix("/apis/coordination.k8s.io/v1/namespaces/");
@@ -36,7 +36,7 @@ pub fn is_renewal<B>(request: &Request<B>) -> bool {
 /// Why this host may not act.
 #[derive(Debug, thiserror::Error)]
 pub enum NotHolder {
-    /// Another host is active.
+    /// Another host holds the Lease.
     #[error(
         "another host is running: Lease {namespace}/{NAME} is held by {holder}. Only one host may run: stop that one; if it no \
          longer runs, start this one again in {} s",
@@ -79,7 +79,7 @@ impl std::fmt::Debug for HeldLease {
     }
 }
 
-/// What happens to the Lease when the host stops.
+/// Whether the Lease is released or expires when the host stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// Released: no request is in flight, so another host may start at once.
@@ -112,7 +112,7 @@ impl HeldLease {
         let api = Api::namespaced(client, namespace);
         let mut held = Self { api, namespace: namespace.to_owned(), instance, gate, lease: None };
         let mut watched: Option<(Option<Timestamp>, Instant)> = None;
-        let mut told: Option<Instant> = None;
+        let mut logged: Option<Instant> = None;
         loop {
             let problem = match held.attempt(&mut watched).await {
                 Ok(Attempt::Acquired) => {
@@ -134,9 +134,9 @@ impl HeldLease {
                      generate rbac --namespace {namespace}`"
                 ),
             };
-            if told.is_none_or(|told| told.elapsed() >= PROGRESS) {
+            if logged.is_none_or(|logged| logged.elapsed() >= PROGRESS) {
                 tracing::warn!("{problem}");
-                told = Some(Instant::now());
+                logged = Some(Instant::now());
             }
             tokio::select! {
                 () = stop.cancelled() => return Ok(None),
@@ -145,8 +145,8 @@ impl HeldLease {
         }
     }
 
-    /// Reads the Lease once, and acquires it if that is allowed. `watched` is the renewal that was seen last, and since
-    /// when.
+    /// Reads the Lease once, and acquires it if that is allowed. `watched` is the renewal time that this host first saw
+    /// in the Lease, and when it saw it.
     async fn attempt(&mut self, watched: &mut Option<(Option<Timestamp>, Instant)>) -> Result<Attempt, String> {
         let found = in_time(self.api.get_opt(NAME)).await?;
         let now = Instant::now();
@@ -183,7 +183,7 @@ impl HeldLease {
         }
     }
 
-    /// Renews the Lease until `end` receives how to end it; from then on the gate is closed.
+    /// Renews the Lease until `end` receives a value. Then closes the gate, and releases the Lease or lets it expire.
     ///
     /// # Errors
     /// If another host acquired the Lease. `stop` is then cancelled, and the gate is closed.

@@ -13,7 +13,8 @@ use windlass_delivery::{FollowConfigMaps, Signal};
 
 use super::{AllProgress, WatchProgress, events};
 
-/// Time until an interrupted watch lists again. Meanwhile sources are fetched.
+/// Time until an interrupted watch lists again. Meanwhile the versions of ConfigMaps are unknown, and each reconcile of
+/// a Plugin fetches its source.
 const REST: Duration = Duration::from_secs(5);
 
 /// Watches the ConfigMaps of namespaces with this client, one task per namespace.

@@ -1,4 +1,4 @@
-//! Shared watches: one cache per kind and selector, for as long as a user of the watch keeps it.
+//! Shared watches: one cache per kind and selector, which exists as long as it is referenced.
 
 mod config_maps;
 mod progress;
@@ -39,12 +39,12 @@ pub struct WatchId {
     pub kind: Arc<Gvk>,
     /// Label selector in kubectl's syntax; none for all objects of the kind.
     pub labels: Option<String>,
-    /// Objects with this finalizer are shown as well, even if the label selector does not match.
+    /// Objects with this finalizer, if set, are shown as well, even if the label selector does not match.
     pub finalizer: Option<String>,
 }
 
 /// Selects the objects that a watch keeps: those that match the label selector, and those with the finalizer. The API
-/// server cannot select by finalizers, and reports an object that leaves the label selector as deleted.
+/// server cannot select by finalizers, and reports an object that no longer matches the selector as deleted.
 #[derive(Debug, Clone)]
 struct Filter {
     selector: Selector,
@@ -73,7 +73,8 @@ pub enum Health {
     Starting,
     /// The cache follows the API server.
     Synced,
-    /// The API server rejects the watch: the host lacks the permission, or the kind is gone.
+    /// The API server rejects the watch: the host lacks the permission, the kind is gone, or the label selector is
+    /// invalid.
     Refused {
         /// HTTP status.
         code: u16,
@@ -111,7 +112,7 @@ pub struct Watch {
     filter: Option<Filter>,
     health: watch::Receiver<Health>,
     progress: Arc<WatchProgress>,
-    /// A caller timed out waiting for the first list: report when it ends.
+    /// Whether a caller timed out waiting for the first list, so that its end must be reported.
     given_up: Arc<AtomicBool>,
     task: tokio::task::AbortHandle,
 }
@@ -139,7 +140,7 @@ impl Watches {
                     (self.health_changed)(&watch.id);
                 }
             }
-            // Watches that are not shared.
+            // Also checks the watches that are not shared.
             self.progress.check(now);
         }
     }
@@ -158,9 +159,8 @@ impl Watches {
         self.lease_id(WatchId { kind: kind.clone(), labels: labels.map(str::to_owned), finalizer: None }, resource)
     }
 
-    /// The watch of parents that get this finalizer, if any. Parents with the finalizer are shown until they lose it,
-    /// even if the selector no longer matches. The watch then reads all objects of the kind and keeps those that the
-    /// plugin needs.
+    /// The watch of parents. With a label selector and a finalizer, it reads all objects of the kind, and shows those
+    /// that the selector matches or that have the finalizer.
     pub fn lease_parents(
         &self,
         kind: &Arc<Gvk>,

@@ -1,5 +1,5 @@
 //! Detects whether watches make progress. kube's watcher reports events and errors, but not bookmarks and the ends of
-//! requests; this module sees those in the responses below the watcher.
+//! requests; this module finds them in the responses that the watcher receives.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -194,7 +194,8 @@ impl WatchProgress {
     }
 }
 
-/// Whether a part of a body is not an error event. The API server sends each event in a part of its own.
+/// Whether a part of a body is progress: each part but an error event. The API server sends each event in a part of its
+/// own.
 fn is_progress(frame: &Frame<Bytes>) -> bool {
     frame.data_ref().is_some_and(|data| !data.starts_with(ERROR_EVENT))
 }

@@ -23,7 +23,7 @@ use super::WatchProgress;
 /// together forever.
 const LASTS: std::ops::Range<u32> = 90..120;
 
-/// Backoff after errors: a quarter of kube's own. The longest of kube's is 30 s, plus as much jitter; for so long a
+/// Backoff after errors: a quarter of kube's own. kube's longest backoff is 30 s, plus as much jitter: for so long a
 /// cache would lag behind an API server that has recovered.
 #[derive(Default)]
 struct Waits(DefaultBackoff);
@@ -97,7 +97,7 @@ where
     events.backoff(Waits::default())
 }
 
-/// Whether the error is of a watch. A list continues where it failed.
+/// Whether the error is of a watch, and not of a list, which continues where it failed.
 fn is_of_watch(error: &watcher::Error) -> bool {
     matches!(
         error,

@@ -1,5 +1,5 @@
-//! The audit line: one log line for each write that the host sends, with the status of the response. It is written
-//! below the client, so that no write is without one.
+//! The audit line: one log line for each write that the host sends, with the status of the response. A layer of the
+//! client writes it, so no write is sent without one.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -61,7 +61,7 @@ struct Line {
 }
 
 impl Line {
-    /// None for a request that is not a write, or that renews the Lease: a line every few seconds would hide the
+    /// The line for a write. None for a read, and for a renewal of the Lease: a line every few seconds would hide the
     /// others.
     fn of<B>(request: &Request<B>) -> Option<Self> {
         if is_read(request) || is_renewal(request) {

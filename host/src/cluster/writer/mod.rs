@@ -1,4 +1,5 @@
-//! The only way in which the host writes to the API server. [`audit`] adds one log line per write.
+//! Writes of parents, children and Plugins: their requests, responses and audit lines. [`audit`] also logs the writes
+//! that other modules send through the same client.
 
 pub mod audit;
 pub mod request;
@@ -19,21 +20,21 @@ use super::in_time;
 pub enum Written {
     /// The parent was changed.
     Parent {
-        /// Its resourceVersion after the write.
+        /// The parent's resourceVersion after the write.
         resource_version: u64,
     },
     /// A child was created, changed or marked for deletion.
     Child {
         /// The child's kind, which may be the parent's own: children have a watch of their own.
         kind: Arc<Gvk>,
-        /// Its resourceVersion after the write.
+        /// The child's resourceVersion after the write.
         resource_version: u64,
     },
     /// A child was deleted at once.
     Gone {
         /// The child.
         child: ChildId,
-        /// Its uid.
+        /// The child's uid.
         uid: Uid,
     },
     /// The write was sent, but the response does not show whether it was executed: the object must be read.

@@ -75,9 +75,9 @@ pub fn mark(to: To<'_>, child: &DesiredChild, marks: &Map) -> Built {
 pub enum Force {
     /// The API server rejects an apply that conflicts with another manager.
     No,
-    /// The apply takes the fields.
+    /// The apply forces ownership of the fields.
     Yes,
-    /// The apply takes the fields if the object still has this version, whose owners are known.
+    /// The apply forces ownership of the fields, if the object still has this version, whose field owners are known.
     Of { resource_version: u64 },
 }
 
@@ -136,7 +136,7 @@ pub fn delete(to: To<'_>, delete: &Delete, version: Option<u64>) -> Built {
         .map_err(unbuilt)
 }
 
-/// Sets the finalizers of an object in exactly this version, so that no finalizer of another manager is lost.
+/// Sets the finalizers of an object that still has this version, so that no finalizer of another manager is removed.
 ///
 /// # Errors
 /// If the name does not form a valid URL.

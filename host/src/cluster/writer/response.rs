@@ -93,9 +93,9 @@ pub fn already_exists(error: &kube::Error) -> bool {
     status_of(error).is_some_and(|status| status.reason == "AlreadyExists")
 }
 
-/// Whether a JSON patch did not fit the current object, above all because of a failed `test`. The API server gives the
-/// same text for every misfit (apiserver, handlers/patch.go); the status 422 alone can also come from admission
-/// policies.
+/// Whether a JSON patch could not be applied to the current object, above all because of a failed `test`. The API
+/// server gives the same text for all such failures (apiserver, handlers/patch.go); the status 422 alone can also come
+/// from admission policies.
 pub fn does_not_fit(error: &kube::Error) -> bool {
     status_of(error).is_some_and(|status| {
         status.code == 422 && status.message == "the server rejected our request due to an error in our request"
@@ -107,13 +107,13 @@ pub fn not_found(error: &kube::Error) -> bool {
     status_of(error).is_some_and(|status| status.code == 404)
 }
 
-/// Whether it is unknown if a failed write was executed: no response came, or a server error. The API server responds
-/// with 429 only to requests that it did not start.
+/// Whether it is unknown if a failed write was executed: there was no response, or a server error. With 429 the API
+/// server has not started the request.
 fn leaves_open(error: &kube::Error) -> bool {
     status_of(error).is_none_or(|status| status.code >= 500)
 }
 
-/// The object that must be read after a failed write, if any.
+/// The write to record after a failure that leaves open whether it was executed; otherwise none.
 pub fn unknown(error: &kube::Error, subject: Subject) -> Option<Written> {
     leaves_open(error).then_some(Written::Unknown(subject))
 }

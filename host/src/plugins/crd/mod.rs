@@ -61,7 +61,7 @@ pub(super) async fn resolve(
                     install.review(&found, &wanted).map_err(|why| rejected(&name, &why))?;
                     apply(&api, &name, &wanted, true).await?;
                 }
-                // Without force: if another user creates it at the same time, it is theirs.
+                // Without force: if another user creates the CRD at the same time, it belongs to that user.
                 None => apply(&api, &name, &definition, false).await?,
             }
             established(&api, &name).await?
@@ -71,19 +71,19 @@ pub(super) async fn resolve(
     describe(&served, &definition)
 }
 
-/// What the host may do with the CRD of a component.
+/// Whether the host may install the CRD of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Install {
-    /// Nothing: an existing CRD is used as it is.
+    /// No: an existing CRD is used as it is.
     No,
-    /// Install it, unless it is narrower than the existing one.
+    /// Yes, unless it is narrower than the existing one. The digest is the component's, for the message.
     UnlessNarrower(Digest),
-    /// Install it.
+    /// Yes, even if it is narrower.
     Always,
 }
 
 impl Install {
-    /// What a Plugin allows for the CRD of this component.
+    /// The permission that a Plugin's spec gives for the CRD of this component.
     pub(super) fn by(spec: &PluginSpec, component: Digest) -> Self {
         if !spec.install_crd {
             Self::No
@@ -97,7 +97,7 @@ impl Install {
     /// Checks whether one CRD may replace another.
     ///
     /// # Errors
-    /// Which fields objects would lose, and how to allow that; the text is for users.
+    /// If objects would lose fields. The text is for users: it names the fields, and how to allow that.
     fn review(self, found: &CustomResourceDefinition, wanted: &Value) -> Result<(), String> {
         let Self::UnlessNarrower(component) = self else { return Ok(()) };
         let narrowings = narrowed(found, wanted)?;
@@ -116,7 +116,7 @@ impl Install {
 /// Where a CRD is narrower than the existing one.
 fn narrowed(found: &CustomResourceDefinition, wanted: &Value) -> Result<Vec<Narrowing>, String> {
     let spec = wanted.get("spec").cloned().unwrap_or_default();
-    // In the API server's serialization: equal numbers must be formatted equally.
+    // Both are serialized by the same type, so that equal numbers have equal text.
     let spec: CustomResourceDefinitionSpec =
         serde_json::from_value(spec).map_err(|error| format!("it is not a valid definition: {error}"))?;
     let json = |spec: &CustomResourceDefinitionSpec| {
@@ -203,8 +203,8 @@ fn rank(version: &str) -> impl Ord + use<> {
 const APPLIED_AT: &str = "/metadata/annotations/windlass.dev~1applied";
 const LABEL_AT: &str = "/metadata/labels/windlass.dev~1plugin";
 
-/// A carried CRD in the form that is installed: without conversion, with no metadata but the host's, and with the host's
-/// status fields in every schema.
+/// A carried CRD in the form that is installed: without conversion, with no metadata but the host's, and with the
+/// host's status fields in every schema.
 fn installable(carried: &CarriedCrd, plugin: &PluginName) -> Value {
     let mut spec = carried.json().get("spec").cloned().unwrap_or_default();
     if let Some(spec) = spec.as_object_mut() {

@@ -14,7 +14,7 @@ use windlass_core::outcome::Requeue;
 
 use super::times::{DELAY_MAX, backoff_of_unavailable, moment};
 
-/// One of this many runs of a group goes to a key that is not urgent, if there is one: no key starves.
+/// One of this many runs of a group goes to a key that is not urgent, if there is one, so that no key starves.
 const AGEING: u8 = 8;
 
 /// Why a key runs.
@@ -25,9 +25,9 @@ pub enum Trigger {
     /// All keys of the group run: after a first list, or with a new component or config. Not urgent, but resets the
     /// count of failures.
     Sweep,
-    /// An object that the key depends on changed; waits for the end of a backoff.
+    /// An object that the key depends on changed. Urgent, but waits for the end of a backoff.
     Event,
-    /// The key is new, or its generation is: runs now, and resets the count of failures.
+    /// The key is new, or its object has a new generation. Urgent, ends a backoff, and resets the count of failures.
     Fresh,
 }
 
@@ -67,7 +67,7 @@ pub struct Job<G, K> {
 /// How a run ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct End {
-    /// When the key comes back.
+    /// When the key runs again.
     pub requeue: Requeue,
     /// Time between resyncs of the key.
     pub resync: Duration,
@@ -81,13 +81,13 @@ struct Entry<K> {
     /// Place of the key's group.
     group: usize,
     phase: Phase,
-    /// Time and reason of the next run; one of the timers has the same time.
+    /// Time and reason of the next delayed run, if any; `timers` has the same time.
     due: Option<(Instant, Trigger)>,
     /// Number of consecutive failures.
     failures: u32,
     /// Whether the last run failed because of the API server.
     is_unavailable: bool,
-    /// Events are delayed until then.
+    /// End of the backoff, until which events wait; none without a backoff.
     not_before: Option<Instant>,
 }
 
@@ -103,11 +103,13 @@ struct Group<G> {
     name: G,
     /// Places of the group's keys, by name.
     keys: HashTable<usize>,
-    /// Places of keys that are ready. A place may be stale: its key was removed, or is in the other lane by now.
+    /// Places of ready keys that are urgent. A place may be stale: its key was removed, or is in the other lane by now.
     urgent: VecDeque<usize>,
+    /// Places of ready keys that are not urgent. A place may be stale here, too.
     patient: VecDeque<usize>,
     /// Number of urgent keys that ran since the last key that is not urgent.
     urgent_in_row: u8,
+    /// Number of running keys.
     running: usize,
     /// Number of running keys that have stepped aside.
     aside: usize,
@@ -131,7 +133,7 @@ pub(super) struct State<G, K> {
     /// Number of running keys; `workers` is the limit.
     running: usize,
     workers: usize,
-    /// Number of running keys that have stepped aside: they wait, or have made other workers run.
+    /// Number of running keys that have stepped aside: they wait, or other workers were woken in their place.
     aside: usize,
     busy_max: Busy,
     /// Times at which keys are due, with the places of the keys.
@@ -146,9 +148,9 @@ pub(super) struct State<G, K> {
 /// How many running keys may keep a thread busy before other workers are woken for further keys.
 #[derive(Debug, Clone, Copy)]
 pub struct Busy {
-    /// In total: as many as there are cores.
+    /// In all groups together.
     pub of_all: usize,
-    /// For one group.
+    /// In one group.
     pub of_group: usize,
 }
 
@@ -199,7 +201,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         match (entry.phase, entry.not_before) {
             (Phase::Idle, Some(until)) if until > now => self.add_place_at(place, trigger, until),
             (Phase::Idle, _) => self.make_ready(place, trigger),
-            // The key may be in the lane of keys that are not urgent; then it is in both.
+            // The key may be in the lane of keys that are not urgent. It stays there as a stale place.
             (Phase::Ready(before), _) if before < trigger => {
                 if trigger.is_urgent() && !before.is_urgent() {
                     self.make_ready(place, trigger);
@@ -219,7 +221,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         self.add_place_at(place, trigger, at);
     }
 
-    /// A moment of a span, selected by `chance`.
+    /// A time within a span that begins now, selected by `chance` (0 to 1).
     pub(super) fn moment(&self, now: Instant, span: Duration, chance: f64) -> Instant {
         moment(self.origin, now, span, chance)
     }
@@ -504,7 +506,7 @@ fn take<G: Clone, K: Clone>(
     }
 }
 
-/// Sets the timer of a key; a key has at most one.
+/// Sets the timer of a key, or removes it (none); a key has at most one.
 fn set_due<K>(timers: &mut Timers, place: usize, entry: &mut Entry<K>, due: Option<(Instant, Trigger)>) {
     let (before, after) = (entry.due.map(|(at, _)| at), due.map(|(at, _)| at));
     entry.due = due;
