@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::ids::PluginName;
 use windlass_core::outcome::Requeue;
-use windlass_core::quarantine::Change;
+use windlass_core::quarantine::QuarantineChange;
 use windlass_delivery::{Needs, Sources};
 use windlass_sandbox::registry::Publisher;
 use windlass_sandbox::{Options, Sandbox};
@@ -384,8 +384,10 @@ fn quarantine_listener(parents: Queue<PluginName, ParentKey>, plugins: PluginQue
     Box::new(move |live, change| {
         let (plugin, digest) = (&live.name, live.digest());
         match change {
-            Change::Entered => tracing::warn!(%plugin, %digest, "component in quarantine: its calls failed too often"),
-            Change::Cleared => {
+            QuarantineChange::Entered => {
+                tracing::warn!(%plugin, %digest, "component in quarantine: its calls failed too often")
+            }
+            QuarantineChange::Cleared => {
                 tracing::info!(%plugin, %digest, "out of quarantine");
                 for parent in live.parents.store.keys() {
                     parents.add(plugin, &parent, Trigger::Sweep);

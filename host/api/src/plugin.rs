@@ -9,8 +9,8 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_core::contract::Limits;
-use windlass_core::former_kinds::ChildKinds;
-use windlass_core::grant::{Allowance, Beyond, Owned};
+use windlass_core::former_kinds::KnownChildKinds;
+use windlass_core::grant::{ChildGrant, RelatedGrant, SpecGrants};
 use windlass_core::guard::Record;
 use windlass_core::ids::Gvk;
 
@@ -399,17 +399,18 @@ impl PluginSpec {
     }
 
     /// The grants of the Plugin: the kinds that it may own as children, and the related kinds that it may read.
-    pub fn allowance(&self) -> Allowance {
+    pub fn spec_grants(&self) -> SpecGrants {
         let shared = |names: &Option<Vec<String>>| {
             names.as_ref().map(|names| names.iter().map(|name| Arc::from(name.as_str())).collect())
         };
-        let owned = |named: &ChildRef| Owned {
+        let owned = |named: &ChildRef| ChildGrant {
             kind: named.kind.gvk(),
             namespaces: shared(&named.namespaces),
             tokens: named.service_account_tokens,
         };
-        let beyond = |named: &RelatedRef| Beyond { kind: named.kind.gvk(), namespaces: shared(&named.namespaces) };
-        Allowance {
+        let beyond =
+            |named: &RelatedRef| RelatedGrant { kind: named.kind.gvk(), namespaces: shared(&named.namespaces) };
+        SpecGrants {
             children: self.grants.children.as_ref().map(|kinds| kinds.iter().map(owned).collect()),
             related: self.grants.related.iter().flatten().map(beyond).collect(),
         }
@@ -612,9 +613,9 @@ pub struct PluginStatus {
 
 impl PluginStatus {
     /// The kinds of which the plugin may have children: kinds that it may own now, and kinds that it owned before.
-    pub fn had(&self) -> ChildKinds {
+    pub fn had(&self) -> KnownChildKinds {
         let kinds = self.former_child_kinds.iter().chain(&self.child_kinds).flatten();
-        let mut had = ChildKinds::default();
+        let mut had = KnownChildKinds::default();
         had.add(&kinds.filter_map(|kind| kind.parse::<Gvk>().ok()).collect::<Vec<_>>());
         had
     }

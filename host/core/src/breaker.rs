@@ -1,5 +1,5 @@
-//! Slows writes to objects that are written too often to one per minute, until the writes cease (rule R18). Otherwise
-//! the host and another writer would undo each other's changes for ever.
+//! Limits writes to an object to one per minute if the object is written too often, until five minutes pass without an
+//! attempted write (rule R18). Without the limit, the host and another writer would undo each other's changes forever.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -15,15 +15,15 @@ use crate::snapshot::Snapshot;
 /// Number of writes to one object that are allowed within one [`WINDOW`]; the next one trips the breaker.
 const WRITES: usize = 10;
 const WINDOW: Duration = Duration::from_mins(1);
-/// Time between two writes of a tripped object.
+/// Minimum time between two writes to an object whose breaker is tripped.
 pub const PACE: Duration = Duration::from_mins(1);
-/// A tripped object is reset after this time without an attempted write.
+/// A tripped breaker is reset after this time without an attempted write.
 const QUIET: Duration = Duration::from_mins(5);
-/// Maximum number of objects in each half of the memory, so that it is bounded however many objects are written. Beyond
-/// that, the older half is dropped; an object that thrashes is written so often that it is in the younger half.
+/// Maximum number of objects in each of `younger` and `older`. When `younger` is full, it becomes `older`, and the
+/// former `older` is dropped. An object that thrashes is written so often that it is always in `younger`.
 const OBJECTS_MAX: usize = 1 << 16;
 
-/// Counts the writes to each object at each generation of its parent, as long as they matter.
+/// Counts the recent writes to each object, separately for each generation of its parent.
 ///
 /// Writes are counted per parent: the same object, written as a child of another parent, is counted separately. Objects
 /// are identified by name, since an object that is deleted and created again and again has a new UID each time.
@@ -37,8 +37,8 @@ pub struct Breaker {
     older: HashMap<u64, Writes>,
     /// Start of this window.
     since: Option<Instant>,
-    /// Tripped objects. Each had more than [`WRITES`] writes in a minute, so the rate of the API server bounds their
-    /// number.
+    /// Objects whose breaker is tripped. The map needs no limit: an object is here only after more than [`WRITES`]
+    /// writes in one minute, so the host's write rate bounds the number of entries.
     tripped: HashMap<u64, Tripped>,
 }
 
@@ -62,17 +62,19 @@ struct Writes {
 
 #[derive(Debug)]
 struct Tripped {
-    written: Instant,
-    wanted: Instant,
+    /// Time of the last admitted write.
+    last_write: Instant,
+    /// Time of the last attempted write, admitted or not.
+    last_attempt: Instant,
     /// Hash of the status whose write was last delayed.
     desired_status: Option<u64>,
 }
 
 impl Breaker {
-    /// Counts a write to an object for a parent (for a status, the parent itself), and admits it.
+    /// Admits and counts a write to a child of this parent, or to the parent itself (its finalizers).
     ///
     /// # Errors
-    /// The object is written too often: the time until this write is allowed.
+    /// The object is written too often; returns the time until the write is allowed.
     pub fn admit(&mut self, parent: &Object, kind: &Gvk, key: &ObjectKey, now: Instant) -> Result<(), Duration> {
         self.admit_subject(self.hasher.hash_one((&parent.uid, parent.generation, &kind.group, &kind.kind, key)), now)
     }
@@ -82,9 +84,11 @@ impl Breaker {
     /// A status that reflects its children may be written as often as the children change, so each state of the
     /// children is counted separately. The breaker trips on a status that keeps changing while nothing else does.
     ///
-    /// A thrashing status always differs from the desired one, because it reports that it thrashes. So `desired_status` is called
-    /// for a tripped status only. If the present status reports the thrashing, it returns the status without that
-    /// report. If this is the same as before, the parent counts as quiet.
+    /// While the breaker is tripped, the status in the API server has the reason `Thrashing`, so it never equals the
+    /// desired status. Then, and only then, `desired_status` is called. It returns the status that would be written
+    /// without the reason `Thrashing`, or `None` if the present status does not have that reason (another writer
+    /// removed it). If it equals the one of the previous attempt, nothing changes any more, so this attempt does not
+    /// restart the quiet period.
     pub fn admit_status(
         &mut self,
         snapshot: &Snapshot,
@@ -128,14 +132,14 @@ impl Breaker {
             writes.before.push(known.last);
             writes.before.retain(|at| now.saturating_duration_since(*at) < WINDOW);
             if writes.before.len() >= WRITES {
-                let mut tripped = Tripped { written: known.last, wanted: now, desired_status: None };
+                let mut tripped = Tripped { last_write: known.last, last_attempt: now, desired_status: None };
                 let outcome = tripped.admit(now);
                 self.tripped.insert(id, tripped);
                 return outcome;
             }
         }
         if self.younger.len() >= OBJECTS_MAX {
-            self.turn(now);
+            self.begin_window(now);
         }
         self.younger.insert(id, writes);
         Ok(())
@@ -164,11 +168,12 @@ impl Breaker {
         waiting
     }
 
-    /// Drops state that no longer matters. Every other method does so too; call this when there are no other calls.
+    /// Drops expired entries. [`admit`](Self::admit) and [`admit_plan`](Self::admit_plan) do so too; call this when
+    /// there are no writes.
     pub fn expire(&mut self, now: Instant) {
         let age = now.saturating_duration_since(*self.since.get_or_insert(now));
         if age >= WINDOW {
-            self.turn(now);
+            self.begin_window(now);
         }
         if age >= 2 * WINDOW {
             self.older = HashMap::new();
@@ -177,7 +182,7 @@ impl Breaker {
 
     /// Begins a new window. Writes before the previous window are dropped as a whole, so no entry needs to expire on
     /// its own, except tripped ones.
-    fn turn(&mut self, now: Instant) {
+    fn begin_window(&mut self, now: Instant) {
         self.older = std::mem::take(&mut self.younger);
         self.since = Some(now);
         self.tripped.retain(|_, tripped| !tripped.is_quiet(now));
@@ -191,14 +196,14 @@ impl Tripped {
     }
 
     fn quiet_in(&self, now: Instant) -> Duration {
-        QUIET.saturating_sub(now.saturating_duration_since(self.wanted))
+        QUIET.saturating_sub(now.saturating_duration_since(self.last_attempt))
     }
 
     fn admit(&mut self, now: Instant) -> Result<(), Duration> {
-        self.wanted = now;
-        let wait = PACE.saturating_sub(now.saturating_duration_since(self.written));
+        self.last_attempt = now;
+        let wait = PACE.saturating_sub(now.saturating_duration_since(self.last_write));
         if wait.is_zero() {
-            self.written = now;
+            self.last_write = now;
             Ok(())
         } else {
             Err(wait)
@@ -217,7 +222,7 @@ mod tests {
     use crate::ids::Uid;
     use crate::plan::plan;
 
-    /// Tries to write one object at the given seconds; returns the seconds at which it was written.
+    /// A breaker whose time is given in seconds since its start.
     struct Clock {
         breaker: Breaker,
         start: Instant,
@@ -399,7 +404,8 @@ mod tests {
         }
     }
 
-    /// The results for a status that tripped in second 10, checked at these seconds with the status to write otherwise.
+    /// The results of `admit_status` at these seconds, for a status whose breaker tripped in second 10. Each entry has
+    /// the status that would be written without the reason `Thrashing`.
     fn thrashing(statuses: impl IntoIterator<Item = (u64, Option<String>)>) -> Vec<(u64, StatusPass)> {
         let mut clock = Clock::new();
         let still = snapshot(&[]);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 /// Minimum interval between reports of dropped items, in seconds.
-const SAY_DROPPED_EVERY: i64 = 60;
+const REPORT_INTERVAL: i64 = 60;
 
 /// A rate limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,13 +24,13 @@ pub struct Bucket {
     at: Timestamp,
     dropped: u64,
     /// Time of the last report of dropped items, in seconds since 1970.
-    said: Option<i64>,
+    last_report: Option<i64>,
 }
 
 impl Bucket {
     /// Creates a full bucket.
     pub fn new(rate: Rate, now: Timestamp) -> Self {
-        Self { rate, tokens: rate.burst, at: now, dropped: 0, said: None }
+        Self { rate, tokens: rate.burst, at: now, dropped: 0, last_report: None }
     }
 
     /// Takes tokens if at least `kept` tokens remain afterwards, and returns true; otherwise counts a drop.
@@ -64,8 +64,8 @@ impl Bucket {
         self.tokens
     }
 
-    /// Counts items that were dropped for another reason.
-    pub fn count_dropped(&mut self, count: u64) {
+    /// Adds items that were dropped for another reason.
+    pub fn add_dropped(&mut self, count: u64) {
         self.dropped += count;
     }
 
@@ -73,14 +73,15 @@ impl Bucket {
     /// than a minute ago.
     pub fn take_dropped(&mut self, now: Timestamp) -> Option<u64> {
         let seconds = now.as_second();
-        if self.dropped == 0 || self.said.is_some_and(|said| seconds - said < SAY_DROPPED_EVERY) {
+        if self.dropped == 0 || self.last_report.is_some_and(|last| seconds - last < REPORT_INTERVAL) {
             return None;
         }
-        self.said = Some(seconds);
+        self.last_report = Some(seconds);
         Some(std::mem::take(&mut self.dropped))
     }
 
-    /// Returns true if the bucket is full and has no drops to report, so that it equals a new one.
+    /// Returns true if the bucket is full and has no drops to report, so that a new one can replace it: only the time
+    /// of the last report would be lost.
     pub fn is_idle(&mut self, now: Timestamp) -> bool {
         self.fill(now);
         self.dropped == 0 && self.tokens >= self.rate.burst
@@ -108,7 +109,7 @@ mod tests {
         assert!(bucket.take(4.0, 6.0, at(0)) && !bucket.take(1.0, 6.0, at(0)), "six tokens are reserved");
         assert!(bucket.take(6.0, 0.0, at(0)) && !bucket.take(1.0, 0.0, at(0)));
         assert_eq!(bucket.take_dropped(at(0)), Some(2));
-        bucket.count_dropped(3);
+        bucket.add_dropped(3);
         assert_eq!(bucket.take_dropped(at(59)), None, "the last report is less than a minute old");
         assert_eq!(bucket.take_dropped(at(60)), Some(3));
         assert_eq!(bucket.take_dropped(at(200)), None, "nothing was dropped");

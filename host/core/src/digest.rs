@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest([u8; 32]);
 
-/// A text is not a digest.
+/// The error for a text that is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a digest: write sha256: and 64 lower-case hexadecimal digits")]
 pub struct InvalidDigest(String);
@@ -40,7 +40,8 @@ impl Digest {
         })
     }
 
-    /// The first 12 hexadecimal digits: enough for messages, and for names of parts.
+    /// The first 12 hexadecimal digits: enough for messages, and for the names of the ConfigMaps that hold a
+    /// component's parts.
     pub fn short(&self) -> String {
         let mut hex = self.hex();
         hex.truncate(12);

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::contract::{Limits, Response, UpdateStrategy};
-use crate::desired::{self, Desired, Grant, Grants, Refusal};
+use crate::desired::{self, Desired, Grant, Grants, ResponseRejection};
 use crate::ids::Gvk;
 use crate::json::{self, Value as CoreValue};
 use crate::object::Object;
@@ -39,12 +39,12 @@ pub fn parent_with(status: &Value) -> Arc<Object> {
 }
 
 /// A parent whose whole status the host has written.
-pub fn parent_with_own(status: &Value) -> Arc<Object> {
+pub fn parent_with_host_owned_status(status: &Value) -> Arc<Object> {
     let mut parent: Value = serde_json::from_slice(&parent_with(status).json.bytes()).expect("JSON");
     let mut fields = owned(status, false);
-    for kind in status["conditions"].as_array().into_iter().flatten() {
-        let key = format!("k:{}", json!({"type": kind["type"]}));
-        fields["f:conditions"][key] = owned_item(kind);
+    for condition in status["conditions"].as_array().into_iter().flatten() {
+        let key = format!("k:{}", json!({"type": condition["type"]}));
+        fields["f:conditions"][key] = owned_item(condition);
     }
     parent["metadata"]["managedFields"] = json!([{
         "manager": "windlass", "operation": "Apply", "subresource": "status", "fieldsV1": {"f:status": fields},
@@ -96,11 +96,11 @@ pub fn response(children: &[Value]) -> Response {
     Response { children: children.iter().map(|child| child.to_string().into_bytes()).collect(), ..Response::default() }
 }
 
-pub fn validate(children: &[Value]) -> Result<Desired, Refusal> {
+pub fn validate(children: &[Value]) -> Result<Desired, ResponseRejection> {
     validate_with(children, &UpdateStrategy::Apply)
 }
 
-pub fn validate_with(children: &[Value], update: &UpdateStrategy) -> Result<Desired, Refusal> {
+pub fn validate_with(children: &[Value], update: &UpdateStrategy) -> Result<Desired, ResponseRejection> {
     desired::validate(&response(children), &parent_ref(), &grants_with(update), &Limits::default())
 }
 
@@ -117,7 +117,7 @@ pub fn created(child: &desired::DesiredChild) -> Value {
     live
 }
 
-/// A `fieldsV1` that owns all of a value; lists are keyed by `name`, or atomic.
+/// A `fieldsV1` that owns all of a value. The list `containers` is keyed by `name`; all other lists are atomic.
 fn owned(value: &Value, top: bool) -> Value {
     let mut fields = serde_json::Map::new();
     for (key, value) in value.as_object().into_iter().flatten() {

@@ -1,5 +1,5 @@
-//! Decides which of the kinds in a plugin's descriptor the plugin may own and read, according to its Plugin. The host
-//! grants these kinds, and RBAC manifests are generated for them.
+//! Decides which of the kinds that a component declares may be children or related objects, from `spec.grants` of its
+//! Plugin. `windlass push` generates RBAC for the same kinds.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use crate::related::ReadGrant;
 /// The API group of Windlass' own kinds.
 const OWN_GROUP: &str = "windlass.dev";
 
-/// What a Plugin grants beyond the defaults.
+/// `spec.grants` of a Plugin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Allowance {
+pub struct SpecGrants {
     /// All kinds that the plugin may own; `None` grants the kinds in its descriptor.
-    pub children: Option<Vec<Owned>>,
+    pub children: Option<Vec<ChildGrant>>,
     /// The kinds that the plugin may read outside its parent's namespace.
-    pub related: Vec<Beyond>,
+    pub related: Vec<RelatedGrant>,
 }
 
 /// A granted kind of children, and its restrictions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owned {
+pub struct ChildGrant {
     /// The kind.
     pub kind: Gvk,
     /// The namespaces in which a cluster-scoped parent may have such children, if they are restricted.
@@ -31,7 +31,7 @@ pub struct Owned {
 
 /// A kind that may be read outside the parent's namespace as well.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Beyond {
+pub struct RelatedGrant {
     /// The kind.
     pub kind: Gvk,
     /// The namespaces, if they are restricted.
@@ -46,7 +46,7 @@ pub enum Withheld {
     NotNamed,
     /// The kind could extend the plugin's permissions, or affect the whole cluster.
     #[error(
-        "could widen the plugin's own permissions or concerns the whole cluster, and is owned only if spec.grants.children names it"
+        "is granted only if spec.grants.children names it, because it can extend permissions or affects the whole cluster"
     )]
     MustBeNamed,
     /// A namespaced parent cannot have cluster-scoped children.
@@ -57,7 +57,7 @@ pub enum Withheld {
     NotReadable,
 }
 
-impl Allowance {
+impl SpecGrants {
     /// Checks that the plugin may own children of a kind in its descriptor.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl Allowance {
     }
 
     /// The Plugin's grant for a kind of children, if it names the kind.
-    pub fn owned(&self, kind: &Gvk) -> Option<&Owned> {
+    pub fn owned(&self, kind: &Gvk) -> Option<&ChildGrant> {
         self.children.iter().flatten().find(|owned| owned.kind == *kind)
     }
 
@@ -90,11 +90,11 @@ impl Allowance {
     }
 }
 
-/// Checks that a child of this scope can have a parent of that scope.
+/// Checks that a parent of this scope can have a child of that scope.
 ///
 /// # Errors
 /// It cannot.
-pub fn fits(parent_namespaced: bool, child_namespaced: bool) -> Result<(), Withheld> {
+pub fn child_scope_fits(parent_namespaced: bool, child_namespaced: bool) -> Result<(), Withheld> {
     if parent_namespaced && !child_namespaced { Err(Withheld::OutOfScope) } else { Ok(()) }
 }
 
@@ -145,15 +145,15 @@ mod tests {
         text.parse().expect("a kind")
     }
 
-    fn children(kinds: &[&str]) -> Allowance {
-        let owned = |text: &&str| Owned { kind: kind(text), namespaces: None, tokens: false };
-        Allowance { children: Some(kinds.iter().map(owned).collect()), ..Allowance::default() }
+    fn children(kinds: &[&str]) -> SpecGrants {
+        let owned = |text: &&str| ChildGrant { kind: kind(text), namespaces: None, tokens: false };
+        SpecGrants { children: Some(kinds.iter().map(owned).collect()), ..SpecGrants::default() }
     }
 
     #[test]
     fn component_may_own_every_declared_kind_unless_its_plugin_grants_only_other_kinds() {
         let (pod, secret) = (kind("Pod.v1"), kind("Secret.v1"));
-        assert_eq!(Allowance::default().may_own(&pod), Ok(()));
+        assert_eq!(SpecGrants::default().may_own(&pod), Ok(()));
         assert_eq!(children(&["Pod.v1"]).may_own(&pod), Ok(()));
         assert_eq!(children(&["Pod.v1"]).may_own(&secret), Err(Withheld::NotNamed));
         assert_eq!(children(&[]).may_own(&pod), Err(Withheld::NotNamed));
@@ -189,27 +189,27 @@ mod tests {
             "DeviceClass.v1.resource.k8s.io",
         ] {
             let kind = kind(text);
-            assert_eq!(Allowance::default().may_own(&kind), Err(Withheld::MustBeNamed), "{text}");
+            assert_eq!(SpecGrants::default().may_own(&kind), Err(Withheld::MustBeNamed), "{text}");
             assert_eq!(children(&["Pod.v1"]).may_own(&kind), Err(Withheld::MustBeNamed), "{text}");
             assert_eq!(children(&[text]).may_own(&kind), Ok(()), "{text}");
         }
         for text in ["Namespace.v1.example.org", "NetworkPolicy.v1.networking.k8s.io", "PersistentVolumeClaim.v1"] {
-            assert_eq!(Allowance::default().may_own(&kind(text)), Ok(()), "{text} cannot widen permissions");
+            assert_eq!(SpecGrants::default().may_own(&kind(text)), Ok(()), "{text} cannot widen permissions");
         }
     }
 
     #[test]
     fn namespaced_parent_has_no_cluster_scoped_child_and_windlass_kinds_are_never_parents() {
-        assert_eq!(fits(true, false), Err(Withheld::OutOfScope));
+        assert_eq!(child_scope_fits(true, false), Err(Withheld::OutOfScope));
         for (parent, child) in [(true, true), (false, true), (false, false)] {
-            assert_eq!(fits(parent, child), Ok(()));
+            assert_eq!(child_scope_fits(parent, child), Ok(()));
         }
         assert!(!may_be_parent(&kind("Plugin.v1alpha1.windlass.dev")) && may_be_parent(&kind("Namespace.v1")));
     }
 
-    fn beyond(text: &str, namespace: Option<&str>) -> Allowance {
+    fn beyond(text: &str, namespace: Option<&str>) -> SpecGrants {
         let namespaces = namespace.map(|name| [Arc::from(name)].into());
-        Allowance { related: vec![Beyond { kind: kind(text), namespaces }], ..Allowance::default() }
+        SpecGrants { related: vec![RelatedGrant { kind: kind(text), namespaces }], ..SpecGrants::default() }
     }
 
     fn grant(text: &str, namespaced: bool, beside: Option<&str>) -> ReadGrant {
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn related_kinds_are_read_in_the_parents_namespace_unless_the_plugin_grants_others() {
         let named = beyond("Secret.v1", Some("shared"));
-        assert_eq!(Allowance::default().may_read(&kind("Secret.v1"), true), Ok(grant("Secret.v1", true, None)));
+        assert_eq!(SpecGrants::default().may_read(&kind("Secret.v1"), true), Ok(grant("Secret.v1", true, None)));
         assert_eq!(named.may_read(&kind("Secret.v1"), true), Ok(grant("Secret.v1", true, Some("shared"))));
         assert_eq!(named.may_read(&kind("ConfigMap.v1"), true), Ok(grant("ConfigMap.v1", true, None)));
     }
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn related_cluster_scoped_kinds_are_read_only_if_the_plugin_grants_them() {
         let node = kind("Node.v1");
-        assert_eq!(Allowance::default().may_read(&node, false), Err(Withheld::NotReadable));
+        assert_eq!(SpecGrants::default().may_read(&node, false), Err(Withheld::NotReadable));
         assert_eq!(beyond("Pod.v1", None).may_read(&node, false), Err(Withheld::NotReadable));
         assert_eq!(beyond("Node.v1", None).may_read(&node, false), Ok(grant("Node.v1", false, None)));
     }

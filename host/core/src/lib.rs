@@ -1,6 +1,6 @@
 //! Decisions of the Windlass host, without I/O: how to interpret a plugin's response, what to write, and what to
-//! report. This crate knows neither HTTP, tokio and wasmtime nor the clock and the environment, so the same code plans
-//! in the host, in `windlass render` and in plain tests.
+//! report. This crate does no I/O and reads no clock or environment. The host, `windlass render` and the tests all run
+//! the same code.
 
 pub mod backoff;
 pub mod breaker;

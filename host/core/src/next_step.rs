@@ -18,18 +18,19 @@ const ORPHAN: &str = "orphan";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextStep {
     /// Call the plugin.
-    Ask(Phase),
+    Call(Phase),
     /// Add the finalizer first: once children exist, the plugin must be called when the parent is deleted.
     AddFinalizer,
     /// Remove the finalizer: the plugin does not finalize, or a user skips its cleanup.
     RemoveFinalizer,
-    /// Write only a condition.
+    /// Do not call the plugin: the parent or the Plugin is suspended.
     Suspended,
-    /// Do nothing: the parent is being deleted without the plugin's finalizer, and the garbage collector deletes its
-    /// children (rule R15).
+    /// Do nothing. Either the parent is being deleted without the plugin's finalizer, so the garbage collector deletes
+    /// its children (rule R15); or the object is not a parent any more, but it or the Plugin is suspended, so its
+    /// children stay.
     Leave,
     /// Delete the children: the object is not a parent any more, and has no finalizer of the host (rule R9).
-    Release,
+    DeleteChildren,
 }
 
 /// The finalizer of a plugin's parents: the prefix and the plugin's name.
@@ -47,20 +48,20 @@ fn is_finalizer_of(plugin: &PluginName, finalizer: &str) -> bool {
 /// `selected` is true if the object is still one of the plugin's parents: an object that is no longer selected is
 /// finalized as if it were deleted.
 pub fn next_step(parent: &Object, plugin: &PluginName, finalizes: bool, suspended: bool, selected: bool) -> NextStep {
-    let held = parent.finalizers.iter().any(|name| is_finalizer_of(plugin, name));
+    let has_finalizer = parent.finalizers.iter().any(|name| is_finalizer_of(plugin, name));
     let suspended = suspended || parent.marks.is_true(names::ANNOTATION_SUSPEND);
-    let leaves = parent.deleting || !selected;
-    let given_up = leaves && parent.marks.is_true(names::ANNOTATION_SKIP_FINALIZE);
-    match (leaves, held) {
+    let is_leaving = parent.deleting || !selected;
+    let skips_cleanup = is_leaving && parent.marks.is_true(names::ANNOTATION_SKIP_FINALIZE);
+    match (is_leaving, has_finalizer) {
         (true, false) if parent.deleting || suspended => NextStep::Leave,
-        (true, false) => NextStep::Release,
+        (true, false) => NextStep::DeleteChildren,
         // A user's request to skip the cleanup takes precedence.
-        (true, true) if given_up => NextStep::RemoveFinalizer,
+        (true, true) if skips_cleanup => NextStep::RemoveFinalizer,
         _ if suspended => NextStep::Suspended,
-        (true, true) if finalizes => NextStep::Ask(Phase::Finalize),
+        (true, true) if finalizes => NextStep::Call(Phase::Finalize),
         (_, true) if !finalizes => NextStep::RemoveFinalizer,
         (false, false) if finalizes => NextStep::AddFinalizer,
-        _ => NextStep::Ask(Phase::Sync),
+        _ => NextStep::Call(Phase::Sync),
     }
 }
 
@@ -76,9 +77,9 @@ pub fn keeps_children(parent: &Object) -> bool {
     parent.deleting && parent.finalizers.iter().any(|name| **name == *ORPHAN)
 }
 
-/// Returns true if the API server refused a child because the parent's own namespace is being deleted. The namespace of
-/// a cluster-scoped parent's child does not count: that parent does not block its deletion, and may have other children
-/// to clean up.
+/// Returns true if the API server refused a child because the parent's own namespace is being deleted. Only a
+/// namespaced parent counts. A cluster-scoped parent does not block the deletion of the namespace, and may have
+/// children elsewhere that the plugin must clean up.
 pub fn is_in_terminating_namespace(parent: &Object, problems: &[(ChildId, WriteProblem)]) -> bool {
     parent.key.namespace.is_some()
         && problems.iter().any(|(child, problem)| {
@@ -129,8 +130,8 @@ mod tests {
     fn r14_finalizer_is_added_before_the_first_child_and_only_for_plugins_that_finalize() {
         let (plain, with_finalizer) = (parent(&json!({})), parent(&json!({"finalizers": [OURS]})));
         assert_eq!(decide(&plain, true, false), NextStep::AddFinalizer);
-        assert_eq!(decide(&plain, false, false), NextStep::Ask(Phase::Sync));
-        assert_eq!(decide(&with_finalizer, true, false), NextStep::Ask(Phase::Sync));
+        assert_eq!(decide(&plain, false, false), NextStep::Call(Phase::Sync));
+        assert_eq!(decide(&with_finalizer, true, false), NextStep::Call(Phase::Sync));
         assert_eq!(
             decide(&with_finalizer, false, false),
             NextStep::RemoveFinalizer,
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn r14_deleted_parent_is_finalized_unless_the_skip_annotation_is_set() {
         let none = json!({});
-        assert_eq!(decide(&deleted(&[OURS], &none), true, false), NextStep::Ask(Phase::Finalize));
+        assert_eq!(decide(&deleted(&[OURS], &none), true, false), NextStep::Call(Phase::Finalize));
         assert_eq!(decide(&deleted(&[OURS], &none), false, false), NextStep::RemoveFinalizer);
         let skip = json!({"windlass.dev/skip-finalize": "true"});
         assert_eq!(decide(&deleted(&[OURS], &skip), true, false), NextStep::RemoveFinalizer);
@@ -159,7 +160,7 @@ mod tests {
         let early = parent(&json!({"finalizers": [OURS], "annotations": skip}));
         assert_eq!(
             decide(&early, true, false),
-            NextStep::Ask(Phase::Sync),
+            NextStep::Call(Phase::Sync),
             "the annotation has no effect before the deletion"
         );
     }
@@ -176,7 +177,7 @@ mod tests {
         let decide =
             |meta: &Value, finalizes, suspended| next_step(&parent(meta), &echo(), finalizes, suspended, false);
         let with_finalizer = json!({"finalizers": [OURS]});
-        assert_eq!(decide(&with_finalizer, true, false), NextStep::Ask(Phase::Finalize));
+        assert_eq!(decide(&with_finalizer, true, false), NextStep::Call(Phase::Finalize));
         assert_eq!(decide(&with_finalizer, false, false), NextStep::RemoveFinalizer);
         assert_eq!(decide(&with_finalizer, true, true), NextStep::Suspended);
         let skip = json!({"finalizers": [OURS], "annotations": {"windlass.dev/skip-finalize": "true"}});
@@ -185,10 +186,10 @@ mod tests {
             let plain = json!({});
             assert_eq!(
                 decide(&plain, finalizes, false),
-                NextStep::Release,
+                NextStep::DeleteChildren,
                 "a parent outside the selector gets no finalizer and no children"
             );
-            assert_eq!(decide(&plain, finalizes, true), NextStep::Leave, "a suspended plugin releases no parent");
+            assert_eq!(decide(&plain, finalizes, true), NextStep::Leave, "a suspended plugin deletes no children");
         }
     }
 
@@ -201,7 +202,7 @@ mod tests {
     #[test]
     fn r15_orphaning_deletion_is_finalized_and_keeps_the_children() {
         let orphaning = deleted(&[OURS, "orphan"], &json!({}));
-        assert_eq!(decide(&orphaning, true, false), NextStep::Ask(Phase::Finalize));
+        assert_eq!(decide(&orphaning, true, false), NextStep::Call(Phase::Finalize));
         assert!(keeps_children(&orphaning) && may_write_children(&orphaning));
         assert!(!keeps_children(&deleted(&[OURS, "foregroundDeletion"], &json!({}))));
         assert!(!keeps_children(&parent(&json!({"finalizers": ["orphan"]}))), "the parent is not being deleted");
@@ -214,7 +215,7 @@ mod tests {
         assert_eq!(decide(&parent(&json!({})), false, true), NextStep::Suspended);
         assert_eq!(decide(&deleted(&[OURS], &suspended), true, false), NextStep::Suspended);
         let other = json!({"windlass.dev/suspend": "false"});
-        assert_eq!(decide(&parent(&json!({"annotations": other})), false, false), NextStep::Ask(Phase::Sync));
+        assert_eq!(decide(&parent(&json!({"annotations": other})), false, false), NextStep::Call(Phase::Sync));
     }
 
     #[test]

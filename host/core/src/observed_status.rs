@@ -1,4 +1,4 @@
-//! Reads the present status of an object, and which of the host's fields its kind's schema has.
+//! The status that an object has now, and the status fields that the schema of its kind allows.
 
 use crate::json::{self, Map, Value};
 use crate::object::Object;
@@ -15,7 +15,7 @@ pub struct StatusShape {
     pub conditions: bool,
 }
 
-/// The present status of an object; empty if it has none.
+/// The present status of an object; empty if it has none, or if the status is not a JSON object.
 pub fn observed(parent: &Object) -> Map {
     let status = parent.field("status").and_then(|raw| json::parse(raw.get().as_bytes(), 256).ok());
     match status {

@@ -1,4 +1,4 @@
-//! Detects watches that make no progress: their caches are outdated, and no request need fail.
+//! Detects watches that make no progress, so that their caches are outdated. This can happen although no request fails.
 
 use std::mem;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 pub const FAILING_LIMIT: Duration = Duration::from_secs(20);
 
 /// If a watch fails within this time after the API server accepted it, without progress, the earlier failure continues.
-const AT_ONCE: Duration = Duration::from_secs(10);
+const SAME_FAILURE_WINDOW: Duration = Duration::from_secs(10);
 
 /// Time after which a watch that delivers nothing has stalled, although no request fails.
 ///
@@ -33,8 +33,9 @@ pub struct Progress {
 
 #[derive(Debug)]
 enum State {
-    /// No request has failed since the API server accepted the last one. Holds the earlier failure, if there was no
-    /// progress since, and the time of the acceptance: the failure continues if the watch fails again at once.
+    /// The API server accepted the last request, and it has not failed. Until the watch makes progress, this holds the
+    /// failure before that request, and the time at which the request was accepted: if the watch fails again at once,
+    /// the failure continues.
     Running(Option<(Failure, Instant)>),
     Failing(Failure),
     /// The API server rejects the watch until a user changes something, which is reported elsewhere.
@@ -96,7 +97,11 @@ impl Progress {
         let new = || Failure { since: now, message: message.to_owned() };
         self.state = State::Failing(match mem::replace(&mut self.state, State::Refused) {
             State::Failing(failure) => failure,
-            State::Running(Some((failure, accepted))) if now.saturating_duration_since(accepted) < AT_ONCE => failure,
+            State::Running(Some((failure, accepted)))
+                if now.saturating_duration_since(accepted) < SAME_FAILURE_WINDOW =>
+            {
+                failure
+            }
             State::Running(_) | State::Refused => new(),
         });
     }
@@ -123,7 +128,7 @@ impl Progress {
     pub fn stall(&self, now: Instant) -> Option<Stall> {
         let age = self.age(now);
         let has_stalled = |failure: &Failure, at: Instant| at.saturating_duration_since(failure.since) >= FAILING_LIMIT;
-        let is_recent = |accepted: Instant| now.saturating_duration_since(accepted) < AT_ONCE;
+        let is_recent = |accepted: Instant| now.saturating_duration_since(accepted) < SAME_FAILURE_WINDOW;
         let failure = match &self.state {
             State::Refused => return None,
             State::Failing(failure) => Some(failure),

@@ -1,10 +1,11 @@
 //! Reduces the calls of a component that traps or times out to single probes (rule R19): each such call may cost the
-//! host the maximum time of a call.
+//! host the maximum time of a call. The first call that returns ends the quarantine of the component, and of the
+//! namespace of the parent for which it was called.
 //!
 //! Failures are counted per parent, since a tenant controls the content of its parents. A failing parent waits alone,
-//! the failing parents of one namespace wait for each other, and the whole component is slowed down only when several
-//! parents fail in a row, in several namespaces if there are several. A parent whose calls do not fail waits for
-//! seconds at most.
+//! the failing parents of one namespace wait for each other, and the whole component enters quarantine only when five
+//! calls in a row fail, for three parents or more. If the plugin was called for parents in more than one namespace, the
+//! failures must be in more than one as well. A parent whose calls do not fail waits for seconds at most.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,15 +17,14 @@ use crate::ids::ObjectKey;
 
 /// Number of failures in a row that lead to quarantine.
 const FAILURES: u32 = 5;
-/// Minimum number of failing parents, except for the quarantine of a single parent.
+/// Minimum number of failing parents that lead to quarantine of a namespace or of the component.
 const PARENTS: usize = 3;
-/// Longest wait of a parent whose last call did not fail, or whose spec changed since.
-const HEALTHY_MAX: Duration = Duration::from_secs(5);
+/// Longest wait of a parent that is new, whose last call succeeded, or whose spec changed since its last call failed.
+const SHORT_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Time after which a probe without a result is given up: its reconcile was abandoned. Longer than a call waits and
 /// runs.
 const PROBE_PATIENCE: Duration = Duration::from_mins(1);
-/// Number of parents to remember whose last call failed, and of those whose last call succeeded. Other parents count as
-/// new.
+/// Maximum number of entries in each of `failing` and `succeeded`. A parent beyond that counts as new.
 const PARENTS_MAX: usize = 1 << 16;
 
 /// The recent calls of one active component. A new digest starts with a new quarantine.
@@ -34,11 +34,11 @@ pub struct Quarantine {
     failing: HashMap<ObjectKey, Failing>,
     /// Parents whose last call succeeded.
     succeeded: HashSet<ObjectKey>,
-    /// Namespaces whose last call failed.
+    /// Failures in a row of the parents of one namespace, by namespace.
     namespaces: HashMap<Arc<str>, Scope>,
     /// All parents together.
     all: Scope,
-    seen: Seen,
+    called_namespaces: CalledNamespaces,
 }
 
 #[derive(Debug)]
@@ -57,35 +57,36 @@ impl Failing {
         let Some(next) = self.next else { return Duration::ZERO };
         // The user may have fixed the parent; but changing it every second must not allow a call every second.
         let is_changed = generation != self.generation;
-        let until = if is_changed { next.min(self.last + HEALTHY_MAX) } else { next };
+        let until = if is_changed { next.min(self.last + SHORT_WAIT_MAX) } else { next };
         until.saturating_duration_since(now)
     }
 }
 
 /// Whether parents were called in none, one or several namespaces.
 #[derive(Debug, Default)]
-struct Seen {
+struct CalledNamespaces {
+    /// The first one.
     one: Option<Arc<str>>,
     several: bool,
 }
 
-/// The known results of a parent's calls.
+/// The result of a parent's last call, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Record {
+enum LastCall {
     /// The last call succeeded.
     Succeeded,
     /// There was no call.
-    New,
+    Never,
     /// The last call failed.
-    Failing,
+    Failed,
 }
 
-/// Parents that wait for each other.
+/// The failures in a row of a group of parents: of one namespace, or of all.
 #[derive(Debug, Default)]
 struct Scope {
     /// Number of failures in a row.
     failures: u32,
-    /// The parents that failed; no more than are relevant.
+    /// Some of the parents that failed: at most [`PARENTS`], and one more of a second namespace.
     parents: HashSet<ObjectKey>,
     /// Set while in quarantine.
     probes: Option<Probes>,
@@ -106,54 +107,54 @@ struct Probes {
 }
 
 impl Probes {
-    fn new(failed: u32, now: Instant, chance: f64) -> Self {
-        let wait = backoff(failed, chance);
+    fn new(failed: u32, now: Instant, random: f64) -> Self {
+        let wait = backoff(failed, random);
         Self {
             failed,
             failing: now + wait,
-            new: now + wait.min(HEALTHY_MAX),
-            succeeded: now + backoff(0, chance),
+            new: now + wait.min(SHORT_WAIT_MAX),
+            succeeded: now + backoff(0, random),
             running_succeeded: None,
             running: None,
         }
     }
 
-    fn wait(&self, record: Record, now: Instant) -> Duration {
-        let (due, running, patience) = match record {
-            Record::Succeeded => (self.succeeded, self.running_succeeded, HEALTHY_MAX),
-            Record::New => (self.new, self.running, HEALTHY_MAX),
-            Record::Failing => (self.failing, self.running, PROBE_PATIENCE),
+    fn wait(&self, last_call: LastCall, now: Instant) -> Duration {
+        let (due, running, patience) = match last_call {
+            LastCall::Succeeded => (self.succeeded, self.running_succeeded, SHORT_WAIT_MAX),
+            LastCall::Never => (self.new, self.running, SHORT_WAIT_MAX),
+            LastCall::Failed => (self.failing, self.running, PROBE_PATIENCE),
         };
         running.map_or(due, |since| since + patience).saturating_duration_since(now)
     }
 
-    fn running_of(&mut self, record: Record) -> &mut Option<Instant> {
-        match record {
-            Record::Succeeded => &mut self.running_succeeded,
-            Record::New | Record::Failing => &mut self.running,
+    fn running_of(&mut self, last_call: LastCall) -> &mut Option<Instant> {
+        match last_call {
+            LastCall::Succeeded => &mut self.running_succeeded,
+            LastCall::Never | LastCall::Failed => &mut self.running,
         }
     }
 }
 
 impl Scope {
     /// Records a failure. Returns true if it led to quarantine.
-    fn broke(&mut self, parent: &ObjectKey, (is_probe, may_enter): (bool, bool), now: Instant, chance: f64) -> bool {
+    fn broke(&mut self, parent: &ObjectKey, (is_probe, may_enter): (bool, bool), now: Instant, random: f64) -> bool {
         if let Some(probes) = &mut self.probes {
             // A call from before the quarantine is no new information: only probes count now.
             if is_probe {
-                *probes = Probes::new(probes.failed.saturating_add(1), now, chance);
+                *probes = Probes::new(probes.failed.saturating_add(1), now, random);
             }
             return false;
         }
         self.failures = self.failures.saturating_add(1);
-        // One parent of each namespace must fit.
-        let is_new_place = self.parents.iter().all(|known| known.namespace != parent.namespace);
-        if self.parents.len() < PARENTS || is_new_place && self.parents.len() <= PARENTS {
+        // Keep one place for a parent of a second namespace, so that `is_in_several_namespaces_with` sees it.
+        let is_new_namespace = self.parents.iter().all(|known| known.namespace != parent.namespace);
+        if self.parents.len() < PARENTS || is_new_namespace && self.parents.len() <= PARENTS {
             self.parents.insert(parent.clone());
         }
         let enters = self.failures >= FAILURES && self.parents.len() >= PARENTS && may_enter;
         if enters {
-            self.probes = Some(Probes::new(0, now, chance));
+            self.probes = Some(Probes::new(0, now, random));
         }
         enters
     }
@@ -187,9 +188,9 @@ pub enum CallOutcome {
     NotRun,
 }
 
-/// A change for the whole plugin.
+/// Quarantine of the whole component begins or ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum QuarantineChange {
     /// The component is in quarantine now, so the Plugin is not Ready.
     Entered,
     /// The component has left quarantine, and all parents that were denied may be queued again.
@@ -222,66 +223,66 @@ impl Quarantine {
     /// result of an admitted call.
     pub fn admit(&mut self, parent: &ObjectKey, generation: Option<i64>, now: Instant) -> Admission {
         let own = self.failing.get(parent).map(|failing| failing.wait(generation, now));
-        let record = self.record_of(parent);
+        let last_call = self.last_call_of(parent);
         let probes =
             || [&self.all].into_iter().chain(self.namespace_of(parent)).filter_map(|scope| scope.probes.as_ref());
-        let wait = probes().map(|probes| probes.wait(record, now)).chain(own).max().unwrap_or_default();
+        let wait = probes().map(|probes| probes.wait(last_call, now)).chain(own).max().unwrap_or_default();
         if !wait.is_zero() {
             return Admission::Denied(wait);
         }
         if probes().next().is_none() {
             return Admission::Call;
         }
-        self.for_each_probes(parent, |probes| *probes.running_of(record) = Some(now));
+        self.for_each_probes(parent, |probes| *probes.running_of(last_call) = Some(now));
         Admission::Probe
     }
 
-    /// Records how an admitted call ended. `chance` (0 to 1) adds jitter to the next probe.
+    /// Records how an admitted call ended. `random` (0 to 1) adds jitter to the next probe.
     pub fn record(
         &mut self,
         (parent, generation): (&ObjectKey, Option<i64>),
         admission: Admission,
         outcome: CallOutcome,
         now: Instant,
-        chance: f64,
-    ) -> Option<Change> {
+        random: f64,
+    ) -> Option<QuarantineChange> {
         let is_probe = admission == Admission::Probe;
         match outcome {
             CallOutcome::NotRun => {
-                let record = self.record_of(parent);
+                let last_call = self.last_call_of(parent);
                 if is_probe {
-                    self.for_each_probes(parent, |probes| *probes.running_of(record) = None);
+                    self.for_each_probes(parent, |probes| *probes.running_of(last_call) = None);
                 }
                 None
             }
             CallOutcome::Returned => {
-                self.called(parent);
+                self.note_namespace(parent);
                 self.succeeded(parent);
                 let was_in = self.is_active();
                 self.all = Scope::default();
-                was_in.then_some(Change::Cleared)
+                was_in.then_some(QuarantineChange::Cleared)
             }
             CallOutcome::Broke => {
-                self.called(parent);
-                self.failed((parent, generation), now, chance);
+                self.note_namespace(parent);
+                self.failed((parent, generation), now, random);
                 if let Some(namespace) = &parent.namespace {
                     let scope = self.namespaces.entry(namespace.clone()).or_default();
-                    scope.broke(parent, (is_probe, true), now, chance);
+                    scope.broke(parent, (is_probe, true), now, random);
                 }
                 // If all parents are in one namespace, its failures count for the whole component.
-                let may_enter = !self.seen.several || self.all.is_in_several_namespaces_with(parent);
-                self.all.broke(parent, (is_probe, may_enter), now, chance).then_some(Change::Entered)
+                let may_enter = !self.called_namespaces.several || self.all.is_in_several_namespaces_with(parent);
+                self.all.broke(parent, (is_probe, may_enter), now, random).then_some(QuarantineChange::Entered)
             }
         }
     }
 
-    fn record_of(&self, parent: &ObjectKey) -> Record {
+    fn last_call_of(&self, parent: &ObjectKey) -> LastCall {
         if self.failing.contains_key(parent) {
-            Record::Failing
+            LastCall::Failed
         } else if self.succeeded.contains(parent) {
-            Record::Succeeded
+            LastCall::Succeeded
         } else {
-            Record::New
+            LastCall::Never
         }
     }
 
@@ -307,7 +308,7 @@ impl Quarantine {
         }
     }
 
-    fn failed(&mut self, (parent, generation): (&ObjectKey, Option<i64>), now: Instant, chance: f64) {
+    fn failed(&mut self, (parent, generation): (&ObjectKey, Option<i64>), now: Instant, random: f64) {
         self.succeeded.remove(parent);
         if self.failing.len() >= PARENTS_MAX && !self.failing.contains_key(parent) {
             return;
@@ -315,12 +316,13 @@ impl Quarantine {
         let first = Failing { failures: 0, last: now, generation, next: None };
         let own = self.failing.entry(parent.clone()).or_insert(first);
         let failures = own.failures.saturating_add(1);
-        let next = failures.checked_sub(FAILURES).map(|failed| now + backoff(failed, chance));
+        let next = failures.checked_sub(FAILURES).map(|failed| now + backoff(failed, random));
         *own = Failing { failures, last: now, generation, next };
     }
 
-    fn called(&mut self, parent: &ObjectKey) {
-        let Seen { one, several } = &mut self.seen;
+    /// Records that a parent of this namespace was called.
+    fn note_namespace(&mut self, parent: &ObjectKey) {
+        let CalledNamespaces { one, several } = &mut self.called_namespaces;
         match (one.as_ref(), &parent.namespace) {
             (Some(one), Some(namespace)) => *several |= one != namespace,
             (None, Some(namespace)) => *one = Some(namespace.clone()),
@@ -363,7 +365,12 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn call(quarantine: &mut Quarantine, parent: &ObjectKey, outcome: CallOutcome, now: Instant) -> Option<Change> {
+    fn call(
+        quarantine: &mut Quarantine,
+        parent: &ObjectKey,
+        outcome: CallOutcome,
+        now: Instant,
+    ) -> Option<QuarantineChange> {
         let admission = quarantine.admit(parent, Some(1), now);
         assert!(!matches!(admission, Admission::Denied(_)), "{parent}: {admission:?}");
         quarantine.record((parent, Some(1)), admission, outcome, now, MIDDLE)
@@ -375,7 +382,7 @@ mod tests {
         for at in 0..4 {
             assert_eq!(call(&mut quarantine, &key("a", &format!("p{at}")), CallOutcome::Broke, now), None);
         }
-        assert_eq!(call(&mut quarantine, &key("b", "p4"), CallOutcome::Broke, now), Some(Change::Entered));
+        assert_eq!(call(&mut quarantine, &key("b", "p4"), CallOutcome::Broke, now), Some(QuarantineChange::Entered));
         quarantine
     }
 
@@ -419,7 +426,7 @@ mod tests {
             change =
                 change.or(call(&mut quarantine, &key(["a", "b"][at % 2], &format!("p{at}")), CallOutcome::Broke, now));
         }
-        assert_eq!(change, Some(Change::Entered));
+        assert_eq!(change, Some(QuarantineChange::Entered));
         // New parents that trap keep appearing, and one of them never reports a result.
         for at in 0..20 {
             now += secs(5);
@@ -434,7 +441,7 @@ mod tests {
         );
         let changed =
             quarantine.record((&good, Some(2)), Admission::Probe, CallOutcome::Returned, now + secs(6), MIDDLE);
-        assert_eq!(changed, Some(Change::Cleared));
+        assert_eq!(changed, Some(QuarantineChange::Cleared));
     }
 
     #[test]
@@ -551,7 +558,7 @@ mod tests {
             let parent = key("c", "good");
             assert_eq!(
                 quarantine.record((&parent, Some(1)), admission, CallOutcome::Returned, now, MIDDLE),
-                Some(Change::Cleared)
+                Some(QuarantineChange::Cleared)
             );
             assert_eq!(quarantine.admit(&parent, Some(1), now), Admission::Call);
         }
@@ -609,7 +616,7 @@ mod tests {
         /// backoff.
         #[test]
         fn r19_broken_component_is_called_rarely_however_many_parents_are_reconciled(
-            tries in proptest::collection::vec((0_u64..500, 0_usize..3, 0_usize..200), 1..400), chance in 0.0..1.0_f64
+            tries in proptest::collection::vec((0_u64..500, 0_usize..3, 0_usize..200), 1..400), random in 0.0..1.0_f64
         ) {
             let mut quarantine = Quarantine::default();
             let start = Instant::now();
@@ -619,7 +626,7 @@ mod tests {
                 let parent = key(["a", "b", "c"][namespace], &name.to_string());
                 let admission = quarantine.admit(&parent, Some(1), now);
                 if !matches!(admission, Admission::Denied(_)) {
-                    let change = quarantine.record((&parent, Some(1)), admission, CallOutcome::Broke, now, chance);
+                    let change = quarantine.record((&parent, Some(1)), admission, CallOutcome::Broke, now, random);
                     calls += u32::from(entered.is_some());
                     entered = entered.or(change.map(|_| now));
                 }
@@ -628,7 +635,7 @@ mod tests {
                 let (mut most, mut earliest) = (0, backoff(0, 0.0));
                 while earliest <= now - entered {
                     most += 1;
-                    earliest += backoff(most, 0.0).min(HEALTHY_MAX);
+                    earliest += backoff(most, 0.0).min(SHORT_WAIT_MAX);
                 }
                 prop_assert!(calls <= most, "{} calls, {} probes", calls, most);
             }
@@ -638,19 +645,19 @@ mod tests {
         /// succeed.
         #[test]
         fn r19_namespace_never_delays_parents_of_another_namespace(
-            tries in proptest::collection::vec((0_u64..3000, 0_usize..60, any::<bool>()), 1..300), chance in 0.0..1.0_f64
+            tries in proptest::collection::vec((0_u64..3000, 0_usize..60, any::<bool>()), 1..300), random in 0.0..1.0_f64
         ) {
             let mut quarantine = Quarantine::default();
             let mut now = Instant::now();
             let good = key("good", "web");
-            quarantine.record((&good, Some(1)), Admission::Call, CallOutcome::Returned, now, chance);
+            quarantine.record((&good, Some(1)), Admission::Call, CallOutcome::Returned, now, random);
             for (pause, name, breaks) in tries {
                 now += Duration::from_millis(pause);
                 let bad = key("bad", &name.to_string());
                 let admission = quarantine.admit(&bad, Some(1), now);
                 if !matches!(admission, Admission::Denied(_)) {
                     let outcome = if breaks { CallOutcome::Broke } else { CallOutcome::Returned };
-                    quarantine.record((&bad, Some(1)), admission, outcome, now, chance);
+                    quarantine.record((&bad, Some(1)), admission, outcome, now, random);
                 }
                 prop_assert_eq!(quarantine.admit(&good, Some(1), now), Admission::Call);
             }
@@ -659,7 +666,7 @@ mod tests {
         /// A parent whose last call did not fail waits for seconds, whatever happened to all others.
         #[test]
         fn r19_parent_that_never_failed_waits_only_seconds(
-            tries in proptest::collection::vec((0_u64..3000, 0_usize..3, 0_usize..20), 1..300), chance in 0.0..1.0_f64
+            tries in proptest::collection::vec((0_u64..3000, 0_usize..3, 0_usize..20), 1..300), random in 0.0..1.0_f64
         ) {
             let mut quarantine = Quarantine::default();
             let mut now = Instant::now();
@@ -668,13 +675,13 @@ mod tests {
                 let parent = key(["a", "b", "c"][namespace], &name.to_string());
                 let admission = quarantine.admit(&parent, Some(1), now);
                 if !matches!(admission, Admission::Denied(_)) {
-                    quarantine.record((&parent, Some(1)), admission, CallOutcome::Broke, now, chance);
+                    quarantine.record((&parent, Some(1)), admission, CallOutcome::Broke, now, random);
                 }
                 for place in ["a", "d"] {
                     let new = key(place, "never-called");
-                    let later = now + HEALTHY_MAX;
+                    let later = now + SHORT_WAIT_MAX;
                     prop_assert!(!matches!(quarantine.admit(&new, Some(1), later), Admission::Denied(_)));
-                    quarantine.record((&new, Some(1)), Admission::Probe, CallOutcome::NotRun, later, chance);
+                    quarantine.record((&new, Some(1)), Admission::Probe, CallOutcome::NotRun, later, random);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Computes a Plugin's conditions `Ready`, `Available`, `Reconciling` and `Stalled` from what the host found.
 //!
-//! `kubectl wait`, Flux and Argo CD read `Ready`: the component that the spec asks for is active and works. After a
+//! `kubectl wait`, Flux and Argo CD read `Ready`: the component that the spec asks for is live and works. After a
 //! rejected update, the Plugin is not Ready, but Available while the earlier component runs.
 
 use crate::reason::PluginReason;
@@ -8,16 +8,16 @@ use crate::reason::PluginReason;
 /// What the host found about a Plugin.
 #[derive(Debug, Clone, Copy)]
 pub struct Found<'a> {
-    /// Digest of the active component, if there is one.
+    /// Digest of the live component, if there is one.
     pub live: Option<&'a str>,
-    /// Whether the active component's watches are up to date. While they are not, the host decides nothing.
-    pub is_followed: bool,
+    /// Whether the caches of the live component's watches are up to date. While they are not, the host decides nothing.
+    pub caches_are_current: bool,
     /// Whether the Plugin sets `spec.suspend`.
     pub is_suspended: bool,
-    /// The first problem that prevents the desired component from being active or from working.
+    /// The first problem that prevents the desired component from being live or from working.
     pub obstacle: Option<Obstacle<'a>>,
-    /// Number of parents for which the active component was not called yet.
-    pub uncalled: usize,
+    /// Number of parents that have not been reconciled with the live component yet.
+    pub unreconciled: usize,
 }
 
 /// A problem that prevents a Plugin from being Ready.
@@ -45,9 +45,9 @@ pub struct Condition {
 /// The conditions that summarise a Plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {
-    /// The component that the spec asks for is active and works.
+    /// The component that the spec asks for is live and works.
     pub ready: Condition,
-    /// Some component is active and reconciles parents.
+    /// Some component is live, and its caches are up to date.
     pub available: Condition,
     /// The host is working towards the spec (kstatus). Present only while true.
     pub reconciling: Option<Condition>,
@@ -60,15 +60,15 @@ pub fn readiness(found: Found<'_>) -> Readiness {
     let ready = ready(found);
     let condition = |message: String| Some(Condition { is_true: true, reason: ready.reason, message });
     let (mut reconciling, mut stalled) = (None, None);
-    match (ready.is_true, found.uncalled) {
+    match (ready.is_true, found.unreconciled) {
         (true, 0) => {}
         (true, _) if found.is_suspended => {}
-        (true, uncalled) => {
-            let noun = if uncalled == 1 { "parent was" } else { "parents were" };
-            let message = format!("{uncalled} {noun} not reconciled by the new component yet");
+        (true, unreconciled) => {
+            let noun = if unreconciled == 1 { "parent has" } else { "parents have" };
+            let message = format!("{unreconciled} {noun} not been reconciled with the new component yet");
             reconciling = Some(Condition { is_true: true, reason: PluginReason::Progressing, message });
         }
-        (false, _) if ready.reason.may_pass() => reconciling = condition(ready.message.clone()),
+        (false, _) if ready.reason.is_transient() => reconciling = condition(ready.message.clone()),
         (false, _) => stalled = condition(ready.message.clone()),
     }
     Readiness { available: available(found), reconciling, stalled, ready }
@@ -87,10 +87,10 @@ fn ready(found: Found<'_>) -> Condition {
         (live, Some(Obstacle { reason, message, rejected })) => {
             let rejected = rejected.filter(|rejected| live != Some(*rejected));
             let mut text = match rejected {
-                Some(rejected) if !reason.may_pass() => format!("component {rejected} rejected: {message}"),
+                Some(rejected) if !reason.is_transient() => format!("component {rejected} rejected: {message}"),
                 _ => message.to_owned(),
             };
-            if let Some(live) = live.filter(|_| found.is_followed) {
+            if let Some(live) = live.filter(|_| found.caches_are_current) {
                 let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
                 text = format!("{text}{end} Still running {live}");
             }
@@ -110,7 +110,7 @@ fn available(found: Found<'_>) -> Condition {
     };
     match found.live {
         // The caches are outdated, so the host decides nothing from them.
-        Some(_) if !found.is_followed => no(found.obstacle),
+        Some(_) if !found.caches_are_current => no(found.obstacle),
         Some(live) => Condition { is_true: true, reason: PluginReason::Succeeded, message: format!("{live} is live") },
         None => no(found.obstacle),
     }
@@ -124,7 +124,7 @@ mod tests {
     const NEW: &str = "sha256:ab12";
 
     fn found<'a>(live: Option<&'a str>, obstacle: Option<Obstacle<'a>>) -> Found<'a> {
-        Found { live, is_followed: true, is_suspended: false, obstacle, uncalled: 0 }
+        Found { live, caches_are_current: true, is_suspended: false, obstacle, unreconciled: 0 }
     }
 
     fn obstacle(reason: PluginReason, rejected: Option<&'static str>) -> Obstacle<'static> {
@@ -183,19 +183,19 @@ mod tests {
 
     #[test]
     fn ready_plugin_is_reconciling_until_its_component_was_called_for_every_parent() {
-        let result = readiness(Found { uncalled: 3, ..found(Some(NEW), None) });
+        let result = readiness(Found { unreconciled: 3, ..found(Some(NEW), None) });
         assert!(result.ready.is_true, "{result:?}");
         let reconciling = result.reconciling.expect("reconciling");
         assert_eq!(reconciling.reason, PluginReason::Progressing);
-        assert!(reconciling.message.starts_with("3 parents were not"), "{reconciling:?}");
-        let suspended = readiness(Found { uncalled: 3, is_suspended: true, ..found(Some(NEW), None) });
+        assert!(reconciling.message.starts_with("3 parents have not"), "{reconciling:?}");
+        let suspended = readiness(Found { unreconciled: 3, is_suspended: true, ..found(Some(NEW), None) });
         assert_eq!((suspended.ready.reason, suspended.reconciling), (PluginReason::Suspended, None));
     }
 
     #[test]
     fn a_live_component_whose_watches_are_refused_is_neither_ready_nor_available() {
         let refused = Some(obstacle(PluginReason::Forbidden, None));
-        let result = readiness(Found { is_followed: false, ..found(Some(NEW), refused) });
+        let result = readiness(Found { caches_are_current: false, ..found(Some(NEW), refused) });
         assert_eq!((result.ready.is_true, result.available.is_true), (false, false));
         assert_eq!(result.available.reason, PluginReason::Forbidden);
     }

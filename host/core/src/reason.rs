@@ -6,7 +6,7 @@ use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 /// Reasons in a Plugin's conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr, VariantArray)]
 pub enum PluginReason {
-    /// The condition is met, as its type says.
+    /// The condition is True, and there is nothing to report.
     Succeeded,
     /// The ConfigMap does not exist, or the registry has no such artifact.
     SourceNotFound,
@@ -38,8 +38,8 @@ pub enum PluginReason {
     CompileInterrupted,
     /// `describe` failed or returned an invalid descriptor.
     InvalidDescriptor,
-    /// The parent kind does not exist (and its CRD is not to be installed), is not served, or is stored in another
-    /// version.
+    /// The parent kind does not exist (and its CRD is not to be installed), is not served, or its storage version is
+    /// not the one for which the component is written: the kind that the component needs is missing.
     ParentKindMissing,
     /// A child kind or related kind does not exist in this cluster.
     ChildKindMissing,
@@ -58,7 +58,7 @@ pub enum PluginReason {
     CrdRejected,
     /// The Plugin's spec is invalid.
     InvalidSpec,
-    /// An earlier step failed.
+    /// A condition of an earlier step is False, so this step was not tried.
     Blocked,
     /// The API server cannot be reached, or responded with an error.
     #[strum(serialize = "APIError")]
@@ -69,8 +69,8 @@ pub enum PluginReason {
     WatchStalled,
     /// The parents are cluster-scoped, and the key for their children's marks is not available.
     MarkKeyUnavailable,
-    /// The Plugin is suspended, so none of its parents is reconciled. `Ready` keeps its status; while it is True, this
-    /// is its reason.
+    /// The Plugin is suspended, so none of its parents is reconciled. Suspending does not change the status of `Ready`.
+    /// If `Ready` is True, this is its reason.
     Suspended,
     /// Too many calls of the component failed in a row, for several parents: calls are reduced to single probes.
     Quarantined,
@@ -89,8 +89,8 @@ pub enum PluginReason {
 /// Reasons in a parent's conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr, VariantArray)]
 pub enum ParentReason {
-    /// The Plugin no longer selects the object, by its labels or its namespace's labels. Of `Stalled`: deletions of the
-    /// object's children are blocked.
+    /// In `Ready`: the Plugin no longer selects the object, by its labels or its namespace's labels. In `Stalled`: the
+    /// deletions that follow from that are blocked.
     NotSelected,
     /// The object is in the host's own namespace, where plugins reconcile nothing.
     HostNamespace,
@@ -138,12 +138,12 @@ pub enum ParentReason {
     RollingUpdate,
     /// Deletions that no user asked for are blocked until a user allows them.
     DeletionBlocked,
-    /// Only of `Stalled`, while deletions of many parents are blocked at the Plugin.
+    /// Used only in `Stalled`, while deletions of many parents are blocked at the Plugin.
     BlockedAtPlugin,
-    /// Only of `Stalled`, while the parent's own deletions are blocked: they were planned although the spec did not
+    /// Used only in `Stalled`, while deletions are blocked at the parent: they were planned although the spec did not
     /// change.
     SpecUnchanged,
-    /// Only of `Stalled`, while the parent's own deletions are blocked: a new component, config or grant planned them.
+    /// Used only in `Stalled`, while deletions are blocked at the parent: a new component, config or grant caused them.
     ComponentChanged,
     /// An object was written too often; it is written once a minute until the writes cease.
     Thrashing,
@@ -165,7 +165,7 @@ pub enum ParentReason {
 }
 
 impl PluginReason {
-    /// Every reason, for the test of the page.
+    /// All reasons; a test compares them with `docs/conditions.md`.
     pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The text in the condition.
@@ -173,9 +173,10 @@ impl PluginReason {
         self.into()
     }
 
-    /// Returns true if a problem may end without a change of the Plugin or its component: a missing object (a ConfigMap,
-    /// a CRD, a permission) may still appear, and the host tries again by itself.
-    pub fn may_pass(self) -> bool {
+    /// Returns true if a Plugin with this problem is `Reconciling`, not `Stalled`: the host repeats the failed step by
+    /// itself, because what is missing (a ConfigMap, a CRD, a permission, a response of the API server) may appear
+    /// without a change of the Plugin or its component.
+    pub fn is_transient(self) -> bool {
         match self {
             Self::Progressing
             | Self::ApiError
@@ -219,7 +220,7 @@ impl PluginReason {
 }
 
 impl ParentReason {
-    /// Every reason, for the test of the page.
+    /// All reasons; a test compares them with `docs/conditions.md`.
     pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The text in the condition.

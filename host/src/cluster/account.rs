@@ -45,7 +45,7 @@ impl Account {
     }
 
     /// The host's namespace, if the object is in it or is that Namespace.
-    pub fn home_of(&self, object: &Object) -> Option<HostNamespace> {
+    pub fn host_namespace_of(&self, object: &Object) -> Option<HostNamespace> {
         let is_home = match &object.key.namespace {
             Some(namespace) => *namespace == self.namespace,
             None => object.kind.is("v1", "Namespace") && object.key.name == self.namespace,
@@ -165,7 +165,7 @@ mod tests {
             let kind = Arc::new(Gvk::from_api_version(api_version, kind));
             let meta = json!({"name": name, "namespace": namespace, "uid": "u", "resourceVersion": "1"});
             let object = Object::from_api(&kind, &json!({ "metadata": meta }).to_string()).expect("an object");
-            account.home_of(&object).is_some()
+            account.host_namespace_of(&object).is_some()
         };
         assert!(is_home("v1", "Secret", Some("windlass-system"), "a"));
         assert!(is_home("v1", "Namespace", None, "windlass-system"));

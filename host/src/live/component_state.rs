@@ -16,7 +16,7 @@ use windlass_core::guard::{
 use windlass_core::ids::ObjectKey;
 use windlass_core::object::Object;
 use windlass_core::plan::Plan;
-use windlass_core::quarantine::{Admission, CallOutcome, Change, Quarantine};
+use windlass_core::quarantine::{Admission, CallOutcome, Quarantine, QuarantineChange};
 use windlass_core::snapshot::Snapshot;
 
 use super::Live;
@@ -35,20 +35,20 @@ pub struct ComponentState {
     fleet: Mutex<Fleet>,
     quarantine: Mutex<Quarantine>,
     log: Mutex<Bucket>,
-    uncalled: Uncalled,
+    unreconciled: Unreconciled,
     /// Whether the component returned a status that is not written.
     gave_unwritten_status: AtomicBool,
 }
 
 /// The parents that were not reconciled since the component went live.
 #[derive(Debug, Default)]
-struct Uncalled {
+struct Unreconciled {
     parents: Mutex<HashSet<ObjectKey>>,
     /// Number of these parents, so that steady state takes no lock.
     count: AtomicUsize,
 }
 
-impl Uncalled {
+impl Unreconciled {
     fn new(parents: impl IntoIterator<Item = ObjectKey>) -> Self {
         let parents: HashSet<_> = parents.into_iter().collect();
         let count = AtomicUsize::new(parents.len());
@@ -56,13 +56,13 @@ impl Uncalled {
     }
 
     /// Removes the parents for which `is_unasked` is false. Returns whether they were the last ones.
-    fn retain(&self, is_unasked: impl Fn(&ObjectKey) -> bool) -> bool {
+    fn retain(&self, is_unreconciled: impl Fn(&ObjectKey) -> bool) -> bool {
         if self.count.load(Ordering::Relaxed) == 0 {
             return false;
         }
         let mut parents = self.parents.lock();
         let before = parents.len();
-        parents.retain(|parent| is_unasked(parent));
+        parents.retain(|parent| is_unreconciled(parent));
         self.count.store(parents.len(), Ordering::Relaxed);
         before > 0 && parents.is_empty()
     }
@@ -103,10 +103,10 @@ impl ComponentState {
         // Counted by parent, because each of a hundred plugins may have few of the objects of a kind.
         let owned = live.children.values().map(|watch| watch.store.count_controlled(&uids, is_ours)).sum();
         let shown = live.parents.store.keys();
-        let uncalled = Uncalled::new(shown.iter().cloned());
+        let unreconciled = Unreconciled::new(shown.iter().cloned());
         let all = shown.into_iter().chain(left);
         let rollout = Rollout::begin(live.guard, live.decides_by(), all, owned, was_blocked);
-        Self { uncalled, ..Self::of(rollout.after(before, Timestamp::now())) }
+        Self { unreconciled, ..Self::of(rollout.after(before, Timestamp::now())) }
     }
 
     /// A placeholder until the component's state is known.
@@ -118,14 +118,14 @@ impl ComponentState {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let id = LAST.fetch_add(1, Ordering::Relaxed);
         let log = Mutex::new(Bucket::new(LOG, Timestamp::now()));
-        let uncalled = Uncalled::default();
+        let unreconciled = Unreconciled::default();
         let gave_unwritten_status = AtomicBool::new(false);
         let fleet = Mutex::new(Fleet::new(rollout));
-        Self { id, fleet, quarantine: Mutex::default(), log, uncalled, gave_unwritten_status }
+        Self { id, fleet, quarantine: Mutex::default(), log, unreconciled, gave_unwritten_status }
     }
 
     /// Removes the deletions from a parent's plan that must not be carried out now.
-    pub fn judge(
+    pub fn guard_plan(
         &self,
         (own, guard): (&mut ParentDeletions, DeletionGuard),
         snapshot: &Snapshot,
@@ -133,7 +133,7 @@ impl ComponentState {
         leavers: impl FnOnce() -> Leavers,
         plan: &mut Plan,
     ) -> (Option<Stop>, Consequences) {
-        self.with_fleet(|fleet| guard::judge(fleet, (own, guard), snapshot, cause, leavers, plan))
+        self.with_fleet(|fleet| guard::guard_plan(fleet, (own, guard), snapshot, cause, leavers, plan))
     }
 
     /// Records that a parent's reconcile ended without a plan.
@@ -195,18 +195,18 @@ impl ComponentState {
     }
 
     /// Records that a parent was reconciled. Returns whether it was the last one since the component went live.
-    pub fn asked(&self, parent: &ObjectKey) -> bool {
-        self.uncalled.take(parent)
+    pub fn note_reconciled(&self, parent: &ObjectKey) -> bool {
+        self.unreconciled.take(parent)
     }
 
     /// Forgets the parents that no longer exist. Returns whether they were the last ones that were not reconciled.
-    pub fn forget_uncalled(&self, exists: impl Fn(&ObjectKey) -> bool) -> bool {
-        self.uncalled.retain(exists)
+    pub fn forget_unreconciled(&self, exists: impl Fn(&ObjectKey) -> bool) -> bool {
+        self.unreconciled.retain(exists)
     }
 
     /// Number of parents that were not reconciled since the component went live.
-    pub fn uncalled(&self) -> usize {
-        self.uncalled.count.load(Ordering::Relaxed)
+    pub fn unreconciled(&self) -> usize {
+        self.unreconciled.count.load(Ordering::Relaxed)
     }
 
     /// Records a response whose status is not written. Returns whether it is the first one.
@@ -226,7 +226,12 @@ impl ComponentState {
     }
 
     /// Records the result of an admitted call. Returns the change if the component enters or leaves quarantine.
-    pub fn record<T>(&self, parent: &Object, admission: Admission, call: &Result<T, CallFailure>) -> Option<Change> {
+    pub fn record<T>(
+        &self,
+        parent: &Object,
+        admission: Admission,
+        call: &Result<T, CallFailure>,
+    ) -> Option<QuarantineChange> {
         let parent = (&parent.key, parent.generation);
         self.quarantine.lock().record(parent, admission, CallOutcome::of(call), Instant::now(), fastrand::f64())
     }
@@ -241,7 +246,7 @@ impl ComponentState {
     /// call) or by the rate. None if there are none, or if the last report is less than a minute old.
     pub fn unlogged(&self, by_call: u64) -> Option<u64> {
         let mut log = self.log.lock();
-        log.count_dropped(by_call);
+        log.add_dropped(by_call);
         log.take_dropped(Timestamp::now())
     }
 
@@ -281,10 +286,10 @@ mod tests {
     fn evaluate(component: &ComponentState, parent: &str, child: &str) -> Consequences {
         let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
         let prunes = [Delete { child: ChildId { kind, key: key(child) }, uid: Uid::from(child) }];
-        let uncalled = (false, Cause::Unchanged);
+        let unasked = (false, Cause::Unchanged);
         component
             .with_fleet(|fleet| {
-                fleet.evaluated(DeletionGuard::default(), &key(parent), &prunes, uncalled, false, Leavers::default)
+                fleet.evaluated(DeletionGuard::default(), &key(parent), &prunes, unasked, false, Leavers::default)
             })
             .1
     }
@@ -303,12 +308,16 @@ mod tests {
     #[test]
     fn last_parent_to_be_reconciled_with_a_new_component_is_reported_once() {
         let parents = ["a", "b", "gone"].map(key);
-        let component = ComponentState { uncalled: Uncalled::new(parents), ..component(&[], None) };
-        assert_eq!(component.uncalled(), 3);
-        assert!(!component.asked(&key("a")) && !component.asked(&key("a")) && !component.asked(&key("new")));
-        assert!(!component.forget_uncalled(|parent| *parent != key("gone")));
-        assert!(component.asked(&key("b")) && component.uncalled() == 0);
-        assert!(!component.asked(&key("b")) && !component.forget_uncalled(|_| false), "reported before");
+        let component = ComponentState { unreconciled: Unreconciled::new(parents), ..component(&[], None) };
+        assert_eq!(component.unreconciled(), 3);
+        assert!(
+            !component.note_reconciled(&key("a"))
+                && !component.note_reconciled(&key("a"))
+                && !component.note_reconciled(&key("new"))
+        );
+        assert!(!component.forget_unreconciled(|parent| *parent != key("gone")));
+        assert!(component.note_reconciled(&key("b")) && component.unreconciled() == 0);
+        assert!(!component.note_reconciled(&key("b")) && !component.forget_unreconciled(|_| false), "reported before");
     }
 
     #[test]

@@ -173,7 +173,7 @@ impl Live {
 
     /// Whether `spec.namespaceSelector` selects the object's namespace; false while the host does not know the
     /// namespace's labels.
-    pub fn is_home(&self, parent: &Object) -> bool {
+    pub fn selects_namespace(&self, parent: &Object) -> bool {
         self.namespaces.as_ref().is_none_or(|homes| homes.hold(parent) == Some(true))
     }
 

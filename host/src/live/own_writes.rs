@@ -216,7 +216,7 @@ mod tests {
 
     impl Fixture {
         fn new() -> Self {
-            let store = || Store::new(crate::cluster::watch::Index::Identity);
+            let store = || Store::new(crate::cluster::watch::Index::Uid);
             let fixture = Self {
                 writes: OwnWrites::default(),
                 parents: store(),
@@ -225,7 +225,7 @@ mod tests {
                 kind: Gvk::from_api_version("v1", "ConfigMap"),
                 now: Instant::now(),
             };
-            fixture.parents.applied(object("ConfigMap", "web", 1));
+            fixture.parents.upsert(object("ConfigMap", "web", 1));
             fixture
         }
 
@@ -250,7 +250,7 @@ mod tests {
         let mut fixture = Fixture::new();
         assert_eq!(fixture.wait(), Wait::Over);
         fixture.add(vec![child("Secret", 7)]);
-        fixture.secrets.applied(object("Secret", "another", 6));
+        fixture.secrets.upsert(object("Secret", "another", 6));
         for (after, wait) in [
             (0, Wait::ForWatch(LOOK_AGAIN)),
             (28, Wait::ForWatch(Duration::from_secs(2))),
@@ -264,9 +264,9 @@ mod tests {
         // For example the status that reports the wait.
         fixture.add(vec![Written::Parent { resource_version: 2 }]);
         assert_eq!(fixture.wait(), long(&["ConfigMap", "Secret"], true));
-        fixture.parents.applied(object("ConfigMap", "web", 2));
+        fixture.parents.upsert(object("ConfigMap", "web", 2));
         assert_eq!(fixture.wait(), long(&["Secret"], true), "the condition is written once");
-        fixture.secrets.applied(object("Secret", "another", 7));
+        fixture.secrets.upsert(object("Secret", "another", 7));
         assert_eq!(fixture.wait(), Wait::Over);
     }
 
@@ -274,9 +274,9 @@ mod tests {
     fn r03_write_to_a_child_of_the_parents_own_kind_is_awaited_in_the_cache_of_children() {
         let mut fixture = Fixture::new();
         fixture.add(vec![child("ConfigMap", 7)]);
-        fixture.parents.applied(object("ConfigMap", "web", 7));
+        fixture.parents.upsert(object("ConfigMap", "web", 7));
         assert_eq!(fixture.wait(), Wait::ForWatch(LOOK_AGAIN));
-        fixture.maps.applied(object("ConfigMap", "a", 7));
+        fixture.maps.upsert(object("ConfigMap", "a", 7));
         assert_eq!(fixture.wait(), Wait::Over);
         fixture.add(vec![child("Pod", 7)]);
         assert_eq!(fixture.wait(), Wait::Over, "a kind that is no longer watched");
@@ -285,28 +285,28 @@ mod tests {
     #[test]
     fn r03_list_that_begins_after_a_write_counts_as_showing_it_and_an_earlier_one_does_not() {
         let mut fixture = Fixture::new();
-        fixture.secrets.list_begins();
+        fixture.secrets.begin_list();
         fixture.now = Instant::now();
         fixture.add(vec![child("Secret", 7)]);
-        fixture.secrets.list_ends();
+        fixture.secrets.finish_list();
         assert_eq!(fixture.wait(), Wait::ForWatch(LOOK_AGAIN));
         // The object is deleted by now, so no version of it will ever come.
-        fixture.secrets.list_begins();
-        fixture.secrets.list_ends();
+        fixture.secrets.begin_list();
+        fixture.secrets.finish_list();
         assert_eq!(fixture.wait(), Wait::Over);
     }
 
     #[test]
     fn r03_own_writes_are_awaited_after_a_restored_backup_lowered_resource_versions() {
         let mut fixture = Fixture::new();
-        fixture.secrets.applied(object("Secret", "a", 1000));
-        fixture.secrets.list_begins();
-        fixture.secrets.listed(object("Secret", "a", 500));
-        fixture.secrets.list_ends();
+        fixture.secrets.upsert(object("Secret", "a", 1000));
+        fixture.secrets.begin_list();
+        fixture.secrets.add_listed(object("Secret", "a", 500));
+        fixture.secrets.finish_list();
         fixture.now = Instant::now();
         fixture.add(vec![child("Secret", 501)]);
         assert_eq!(fixture.wait(), Wait::ForWatch(LOOK_AGAIN));
-        fixture.secrets.applied(object("Secret", "b", 501));
+        fixture.secrets.upsert(object("Secret", "b", 501));
         assert_eq!(fixture.wait(), Wait::Over);
     }
 
@@ -323,17 +323,17 @@ mod tests {
         assert_eq!(fixture.wait(), Wait::ForLookups(vec![secret.clone()]));
         fixture.writes.looked_up(&secret, Some(child("Secret", 9)), fixture.now);
         assert_eq!(fixture.wait(), long(&["Secret"], false), "the Secret exists, and the cache does not show it");
-        fixture.secrets.applied(object("Secret", "a", 9));
+        fixture.secrets.upsert(object("Secret", "a", 9));
         assert_eq!(fixture.wait(), Wait::Over);
     }
 
     #[test]
     fn r03_deletion_is_awaited_until_the_cache_no_longer_shows_the_object() {
         let mut fixture = Fixture::new();
-        fixture.secrets.applied(object("Secret", "a", 3));
+        fixture.secrets.upsert(object("Secret", "a", 3));
         fixture.add(vec![Written::Gone { child: id("Secret", "a"), uid: Uid::from("uid-of-a") }]);
         assert_eq!(fixture.wait(), Wait::ForWatch(LOOK_AGAIN));
-        fixture.secrets.deleted(&object("Secret", "a", 4));
+        fixture.secrets.remove(&object("Secret", "a", 4));
         assert_eq!(fixture.wait(), Wait::Over);
     }
 
@@ -342,7 +342,7 @@ mod tests {
         let mut fixture = Fixture::new();
         fixture.add(vec![Written::Parent { resource_version: 9 }]);
         assert_eq!(fixture.wait(), Wait::ForWatch(LOOK_AGAIN));
-        fixture.parents.deleted(&object("ConfigMap", "web", 8));
+        fixture.parents.remove(&object("ConfigMap", "web", 8));
         assert_eq!(fixture.wait(), Wait::Over);
     }
 }

@@ -49,15 +49,15 @@ struct Rare {
     own_writes: OwnWrites,
     deletions: ParentDeletions,
     /// Since when the API server refuses children of the parent with this UID, because its namespace is being deleted.
-    refused: Option<(Uid, Instant)>,
+    namespace_terminating: Option<(Uid, Instant)>,
     /// A hash of the reason and message of the parent's failure: the texts of thousands would take megabytes.
     failure: Option<u64>,
 }
 
 impl Rare {
     fn is_empty(&self) -> bool {
-        let Self { own_writes, deletions, refused, failure } = self;
-        own_writes.is_empty() && deletions.is_empty() && refused.is_none() && failure.is_none()
+        let Self { own_writes, deletions, namespace_terminating, failure } = self;
+        own_writes.is_empty() && deletions.is_empty() && namespace_terminating.is_none() && failure.is_none()
     }
 }
 
@@ -82,20 +82,21 @@ impl Record {
     }
 
     /// Whether the API server refused a child of this parent, because its namespace is being deleted.
-    pub fn is_refused(&self, parent: &Uid) -> bool {
-        self.rare.as_ref().is_some_and(|rare| rare.refused.as_ref().is_some_and(|(uid, _)| uid == parent))
+    pub fn is_namespace_terminating(&self, parent: &Uid) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.namespace_terminating.as_ref().is_some_and(|(uid, _)| uid == parent))
     }
 
-    /// Records that the API server refuses a child of this parent. Returns for how long it has.
-    pub fn note_refused(&mut self, parent: &Uid, now: Instant) -> Duration {
-        let before = self.rare().refused.take().filter(|(uid, _)| uid == parent);
+    /// Records that the API server refused a child of this parent, because its namespace is being deleted. Returns the time since the first
+    /// refused child.
+    pub fn note_namespace_terminating(&mut self, parent: &Uid, now: Instant) -> Duration {
+        let before = self.rare().namespace_terminating.take().filter(|(uid, _)| uid == parent);
         let (uid, since) = before.unwrap_or_else(|| (parent.clone(), now));
-        self.rare().refused = Some((uid, since));
+        self.rare().namespace_terminating = Some((uid, since));
         now.saturating_duration_since(since)
     }
 
     /// Records a failure, or none. Returns whether it is another one than before.
-    fn note_failure(&mut self, failure: Option<u64>) -> bool {
+    fn note_result(&mut self, failure: Option<u64>) -> bool {
         let before = self.rare.as_ref().and_then(|rare| rare.failure);
         if before == failure {
             return false;
@@ -184,25 +185,25 @@ impl Records {
         self.all.lock().parents.is_empty()
     }
 
-    /// Records the end of a parent's reconcile for the Plugin's status: a success, or a failure with its reason and message.
-    pub fn note_failure(&self, parent: &ObjectKey, failure: Option<(ParentReason, &str)>) {
+    /// Records the end of a parent's reconcile for the Plugin's status: a failure with its reason and message, or a success (none).
+    pub fn note_result(&self, parent: &ObjectKey, failure: Option<(ParentReason, &str)>) {
         let mut all = self.all.lock();
         let hash = failure.map(|failure| self.hasher.hash_one(failure));
-        if all.with(parent, |record| record.note_failure(hash)) {
+        if all.with(parent, |record| record.note_result(hash)) {
             all.failures.note(parent, failure, Timestamp::now());
             self.changed(all);
         }
     }
 
-    /// Records a new parent: the Plugin's status counts the parents.
-    pub fn added(&self) {
+    /// Schedules a write of the Plugin's status, because the number of parents changed.
+    pub fn parents_changed(&self) {
         self.changed(self.all.lock());
     }
 
     /// Records that a parent is gone. One more reconcile of it [forgets](Self::forget) the rest.
     pub fn removed(&self, parent: &ObjectKey) {
         let mut all = self.all.lock();
-        all.with(parent, |record| record.note_failure(None));
+        all.with(parent, |record| record.note_result(None));
         self.changed(all);
     }
 
@@ -220,13 +221,13 @@ impl Records {
         all.parents.iter().filter(|(_, record)| record.is_failing()).map(|(parent, _)| parent.clone()).collect()
     }
 
-    /// The counts for a status that is written now. `before` is the count in the last status, perhaps of an earlier process: it stays
-    /// until the parents had the time to be reconciled once. Forgets failing parents that no longer exist: a parent may have gone while
-    /// its last reconcile ran, or while no component was active.
+    /// The counts for a status that is written now. `before` is the count in the Plugin's status, perhaps by an earlier process: after a
+    /// start, it is reported until every parent could be reconciled once. Forgets failing parents that no longer exist: a parent may have
+    /// gone while its last reconcile ran, or while no component was active.
     pub fn sums(&self, before: Option<u64>, exists: impl Fn(&ObjectKey) -> bool) -> Sums {
         let mut all = self.all.lock();
         for (_, record) in all.parents.iter_mut().filter(|(parent, record)| record.is_failing() && !exists(parent)) {
-            record.note_failure(None);
+            record.note_result(None);
         }
         let failing = all.parents.values().filter(|record| record.is_failing()).count() as u64;
         let (sums, wait) = all.failures.read(failing, before, Instant::now());
@@ -264,7 +265,7 @@ mod tests {
         records.all.lock().parents.len()
     }
 
-    fn settle(record: &mut Record) {
+    fn keep_steady(record: &mut Record) {
         let inputs = Inputs { call: Some((1, Digest::of(b"call"))), ..Inputs::default() };
         record.steady.keep(inputs, None);
     }
@@ -272,15 +273,18 @@ mod tests {
     #[test]
     fn parent_without_remembered_state_has_no_record() {
         let (records, _) = records();
-        assert!(!records.with(&key("a"), |record| record.has_own_writes() || record.is_refused(&Uid::from("1"))));
+        assert!(
+            !records
+                .with(&key("a"), |record| record.has_own_writes() || record.is_namespace_terminating(&Uid::from("1")))
+        );
         records.with(&key("a"), |record| record.own_writes().is_empty() && record.deletions().is_empty());
         assert_eq!(known(&records), 0);
-        records.with(&key("a"), settle);
-        records.note_failure(&key("b"), CONFLICT);
+        records.with(&key("a"), keep_steady);
+        records.note_result(&key("b"), CONFLICT);
         records.with(&key("c"), |record| write(record, Instant::now()));
         assert_eq!(known(&records), 3);
         records.with(&key("a"), |record| record.steady.end());
-        records.note_failure(&key("b"), None);
+        records.note_result(&key("b"), None);
         records.forget(&key("c"));
         assert_eq!(known(&records), 0);
     }
@@ -299,12 +303,12 @@ mod tests {
     fn parents_deleted_while_no_component_was_live_are_forgotten_once_their_writes_are_old() {
         let ((records, _), now) = (records(), Instant::now());
         for name in ["gone", "there"] {
-            records.with(&key(name), settle);
+            records.with(&key(name), keep_steady);
         }
         records.with(&key("unselected"), |record| write(record, now));
         records.forget_unless(|parent| *parent == key("there"), now);
-        let is_settled = |name: &str| records.with(&key(name), |record| !record.steady.is_empty());
-        assert_eq!((is_settled("gone"), is_settled("there")), (false, true));
+        let is_steady = |name: &str| records.with(&key(name), |record| !record.steady.is_empty());
+        assert_eq!((is_steady("gone"), is_steady("there")), (false, true));
         assert!(records.with(&key("unselected"), |record| record.has_own_writes()), "its children may still be coming");
         records.forget_unless(|parent| *parent == key("there"), now + FORGOTTEN);
         assert_eq!(known(&records), 1);
@@ -313,13 +317,13 @@ mod tests {
     #[test]
     fn r03_plugin_that_is_deleted_and_created_again_waits_for_the_writes_before() {
         let ((records, _), now) = (records(), Instant::now());
-        records.with(&key("a"), settle);
-        records.note_failure(&key("b"), CONFLICT);
+        records.with(&key("a"), keep_steady);
+        records.note_result(&key("b"), CONFLICT);
         records.with(&key("c"), |record| {
-            settle(record);
+            keep_steady(record);
             write(record, now);
         });
-        records.note_failure(&key("c"), CONFLICT);
+        records.note_result(&key("c"), CONFLICT);
         records.forget_all_but_writes(now);
         assert_eq!((known(&records), records.failing()), (1, Vec::new()));
         assert!(records.with(&key("c"), |record| record.has_own_writes() && record.steady.is_empty()));
@@ -331,7 +335,7 @@ mod tests {
     fn r03_failure_of_a_parent_that_is_gone_is_forgotten_and_its_writes_are_not() {
         let (records, _) = records();
         records.with(&key("a"), |record| write(record, Instant::now()));
-        records.note_failure(&key("a"), CONFLICT);
+        records.note_result(&key("a"), CONFLICT);
         assert_eq!(records.sums(None, |_| false).failing, 0);
         assert!(records.with(&key("a"), |record| record.has_own_writes()) && records.failing().is_empty());
     }
@@ -340,12 +344,12 @@ mod tests {
     fn r14_time_of_a_parent_in_a_terminating_namespace_runs_from_the_first_rejected_write() {
         let (mut web, begin) = (Record::default(), Instant::now());
         let (first, namesake) = (Uid::from("1"), Uid::from("2"));
-        assert!(!web.is_refused(&first));
+        assert!(!web.is_namespace_terminating(&first));
         for seconds in [0, 10, 40].map(Duration::from_secs) {
-            assert_eq!(web.note_refused(&first, begin + seconds), seconds);
-            assert!(web.is_refused(&first) && !web.is_refused(&namesake));
+            assert_eq!(web.note_namespace_terminating(&first, begin + seconds), seconds);
+            assert!(web.is_namespace_terminating(&first) && !web.is_namespace_terminating(&namesake));
         }
-        assert_eq!(web.note_refused(&namesake, begin + Duration::from_secs(50)), Duration::ZERO);
+        assert_eq!(web.note_namespace_terminating(&namesake, begin + Duration::from_secs(50)), Duration::ZERO);
     }
 
     #[test]
@@ -355,18 +359,18 @@ mod tests {
             woken.lock().clear();
             records.sums(None, |_| true)
         };
-        records.note_failure(&key("a"), None);
+        records.note_result(&key("a"), None);
         assert!(woken.lock().is_empty(), "a parent that does not fail changes nothing");
-        records.note_failure(&key("a"), CONFLICT);
+        records.note_result(&key("a"), CONFLICT);
         assert_eq!(woken.lock().len(), 1);
         assert_eq!(read().failing, 1);
-        records.note_failure(&key("a"), CONFLICT);
+        records.note_result(&key("a"), CONFLICT);
         assert!(woken.lock().is_empty(), "the same failure needs no new write");
-        records.note_failure(&key("a"), Some((ParentReason::Conflict, "taken by another")));
+        records.note_result(&key("a"), Some((ParentReason::Conflict, "taken by another")));
         assert_eq!(woken.lock().len(), 1);
         let last = read().last.expect("a failure");
         assert_eq!((last.object.as_str(), last.message.as_str()), ("n/a", "taken by another"));
-        records.note_failure(&key("a"), None);
+        records.note_result(&key("a"), None);
         let sums = read();
         assert_eq!((sums.failing, sums.last), (0, Some(last)), "the last failure can be read after it has passed");
     }
@@ -374,15 +378,15 @@ mod tests {
     #[test]
     fn deleted_parent_no_longer_counts_as_failing_and_needs_one_write() {
         let (records, woken) = records();
-        records.note_failure(&key("a"), CONFLICT);
+        records.note_result(&key("a"), CONFLICT);
         records.removed(&key("a"));
         assert_eq!(woken.lock().len(), 1, "one write covers both");
         assert_eq!(records.sums(None, |_| true).failing, 0);
-        records.note_failure(&key("b"), None);
+        records.note_result(&key("b"), None);
         assert_eq!(woken.lock().len(), 1);
         // Its last reconcile ends after it is gone.
-        records.note_failure(&key("a"), CONFLICT);
-        records.note_failure(&key("b"), CONFLICT);
+        records.note_result(&key("a"), CONFLICT);
+        records.note_result(&key("b"), CONFLICT);
         assert_eq!(records.sums(None, |parent| *parent == key("b")).failing, 1);
         records.forget(&key("a"));
         assert_eq!(records.failing(), [key("b")]);

@@ -30,8 +30,14 @@ pub(super) struct Granted {
 
 /// Child kinds that the descriptor requests and the Plugin does not grant.
 pub(super) fn withheld(descriptor: &Descriptor, plugin: &Plugin) -> Vec<Gvk> {
-    let allowance = plugin.spec.allowance();
-    descriptor.children.iter().map(|rule| &rule.kind).filter(|kind| allowance.may_own(kind).is_err()).cloned().collect()
+    let spec_grants = plugin.spec.spec_grants();
+    descriptor
+        .children
+        .iter()
+        .map(|rule| &rule.kind)
+        .filter(|kind| spec_grants.may_own(kind).is_err())
+        .cloned()
+        .collect()
 }
 
 /// Looks up every granted child kind in the cluster.
@@ -42,17 +48,17 @@ pub(super) async fn resolve(
     parent_namespaced: bool,
     host_namespace: &HostNamespace,
 ) -> Result<Granted, Problem> {
-    let allowance = plugin.spec.allowance();
+    let spec_grants = plugin.spec.spec_grants();
     let mut grants = Vec::new();
     let mut resources = Resources::new();
-    for rule in descriptor.children.iter().filter(|rule| allowance.may_own(&rule.kind).is_ok()) {
+    for rule in descriptor.children.iter().filter(|rule| spec_grants.may_own(&rule.kind).is_ok()) {
         let kind = Arc::new(rule.kind.clone());
         let (resource, capabilities) = look_up(discovery, &kind, "as a child").await?;
         let namespaced = capabilities.scope == Scope::Namespaced;
-        if let Err(why) = grant::fits(parent_namespaced, namespaced) {
+        if let Err(why) = grant::child_scope_fits(parent_namespaced, namespaced) {
             return Err(Problem::lasting(Step::Granted, PluginReason::NotGranted, format!("{kind} {why}")));
         }
-        let owned = allowance.owned(&kind);
+        let owned = spec_grants.owned(&kind);
         grants.push(Grant {
             kind: kind.clone(),
             namespaced,
@@ -63,10 +69,10 @@ pub(super) async fn resolve(
         resources.push((kind, resource));
     }
     let withheld = descriptor.children.iter().filter_map(|rule| {
-        let why = allowance.may_own(&rule.kind).err()?;
+        let why = spec_grants.may_own(&rule.kind).err()?;
         Some((rule.kind.clone(), why))
     });
-    let grants = Grants::new(host_namespace.clone(), grants).without(withheld.collect());
+    let grants = Grants::new(host_namespace.clone(), grants).with_withheld(withheld.collect());
     Ok(Granted { grants, resources })
 }
 
@@ -80,12 +86,12 @@ pub(super) async fn resolve_reads(
     if descriptor.related.is_empty() {
         return Ok(Reads::default());
     }
-    let allowance = plugin.spec.allowance();
+    let spec_grants = plugin.spec.spec_grants();
     let mut grants = Vec::new();
     let mut resources = HashMap::new();
     for kind in &descriptor.related {
         let (resource, capabilities) = look_up(discovery, kind, "to read").await?;
-        if let Ok(grant) = allowance.may_read(kind, capabilities.scope == Scope::Namespaced) {
+        if let Ok(grant) = spec_grants.may_read(kind, capabilities.scope == Scope::Namespaced) {
             resources.insert(kind.clone(), Arc::new(resource));
             grants.push(grant);
         }

@@ -295,7 +295,7 @@ impl Plugins {
                 status.unwrap_or_default().had()
             });
             had.add(live.grants.kinds());
-            had.lost(&live.grants.kinds())
+            had.not_granted(&live.grants.kinds())
         };
         let is_running = self.parents.is_running(name);
         let (mut left, mut is_unsettled) = (Vec::new(), false);

@@ -127,7 +127,7 @@ impl Lacking {
 /// If the API server does not respond.
 pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Problem> {
     // Only namespaces that `spec.namespaceSelector` selects.
-    let home = |parent: &Object| parent.key.namespace.clone().filter(|_| live.is_home(parent));
+    let home = |parent: &Object| parent.key.namespace.clone().filter(|_| live.selects_namespace(parent));
     let homes = || live.parents.store.pick(home).into_iter().collect();
     let review = Review { ask, account: &live.account, homes: &homes };
     let kinds = live.grants.iter().filter_map(|grant| {

@@ -53,7 +53,7 @@ pub(super) async fn check(
     for result in join_all(watches.iter().map(|watch| caches::synced(watch, false))).await {
         result?;
     }
-    let home = |parent: &Object| parent.key.namespace.clone().filter(|_| live.is_home(parent));
+    let home = |parent: &Object| parent.key.namespace.clone().filter(|_| live.selects_namespace(parent));
     let homes = || live.parents.store.pick(home).into_iter().collect::<BTreeSet<_>>();
     let lacking = permissions::review_children(&plugins.ask, account, &homes, &granted).await?;
     lacking.as_ref().and_then(Lacking::vital).map_or(Ok(()), Err)

@@ -52,7 +52,7 @@ impl Plugins {
         for gone in live.state.awaited_in_vain(|parent| live.knows(parent)) {
             self.parents.add(&name, &gone, Trigger::Sweep);
         }
-        live.state.forget_uncalled(|parent| live.knows(parent));
+        live.state.forget_unreconciled(|parent| live.knows(parent));
         tracing::info!(plugin = %name, digest = %live.digest(), version = live.version, parents, "component activated");
         Ok(())
     }

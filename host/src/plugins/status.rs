@@ -158,11 +158,11 @@ fn next(object: &Object, before: &Map, standing: Standing<'_>, sums: Option<Sums
         next.insert("candidateDigest", candidate.to_string());
     }
     let wants_signatures = parse(object).is_ok_and(|plugin| plugin.spec.verify.is_some());
-    let uncalled = match live {
-        Some(live) if next.get("reconciledDigest") != next.get("activeDigest") => live.state.uncalled(),
+    let unreconciled = match live {
+        Some(live) if next.get("reconciledDigest") != next.get("activeDigest") => live.state.unreconciled(),
         Some(_) | None => 0,
     };
-    let conditions = conditions(object.generation, wants_signatures, uncalled, standing);
+    let conditions = conditions(object.generation, wants_signatures, unreconciled, standing);
     next.insert("conditions", stamp(conditions, before, now));
     next
 }
@@ -198,7 +198,7 @@ fn insert_decisions(next: &mut Map, before: &Map, live: Option<&Live>) {
         return keep(next, before, &["reconciledDigest", "blockedDeletionsHash", "rollout"]);
     };
     // The previous component's value stays until this component was called for all parents.
-    if live.state.uncalled() == 0 {
+    if live.state.unreconciled() == 0 {
         next.insert("reconciledDigest", live.digest().to_string());
     } else {
         keep(next, before, &["reconciledDigest"]);
@@ -263,7 +263,12 @@ fn last_failure(before: Option<&Value>, last: Option<LastFailure>) -> Option<Val
     Some(Value::Object(next))
 }
 
-fn conditions(generation: Option<i64>, wants_signatures: bool, uncalled: usize, standing: Standing<'_>) -> Vec<Map> {
+fn conditions(
+    generation: Option<i64>,
+    wants_signatures: bool,
+    unreconciled: usize,
+    standing: Standing<'_>,
+) -> Vec<Map> {
     let Standing { live, former_kinds, result } = standing;
     // Components control parts of some messages, and a status that is too large could not be written.
     let say = |kind: &str, status: &str, reason: PluginReason, message: &str| {
@@ -279,7 +284,7 @@ fn conditions(generation: Option<i64>, wants_signatures: bool, uncalled: usize, 
             let (status, reason, message) = step_condition(step, result, &granted);
             say(kind, status, reason, &message)
         });
-    let whole = as_a_whole(uncalled, live, result, &granted);
+    let whole = as_a_whole(unreconciled, live, result, &granted);
     let whole = [
         (condition_type::READY, Some(whole.ready)),
         (condition_type::AVAILABLE, Some(whole.available)),
@@ -330,7 +335,7 @@ fn step_condition(
 
 /// The conditions of the Plugin as a whole.
 fn as_a_whole(
-    uncalled: usize,
+    unreconciled: usize,
     live: Option<&Live>,
     result: &Result<Findings, Problem>,
     granted: &Result<Granted, &Problem>,
@@ -351,14 +356,14 @@ fn as_a_whole(
     let digest = live.map(|live| live.digest().to_string());
     readiness(Found {
         live: digest.as_deref(),
-        is_followed: live.is_some_and(Live::is_followed),
+        caches_are_current: live.is_some_and(Live::is_followed),
         is_suspended: live.is_some_and(|live| live.suspended),
         obstacle: obstacle.as_ref().map(|(reason, message)| Obstacle {
             reason: *reason,
             message,
             rejected: rejected.as_deref(),
         }),
-        uncalled,
+        unreconciled,
     })
 }
 

@@ -19,15 +19,15 @@ const CROWDS_APART_MAX: Duration = Duration::from_millis(250);
 
 /// The backoff of one of `waiting` keys whose last run failed because of the API server. `chance` (0 to 1) selects the
 /// jitter.
-pub(super) fn backoff_of_unavailable(failures: u32, waiting: usize, chance: f64) -> Duration {
+pub(super) fn backoff_of_unavailable(failures: u32, waiting: usize, random: f64) -> Duration {
     let apart = UNAVAILABLE_APART.saturating_mul(u32::try_from(waiting).unwrap_or(u32::MAX));
-    backoff_between(backoff::FIRST, apart.clamp(UNAVAILABLE_MAX, backoff::LONGEST), failures, chance)
+    backoff_between(backoff::FIRST, apart.clamp(UNAVAILABLE_MAX, backoff::LONGEST), failures, random)
 }
 
 /// The time of the batch that `chance` (0 to 1) selects from a span, not before the span begins. Batches are counted
 /// from `origin`.
-pub(super) fn moment(origin: Instant, begin: Instant, span: Duration, chance: f64) -> Instant {
-    let after_begin = span.mul_f64(chance);
+pub(super) fn moment(origin: Instant, begin: Instant, span: Duration, random: f64) -> Instant {
+    let after_begin = span.mul_f64(random);
     let apart = (span / CROWDS).min(CROWDS_APART_MAX).as_nanos().max(1);
     let after_crowd = (begin.saturating_duration_since(origin) + after_begin).as_nanos() % apart;
     begin + after_begin.saturating_sub(Duration::from_nanos(u64::try_from(after_crowd).unwrap_or_default()))

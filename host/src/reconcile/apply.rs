@@ -13,7 +13,7 @@ use windlass_core::desired::DesiredChild;
 use windlass_core::digest::Digest;
 use windlass_core::events::Changes;
 use windlass_core::ids::{Gvk, ObjectKey};
-use windlass_core::managed::Posted;
+use windlass_core::managed::CreateEntry;
 use windlass_core::next_step::finalizers_with;
 use windlass_core::object::Object;
 use windlass_core::order::install_rank;
@@ -138,7 +138,7 @@ impl Applier {
 
     /// Whether an earlier apply of this child could not change these live values, because the API server or a webhook
     /// sets them.
-    pub fn is_insisted_on(&self, live: &Object, child: &DesiredChild, values: Digest) -> bool {
+    pub fn is_kept_by_server(&self, live: &Object, child: &DesiredChild, values: Digest) -> bool {
         self.kept_values.holds(&live.uid, &child.applied, values)
     }
 
@@ -294,11 +294,11 @@ impl Applier {
 
     async fn change(&self, live: &Live, child: &DesiredChild, target: &Target) -> WriteResult {
         let failed = |error: &kube::Error| Failed::of(error, Subject::Child(id(child)));
-        let force = match target.posted {
+        let force = match target.create_entry {
             // The fields in the way are the host's own.
-            Some(Posted::Within) => Force::Of { resource_version: target.resource_version },
-            Some(Posted::InTheWay { entry, exit }) => {
-                let request = request::migrate(to(live, &child.kind)?, child, target.resource_version, entry, exit)?;
+            Some(CreateEntry::Harmless) => Force::Of { resource_version: target.resource_version },
+            Some(CreateEntry::MustGo { index, removal }) => {
+                let request = request::migrate(to(live, &child.kind)?, child, target.resource_version, index, removal)?;
                 self.send(live, "patch", &id(child), request).await.map_err(|error| {
                     // Another write moved the host's entry in managedFields.
                     if does_not_fit(&error) { WriteProblem::Outdated.into() } else { failed(&error) }
@@ -327,7 +327,7 @@ impl Applier {
             Some(conflict) if conflict.only_ours => Effect::Updated,
             // Another manager changed fields of the child in place: restore them.
             Some(conflict) if conflict.only_drift => Effect::Restored,
-            Some(_) if child.take_over => Effect::TakenOver,
+            Some(_) if child.force_ownership => Effect::TakenOver,
             Some(conflict) => return Err(WriteProblem::FieldConflict { conflicts: conflict.causes }.into()),
             None => return Err(failed(&error)),
         };

@@ -10,7 +10,7 @@ use tracing::Instrument;
 use windlass_core::contract::{CallFailure, CallReport, Phase, PluginResult, Response};
 use windlass_core::digest::Digest;
 use windlass_core::outcome::Problem;
-use windlass_core::quarantine::{Admission, Change};
+use windlass_core::quarantine::{Admission, QuarantineChange};
 use windlass_core::snapshot::Snapshot;
 use windlass_sandbox::{Ambient, run_here};
 
@@ -23,7 +23,7 @@ use crate::queue::Turn;
 const LONG: u64 = 500;
 
 /// Called when a component enters or leaves quarantine.
-pub type QuarantineListener = Box<dyn Fn(&Arc<Live>, Change) + Send + Sync>;
+pub type QuarantineListener = Box<dyn Fn(&Arc<Live>, QuarantineChange) + Send + Sync>;
 
 /// Calls components.
 pub struct Caller {
@@ -33,12 +33,12 @@ pub struct Caller {
     seeds: RngSeeds,
 }
 
-/// A response, and whether it depends on its request alone.
-pub struct PureResponse {
+/// The result of a call that returned a response.
+pub struct CallResult {
     /// The response.
     pub response: Response,
     /// Whether the same request would get the same response: the component read no wall clock.
-    pub pure: bool,
+    pub is_pure: bool,
 }
 
 impl Caller {
@@ -58,7 +58,7 @@ impl Caller {
         phase: Phase,
         hash: &Digest,
         turn: &Turn<'_>,
-    ) -> Result<PureResponse, Problem> {
+    ) -> Result<CallResult, Problem> {
         let host_failed = |message: String| Problem::Call(CallFailure::Host { message });
         let seed = self.seeds.of(hash);
         // The plugin's own permit first: a call that waits for it must not hold a permit that another plugin could use.
@@ -102,6 +102,6 @@ impl Caller {
             (self.quarantine_changed)(live, change);
         }
         let result: PluginResult = result.map_err(Problem::Call)?;
-        Ok(PureResponse { response: result.map_err(Problem::Plugin)?, pure: !report.impure })
+        Ok(CallResult { response: result.map_err(Problem::Plugin)?, is_pure: !report.impure })
     }
 }

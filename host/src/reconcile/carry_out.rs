@@ -37,7 +37,7 @@ pub(super) struct How {
 
 impl Reconciler {
     /// Validates a response and carries it out, up to the status.
-    pub(super) async fn attempt(
+    pub(super) async fn validate_and_carry_out(
         &self,
         live: &Arc<Live>,
         snapshot: &Snapshot,
@@ -45,7 +45,7 @@ impl Reconciler {
         response: Response,
     ) -> Attempt {
         let desired = match desired::validate(&response, &snapshot.parent_ref, &live.grants, &live.limits) {
-            Ok(desired) => finalizing(desired, snapshot, phase),
+            Ok(desired) => drop_children_of_deselected(desired, snapshot, phase),
             Err(refusal) => return Attempt::from(&Problem::Refused(refusal)),
         };
         // A parent that is finalized but not deleted has left the label selector or the Plugin's namespaces.
@@ -64,12 +64,12 @@ impl Reconciler {
     ) -> Attempt {
         let differing = |live: &Object, child: &DesiredChild| {
             let differing = if compares { plan::differing(live, child) } else { None };
-            differing.filter(|values| !self.applier.is_insisted_on(live, child, *values))
+            differing.filter(|values| !self.applier.is_kept_by_server(live, child, *values))
         };
         let mut plan = spans::planned(|| planned(live, snapshot, &desired, differing));
         let blocked = self.guard(live, snapshot, (phase, is_selected), &mut plan);
-        // Before the breaker, which counts the writes that are left.
-        let limited = limited(&live.budget, &mut plan);
+        // The rate limit comes first, because the breaker must count only writes that are sent.
+        let rate_wait = take_tokens(&live.budget, &mut plan);
         let thrashing = self.breaker.lock().admit_plan(&snapshot.parent, &mut plan, Instant::now());
         let (terminating, rolling) = (being_deleted(&plan), std::mem::take(&mut plan.rolling));
         let applied = if plan.is_empty() {
@@ -77,8 +77,8 @@ impl Reconciler {
         } else {
             self.applier.apply(live, snapshot, plan).instrument(tracing::debug_span!(target: TRACE, "apply")).await
         };
-        // The gravest problem is reported.
-        let problem = if let Some(wait) = limited {
+        // Only the first problem of this list is reported.
+        let problem = if let Some(wait) = rate_wait {
             Some(Problem::WritesLimited(wait))
         } else if !applied.problems.is_empty() {
             Some(Problem::Writes(applied.problems.clone()))
@@ -92,7 +92,7 @@ impl Reconciler {
             Some(Problem::Rolling(rolling))
         } else if !snapshot.left_out.is_empty() {
             // Also if the plugin reports that it has cleaned up: it has not seen all children.
-            Some(left_out(snapshot, live.limits.request_bytes, desired.requeue))
+            Some(omitted_children_problem(snapshot, live.limits.request_bytes, desired.requeue))
         } else if phase == Phase::Finalize && !desired.finalized {
             Some(Problem::Finalizing(desired.requeue))
         } else {
@@ -118,14 +118,14 @@ impl Reconciler {
         let parent = &snapshot.parent;
         let cause = || match guard::cause(snapshot, phase, live.shape) {
             cause if is_selected || cause == Cause::Deleted => cause,
-            _ if live.is_home(parent) => Cause::LeftSelector,
+            _ if live.selects_namespace(parent) => Cause::LeftSelector,
             _ => Cause::LeftNamespaces,
         };
         let leavers = || live.with_children_in(parent.key.namespace.as_deref());
         let (stop, consequences) = live.records.with(&parent.key, |record| {
-            live.state.judge((record.deletions(), live.guard), snapshot, cause, leavers, plan)
+            live.state.guard_plan((record.deletions(), live.guard), snapshot, cause, leavers, plan)
         });
-        self.follow(live, consequences);
+        self.queue_consequences(live, consequences);
         stop.map(|stop| match stop {
             Stop::PutOff => Problem::PutOff,
             Stop::AtParent(blocked) => Problem::DeletionsBlocked(blocked),
@@ -134,7 +134,7 @@ impl Reconciler {
     }
 
     /// Queues the other parents, and the Plugin, that a decision about deletions concerns.
-    pub(super) fn follow(&self, live: &Live, consequences: Consequences) {
+    pub(super) fn queue_consequences(&self, live: &Live, consequences: Consequences) {
         for parent in consequences.parents {
             self.parents.add(&live.name, &parent, Trigger::Event);
         }
@@ -144,8 +144,8 @@ impl Reconciler {
     }
 }
 
-/// The desired state of a parent that is finalized.
-fn finalizing(mut desired: Desired, snapshot: &Snapshot, phase: Phase) -> Desired {
+/// Removes all children from the desired state if a deselected parent has finished its cleanup, so that the plan deletes them.
+fn drop_children_of_deselected(mut desired: Desired, snapshot: &Snapshot, phase: Phase) -> Desired {
     if phase == Phase::Finalize && desired.finalized && !snapshot.parent.deleting {
         // The parent lives on outside the label selector, so no garbage collector deletes its children: the host does.
         desired.children.clear();
@@ -161,7 +161,7 @@ fn planned(
     differing: impl Fn(&Object, &DesiredChild) -> Option<Digest>,
 ) -> Plan {
     let mut plan = plan::plan_comparing(snapshot, desired, differing);
-    plan.put_off_creates(|child| is_held_by_predecessor(live, snapshot, child));
+    plan.put_off_creates(|child| name_is_taken_by_predecessor(live, snapshot, child));
     plan.keep_left_out(snapshot);
     if !may_write_children(&snapshot.parent) {
         plan.writes.clear();
@@ -177,13 +177,13 @@ fn planned(
 }
 
 /// The problem that names the children that did not fit into the request.
-fn left_out(snapshot: &Snapshot, limit: u64, again: Option<Duration>) -> Problem {
+fn omitted_children_problem(snapshot: &Snapshot, limit: u64, again: Option<Duration>) -> Problem {
     let of = |child: &Arc<Object>| (ChildId::of(child), child.json.unpacked_size() as u64);
     Problem::LeftOut { children: snapshot.left_out.iter().map(of).collect(), limit, again }
 }
 
 /// Takes all writes out of a plan if the plugin has used up its rate of writes. Returns how long it takes until it has more.
-fn limited(budget: &Mutex<Budget>, plan: &mut Plan) -> Option<Duration> {
+fn take_tokens(budget: &Mutex<Budget>, plan: &mut Plan) -> Option<Duration> {
     if plan.is_empty() {
         return None;
     }
@@ -205,7 +205,7 @@ fn being_deleted(plan: &Plan) -> Vec<ChildId> {
 
 /// Whether a child of an earlier parent of the same name still has the child's name, because the garbage collector has not
 /// reached it yet. Its deletion queues the parent again (see [`crate::reconcile::triggers`]).
-fn is_held_by_predecessor(live: &Live, snapshot: &Snapshot, child: &DesiredChild) -> bool {
+fn name_is_taken_by_predecessor(live: &Live, snapshot: &Snapshot, child: &DesiredChild) -> bool {
     live.child_watch(&child.kind)
         .and_then(|watch| watch.store.get(&child.key))
         .is_some_and(|found| found.is_left_by_predecessor_of(&snapshot.parent_ref))
@@ -219,16 +219,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plan_of_a_plugin_without_tokens_is_postponed_as_a_whole() {
+    fn plan_is_postponed_as_a_whole_when_the_write_rate_is_used_up() {
         let child =
             ChildId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), key: ObjectKey::new(Some("n"), "web-0") };
         let original = Plan { prunes: vec![Delete { child, uid: Uid::from("1") }], ..Plan::default() };
         let budget = Mutex::new(Budget::new(Timestamp::now()));
         let mut plan = original.clone();
-        assert_eq!((limited(&budget, &mut plan), &plan), (None, &original));
+        assert_eq!((take_tokens(&budget, &mut plan), &plan), (None, &original));
         budget.lock().spend(Cost::Write, 200_000, Timestamp::now()).expect("tokens may be overdrawn");
-        let wait = limited(&budget, &mut plan).expect("no tokens are left");
+        let wait = take_tokens(&budget, &mut plan).expect("no tokens are left");
         assert!(wait > Duration::from_mins(1) && plan.is_empty(), "{wait:?}");
-        assert_eq!(limited(&budget, &mut plan), None, "a plan without writes does not wait");
+        assert_eq!(take_tokens(&budget, &mut plan), None, "a plan without writes does not wait");
     }
 }

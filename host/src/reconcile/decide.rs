@@ -14,7 +14,7 @@ use windlass_core::related::{Next, ReadProblem, Rounds};
 use windlass_core::snapshot::Snapshot;
 
 use super::Reconciler;
-use super::call::PureResponse;
+use super::call::CallResult;
 use super::ending::{Attempt, Ending, Report};
 use crate::live::Live;
 use crate::live::steady::Inputs;
@@ -22,7 +22,7 @@ use crate::queue::{Trigger, Turn};
 
 impl Reconciler {
     /// Brings the children and status of a parent to the desired state.
-    pub(super) async fn decide(
+    pub(super) async fn call_and_carry_out(
         &self,
         live: &Arc<Live>,
         mut snapshot: Snapshot,
@@ -35,25 +35,25 @@ impl Reconciler {
         snapshot.related = related;
         snapshot.fit(live.limits.request_bytes);
         let key = snapshot.parent.key.clone();
-        snapshot.namespace_terminating =
-            phase == Phase::Finalize && live.records.with(&key, |record| record.is_refused(&snapshot.parent.uid));
-        let first = snapshot.hash(&live.logic, phase);
+        snapshot.namespace_terminating = phase == Phase::Finalize
+            && live.records.with(&key, |record| record.is_namespace_terminating(&snapshot.parent.uid));
+        let call_hash = snapshot.hash(&live.logic, phase);
         let (compares, unchanged) = live.records.with(&key, |record| {
             // managedFields show changes by other managers; a change under the host's own field manager shows in the values alone.
             let is_due = || record.steady.is_comparison_due(live.resync, Instant::now());
             let compares = phase == Phase::Sync && (trigger == Trigger::Resync || is_due());
-            (compares, record.steady.after_call(live.state.id, first, compares))
+            (compares, record.steady.after_call(live.state.id, call_hash, compares))
         });
         if let Some(requeue) = unchanged {
             return Ending::Unchanged(None, requeue);
         }
-        let (answered, call) = match self.response(live, &mut snapshot, phase, (rounds, first), turn).await {
-            Ok(answered) => answered,
+        let (result, call_hash) = match self.response(live, &mut snapshot, phase, (rounds, call_hash), turn).await {
+            Ok(result) => result,
             Err(problem) => return no_response(snapshot, is_sweep, &problem),
         };
-        let response = answered.response.events.is_empty() && phase == Phase::Sync;
-        let response = response.then(|| snapshot.hash_response(&live.rules, phase, &answered.response));
-        let call = answered.pure.then_some((live.state.id, call));
+        let response = result.response.events.is_empty() && phase == Phase::Sync;
+        let response = response.then(|| snapshot.hash_response(&live.rules, phase, &result.response));
+        let call = result.is_pure.then_some((live.state.id, call_hash));
         let inputs = Inputs { call, response, is_compared: compares };
         let same = |response| live.records.with(&key, |record| record.steady.after_response(response, compares));
         if let Some(requeue) = response.and_then(same) {
@@ -61,7 +61,7 @@ impl Reconciler {
             self.guard(live, &snapshot, (Phase::Sync, true), &mut Plan::default());
             return Ending::Unchanged(Some(inputs), requeue);
         }
-        let attempt = self.attempt(live, &snapshot, (phase, compares), answered.response).await;
+        let attempt = self.validate_and_carry_out(live, &snapshot, (phase, compares), result.response).await;
         if let Some(end) = finalizer_end(live, &snapshot, phase, &attempt) {
             let Attempt { applied, events, .. } = attempt;
             if !applied.written.is_empty() {
@@ -79,34 +79,34 @@ impl Reconciler {
         live: &Arc<Live>,
         snapshot: &mut Snapshot,
         phase: Phase,
-        (mut rounds, mut name): (Rounds, Digest),
+        (mut rounds, mut call_hash): (Rounds, Digest),
         turn: &Turn<'_>,
-    ) -> Result<(PureResponse, Digest), Problem> {
+    ) -> Result<(CallResult, Digest), Problem> {
         let parent = snapshot.parent_ref.clone();
         self.related.review_parent(live, &parent).await.map_err(Problem::Reads)?;
-        let answered = loop {
-            let answered = self.caller.call(live, snapshot, phase, &name, turn).await?;
+        let result = loop {
+            let result = self.caller.call(live, snapshot, phase, &call_hash, turn).await?;
             let required =
-                live.reads.grants.resolve(&answered.response.requirements, &parent.key, live.limits.requirements);
+                live.reads.grants.resolve(&result.response.requirements, &parent.key, live.limits.requirements);
             match rounds.answered(required.map_err(|refusal| Problem::Reads(refusal.into()))?) {
-                Next::Final => break answered,
+                Next::Final => break result,
                 Next::Again => {
                     let served = self.related.serve(live, &parent, rounds.served()).await;
                     snapshot.related = served.map_err(Problem::Reads)?;
                     snapshot.fit(live.limits.request_bytes);
-                    name = snapshot.hash(&live.logic, phase);
+                    call_hash = snapshot.hash(&live.logic, phase);
                 }
                 Next::Unsettled => return Err(Problem::Reads(ReadProblem::Unsettled)),
             }
         };
         self.related.keep(&live.name, &parent.key, rounds.served());
-        Ok((answered, name))
+        Ok((result, call_hash))
     }
 }
 
 /// Ends a reconcile without a response, and reports why.
 fn no_response(snapshot: Snapshot, is_sweep: bool, problem: &Problem) -> Ending {
-    let silent = passes_unsaid(problem) && is_observed(&snapshot);
+    let silent = is_omitted_from_status(problem) && is_observed(&snapshot);
     let attempt = Attempt { silent, ..Attempt::from(problem) };
     Ending::outcome(snapshot, attempt).in_sweep(is_sweep)
 }
@@ -114,10 +114,11 @@ fn no_response(snapshot: Snapshot, is_sweep: bool, problem: &Problem) -> Ending 
 /// Why the finalizer of a parent is removed after this attempt, if it is.
 fn finalizer_end(live: &Live, snapshot: &Snapshot, phase: Phase, attempt: &Attempt) -> Option<FinalizerEnd> {
     let parent = &snapshot.parent;
-    let is_refused =
+    let is_namespace_terminating =
         phase == Phase::Finalize && parent.deleting && is_in_terminating_namespace(parent, &attempt.applied.problems);
-    if is_refused {
-        let since = live.records.with(&parent.key, |record| record.note_refused(&parent.uid, Instant::now()));
+    if is_namespace_terminating {
+        let since =
+            live.records.with(&parent.key, |record| record.note_namespace_terminating(&parent.uid, Instant::now()));
         // Retained children cannot be kept in a namespace that is being deleted.
         return if attempt.finalized {
             Some(FinalizerEnd::CleanedUp)
@@ -130,8 +131,8 @@ fn finalizer_end(live: &Live, snapshot: &Snapshot, phase: Phase, attempt: &Attem
     (attempt.finalized && attempt.outcome.progress == Progress::Applied).then_some(FinalizerEnd::CleanedUp)
 }
 
-/// Whether a problem is left out of the status of a parent whose status is about its current generation.
-fn passes_unsaid(problem: &Problem) -> bool {
+/// Whether the status is left as it is for this problem, if it already has the current generation.
+fn is_omitted_from_status(problem: &Problem) -> bool {
     // The Plugin's status reports a quarantine; ten thousand parents need not repeat it. After a start, a large cache takes a
     // while to fill, which harms no parent. A watch that fails or is silent is another problem.
     matches!(problem, Problem::Quarantined(_) | Problem::Reads(ReadProblem::NotFilled { .. }))
@@ -154,14 +155,14 @@ mod tests {
     #[test]
     fn parent_does_not_become_unready_while_a_related_cache_is_filled_after_a_start() {
         let kind = || Gvk::from_api_version("v1", "Secret");
-        assert!(passes_unsaid(&Problem::Reads(ReadProblem::NotFilled {
+        assert!(is_omitted_from_status(&Problem::Reads(ReadProblem::NotFilled {
             kind: kind(),
             waited: Duration::from_secs(10)
         })));
         let refused = ReadProblem::NotWatched { kind: kind(), code: 403, message: String::new() };
         for reported in [refused, ReadProblem::Stalled { kind: kind(), message: String::new() }, ReadProblem::Unsettled]
         {
-            assert!(!passes_unsaid(&Problem::Reads(reported)));
+            assert!(!is_omitted_from_status(&Problem::Reads(reported)));
         }
     }
 }

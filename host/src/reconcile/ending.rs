@@ -1,4 +1,4 @@
-//! The ways in which one reconcile can end. [`settle`](super::Reconciler::settle) does what each of them requires.
+//! The ways in which one reconcile can end. [`finish`](super::Reconciler::finish) does what each of them requires.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::live::unselected::GOOD_FOR;
 pub(super) enum Ending {
     /// The parent does not exist, or is no parent any more and has no children: everything about it is forgotten.
     Gone,
-    /// The host has nothing to do with the parent until something changes, and reports nothing on it.
-    Left(Left, Requeue),
+    /// The host has nothing to do for the parent until something changes, and reports nothing on it.
+    NothingToDo(NothingToDo, Requeue),
     /// The reconcile waits for a cache, or for the result of an earlier write. The deletions of other parents still wait for it.
     Waits {
         /// What it waits for, for the span.
@@ -36,24 +36,26 @@ pub(super) enum Ending {
         message: String,
         requeue: Requeue,
     },
-    /// Nothing has changed since the last reconcile (rule R17): without a call, or with a call that had the same response.
+    /// Nothing has changed since the last reconcile (rule R17). The inputs are those of a call that returned the same response; none if the
+    /// call was skipped.
     Unchanged(Option<Inputs>, Requeue),
-    /// The finalizer was set or removed, or the parent is gone. The parent's own event queues the next reconcile.
+    /// The finalizer was set or removed, or the parent was gone by then. The parent is reconciled again as soon as its cache shows that.
     FinalizerChanged(Box<FinalizerChanged>),
     /// The host has an outcome to report in the parent's status.
     Report(Box<Report>),
 }
 
-/// Why the host has nothing to do with a parent.
+/// Why the host has nothing to do for a parent.
 #[derive(Clone, Copy)]
-pub(super) enum Left {
+pub(super) enum NothingToDo {
     /// It is being deleted, and has no finalizer of the plugin.
     Deleting,
-    /// It, or its Plugin, is suspended. Its own blocked deletions still count.
-    Suspended,
-    /// Its Plugin is suspended and still selects it.
+    /// Its Plugin does not select it any more, but it or its Plugin is suspended, so its children stay. Its blocked deletions stay in the
+    /// rollout.
+    DeselectedWhileSuspended,
+    /// Its Plugin is suspended and selects it.
     PluginSuspended,
-    /// It is in the host's namespace, and has no finalizer of the plugin.
+    /// It is in the host's namespace, and is being deleted without the plugin's finalizer.
     InHostNamespace,
     /// The Plugin does not select it, and it has no children.
     NotSelected,
@@ -74,7 +76,7 @@ pub(super) struct Report {
     /// Whether all parents of the plugin are reconciled, and not this one alone.
     pub is_sweep: bool,
     pub attempt: Attempt,
-    /// What the result depended on: if nothing was to be written, the same again needs nothing.
+    /// The inputs of this result. If it needed no write, a later reconcile with the same inputs is skipped (rule R17).
     pub inputs: Inputs,
     /// Whether this outcome reports a long wait for the host's own writes.
     pub is_long_wait: bool,
@@ -88,7 +90,7 @@ pub(super) struct Attempt {
     pub part: Option<Map>,
     pub applied: Applied,
     pub outcome: Outcome,
-    /// Whether the deletions of this parent were planned. If not, the deletions of other parents no longer wait for them.
+    /// False if no plan was made. Then the rollout stops waiting for this parent's deletions.
     pub is_planned: bool,
     /// Whether the plugin has cleaned up, so that the finalizer may be removed.
     pub finalized: bool,
@@ -119,7 +121,7 @@ impl Ending {
         Self::Waits { outcome, failure: None, requeue }
     }
 
-    /// An outcome that the next reconcile has to repeat.
+    /// Reports this outcome; the next reconcile is not skipped.
     pub fn outcome(snapshot: Snapshot, attempt: Attempt) -> Self {
         Self::Report(Box::new(Report {
             snapshot,
@@ -131,7 +133,7 @@ impl Ending {
         }))
     }
 
-    /// A problem that prevented a plan.
+    /// Reports a problem that prevented a plan.
     pub fn problem(snapshot: Snapshot, problem: &Problem) -> Self {
         Self::outcome(snapshot, Attempt::from(problem))
     }
@@ -144,10 +146,10 @@ impl Ending {
         self
     }
 
-    /// The end of a reconcile of a parent that no watch shows: it comes back, because no event would queue it.
+    /// Limits the time until the next reconcile: no watch shows this parent, so no event will queue it.
     pub fn of_unshown(mut self) -> Self {
         match &mut self {
-            Self::Left(_, requeue) => *requeue = at_the_latest(*requeue, GOOD_FOR),
+            Self::NothingToDo(_, requeue) => *requeue = at_the_latest(*requeue, GOOD_FOR),
             Self::Report(report) => report.is_unshown = true,
             Self::Gone
             | Self::Waits { .. }

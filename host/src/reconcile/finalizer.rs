@@ -35,11 +35,11 @@ impl Reconciler {
         match next_step(&snapshot.parent, &live.name, live.finalizes, live.suspended, true) {
             NextStep::RemoveFinalizer if snapshot.parent.deleting => Some(self.skip_finalizer(live, snapshot).await),
             NextStep::RemoveFinalizer
-            | NextStep::Ask(_)
+            | NextStep::Call(_)
             | NextStep::AddFinalizer
             | NextStep::Suspended
             | NextStep::Leave
-            | NextStep::Release => None,
+            | NextStep::DeleteChildren => None,
         }
     }
 

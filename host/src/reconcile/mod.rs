@@ -1,7 +1,7 @@
-//! One reconcile of one parent, as a list of steps: own writes seen → observe → call → validate → plan → guard → apply → settle.
+//! One reconcile of one parent, as a list of steps: wait for own writes → observe → call → validate → plan → guard → apply → finish.
 //!
-//! Each step uses the results of the steps before it, and may be the last one: it returns an [`Ending`], and `settle` reports and
-//! remembers it. Only `apply` and `report` have a client, and neither decides anything.
+//! Each step uses the results of the steps before it, and may be the last one: it returns an [`Ending`], and `finish` reports and remembers
+//! it. Only `apply` and `report` have a client, and neither decides anything.
 
 pub mod apply;
 pub mod call;
@@ -9,13 +9,13 @@ mod carry_out;
 mod decide;
 mod ending;
 mod finalizer;
+mod finish;
 mod kept_values;
 mod observe;
 mod own_writes_first;
 pub mod related;
 pub mod report;
 pub mod rng_seed;
-mod settle;
 mod spans;
 pub mod triggers;
 mod unshown;
@@ -41,7 +41,7 @@ use windlass_sandbox::registry::Registry;
 
 use self::apply::Applier;
 use self::call::Caller;
-use self::ending::{Attempt, Ending, Left};
+use self::ending::{Attempt, Ending, NothingToDo};
 use self::observe::observe;
 use self::related::Related;
 use self::report::Reporter;
@@ -49,17 +49,17 @@ use crate::live::{Live, ParentKey};
 use crate::queue::{Job, PluginQueue, Queue, Run, Trigger, Turn};
 use crate::telemetry::{self, TRACE};
 
-/// How soon a parent is reconciled again that waits for a cache, if no event comes first.
+/// Time after which a parent that waits for a cache is reconciled again, if no event queues it earlier.
 const CACHE_LAG: Duration = Duration::from_secs(1);
 
 /// Reconciles parents.
 pub struct Reconciler {
     registry: Registry<Live>,
-    /// Not part of the parents' records: it counts the writes of each object, and bounds its memory by their age.
+    /// Counts the writes to each object. It drops old counts by itself, so it is not part of the parents' records.
     breaker: Mutex<Breaker>,
     related: Related,
     caller: Caller,
-    /// The queues of parents and of Plugins, for those that another parent's reconcile concerns.
+    /// The queues of parents and of Plugins: a reconcile queues other parents, or its Plugin, if its result affects them.
     parents: Queue<PluginName, ParentKey>,
     plugins: PluginQueue,
     applier: Applier,
@@ -89,12 +89,12 @@ impl Run<PluginName, ParentKey> for Reconciler {
         let began = Instant::now();
         let reconcile = async {
             let ending = self.steps(&live, job, turn).await;
-            self.settle(&live, &job.key, ending).await
+            self.finish(&live, &job.key, ending).await
         };
         let requeue = reconcile.instrument(span.clone()).await;
         telemetry::reconciled(&job.group, began.elapsed());
         // A paused reconcile goes on later.
-        if !matches!(requeue, Requeue::Pause(_)) && live.state.asked(&job.key) {
+        if !matches!(requeue, Requeue::Pause(_)) && live.state.note_reconciled(&job.key) {
             self.plugins.add(&(), &live.name, Trigger::Resync);
         }
         if let Requeue::Pause(delay)
@@ -110,7 +110,7 @@ impl Run<PluginName, ParentKey> for Reconciler {
 }
 
 impl Reconciler {
-    /// With the live plugins, the queues of parents and of Plugins, and what sends writes.
+    /// Creates a reconciler.
     pub fn new(
         registry: Registry<Live>,
         parents: Queue<PluginName, ParentKey>,
@@ -123,7 +123,7 @@ impl Reconciler {
         Self { registry, breaker: Mutex::default(), related, caller, parents, plugins, applier, reporter }
     }
 
-    /// From the parent's key to the way in which its reconcile ends.
+    /// Runs the steps of one reconcile, except for the last one.
     async fn steps(&self, live: &Arc<Live>, job: &Job<PluginName, ParentKey>, turn: &Turn<'_>) -> Ending {
         if let Some(ending) = self.own_writes_first(live, &job.key).await {
             return ending;
@@ -140,25 +140,26 @@ impl Reconciler {
         span.record("windlass.parent.generation", snapshot.parent.generation);
         if snapshot.parent.deleting {
             live.records.with(&job.key, |record| record.steady.end());
-            self.follow(live, live.state.forget(&job.key));
+            self.queue_consequences(live, live.state.forget(&job.key));
         }
-        if let Some(home) = live.account.home_of(&snapshot.parent) {
-            return self.in_host_namespace(live, snapshot, home).await;
+        if let Some(host_namespace) = live.account.host_namespace_of(&snapshot.parent) {
+            return self.in_host_namespace(live, snapshot, host_namespace).await;
         }
         let Some(selected) = live.selects(&snapshot.parent) else {
             return Ending::waits("waiting_for_namespace", Requeue::Pause(CACHE_LAG));
         };
         match next_step(&snapshot.parent, &live.name, live.finalizes, live.suspended, selected) {
-            NextStep::Ask(phase) => self.decide(live, snapshot, phase, job.trigger, turn).await,
+            NextStep::Call(phase) => self.call_and_carry_out(live, snapshot, phase, job.trigger, turn).await,
             NextStep::AddFinalizer => self.add_finalizer(live, snapshot).await,
             NextStep::RemoveFinalizer => self.skip_finalizer(live, snapshot).await,
             NextStep::Suspended => suspended(snapshot),
             NextStep::Leave => leave(&snapshot.parent),
-            NextStep::Release => self.release(live, snapshot).await,
+            NextStep::DeleteChildren => self.delete_children(live, snapshot).await,
         }
     }
 
-    /// The caches are out of date. The Plugin's status reports why, and its recovery queues the parents that fail.
+    /// Ends the reconcile of a parent whose caches are out of date. The Plugin's status reports why; when the watches recover, the host
+    /// queues the parents that failed meanwhile.
     async fn not_followed(&self, live: &Arc<Live>, key: &ObjectKey) -> Ending {
         let failure = Some((ParentReason::ApiError, "a kind of the plugin cannot be watched"));
         let waits = Ending::Waits { outcome: "not_followed", failure, requeue: UNAVAILABLE };
@@ -166,33 +167,36 @@ impl Reconciler {
     }
 
     /// Refuses a parent in the host's namespace: a plugin that saw objects there, or had children there, could act as the host.
-    async fn in_host_namespace(&self, live: &Arc<Live>, snapshot: Snapshot, home: HostNamespace) -> Ending {
+    async fn in_host_namespace(&self, live: &Arc<Live>, snapshot: Snapshot, host_namespace: HostNamespace) -> Ending {
         // The plugin does not clean up there either, so the host removes its finalizer.
         match next_step(&snapshot.parent, &live.name, false, false, true) {
             NextStep::RemoveFinalizer => {
                 return self.remove_finalizer(live, snapshot, FinalizerEnd::Skipped, Vec::new()).await;
             }
-            NextStep::Leave => return Ending::Left(Left::InHostNamespace, Requeue::WhenChanged),
-            NextStep::Ask(_) | NextStep::AddFinalizer | NextStep::Suspended | NextStep::Release => {}
+            NextStep::Leave => return Ending::NothingToDo(NothingToDo::InHostNamespace, Requeue::WhenChanged),
+            NextStep::Call(_) | NextStep::AddFinalizer | NextStep::Suspended | NextStep::DeleteChildren => {}
         }
         // Objects of a kind that exists without the plugin have other owners: the host reports nothing on them.
-        let attempt = Attempt { silent: !live.owns_kind(), ..Attempt::from(&Problem::HostNamespace(home)) };
+        let attempt = Attempt { silent: !live.owns_kind(), ..Attempt::from(&Problem::HostNamespace(host_namespace)) };
         Ending::outcome(snapshot, attempt)
     }
 }
 
-/// Leaves a parent that is being deleted, or is suspended. The deletions of other parents do not wait for it; while it is suspended,
-/// its own blocked deletions still count.
+/// Ends the reconcile of a parent that needs nothing: it is being deleted without the plugin's finalizer, or it was deselected while it or
+/// its Plugin is suspended. The rollout does not wait for it; in the second case its blocked deletions stay in the rollout.
 fn leave(parent: &Object) -> Ending {
-    Ending::Left(if parent.deleting { Left::Deleting } else { Left::Suspended }, Requeue::WhenChanged)
+    Ending::NothingToDo(
+        if parent.deleting { NothingToDo::Deleting } else { NothingToDo::DeselectedWhileSuspended },
+        Requeue::WhenChanged,
+    )
 }
 
-/// Reports on a suspended parent that the host writes nothing for it. If the whole Plugin is suspended, the Plugin's status reports
-/// it, and of the parents only those whose deletion waits for it.
+/// Reports `Suspended` in the parent's status. If the whole Plugin is suspended, the Plugin's status says so, and only parents that are
+/// being deleted report it as well.
 fn suspended(snapshot: Snapshot) -> Ending {
     let by = if snapshot.parent.marks.is_true(ANNOTATION_SUSPEND) { SuspendedBy::Parent } else { SuspendedBy::Plugin };
     if by == SuspendedBy::Plugin && !snapshot.parent.deleting {
-        return Ending::Left(Left::PluginSuspended, Requeue::WhenChanged);
+        return Ending::NothingToDo(NothingToDo::PluginSuspended, Requeue::WhenChanged);
     }
     Ending::problem(snapshot, &Problem::Suspended(by))
 }

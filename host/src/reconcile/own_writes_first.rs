@@ -77,8 +77,8 @@ impl Reconciler {
         match next_step(&snapshot.parent, &live.name, live.finalizes, live.suspended, true) {
             // A user's annotation to skip the finalizer counts first.
             NextStep::RemoveFinalizer => Some(self.skip_finalizer(live, snapshot).await),
-            NextStep::Leave | NextStep::Suspended | NextStep::Release => None,
-            NextStep::Ask(_) | NextStep::AddFinalizer => Some(Ending::problem(snapshot, problem)),
+            NextStep::Leave | NextStep::Suspended | NextStep::DeleteChildren => None,
+            NextStep::Call(_) | NextStep::AddFinalizer => Some(Ending::problem(snapshot, problem)),
         }
     }
 }

@@ -94,7 +94,7 @@ impl Triggers {
                 if before.is_none()
                     && let Some(live) = live()
                 {
-                    live.records.added();
+                    live.records.parents_changed();
                 }
             }
             (Some(object), None) => {

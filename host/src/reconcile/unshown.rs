@@ -13,7 +13,7 @@ use windlass_core::reason::ParentReason;
 use windlass_core::snapshot::Snapshot;
 
 use super::carry_out::How;
-use super::ending::{Ending, Left};
+use super::ending::{Ending, NothingToDo};
 use super::observe::around;
 use super::{Reconciler, leave};
 use crate::live::Live;
@@ -30,24 +30,24 @@ enum Unshown {
 }
 
 impl Reconciler {
-    /// Forgets a parent that is gone, or releases one that has left the label selector.
+    /// Forgets a parent that is gone. If it has left the label selector, deletes its children, or removes the plugin's finalizer.
     pub(super) async fn not_shown(&self, live: &Arc<Live>, key: &ObjectKey) -> Ending {
         live.records.with(key, |record| record.steady.end());
         self.related.forget(&live.name, key);
         match self.unshown(live, key).await {
             Ok(Unshown::Gone) => Ending::Gone,
             // When the Plugin is no longer suspended, all parents are queued.
-            Ok(Unshown::Suspended) => Ending::Left(Left::Suspended, Requeue::WhenChanged),
+            Ok(Unshown::Suspended) => Ending::NothingToDo(NothingToDo::DeselectedWhileSuspended, Requeue::WhenChanged),
             Ok(Unshown::Left(parent)) => {
                 let snapshot = around(live, parent);
                 let uid = tracing::field::display(&snapshot.parent.uid);
                 tracing::Span::current().record("windlass.parent.uid", uid);
                 let ending = match next_step(&snapshot.parent, &live.name, live.finalizes, live.suspended, false) {
-                    NextStep::Release => self.release(live, snapshot).await,
+                    NextStep::DeleteChildren => self.delete_children(live, snapshot).await,
                     NextStep::RemoveFinalizer => self.skip_finalizer(live, snapshot).await,
                     NextStep::Leave => leave(&snapshot.parent),
                     // The watch shows every parent that must be finalized, and is about to show this one.
-                    NextStep::Ask(_) | NextStep::AddFinalizer | NextStep::Suspended => {
+                    NextStep::Call(_) | NextStep::AddFinalizer | NextStep::Suspended => {
                         Ending::waits("waiting_for_watch", Requeue::After(GOOD_FOR))
                     }
                 };
@@ -76,11 +76,11 @@ impl Reconciler {
     }
 
     /// Deletes the children of an object that is no longer a parent, as far as the deletion guard allows (rule R9).
-    pub(super) async fn release(&self, live: &Arc<Live>, snapshot: Snapshot) -> Ending {
+    pub(super) async fn delete_children(&self, live: &Arc<Live>, snapshot: Snapshot) -> Ending {
         if !snapshot.children.iter().any(|child| child.controller.is_some()) {
             // The object may be a parent of another plugin: the host reports nothing on it, and does not wait for its
             // deletions.
-            return Ending::Left(Left::NotSelected, Requeue::WhenChanged);
+            return Ending::NothingToDo(NothingToDo::NotSelected, Requeue::WhenChanged);
         }
         let how = How { phase: Phase::Sync, is_selected: false, compares: false };
         let mut attempt = self.carry_out(live, &snapshot, how, Desired::default()).await;

@@ -1,4 +1,4 @@
-//! What a `PersistentVolumeClaim` requests.
+//! Reads and checks the storage request of a `PersistentVolumeClaim`.
 
 use crate::{
     Failure, Object, Quantity,
@@ -14,7 +14,9 @@ impl<K: Is<PersistentVolumeClaim>> Object<'_, K> {
     pub fn requested_storage(&self) -> Result<Quantity, Failure> {
         self.get("/spec/resources/requests/storage").ok_or_else(|| {
             let name = self.name();
-            Failure::failed(format!("PersistentVolumeClaim {name}: spec.resources.requests.storage: is not a quantity"))
+            Failure::failed(format!(
+                "PersistentVolumeClaim {name}: spec.resources.requests.storage is missing or not a quantity"
+            ))
         })
     }
 

@@ -1,4 +1,4 @@
-//! Validates a plugin's response into children and status. All later steps are infallible.
+//! Validates a plugin's response into children and status. Planning the writes from the result cannot fail.
 //!
 //! Scope, ownership and marks come from the host. A response that tries to set them, or that names anything the plugin
 //! was not granted, is rejected as a whole: a doubtful response writes nothing.
@@ -28,9 +28,9 @@ const CONDITIONS_MAX: usize = 100;
 /// Types of Secrets whose readers can log in to the API server.
 const TOKENS: [&str; 2] = [TOKEN_SECRET, BOOTSTRAP_SECRET];
 
-/// Memory limit for a response's parsed values, as a multiple of the response's size limit. Values of ordinary objects
-/// take three times the size of their text, the smallest values fifty times.
-const VALUES: usize = 8;
+/// Memory limit for a response's parsed values, as a multiple of the response's size limit. Ordinary objects need three
+/// times the size of their text, which fits; a response of tiny values needs fifty times, and is rejected.
+const VALUE_MEMORY_FACTOR: usize = 8;
 
 /// The children that a plugin may have, resolved against the kinds that the cluster serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -64,18 +64,18 @@ impl Grants {
         Self { kinds: by_kind.into_values().collect(), withheld: Vec::new(), host_namespace }
     }
 
-    /// Adds the kinds that the descriptor declares and the Plugin does not grant.
+    /// Records the kinds that the descriptor declares and the Plugin does not grant, so that a rejection can say why.
     #[must_use]
-    pub fn without(self, withheld: Vec<(Gvk, Withheld)>) -> Self {
+    pub fn with_withheld(self, withheld: Vec<(Gvk, Withheld)>) -> Self {
         Self { withheld, ..self }
     }
 
     /// The reason to reject children of a kind that is not granted.
-    fn refusal(&self, name: &str, api_version: &str, kind: &str) -> Refusal {
+    fn rejection(&self, name: &str, api_version: &str, kind: &str) -> ResponseRejection {
         let (name, kind) = (name.to_owned(), Gvk::from_api_version(api_version, kind));
         match self.withheld.iter().find(|(withheld, _)| *withheld == kind) {
-            Some((_, why)) => Refusal::KindNotGranted { name, kind, why: *why },
-            None => Refusal::KindNotDeclared { name, kind },
+            Some((_, why)) => ResponseRejection::KindNotGranted { name, kind, why: *why },
+            None => ResponseRejection::KindNotDeclared { name, kind },
         }
     }
 
@@ -117,19 +117,19 @@ pub struct DesiredChild {
     pub key: ObjectKey,
     /// The complete object, with ownerReference, labels and the annotation with the applied hash.
     pub body: Map,
-    /// The value of that annotation; identifies the desired state.
+    /// The applied hash: the value of the annotation `windlass.dev/applied`. Equal hashes mean equal desired states.
     pub applied: String,
     /// How an existing child is updated.
     pub update: UpdateStrategy,
     /// UID of the parent that controls the child; `None` if the child is retained.
     pub owner: Option<Uid>,
     /// Whether the apply forces ownership of fields that other managers own.
-    pub take_over: bool,
+    pub force_ownership: bool,
 }
 
 /// Why a response is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ResponseRejection {
     /// A child or the status is not valid JSON.
     #[error("{what} is not valid JSON: {error}")]
     Malformed {
@@ -184,11 +184,11 @@ pub enum Refusal {
         kind: Gvk,
     },
     /// A child is outside its parent's namespace, or lacks a required namespace.
-    #[error("{child}: {problem}")]
+    #[error("{child} {problem}")]
     Scope {
         /// The child.
         child: String,
-        /// What is wrong with its namespace.
+        /// What is wrong with its namespace; the text follows the child.
         problem: String,
     },
     /// The child is a Secret that the control plane would fill with a ServiceAccount's token, or accept as a token.
@@ -204,11 +204,21 @@ pub enum Refusal {
     },
     /// The child sets a field that only the host or the API server may set.
     #[error("{child} sets {field}, which plugins must not set")]
-    NotYours {
+    FieldNotAllowed {
         /// The child.
         child: String,
         /// The field.
         field: String,
+    },
+    /// The child's labels or annotations are not a map of strings.
+    #[error("{child}: {field} is not a {expected}")]
+    WrongType {
+        /// The child.
+        child: String,
+        /// The field.
+        field: String,
+        /// The type that the field must have.
+        expected: &'static str,
     },
     /// The response contains a child twice.
     #[error("{child} is twice in the response")]
@@ -218,7 +228,7 @@ pub enum Refusal {
     },
 }
 
-impl Refusal {
+impl ResponseRejection {
     /// Returns true if the bytes are malformed, as opposed to a well-formed response that is not allowed.
     pub fn is_malformed(&self) -> bool {
         matches!(self, Self::Malformed { .. } | Self::NotAnObject { .. } | Self::StatusNotAnObject { .. })
@@ -229,19 +239,24 @@ impl Refusal {
 ///
 /// # Errors
 /// The first violation in the response; then the whole response is rejected.
-pub fn validate(response: &Response, parent: &ParentRef, grants: &Grants, limits: &Limits) -> Result<Desired, Refusal> {
+pub fn validate(
+    response: &Response,
+    parent: &ParentRef,
+    grants: &Grants,
+    limits: &Limits,
+) -> Result<Desired, ResponseRejection> {
     too_many("children", response.children.len(), limits.children)?;
     too_many("events", response.events.len(), limits.events)?;
-    let mut room = usize::try_from(limits.response_bytes).unwrap_or(usize::MAX).saturating_mul(VALUES);
+    let mut room = usize::try_from(limits.response_bytes).unwrap_or(usize::MAX).saturating_mul(VALUE_MEMORY_FACTOR);
     let mut seen = HashSet::new();
     let mut children = Vec::with_capacity(response.children.len());
     for (index, bytes) in response.children.iter().enumerate() {
         let what = || format!("child {index}");
         let value = json::parse_within(bytes, limits.json_depth, &mut room)
-            .map_err(|error| Refusal::Malformed { what: what(), error })?;
+            .map_err(|error| ResponseRejection::Malformed { what: what(), error })?;
         let child = validate_child(index, value, parent, grants)?;
         if !seen.insert((child.kind.group_kind(), child.key.clone())) {
-            return Err(Refusal::Duplicate { child: describe(&child.kind, &child.key) });
+            return Err(ResponseRejection::Duplicate { child: describe(&child.kind, &child.key) });
         }
         children.push(Arc::new(child));
     }
@@ -259,19 +274,19 @@ pub fn asked_wait(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds).clamp(Duration::from_secs(1), Duration::from_hours(24 * 365))
 }
 
-fn too_many(what: &'static str, count: usize, limit: usize) -> Result<(), Refusal> {
-    if count > limit { Err(Refusal::TooMany { what, count, limit }) } else { Ok(()) }
+fn too_many(what: &'static str, count: usize, limit: usize) -> Result<(), ResponseRejection> {
+    if count > limit { Err(ResponseRejection::TooMany { what, count, limit }) } else { Ok(()) }
 }
 
-fn validate_status(bytes: &[u8], limits: &Limits, room: &mut usize) -> Result<Map, Refusal> {
-    let malformed = |error| Refusal::Malformed { what: "the status".to_owned(), error };
+fn validate_status(bytes: &[u8], limits: &Limits, room: &mut usize) -> Result<Map, ResponseRejection> {
+    let malformed = |error| ResponseRejection::Malformed { what: "the status".to_owned(), error };
     match json::parse_within(bytes, limits.json_depth, room).map_err(malformed)? {
         Value::Object(map) => {
             let conditions = map.get("conditions").and_then(Value::as_array).unwrap_or_default();
             too_many("conditions", conditions.len(), CONDITIONS_MAX)?;
             Ok(map)
         }
-        other => Err(Refusal::StatusNotAnObject { found: other.type_name() }),
+        other => Err(ResponseRejection::StatusNotAnObject { found: other.type_name() }),
     }
 }
 
@@ -280,21 +295,26 @@ pub fn describe(kind: &Gvk, key: &ObjectKey) -> String {
     format!("{} {key}", kind.kind)
 }
 
-fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grants) -> Result<DesiredChild, Refusal> {
-    let not_an_object = |problem: &str| Refusal::NotAnObject { index, problem: problem.to_owned() };
+fn validate_child(
+    index: usize,
+    value: Value,
+    parent: &ParentRef,
+    grants: &Grants,
+) -> Result<DesiredChild, ResponseRejection> {
+    let not_an_object = |problem: &str| ResponseRejection::NotAnObject { index, problem: problem.to_owned() };
     let Value::Object(mut body) = value else {
         return Err(not_an_object(&format!("{} instead of an object", value.type_name())));
     };
     let meta = body.remove("metadata");
     let text = |field: &str| body.get(field).and_then(Value::as_str);
-    let api_version = text("apiVersion").ok_or_else(|| not_an_object("apiVersion is missing"))?;
+    let api_version = text("apiVersion").ok_or_else(|| not_an_object("apiVersion is missing or not a string"))?;
     if api_version.starts_with('/') {
         // The kind would resolve to the core group, but the object would be sent with another `apiVersion`.
         return Err(not_an_object(&format!("apiVersion {api_version:?} has no group before its slash")));
     }
-    let kind = text("kind").ok_or_else(|| not_an_object("kind is missing"))?;
+    let kind = text("kind").ok_or_else(|| not_an_object("kind is missing or not a string"))?;
     let Some(Value::Object(mut meta)) = meta else {
-        return Err(not_an_object("metadata is missing"));
+        return Err(not_an_object("metadata is missing or not an object"));
     };
     let name = meta.get("name").and_then(Value::as_str).unwrap_or_default();
     if name.is_empty() && meta.get("generateName").is_some() {
@@ -304,7 +324,7 @@ fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grant
     if !is_dns_subdomain(name) {
         return Err(not_an_object(&format!("metadata.name {name:?} is not a valid name (RFC 1123)")));
     }
-    let grant = grants.of(api_version, kind).ok_or_else(|| grants.refusal(name, api_version, kind))?;
+    let grant = grants.of(api_version, kind).ok_or_else(|| grants.rejection(name, api_version, kind))?;
     let namespace = match meta.get("namespace") {
         None | Some(Value::Null) => None,
         Some(Value::String(namespace)) if namespace.is_empty() => None,
@@ -314,19 +334,20 @@ fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grant
     let key = ObjectKey { namespace: placed(grant, parent, name, namespace)?, name: name.into() };
     let child = describe(&grant.kind, &key);
     if let Some(namespace) = key.namespace.as_deref().filter(|namespace| grants.host_namespace.is(namespace)) {
-        let problem = format!("namespace {namespace} is the host's own, in which no plugin may have children");
-        return Err(Refusal::Scope { child, problem });
+        let problem =
+            format!("is in namespace {namespace}, which is the host's own: no plugin may have children there");
+        return Err(ResponseRejection::Scope { child, problem });
     }
     let secret_type = TOKENS.into_iter().find(|secret_type| text("type") == Some(secret_type));
     if let Some(secret_type) = secret_type.filter(|_| grant.kind.is("v1", "Secret") && !grant.tokens) {
-        return Err(Refusal::TokenNotGranted { child, secret_type });
+        return Err(ResponseRejection::TokenNotGranted { child, secret_type });
     }
     let options = strip_options(&mut meta, &child)?;
     complete_metadata(&mut meta, (&grant.kind, &key), parent, options.retain);
     // A child's status belongs to its own controller; typed builders write an empty one.
     body.remove("status");
     body.insert("metadata", meta);
-    let applied = mark_applied(&mut body);
+    let applied = set_applied_hash(&mut body);
     Ok(DesiredChild {
         kind: grant.kind.clone(),
         key,
@@ -334,68 +355,79 @@ fn validate_child(index: usize, value: Value, parent: &ParentRef, grants: &Grant
         applied,
         update: grant.update.clone(),
         owner: (!options.retain).then(|| parent.uid.clone()),
-        take_over: options.take_over,
+        force_ownership: options.force_ownership,
     })
 }
 
 /// Returns the namespace of a child, or why it is not allowed.
-fn placed(grant: &Grant, parent: &ParentRef, name: &str, namespace: Option<&str>) -> Result<Option<Arc<str>>, Refusal> {
-    let scope = |problem: String| Refusal::Scope { child: format!("{} {name}", grant.kind.kind), problem };
+fn placed(
+    grant: &Grant,
+    parent: &ParentRef,
+    name: &str,
+    namespace: Option<&str>,
+) -> Result<Option<Arc<str>>, ResponseRejection> {
+    let scope = |problem: String| ResponseRejection::Scope { child: format!("{} {name}", grant.kind.kind), problem };
     match (grant.namespaced, &parent.key.namespace, namespace) {
         (true, Some(home), None) => Ok(Some(home.clone())),
         (true, Some(home), Some(wanted)) if **home == *wanted => Ok(Some(home.clone())),
         (true, Some(home), Some(wanted)) => {
-            Err(scope(format!("namespace {wanted} is not its parent's, which is {home}")))
+            Err(scope(format!("is in namespace {wanted}; it must be in {home}, the namespace of its parent")))
         }
         (true, None, Some(wanted)) => match &grant.namespaces {
             Some(named) if named.iter().any(|name| **name == *wanted) => Ok(Some(wanted.into())),
-            Some(_) => Err(scope(format!("namespace {wanted} is not granted for this kind by spec.grants.children"))),
+            Some(_) => Err(scope(format!(
+                "is in namespace {wanted}, which the Plugin's spec.grants.children does not grant for this kind"
+            ))),
             None if SYSTEM_NAMESPACES.contains(&wanted) => Err(scope(format!(
-                "namespace {wanted} belongs to the control plane; name it in the namespaces of this kind in the Plugin's \
-                 spec.grants.children if the plugin may have children there"
+                "is in namespace {wanted}, which belongs to the control plane; name it in the namespaces of this kind in the \
+                 Plugin's spec.grants.children if the plugin may have children there"
             ))),
             None => Ok(Some(wanted.into())),
         },
         (true, None, None) => {
-            Err(scope("no namespace, and its parent is cluster-scoped, so it must name one".to_owned()))
+            Err(scope("sets no metadata.namespace; a child of a cluster-scoped parent must set one".to_owned()))
         }
         (false, Some(_), _) => {
-            Err(scope("a cluster-scoped object cannot be the child of a namespaced parent".to_owned()))
+            Err(scope("is cluster-scoped and cannot be the child of a namespaced parent".to_owned()))
         }
         (false, None, None) => Ok(None),
-        (false, None, Some(_)) => Err(scope("a namespace, but its kind is cluster-scoped".to_owned())),
+        (false, None, Some(_)) => {
+            Err(scope(format!("sets metadata.namespace, but {} is cluster-scoped", grant.kind.kind)))
+        }
     }
 }
 
 #[derive(Default, Clone, Copy)]
 struct Options {
     retain: bool,
-    take_over: bool,
+    force_ownership: bool,
 }
 
 /// Removes the host's options from the metadata. Rejects fields that a plugin must not set.
-fn strip_options(meta: &mut Map, child: &str) -> Result<Options, Refusal> {
-    let not_yours = |field: String| Refusal::NotYours { child: child.to_owned(), field };
+fn strip_options(meta: &mut Map, child: &str) -> Result<Options, ResponseRejection> {
+    let not_allowed = |field: String| ResponseRejection::FieldNotAllowed { child: child.to_owned(), field };
+    let wrong_type =
+        |field: String, expected| ResponseRejection::WrongType { child: child.to_owned(), field, expected };
     // Typed builders write null and empty lists for unset fields.
     meta.retain(|_, value| !matches!(value, Value::Null) && value.as_array().is_none_or(|items| !items.is_empty()));
     if let Some((field, _)) =
         meta.iter().find(|(key, _)| !matches!(*key, "name" | "namespace" | "labels" | "annotations"))
     {
-        return Err(not_yours(format!("metadata.{field}")));
+        return Err(not_allowed(format!("metadata.{field}")));
     }
     let mut options = Options::default();
     for field in ["labels", "annotations"] {
         let Some(value) = meta.get(field) else { continue };
-        let entries = value.as_object().ok_or_else(|| not_yours(format!("metadata.{field} to no map")))?;
+        let entries = value.as_object().ok_or_else(|| wrong_type(format!("metadata.{field}"), "map of strings"))?;
         if let Some((key, _)) = entries.iter().find(|(_, value)| value.as_str().is_none()) {
-            return Err(not_yours(format!("metadata.{field}[{key}] to something other than a string")));
+            return Err(wrong_type(format!("metadata.{field}[{key}]"), "string"));
         }
         for (key, value) in entries.iter().filter(|(key, _)| key.starts_with(names::ANNOTATION_PREFIX)) {
             let on = value.as_str() == Some("true");
             match (field, key) {
                 ("annotations", names::ANNOTATION_RETAIN) => options.retain = on,
-                ("annotations", names::ANNOTATION_TAKE_OVER) => options.take_over = on,
-                _ => return Err(not_yours(format!("metadata.{field}[{key}]"))),
+                ("annotations", names::ANNOTATION_TAKE_OVER) => options.force_ownership = on,
+                _ => return Err(not_allowed(format!("metadata.{field}[{key}]"))),
             }
         }
     }
@@ -428,7 +460,7 @@ fn complete_metadata(meta: &mut Map, (kind, key): (&Gvk, &ObjectKey), parent: &P
 }
 
 /// Hashes the child, writes the hash into its annotation and returns it (rule R7).
-fn mark_applied(body: &mut Map) -> String {
+fn set_applied_hash(body: &mut Map) -> String {
     let mut text = String::with_capacity(1024);
     body.write(&mut text);
     let applied = format!("{APPLIED_VERSION}{}", Digest::of(text.as_bytes()).hex());

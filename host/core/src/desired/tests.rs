@@ -81,7 +81,7 @@ fn u10_message_about_a_kind_without_grant_names_the_component_or_the_plugin_as_t
     };
     let undeclared = grants_with(&UpdateStrategy::Apply);
     assert!(refused(&undeclared).contains("the component's descriptor does not declare"), "{}", refused(&undeclared));
-    let withheld = undeclared.without(vec![(secret, Withheld::NotNamed)]);
+    let withheld = undeclared.with_withheld(vec![(secret, Withheld::NotNamed)]);
     assert_eq!(refused(&withheld), "child \"a\" is of kind Secret.v1, which is not granted by spec.grants.children");
 }
 
@@ -106,11 +106,11 @@ fn response_with_a_forbidden_child_is_rejected_as_a_whole() {
         ),
         (
             metadata("namespace", json!("kube-system")),
-            "Pod a: namespace kube-system is not its parent's, which is default",
+            "Pod a is in namespace kube-system; it must be in default, the namespace of its parent",
         ),
         (
             with(|pod| pod["kind"] = json!("PersistentVolume")),
-            "PersistentVolume a: a cluster-scoped object cannot be the child of a namespaced parent",
+            "PersistentVolume a is cluster-scoped and cannot be the child of a namespaced parent",
         ),
         (
             metadata("ownerReferences", json!([{"uid": "x"}])),
@@ -127,10 +127,7 @@ fn response_with_a_forbidden_child_is_rejected_as_a_whole() {
             metadata("annotations", json!({"windlass.dev/applied": "1:0"})),
             "Pod default/a sets metadata.annotations[windlass.dev/applied], which plugins must not set",
         ),
-        (
-            metadata("labels", json!({"a": 1})),
-            "Pod default/a sets metadata.labels[a] to something other than a string, which plugins must not set",
-        ),
+        (metadata("labels", json!({"a": 1})), "Pod default/a: metadata.labels[a] is not a string"),
         (
             metadata("name", json!("")),
             "child 1 is not a Kubernetes object: metadata.name \"\" is not a valid name (RFC 1123)",
@@ -145,7 +142,10 @@ fn response_with_a_forbidden_child_is_rejected_as_a_whole() {
              child a metadata.name",
         ),
         (json!([]), "child 1 is not a Kubernetes object: a list instead of an object"),
-        (json!({"apiVersion": "v1", "kind": "Pod"}), "child 1 is not a Kubernetes object: metadata is missing"),
+        (
+            json!({"apiVersion": "v1", "kind": "Pod"}),
+            "child 1 is not a Kubernetes object: metadata is missing or not an object",
+        ),
         (pod("good"), "Pod default/good is twice in the response"),
     ] {
         assert_eq!(refusal(&[pod("good"), child]), expected);
@@ -204,13 +204,17 @@ fn child_of_a_cluster_scoped_parent_must_name_its_namespace() {
     let check = |child: Value| super::validate(&response(&[child]), &parent, &grants, &Limits::default());
     let placed = check(with(|pod| pod["metadata"]["namespace"] = json!("n"))).expect("valid");
     assert_eq!(placed.children[0].key.to_string(), "n/a");
-    assert!(check(pod("a")).expect_err("no namespace").to_string().contains("it must name one"));
+    assert!(check(pod("a")).expect_err("no namespace").to_string().contains("must set one"));
     let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "a"}});
     assert_eq!(check(volume).expect("valid").children[0].key.to_string(), "a");
 }
 
 /// A plugin that owns Secrets, and a parent that is namespaced or cluster-scoped.
-fn secret_for(namespace: Option<&str>, change: impl Fn(&mut Grant), child: &Value) -> Result<Desired, Refusal> {
+fn secret_for(
+    namespace: Option<&str>,
+    change: impl Fn(&mut Grant),
+    child: &Value,
+) -> Result<Desired, ResponseRejection> {
     let mut grant = Grant {
         kind: Arc::new(Gvk::from_api_version("v1", "Secret")),
         namespaced: true,
@@ -237,7 +241,7 @@ fn no_child_is_placed_in_the_hosts_namespace_whatever_is_granted() {
         (Some("windlass-system"), None),
     ] {
         let refusal = secret_for(parent, named, &secret(namespace, "Opaque")).expect_err("refused").to_string();
-        assert!(refusal.contains("namespace windlass-system is the host's own"), "{refusal}");
+        assert!(refusal.contains("namespace windlass-system, which is the host's own"), "{refusal}");
     }
     assert!(secret_for(None, named, &secret(Some("shop"), "Opaque")).is_ok());
 }

@@ -194,7 +194,7 @@ impl Ledger {
 
     /// Counts an event of the plugin that was dropped because the queue of events was full.
     pub fn lost(&mut self, plugin: &PluginName, now: Timestamp) {
-        bucket_of(&mut self.buckets, plugin, now).count_dropped(1);
+        bucket_of(&mut self.buckets, plugin, now).add_dropped(1);
     }
 
     /// Returns the number of a plugin's events that were dropped since the last report; `None` if there are none, or if

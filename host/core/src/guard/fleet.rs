@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{BlockedDeletions, Cause, DeletionGuard, Rollout, Ruling};
+use super::{BlockedDeletions, Cause, DeletionGuard, Rollout, RolloutDecision};
 use crate::digest::Digest;
 use crate::ids::ObjectKey;
 use crate::plan::Delete;
@@ -38,9 +38,9 @@ impl Fleet {
         Self { rollout, leaving: BTreeMap::new(), allowed: None }
     }
 
-    /// See [`Rollout::doubts`].
-    pub fn doubts(&self, parent: &ObjectKey) -> bool {
-        self.rollout.doubts(parent)
+    /// See [`Rollout::is_undecided_for`].
+    pub fn is_undecided_for(&self, parent: &ObjectKey) -> bool {
+        self.rollout.is_undecided_for(parent)
     }
 
     /// Returns true if the deletions in the parent's namespace are summed up, because the Plugin no longer selects the
@@ -64,28 +64,28 @@ impl Fleet {
         (is_asked, cause): (bool, Cause),
         has_children: bool,
         leavers: impl FnOnce() -> Leavers,
-    ) -> Ruling {
-        let ruling = self.rollout.evaluated(parent, deletions, is_asked);
+    ) -> RolloutDecision {
+        let decision = self.rollout.evaluated(parent, deletions, is_asked);
         let left = parent.namespace.as_ref().filter(|_| cause == Cause::LeftNamespaces);
         match left {
             // For other rulings the rollout of the version decides: put-off and blocked deletions are not carried out,
             // and allowed deletions are.
-            Some(namespace) if ruling == Ruling::Delete => {
+            Some(namespace) if decision == RolloutDecision::Delete => {
                 if deletions.is_empty() && has_children {
                     // For example, the plugin finalizes first and the children are deleted later.
                     self.leaving.entry(namespace.clone()).and_modify(|rollout| rollout.wants_none_yet(parent));
-                    return ruling;
+                    return decision;
                 }
                 self.evaluated_leaver(guard, namespace, parent, (deletions, is_asked), leavers)
             }
-            Some(_) => ruling,
+            Some(_) => decision,
             None => {
                 let leaving = parent.namespace.as_ref().and_then(|namespace| self.leaving.get_mut(namespace));
                 if let Some(rollout) = leaving {
                     // The parent is selected again, or has no children to lose.
                     rollout.evaluated(parent, &[], true);
                 }
-                ruling
+                decision
             }
         }
     }
@@ -97,11 +97,11 @@ impl Fleet {
         parent: &ObjectKey,
         (deletions, is_asked): (&[Delete], bool),
         leavers: impl FnOnce() -> Leavers,
-    ) -> Ruling {
+    ) -> RolloutDecision {
         self.leaving.retain(|_, rollout| !rollout.is_worked_off());
         let is_known = self.leaving.contains_key(namespace);
         if !is_known && (is_asked || deletions.is_empty()) {
-            return Ruling::Delete;
+            return RolloutDecision::Delete;
         }
         let Self { leaving, allowed, .. } = self;
         let rollout = leaving.entry(namespace.clone()).or_insert_with(|| {

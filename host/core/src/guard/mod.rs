@@ -1,6 +1,6 @@
-//! Blocks deletions that no user asked for until a user allows them (rule R9): [`ParentDeletions`] for a single parent,
-//! [`Rollout`] for all parents of a plugin with a new component, [`Fleet`] for all parents in a namespace that the
-//! Plugin no longer selects.
+//! Blocks deletions that no user asked for until a user allows them (rule R9). [`ParentDeletions`] counts the deletions
+//! of one parent, [`Rollout`] those of many parents together. A [`Fleet`] has the rollout of a new component, and one
+//! rollout for each namespace that the Plugin no longer selects.
 
 mod fleet;
 mod parents;
@@ -28,14 +28,15 @@ use crate::reason::ParentReason;
 use crate::snapshot::Snapshot;
 
 pub use fleet::{Fleet, Leavers};
-pub use rollout::{Record, Rollout, Ruling};
+pub use rollout::{Record, Rollout, RolloutDecision};
 
 /// The limits above which deletions are blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeletionGuard {
-    /// Largest share of a parent's children that may be deleted at once, in percent.
+    /// Largest share of the children (of one parent, or of all parents in a rollout) that may be deleted at once, in
+    /// percent.
     pub max_percent: u8,
-    /// Parents with fewer children than this are not guarded.
+    /// With fewer children than this, deletions are not blocked.
     pub min_children: usize,
 }
 
@@ -51,13 +52,13 @@ pub struct BlockedDeletions {
     /// The value of [`names::ANNOTATION_ALLOW_DELETION`] that allows exactly these deletions.
     pub hash: String,
     /// Number of blocked deletions.
-    pub prunes: usize,
+    pub deletions: usize,
     /// Number of children in total.
-    pub owned: usize,
+    pub children_total: usize,
     /// Some of the children that would be deleted, for the message. Empty if deletions of many parents are blocked.
     pub children: Vec<ChildId>,
     /// Why the children would be deleted.
-    pub because: Because,
+    pub because: BlockReason,
     /// The parent, as arguments of `kubectl annotate`. Empty if deletions of many parents are blocked.
     pub target: String,
     /// The annotation's present value, if it is set and does not match the hash.
@@ -66,7 +67,7 @@ pub struct BlockedDeletions {
 
 /// Why children would be deleted although no user asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Because {
+pub enum BlockReason {
     /// The plugin's inputs or its behaviour changed; the parent did not.
     Inputs,
     /// The component, the config or the grants changed.
@@ -75,7 +76,7 @@ pub enum Because {
     Left,
 }
 
-impl Because {
+impl BlockReason {
     /// The reason of the parent's condition `Stalled`, by which a later process knows why deletions are blocked.
     pub fn reason(self) -> ParentReason {
         match self {
@@ -94,7 +95,7 @@ impl Because {
     }
 }
 
-/// Tolerated clock skew, in seconds: how far the host's clock may be behind the API server's.
+/// Tolerated clock skew, in seconds: how far the host's clock may be ahead of the API server's.
 const CLOCK_SKEW: i64 = 5;
 /// Depth limit for parsing an object's metadata.
 const JSON_DEPTH: usize = 128;
@@ -109,33 +110,33 @@ impl BlockedDeletions {
     /// changes when more deletions are blocked: only the Plugin's condition is updated then.
     pub fn message_for_parents(plugin: &PluginName) -> String {
         format!(
-            "Plugin {plugin} is blocked from deleting children of its objects; its conditions say how to go on: kubectl \
-             describe plugins.windlass.dev {plugin}"
+            "Deletions of children are blocked for all parents of Plugin {plugin}. The Plugin's conditions have the command \
+             that allows them: kubectl describe plugins.windlass.dev {plugin}"
         )
     }
 
     /// The message of the Plugin's condition.
     pub fn message_for_plugin(&self, plugin: &PluginName) -> String {
-        let mut text = self.began();
+        let mut text = self.summary();
         let target = format!("plugins.windlass.dev {plugin}");
-        if self.because == Because::NewComponent {
+        if self.because == BlockReason::NewComponent {
             let rollback = names::ANNOTATION_ROLLBACK;
             let _ = write!(
                 text,
                 " To run the previous component again: kubectl annotate {target} {rollback}=true --overwrite."
             );
         }
-        self.end(&mut text, &target);
+        self.push_instructions(&mut text, &target);
         text
     }
 
-    fn began(&self) -> String {
-        let Self { prunes, owned, because, .. } = self;
-        format!("Blocked: {prunes} of {owned} children would be deleted {}.", because.as_str())
+    fn summary(&self) -> String {
+        let Self { deletions, children_total, because, .. } = self;
+        format!("Blocked: {deletions} of {children_total} children would be deleted {}.", because.as_str())
     }
 
     /// Appends the instructions. They precede the children's names, because a long message is truncated.
-    fn end(&self, text: &mut String, target: &str) {
+    fn push_instructions(&self, text: &mut String, target: &str) {
         if let Some(value) = &self.mismatch {
             let _ = write!(text, " The annotation's value {value:?} does not match these deletions.");
         }
@@ -150,14 +151,14 @@ impl BlockedDeletions {
 /// The message of the parent's condition.
 impl std::fmt::Display for BlockedDeletions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { prunes, children, target, .. } = self;
-        let mut text = self.began();
-        self.end(&mut text, target);
+        let Self { deletions, children, target, .. } = self;
+        let mut text = self.summary();
+        self.push_instructions(&mut text, target);
         f.write_str(&text)?;
         for (at, child) in children.iter().enumerate() {
             write!(f, "{}{child}", if at == 0 { "; children: " } else { ", " })?;
         }
-        match prunes.saturating_sub(children.len()) {
+        match deletions.saturating_sub(children.len()) {
             more if more > 0 && !children.is_empty() => write!(f, " and {more} more"),
             _ => Ok(()),
         }
@@ -185,8 +186,8 @@ fn mismatch(annotation: Option<&str>, hash: &str) -> Option<Box<str>> {
 }
 
 impl DeletionGuard {
-    /// Returns true if blocked deletions may stay blocked. The number of children is not checked: it drops for a moment
-    /// while a child is recreated.
+    /// Returns false if `max_percent` is 100, which turns the guard off. Ignores `min_children`: while a child is
+    /// recreated, the number of children is lower for a moment, and that must not release blocked deletions.
     fn can_block(self) -> bool {
         self.max_percent < 100
     }
@@ -201,10 +202,10 @@ impl DeletionGuard {
 
 /// What the guard remembers of one parent's deletions.
 ///
-/// Deletions stay blocked until a user allows them, the plan deletes nothing any more, or the guard is turned off.
-/// Creates of the same response are carried out, so computing the share again would find the deletions to be a smaller
-/// part of more children: a response that renames all children would pass at its second attempt. The parent's status
-/// carries the block over to the next process.
+/// Deletions stay blocked until a user allows them, the plan deletes nothing any more, or the guard is turned off. The
+/// creates of the same response are carried out, so at the next reconcile the same deletions are a smaller share.
+/// Without a memory, a response that renames all children would delete the old ones at its second attempt. The parent's
+/// status carries the block over to the next process.
 #[derive(Debug, Default)]
 pub struct ParentDeletions {
     blocked: Option<Blocked>,
@@ -214,7 +215,7 @@ pub struct ParentDeletions {
 #[derive(Debug)]
 struct Blocked {
     uid: Uid,
-    because: Because,
+    because: BlockReason,
 }
 
 /// Deletions that a user allowed. They stay recorded until none is left: some of them may fail, and the remaining ones
@@ -252,7 +253,7 @@ impl ParentDeletions {
     }
 
     /// Why the parent's deletions are blocked already, according to this process or to the parent's status.
-    fn blocked(&self, parent: &Object) -> Option<Because> {
+    fn blocked(&self, parent: &Object) -> Option<BlockReason> {
         match &self.blocked {
             Some(blocked) if blocked.uid == parent.uid => Some(blocked.because),
             Some(_) | None => blocked_in_status(parent),
@@ -264,7 +265,7 @@ impl ParentDeletions {
         &mut self,
         guard: DeletionGuard,
         snapshot: &Snapshot,
-        (is_asked, because): (bool, Because),
+        (is_asked, because): (bool, BlockReason),
         created_since: Option<Timestamp>,
         prunes: &[Delete],
     ) -> Option<BlockedDeletions> {
@@ -287,14 +288,14 @@ impl ParentDeletions {
         }
         // Deletions that a new component caused keep that reason, even after the component was called for all other
         // parents.
-        let because = was_blocked.filter(|was| *was == Because::NewComponent).unwrap_or(because);
+        let because = was_blocked.filter(|was| *was == BlockReason::NewComponent).unwrap_or(because);
         self.blocked = Some(Blocked { uid: parent.uid.clone(), because });
         let hash = hash_of(prunes).short();
         let mismatch = mismatch(parent.marks.get(names::ANNOTATION_ALLOW_DELETION), &hash);
         Some(BlockedDeletions {
             hash,
-            prunes: prunes.len(),
-            owned,
+            deletions: prunes.len(),
+            children_total: owned,
             children: prunes.iter().take(SHOWN).map(|delete| delete.child.clone()).collect(),
             because,
             target: target(&snapshot.parent_ref),
@@ -306,8 +307,7 @@ impl ParentDeletions {
 /// Why the deletions of a plan were removed from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
-    /// The plugin has a new version, and deletions wait until it was called for all parents. The parent is queued again
-    /// then.
+    /// Deletions are delayed until the new component was called for all parents; then the parent is queued again.
     PutOff,
     /// Deletions are blocked for this parent.
     AtParent(BlockedDeletions),
@@ -333,41 +333,40 @@ pub enum Cause {
 /// Determines the cause for a parent that its Plugin selects.
 ///
 /// The spec changed if `metadata.generation` is greater than `status.observedGeneration`. For a kind that lacks one of
-/// them the change cannot be detected, so the deletions count as not asked for. The same holds while the status has no
-/// `observedGeneration`: a parent that was never reconciled has no children to lose, and a parent whose status was
-/// wiped, or whose schema has only just got the field, must not lose its children. As a consequence, scaling down a
-/// parent that was never reconciled successfully is blocked.
+/// them the change cannot be detected, so deletions count as not asked for. The same holds while the status of a parent
+/// has no `observedGeneration`: the status may have been wiped, or the schema may have only just got the field. As a
+/// consequence, scaling down a parent is blocked until its first success (some of its children may exist by then).
 pub fn cause(snapshot: &Snapshot, phase: Phase, shape: StatusShape) -> Cause {
     if phase == Phase::Finalize && snapshot.parent.deleting {
         Cause::Deleted
-    } else if has_moved(&snapshot.parent, shape) {
+    } else if spec_changed(&snapshot.parent, shape) {
         Cause::SpecChanged
     } else {
         Cause::Unchanged
     }
 }
 
-fn has_moved(parent: &Object, shape: StatusShape) -> bool {
-    let keeps = shape.subresource && shape.observed_generation;
+fn spec_changed(parent: &Object, shape: StatusShape) -> bool {
+    let has_generations = shape.subresource && shape.observed_generation;
     let observed = match observed(parent).get("observedGeneration") {
         Some(Value::Number(number)) => number.as_i64(),
         _ => None,
     };
-    keeps && matches!((parent.generation, observed), (Some(now), Some(observed)) if now > observed)
+    has_generations && matches!((parent.generation, observed), (Some(now), Some(observed)) if now > observed)
 }
 
 /// Applies rule R9 to one plan: removes its deletions if they must not be carried out now. Creates and updates stay.
 ///
-/// Until a new component was called for all parents, a changed spec does not count as a user's request: component and
-/// spec may have been changed together, and a parent whose reconciles have failed since its last change looks the same.
-/// Children that the plan replaces count as deleted.
+/// Until a new component was called for all parents, a changed spec does not count as a user's request: the user may
+/// have changed the spec together with the component. Also, `observedGeneration` lags behind if reconciles have failed
+/// since the last change, which looks like a changed spec. Children that the plan replaces count as deleted.
 ///
 /// Each parent is checked on its own as well, even while all deletions of its plugin wait: the creates of the same
 /// response are carried out meanwhile, and would make the deletions a smaller share.
 ///
 /// `leavers` returns the parents that left the Plugin together with a parent that
 /// [left the Plugin's namespaces](Cause::LeftNamespaces).
-pub fn judge(
+pub fn guard_plan(
     fleet: &mut Fleet,
     (own, guard): (&mut ParentDeletions, DeletionGuard),
     snapshot: &Snapshot,
@@ -377,14 +376,14 @@ pub fn judge(
 ) -> Option<Stop> {
     let parent = &snapshot.parent.key;
     let created_since = fleet.created_since(parent);
-    let is_by_logic =
-        fleet.doubts(parent) || own.blocked.as_ref().is_some_and(|blocked| blocked.because == Because::NewComponent);
-    let deletions = deletions(plan, is_by_logic);
+    let may_be_by_component = fleet.is_undecided_for(parent)
+        || own.blocked.as_ref().is_some_and(|blocked| blocked.because == BlockReason::NewComponent);
+    let deletions = deletions(plan, may_be_by_component);
     // Most plans delete nothing, so the status need not be parsed.
     let cause = if deletions.is_empty() && !fleet.is_leaving(parent) { Cause::Unchanged } else { cause() };
     let by_user = match cause {
         Cause::Deleted => true,
-        Cause::SpecChanged => !is_by_logic && own.blocked(&snapshot.parent) != Some(Because::NewComponent),
+        Cause::SpecChanged => !may_be_by_component && own.blocked(&snapshot.parent) != Some(BlockReason::NewComponent),
         Cause::Unchanged | Cause::LeftSelector | Cause::LeftNamespaces => false,
     };
     let is_asked = deletions.is_empty() || by_user || own.is_allowed(snapshot, &deletions);
@@ -393,25 +392,25 @@ pub fn judge(
         snapshot.children.iter().chain(&snapshot.left_out).any(|child| !child.deleting && child.is_owned_by(uid))
     };
     let has_children = cause == Cause::LeftNamespaces && has_children();
-    let ruling = fleet.evaluated(guard, parent, &deletions, (is_asked, cause), has_children, leavers);
-    if ruling == Ruling::Allowed {
+    let decision = fleet.evaluated(guard, parent, &deletions, (is_asked, cause), has_children, leavers);
+    if decision == RolloutDecision::Allowed {
         own.allow(None, &deletions);
     }
     let because = match cause {
-        Cause::LeftSelector | Cause::LeftNamespaces => Because::Left,
-        Cause::Deleted | Cause::SpecChanged | Cause::Unchanged if is_by_logic => Because::NewComponent,
-        Cause::Deleted | Cause::SpecChanged | Cause::Unchanged => Because::Inputs,
+        Cause::LeftSelector | Cause::LeftNamespaces => BlockReason::Left,
+        Cause::Deleted | Cause::SpecChanged | Cause::Unchanged if may_be_by_component => BlockReason::NewComponent,
+        Cause::Deleted | Cause::SpecChanged | Cause::Unchanged => BlockReason::Inputs,
     };
-    let is_asked = is_asked || ruling == Ruling::Allowed;
+    let is_asked = is_asked || decision == RolloutDecision::Allowed;
     let blocked = own.hold(guard, snapshot, (is_asked, because), created_since, &deletions);
-    let stop = match ruling {
-        Ruling::Delete | Ruling::Allowed => blocked.map(Stop::AtParent),
-        Ruling::PutOff => Some(Stop::PutOff),
-        Ruling::Blocked(blocked) => Some(Stop::AtPlugin(blocked)),
+    let stop = match decision {
+        RolloutDecision::Delete | RolloutDecision::Allowed => blocked.map(Stop::AtParent),
+        RolloutDecision::PutOff => Some(Stop::PutOff),
+        RolloutDecision::Blocked(blocked) => Some(Stop::AtPlugin(blocked)),
     };
     if stop.is_some() {
         plan.prunes.clear();
-        if is_by_logic {
+        if may_be_by_component {
             plan.writes.retain(|write| !matches!(write, Write::Replace(_)));
         }
     }
@@ -441,7 +440,7 @@ fn deletions(plan: &Plan, with_replaced: bool) -> Cow<'_, [Delete]> {
 }
 
 /// Why a parent's own deletions are blocked, according to its status.
-fn blocked_in_status(parent: &Object) -> Option<Because> {
+fn blocked_in_status(parent: &Object) -> Option<BlockReason> {
     let status = observed(parent);
     let reason = |kind| reason_of(&status, kind).and_then(|reason| reason.parse::<ParentReason>().ok());
     if reason(parent_condition::READY) != Some(ParentReason::DeletionBlocked) {
@@ -449,10 +448,10 @@ fn blocked_in_status(parent: &Object) -> Option<Because> {
     }
     match reason(parent_condition::STALLED) {
         Some(ParentReason::BlockedAtPlugin) => None,
-        Some(ParentReason::ComponentChanged) => Some(Because::NewComponent),
-        Some(ParentReason::NotSelected) => Some(Because::Left),
+        Some(ParentReason::ComponentChanged) => Some(BlockReason::NewComponent),
+        Some(ParentReason::NotSelected) => Some(BlockReason::Left),
         // Another version of the host may have written another reason. Doubt deletes nothing.
-        Some(_) | None => Some(Because::Inputs),
+        Some(_) | None => Some(BlockReason::Inputs),
     }
 }
 

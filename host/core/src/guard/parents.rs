@@ -1,4 +1,4 @@
-//! The parents of a rollout, with their numbers.
+//! The undecided parents of a rollout, with counts of each state.
 
 use std::collections::HashMap;
 
@@ -8,31 +8,31 @@ use crate::ids::ObjectKey;
 
 /// What a rollout knows of one parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Parent {
+pub(super) enum ParentState {
     /// It was not evaluated yet.
     Untried,
     /// Its reconcile ended without a plan.
     Unplanned,
-    /// It plans this number of deletions, which wait, with a hash of them.
+    /// Its planned deletions wait: `prunes` is their number, `hash` identifies them.
     Waits { prunes: usize, hash: Digest },
-    /// Its deletions, with a hash of them, were released.
-    Released { hash: Digest, by: By },
+    /// Its deletions may be carried out; `hash` identifies them.
+    Released { hash: Digest, by: ReleasedBy },
 }
 
 /// Why deletions were released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum ReleasedBy {
     /// They do not exceed the limit.
     Limit,
     /// A user allowed them.
     User,
 }
 
-/// Parents that are not decided yet, and parents whose released deletions were not carried out yet. The numbers follow from the
-/// parents: [`set`](Self::set) and [`release`](Self::release) alone change them.
+/// Parents that are not decided yet, and parents whose released deletions were not carried out yet. [`set`](Self::set)
+/// and [`release`](Self::release) keep the counts in step with `states`.
 #[derive(Debug, Default)]
 pub(super) struct Parents {
-    of: HashMap<ObjectKey, Parent>,
+    states: HashMap<ObjectKey, ParentState>,
     untried: usize,
     unplanned: usize,
     deletions: usize,
@@ -42,16 +42,16 @@ pub(super) struct Parents {
 impl Parents {
     /// Parents that were not evaluated yet.
     pub fn untried(parents: impl Iterator<Item = ObjectKey>) -> Self {
-        let of: HashMap<_, _> = parents.map(|parent| (parent, Parent::Untried)).collect();
-        Self { untried: of.len(), of, ..Self::default() }
+        let states: HashMap<_, _> = parents.map(|parent| (parent, ParentState::Untried)).collect();
+        Self { untried: states.len(), states, ..Self::default() }
     }
 
-    pub fn get(&self, parent: &ObjectKey) -> Option<&Parent> {
-        self.of.get(parent)
+    pub fn get(&self, parent: &ObjectKey) -> Option<&ParentState> {
+        self.states.get(parent)
     }
 
     pub fn is_empty(&self) -> bool {
-        self.of.is_empty()
+        self.states.is_empty()
     }
 
     /// Number of parents that were not evaluated yet.
@@ -60,7 +60,7 @@ impl Parents {
     }
 
     /// Number of parents whose reconcile ended without a plan.
-    pub fn count_unanswered(&self) -> usize {
+    pub fn count_unplanned(&self) -> usize {
         self.unplanned
     }
 
@@ -71,47 +71,47 @@ impl Parents {
 
     /// The parents that were not evaluated yet.
     pub fn all_untried(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.of.iter().filter(|(_, parent)| matches!(parent, Parent::Untried)).map(|(key, _)| key)
+        self.states.iter().filter(|(_, parent)| matches!(parent, ParentState::Untried)).map(|(key, _)| key)
     }
 
     /// The parents whose deletions wait.
     pub fn all_waiting(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.of.iter().filter(|(_, parent)| matches!(parent, Parent::Waits { .. })).map(|(key, _)| key)
+        self.states.iter().filter(|(_, parent)| matches!(parent, ParentState::Waits { .. })).map(|(key, _)| key)
     }
 
-    /// Hashes the version and all waiting deletions.
-    pub fn name(&mut self, logic: Digest) -> String {
-        self.waits.name(logic)
+    /// Hashes the version and all waiting deletions. Caches parts of the hash.
+    pub fn hash_waiting(&mut self, version: Digest) -> String {
+        self.waits.hash_with(version)
     }
 
     /// Sets what is known of a parent; `None` removes it.
-    pub fn set(&mut self, parent: &ObjectKey, to: Option<Parent>) {
-        match self.of.remove(parent) {
-            Some(Parent::Untried) => self.untried -= 1,
-            Some(Parent::Unplanned) => self.unplanned -= 1,
-            Some(Parent::Waits { prunes, .. }) => {
+    pub fn set(&mut self, parent: &ObjectKey, to: Option<ParentState>) {
+        match self.states.remove(parent) {
+            Some(ParentState::Untried) => self.untried -= 1,
+            Some(ParentState::Unplanned) => self.unplanned -= 1,
+            Some(ParentState::Waits { prunes, .. }) => {
                 self.deletions -= prunes;
                 self.waits.remove(parent);
             }
-            Some(Parent::Released { .. }) | None => {}
+            Some(ParentState::Released { .. }) | None => {}
         }
         match to {
-            Some(Parent::Untried) => self.untried += 1,
-            Some(Parent::Unplanned) => self.unplanned += 1,
-            Some(Parent::Waits { prunes, hash }) => {
+            Some(ParentState::Untried) => self.untried += 1,
+            Some(ParentState::Unplanned) => self.unplanned += 1,
+            Some(ParentState::Waits { prunes, hash }) => {
                 self.deletions += prunes;
                 self.waits.insert(parent, hash);
             }
-            Some(Parent::Released { .. }) | None => {}
+            Some(ParentState::Released { .. }) | None => {}
         }
-        self.of.extend(to.map(|to| (parent.clone(), to)));
+        self.states.extend(to.map(|to| (parent.clone(), to)));
     }
 
     /// Releases all deletions that wait; returns their number.
-    pub fn release(&mut self, by: By) -> usize {
-        for parent in self.of.values_mut() {
-            if let Parent::Waits { hash, .. } = parent {
-                *parent = Parent::Released { hash: *hash, by };
+    pub fn release(&mut self, by: ReleasedBy) -> usize {
+        for parent in self.states.values_mut() {
+            if let ParentState::Waits { hash, .. } = parent {
+                *parent = ParentState::Released { hash: *hash, by };
             }
         }
         self.waits.clear();

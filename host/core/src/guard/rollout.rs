@@ -6,8 +6,8 @@
 
 use jiff::Timestamp;
 
-use super::parents::{By, Parent, Parents};
-use super::{Because, BlockedDeletions, DeletionGuard, hash_of, mismatch};
+use super::parents::{ParentState, Parents, ReleasedBy};
+use super::{BlockReason, BlockedDeletions, DeletionGuard, hash_of, mismatch};
 use crate::digest::Digest;
 use crate::ids::ObjectKey;
 use crate::plan::Delete;
@@ -20,12 +20,10 @@ use crate::plan::Delete;
 #[derive(Debug)]
 pub struct Rollout {
     guard: DeletionGuard,
-    /// Identifies the version: component, config and grants.
-    logic: Digest,
+    version: Digest,
     /// Whether this version differs from the one that the parents' statuses refer to.
     is_new: bool,
-    because: Because,
-    /// Number of children of all parents, without retained children.
+    because: BlockReason,
     owned: usize,
     /// Number of children that existed when the first of the consecutive undecided rollouts began; at most `owned`.
     baseline: usize,
@@ -68,7 +66,7 @@ enum Decision {
 
 /// What happens to the deletions of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ruling {
+pub enum RolloutDecision {
     /// The deletions may be carried out, if the parent's own guard permits it.
     Delete,
     /// A user allowed exactly these deletions at the Plugin, so they may be carried out.
@@ -80,15 +78,15 @@ pub enum Ruling {
 }
 
 impl Rollout {
-    /// Begins a rollout of the version that `logic` identifies (component, config and grants) over these parents, which
-    /// own `owned` children in total (retained children excluded).
+    /// Begins a rollout of this version (the digest of component, config and grants) over these parents, which own
+    /// `owned` children in total (retained children excluded).
     ///
     /// `was_blocked` is the result of [`blocked_hash`](Self::blocked_hash) for the preceding version, or for this
     /// version in another process. Children created since then would make the same deletions a smaller share, so
     /// blocked deletions stay blocked.
     pub fn begin(
         guard: DeletionGuard,
-        logic: Digest,
+        version: Digest,
         parents: impl IntoIterator<Item = ObjectKey>,
         owned: usize,
         was_blocked: Option<&str>,
@@ -99,9 +97,9 @@ impl Rollout {
         let parents = Parents::untried(parents.into_iter().filter(|_| can_be_blocked));
         let mut rollout = Self {
             guard,
-            logic,
+            version,
             is_new: true,
-            because: Because::NewComponent,
+            because: BlockReason::NewComponent,
             owned,
             baseline: owned,
             since: Timestamp::MAX,
@@ -127,8 +125,8 @@ impl Rollout {
     pub fn after(mut self, before: Option<&Record>, now: Timestamp) -> Self {
         self.since = now;
         match before {
-            Some(Record { hash, is_decided: true, .. }) if *hash == self.logic.short() => {
-                (self.is_new, self.because) = (false, Because::Inputs);
+            Some(Record { hash, is_decided: true, .. }) if *hash == self.version.short() => {
+                (self.is_new, self.because) = (false, BlockReason::Inputs);
             }
             Some(Record { is_decided: false, began: Some((children, since)), .. }) => {
                 self.baseline = self.owned.min(*children);
@@ -144,66 +142,69 @@ impl Rollout {
     pub fn record(&self) -> Record {
         let is_decided = !self.is_new || self.is_complete();
         let matters = !is_decided && (self.parents.count_untried() > 0 || self.blocked().is_some());
-        Record { hash: self.logic.short(), is_decided, began: matters.then_some((self.baseline, self.since)) }
+        Record { hash: self.version.short(), is_decided, began: matters.then_some((self.baseline, self.since)) }
     }
 
     /// The time since which a version whose deletions are undecided may have created children of the parent; such
     /// children do not count towards the baseline. `None` if all children count.
     pub(super) fn created_since(&self, parent: &ObjectKey) -> Option<Timestamp> {
-        (self.is_resumed && self.doubts(parent)).then_some(self.since)
+        (self.is_resumed && self.is_undecided_for(parent)).then_some(self.since)
     }
 
     /// Turns this into a rollout over parents that the Plugin no longer selects.
     #[must_use]
     pub(super) fn of_leavers(self) -> Self {
-        Self { is_new: false, because: Because::Left, ..self }
+        Self { is_new: false, because: BlockReason::Left, ..self }
     }
 
     /// Returns true if a new version may be the cause of a parent's deletions, even if a user changed the parent's
     /// spec: the version is new, and the deletions of this parent are undecided.
-    pub fn doubts(&self, parent: &ObjectKey) -> bool {
+    pub fn is_undecided_for(&self, parent: &ObjectKey) -> bool {
         self.is_new
             && match self.parents.get(parent) {
-                Some(Parent::Untried | Parent::Unplanned | Parent::Waits { .. }) => true,
-                Some(Parent::Released { .. }) | None => false,
+                Some(ParentState::Untried | ParentState::Unplanned | ParentState::Waits { .. }) => true,
+                Some(ParentState::Released { .. }) | None => false,
             }
     }
 
     /// Records a parent's plan and decides about its deletions. `prunes` has all deletions of the plan, including those
     /// that the parent's own guard blocks. `is_asked` is true if a user asked for the deletions, or if there are none.
-    pub fn evaluated(&mut self, parent: &ObjectKey, prunes: &[Delete], is_asked: bool) -> Ruling {
+    pub fn evaluated(&mut self, parent: &ObjectKey, prunes: &[Delete], is_asked: bool) -> RolloutDecision {
         let known = self.parents.get(parent);
-        if let Some(Parent::Released { hash, by }) = known {
-            let is_allowed = *by == By::User && !is_asked && *hash == hash_of(prunes);
+        if let Some(ParentState::Released { hash, by }) = known {
+            let is_allowed = *by == ReleasedBy::User && !is_asked && *hash == hash_of(prunes);
             if self.is_complete() {
                 // The return value reports the decision to the parent, so its entry is no longer needed.
                 self.parents.set(parent, None);
             }
-            return if is_allowed { Ruling::Allowed } else { Ruling::Delete };
+            return if is_allowed { RolloutDecision::Allowed } else { RolloutDecision::Delete };
         }
         if self.is_complete() {
-            return Ruling::Delete;
+            return RolloutDecision::Delete;
         }
         if prunes.is_empty() || is_asked {
             self.parents.set(parent, None);
             self.decide(false);
-            return Ruling::Delete;
+            return RolloutDecision::Delete;
         }
-        let waits = Parent::Waits { prunes: prunes.len(), hash: hash_of(prunes) };
+        let waits = ParentState::Waits { prunes: prunes.len(), hash: hash_of(prunes) };
         let has_grown = known != Some(&waits);
         self.parents.set(parent, Some(waits));
         self.decide(has_grown);
         // The return value reports the decision to this parent, so it need not be queued.
         self.to_queue.retain(|key| key != parent);
         match &self.decision {
-            None => Ruling::PutOff,
-            Some(Decision::Blocked(blocked)) => Ruling::Blocked(blocked.clone()),
+            None => RolloutDecision::PutOff,
+            Some(Decision::Blocked(blocked)) => RolloutDecision::Blocked(blocked.clone()),
             Some(Decision::Released) => match self.parents.get(parent) {
-                Some(Parent::Released { by: By::User, .. }) => self.evaluated(parent, prunes, is_asked),
+                Some(ParentState::Released { by: ReleasedBy::User, .. }) => self.evaluated(parent, prunes, is_asked),
                 Some(
-                    Parent::Untried | Parent::Unplanned | Parent::Waits { .. } | Parent::Released { by: By::Limit, .. },
+                    ParentState::Untried
+                    | ParentState::Unplanned
+                    | ParentState::Waits { .. }
+                    | ParentState::Released { by: ReleasedBy::Limit, .. },
                 )
-                | None => Ruling::Delete,
+                | None => RolloutDecision::Delete,
             },
         }
     }
@@ -211,23 +212,23 @@ impl Rollout {
     /// Records that a parent's reconcile ended without a plan, because the call failed or the parent is suspended. The
     /// rollout no longer waits for this parent, but counts the deletions that the parent plans later.
     pub fn unplanned(&mut self, parent: &ObjectKey) {
-        if self.parents.get(parent) == Some(&Parent::Untried) {
-            self.parents.set(parent, Some(Parent::Unplanned));
+        if self.parents.get(parent) == Some(&ParentState::Untried) {
+            self.parents.set(parent, Some(ParentState::Unplanned));
             self.decide(false);
         }
     }
 
     /// Records that a parent plans no deletions yet, but has children that it may delete later; later deletions count.
     pub(super) fn wants_none_yet(&mut self, parent: &ObjectKey) {
-        if let Some(Parent::Untried | Parent::Waits { .. }) = self.parents.get(parent) {
-            self.parents.set(parent, Some(Parent::Unplanned));
+        if let Some(ParentState::Untried | ParentState::Waits { .. }) = self.parents.get(parent) {
+            self.parents.set(parent, Some(ParentState::Unplanned));
             self.decide(false);
         }
     }
 
     /// Removes a parent that no longer exists or is being deleted.
     pub fn forget(&mut self, parent: &ObjectKey) {
-        let is_released = matches!(self.parents.get(parent), Some(Parent::Released { .. }));
+        let is_released = matches!(self.parents.get(parent), Some(ParentState::Released { .. }));
         if !is_released {
             self.parents.set(parent, None);
             self.decide(false);
@@ -290,7 +291,7 @@ impl Rollout {
     /// Returns true if every parent was evaluated with a plan and no deletion is blocked, so nothing is left to decide.
     pub fn is_complete(&self) -> bool {
         self.parents.count_untried() == 0
-            && self.parents.count_unanswered() == 0
+            && self.parents.count_unplanned() == 0
             && matches!(self.decision, Some(Decision::Released))
     }
 
@@ -309,21 +310,21 @@ impl Rollout {
         let is_too_many =
             self.was_blocked.is_some() || self.guard.is_too_many(self.released + waiting, self.owned, self.baseline);
         if waiting == 0 || !is_too_many {
-            return self.release(By::Limit);
+            return self.release(ReleasedBy::Limit);
         }
         match &mut self.decision {
             // The hash stays while the set only shrinks because parents disappear: a user may be about to type it.
-            Some(Decision::Blocked(blocked)) if !has_grown => blocked.prunes = waiting,
+            Some(Decision::Blocked(blocked)) if !has_grown => blocked.deletions = waiting,
             _ => {
                 if self.blocked().is_none() {
                     self.queue_waiting();
                 }
-                let hash = self.parents.name(self.logic);
+                let hash = self.parents.hash_waiting(self.version);
                 let mismatch = mismatch(self.allowed.as_deref(), &hash);
                 self.decision = Some(Decision::Blocked(BlockedDeletions {
                     hash,
-                    prunes: waiting,
-                    owned: self.owned,
+                    deletions: waiting,
+                    children_total: self.owned,
                     children: Vec::new(),
                     because: self.because,
                     target: String::new(),
@@ -335,12 +336,12 @@ impl Rollout {
             // A user allowed these deletions, so they do not count towards the limit for later deletions of other
             // parents.
             let released = self.released;
-            self.release(By::User);
+            self.release(ReleasedBy::User);
             (self.released, self.was_blocked) = (released, None);
         }
     }
 
-    fn release(&mut self, by: By) {
+    fn release(&mut self, by: ReleasedBy) {
         if self.parents.count_deletions() > 0 {
             self.queue_waiting();
             self.released += self.parents.release(by);

@@ -65,7 +65,7 @@ fn judged(
     plan: &mut Plan,
 ) -> Option<Stop> {
     let cause = || cause(snapshot, Phase::Sync, SHAPE);
-    judge(fleet, (parents.of(snapshot), guard), snapshot, cause, Leavers::default, plan)
+    guard_plan(fleet, (parents.of(snapshot), guard), snapshot, cause, Leavers::default, plan)
 }
 
 /// The deletions that the guard remembers for each parent.
@@ -176,7 +176,7 @@ fn r09_blocked_deletions_leave_creates_and_updates_in_the_plan() {
     let snapshot = snapshot(4, &json!({"observedGeneration": 3}), "");
     let mut plan = plan(&snapshot, &desired_pods(&[7, 8]));
     let blocked = apply_guard(&snapshot, &mut plan).expect("blocked");
-    assert_eq!((blocked.prunes, plan.counts()), (4, (2, 0, 0)));
+    assert_eq!((blocked.deletions, plan.counts()), (4, (2, 0, 0)));
 }
 
 #[test]
@@ -292,12 +292,12 @@ fn rollout(parents: &[&str]) -> Rollout {
     )
 }
 
-fn evaluated(rollout: &mut Rollout, parent: &str, prunes: usize) -> Ruling {
+fn evaluated(rollout: &mut Rollout, parent: &str, prunes: usize) -> RolloutDecision {
     rollout.evaluated(&key(parent), &prunes_of(parent, prunes), false)
 }
 
-fn hash_in(ruling: Ruling) -> String {
-    let Ruling::Blocked(blocked) = ruling else { panic!("{ruling:?}") };
+fn hash_in(decision: RolloutDecision) -> String {
+    let RolloutDecision::Blocked(blocked) = decision else { panic!("{decision:?}") };
     blocked.hash
 }
 
@@ -305,43 +305,46 @@ fn hash_in(ruling: Ruling) -> String {
 fn r09_component_that_would_delete_all_children_deletes_none() {
     let mut rollout = rollout(&["a", "b", "c", "d"]);
     for parent in ["a", "b", "c"] {
-        assert_eq!(evaluated(&mut rollout, parent, 3), Ruling::PutOff);
+        assert_eq!(evaluated(&mut rollout, parent, 3), RolloutDecision::PutOff);
     }
     let last = evaluated(&mut rollout, "d", 3);
-    assert!(matches!(&last, Ruling::Blocked(blocked) if (blocked.prunes, blocked.owned) == (12, 12)), "{last:?}");
+    assert!(
+        matches!(&last, RolloutDecision::Blocked(blocked) if (blocked.deletions, blocked.children_total) == (12, 12)),
+        "{last:?}"
+    );
     let mut queued = rollout.take_to_queue();
     queued.sort();
     assert_eq!(queued, ["a", "b", "c"].map(key), "the parents that were evaluated before report the block, too");
-    assert_eq!(evaluated(&mut rollout, "a", 3), last, "the ruling stays the same");
+    assert_eq!(evaluated(&mut rollout, "a", 3), last, "the decision stays the same");
     assert!(!rollout.is_complete());
 }
 
 #[test]
 fn r09_deletions_by_a_new_component_proceed_if_they_are_few_in_total() {
     let mut rollout = rollout(&["a", "b", "c", "d"]);
-    assert_eq!(evaluated(&mut rollout, "a", 3), Ruling::PutOff);
-    assert_eq!(evaluated(&mut rollout, "b", 2), Ruling::PutOff);
-    assert_eq!(evaluated(&mut rollout, "c", 0), Ruling::Delete, "there is no deletion to put off");
+    assert_eq!(evaluated(&mut rollout, "a", 3), RolloutDecision::PutOff);
+    assert_eq!(evaluated(&mut rollout, "b", 2), RolloutDecision::PutOff);
+    assert_eq!(evaluated(&mut rollout, "c", 0), RolloutDecision::Delete, "there is no deletion to put off");
     assert!(rollout.take_to_queue().is_empty());
-    assert_eq!(evaluated(&mut rollout, "d", 1), Ruling::Delete);
+    assert_eq!(evaluated(&mut rollout, "d", 1), RolloutDecision::Delete);
     let mut released = rollout.take_to_queue();
     released.sort();
     assert_eq!(released, ["a", "b"].map(key));
     assert!(rollout.is_complete());
-    assert_eq!(evaluated(&mut rollout, "a", 3), Ruling::Delete);
+    assert_eq!(evaluated(&mut rollout, "a", 3), RolloutDecision::Delete);
 }
 
 #[test]
 fn r09_deletions_requested_by_a_user_neither_wait_nor_count() {
     let mut rollout = rollout(&["a", "b"]);
-    assert_eq!(rollout.evaluated(&key("a"), &prunes_of("a", 3), true), Ruling::Delete);
-    assert_eq!(evaluated(&mut rollout, "b", 3), Ruling::Delete, "a half is not more than 50 %");
+    assert_eq!(rollout.evaluated(&key("a"), &prunes_of("a", 3), true), RolloutDecision::Delete);
+    assert_eq!(evaluated(&mut rollout, "b", 3), RolloutDecision::Delete, "a half is not more than 50 %");
 }
 
 #[test]
 fn r09_rollout_does_not_wait_for_a_deleted_parent() {
     let mut rollout = rollout(&["a", "b"]);
-    assert_eq!(evaluated(&mut rollout, "a", 3), Ruling::PutOff);
+    assert_eq!(evaluated(&mut rollout, "a", 3), RolloutDecision::PutOff);
     rollout.forget(&key("b"));
     assert_eq!(rollout.take_to_queue(), [key("a")]);
     assert!(rollout.is_complete());
@@ -354,10 +357,10 @@ fn r09_parents_whose_calls_failed_count_once_a_call_succeeds() {
         rollout.unplanned(&key(parent));
     }
     assert!(!rollout.is_complete());
-    assert_eq!(evaluated(&mut rollout, "a", 3), Ruling::Delete);
-    assert_eq!(evaluated(&mut rollout, "b", 3), Ruling::Delete, "half of the children so far");
+    assert_eq!(evaluated(&mut rollout, "a", 3), RolloutDecision::Delete);
+    assert_eq!(evaluated(&mut rollout, "b", 3), RolloutDecision::Delete, "half of the children so far");
     let hash = hash_in(evaluated(&mut rollout, "c", 3));
-    assert_eq!(evaluated(&mut rollout, "b", 1), Ruling::Delete, "this deletion was released before");
+    assert_eq!(evaluated(&mut rollout, "b", 1), RolloutDecision::Delete, "this deletion was released before");
     let grown = hash_in(evaluated(&mut rollout, "d", 3));
     assert_ne!(hash, grown);
     rollout.allow(Some(&hash));
@@ -390,7 +393,7 @@ fn r09_annotation_of_the_plugin_releases_exactly_the_deletions_that_its_hash_nam
     again.allow(Some(&hash));
     evaluated(&mut again, "a", 3);
     evaluated(&mut again, "c", 1);
-    assert_eq!(evaluated(&mut again, "b", 3), Ruling::Allowed);
+    assert_eq!(evaluated(&mut again, "b", 3), RolloutDecision::Allowed);
 }
 
 #[test]
@@ -399,7 +402,7 @@ fn r09_hash_of_blocked_deletions_stays_while_parents_are_deleted() {
     let mut rollout = rollout(&parents.iter().map(String::as_str).collect::<Vec<_>>());
     let hash = hash_in(parents.iter().map(|parent| evaluated(&mut rollout, parent, 3)).last().expect("some"));
     rollout.forget(&key("p0"));
-    assert_eq!(rollout.blocked().map(|blocked| (&blocked.hash, blocked.prunes)), Some((&hash, 27)));
+    assert_eq!(rollout.blocked().map(|blocked| (&blocked.hash, blocked.deletions)), Some((&hash, 27)));
     for parent in &parents[1..5] {
         rollout.forget(&key(parent));
     }
@@ -417,10 +420,10 @@ fn r09_rollout_of_a_plugin_with_few_children_is_complete_at_once() {
 fn r09_deletions_blocked_before_a_restart_are_blocked_after_it() {
     let mut again =
         Rollout::begin(DeletionGuard::default(), Digest::of(b"component"), ["a", "b"].map(key), 100, Some("before"));
-    assert_eq!(evaluated(&mut again, "a", 1), Ruling::PutOff);
-    assert_eq!(evaluated(&mut again, "b", 0), Ruling::Delete);
-    assert_eq!(again.blocked().map(|blocked| (blocked.prunes, blocked.owned)), Some((1, 100)));
-    assert_eq!(evaluated(&mut again, "a", 0), Ruling::Delete);
+    assert_eq!(evaluated(&mut again, "a", 1), RolloutDecision::PutOff);
+    assert_eq!(evaluated(&mut again, "b", 0), RolloutDecision::Delete);
+    assert_eq!(again.blocked().map(|blocked| (blocked.deletions, blocked.children_total)), Some((1, 100)));
+    assert_eq!(evaluated(&mut again, "a", 0), RolloutDecision::Delete);
     assert!(again.is_complete(), "the response no longer drops the child");
 }
 
@@ -465,7 +468,7 @@ fn r09_allowed_deletions_do_not_count_against_later_deletions() {
         let hash = hash_in(evaluated(&mut rollout, "d", 3));
         rollout.allow(Some(&hash));
         assert!(!rollout.is_complete(), "the stalled parent may still drop children");
-        assert_eq!(evaluated(&mut rollout, "new", 1), Ruling::Delete);
+        assert_eq!(evaluated(&mut rollout, "new", 1), RolloutDecision::Delete);
     }
 }
 
@@ -486,7 +489,7 @@ fn r09_creates_made_while_deletions_wait_do_not_release_the_deletions_later() {
     assert_eq!(stop(&mut fleet, 4), Some(Stop::PutOff));
     fleet.forget(&key("other"));
     let stop = stop(&mut fleet, 12);
-    assert!(matches!(&stop, Some(Stop::AtParent(blocked)) if blocked.prunes == 4), "{stop:?}");
+    assert!(matches!(&stop, Some(Stop::AtParent(blocked)) if blocked.deletions == 4), "{stop:?}");
 }
 
 #[test]
@@ -497,7 +500,7 @@ fn r09_deletions_blocked_at_the_plugin_are_removed_from_the_plan() {
     let mut plan = plan(&snapshot, &Desired::default());
     let guard = DeletionGuard::default();
     let judged = judged(&mut Fleet::new(rollout), &mut Parents::default(), guard, &snapshot, &mut plan);
-    assert!(matches!(&judged, Some(Stop::AtPlugin(blocked)) if blocked.prunes == 3), "{judged:?}");
+    assert!(matches!(&judged, Some(Stop::AtPlugin(blocked)) if blocked.deletions == 3), "{judged:?}");
     assert!(plan.is_empty());
 }
 
@@ -561,7 +564,7 @@ fn r09_guard_of_a_new_component_counts_parents_whose_spec_changed_or_that_fail()
     assert_eq!(stops[0], Some(Stop::PutOff));
     for stop in &stops[1..] {
         assert!(
-            matches!(stop, Some(Stop::AtPlugin(blocked)) if (blocked.prunes, blocked.owned) == (12, 12)),
+            matches!(stop, Some(Stop::AtPlugin(blocked)) if (blocked.deletions, blocked.children_total) == (12, 12)),
             "{stop:?}"
         );
     }
@@ -587,7 +590,10 @@ fn r09_new_component_that_drops_most_children_of_a_parent_is_blocked_also_after_
     fleet.forget(&key("b"));
     for _ in 0..2 {
         let stop = judge(&mut fleet);
-        assert!(matches!(&stop, Some(Stop::AtParent(blocked)) if blocked.because == Because::NewComponent), "{stop:?}");
+        assert!(
+            matches!(&stop, Some(Stop::AtParent(blocked)) if blocked.because == BlockReason::NewComponent),
+            "{stop:?}"
+        );
     }
     // Another process reads the block from the status.
     let Some(Stop::AtParent(blocked)) = judge(&mut fleet) else { panic!("not blocked") };
@@ -613,7 +619,7 @@ fn r09_replacements_by_a_new_component_count_as_deletions_and_those_by_a_user_do
     let mut fleet = fleet_of(&["a"], 6);
     let mut plan = replacing(&snapshot);
     let stop = judged(&mut fleet, &mut Parents::default(), guard, &snapshot, &mut plan);
-    assert!(matches!(&stop, Some(Stop::AtPlugin(blocked)) if blocked.prunes == 6), "{stop:?}");
+    assert!(matches!(&stop, Some(Stop::AtPlugin(blocked)) if blocked.deletions == 6), "{stop:?}");
     assert!(plan.is_empty());
     let mut plan = replacing(&snapshot);
     let mut known = fleet_of(&[], 6);
@@ -628,7 +634,7 @@ fn r09_leaving_the_selector_is_no_request_for_deletions_whether_or_not_the_spec_
         let snapshot = fleet_parent("a", 6, &status(status_text), "");
         let mut plan = dropping(&snapshot, 6);
         let mut own = ParentDeletions::default();
-        let stop = judge(
+        let stop = guard_plan(
             &mut fleet_of(&[], 6),
             (&mut own, guard),
             &snapshot,
@@ -636,7 +642,7 @@ fn r09_leaving_the_selector_is_no_request_for_deletions_whether_or_not_the_spec_
             Leavers::default,
             &mut plan,
         );
-        assert!(matches!(&stop, Some(Stop::AtParent(blocked)) if blocked.because == Because::Left), "{stop:?}");
+        assert!(matches!(&stop, Some(Stop::AtParent(blocked)) if blocked.because == BlockReason::Left), "{stop:?}");
         assert!(plan.is_empty(), "{status_text}");
     }
 }
@@ -653,14 +659,14 @@ fn r09_namespace_that_leaves_the_selector_is_blocked_as_a_whole_and_released_by_
     let mut leave = |fleet: &mut Fleet, name: &str, cause: Cause| {
         let snapshot = fleet_parent(name, 2, &status(CHANGED), "");
         let mut plan = dropping(&snapshot, if cause == Cause::LeftNamespaces { 2 } else { 0 });
-        let stop = judge(fleet, (parents.of(&snapshot), guard), &snapshot, || cause, leavers, &mut plan);
+        let stop = guard_plan(fleet, (parents.of(&snapshot), guard), &snapshot, || cause, leavers, &mut plan);
         (stop, plan.prunes.len())
     };
     assert_eq!(leave(&mut fleet, "a", Cause::LeftNamespaces), (Some(Stop::PutOff), 0));
     assert_eq!(fleet.take_to_queue().len(), 2, "the other parents of the namespace are queued");
     assert_eq!(leave(&mut fleet, "b", Cause::LeftNamespaces), (Some(Stop::PutOff), 0));
     let (stop, prunes) = leave(&mut fleet, "c", Cause::LeftNamespaces);
-    assert!(matches!(&stop, Some(Stop::AtPlugin(blocked)) if blocked.prunes == 6), "{stop:?}");
+    assert!(matches!(&stop, Some(Stop::AtPlugin(blocked)) if blocked.deletions == 6), "{stop:?}");
     assert_eq!(prunes, 0);
     let hash = fleet.blocked().expect("blocked").hash.clone();
     fleet.allow(Some("another"));
@@ -694,7 +700,7 @@ fn r09_leaving_parents_that_finalize_first_requeue_no_other_parent_and_count_whe
         let snapshot = fleet_parent(name, 2, &status(CHANGED), "");
         let mut plan = dropping(&snapshot, drops);
         let stop =
-            judge(fleet, (parents.of(&snapshot), guard), &snapshot, || Cause::LeftNamespaces, leavers, &mut plan);
+            guard_plan(fleet, (parents.of(&snapshot), guard), &snapshot, || Cause::LeftNamespaces, leavers, &mut plan);
         (stop, plan.prunes.len())
     };
     assert_eq!(leave(&mut fleet, "a", 2), (Some(Stop::PutOff), 0));
@@ -718,7 +724,7 @@ fn r09_suspended_parent_that_left_the_selector_counts_once_it_is_resumed() {
     let mut leave = |fleet: &mut Fleet, name: &str| {
         let snapshot = fleet_parent(name, 3, &status(UNCHANGED), "");
         let mut plan = dropping(&snapshot, 3);
-        let stop = judge(
+        let stop = guard_plan(
             fleet,
             (parents.of(&snapshot), guard),
             &snapshot,
@@ -781,8 +787,8 @@ fn r09_children_created_during_an_undecided_rollout_do_not_count_after_a_restart
             .after(Some(&record), later);
         assert_eq!(again.record().began, Some((12, begun)), "the recorded start stays");
         again.evaluated(&key("a"), &prunes_of("a", 6), false);
-        let ruling = again.evaluated(&key("b"), &prunes_of("b", 6), false);
-        assert!(matches!(ruling, Ruling::Blocked(_)), "12 of the 12 children at the start: {ruling:?}");
+        let decision = again.evaluated(&key("b"), &prunes_of("b", 6), false);
+        assert!(matches!(decision, RolloutDecision::Blocked(_)), "12 of the 12 children at the start: {decision:?}");
     }
     // The same holds for each parent on its own in a large fleet.
     let mut fleet = Fleet::new(
@@ -798,7 +804,7 @@ fn r09_children_created_during_an_undecided_rollout_do_not_count_after_a_restart
         snapshot.children.push(object(&live));
     }
     let stop = judged(&mut fleet, &mut Parents::default(), guard, &snapshot, &mut dropping(&snapshot, 6));
-    assert!(matches!(&stop, Some(Stop::AtParent(blocked)) if blocked.prunes == 6), "{stop:?}");
+    assert!(matches!(&stop, Some(Stop::AtParent(blocked)) if blocked.deletions == 6), "{stop:?}");
 }
 
 #[test]
@@ -847,19 +853,19 @@ proptest! {
                 Step::Evaluated(parent, prunes, is_requested) => {
                     let name = parent.to_string();
                     untried.remove(&name);
-                    let ruling = rollout.evaluated(&key(&name), &prunes_of(&name, usize::from(prunes)), is_requested);
+                    let decision = rollout.evaluated(&key(&name), &prunes_of(&name, usize::from(prunes)), is_requested);
                     put_off.remove(&key(&name));
                     if is_requested || prunes == 0 {
-                        prop_assert_eq!(ruling, Ruling::Delete);
+                        prop_assert_eq!(decision, RolloutDecision::Delete);
                         planned.remove(&name);
-                    } else if ruling == Ruling::Delete {
+                    } else if decision == RolloutDecision::Delete {
                         prop_assert!(untried.is_empty());
                         // Deletions beyond those released before are subject to the parent's own guard.
                         deleted.entry(name).or_insert(usize::from(prunes));
                     } else {
                         planned.insert(name.clone(), usize::from(prunes));
-                        prop_assert_eq!(ruling == Ruling::PutOff, !untried.is_empty());
-                        if ruling == Ruling::PutOff {
+                        prop_assert_eq!(decision == RolloutDecision::PutOff, !untried.is_empty());
+                        if decision == RolloutDecision::PutOff {
                             put_off.insert(key(&name));
                         }
                     }
@@ -940,13 +946,13 @@ proptest! {
                 fleet.unplanned(&key(name));
                 continue;
             }
-            let was_in_doubt = fleet.doubts(&key(name));
+            let was_in_doubt = fleet.is_undecided_for(&key(name));
             let snapshot = fleet_parent(name, 6, &status(if spec_changed { CHANGED } else { UNCHANGED }), "");
             let mut plan = dropping(&snapshot, drops);
             let replaced = snapshot.children.iter().skip(drops).take(replaces);
             plan.writes = replaced.map(|child| Write::Replace(Delete::of(child))).collect();
             let cause = || if has_left { Cause::LeftSelector } else { cause(&snapshot, Phase::Sync, SHAPE) };
-            judge(&mut fleet, (parents.of(&snapshot), guard), &snapshot, cause, Leavers::default, &mut plan);
+            guard_plan(&mut fleet, (parents.of(&snapshot), guard), &snapshot, cause, Leavers::default, &mut plan);
             fleet.take_to_queue();
             let deleted = deletions(&plan, true).into_owned();
             prop_assert!(!has_left || plan.prunes.len() <= 3, "leaving the selector is not a request for deletions");

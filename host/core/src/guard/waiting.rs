@@ -54,9 +54,9 @@ impl Waiting {
     }
 
     /// Hashes the version and all waiting deletions. Every process computes the same hash for the same deletions.
-    pub(super) fn name(&mut self, logic: Digest) -> String {
+    pub(super) fn hash_with(&mut self, version: Digest) -> String {
         let mut hash = Sha256::new();
-        hash.update(logic.as_bytes());
+        hash.update(version.as_bytes());
         for (at, part) in self.parts.iter_mut().enumerate().filter(|(_, part)| !part.hashes.is_empty()) {
             let Part { hashes, hash: known } = part;
             hash.update(at.to_be_bytes());
@@ -65,7 +65,7 @@ impl Waiting {
         Digest::from_bytes(hash.finalize().into()).short()
     }
 
-    /// Number of entries that the next `name` hashes.
+    /// Number of entries that the next `hash_with` hashes.
     #[cfg(test)]
     fn to_hash(&self) -> usize {
         self.parts.iter().filter(|part| part.hash.is_none()).map(|part| part.hashes.len()).sum()
@@ -105,14 +105,14 @@ mod tests {
         let mut waiting = Waiting::default();
         (0..10_000).for_each(|at| waiting.insert(&key(at), deletions(at)));
         assert_eq!(waiting.to_hash(), 10_000);
-        let before = waiting.name(component);
-        assert_eq!((waiting.to_hash(), waiting.name(component)), (0, before.clone()));
+        let before = waiting.hash_with(component);
+        assert_eq!((waiting.to_hash(), waiting.hash_with(component)), (0, before.clone()));
         waiting.insert(&key(7), deletions(8));
         assert!((1..200).contains(&waiting.to_hash()), "{}", waiting.to_hash());
-        assert_ne!(waiting.name(component), before);
+        assert_ne!(waiting.hash_with(component), before);
         waiting.insert(&key(7), deletions(7));
-        assert_eq!(waiting.name(component), before);
-        assert_ne!(waiting.name(Digest::of(b"another component")), before);
+        assert_eq!(waiting.hash_with(component), before);
+        assert_ne!(waiting.hash_with(Digest::of(b"another component")), before);
     }
 
     proptest! {
@@ -132,12 +132,12 @@ mod tests {
                     model.remove(&parent);
                 }
                 if is_named {
-                    waiting.name(component);
+                    waiting.hash_with(component);
                 }
             }
             let mut fresh = Waiting::default();
             model.iter().rev().for_each(|(parent, planned)| fresh.insert(&key(*parent), deletions(*planned)));
-            prop_assert_eq!(waiting.name(component), fresh.name(component));
+            prop_assert_eq!(waiting.hash_with(component), fresh.hash_with(component));
         }
     }
 }

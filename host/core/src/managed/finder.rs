@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use compact_str::CompactString;
 use smallvec::SmallVec;
 
-use super::{CONTROLLER, Item, Names, Node};
+use super::{CONTROLLER, Item, ItemMatcher, Node};
 use crate::json::{Map, Value};
 
 /// Finds named list items without a scan of the list for each name: a plugin may desire thousands of items.
@@ -60,13 +60,13 @@ impl<'v> Finder<'v> {
     }
 
     /// The first item with this name.
-    pub(super) fn first(&self, name: &Item, names: &Names<'_>) -> Option<&'v Value> {
+    pub(super) fn first(&self, name: &Item, names: &ItemMatcher<'_>) -> Option<&'v Value> {
         self.all(name, names).into_iter().min().and_then(|at| self.items.get(at))
     }
 
     /// The indices of all items with this name.
-    pub(super) fn all(&self, name: &Item, names: &Names<'_>) -> SmallVec<[usize; 2]> {
-        let is_named = |at: &usize| self.items.get(*at).is_some_and(|item| names.is(name, item));
+    pub(super) fn all(&self, name: &Item, names: &ItemMatcher<'_>) -> SmallVec<[usize; 2]> {
+        let is_named = |at: &usize| self.items.get(*at).is_some_and(|item| names.matches(name, item));
         match self.index.as_ref().and_then(|index| index.candidates(name, names)) {
             Some(candidates) => candidates.filter(is_named).collect(),
             None => (0..self.items.len()).filter(is_named).collect(),
@@ -87,7 +87,11 @@ impl Index {
     }
 
     /// Indices of items that may have this name; `None` if the index does not cover such names.
-    fn candidates<'a>(&'a self, name: &'a Item, names: &'a Names<'_>) -> Option<Box<dyn Iterator<Item = usize> + 'a>> {
+    fn candidates<'a>(
+        &'a self,
+        name: &'a Item,
+        names: &'a ItemMatcher<'_>,
+    ) -> Option<Box<dyn Iterator<Item = usize> + 'a>> {
         let at = |place| self.places.get(&place).into_iter().flatten().copied();
         match name {
             Item::Other | Item::Value(Value::Object(_)) => None,

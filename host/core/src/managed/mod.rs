@@ -1,9 +1,12 @@
 //! Field ownership (server-side apply, KEP-555): determines whether the host still owns all fields of a desired child.
 //!
 //! When another manager changes or removes a field, the field disappears from the host's `managedFields` entry. So the
-//! object alone shows whether another manager changed the host's fields: check whether the host's entry covers every
-//! field of the desired child. This works after a restart as well and compares no values, so it is independent of how
+//! object alone shows whether that happened: if the host's entries cover every field of the desired child, no other
+//! manager changed one of them. This works after a restart as well and compares no values, so it is independent of how
 //! the API server or a webhook rewrote them (rule R7).
+//!
+//! The host creates a child by POST, which leaves an `Update` entry; it updates a child by server-side apply, which
+//! adds an `Apply` entry.
 
 mod finder;
 mod values;
@@ -39,25 +42,25 @@ pub struct ManagedFields {
     others: Box<[Fields]>,
 }
 
-/// What to do about the `Update` entry that the host's POST left, before or with an apply. Fields that this entry owns
-/// would stay in the object when the plugin drops them.
+/// What to do about the `Update` entry that the host's POST left (the create entry), before or with an apply. Fields
+/// that this entry owns would stay in the object when the plugin drops them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Posted {
+pub enum CreateEntry {
     /// All fields that the entry owns are desired, and no other manager owns any field. A forced apply moves the
     /// changed fields to the Apply entry, and the remaining ones are harmless beside it.
-    Within,
+    Harmless,
     /// The entry must be gone before the apply.
-    InTheWay {
+    MustGo {
         /// The entry's index in the list.
-        entry: usize,
+        index: usize,
         /// How the entry is removed.
-        exit: Exit,
+        removal: Removal,
     },
 }
 
 /// How the host's `Update` entry is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
+pub enum Removal {
     /// The entry is converted to an Apply entry.
     Convert,
     /// The entry is deleted, since the host's Apply entry owns the same fields.
@@ -187,8 +190,8 @@ impl ManagedFields {
                 (true, "Apply", "") => ours.apply = Some(fields),
                 (true, "Update", "") => ours.update = Some((fields, at)),
                 (true, "Apply", "status") => ours.status = Some(fields),
-                // Pods accept labels and annotations through their status subresource as well. The API server sorts the
-                // names.
+                // An entry for the status that also owns metadata (Pods accept labels and annotations through their
+                // status) begins with `f:metadata`, because the API server sorts the names.
                 (false, _, "status") if fields.text.starts_with(r#"{"f:status":"#) => {}
                 (false, _, _) => others.push(fields),
                 _ => {}
@@ -200,24 +203,25 @@ impl ManagedFields {
 
     /// Returns what to do about the Update entry of the host's POST before an apply of the desired object, whose
     /// controller is `controller`; `None` if there is no such entry.
-    pub fn posted(&self, desired: &Map, controller: Option<&Uid>) -> Option<Posted> {
-        let (fields, entry) = self.update.as_ref()?;
+    pub fn create_entry(&self, desired: &Map, controller: Option<&Uid>) -> Option<CreateEntry> {
+        let (fields, index) = self.update.as_ref()?;
         let controller = controller.map(ToString::to_string).unwrap_or_default();
-        let names = Names { controller: &controller };
-        let within = self.others.is_empty() && fields.tree().is_some_and(|tree| !names_more(tree, desired, &names));
-        if within {
-            return Some(Posted::Within);
+        let names = ItemMatcher { controller: &controller };
+        let is_harmless =
+            self.others.is_empty() && fields.tree().is_some_and(|tree| !owns_field_outside(tree, desired, &names));
+        if is_harmless {
+            return Some(CreateEntry::Harmless);
         }
-        let exit = if self.apply.is_none() { Exit::Convert } else { Exit::Remove };
-        Some(Posted::InTheWay { entry: *entry, exit })
+        let removal = if self.apply.is_none() { Removal::Convert } else { Removal::Remove };
+        Some(CreateEntry::MustGo { index: *index, removal })
     }
 
     /// Returns true if the host owns a status field that `status` lacks; then the status must be written to remove the
     /// field.
-    pub fn own_status_beyond(&self, status: &Map) -> bool {
+    pub fn owns_status_field_outside(&self, status: &Map) -> bool {
         let node = self.status.as_ref().and_then(Fields::tree).and_then(|tree| tree.field("status"));
         // Statuses do not contain the controller's UID.
-        node.is_some_and(|node| names_more(node, status, &Names { controller: CONTROLLER }))
+        node.is_some_and(|node| owns_field_outside(node, status, &ItemMatcher { controller: CONTROLLER }))
     }
 
     /// Returns true if the host's entries cover every field of a desired object, whose controller is `controller`.
@@ -230,31 +234,31 @@ impl ManagedFields {
             others: self.others.iter().filter_map(Fields::tree).collect(),
         };
         let controller = controller.map(ToString::to_string).unwrap_or_default();
-        let coverage = Coverage(Names { controller: &controller });
-        if coverage.of_object(&nodes, desired, None) {
+        let coverage = Coverage(ItemMatcher { controller: &controller });
+        if coverage.covers_object(&nodes, desired, None) {
             return true;
         }
-        json::parse(&live.bytes(), 256).is_ok_and(|live| coverage.of_object(&nodes, desired, live.as_object()))
+        json::parse(&live.bytes(), 256).is_ok_and(|live| coverage.covers_object(&nodes, desired, live.as_object()))
     }
 }
 
 /// Returns true if a node owns a field that the map lacks.
-fn names_more(node: &Node, map: &Map, names: &Names<'_>) -> bool {
-    node.fields.iter().any(|(field, node)| map.get(field).is_none_or(|found| goes_beyond(node, found, names)))
+fn owns_field_outside(node: &Node, map: &Map, names: &ItemMatcher<'_>) -> bool {
+    node.fields.iter().any(|(field, node)| map.get(field).is_none_or(|found| owns_outside(node, found, names)))
 }
 
 /// Returns true if a node owns a field or item that the value lacks.
-fn goes_beyond(node: &Node, value: &Value, names: &Names<'_>) -> bool {
+fn owns_outside(node: &Node, value: &Value, names: &ItemMatcher<'_>) -> bool {
     let (fields, items) = (value.as_object(), value.as_array().unwrap_or_default());
     let more_fields = match fields {
-        Some(fields) => names_more(node, fields, names),
+        Some(fields) => owns_field_outside(node, fields, names),
         None => !node.fields.is_empty(),
     };
     if more_fields || node.items.is_empty() {
         return more_fields;
     }
     let finder = Finder::of(items, [node]);
-    node.items.iter().any(|(name, node)| finder.first(name, names).is_none_or(|found| goes_beyond(node, found, names)))
+    node.items.iter().any(|(name, node)| finder.first(name, names).is_none_or(|found| owns_outside(node, found, names)))
 }
 
 /// The nodes of all managers' trees for one place in the object.
@@ -276,8 +280,8 @@ impl<'a> Nodes<'a> {
 
     /// Returns true if an empty node of the host owns the whole value: a scalar, or an atomic list or map.
     ///
-    /// A node that lost its last entry to other managers looks the same. In that case another manager owns something
-    /// below it, or the live object lacks part of the desired value.
+    /// An empty node is ambiguous: the host owns the whole value, or it owned entries below it and other managers took
+    /// all of them. In the second case another manager owns something below it, or the live object lacks an entry.
     fn own_whole(&self, value: &Value, live: Option<&Value>) -> bool {
         let taken = || self.others.iter().any(|node| node.has_below());
         self.ours.iter().any(|node| node.is_empty())
@@ -304,14 +308,14 @@ impl<'a> Nodes<'a> {
 
 /// The context for comparing items with their names in `fieldsV1`.
 #[derive(Clone, Copy)]
-struct Names<'a> {
+struct ItemMatcher<'a> {
     /// The UID that replaces [`CONTROLLER`].
     controller: &'a str,
 }
 
-impl Names<'_> {
+impl ItemMatcher<'_> {
     /// Returns true if the name identifies this item.
-    fn is(&self, name: &Item, item: &Value) -> bool {
+    fn matches(&self, name: &Item, item: &Value) -> bool {
         match name {
             Item::Keys(keys) => self.has_keys(item, keys),
             Item::Value(value) => self.same(value, item),
@@ -356,10 +360,10 @@ impl Names<'_> {
 }
 
 /// Compares field ownership with a desired object.
-struct Coverage<'c>(Names<'c>);
+struct Coverage<'c>(ItemMatcher<'c>);
 
 impl Coverage<'_> {
-    fn of_object(&self, nodes: &Nodes<'_>, desired: &Map, live: Option<&Map>) -> bool {
+    fn covers_object(&self, nodes: &Nodes<'_>, desired: &Map, live: Option<&Map>) -> bool {
         desired.iter().filter(|(key, _)| !matches!(*key, "apiVersion" | "kind")).all(|(key, value)| {
             match (key, value) {
                 ("metadata", Value::Object(meta)) => {
@@ -367,27 +371,28 @@ impl Coverage<'_> {
                     let live = live.and_then(|live| live.get("metadata")).and_then(Value::as_object);
                     meta.iter()
                         .filter(|(key, _)| !matches!(*key, "name" | "namespace"))
-                        .all(|(key, value)| self.of_field(&inside, key, value, live))
+                        .all(|(key, value)| self.covers_field(&inside, key, value, live))
                 }
-                _ => self.of_field(nodes, key, value, live),
+                _ => self.covers_field(nodes, key, value, live),
             }
         })
     }
 
     /// `live` is the live object that contains the field; `None` in the first pass, without the live object.
-    fn of_field(&self, nodes: &Nodes<'_>, key: &str, value: &Value, live: Option<&Map>) -> bool {
+    fn covers_field(&self, nodes: &Nodes<'_>, key: &str, value: &Value, live: Option<&Map>) -> bool {
         let below = live.and_then(|live| live.get(key));
-        // A create owns what the API server stored, and the API types omit zero values: a desired `false` equals a
-        // missing field.
-        self.of(&nodes.below(key), value, below) || (live.is_some() && below.is_none() && is_zero(value))
+        // The API types omit zero values, so a create with `false` stores no field and owns none. If the live object
+        // still lacks the field, the desired zero value is in force.
+        self.covers_value(&nodes.below(key), value, below) || (live.is_some() && below.is_none() && is_zero(value))
     }
 
-    fn of(&self, nodes: &Nodes<'_>, value: &Value, live: Option<&Value>) -> bool {
+    fn covers_value(&self, nodes: &Nodes<'_>, value: &Value, live: Option<&Value>) -> bool {
         if nodes.own_whole(value, live) {
             return true;
         }
-        // The API server rarely stores empty values, so the host owns none of the values that a create left empty, and
-        // another manager owns what is there now. Only the live value shows whether the field is still empty.
+        // The desired value is empty. The API server rarely stores an empty value, so the host's create did not make it
+        // the owner of this field; another manager owns it, and may have filled it since. Only the live value shows
+        // whether the field is still empty.
         if is_zero(value) && !value.is_scalar() && nodes.others_own_whole() {
             return live.is_some_and(|live| is_as_empty(Some(value), live));
         }
@@ -396,18 +401,18 @@ impl Coverage<'_> {
             Value::Null => true,
             Value::Object(map) => {
                 let live = live.and_then(Value::as_object);
-                map.iter().all(|(key, value)| self.of_field(nodes, key, value, live))
+                map.iter().all(|(key, value)| self.covers_field(nodes, key, value, live))
             }
             Value::Array(items) => {
                 let live = live.and_then(Value::as_array).unwrap_or_default();
-                self.of_items(nodes, items, live)
+                self.covers_items(nodes, items, live)
             }
             Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
         }
     }
 
     /// Returns true if the items of a keyed list (`k:`) or of a set (`v:`) are covered.
-    fn of_items(&self, nodes: &Nodes<'_>, items: &[Value], live: &[Value]) -> bool {
+    fn covers_items(&self, nodes: &Nodes<'_>, items: &[Value], live: &[Value]) -> bool {
         let all = || nodes.ours.iter().chain(&nodes.others).copied();
         let (wanted, found) = (Finder::of(items, all()), Finder::of(live, all()));
         let mut below: SmallVec<[_; 4]> = items.iter().map(|_| (Nodes::default(), None)).collect();
@@ -431,7 +436,7 @@ impl Coverage<'_> {
         items
             .iter()
             .zip(below)
-            .all(|(item, (below, live_item))| !below.ours.is_empty() && self.of(&below, item, live_item))
+            .all(|(item, (below, live_item))| !below.ours.is_empty() && self.covers_value(&below, item, live_item))
     }
 }
 

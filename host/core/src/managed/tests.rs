@@ -115,16 +115,16 @@ fn r07_map_whose_last_entry_was_taken_or_removed_is_drift_and_an_atomic_map_is_n
 #[test]
 fn r06_entry_of_the_hosts_post_stays_while_it_owns_only_desired_fields() {
     let posted = |entries: &[(&str, &str, &str)], desired: &str| {
-        managed(entries).posted(&map(desired), Some(&"of-parent".into()))
+        managed(entries).create_entry(&map(desired), Some(&"of-parent".into()))
     };
     let (update, apply) = (("windlass", "Update", FIELDS), ("windlass", "Apply", FIELDS));
     assert_eq!(posted(&[], DESIRED), None);
     assert_eq!(posted(&[apply], DESIRED), None);
-    assert_eq!(posted(&[update], DESIRED), Some(Posted::Within));
-    assert_eq!(posted(&[apply, update], DESIRED), Some(Posted::Within));
+    assert_eq!(posted(&[update], DESIRED), Some(CreateEntry::Harmless));
+    assert_eq!(posted(&[apply, update], DESIRED), Some(CreateEntry::Harmless));
     let more =
         DESIRED.replace(r#""app":"a""#, r#""app":"b","team":"blue""#).replace(r#""image":"i""#, r#""image":"j""#);
-    assert_eq!(posted(&[update], &more), Some(Posted::Within), "fields were changed and added");
+    assert_eq!(posted(&[update], &more), Some(CreateEntry::Harmless), "fields were changed and added");
     for dropped in [
         r#""image":"i","#,
         r#","args":["-v"]"#,
@@ -135,9 +135,9 @@ fn r06_entry_of_the_hosts_post_stays_while_it_owns_only_desired_fields() {
     ] {
         let less = DESIRED.replace(dropped, "").replace(",}", "}");
         assert_ne!(less, DESIRED);
-        let in_the_way = |entry, exit| Some(Posted::InTheWay { entry, exit });
-        assert_eq!(posted(&[update], &less), in_the_way(0, Exit::Convert), "{dropped}");
-        assert_eq!(posted(&[apply, update], &less), in_the_way(1, Exit::Remove), "{dropped}");
+        let in_the_way = |index, removal| Some(CreateEntry::MustGo { index, removal });
+        assert_eq!(posted(&[update], &less), in_the_way(0, Removal::Convert), "{dropped}");
+        assert_eq!(posted(&[apply, update], &less), in_the_way(1, Removal::Remove), "{dropped}");
     }
 }
 
@@ -148,13 +148,13 @@ fn r06_entry_of_the_hosts_post_is_converted_once_another_manager_owns_fields_out
             r#"[{{"manager":"windlass","operation":"Update","fieldsV1":{FIELDS}}},
                 {{"manager":"another","operation":"Update","subresource":"{subresource}","fieldsV1":{{"{field}":{{}}}}}}]"#
         );
-        ManagedFields::read(&list, Some("of-parent")).posted(&map(DESIRED), Some(&"of-parent".into()))
+        ManagedFields::read(&list, Some("of-parent")).create_entry(&map(DESIRED), Some(&"of-parent".into()))
     };
-    let in_the_way = Some(Posted::InTheWay { entry: 0, exit: Exit::Convert });
+    let in_the_way = Some(CreateEntry::MustGo { index: 0, removal: Removal::Convert });
     assert_eq!(with("", "f:spec"), in_the_way);
     assert_eq!(with("scale", "f:spec"), in_the_way, "an autoscaler owns a field of spec");
     assert_eq!(with("status", "f:metadata"), in_the_way, "a field of metadata, such as a label");
-    assert_eq!(with("status", "f:status"), Some(Posted::Within), "no desired field is in status");
+    assert_eq!(with("status", "f:status"), Some(CreateEntry::Harmless), "no desired field is in status");
 }
 
 #[test]
@@ -190,10 +190,10 @@ fn listed() -> impl Strategy<Value = (Vec<Value>, Vec<Item>)> {
 proptest! {
     #[test]
     fn finder_returns_the_same_list_items_as_a_linear_search((items, named) in listed()) {
-        let names = Names { controller: "uid-1" };
+        let names = ItemMatcher { controller: "uid-1" };
         let expected: Vec<Vec<usize>> = named
             .iter()
-            .map(|name| (0..items.len()).filter(|at| names.is(name, &items[*at])).collect())
+            .map(|name| (0..items.len()).filter(|at| names.matches(name, &items[*at])).collect())
             .collect();
         let node = Node { items: named.into_iter().map(|name| (name, Node::default())).collect(), ..Node::default() };
         let finder = Finder::of(&items, [&node]);

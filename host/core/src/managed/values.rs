@@ -2,7 +2,7 @@
 //! change by a user who writes under the host's own manager name: only the values show it.
 
 use super::finder::Finder;
-use super::{Few, Fields, Item, ManagedFields, Names, Nodes, is_zero};
+use super::{Few, Fields, Item, ItemMatcher, ManagedFields, Nodes, is_zero};
 use crate::ids::Uid;
 use crate::json::{Map, Value};
 
@@ -28,14 +28,15 @@ impl ManagedFields {
         let ours = entries.into_iter().flatten().filter_map(Fields::tree).collect();
         let nodes = Nodes { ours, others: Few::default() };
         let controller = controller.map(ToString::to_string).unwrap_or_default();
-        Difference { names: Names { controller: &controller }, quantities: false }.of_object(&nodes, desired, live)
+        Difference { names: ItemMatcher { controller: &controller }, quantities: false }
+            .of_object(&nodes, desired, live)
     }
 }
 
 /// How values are compared.
 #[derive(Clone, Copy)]
 struct Difference<'c> {
-    names: Names<'c>,
+    names: ItemMatcher<'c>,
     /// Whether quantities are normalised, so that `1` equals `1000m`.
     quantities: bool,
 }

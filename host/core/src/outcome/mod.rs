@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use crate::contract::{CallFailure, Failure};
-use crate::desired::{Refusal, asked_wait};
+use crate::desired::{ResponseRejection, asked_wait};
 use crate::guard::BlockedDeletions;
 use crate::ids::PluginName;
 use crate::plan::ChildId;
@@ -20,7 +20,7 @@ pub enum Problem {
     /// The plugin's response reports a failure.
     Plugin(Failure),
     /// The host rejected the plugin's response.
-    Refused(Refusal),
+    Refused(ResponseRejection),
     /// Related objects that the plugin requires cannot be read.
     Reads(ReadProblem),
     /// Failed writes, each with its child.

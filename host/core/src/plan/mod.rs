@@ -13,7 +13,7 @@ use crate::desired::{APPLIED_VERSION, Desired, DesiredChild};
 use crate::digest::Digest;
 use crate::ids::{GroupKind, Gvk, ObjectKey, Uid};
 use crate::json::{self, Map, Value};
-use crate::managed::Posted;
+use crate::managed::CreateEntry;
 use crate::names;
 use crate::object::Object;
 use crate::order::install_rank;
@@ -57,7 +57,7 @@ pub struct Target {
     /// The resource version on which the plan is based.
     pub resource_version: u64,
     /// How to convert the `managedFields` entry that the host's own POST left; `None` if there is no such entry.
-    pub posted: Option<Posted>,
+    pub create_entry: Option<CreateEntry>,
     /// Hash of the live values, if the values alone are the reason for the change: according to `managedFields`, no
     /// manager changed the object.
     pub differing: Option<Digest>,
@@ -292,8 +292,8 @@ pub fn differing(live: &Object, child: &DesiredChild) -> Option<Digest> {
 }
 
 fn apply(live: &Object, child: &Arc<DesiredChild>, differing: Option<Digest>) -> Write {
-    let posted = live.managed.posted(&child.body, live.controller.as_ref());
-    let target = Target { uid: live.uid.clone(), resource_version: live.resource_version, posted, differing };
+    let create_entry = live.managed.create_entry(&child.body, live.controller.as_ref());
+    let target = Target { uid: live.uid.clone(), resource_version: live.resource_version, create_entry, differing };
     Write::Apply { child: child.clone(), target }
 }
 

@@ -41,10 +41,10 @@ fn missing_child_is_created_and_changed_child_is_applied_with_its_uid() {
     let plan = plan(&snapshot(&live), &desired);
     assert_eq!(plan.counts(), (1, 1, 0));
     let Write::Apply { target, .. } = &plan.writes[0] else { panic!("{plan:?}") };
-    let posted = Some(Posted::Within);
+    let create_entry = Some(CreateEntry::Harmless);
     assert_eq!(
         *target,
-        Target { uid: "uid-of-a".into(), resource_version: 7, posted, differing: None },
+        Target { uid: "uid-of-a".into(), resource_version: 7, create_entry, differing: None },
         "R6: the desired state drops no field"
     );
 }

@@ -36,7 +36,7 @@ pub fn next(parent: &Object, part: Option<&Map>, outcome: &Outcome, shape: Statu
         let wanted = merge(base, part.is_some(), outcome, parent.generation);
         next.insert("conditions", stamp(wanted, &observed, now));
     }
-    (!shows(&observed, &next) || parent.managed.own_status_beyond(&next)).then_some(next)
+    (!shows(&observed, &next) || parent.managed.owns_status_field_outside(&next)).then_some(next)
 }
 
 /// Returns true if the observed status has all fields of the next status. Additional fields of other managers cause no

@@ -2,7 +2,7 @@ use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::contract::{CallFailure, Failure};
-use crate::fixtures::{parent_with, parent_with_own};
+use crate::fixtures::{parent_with, parent_with_host_owned_status};
 use crate::json;
 use crate::outcome::Problem;
 
@@ -101,11 +101,11 @@ fn r12_reconciling_and_stalled_are_present_only_while_they_are_true() {
         (failed(), vec!["Ready", "Reconciling"]),
         (applied(), vec!["Ready"]),
     ] {
-        let parent = parent_with_own(&status);
+        let parent = parent_with_host_owned_status(&status);
         status = next(&parent, None, &outcome, ALL, now()).map(|map| to_json(&map)).expect("differs");
         assert_eq!(types(&status), shown);
     }
-    assert_eq!(next(&parent_with_own(&status), None, &applied(), ALL, now()), None);
+    assert_eq!(next(&parent_with_host_owned_status(&status), None, &applied(), ALL, now()), None);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn r12_status_fields_of_other_writers_cause_no_write() {
 fn r12_status_fields_that_the_plugin_no_longer_returns_are_removed() {
     let returned = json!({"gone": 1, "stays": {"a": 1, "b": 2}, "conditions": [{"type": "Scaled", "status": "True"}]});
     let status = after(&json!({}), Some(&returned), &applied()).expect("differs");
-    let next_of = |own: &Json| next(&parent_with_own(&status), Some(&part(own)), &applied(), ALL, now());
+    let next_of = |own: &Json| next(&parent_with_host_owned_status(&status), Some(&part(own)), &applied(), ALL, now());
     assert_eq!(next_of(&returned), None, "the plugin returns the same status again");
     let less = |change: fn(&mut Json)| {
         let mut own = returned.clone();

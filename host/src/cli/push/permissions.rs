@@ -9,7 +9,7 @@ use kube::{Api, Client, Error};
 use windlass_api::{DeletionPolicy, PluginSpec, PluginStatus};
 use windlass_core::contract::Descriptor;
 use windlass_core::declared_parent::{DeclaredParent, Resource};
-use windlass_core::grant::{Withheld, fits};
+use windlass_core::grant::{Withheld, child_scope_fits};
 use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::names::LABEL_PLUGIN;
 
@@ -105,7 +105,7 @@ pub async fn of(
     spec: Option<&PluginSpec>,
     status: &PluginStatus,
 ) -> anyhow::Result<Rights> {
-    let allowance = spec.map(PluginSpec::allowance).unwrap_or_default();
+    let spec_grants = spec.map(PluginSpec::spec_grants).unwrap_or_default();
     let (mut children, mut related) = (Vec::new(), Vec::new());
     let (mut withheld, mut read) = (Vec::new(), Vec::new());
     let (parent, parent_namespaced) = match declared {
@@ -114,10 +114,10 @@ pub async fn of(
     };
     let mut granted = Vec::new();
     for kind in descriptor.children.iter().map(|rule| &rule.kind) {
-        let found = match allowance.may_own(kind) {
+        let found = match spec_grants.may_own(kind) {
             Ok(()) => {
                 let (resource, namespaced) = look_up(client, kind).await?;
-                fits(parent_namespaced, namespaced).map(|()| resource)
+                child_scope_fits(parent_namespaced, namespaced).map(|()| resource)
             }
             Err(why) => Err(why),
         };
@@ -131,7 +131,7 @@ pub async fn of(
     }
     for kind in &descriptor.related {
         let (resource, namespaced) = look_up(client, kind).await?;
-        match allowance.may_read(kind, namespaced) {
+        match spec_grants.may_read(kind, namespaced) {
             Ok(_) => {
                 related.push(resource);
                 read.push(kind.clone());
@@ -140,7 +140,7 @@ pub async fn of(
         }
     }
     let mut former = Vec::new();
-    for kind in status.had().lost(&granted) {
+    for kind in status.had().not_granted(&granted) {
         match served(client, &kind).await {
             Ok((resource, _)) => former.push(resource),
             // The kind is not served, so it has no objects.

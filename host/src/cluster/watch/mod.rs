@@ -180,7 +180,7 @@ impl Watches {
             return watch;
         }
         // Children are looked up by owner, all other objects by uid.
-        let index = if id.labels.as_deref() == Some(LABEL_PLUGIN) { Index::Owner } else { Index::Identity };
+        let index = if id.labels.as_deref() == Some(LABEL_PLUGIN) { Index::Owner } else { Index::Uid };
         let store = Arc::new(Store::new(index));
         let (report, health) = watch::channel(Health::Starting);
         let given_up = Arc::new(AtomicBool::new(false));
@@ -349,14 +349,14 @@ impl Follower {
     fn on_event(&self, event: Event<Raw>) {
         let Self { id, store, listener, .. } = self;
         match event {
-            Event::Init => store.list_begins(),
+            Event::Init => store.begin_list(),
             Event::InitApply(raw) => {
                 if let Some(object) = decode(&id.kind, &raw).filter(|object| self.keeps(object)) {
-                    store.listed(object);
+                    store.add_listed(object);
                 }
             }
             Event::InitDone => {
-                let changes = store.list_ends();
+                let changes = store.finish_list();
                 tracing::debug!(kind = %id.kind, changes = changes.len(), "cache filled");
                 for change in changes {
                     listener(id, &change);
@@ -365,14 +365,14 @@ impl Follower {
             }
             Event::Apply(raw) => {
                 let change = decode(&id.kind, &raw).and_then(|object| {
-                    if self.keeps(&object) { Some(store.applied(object)) } else { store.deleted(&object) }
+                    if self.keeps(&object) { Some(store.upsert(object)) } else { store.remove(&object) }
                 });
                 if let Some(change) = change {
                     listener(id, &change);
                 }
             }
             Event::Delete(raw) => {
-                let change = decode(&id.kind, &raw).and_then(|object| store.deleted(&object));
+                let change = decode(&id.kind, &raw).and_then(|object| store.remove(&object));
                 if let Some(change) = change {
                     listener(id, &change);
                 }
@@ -449,7 +449,7 @@ mod tests {
                 finalizer: None,
             },
             filter: None,
-            store: Arc::new(Store::new(Index::Identity)),
+            store: Arc::new(Store::new(Index::Uid)),
             listener: Arc::new(move |id, change| {
                 let object = change.after.as_ref().or(change.before.as_ref()).expect("an object");
                 changes.lock().push(format!("{}[{}] {}", id.kind, id.labels.as_deref().unwrap_or(""), object.key));

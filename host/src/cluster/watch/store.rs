@@ -24,8 +24,8 @@ pub struct Change {
     pub after: Option<Arc<Object>>,
 }
 
-/// Number of objects that are replaced while readers are locked out.
-const AT_ONCE: usize = 256;
+/// Number of objects that are changed each time the write lock is taken, which locks readers out.
+const CHUNK: usize = 256;
 
 /// Objects of one kind, with the indexes that reconciles need.
 #[derive(Debug)]
@@ -35,11 +35,11 @@ pub struct Store {
     packer: Mutex<Packer>,
 }
 
-/// The index of a store, in addition to that by name. An index takes memory for each object.
+/// Which index a store has besides the one by name. An index takes memory for each object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Index {
     /// Finds an object by uid.
-    Identity,
+    Uid,
     /// Finds the children of a parent.
     Owner,
 }
@@ -54,14 +54,14 @@ struct Inner {
     by_namespace: Option<HashMap<Arc<str>, HashSet<ByKey>>>,
     /// Most parents have few children of a kind.
     owners: HashMap<OwnerKey, SmallVec<[Arc<Object>; 2]>>,
-    /// Number of objects that are indexed by the key of a retained child.
+    /// Number of objects that are in `owners` under the key of a retained child (the parent's name instead of its uid).
     retained: usize,
     /// Newest resourceVersion that the watch delivered since its last list: writes up to it are in the cache.
-    seen: u64,
+    newest_version: u64,
     /// Time at which the last complete list began: earlier writes are in the cache.
-    listed: Option<Instant>,
+    last_list_began: Option<Instant>,
     /// Objects of a list that is not complete yet, and the time at which it began.
-    listing: Option<(HashSet<ByKey>, Instant)>,
+    pending_list: Option<(HashSet<ByKey>, Instant)>,
     namespaces: Interner<str>,
     managed: Interner<ManagedFields>,
 }
@@ -114,9 +114,9 @@ impl Store {
             by_namespace: None,
             owners: HashMap::new(),
             retained: 0,
-            seen: 0,
-            listed: None,
-            listing: None,
+            newest_version: 0,
+            last_list_began: None,
+            pending_list: None,
             namespaces: Interner::default(),
             managed: Interner::default(),
         };
@@ -189,60 +189,58 @@ impl Store {
             .count()
     }
 
-    /// Whether a write that the API server acknowledged with this resourceVersion at this time is in the cache, now or
-    /// before. Versions are comparable within a kind (KEP-5504), but not across a list: a restored backup sets them
-    /// back. Lists are consistent (`stream::settings`), so a list that began after the acknowledgement
-    /// contains the write.
-    pub fn has_seen(&self, resource_version: u64, answered: Instant) -> bool {
+    /// Whether the cache shows, or has shown, a write that the API server acknowledged at this time with this resourceVersion. Versions are
+    /// comparable within a kind (KEP-5504), but only with those since the last list, because restoring a backup lowers them. Lists are
+    /// consistent (`stream::settings`), so a list that began after the acknowledgement contains the write as well.
+    pub fn has_seen(&self, resource_version: u64, acknowledged: Instant) -> bool {
         let inner = self.inner.read();
-        inner.seen >= resource_version || inner.listed.is_some_and(|began| began > answered)
+        inner.newest_version >= resource_version || inner.last_list_began.is_some_and(|began| began > acknowledged)
     }
 
     /// Begins a new list: objects that it does not contain are removed when it ends.
-    pub fn list_begins(&self) {
-        self.inner.write().listing = Some((HashSet::new(), Instant::now()));
+    pub fn begin_list(&self) {
+        self.inner.write().pending_list = Some((HashSet::new(), Instant::now()));
     }
 
     /// Adds an object to the list in progress.
-    pub fn listed(&self, object: Object) {
+    pub fn add_listed(&self, object: Object) {
         // An unchanged object is shared with the cache, so that a list does not double the memory.
         let known = self.get(&object.key).filter(|known| is_same(known, &object));
         let fresh = if known.is_none() { Some(self.packed(object)) } else { None };
         let mut inner = self.inner.write();
         let Some(object) = known.or_else(|| fresh.map(|object| inner.share(object))) else { return };
-        if let Some((listing, _)) = &mut inner.listing {
-            listing.replace(ByKey(object));
+        if let Some((listed, _)) = &mut inner.pending_list {
+            listed.replace(ByKey(object));
         }
     }
 
     /// Ends the list; returns all changes.
-    pub fn list_ends(&self) -> Vec<Change> {
+    pub fn finish_list(&self) -> Vec<Change> {
         self.replace(|| ())
     }
 
-    /// Replaces the objects by the list. The changes are computed while others read, and applied a part at a time, with
-    /// `between` called in between: a list of a hundred thousand objects must not block every reconcile of the kind.
-    /// Only the watch's task writes, so nothing else changes meanwhile; readers see the changes one after the other, as
-    /// if they were events.
+    /// Replaces the objects by the list. The changes are computed while others read, and made a part at a time: a list of a hundred
+    /// thousand objects must not block every reconcile of the kind. `between` is called after each part (for tests). Only the watch's task
+    /// writes, so nothing else changes meanwhile; readers see the changes one after the other, as if they were events.
     fn replace(&self, between: impl Fn()) -> Vec<Change> {
-        let Some((listed, began)) = self.inner.write().listing.take() else { return Vec::new() };
-        let (gone, fresh, seen) = {
+        let Some((listed, began)) = self.inner.write().pending_list.take() else { return Vec::new() };
+        let (gone, fresh, newest_version) = {
             let inner = self.inner.read();
             let gone: Vec<_> = inner.objects.difference(&listed).map(|object| object.0.key.clone()).collect();
-            let seen = listed.iter().map(|object| object.0.resource_version).max().unwrap_or_default();
+            let newest_version = listed.iter().map(|object| object.0.resource_version).max().unwrap_or_default();
             let is_known =
                 |object: &ByKey| inner.objects.get(&object.0.key).is_some_and(|known| is_same(&known.0, &object.0));
             let fresh: Vec<_> = listed.into_iter().filter(|object| !is_known(object)).collect();
-            (gone, fresh, seen)
+            (gone, fresh, newest_version)
         };
         let mut changes = Vec::with_capacity(gone.len() + fresh.len());
-        for gone in gone.chunks(AT_ONCE) {
+        for gone in gone.chunks(CHUNK) {
             let mut inner = self.inner.write();
             changes.extend(gone.iter().filter_map(|key| inner.remove(key)));
             drop(inner);
             between();
         }
-        for fresh in fresh.chunks(AT_ONCE) {
+        for fresh in fresh.chunks(CHUNK) {
             let mut inner = self.inner.write();
             changes.extend(fresh.iter().map(|ByKey(object)| inner.insert(object.clone())));
             drop(inner);
@@ -250,15 +248,15 @@ impl Store {
         }
         // From here on the cache is known to contain own writes from before the list.
         let mut inner = self.inner.write();
-        (inner.listed, inner.seen) = (Some(began), seen);
+        (inner.last_list_began, inner.newest_version) = (Some(began), newest_version);
         changes
     }
 
     /// Adds or changes an object.
-    pub fn applied(&self, object: Object) -> Change {
+    pub fn upsert(&self, object: Object) -> Change {
         let object = self.packed(object);
         let mut inner = self.inner.write();
-        inner.seen = inner.seen.max(object.resource_version);
+        inner.newest_version = inner.newest_version.max(object.resource_version);
         let object = inner.share(object);
         inner.insert(object)
     }
@@ -269,9 +267,9 @@ impl Store {
     }
 
     /// Removes an object.
-    pub fn deleted(&self, object: &Object) -> Option<Change> {
+    pub fn remove(&self, object: &Object) -> Option<Change> {
         let mut inner = self.inner.write();
-        inner.seen = inner.seen.max(object.resource_version);
+        inner.newest_version = inner.newest_version.max(object.resource_version);
         inner.remove(&object.key)
     }
 }
@@ -288,7 +286,7 @@ fn is_same(known: &Object, object: &Object) -> bool {
 impl Inner {
     /// Shares equal values of the object with other objects.
     fn share(&mut self, mut object: Object) -> Arc<Object> {
-        // Copies of a known object's key share its text: there is one copy of it.
+        // Reuse the allocations of the cached object's key, or else of its namespace, so that each text is stored once.
         match self.objects.get(&object.key) {
             Some(known) => object.key = known.0.key.clone(),
             None => object.key.namespace = object.key.namespace.map(|namespace| self.namespaces.share(&namespace)),
@@ -306,7 +304,7 @@ impl Inner {
             index.entry(namespace_of(&object)).or_default().insert(ByKey(object.clone()));
         }
         match self.index {
-            Index::Identity => drop(self.uids.replace(ByUid(object.clone()))),
+            Index::Uid => drop(self.uids.replace(ByUid(object.clone()))),
             Index::Owner => {
                 if let Some(owner) = object.owner_key() {
                     self.retained += usize::from(owner.is_retained());
@@ -377,13 +375,13 @@ mod tests {
     #[test]
     fn object_whose_parent_label_changes_moves_in_the_index() {
         let store = Store::new(Index::Owner);
-        store.applied(object("a", "1", 5, "p"));
-        store.applied(object("b", "2", 6, "p"));
+        store.upsert(object("a", "1", 5, "p"));
+        store.upsert(object("b", "2", 6, "p"));
         assert_eq!(names(&store, "p"), ["n/a", "n/b"]);
-        let change = store.applied(object("a", "1", 7, "q"));
+        let change = store.upsert(object("a", "1", 7, "q"));
         assert!(change.before.is_some() && change.after.is_some());
         assert_eq!((names(&store, "p"), names(&store, "q")), (vec!["n/b".to_owned()], vec!["n/a".to_owned()]));
-        store.deleted(&object("b", "2", 8, "p"));
+        store.remove(&object("b", "2", 8, "p"));
         assert!(names(&store, "p").is_empty() && store.get(&ObjectKey::new(Some("n"), "b")).is_none());
         let now = Instant::now();
         assert!(store.has_seen(8, now) && !store.has_seen(9, now));
@@ -402,9 +400,9 @@ mod tests {
             Object::from_api(&kind, &text).expect("an object")
         };
         for (name, parent, controller) in [("a", "p", "p"), ("b", "q", "q"), ("taken", "p", "x"), ("gone", "r", "r")] {
-            store.applied(child(name, parent, controller));
+            store.upsert(child(name, parent, controller));
         }
-        store.applied(object("retained", "retained", 2, "p"));
+        store.upsert(object("retained", "retained", 2, "p"));
         let parents = ["p", "q", "childless"].map(Uid::from);
         assert_eq!(store.count_controlled(&parents, |_| true), 2);
         assert_eq!(store.count_controlled(&parents, |child| &*child.key.name == "a"), 1);
@@ -422,26 +420,26 @@ mod tests {
             Object::from_api(&kind, &text).expect("an object")
         };
         let of_web = r#""windlass.dev/retained-for":"echo/Echo.my-operator.dev/n/web""#;
-        store.applied(object("mine", "1", 1, "p"));
-        store.applied(retained("a", 2, of_web));
-        store.applied(retained("b", 3, &of_web.replace("web", "other")));
+        store.upsert(object("mine", "1", 1, "p"));
+        store.upsert(retained("a", 2, of_web));
+        store.upsert(retained("b", 3, &of_web.replace("web", "other")));
         assert_eq!(names(&store, "p"), ["n/a", "n/mine"]);
-        store.applied(retained("a", 4, ""));
+        store.upsert(retained("a", 4, ""));
         assert_eq!(names(&store, "p"), ["n/mine"]);
-        store.applied(retained("b", 5, of_web));
+        store.upsert(retained("b", 5, of_web));
         assert_eq!(names(&store, "p"), ["n/b", "n/mine"]);
-        store.deleted(&retained("b", 6, of_web));
+        store.remove(&retained("b", 6, of_web));
         assert_eq!(names(&store, "p"), ["n/mine"]);
     }
 
     #[test]
     fn parent_is_found_by_its_uid_until_it_is_replaced_or_deleted() {
-        let store = Store::new(Index::Identity);
-        store.applied(object("a", "1", 5, "p"));
+        let store = Store::new(Index::Uid);
+        store.upsert(object("a", "1", 5, "p"));
         assert_eq!(store.key_of(&"1".into()), Some(ObjectKey::new(Some("n"), "a")));
-        store.applied(object("a", "2", 6, "p"));
+        store.upsert(object("a", "2", 6, "p"));
         assert_eq!((store.key_of(&"1".into()), store.key_of(&"2".into()).is_some()), (None, true));
-        store.deleted(&object("a", "2", 7, "p"));
+        store.remove(&object("a", "2", 7, "p"));
         assert_eq!(store.key_of(&"2".into()), None);
     }
 
@@ -456,7 +454,7 @@ mod tests {
             Object::from_api(&kind, &text).expect("an object")
         };
         let node = r#"{"metadata":{"name":"node","uid":"node","resourceVersion":"1"}}"#;
-        let store = Store::new(Index::Identity);
+        let store = Store::new(Index::Uid);
         let indexed = || store.inner.read().by_namespace.as_ref().map(HashMap::len);
         let of = |namespace: Option<&str>| {
             let mut found: Vec<_> = store
@@ -467,21 +465,21 @@ mod tests {
             found.sort();
             found
         };
-        store.applied(pod("a", "x", 1));
-        store.applied(Object::from_api(&kind, node).expect("an object"));
+        store.upsert(pod("a", "x", 1));
+        store.upsert(Object::from_api(&kind, node).expect("an object"));
         assert_eq!(indexed(), None, "the index is built only when a namespace is requested");
         assert_eq!(
             (of(Some("a")), of(Some("b")), of(None)),
             (vec!["a/x 1".to_owned()], vec![], vec!["node 1".to_owned()])
         );
-        store.applied(pod("a", "x", 2));
-        store.applied(pod("b", "y", 2));
+        store.upsert(pod("a", "x", 2));
+        store.upsert(pod("b", "y", 2));
         assert_eq!((of(Some("a")), of(Some("b"))), (vec!["a/x 2".to_owned()], vec!["b/y 2".to_owned()]));
-        store.deleted(&pod("b", "y", 3));
-        store.list_begins();
-        store.listed(pod("a", "z", 4));
-        store.listed(pod("c", "x", 4));
-        store.list_ends();
+        store.remove(&pod("b", "y", 3));
+        store.begin_list();
+        store.add_listed(pod("a", "z", 4));
+        store.add_listed(pod("c", "x", 4));
+        store.finish_list();
         assert_eq!((of(Some("a")), of(Some("c"))), (vec!["a/z 4".to_owned()], vec!["c/x 4".to_owned()]));
         assert!(of(None).is_empty() && of(Some("b")).is_empty());
         assert_eq!(indexed(), Some(2), "empty namespaces leave the index");
@@ -490,17 +488,17 @@ mod tests {
     #[test]
     fn long_list_replaces_the_cache_without_blocking_readers() {
         let store = Store::new(Index::Owner);
-        let last = 4 * AT_ONCE;
-        (0..=AT_ONCE).for_each(|at| drop(store.applied(object(&format!("old-{at}"), &format!("o{at}"), 1, "p"))));
-        store.list_begins();
-        (0..last).for_each(|at| store.listed(object(&format!("new-{at}"), &format!("n{at}"), 7, "p")));
+        let last = 4 * CHUNK;
+        (0..=CHUNK).for_each(|at| drop(store.upsert(object(&format!("old-{at}"), &format!("o{at}"), 1, "p"))));
+        store.begin_list();
+        (0..last).for_each(|at| store.add_listed(object(&format!("new-{at}"), &format!("n{at}"), 7, "p")));
         let (now, reads) = (Instant::now(), std::cell::Cell::new(0));
         let changes = store.replace(|| {
             assert!(store.inner.try_read().is_some(), "the lock is free");
             assert!(!store.has_seen(7, now), "the list is not in the cache yet");
             reads.set(reads.get() + 1);
         });
-        assert_eq!((changes.len(), reads.get()), (last + AT_ONCE + 1, 6));
+        assert_eq!((changes.len(), reads.get()), (last + CHUNK + 1, 6));
         assert!(store.has_seen(7, now));
         assert_eq!(store.size(), last);
     }
@@ -508,20 +506,20 @@ mod tests {
     #[test]
     fn new_list_replaces_the_cache_and_reports_only_changes() {
         let store = Store::new(Index::Owner);
-        store.applied(object("same", "1", 1, "p"));
-        store.applied(object("gone", "2", 2, "p"));
-        store.applied(object("again", "3", 3, "p"));
-        store.list_begins();
-        store.listed(object("same", "1", 1, "p"));
-        store.listed(object("again", "4", 4, "p"));
-        store.listed(object("new", "5", 5, "p"));
+        store.upsert(object("same", "1", 1, "p"));
+        store.upsert(object("gone", "2", 2, "p"));
+        store.upsert(object("again", "3", 3, "p"));
+        store.begin_list();
+        store.add_listed(object("same", "1", 1, "p"));
+        store.add_listed(object("again", "4", 4, "p"));
+        store.add_listed(object("new", "5", 5, "p"));
         assert_eq!(
             names(&store, "p"),
             ["n/again", "n/gone", "n/same"],
             "the cache changes only when the list is complete"
         );
         let mut changed: Vec<_> = store
-            .list_ends()
+            .finish_list()
             .iter()
             .map(|change| {
                 let uid = |object: &Option<Arc<Object>>| object.as_ref().map(|object| object.uid.to_string());
@@ -536,24 +534,24 @@ mod tests {
 
     #[test]
     fn object_keeps_the_same_allocated_key_across_changes() {
-        let store = Store::new(Index::Identity);
+        let store = Store::new(Index::Uid);
         let key_of = |change: Change| change.after.expect("the object exists").key.clone();
-        let first = key_of(store.applied(object("a", "1", 1, "p")));
-        let changed = key_of(store.applied(object("a", "1", 2, "p")));
-        store.list_begins();
-        store.listed(object("a", "1", 3, "p"));
-        let listed = key_of(store.list_ends().remove(0));
+        let first = key_of(store.upsert(object("a", "1", 1, "p")));
+        let changed = key_of(store.upsert(object("a", "1", 2, "p")));
+        store.begin_list();
+        store.add_listed(object("a", "1", 3, "p"));
+        let listed = key_of(store.finish_list().remove(0));
         assert!([changed, listed].iter().all(|key| Arc::ptr_eq(&key.name, &first.name)));
     }
 
     #[test]
     fn unchanged_object_of_a_list_is_not_stored_twice() {
         let store = Store::new(Index::Owner);
-        store.applied(object("same", "1", 1, "p"));
+        store.upsert(object("same", "1", 1, "p"));
         let before = store.get(&ObjectKey::new(Some("n"), "same")).expect("there");
-        store.list_begins();
-        store.listed(object("same", "1", 1, "p"));
+        store.begin_list();
+        store.add_listed(object("same", "1", 1, "p"));
         assert_eq!(Arc::strong_count(&before), 4, "one shared object: here, by name, by owner, in the list");
-        assert!(store.list_ends().is_empty());
+        assert!(store.finish_list().is_empty());
     }
 }

@@ -7,7 +7,7 @@ use kube::core::{ApiResource, DynamicObject};
 use windlass_core::desired::DesiredChild;
 use windlass_core::ids::{ObjectKey, Uid};
 use windlass_core::json::{Map, Value};
-use windlass_core::managed::Exit;
+use windlass_core::managed::Removal;
 use windlass_core::names::{FIELD_MANAGER, FINALIZER_MANAGER};
 use windlass_core::object::Object;
 use windlass_core::outcome::WriteProblem;
@@ -99,15 +99,15 @@ pub fn apply(to: To<'_>, child: &DesiredChild, uid: &Uid, force: Force) -> Built
 
 /// JSON patch before an apply: converts or removes the Update entry that the host's POST left at this place of
 /// managedFields, if it is still there.
-pub fn migrate(to: To<'_>, child: &DesiredChild, version: u64, entry: usize, exit: Exit) -> Built {
-    let entry = format!("/metadata/managedFields/{entry}");
+pub fn migrate(to: To<'_>, child: &DesiredChild, version: u64, index: usize, removal: Removal) -> Built {
+    let entry = format!("/metadata/managedFields/{index}");
     let patch = serde_json::json!([
         {"op": "replace", "path": "/metadata/resourceVersion", "value": version.to_string()},
         {"op": "test", "path": format!("{entry}/manager"), "value": FIELD_MANAGER},
         {"op": "test", "path": format!("{entry}/operation"), "value": "Update"},
-        match exit {
-            Exit::Convert => serde_json::json!({"op": "replace", "path": format!("{entry}/operation"), "value": "Apply"}),
-            Exit::Remove => serde_json::json!({"op": "remove", "path": entry}),
+        match removal {
+            Removal::Convert => serde_json::json!({"op": "replace", "path": format!("{entry}/operation"), "value": "Apply"}),
+            Removal::Remove => serde_json::json!({"op": "remove", "path": entry}),
         },
     ]);
     let mut request = to

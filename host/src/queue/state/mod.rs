@@ -222,8 +222,8 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
     }
 
     /// A time within a span that begins now, selected by `chance` (0 to 1).
-    pub(super) fn moment(&self, now: Instant, span: Duration, chance: f64) -> Instant {
-        moment(self.origin, now, span, chance)
+    pub(super) fn moment(&self, now: Instant, span: Duration, random: f64) -> Instant {
+        moment(self.origin, now, span, random)
     }
 
     fn add_place_at(&mut self, place: usize, trigger: Trigger, at: Instant) {
@@ -328,7 +328,7 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
     }
 
     /// Ends a run.
-    pub(super) fn done(&mut self, job: &Job<G, K>, end: End, now: Instant, chance: f64) {
+    pub(super) fn done(&mut self, job: &Job<G, K>, end: End, now: Instant, random: f64) {
         let End { requeue, resync, aside } = end;
         self.running = self.running.saturating_sub(1);
         self.aside -= usize::from(aside);
@@ -357,15 +357,15 @@ impl<G: Clone + Eq + Hash, K: Clone + Eq + Hash> State<G, K> {
         let delay = match requeue {
             Requeue::Settled(asked) => Some(asked.unwrap_or_else(|| {
                 let resync = resync.min(DELAY_MAX);
-                moment(origin, now + resync.mul_f64(0.9), resync.mul_f64(0.2), chance) - now
+                moment(origin, now + resync.mul_f64(0.9), resync.mul_f64(0.2), random) - now
             })),
-            Requeue::Pause(delay) => Some(delay.min(DELAY_MAX).mul_f64(1.0 + 0.1 * chance)),
+            Requeue::Pause(delay) => Some(delay.min(DELAY_MAX).mul_f64(1.0 + 0.1 * random)),
             Requeue::After(delay) => Some(delay),
             Requeue::Backoff(at_least) | Requeue::Unavailable(at_least) => {
                 let delay = if entry.is_unavailable {
-                    backoff_of_unavailable(entry.failures, self.unavailable, chance)
+                    backoff_of_unavailable(entry.failures, self.unavailable, random)
                 } else {
-                    backoff(entry.failures, chance)
+                    backoff(entry.failures, random)
                 };
                 let delay = delay.max(at_least);
                 // A change during the run may already fix the failure.

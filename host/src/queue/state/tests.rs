@@ -29,8 +29,8 @@ impl Harness {
         self.end(job, requeue, 0.5);
     }
 
-    fn end(&mut self, job: &Job<&'static str, u32>, requeue: Requeue, chance: f64) {
-        self.state.done(job, End { requeue, resync: RESYNC, aside: false }, self.now, chance);
+    fn end(&mut self, job: &Job<&'static str, u32>, requeue: Requeue, random: f64) {
+        self.state.done(job, End { requeue, resync: RESYNC, aside: false }, self.now, random);
     }
 
     fn forget(&mut self, group: &'static str, key: u32) {
@@ -178,10 +178,10 @@ fn r13_keys_with_the_same_pause_come_back_spread_out_and_never_early() {
     let mut queue = Harness::new();
     let pause = Duration::from_mins(1);
     let mut waits = Vec::new();
-    for (key, chance) in [(1, 0.0), (2, 0.5), (3, 1.0)] {
+    for (key, random) in [(1, 0.0), (2, 0.5), (3, 1.0)] {
         queue.add("a", key, Trigger::Event);
         let job = queue.next().expect("ready");
-        queue.end(&job, Requeue::Pause(pause), chance);
+        queue.end(&job, Requeue::Pause(pause), random);
         waits.push(queue.entry("a", key).due.expect("a time").0 - queue.now);
     }
     assert_eq!(waits, [60, 63, 66].map(Duration::from_secs));
@@ -404,11 +404,11 @@ fn keys_spread_over_a_span_share_wake_ups_across_the_whole_span() {
 #[test]
 fn r13_resync_has_a_jitter_of_ten_percent() {
     let mut queue = Harness::new();
-    for (key, chance, early, late) in [(1, 0.0, 540, 541), (2, 0.5, 599, 600), (3, 1.0, 659, 660)] {
+    for (key, random, early, late) in [(1, 0.0, 540, 541), (2, 0.5, 599, 600), (3, 1.0, 659, 660)] {
         queue.pass(Duration::from_millis(77));
         queue.add("a", key, Trigger::Event);
         let job = queue.next().expect("ready");
-        queue.end(&job, Requeue::Settled(None), chance);
+        queue.end(&job, Requeue::Settled(None), random);
         let wait = queue.entry("a", key).due.expect("a time").0 - queue.now;
         assert!((early..=late).contains(&wait.as_secs()), "{wait:?}");
     }

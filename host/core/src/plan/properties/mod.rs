@@ -9,7 +9,7 @@ use super::*;
 use crate::contract::{Limits, Phase, Response};
 use crate::digest::Digest;
 use crate::fixtures::{created, object, parent_ref, parent_with, snapshot, validate, validate_with};
-use crate::guard::{DeletionGuard, Fleet, Leavers, ParentDeletions, Rollout, Stop, cause, judge};
+use crate::guard::{DeletionGuard, Fleet, Leavers, ParentDeletions, Rollout, Stop, cause, guard_plan};
 use crate::observed_status::StatusShape;
 
 mod fuzz;
@@ -182,9 +182,9 @@ proptest! {
             let mut planned = plan(&snapshot, &desired);
             let cause = || cause(&snapshot, Phase::Sync, SHAPE);
             let parents = (&mut parents, DeletionGuard::default());
-            if let Some(stop) = judge(&mut fleet, parents, &snapshot, cause, Leavers::default, &mut planned) {
+            if let Some(stop) = guard_plan(&mut fleet, parents, &snapshot, cause, Leavers::default, &mut planned) {
                 let Stop::AtParent(blocked) = stop else { panic!("{stop:?}") };
-                prop_assert!((was_blocked || blocked.prunes * 2 > blocked.owned) && planned.prunes.is_empty());
+                prop_assert!((was_blocked || blocked.deletions * 2 > blocked.children_total) && planned.prunes.is_empty());
                 was_blocked = true;
                 if is_allowed {
                     annotation = blocked.hash;

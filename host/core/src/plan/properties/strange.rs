@@ -107,27 +107,32 @@ static VALUES: LazyLock<Vec<Json>> = LazyLock::new(|| {
 /// Damage to the text of a child.
 #[derive(Debug, Clone, Copy)]
 enum Damage {
+    /// A byte is replaced.
     Byte(u16, u8),
+    /// The text is cut off.
     Cut(u16),
-    Twice(u8),
+    /// One of four fields is inserted at the start of the object, also with an escaped name, so that it may occur twice.
+    DuplicateField(u8),
+    /// A byte is inserted.
     Inserted(u16, u8),
 }
 
-type Strange = (u8, Vec<(usize, usize)>, Option<Damage>);
+/// A child: the number of its template, its changes (indices into [`PLACES`] and [`VALUES`]), and its damage.
+type StrangeChild = (u8, Vec<(usize, usize)>, Option<Damage>);
 
-fn strange() -> impl Strategy<Value = Vec<Strange>> {
+fn strange() -> impl Strategy<Value = Vec<StrangeChild>> {
     let changes = proptest::collection::vec((0..PLACES.len(), 0..VALUES.len()), 0..3);
     let damage = prop_oneof![
         (any::<u16>(), any::<u8>()).prop_map(|(at, byte)| Damage::Byte(at, byte)),
         any::<u16>().prop_map(Damage::Cut),
-        (0_u8..4).prop_map(Damage::Twice),
+        (0_u8..4).prop_map(Damage::DuplicateField),
         (any::<u16>(), any::<u8>()).prop_map(|(at, byte)| Damage::Inserted(at, byte)),
     ];
     let child = (0_u8..4, changes, proptest::option::weighted(0.15, damage));
     proptest::collection::vec(child, 1..3)
 }
 
-fn child((template, changes, damage): &Strange) -> Vec<u8> {
+fn child((template, changes, damage): &StrangeChild) -> Vec<u8> {
     let mut child = match template {
         0 => json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}}),
         1 => json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned", "namespace": "default"}}),
@@ -144,7 +149,7 @@ fn child((template, changes, damage): &Strange) -> Vec<u8> {
         Some(Damage::Byte(at, byte)) => text[usize::from(at) % length] = byte,
         Some(Damage::Inserted(at, byte)) => text.insert(usize::from(at) % length, byte),
         Some(Damage::Cut(at)) => text.truncate(usize::from(at) % length),
-        Some(Damage::Twice(which)) => {
+        Some(Damage::DuplicateField(which)) => {
             let again = [
                 r#"{"kind":"Secret","#,
                 r#"{"metadata":{"name":"x","namespace":"kube-system"},"#,
@@ -207,7 +212,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
 });
 
 /// Asserts everything that must hold for an object that will be sent.
-fn is_ours(child: &DesiredChild, parent: &ParentRef) {
+fn assert_is_ours(child: &DesiredChild, parent: &ParentRef) {
     let meta = child.body.get("metadata").and_then(Value::as_object).expect("metadata");
     let text = |map: &Map, field: &str, expected: &str| {
         assert_eq!(map.get(field).and_then(Value::as_str), Some(expected), "{field}");
@@ -245,7 +250,7 @@ fn is_ours(child: &DesiredChild, parent: &ParentRef) {
 }
 
 /// Asserts that a delete concerns a child that this parent owns, by its present UID.
-fn is_owned(delete: &Delete, snapshot: &Snapshot) {
+fn assert_deletes_owned_child(delete: &Delete, snapshot: &Snapshot) {
     let found = snapshot.children.iter().find(|live| live.uid == delete.uid && live.key == delete.child.key);
     let live = found.expect("a child");
     assert!(live.kind == delete.child.kind && live.is_owned_by(&snapshot.parent.uid) && !live.deleting);
@@ -260,16 +265,16 @@ pub(super) fn stays_inside(response: &Response, update: usize) -> Option<usize> 
     let plan = plan(snapshot, &desired);
     for write in &plan.writes {
         match write {
-            Write::Create(child) => is_ours(child, parent),
+            Write::Create(child) => assert_is_ours(child, parent),
             Write::Apply { child, target } => {
-                is_ours(child, parent);
+                assert_is_ours(child, parent);
                 let live = snapshot.children.iter().find(|live| live.uid == target.uid).expect("a child");
                 assert_eq!((&live.kind, &live.key), (&child.kind, &child.key));
             }
-            Write::Replace(delete) => is_owned(delete, snapshot),
+            Write::Replace(delete) => assert_deletes_owned_child(delete, snapshot),
         }
     }
-    plan.prunes.iter().for_each(|delete| is_owned(delete, snapshot));
+    plan.prunes.iter().for_each(|delete| assert_deletes_owned_child(delete, snapshot));
     Some(plan.writes.len())
 }
 

@@ -1,4 +1,4 @@
-//! The end of a reconcile, the same for all of them: the status, the events, the parent's record, the span and the log.
+//! Finishes a reconcile: writes the status, emits events, and updates the parent's record, the span and the log.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use windlass_core::json::Map;
 use windlass_core::outcome::{BACKOFF, Outcome, Problem, Progress, Requeue, WriteProblem};
 use windlass_core::snapshot::Snapshot;
 
-use super::ending::{Attempt, Ending, FinalizerChanged, Left, Report, at_the_latest};
+use super::ending::{Attempt, Ending, FinalizerChanged, NothingToDo, Report, at_the_latest};
 use super::report::{Happened, Reported};
 use super::{CACHE_LAG, Reconciler, id_of_parent};
 use crate::live::unselected::GOOD_FOR;
@@ -20,68 +20,68 @@ use crate::telemetry::{self, TRACE};
 
 impl Reconciler {
     /// Reports and remembers how a reconcile ended. Returns when to reconcile the parent again.
-    pub(super) async fn settle(&self, live: &Live, key: &ObjectKey, ending: Ending) -> Requeue {
+    pub(super) async fn finish(&self, live: &Live, key: &ObjectKey, ending: Ending) -> Requeue {
         match ending {
             Ending::Gone => {
                 record("gone");
                 live.records.forget(key);
-                self.follow(live, live.state.gone(key));
+                self.queue_consequences(live, live.state.gone(key));
                 Requeue::Gone
             }
-            Ending::Left(left, requeue) => {
-                self.settle_left(live, key, left);
+            Ending::NothingToDo(why, requeue) => {
+                self.finish_nothing_to_do(live, key, why);
                 requeue
             }
             Ending::Waits { outcome, failure, requeue } => {
                 record(outcome);
                 if failure.is_some() {
-                    live.records.note_failure(key, failure);
-                    // The next reconcile must record a success, even if nothing has changed.
+                    live.records.note_result(key, failure);
+                    // End the steady state: otherwise rule R17 would skip the next reconcile, and the failure would stay counted.
                     live.records.with(key, |record| record.steady.end());
                 }
                 requeue
             }
             Ending::Unreported { outcome, reason, message, requeue } => {
                 record(outcome);
-                self.follow(live, live.state.unplanned(key));
+                self.queue_consequences(live, live.state.unplanned(key));
                 let message = telemetry::one_line(&message);
                 tracing::warn!(plugin = %live.name, object = %key, %reason, %message, "reconcile failed");
-                live.records.note_failure(key, Some((reason, &message)));
+                live.records.note_result(key, Some((reason, &message)));
                 live.records.with(key, |record| record.steady.end());
                 requeue
             }
             Ending::Unchanged(inputs, requeue) => {
                 record("unchanged");
                 if let Some(inputs) = inputs {
-                    live.records.note_failure(key, None);
+                    live.records.note_result(key, None);
                     live.records.with(key, |record| record.steady.keep_after_call(inputs));
                 }
                 requeue
             }
-            Ending::FinalizerChanged(changed) => self.settle_finalizer(live, *changed),
-            Ending::Report(report) => self.settle_report(live, *report).await,
+            Ending::FinalizerChanged(changed) => self.finish_finalizer(live, *changed),
+            Ending::Report(report) => self.finish_report(live, *report).await,
         }
     }
 
-    fn settle_left(&self, live: &Live, key: &ObjectKey, left: Left) {
-        let (outcome, consequences) = match left {
-            Left::Deleting => ("deleting", Some(live.state.forget(key))),
-            Left::Suspended => ("suspended", Some(live.state.unplanned(key))),
-            Left::PluginSuspended => ("suspended", None),
-            Left::InHostNamespace => ("host_namespace", None),
-            Left::NotSelected => {
-                live.records.note_failure(key, None);
+    fn finish_nothing_to_do(&self, live: &Live, key: &ObjectKey, why: NothingToDo) {
+        let (outcome, consequences) = match why {
+            NothingToDo::Deleting => ("deleting", Some(live.state.forget(key))),
+            NothingToDo::DeselectedWhileSuspended => ("suspended", Some(live.state.unplanned(key))),
+            NothingToDo::PluginSuspended => ("suspended", None),
+            NothingToDo::InHostNamespace => ("host_namespace", None),
+            NothingToDo::NotSelected => {
+                live.records.note_result(key, None);
                 live.records.with(key, |record| record.steady.end());
                 ("not_selected", Some(live.state.forget(key)))
             }
         };
         record(outcome);
         if let Some(consequences) = consequences {
-            self.follow(live, consequences);
+            self.queue_consequences(live, consequences);
         }
     }
 
-    fn settle_finalizer(&self, live: &Live, changed: FinalizerChanged) -> Requeue {
+    fn finish_finalizer(&self, live: &Live, changed: FinalizerChanged) -> Requeue {
         let FinalizerChanged { snapshot, written, removed } = changed;
         record(if removed.is_none() { "finalizer_added" } else { "finalizer_removed" });
         if written.is_none() {
@@ -99,12 +99,12 @@ impl Reconciler {
     }
 
     /// Writes the status, emits the events, and remembers what was written and what need not be repeated.
-    async fn settle_report(&self, live: &Live, report: Report) -> Requeue {
+    async fn finish_report(&self, live: &Live, report: Report) -> Requeue {
         let Report { snapshot, is_sweep, attempt, inputs, is_long_wait, is_unshown } = report;
         let Attempt { part, applied, mut outcome, is_planned, silent, events, .. } = attempt;
         let key = &snapshot.parent.key;
         if !is_planned {
-            self.follow(live, live.state.unplanned(key));
+            self.queue_consequences(live, live.state.unplanned(key));
         }
         if snapshot.parent.deleting {
             outcome = outcome.while_finalizing();
@@ -138,13 +138,13 @@ impl Reconciler {
             Some(problem) => status_not_written(&snapshot, problem),
         };
         if let Some(failure) = failure {
-            live.records.note_failure(key, failure.as_ref().map(|failed| (failed.reason, &*failed.message)));
+            live.records.note_result(key, failure.as_ref().map(|failed| (failed.reason, &*failed.message)));
         }
         live.records.with(key, |record| {
             let now = Instant::now();
             match requeue {
-                // Blocked deletions and children that were left out end alike, but a user may allow the deletions at any moment, and no
-                // snapshot shows that.
+                // Remember only an applied state. Blocked deletions and omitted children also requeue as `Settled`, but must be reconciled
+                // again: a user may allow the deletions by an annotation on the Plugin, which the hash of the snapshot does not cover.
                 Requeue::Settled(asked) if is_applied && written.is_empty() => record.steady.keep(inputs, asked),
                 _ => record.steady.end(),
             }
@@ -209,8 +209,8 @@ fn is_failing(outcome: &Outcome) -> bool {
     matches!(outcome.progress, Progress::Reconciling | Progress::Stalled)
 }
 
-/// The failure that the Plugin's status counts: that of the reconcile, or that the API server refused a status of a kind that is not
-/// the plugin's own, which the parent's status cannot report.
+/// The failure that the Plugin's status counts: the outcome of the reconcile, or a rejected write of the status of a parent whose kind is
+/// not the plugin's own, which the parent's status cannot report.
 fn failure(live: &Live, snapshot: &Snapshot, outcome: &Outcome, reported: &Reported) -> Option<Outcome> {
     if is_failing(outcome) {
         return Some(outcome.clone());
@@ -229,7 +229,7 @@ fn failure(live: &Live, snapshot: &Snapshot, outcome: &Outcome, reported: &Repor
 /// When to try again to write a status. It is always tried again, because nothing else may ever happen to the parent.
 fn status_not_written(snapshot: &Snapshot, problem: WriteProblem) -> Requeue {
     if matches!(problem, WriteProblem::Rejected { code: 404, .. }) {
-        // The parent is gone, as its event will show.
+        // The parent is gone. Its event usually ends the retries; they cover an event that was missed.
         return BACKOFF;
     }
     let failed = Outcome::from(&Problem::Writes(vec![(id_of_parent(snapshot), problem)]));
