@@ -13,7 +13,14 @@ use super::output::{Format, print};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   windlass crd | kubectl apply --server-side -f -
-  windlass crd echo.wasm > echo-crd.yaml")]
+  windlass crd echo.wasm > echo-crd.yaml
+
+--kubeconfig and --context are used only for a component in `configmap/NAMESPACE/NAME`.
+
+Exit codes:
+  0  the CRD was printed
+  2  wrong usage
+  3  the command failed; the message says why")]
 pub struct Args {
     /// Component whose CRD to print: a file, `oci://REFERENCE`, or `configmap/NAMESPACE/NAME`; default: the
     /// Plugin CRD

@@ -13,7 +13,14 @@ use crate::telemetry::one_line;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   windlass inspect echo.wasm
-  windlass inspect configmap/windlass-system/echo -o json | jq -r .digest")]
+  windlass inspect configmap/windlass-system/echo -o json | jq -r .digest
+
+--kubeconfig and --context are used only for a component in `configmap/NAMESPACE/NAME`.
+
+Exit codes:
+  0  the description was printed
+  2  wrong usage
+  3  the command failed; the message says why")]
 pub struct Args {
     #[command(flatten)]
     component: ComponentArgs,

@@ -14,9 +14,9 @@ pub enum Format {
 /// Where a dry run is checked, as for kubectl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum DryRun {
-    /// Print what would be sent
+    /// Print the objects
     Client,
-    /// Let the API server validate it, then print it
+    /// Let the API server validate the objects first (push only)
     Server,
 }
 

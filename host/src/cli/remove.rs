@@ -30,9 +30,9 @@ use crate::plugins::rbac;
   windlass remove echo
   windlass remove echo --delete-children
 
-Parents, and the CRD that the component carries, are never deleted. Children stay with their parents, unless
---delete-children or the Plugin's spec.deletionPolicy deletes them. An object that push did not write, or that other
-field managers have written as well, is kept and named.
+Parents, and the CRD that the component carries, are never deleted. Children stay with their parents, unless \
+--delete-children or the Plugin's spec.deletionPolicy deletes them. An object that push did not write, or that \
+other field managers have written as well, is kept and named.
 
 Exit codes:
   0  the Plugin and the objects that push wrote for it are deleted (with --dry-run: nothing was changed)
@@ -46,7 +46,7 @@ pub struct Args {
     /// Also delete the plugin's children (sets spec.deletionPolicy: Delete)
     #[arg(long)]
     delete_children: bool,
-    /// Print what would be deleted and what would be kept, and delete nothing
+    /// Print which objects would be deleted and which would be kept, and delete nothing
     #[arg(long, value_name = "WHERE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     dry_run: Option<DryRun>,
     /// Namespace of the host, to which push wrote the objects

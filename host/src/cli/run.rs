@@ -36,7 +36,7 @@ pub struct Args {
     /// Namespace of the host; it contains the ServiceAccounts that Plugins name
     #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
-    /// Folder of compiled components and records about their sources; no other user may have access to it. Default:
+    /// Folder of compiled components and metadata of fetched sources; no other user may have access to it. Default:
     /// `$XDG_CACHE_HOME/windlass/components`, or `~/.cache/windlass/components`
     #[arg(long, env = "WINDLASS_CACHE_DIR")]
     cache_dir: Option<PathBuf>,
@@ -47,7 +47,8 @@ pub struct Args {
     /// Address of /healthz and /readyz
     #[arg(long, env = "WINDLASS_HEALTH_ADDR", default_value = "0.0.0.0:8080")]
     health_addr: SocketAddr,
-    /// Number of parents that are reconciled at the same time; one plugin uses at most half of them
+    /// Number of parents that are reconciled at the same time. One plugin has at most half of them at a time, and at
+    /// most its Plugin's spec.concurrency (default 16)
     #[arg(long, env = "WINDLASS_WORKERS", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: u16,
     /// Memory limit of the process that compiles a component; default: 2Gi, or three quarters of the container's memory

@@ -34,7 +34,7 @@ pub struct Caps {
     /// Largest number of children in a response
     #[arg(long, env = "WINDLASS_MAX_CHILDREN", default_value_t = 10_000, value_name = "COUNT")]
     max_children: usize,
-    /// Largest size of the log that is kept of a call, in bytes
+    /// Largest size of the log of a call, in bytes
     #[arg(long, env = "WINDLASS_MAX_LOG_BYTES", default_value = "1Mi", value_parser = bytes, value_name = "BYTES")]
     max_log_bytes: u64,
     /// Largest number of events in a response

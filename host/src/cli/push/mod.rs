@@ -43,31 +43,37 @@ use crate::plugins::rbac;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   windlass push echo.wasm --name echo --create-rbac
-  windlass push echo.wasm --name echo --dry-run=client > echo.yaml && kubectl apply --server-side -f echo.yaml
+  windlass push echo.wasm --name echo --dry-run=client > echo.yaml
+  kubectl apply --server-side -f echo.yaml
   windlass push echo.wasm --name echo --create-rbac --dry-run=server -o name
-  windlass push echo.wasm --name echo --oci registry.example/team/echo:1.2 --pull-secret regcred --create-rbac
+  windlass push echo.wasm --name echo --oci registry.example/team/echo:1.2 --pull-secret regcred \\
+    --create-rbac
 
 Signed, in a registry:
   windlass push echo.wasm --oci registry.example/team/echo:1.2 --artifact-only
-  cosign sign --key cosign.key --use-signing-config=false --tlog-upload=false registry.example/team/echo@sha256:…
+  cosign sign --key cosign.key --use-signing-config=false --tlog-upload=false \\
+    registry.example/team/echo@sha256:…
   windlass push echo.wasm --name echo --oci registry.example/team/echo:1.2 --public-key cosign.pub
 
 Signed, in a ConfigMap:
-  cosign sign-blob --key cosign.key --use-signing-config=false --tlog-upload=false --bundle echo.sigstore.json echo.wasm
+  cosign sign-blob --key cosign.key --use-signing-config=false --tlog-upload=false \\
+    --bundle echo.sigstore.json echo.wasm
   windlass push echo.wasm --name echo --signature echo.sigstore.json --public-key cosign.pub
 
---dry-run=client prints the same bytes for the same component and flags, so its output can be kept in a repository.
-Apply that output with `kubectl apply --server-side`, as push itself does: client-side apply would copy the component
-into an annotation, which is limited to 256 KiB. The Plugin owns the ConfigMaps, so they are deleted with it;
-`windlass remove` deletes the other objects.
+--dry-run=client prints the same bytes for the same component and flags, so its output can be kept in a \
+repository. Apply that output with `kubectl apply --server-side`, as push itself does: client-side apply would \
+copy the component into an annotation, which is limited to 256 KiB. The Plugin owns the ConfigMaps, so they are \
+deleted with it; `windlass remove` deletes the other objects.
 
 Exit codes:
-  0  the component is live and works, and every parent was reconciled with it (with --no-wait: it was written)
-  1  the host rejected the component, or waits for a user's change (the Plugin is Stalled)
+  0  the component is live and works, and every parent has been reconciled with it (with --no-wait: it was written)
+  1  the host rejected the component or blocked its deletions, or waits for another change by a user (the Plugin \
+is Stalled)
   2  wrong usage
   3  the command failed; the message says why
   4  the Plugin was not Ready in time; the message says what is missing
-  5  a setting of the Plugin keeps the component from working: a rollback, another pinned digest, or spec.suspend")]
+  5  a setting of the Plugin keeps the component from working: a rollback, another pinned digest, or spec.suspend; \
+takes precedence over 1")]
 pub struct Args {
     #[command(flatten)]
     component: ComponentArgs,
@@ -80,8 +86,8 @@ pub struct Args {
     /// Namespace of the host, to which the ConfigMap is written
     #[arg(short, long, env = "WINDLASS_NAMESPACE", default_value = "windlass-system")]
     namespace: String,
-    /// Also create the plugin's ServiceAccount with its permissions (children, required objects), and the host's
-    /// permission to watch these kinds. Review them with --dry-run=client first
+    /// Also create the plugin's ServiceAccount and roles, and the host's role for the plugin's kinds. Review these
+    /// objects first with --dry-run=client
     #[arg(long)]
     create_rbac: bool,
     #[command(flatten)]
@@ -140,8 +146,8 @@ struct DeliveryArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "oci")]
     signature: Option<PathBuf>,
     /// Public key in PEM that must have signed the component. May be repeated: a signature by any one of the keys is
-    /// enough. Default: the keys of the existing Plugin (`--dry-run=client` without `--create-rbac` does not read the
-    /// cluster, and therefore writes none)
+    /// enough. Default: the keys of the existing Plugin. `--dry-run=client` reads the cluster only with
+    /// `--create-rbac`: without it, set this flag again, or the printed Plugin has no spec.verify
     #[arg(long, value_name = "FILE")]
     public_key: Vec<PathBuf>,
     /// Remove spec.verify: signatures are no longer checked

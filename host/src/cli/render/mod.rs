@@ -39,8 +39,9 @@ use crate::telemetry::one_line;
   windlass render echo.wasm -f echo.yaml --children pods.yaml
   kubectl get secrets,nodes -A -o yaml | windlass render echo.wasm -f echo.yaml --related -
 
-The parent gets the defaults of the CRD that the component carries, and must match its schema; CEL rules are not
-evaluated. The status is printed as the API server would store it. The plugin's log is written to standard error.
+The parent gets the defaults of the CRD that the component carries, and must match its schema; CEL rules are not \
+evaluated. The status is printed as the API server would store it. The plugin's log is written to standard error. \
+--kubeconfig and --context are used only for a component in `configmap/NAMESPACE/NAME`.
 
 Exit codes:
   0  the response was printed
@@ -51,7 +52,8 @@ Exit codes:
 pub struct Args {
     #[command(flatten)]
     component: ComponentArgs,
-    /// Parent: a YAML or JSON file, or - for standard input. Other objects in it count as related objects
+    /// Parent: a YAML or JSON file, or - for standard input. The file has exactly one object of the parent kind;
+    /// its other objects are related objects
     #[arg(short = 'f', long = "filename", value_name = "PARENT")]
     parent: PathBuf,
     /// Existing children: a file of YAML documents, a List, or a JSON array
@@ -67,7 +69,8 @@ pub struct Args {
     /// Pass the parent to the plugin even if it does not match the schema of the component's CRD
     #[arg(long)]
     no_validate: bool,
-    /// Call the plugin as for a parent that is being deleted: its response names the children that must still exist
+    /// Call the plugin as for a parent that is being deleted: the children that are printed are those that must still
+    /// exist during clean-up
     #[arg(long)]
     finalize: bool,
     /// Print the values of Secrets instead of masking them
