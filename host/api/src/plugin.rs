@@ -77,7 +77,9 @@ pub struct PluginSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub service_account_name: Option<String>,
-    /// Kinds that the plugin may own as children and read as related objects.
+    /// Kinds that the plugin may own as children and read as related objects. Default: the child kinds that the
+    /// component declares, except kinds that affect the whole cluster, and the namespaced related kinds that the
+    /// component declares, in the parent's namespace (for a cluster-scoped parent: in all namespaces).
     #[serde(default, skip_serializing_if = "GrantsSpec::is_empty")]
     pub grants: GrantsSpec,
     /// Label selector of the namespaces in which the plugin has parents. If the labels of a namespace change so that it
@@ -94,12 +96,13 @@ pub struct PluginSpec {
     /// cap, and the condition `Granted` names it.
     #[serde(default)]
     pub limits: LimitsSpec,
-    /// Time after which a parent is reconciled again although nothing changed, as in `10m`. The host adds a jitter of
-    /// 10 %. Default: the interval that the component requests, or `10m`.
+    /// Time after which a parent is reconciled again although nothing changed, as in `10m`, with a jitter of ± 10 %.
+    /// Default: the interval that the component requests, or `10m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "duration")]
     pub resync: Option<kube::core::Duration>,
-    /// Number of the plugin's parents that are reconciled at the same time, 1 to 64. Default: 16.
+    /// Largest number of the plugin's parents that are reconciled at the same time, 1 to 64. One plugin also has at
+    /// most half of the host's workers (`windlass run --workers`). Default: 16.
     #[serde(default = "default_concurrency")]
     #[schemars(range(min = 1, max = 64))]
     pub concurrency: i32,
@@ -107,9 +110,10 @@ pub struct PluginSpec {
     /// false.
     #[serde(default)]
     pub adopt: bool,
-    /// Thresholds above which deletions of children are blocked until a user allows them. The guard counts the
-    /// deletions that a new component, config or inputs cause although the parent's spec did not change. Default: more
-    /// than 50 percent of at least 4 children.
+    /// Thresholds above which deletions of children are blocked until a user allows them. The guard counts deletions
+    /// that no user asked for: those that a new component, config or grants cause, those that are planned although the
+    /// parent's spec did not change, and those of parents that the Plugin no longer selects. Default: more than 50
+    /// percent of at least 4 children.
     #[serde(default)]
     pub deletion_guard: DeletionGuard,
     /// What happens to the plugin's children when the Plugin is deleted. `Orphan`: children and parents stay, and
@@ -169,7 +173,9 @@ pub struct GrantsSpec {
     #[schemars(length(max = 64))]
     pub children: Option<Vec<ChildRef>>,
     /// Kinds of related objects that the plugin may read outside its parent's namespace: in other namespaces, or
-    /// cluster-scoped. A kind that the component does not declare has no effect. Default: none.
+    /// cluster-scoped. A kind that the component does not declare has no effect. Default: none; a plugin may read the
+    /// namespaced kinds that its component declares in the parent's namespace, or in all namespaces if the parent is
+    /// cluster-scoped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub related: Option<Vec<RelatedRef>>,
@@ -181,13 +187,14 @@ impl GrantsSpec {
     }
 }
 
-/// Thresholds above which deletions are blocked until a user allows them: a new component, config or inputs would
-/// delete too many of a parent's children although the parent's spec did not change.
+/// Thresholds above which deletions are blocked until a user allows them: too many of a parent's children would be
+/// deleted although no user asked for it. After a change of the component, its config or its grants, the thresholds
+/// also apply to the children of all parents together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionGuard {
-    /// Largest share of a parent's children that may be deleted at once, in percent, 0 to 100. With 100 no deletion is
-    /// blocked. Default: 50.
+    /// Largest share of a parent's children that may be deleted at once although no user asked for it, in percent, 0 to
+    /// 100. With 100 no deletion is blocked. Default: 50.
     #[serde(default = "default_max_percent")]
     #[schemars(range(min = 0, max = 100))]
     pub max_percent: i32,
@@ -544,13 +551,13 @@ pub struct PluginStatus {
     /// First twelve hexadecimal digits of `activeDigest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest12: Option<String>,
-    /// Digest of the last component with which every parent was reconciled at least once after the component went live.
+    /// Digest of the last component with which every parent has been reconciled at least once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconciled_digest: Option<String>,
     /// Value of the annotation `windlass.dev/pushed-at` that the host acted on last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_handled_push: Option<String>,
-    /// Digest of a component that was delivered but is not live.
+    /// Digest of a component that was delivered but is not live, because a step failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidate_digest: Option<String>,
     /// Digest of the component that was live before the live one.
@@ -566,8 +573,9 @@ pub struct PluginStatus {
     /// Kind of the plugin's parents, as in `Echo.v1.my-operator.dev`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_kind: Option<String>,
-    /// Time at which the Plugin got its parent kind. A custom kind has one Plugin: if several Plugins claim a kind, the
-    /// Plugin that has had it longest keeps it.
+    /// Time since which the Plugin has its parent kind. Only one Plugin can reconcile a kind whose CRD its component
+    /// carries: the Plugin with the earliest such time. Several Plugins can reconcile one kind that exists without
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "date_time")]
     pub parent_kind_since: Option<String>,
@@ -578,18 +586,19 @@ pub struct PluginStatus {
     /// leaves them alone until the Plugin is deleted, and then deletes them if `spec.deletionPolicy` is `Delete`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former_child_kinds: Option<Vec<String>>,
-    /// Whether the parent kind belongs to another owner (a built-in kind, or another operator's). The host does not
-    /// write the status of such parents.
+    /// Whether the Plugin adds children to objects of another owner: the component does not carry the CRD of its parent
+    /// kind (a built-in kind, or another operator's). The host does not write the status of such parents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decorates: Option<bool>,
     /// Whether parents may have the finalizer `windlass.dev/<plugin>`: the live component finalizes, or an earlier one
-    /// did. A live component that does not finalize makes the host remove the finalizer.
+    /// did. If the live component does not finalize, the host removes the finalizer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_finalizers: Option<bool>,
     /// Number of parents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parents: Option<i64>,
-    /// Number of parents that are not in the state that the plugin desires.
+    /// Number of parents that were `Reconciling` or `Stalled` after their last reconcile. Written at most every ten
+    /// seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing: Option<i64>,
     /// Newest failure of a parent. Written at most every ten seconds.
@@ -597,11 +606,11 @@ pub struct PluginStatus {
     pub last_failure: Option<LastFailure>,
     /// Hash of the deletions that are blocked for all parents together. Set the Plugin's annotation
     /// `windlass.dev/allow-deletion` to this value to allow them. The hash stays until the deletions are allowed or no
-    /// longer desired, also while no component is live and when another component is delivered.
+    /// longer desired, even while no component is live and when another component is delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_deletions_hash: Option<String>,
-    /// Progress of the rollout of the live component, config and grants to all parents. The host writes it before they
-    /// go live, so that a restarted host knows the children that existed before them.
+    /// Progress of the rollout of the live component, config and grants to all parents. The host writes it before the
+    /// component goes live, so that the number of children that existed before is known after a restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<PluginRollout>,
     /// Conditions of the Plugin: `Fetched`, `Verified`, `Compiled`, `Granted`, `Synced`, `Ready` and `Available`;
@@ -627,8 +636,8 @@ impl PluginStatus {
 pub struct PluginRollout {
     /// Hash of the component, config, grants, limits and selectors that are rolled out.
     pub hash: String,
-    /// Whether every parent was reconciled at least once with this component, config and grants, and no deletion is
-    /// blocked.
+    /// Whether every parent has been reconciled at least once with this component, config and grants, and no deletion
+    /// is blocked.
     pub decided: bool,
     /// Number of children that all parents had before the rollout. Set while their deletions are undecided.
     #[serde(default, skip_serializing_if = "Option::is_none")]

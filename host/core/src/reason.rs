@@ -143,7 +143,7 @@ pub enum ParentReason {
     /// Used only in `Stalled`, while deletions are blocked at the parent: they were planned although the spec did not
     /// change.
     SpecUnchanged,
-    /// Used only in `Stalled`, while deletions are blocked at the parent: a new component, config or grant caused them.
+    /// Used only in `Stalled`, while deletions are blocked at the parent: a new component, config or grants caused them.
     ComponentChanged,
     /// An object was written too often; it is written once a minute until the writes cease.
     Thrashing,
