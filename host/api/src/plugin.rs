@@ -557,7 +557,7 @@ pub struct PluginStatus {
     /// Value of the annotation `windlass.dev/pushed-at` that the host acted on last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_handled_push: Option<String>,
-    /// Digest of a component that was delivered but is not live, because a step failed.
+    /// Digest of a component that was delivered but is not live: a step failed, or is not finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidate_digest: Option<String>,
     /// Digest of the component that was live before the live one.
