@@ -385,7 +385,7 @@ fn quarantine_listener(parents: Queue<PluginName, ParentKey>, plugins: PluginQue
         let (plugin, digest) = (&live.name, live.digest());
         match change {
             QuarantineChange::Entered => {
-                tracing::warn!(%plugin, %digest, "component in quarantine: its calls failed too often")
+                tracing::warn!(%plugin, %digest, "component in quarantine: its calls failed too often");
             }
             QuarantineChange::Cleared => {
                 tracing::info!(%plugin, %digest, "out of quarantine");

@@ -174,7 +174,7 @@ impl Records {
         self.all.lock().parents.retain(|_, record| {
             record.steady = Steady::default();
             record.rare.as_mut().is_some_and(|rare| {
-                (rare.deletions, rare.refused, rare.failure) = (ParentDeletions::default(), None, None);
+                (rare.deletions, rare.namespace_terminating, rare.failure) = (ParentDeletions::default(), None, None);
                 !rare.own_writes.is_empty() && rare.own_writes.is_younger(FORGOTTEN, now)
             })
         });

@@ -227,7 +227,7 @@ mod tests {
         let lines = notes(vec![("own", kind("Namespace.v1"), Withheld::MustBeNamed)], vec![kind("Secret.v1")]);
         let [left_out, how, read] = &lines[..] else { panic!("{lines:?}") };
         assert!(
-            left_out.contains("own Namespace.v1, which could widen")
+            left_out.contains("own Namespace.v1, which is granted only if")
                 && left_out.contains("spec.grants.children names it")
         );
         assert!(how.contains("Plugin echo"), "{how}");
