@@ -1,4 +1,5 @@
-//! `cargo xtask faults`: the lives of the operators, killed at every write and under every fault.
+//! `cargo xtask faults`: takes a parent of each operator through its life (create, scale, change, new component, delete)
+//! while the host is killed at each write, or a fault is injected.
 
 use windlass_testbed::tools;
 
@@ -8,7 +9,7 @@ use crate::run::{cargo, root, run};
 /// Flags.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Prints the number of runs and their differences, and a table of faults and operators with the time to converge. \
+    after_help = "Prints the number of runs, each difference from a run without faults, and a table of faults and operators with the time to converge. \
     It takes some 80 minutes on two cores; `cargo xtask test` runs a sample.
 
 Examples:
@@ -17,36 +18,36 @@ Examples:
   cargo xtask faults --only silent matrix"
 )]
 pub struct Args {
-    /// Only this part: the host killed at every write, or every fault beside every operator
+    /// Only this part: `restart` kills the host at every write, `matrix` injects every fault for every operator
     #[arg(value_enum)]
     part: Option<Part>,
-    /// Only the operators (restart) or the faults (matrix) whose name holds one of these, separated by commas
+    /// Only the operators (restart) or the faults (matrix) whose name contains one of these, separated by commas
     #[arg(long, value_name = "NAMES")]
     only: Option<String>,
-    /// The seed of all draws
+    /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// The parts of the set.
+/// The two groups of fault tests.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Part {
-    /// The host is killed before and after each write of each life
+    /// The host is killed before and after each write of a parent's life
     Restart,
-    /// Each fault lasts for a while in each step of each life
+    /// Each fault lasts for a while in each step of a parent's life
     Matrix,
 }
 
-/// Builds and runs.
+/// Builds everything and runs the tests.
 ///
 /// # Errors
-/// If something does not build, or a life differs from an undisturbed one.
+/// If something does not build, or a run ends differently from one without faults.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     guests::build(guests::Options::default())?;
     tools::control_plane(&tools::stderr)?;
     crate::run::windlass()?;
     let mut command = cargo();
-    // As `cargo xtask test` builds it: otherwise each would build the dependencies with other features.
+    // `--workspace`, as in `cargo xtask test`: with another selection, cargo unifies features differently and rebuilds.
     command.args(["test", "--workspace", "--test", "faults", "--"]);
     command.args(["--nocapture", "--test-threads=1"]);
     match args.part {

@@ -20,7 +20,8 @@ pub const PACE: Duration = Duration::from_mins(1);
 /// A tripped breaker is reset after this time without an attempted write.
 const QUIET: Duration = Duration::from_mins(5);
 /// Maximum number of objects in each of `younger` and `older`. When `younger` is full, it becomes `older`, and the
-/// former `older` is dropped. An object that thrashes is written so often that it is always in `younger`.
+/// former `older` is dropped. An object that thrashes is written so often that it
+/// returns to `younger` before `older` is dropped.
 const OBJECTS_MAX: usize = 1 << 16;
 
 /// Counts the recent writes to each object, separately for each generation of its parent.
@@ -66,7 +67,8 @@ struct Tripped {
     last_write: Instant,
     /// Time of the last attempted write, admitted or not.
     last_attempt: Instant,
-    /// Hash of the status whose write was last delayed.
+    /// Hash of the desired status at the last attempt that counted; `None` before the first, or if another writer removed
+    /// the reason `Thrashing`.
     desired_status: Option<u64>,
 }
 

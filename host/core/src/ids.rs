@@ -15,8 +15,7 @@ pub struct InvalidName {
     rule: &'static str,
 }
 
-/// Maximum length of a plugin name: it becomes part of labels, finalizers and span names, which are limited to 63
-/// characters.
+/// Maximum length of a plugin name: it becomes part of labels and finalizers, which are limited to 63 characters.
 pub const PLUGIN_NAME_MAX: usize = 50;
 
 /// The name of a `Plugin` resource: a DNS label (RFC 1123) of at most [`PLUGIN_NAME_MAX`] characters.
@@ -191,9 +190,8 @@ impl fmt::Debug for Uid {
     }
 }
 
-/// Returns true if at least one kind accepts this name. RBAC kinds accept more names than DNS subdomains
-/// (`apimachinery`'s `ValidatePathSegmentName`). A valid name is exactly one segment of a URL's path, and one word in a
-/// log.
+/// Returns true if some kind accepts this name, and the name is one segment of a URL's path and one word in a log. RBAC
+/// kinds accept more names (`apimachinery`'s `ValidatePathSegmentName`), for example with spaces; the host does not.
 pub fn is_object_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 253

@@ -42,7 +42,7 @@ pub struct Object {
     pub marks: Marks,
     /// UID in the parent label; `None` if there is no such label.
     pub labelled: Option<Uid>,
-    /// The result of checking the object's mark, if it was checked.
+    /// Whether the HMAC in the annotation `windlass.dev/mark` is valid (see [`crate::mark`]), if it was checked.
     pub(crate) checked: Checked,
     /// Hash of the labels and annotations that are neither in `marks` nor the parent label; comparable in this process
     /// only.
@@ -64,8 +64,7 @@ impl Marks {
     fn collect<'a>(marks: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let mut text = String::new();
         for (key, value) in marks {
-            // The API server accepts NUL in neither names nor values, so the host did not write an annotation that
-            // contains NUL.
+            // NUL separates the parts of this text. The host writes no annotation that contains it.
             if let (Some(name), false) = (key.strip_prefix(names::ANNOTATION_PREFIX), value.contains('\0')) {
                 text.extend([name, "\0", value, "\0"]);
             }
@@ -96,7 +95,7 @@ impl Marks {
 pub enum OwnerKey {
     /// By the UID in the parent label.
     Uid(Uid),
-    /// By the parent's name, which a retained child keeps.
+    /// By the annotation `windlass.dev/retained-for`: plugin, kind, namespace and name of the parent, without its UID.
     Retained(Arc<str>),
 }
 
@@ -377,7 +376,7 @@ fn around<'a>(text: &'a str, value: &str) -> Option<(&'a str, &'a str)> {
     }
 }
 
-/// Caches whether an object's mark is valid.
+/// Caches whether the HMAC in an object's mark is valid.
 #[derive(Debug, Default)]
 pub struct Checked(AtomicU8);
 

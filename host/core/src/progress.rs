@@ -24,7 +24,8 @@ const RESTART_MAX: Duration = Duration::from_mins(5);
 /// The progress of a watch.
 #[derive(Debug)]
 pub struct Progress {
-    /// Time of the last event, bookmark or clean end of a list or watch; initially the start.
+    /// Time of the last event, bookmark or clean end of a list or watch; initially, and after a rejection,
+    /// the start.
     last: Instant,
     state: State,
     /// Number of panics since a list was last handled completely.
@@ -74,17 +75,16 @@ impl Progress {
     /// Records that the API server accepted a list or watch. This alone is no progress: a proxy may accept requests and
     /// deliver nothing.
     pub fn accepted(&mut self, now: Instant) {
-        if matches!(self.state, State::Refused) {
-            self.last = now;
-        }
-        // The API server's acceptance does not fix a panic.
-        if self.panics == 0 {
-            let before = match mem::replace(&mut self.state, State::Refused) {
-                State::Failing(failure) | State::Running(Some((failure, _))) => Some((failure, now)),
-                State::Running(None) | State::Refused => None,
-            };
-            self.state = State::Running(before);
-        }
+        self.state = match mem::replace(&mut self.state, State::Refused) {
+            State::Refused => {
+                self.last = now;
+                State::Running(None)
+            }
+            State::Running(None) => State::Running(None),
+            // The API server's acceptance does not fix a panic.
+            failing @ (State::Failing(_) | State::Running(Some(_))) if self.panics > 0 => failing,
+            State::Failing(failure) | State::Running(Some((failure, _))) => State::Running(Some((failure, now))),
+        };
     }
 
     /// Records that a whole list was handled.
@@ -232,6 +232,19 @@ mod tests {
         assert_eq!(progress.stall(began + secs(3600)), None, "the time of the refusal does not count");
         progress.failed(began + secs(3600), "503");
         assert!(progress.stall(began + secs(3620)).is_some());
+    }
+
+    #[test]
+    fn watch_that_panicked_and_was_rejected_is_stalled_again_if_it_stays_silent_once_accepted() {
+        let start = Instant::now();
+        let mut watch = Progress::new(start);
+        watch.panicked(start);
+        watch.refused();
+        let accepted = start + Duration::from_hours(1);
+        assert_eq!(watch.stall(accepted), None, "the Plugin's condition reports the rejection");
+        watch.accepted(accepted);
+        assert_eq!(watch.stall(accepted), None);
+        assert!(watch.stall(accepted + SILENCE_LIMIT).is_some());
     }
 
     #[test]

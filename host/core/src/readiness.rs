@@ -10,7 +10,8 @@ use crate::reason::PluginReason;
 pub struct Found<'a> {
     /// Digest of the live component, if there is one.
     pub live: Option<&'a str>,
-    /// Whether the caches of the live component's watches are up to date. While they are not, the host decides nothing.
+    /// Whether the caches of the live component's watches are up to date. While they are not, the host decides
+    /// nothing, and `obstacle` says why.
     pub caches_are_current: bool,
     /// Whether the Plugin sets `spec.suspend`.
     pub is_suspended: bool,

@@ -1,4 +1,5 @@
-//! Namespaces that are closed to plugins, regardless of grants.
+//! Namespaces with rules of their own: the host's is closed to plugins, regardless of grants; children in those of the
+//! control plane need a grant that names the namespace.
 //!
 //! A user who may write Secrets or Pods in a namespace can act as any of its ServiceAccounts: the control plane fills a
 //! Secret of type `kubernetes.io/service-account-token` with the token of the named account, and a Pod runs as the

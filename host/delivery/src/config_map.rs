@@ -162,22 +162,22 @@ async fn get(api: &Api<ConfigMap>, source: &ConfigMapSource, name: &str) -> Resu
         }
         error => DeliveryError::Unavailable { name: full_name.clone(), message: error.to_string() },
     })?;
-    match found.as_ref().and_then(|map| plugin_of(&map.metadata)) {
-        Some(plugin) => Err(DeliveryError::Invalid {
+    match found.as_ref().and_then(|map| child_mark(&map.metadata)) {
+        Some(mark) => Err(DeliveryError::Invalid {
             name: full_name,
             problem: format!(
-                "it is marked as a child of plugin {plugin}, and what a plugin makes is not loaded as a component; push the \
-                 component to a ConfigMap of its own"
+                "it has the mark of a plugin's child ({mark}), and no child is loaded as a component; push the component to a \
+                 ConfigMap of its own"
             ),
         }),
         None => Ok(found),
     }
 }
 
-/// The first of the host's marks on an object; `None` if the object is no plugin's child. It is the plugin's name if
-/// the object has the plugin label. The host reads no component, key or credentials from a child: a plugin must not
+/// The first of the host's marks on an object; `None` if the object is no plugin's child. With the plugin label, it is
+/// the plugin's name. The host reads no component, key or credentials from a child: a plugin must not
 /// choose another plugin's component, its own next component, or the keys that verify it.
-pub(super) fn plugin_of(meta: &ObjectMeta) -> Option<String> {
+pub(super) fn child_mark(meta: &ObjectMeta) -> Option<String> {
     let label = |name: &str| meta.labels.as_ref().and_then(|labels| labels.get(name));
     let annotation = |name: &str| meta.annotations.as_ref().and_then(|annotations| annotations.get(name));
     let marks = [
@@ -215,7 +215,7 @@ mod tests {
             };
             let mut found = ConfigMap::default();
             (found.metadata.labels, found.metadata.annotations) = (map(labels), map(annotations));
-            plugin_of(&found.metadata)
+            child_mark(&found.metadata)
         };
         assert_eq!(plugin_with(&[("windlass.dev/plugin", "guard")], &[]).as_deref(), Some("guard"));
         for (labels, annotations) in [
@@ -227,7 +227,7 @@ mod tests {
             assert!(plugin_with(labels, annotations).is_some(), "{labels:?} {annotations:?}");
         }
         assert_eq!(plugin_with(&[("app", "echo")], &[("windlass.dev/pushed-at", "now")]), None);
-        assert_eq!(plugin_of(&ObjectMeta::default()), None);
+        assert_eq!(child_mark(&ObjectMeta::default()), None);
     }
 
     fn encoding() -> impl Strategy<Value = Encoding> {

@@ -5,14 +5,14 @@ use kube::{Api, Client};
 use windlass_api::{SecretRef, Verify};
 
 use super::DeliveryError;
-use super::config_map::plugin_of;
+use super::config_map::child_mark;
 use super::oci::{Credentials, DOCKER_CONFIG_KEY, Reference, of_docker_config};
 use super::trust::Trust;
 use crate::in_time;
 
 /// The value of a Secret's key; an error if the Secret is a plugin's child, or does not have the key.
 fn value_of(name: &str, mut secret: Secret, key: &str) -> Result<Vec<u8>, String> {
-    if let Some(plugin) = plugin_of(&secret.metadata) {
+    if let Some(plugin) = child_mark(&secret.metadata) {
         return Err(format!(
             "Secret {name} is a child of plugin {plugin}, and children of plugins cannot be keys or credentials; name another \
              Secret"

@@ -151,7 +151,7 @@ fn by_requirement(vault: &str) -> Vec<Attempt> {
     }
     for name in ["", ".", "..", "../crown", "vault/crown", "../../vault/secrets/crown", "..%2fvault%2fcrown", "crown\n"]
     {
-        attempts.push((named(&name.replace("vault", vault)), refused("which is no object's name")));
+        attempts.push((named(&name.replace("vault", vault)), refused("which is not a valid object name")));
     }
     for (api_version, name) in [
         ("v1", "secret"),

@@ -30,7 +30,7 @@ const PRINTED: [(&str, &[&str]); 4] = [
 /// The contract's files, in the order in which an author reads them.
 const CONTRACT: [&str; 6] = ["types", "reconciler", "host", "admission", "conversion", "worlds"];
 
-/// Writes or checks them.
+/// Writes the generated files, or checks them (`--check`).
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let root = root()?;
     let windlass = windlass()?;

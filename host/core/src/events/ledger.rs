@@ -24,7 +24,7 @@ const FAILING: usize = 4096;
 /// Minimum interval between writes of an event's count, in seconds; the same as in client-go.
 const COUNT_EVERY: i64 = 6 * 60;
 /// The API server deletes an event one hour after its last write (`--event-ttl`); a later repetition creates a new
-/// event. In seconds.
+/// event. Ten minutes less, so that the host updates no event that is being deleted. In seconds.
 const FORGOTTEN_AFTER: i64 = 50 * 60;
 
 /// Rate limit for events of a plugin's parents. The burst covers a rollout that a user watches. A longer flood of
@@ -91,8 +91,8 @@ struct Emitted {
     count: i32,
     /// Time of the last write, in seconds since 1970; `None` if the event was never written.
     written: Option<i64>,
-    /// Whether the event was also emitted in steady state.
-    stands: bool,
+    /// Whether the event occurred in a reconcile that changed nothing.
+    in_steady_state: bool,
 }
 
 impl Memory {
@@ -104,7 +104,7 @@ impl Memory {
     fn put(&mut self, key: u64, emitted: Emitted) {
         self.emitted.put(key, emitted);
         if self.emitted.len() > self.room {
-            self.is_short |= self.emitted.pop_lru().is_some_and(|(_, forgotten)| forgotten.stands);
+            self.is_short |= self.emitted.pop_lru().is_some_and(|(_, forgotten)| forgotten.in_steady_state);
         }
     }
 }
@@ -133,6 +133,7 @@ impl Ledger {
         now: Timestamp,
     ) -> Option<EventWrite> {
         let warns = note.event_type == EventType::Warning;
+        // Without the plugin: two plugins that emit the same event on one parent count it together.
         let key = self.hasher.hash_one((parent, warns, &note.reason, &note.message));
         let seconds = now.as_second();
         let memory = match note.source {
@@ -141,7 +142,7 @@ impl Ledger {
         };
         match memory.emitted.get_mut(&key) {
             Some(emitted) if occasion != Occasion::Changed => {
-                emitted.stands = true;
+                emitted.in_steady_state = true;
                 return None;
             }
             Some(Emitted { stamp, count, written: Some(written), .. }) if seconds - *written < FORGOTTEN_AFTER => {
@@ -161,8 +162,8 @@ impl Ledger {
         let stamp = self.last_stamp;
         // The event is recorded even if the rate limit dropped it; otherwise it would be emitted later, in steady
         // state.
-        let (written, stands) = (is_written.then_some(seconds), occasion != Occasion::Changed);
-        memory.put(key, Emitted { stamp, count: 1, written, stands });
+        let (written, in_steady_state) = (is_written.then_some(seconds), occasion != Occasion::Changed);
+        memory.put(key, Emitted { stamp, count: 1, written, in_steady_state });
         is_written.then_some(EventWrite::Create { stamp })
     }
 
@@ -175,7 +176,7 @@ impl Ledger {
         outcome: &Outcome,
         unknown: impl FnOnce() -> Before,
     ) -> Before {
-        // A kind with another owner may have several plugins.
+        // Several plugins may have the same parent, if its kind belongs to none of them (for example Namespaces).
         let key = self.hasher.hash_one((plugin, parent));
         if outcome.progress == Progress::Applied {
             return self.failing.pop(&key).map_or_else(unknown, |(reason, _)| Before::Other(Some(reason)));

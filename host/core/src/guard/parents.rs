@@ -1,4 +1,4 @@
-//! The undecided parents of a rollout, with counts of each state.
+//! The parents of a rollout that are undecided, or whose released deletions are not carried out yet, with counts.
 
 use std::collections::HashMap;
 
@@ -79,7 +79,8 @@ impl Parents {
         self.states.iter().filter(|(_, parent)| matches!(parent, ParentState::Waits { .. })).map(|(key, _)| key)
     }
 
-    /// Hashes the version and all waiting deletions. Caches parts of the hash.
+    /// Hashes all waiting deletions together with the rollout's version (the digest of component, config and grants).
+    /// Caches parts of the hash.
     pub fn hash_waiting(&mut self, version: Digest) -> String {
         self.waits.hash_with(version)
     }

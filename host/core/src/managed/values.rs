@@ -22,7 +22,8 @@ const ADDED: [&str; 10] = [
 
 impl ManagedFields {
     /// Returns true if any live value differs from the desired value. A different representation by the API server
-    /// (quantities, defaults, empty values) is not a difference.
+    /// (quantities, defaults, empty values) is not a difference. `controller` is the UID of the object's controller, which is
+    /// part of the name of an ownerReference in managed fields.
     pub fn differs(&self, desired: &Map, live: &Map, controller: Option<&Uid>) -> bool {
         let entries = [self.apply.as_ref(), self.update.as_ref().map(|(fields, _)| fields)];
         let ours = entries.into_iter().flatten().filter_map(Fields::tree).collect();
@@ -104,21 +105,22 @@ impl Difference<'_> {
         }
     }
 
-    /// Compares a list whose items have separate owners: each desired item must be present.
+    /// Compares a list whose items have separate owners. An item that an entry names by keys is compared with the live
+    /// item with these keys; any other desired item must equal some live item.
     fn of_items(self, nodes: &Nodes<'_>, desired: &[Value], live: &[Value]) -> bool {
         let (wanted, found) =
             (Finder::of(desired, nodes.ours.iter().copied()), Finder::of(live, nodes.ours.iter().copied()));
-        let mut named: Vec<(Nodes<'_>, Option<&Value>)> = desired.iter().map(|_| (Nodes::default(), None)).collect();
+        let mut matched: Vec<(Nodes<'_>, Option<&Value>)> = desired.iter().map(|_| (Nodes::default(), None)).collect();
         for (name, node) in nodes.ours.iter().flat_map(|node| &node.items) {
             for at in wanted.all(name, &self.names) {
-                let Some((below, live)) = named.get_mut(at) else { continue };
+                let Some((below, live)) = matched.get_mut(at) else { continue };
                 below.ours.push(node);
                 if matches!(name, Item::Keys(_)) {
                     *live = found.first(name, &self.names);
                 }
             }
         }
-        desired.iter().zip(&named).any(|(desired, (below, found))| {
+        desired.iter().zip(&matched).any(|(desired, (below, found))| {
             let differs = |live| self.of(At { nodes: below, key: "", is_whole: false }, desired, Some(live));
             match found {
                 Some(live) => differs(live),
@@ -136,6 +138,7 @@ fn owned_whole(nodes: &Nodes<'_>) -> bool {
 /// Returns true if the field is a label selector: it has a single owner, and the API server adds nothing to it, even if
 /// it is empty.
 fn is_selector(key: &str) -> bool {
+    // `selector`, and names such as `podSelector`.
     key.ends_with("elector")
 }
 

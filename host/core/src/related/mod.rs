@@ -1,6 +1,6 @@
 //! Resolves a plugin's requirements into the objects to read, and decides when its response is final.
 //!
-//! The Plugin and discovery define which kinds and namespaces may be read, never a plugin's response. Beyond these
+//! The component's descriptor, the Plugin and discovery define which kinds and namespaces may be read, never a response. Beyond these
 //! checks, the Plugin's ServiceAccount must have the permission before anything is read.
 
 use std::collections::{HashMap, HashSet};
@@ -211,8 +211,8 @@ pub enum ReadProblem {
     },
     /// The plugin's rate limit for access reviews is used up.
     #[error(
-        "the plugin asked to read more different objects than its rate of access reviews allows (docs/limits.md); this object \
-         is tried again as soon as reviews are allowed"
+        "the plugin asked to read more different objects than its rate of access reviews allows (docs/limits.md); the \
+         parent is reconciled again as soon as reviews are allowed"
     )]
     Limited {
         /// Time until the next review is allowed.
@@ -230,8 +230,8 @@ pub enum ReadProblem {
     },
     /// The requirements changed in every round.
     #[error(
-        "the plugin's requirements still changed after {MAX_ROUNDS} rounds, nothing was written; a response must name all \
-         that it depends on, and the same again when it is served"
+        "the plugin's requirements still changed after {MAX_ROUNDS} rounds, and nothing was written; a response must name \
+         all objects that it depends on, and the same ones when the plugin is called again with them"
     )]
     Unsettled,
 }
@@ -382,7 +382,7 @@ impl Select {
     fn of(selection: &Selection) -> Result<Self, String> {
         match selection {
             Selection::Name(name) if is_object_name(name) => Ok(Self::Name(name.as_str().into())),
-            Selection::Name(name) => Err(format!("names {name:?}, which is no object's name")),
+            Selection::Name(name) => Err(format!("names {name:?}, which is not a valid object name")),
             // The selector is kept while the parent exists, and matched with every changed object of the kind.
             Selection::Labels(text) if text.len() > SELECTOR_MAX => {
                 Err(format!("selects by labels with {} bytes, more than the limit of {SELECTOR_MAX}", text.len()))

@@ -135,9 +135,13 @@ fn related_kind_without_grant_is_forbidden_and_an_invalid_requirement_is_rejecte
         ),
         (requirement("a", "Node", Some("shop"), named("x")), "ResponseRejected", "but the kind is cluster-scoped"),
         (requirement("a", "Secret", Some("a/b"), named("x")), "ResponseRejected", "names namespace \"a/b\""),
-        (requirement("a", "Secret", None, named("")), "ResponseRejected", "names \"\", which is no object's name"),
-        (requirement("a", "Secret", None, named("../x")), "ResponseRejected", "which is no object's name"),
-        (requirement("a", "Secret", None, named("..")), "ResponseRejected", "which is no object's name"),
+        (
+            requirement("a", "Secret", None, named("")),
+            "ResponseRejected",
+            "names \"\", which is not a valid object name",
+        ),
+        (requirement("a", "Secret", None, named("../x")), "ResponseRejected", "which is not a valid object name"),
+        (requirement("a", "Secret", None, named("..")), "ResponseRejected", "which is not a valid object name"),
         (requirement("a", "Secret", None, labelled("a=b=c")), "ResponseRejected", "at character 4 of selector"),
         (
             requirement("a", "Secret", None, labelled(&"!a,".repeat(400))),

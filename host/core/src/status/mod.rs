@@ -10,8 +10,8 @@ use crate::observed_status::{StatusShape, observed};
 use crate::outcome::{Outcome, Progress};
 use crate::reason::ParentReason;
 
-/// Returns the status to write; `None` if it would equal the present status (ignoring `lastTransitionTime`), or if the
-/// host does not write the status of this kind.
+/// Returns the status to write; `None` if the present status has all of its fields and the host owns no others, or if
+/// the host does not write the status of this kind.
 ///
 /// `part` is the plugin's part of the status; if it is `None`, the plugin's fields of the present status stay. `now`
 /// becomes the `lastTransitionTime` of conditions whose status changes.
@@ -50,13 +50,14 @@ fn shows(observed: &Map, next: &Map) -> bool {
 
 /// The host's conditions, followed by the plugin's other conditions in the plugin's order. `Reconciling` and `Stalled`
 /// are present only while they are true, as kstatus defines them ("abnormal-true"). In steady state, `Ready` is the
-/// host's only condition.
-fn merge(from_plugin: &Map, fresh: bool, outcome: &Outcome, generation: Option<i64>) -> Vec<Map> {
+/// host's only condition. `base` is the plugin's part of this response if `fresh`, otherwise the present status, whose
+/// other conditions stay.
+fn merge(base: &Map, fresh: bool, outcome: &Outcome, generation: Option<i64>) -> Vec<Map> {
     let host = |kind: &str, status: &str, reason: ParentReason| {
         condition(kind, status, reason.as_str(), &outcome.message, generation)
     };
     let applied = outcome.progress == Progress::Applied;
-    let plugins_ready = conditions_of(from_plugin).find(|own| fresh && type_of(own) == Some(parent_condition::READY));
+    let plugins_ready = conditions_of(base).find(|own| fresh && type_of(own) == Some(parent_condition::READY));
     let ready = match plugins_ready {
         Some(own) if applied => completed(own, generation),
         _ => host(parent_condition::READY, if applied { "True" } else { "False" }, outcome.reason),
@@ -69,7 +70,7 @@ fn merge(from_plugin: &Map, fresh: bool, outcome: &Outcome, generation: Option<i
     let mut all = vec![ready];
     all.extend(abnormal.map(|kind| host(kind, "True", outcome.cause)));
     let hosts_alone = [parent_condition::RECONCILING, parent_condition::STALLED].map(Some);
-    for own in conditions_of(from_plugin) {
+    for own in conditions_of(base) {
         let known = all.iter().any(|condition| type_of(condition) == type_of(own));
         if !known && !hosts_alone.contains(&type_of(own)) {
             // A condition kept from an earlier response keeps its `observedGeneration`.

@@ -206,9 +206,15 @@ impl Store {
     pub fn add_listed(&self, object: Object) {
         // An unchanged object is shared with the cache, so that a list does not double the memory.
         let known = self.get(&object.key).filter(|known| is_same(known, &object));
-        let fresh = if known.is_none() { Some(self.packed(object)) } else { None };
-        let mut inner = self.inner.write();
-        let Some(object) = known.or_else(|| fresh.map(|object| inner.share(object))) else { return };
+        let (mut inner, object) = if let Some(known) = known {
+            (self.inner.write(), known)
+        } else {
+            // Packed outside the lock.
+            let fresh = self.packed(object);
+            let mut inner = self.inner.write();
+            let shared = inner.share(fresh);
+            (inner, shared)
+        };
         if let Some((listed, _)) = &mut inner.pending_list {
             listed.replace(ByKey(object));
         }

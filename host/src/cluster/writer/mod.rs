@@ -25,7 +25,8 @@ pub enum Written {
     },
     /// A child was created, changed or marked for deletion.
     Child {
-        /// The child's kind, which may be the parent's own: children have a watch of their own.
+        /// The child's kind, whose cache of children must show the write. It may be the parent's kind: parents and children
+        /// have separate caches.
         kind: Arc<Gvk>,
         /// The child's resourceVersion after the write.
         resource_version: u64,
