@@ -61,7 +61,7 @@ pub struct Sources {
 
 /// Dependencies of [`Sources`].
 pub struct Needs<'a> {
-    /// Folder for the file of [`Facts`] and for downloads; no other user may have write access to it.
+    /// Folder for the file of `facts.json` and for downloads; no other user may have write access to it.
     pub cache_dir: &'a Path,
     /// The host's namespace, whose Secrets contain registry credentials and public keys.
     pub namespace: &'a str,

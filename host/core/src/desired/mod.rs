@@ -52,7 +52,7 @@ pub struct Grant {
     /// The namespaces in which a cluster-scoped parent may have such children; `None` means all but those of the
     /// control plane.
     pub namespaces: Option<Box<[Arc<str>]>>,
-    /// Whether children may be Secrets of the types in [`TOKENS`].
+    /// Whether children may be Secrets of the types in `TOKENS`: service account tokens and bootstrap tokens.
     pub tokens: bool,
 }
 
