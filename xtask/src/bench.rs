@@ -39,7 +39,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     tools::control_plane(&tools::stderr)?;
     let components = guests::build(guests::Options { plugins_only: true })?;
     let load = guests::build_load(&folder)?;
-    tools::stderr("building Windlass and the driver as they are released, some 10 minutes on 2 cores the first time");
+    tools::stderr("building Windlass and the driver as they are released, some 15 minutes on 2 cores the first time");
     for what in [
         // Apart: together they would be built with the features of all of them.
         ["--package", "windlass"].as_slice(),
