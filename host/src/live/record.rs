@@ -223,12 +223,16 @@ impl Records {
 
     /// The counts for a status that is written now. `before` is the count in the Plugin's status, perhaps by an earlier process: after a
     /// start, it is reported until every parent could be reconciled once. Forgets failing parents that no longer exist: a parent may have
-    /// gone while its last reconcile ran, or while no component was active.
+    /// gone while its last reconcile ran, or while no component was live.
     pub fn sums(&self, before: Option<u64>, exists: impl Fn(&ObjectKey) -> bool) -> Sums {
         let mut all = self.all.lock();
-        for (_, record) in all.parents.iter_mut().filter(|(parent, record)| record.is_failing() && !exists(parent)) {
-            record.note_result(None);
-        }
+        all.parents.retain(|parent, record| {
+            if record.is_failing() && !exists(parent) {
+                record.note_result(None);
+                record.tidy();
+            }
+            !record.is_empty()
+        });
         let failing = all.parents.values().filter(|record| record.is_failing()).count() as u64;
         let (sums, wait) = all.failures.read(failing, before, Instant::now());
         drop(all);
@@ -338,6 +342,9 @@ mod tests {
         records.note_result(&key("a"), CONFLICT);
         assert_eq!(records.sums(None, |_| false).failing, 0);
         assert!(records.with(&key("a"), |record| record.has_own_writes()) && records.failing().is_empty());
+        records.note_result(&key("b"), CONFLICT);
+        records.sums(None, |_| false);
+        assert_eq!(known(&records), 1, "nothing is left of a parent without writes");
     }
 
     #[test]
