@@ -69,8 +69,7 @@ impl Reconciler {
             }
             return self.remove_finalizer(live, snapshot, end, events).await;
         }
-        let (is_long_wait, is_unshown) = (false, false);
-        Ending::Report(Box::new(Report { snapshot, is_sweep, attempt, inputs, is_long_wait, is_unshown }))
+        Ending::Report(Box::new(Report { is_sweep, inputs, ..Report::new(snapshot, attempt) }))
     }
 
     /// Calls the plugin until it has seen all objects that its response requires. Returns the response and the call's hash.

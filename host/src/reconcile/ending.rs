@@ -115,6 +115,14 @@ impl From<&Problem> for Attempt {
     }
 }
 
+impl Report {
+    /// Nothing is remembered of it; the next reconcile is not skipped.
+    pub fn new(snapshot: Snapshot, attempt: Attempt) -> Self {
+        let (is_sweep, is_long_wait, is_unshown) = (false, false, false);
+        Self { snapshot, is_sweep, attempt, inputs: Inputs::default(), is_long_wait, is_unshown }
+    }
+}
+
 impl Ending {
     /// The reconcile goes on later.
     pub fn waits(outcome: &'static str, requeue: Requeue) -> Self {
@@ -123,14 +131,7 @@ impl Ending {
 
     /// Reports this outcome; the next reconcile is not skipped.
     pub fn outcome(snapshot: Snapshot, attempt: Attempt) -> Self {
-        Self::Report(Box::new(Report {
-            snapshot,
-            is_sweep: false,
-            attempt,
-            inputs: Inputs::default(),
-            is_long_wait: false,
-            is_unshown: false,
-        }))
+        Self::Report(Box::new(Report::new(snapshot, attempt)))
     }
 
     /// Reports a problem that prevented a plan.

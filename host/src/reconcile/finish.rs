@@ -23,7 +23,7 @@ impl Reconciler {
     pub(super) async fn finish(&self, live: &Live, key: &ObjectKey, ending: Ending) -> Requeue {
         match ending {
             Ending::Gone => {
-                record("gone");
+                set_span_outcome("gone");
                 live.records.forget(key);
                 self.queue_consequences(live, live.state.gone(key));
                 Requeue::Gone
@@ -33,7 +33,7 @@ impl Reconciler {
                 requeue
             }
             Ending::Waits { outcome, failure, requeue } => {
-                record(outcome);
+                set_span_outcome(outcome);
                 if failure.is_some() {
                     live.records.note_result(key, failure);
                     // End the steady state: otherwise rule R17 would skip the next reconcile, and the failure would stay counted.
@@ -42,7 +42,7 @@ impl Reconciler {
                 requeue
             }
             Ending::Unreported { outcome, reason, message, requeue } => {
-                record(outcome);
+                set_span_outcome(outcome);
                 self.queue_consequences(live, live.state.unplanned(key));
                 let message = telemetry::one_line(&message);
                 tracing::warn!(plugin = %live.name, object = %key, %reason, %message, "reconcile failed");
@@ -51,7 +51,7 @@ impl Reconciler {
                 requeue
             }
             Ending::Unchanged(inputs, requeue) => {
-                record("unchanged");
+                set_span_outcome("unchanged");
                 if let Some(inputs) = inputs {
                     live.records.note_result(key, None);
                     live.records.with(key, |record| record.steady.keep_after_call(inputs));
@@ -75,7 +75,7 @@ impl Reconciler {
                 ("not_selected", Some(live.state.forget(key)))
             }
         };
-        record(outcome);
+        set_span_outcome(outcome);
         if let Some(consequences) = consequences {
             self.queue_consequences(live, consequences);
         }
@@ -83,7 +83,7 @@ impl Reconciler {
 
     fn finish_finalizer(&self, live: &Live, changed: FinalizerChanged) -> Requeue {
         let FinalizerChanged { snapshot, written, removed } = changed;
-        record(if removed.is_none() { "finalizer_added" } else { "finalizer_removed" });
+        set_span_outcome(if removed.is_none() { "finalizer_added" } else { "finalizer_removed" });
         if written.is_none() {
             // The parent is gone, as the cache will show.
             return Requeue::Pause(CACHE_LAG);
@@ -109,7 +109,7 @@ impl Reconciler {
         if snapshot.parent.deleting {
             outcome = outcome.while_finalizing();
         }
-        record(outcome.reason.as_str());
+        set_span_outcome(outcome.reason.as_str());
         if !silent {
             log(live, &snapshot, &outcome);
         }
@@ -188,7 +188,7 @@ impl Reconciler {
     }
 }
 
-fn record(outcome: &'static str) {
+fn set_span_outcome(outcome: &'static str) {
     Span::current().record("windlass.outcome", outcome);
 }
 
