@@ -15,6 +15,8 @@ use crate::{SOON, wait, windlass};
 
 /// The number of log lines that are shown when a test fails, and of characters of each, so the reason stays visible.
 const SHOWN: (usize, usize) = (40, 300);
+/// Kubernetes kills a Pod this long after SIGTERM (manifests/deployment).
+const GRACE_PERIOD: Duration = Duration::from_secs(45);
 
 /// The excerpt of a log that is shown when a test fails: the last lines, truncated.
 pub(crate) fn excerpt<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> String {
@@ -140,7 +142,7 @@ impl Host {
     /// Sends SIGTERM, and waits until the host has exited.
     ///
     /// # Panics
-    /// When it does not exit within [`SOON`].
+    /// When it does not exit within [`GRACE_PERIOD`].
     #[track_caller]
     pub fn terminate(&self) -> ExitStatus {
         if self.is_running()
@@ -148,7 +150,7 @@ impl Host {
         {
             kill_process(id, Signal::TERM).expect("SIGTERM reaches the host");
         }
-        wait("the host to end after SIGTERM", SOON, || self.exit_status())
+        wait("the host to end after SIGTERM", GRACE_PERIOD, || self.exit_status())
     }
 
     fn exit_status(&self) -> Option<ExitStatus> {
