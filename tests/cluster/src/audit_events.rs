@@ -84,7 +84,7 @@ impl AuditEvents {
         self.filter(|event| event.user == user)
     }
 
-    /// Those that were judged by this user's permissions: sent by it for itself, or on its behalf by somebody else.
+    /// Requests that the API server authorized by this user's permissions: sent by it for itself, or by another user that impersonates it.
     #[must_use]
     pub fn on_behalf_of(self, user: &str) -> Self {
         self.filter(|event| event.impersonated.as_ref().unwrap_or(&event.user) == user)

@@ -202,7 +202,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Starts a control plane in `dir`; again with other ports when somebody else took one in the meantime.
+/// Starts a control plane in `dir`; again with other ports if another process took one in the meantime.
 pub(crate) fn run(
     dir: &Path,
     tools: &tools::ControlPlane,

@@ -8,6 +8,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
@@ -62,16 +63,7 @@ fn cluster(progress: Progress) -> Result<PathBuf> {
     let what = format!("the control plane (Kubernetes {version}), some 5 minutes on 2 cores");
     store::tool("cluster", &inputs, &what, progress, |dir| {
         let flags = link_flags(&version);
-        let mut build = Go::find(progress)?.command();
-        build.current_dir(&source).args([
-            "build",
-            "-mod=readonly",
-            "-trimpath",
-            "-buildvcs=false",
-            "-ldflags",
-            &flags,
-            "-o",
-        ]);
+        let mut build = go_build(&source, &flags, progress)?;
         build.arg(dir.join("cluster")).arg(".");
         run::quietly(build, "go build of tests/cluster", dir, progress)?;
         // For people: this folder can stand in PATH.
@@ -85,18 +77,17 @@ pub(crate) fn supervise(progress: Progress) -> Result<PathBuf> {
     let files = ["supervise/main.go", "supervise/ready.go", "supervise/death_linux.go", "supervise/death_other.go"];
     let inputs = read_all(&source, &files)?;
     store::tool("supervise", &inputs, "the process supervisor", progress, |dir| {
-        let mut build = Go::find(progress)?.command();
-        build.current_dir(&source).args([
-            "build",
-            "-mod=readonly",
-            "-trimpath",
-            "-buildvcs=false",
-            "-ldflags=-s -w",
-            "-o",
-        ]);
+        let mut build = go_build(&source, "-s -w", progress)?;
         build.arg(dir.join("supervise")).arg("./supervise");
         run::quietly(build, "go build of tests/cluster/supervise", dir, progress)
     })
+}
+
+/// A reproducible `go build` in a folder; the output's path and the package follow.
+fn go_build(source: &Path, flags: &str, progress: Progress) -> Result<Command> {
+    let mut build = Go::find(progress)?.command();
+    build.current_dir(source).args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o"]);
+    Ok(build)
 }
 
 /// The OpenTelemetry Collector of the tests, with the parts that tests/collector/builder.yaml names.

@@ -36,7 +36,7 @@ pub(super) fn tool(
     let lock =
         File::create(root.join(format!("{name}.lock"))).with_context(|| format!("cannot lock {}", root.display()))?;
     if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-        progress(&format!("waiting for {name}, which somebody else builds"));
+        progress(&format!("waiting for {name}, which another process builds"));
         flock(&lock, FlockOperation::LockExclusive).with_context(|| format!("cannot lock {}", root.display()))?;
     }
     if program.exists() {
