@@ -153,7 +153,7 @@ fn unloadable_component_is_rejected_with_a_reason_in_its_plugins_conditions_and_
     ns.wait_settled("web");
     assert!(host.is_running());
     let (peak, cap) = (host.memory("VmHWM"), baseline + MEMORY_CAP);
-    eprintln!("RSS of the host: {baseline} MiB at rest, {peak} MiB at most of {cap} MiB");
+    eprintln!("RSS of the host: {baseline} MiB without load; peak {peak} MiB, cap {cap} MiB");
     assert!(peak * 10 <= cap * 11, "{peak} MiB, more than a tenth above the cap of {cap} MiB");
     wait("/healthz", SOON, || (host.http_status("/healthz") == Some(200)).then_some(()));
 }

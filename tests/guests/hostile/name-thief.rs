@@ -1,4 +1,4 @@
-//! Returns a child by the name of somebody else's ConfigMap, and asks to take its fields over. The API server says
+//! Returns a child with the name of a user's ConfigMap, and asks to force ownership of its fields. The API server says
 //! that the name is taken; the host leaves that object alone and reports the conflict.
 
 use hostile_guests::{Answer, Hostile, Request, good, response};
