@@ -142,7 +142,7 @@ impl Host {
     /// Sends SIGTERM, and waits until the host has exited.
     ///
     /// # Panics
-    /// When it does not exit within [`GRACE_PERIOD`].
+    /// When it does not exit within the grace period of the Pod.
     #[track_caller]
     pub fn terminate(&self) -> ExitStatus {
         if self.is_running()
