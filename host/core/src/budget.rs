@@ -36,7 +36,7 @@ pub enum Cost {
 pub struct Budget {
     writes: Allowance,
     reviews: Allowance,
-    has_news: bool,
+    newly_empty: bool,
 }
 
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Allowance {
 impl Budget {
     /// Creates full buckets.
     pub fn new(now: Timestamp) -> Self {
-        Self { writes: Allowance::new(WRITES, now), reviews: Allowance::new(REVIEWS, now), has_news: false }
+        Self { writes: Allowance::new(WRITES, now), reviews: Allowance::new(REVIEWS, now), newly_empty: false }
     }
 
     /// Takes `count` tokens, if at least one is available; the balance may become negative.
@@ -74,7 +74,7 @@ impl Budget {
             Cost::Review => &mut self.reviews,
         };
         allowance.bucket.spend(count, now).inspect_err(|_| {
-            self.has_news |= !allowance.is_empty;
+            self.newly_empty |= !allowance.is_empty;
             allowance.is_empty = true;
         })
     }
@@ -87,8 +87,8 @@ impl Budget {
     }
 
     /// Returns true if a bucket became empty since the last call of this method.
-    pub fn take_news(&mut self) -> bool {
-        std::mem::take(&mut self.has_news)
+    pub fn take_newly_empty(&mut self) -> bool {
+        std::mem::take(&mut self.newly_empty)
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
         // A thousand creates and a thousand deletes per second, for an hour.
         for second in 0..3600 {
             written += budget.spend(Cost::Write, 2000, at(second)).map_or(0, |()| 2000);
-            reports += usize::from(budget.take_news());
+            reports += usize::from(budget.take_newly_empty());
         }
         assert!((400_000..=60_000 + 3600 * 100 + 2000).contains(&written), "{written}");
         assert_eq!((reports, budget.empty(at(3600))), (1, Some(Cost::Write)));
@@ -120,7 +120,7 @@ mod tests {
     fn rollout_over_ten_thousand_parents_is_not_slowed_down() {
         let mut budget = Budget::new(at(0));
         assert!((0..10_000).all(|parent| budget.spend(Cost::Write, 6, at(parent / 1000)).is_ok()));
-        assert!(!budget.take_news() && budget.empty(at(10)).is_none());
+        assert!(!budget.take_newly_empty() && budget.empty(at(10)).is_none());
     }
 
     #[test]

@@ -53,13 +53,13 @@ enum Command {
 }
 
 /// Exit code: the plugin or the host rejected the input.
-const ANSWER_IS_NO: u8 = 1;
+const INPUT_REJECTED: u8 = 1;
 /// Exit code: the command failed. (clap uses 2 for wrong usage.)
-const NOT_DONE: u8 = 3;
+const COMMAND_FAILED: u8 = 3;
 /// Exit code: timeout.
 const TIMED_OUT: u8 = 4;
 /// Exit code: a setting of the Plugin keeps the component from working.
-const HELD_BACK: u8 = 5;
+const BLOCKED_BY_SETTING: u8 = 5;
 /// Exit code: the parent does not match the schema of its CRD.
 const INVALID_PARENT: u8 = 6;
 
@@ -94,7 +94,7 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
-            ExitCode::from(NOT_DONE)
+            ExitCode::from(COMMAND_FAILED)
         }
     }
 }

@@ -74,7 +74,7 @@ pub struct ReviewResult {
 
 /// Why a review has no outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unanswered {
+pub enum ReviewError {
     /// The request failed: the API server's message.
     Failed(String),
     /// No tokens are left for a review: the time until there are.
@@ -176,7 +176,7 @@ impl Reviews {
         mut question: Question,
         now: Instant,
         spend: impl Fn() -> Result<(), Duration>,
-    ) -> Result<ReviewResult, Unanswered> {
+    ) -> Result<ReviewResult, ReviewError> {
         let Some(name) = question.name.take() else { return self.ask_within(question, now, &spend).await };
         let of_all = self.known(&question, now);
         if let Some(allowed) = of_all.as_ref().filter(|of_all| of_all.allowed) {
@@ -200,14 +200,14 @@ impl Reviews {
         question: Question,
         now: Instant,
         spend: &impl Fn() -> Result<(), Duration>,
-    ) -> Result<ReviewResult, Unanswered> {
+    ) -> Result<ReviewResult, ReviewError> {
         if let Some(known) = self.known(&question, now) {
             return Ok(known);
         }
         // Tokens are spent before the question enters the cache, so that a flood of questions cannot evict the outcomes
         // of other plugins.
-        spend().map_err(Unanswered::Limited)?;
-        self.review(question, now).await.map_err(Unanswered::Failed)
+        spend().map_err(ReviewError::Limited)?;
+        self.review(question, now).await.map_err(ReviewError::Failed)
     }
 
     fn known(&self, question: &Question, now: Instant) -> Option<ReviewResult> {
@@ -390,7 +390,7 @@ mod tests {
         );
         let cached = reviews.answers.lock().of.len();
         let limited = reviews.find(question("fresh"), now, spend).await;
-        assert_eq!(limited, Err(Unanswered::Limited(Duration::from_secs(7))));
+        assert_eq!(limited, Err(ReviewError::Limited(Duration::from_secs(7))));
         assert!(reviews.find(question("db"), now, spend).await.is_ok());
         assert_eq!((requests.load(Ordering::SeqCst), reviews.answers.lock().of.len()), (2, cached));
     }

@@ -40,17 +40,17 @@ impl Account {
     }
 
     /// The namespace of the account, which is the host's own.
-    pub fn home(&self) -> HostNamespace {
+    pub fn host_namespace(&self) -> HostNamespace {
         HostNamespace::new(&self.namespace)
     }
 
     /// The host's namespace, if the object is in it or is that Namespace.
     pub fn host_namespace_of(&self, object: &Object) -> Option<HostNamespace> {
-        let is_home = match &object.key.namespace {
+        let is_in_host_namespace = match &object.key.namespace {
             Some(namespace) => *namespace == self.namespace,
             None => object.kind.is("v1", "Namespace") && object.key.name == self.namespace,
         };
-        is_home.then(|| self.home())
+        is_in_host_namespace.then(|| self.host_namespace())
     }
 
     /// The user name that the API server gives to this account.
@@ -161,17 +161,17 @@ mod tests {
     #[test]
     fn s01_hosts_namespace_and_the_objects_in_it_are_recognized() {
         let account = Account::new("windlass-system", "windlass-plugin-echo").expect("a name");
-        let is_home = |api_version: &str, kind: &str, namespace: Option<&str>, name: &str| {
+        let is_in_host_namespace = |api_version: &str, kind: &str, namespace: Option<&str>, name: &str| {
             let kind = Arc::new(Gvk::from_api_version(api_version, kind));
             let meta = json!({"name": name, "namespace": namespace, "uid": "u", "resourceVersion": "1"});
             let object = Object::from_api(&kind, &json!({ "metadata": meta }).to_string()).expect("an object");
             account.host_namespace_of(&object).is_some()
         };
-        assert!(is_home("v1", "Secret", Some("windlass-system"), "a"));
-        assert!(is_home("v1", "Namespace", None, "windlass-system"));
-        assert!(!is_home("v1", "Secret", Some("shop"), "windlass-system"));
-        assert!(!is_home("v1", "Namespace", None, "shop"));
-        assert!(!is_home("v1", "Node", None, "windlass-system"), "another kind with the same name");
+        assert!(is_in_host_namespace("v1", "Secret", Some("windlass-system"), "a"));
+        assert!(is_in_host_namespace("v1", "Namespace", None, "windlass-system"));
+        assert!(!is_in_host_namespace("v1", "Secret", Some("shop"), "windlass-system"));
+        assert!(!is_in_host_namespace("v1", "Namespace", None, "shop"));
+        assert!(!is_in_host_namespace("v1", "Node", None, "windlass-system"), "another kind with the same name");
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ pub mod record;
 pub mod steady;
 pub mod unselected;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -167,21 +167,26 @@ impl Live {
 
     /// The watches of its parents, their namespaces and its children.
     pub fn watches(&self) -> impl Iterator<Item = &Arc<Watch>> {
-        let homes = self.namespaces.iter().map(|homes| &homes.watch);
-        std::iter::once(&self.parents).chain(homes).chain(self.children.values())
+        let of_namespaces = self.namespaces.iter().map(|filter| &filter.watch);
+        std::iter::once(&self.parents).chain(of_namespaces).chain(self.children.values())
     }
 
     /// Whether `spec.namespaceSelector` selects the object's namespace; false while the host does not know the
     /// namespace's labels.
     pub fn selects_namespace(&self, parent: &Object) -> bool {
-        self.namespaces.as_ref().is_none_or(|homes| homes.hold(parent) == Some(true))
+        self.namespaces.as_ref().is_none_or(|filter| filter.selects(parent) == Some(true))
+    }
+
+    /// The namespaces that have parents and that `spec.namespaceSelector` selects.
+    pub fn parent_namespaces(&self) -> BTreeSet<Arc<str>> {
+        namespace_filter::parent_namespaces(&self.parents, self.namespaces.as_ref())
     }
 
     /// Whether the selectors make an object of the parent kind a parent. None while the host does not know the labels
     /// of the object's namespace.
     pub fn selects(&self, parent: &Object) -> Option<bool> {
-        let home = self.namespaces.as_ref().map_or(Some(true), |homes| homes.hold(parent))?;
-        Some(home && self.parents.selects(parent))
+        let in_namespace = self.namespaces.as_ref().map_or(Some(true), |filter| filter.selects(parent))?;
+        Some(in_namespace && self.parents.selects(parent))
     }
 
     /// Whether an object is a parent, or a former parent that still has children.
@@ -264,8 +269,8 @@ impl Live {
     pub fn decides_by(&self) -> Digest {
         let mut text = self.logic.as_bytes().to_vec();
         text.extend_from_slice(self.rules.as_bytes());
-        let homes = self.namespaces.as_ref().map(NamespaceFilter::selector).unwrap_or_default();
-        text.extend_from_slice(format!("{homes}\n{:?}", self.parents.id.labels).as_bytes());
+        let namespaces = self.namespaces.as_ref().map(NamespaceFilter::selector).unwrap_or_default();
+        text.extend_from_slice(format!("{namespaces}\n{:?}", self.parents.id.labels).as_bytes());
         Digest::of(&text)
     }
 

@@ -1,5 +1,6 @@
 //! Selects the namespaces whose objects are parents of a Plugin, by their current labels.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_core::ids::ObjectKey;
@@ -29,11 +30,18 @@ impl NamespaceFilter {
 
     /// Whether a parent's namespace is selected; always true for a cluster-scoped parent. None while the watch does not
     /// show the namespace.
-    pub fn hold(&self, parent: &Object) -> Option<bool> {
+    pub fn selects(&self, parent: &Object) -> Option<bool> {
         let Some(namespace) = &parent.key.namespace else { return Some(true) };
         let namespace = self.watch.store.get(&ObjectKey::new(None, namespace))?;
         Some(self.selector.matches(&Labels::of(&namespace.json.bytes())))
     }
+}
+
+/// The namespaces with objects of the parent kind; of these, only those that the filter selects.
+pub fn parent_namespaces(parents: &Watch, filter: Option<&NamespaceFilter>) -> BTreeSet<Arc<str>> {
+    let is_selected = |parent: &Object| filter.is_none_or(|filter| filter.selects(parent) == Some(true));
+    let namespace = |parent: &Object| parent.key.namespace.clone().filter(|_| is_selected(parent));
+    parents.store.pick(namespace).into_iter().collect()
 }
 
 impl PartialEq for NamespaceFilter {

@@ -17,7 +17,6 @@ use windlass_core::ids::{Gvk, PluginName};
 use windlass_core::mark::MarkKey;
 use windlass_core::names::LABEL_PLUGIN;
 use windlass_core::next_step::finalizer_of;
-use windlass_core::object::Object;
 use windlass_core::observed_status::StatusShape;
 use windlass_core::outcome::Requeue;
 use windlass_core::reason::PluginReason;
@@ -38,7 +37,7 @@ use super::{grants, parent, permissions, preflight};
 use crate::cluster::account::Account;
 use crate::cluster::watch::Watch;
 use crate::live::component_state::ComponentState;
-use crate::live::namespace_filter::NamespaceFilter;
+use crate::live::namespace_filter::{NamespaceFilter, parent_namespaces};
 use crate::live::unselected::Unselected;
 use crate::live::{CrdOwner, Live, Peers, Reads, StatusWriter, calls_of_one};
 use crate::telemetry::Measures;
@@ -163,15 +162,15 @@ async fn resolve(
     (declared, component): (&DeclaredParent, &Component),
     account: &Account,
 ) -> Result<Resolved, Problem> {
-    let (descriptor, home) = (component.descriptor(), account.home());
+    let (descriptor, host_namespace) = (component.descriptor(), account.host_namespace());
     let parent = parent::resolve(plugins, name, declared, Install::by(&plugin.spec, component.digest())).await?;
     // The CRD may have been installed just now: a component for an older storage version must not stay live, even if
     // this component fails.
     plugins.withdraw(name, &parent.kind);
     Ok(Resolved {
         mark_key: if parent.namespaced { None } else { Some(plugins.mark_keys.get().await?.clone()) },
-        granted: grants::resolve(&plugins.discovery, descriptor, plugin, parent.namespaced, &home).await?,
-        reads: grants::resolve_reads(&plugins.discovery, descriptor, plugin, &home).await?,
+        granted: grants::resolve(&plugins.discovery, descriptor, plugin, parent.namespaced, &host_namespace).await?,
+        reads: grants::resolve_reads(&plugins.discovery, descriptor, plugin, &host_namespace).await?,
         parent,
     })
 }
@@ -278,7 +277,7 @@ async fn status_writer(
     plugins: &Plugins,
     account: &Account,
     parent: &ParentKind,
-    (parents, homes): (&Watch, Option<&NamespaceFilter>),
+    (parents, filter): (&Watch, Option<&NamespaceFilter>),
 ) -> Result<(StatusWriter, StatusShape), Problem> {
     if !parent.shape.subresource {
         return Ok((StatusWriter::Nobody, parent.shape));
@@ -286,11 +285,9 @@ async fn status_writer(
     if parent.crd_owner == CrdOwner::Plugin {
         return Ok((StatusWriter::Host, parent.shape));
     }
-    let is_home = |parent: &Object| homes.is_none_or(|homes| homes.hold(parent) == Some(true));
-    let home = |parent: &Object| parent.key.namespace.clone().filter(|_| is_home(parent));
-    let homes = || parents.store.pick(home).into_iter().collect();
+    let namespaces = || parent_namespaces(parents, filter);
     let kind = (&parent.kind, &parent.resource, parent.namespaced);
-    Ok(if permissions::may_write_status(&plugins.ask, account, &homes, kind).await? {
+    Ok(if permissions::may_write_status(&plugins.ask, account, &namespaces, kind).await? {
         (StatusWriter::Account, parent.shape)
     } else {
         (StatusWriter::Denied, NOT_OURS)

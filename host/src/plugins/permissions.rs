@@ -10,7 +10,6 @@ use futures::{StreamExt, TryStreamExt, stream};
 use kube::core::ApiResource;
 use windlass_core::desired::Grant;
 use windlass_core::ids::Gvk;
-use windlass_core::object::Object;
 use windlass_core::reason::PluginReason;
 
 use super::grants::Granted;
@@ -126,10 +125,7 @@ impl Lacking {
 /// # Errors
 /// If the API server does not respond.
 pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Problem> {
-    // Only namespaces that `spec.namespaceSelector` selects.
-    let home = |parent: &Object| parent.key.namespace.clone().filter(|_| live.selects_namespace(parent));
-    let homes = || live.parents.store.pick(home).into_iter().collect();
-    let review = Review { ask, account: &live.account, homes: &homes };
+    let review = Review { ask, account: &live.account, parent_namespaces: &|| live.parent_namespaces() };
     let kinds = live.grants.iter().filter_map(|grant| {
         let resource = Arc::new(live.child_watch(&grant.kind)?.resource.clone());
         Some(Kind::of_children(grant, resource))
@@ -167,10 +163,12 @@ pub(super) async fn review(ask: &Ask, live: &Live) -> Result<Option<Lacking>, Pr
 pub(super) async fn may_write_status(
     ask: &Ask,
     account: &Account,
-    homes: &(dyn Fn() -> BTreeSet<Arc<str>> + Sync),
+    parent_namespaces: &(dyn Fn() -> BTreeSet<Arc<str>> + Sync),
     (kind, resource, namespaced): (&Arc<Gvk>, &ApiResource, bool),
 ) -> Result<bool, Problem> {
-    let lacking = Review { ask, account, homes }.all(vec![Kind::of_status(kind.clone(), resource, namespaced)]).await?;
+    let lacking = Review { ask, account, parent_namespaces }
+        .all(vec![Kind::of_status(kind.clone(), resource, namespaced)])
+        .await?;
     let is_partial = |lacking: Lacking| lacking.of.iter().all(|missing| matches!(missing.place, Place::In(_)));
     Ok(lacking.is_none_or(is_partial))
 }
@@ -182,7 +180,7 @@ pub(super) async fn may_write_status(
 pub(super) async fn review_children(
     ask: &Ask,
     account: &Account,
-    homes: &(dyn Fn() -> BTreeSet<Arc<str>> + Sync),
+    parent_namespaces: &(dyn Fn() -> BTreeSet<Arc<str>> + Sync),
     granted: &Granted,
 ) -> Result<Option<Lacking>, Problem> {
     let resource = |kind: &Arc<Gvk>| granted.resources.iter().find(|(named, _)| named == kind);
@@ -190,7 +188,7 @@ pub(super) async fn review_children(
         let (_, resource) = resource(&grant.kind)?;
         Some(Kind::of_children(grant, Arc::new(resource.clone())))
     });
-    Review { ask, account, homes }.all(kinds.collect()).await
+    Review { ask, account, parent_namespaces }.all(kinds.collect()).await
 }
 
 /// A review of one account's permissions.
@@ -198,7 +196,7 @@ struct Review<'a> {
     ask: &'a Ask,
     account: &'a Account,
     /// The namespaces with parents.
-    homes: &'a (dyn Fn() -> BTreeSet<Arc<str>> + Sync),
+    parent_namespaces: &'a (dyn Fn() -> BTreeSet<Arc<str>> + Sync),
 }
 
 /// A kind, and the verbs that are needed on it.
@@ -265,29 +263,30 @@ impl Review<'_> {
             return Ok(None);
         }
         // Sorted: every reconcile reviews the same namespaces, so that the message does not change by itself.
-        let mut all = if kind.namespaced { (self.homes)() } else { BTreeSet::new() };
+        let mut all = if kind.namespaced { (self.parent_namespaces)() } else { BTreeSet::new() };
         all.extend(kind.beside.iter().cloned());
         let all: Vec<_> = all.into_iter().collect();
-        let mut by_home = Vec::new();
+        let mut by_namespace = Vec::new();
         // Verbs that are denied in each reviewed namespace. If there are more namespaces, one of them may allow a verb.
         let mut everywhere = anywhere.clone();
-        for homes in all.chunks(NAMESPACES).take(MOST_NAMESPACES / NAMESPACES) {
-            let denied = try_join_all(homes.iter().map(|home| self.denied(&kind, Some(home.clone())))).await?;
+        for namespaces in all.chunks(NAMESPACES).take(MOST_NAMESPACES / NAMESPACES) {
+            let denied =
+                try_join_all(namespaces.iter().map(|namespace| self.denied(&kind, Some(namespace.clone())))).await?;
             everywhere.retain(|verb| denied.iter().all(|verbs| verbs.contains(verb)));
-            by_home.extend(homes.iter().cloned().zip(denied));
+            by_namespace.extend(namespaces.iter().cloned().zip(denied));
             if everywhere.is_empty() || !kind.beside.is_empty() {
                 break;
             }
         }
-        let (verbs, place) = if by_home.is_empty() {
+        let (verbs, place) = if by_namespace.is_empty() {
             (anywhere, if kind.namespaced { Place::ClusterWide } else { Place::Cluster })
-        } else if by_home.len() == all.len() && kind.beside.is_empty() && !everywhere.is_empty() {
+        } else if by_namespace.len() == all.len() && kind.beside.is_empty() && !everywhere.is_empty() {
             (everywhere, Place::Everywhere)
         } else {
-            let lacking = by_home.into_iter().filter(|(_, verbs)| !verbs.is_empty());
-            let (homes, denied): (Vec<_>, Vec<_>) = lacking.take(NAMESPACES).unzip();
+            let lacking = by_namespace.into_iter().filter(|(_, verbs)| !verbs.is_empty());
+            let (namespaces, denied): (Vec<_>, Vec<_>) = lacking.take(NAMESPACES).unzip();
             let is_denied = |verb: &&str| denied.iter().any(|verbs| verbs.contains(verb));
-            (anywhere.into_iter().filter(is_denied).collect(), Place::In(homes))
+            (anywhere.into_iter().filter(is_denied).collect(), Place::In(namespaces))
         };
         let missing = Missing {
             kind: kind.gvk,
@@ -331,23 +330,23 @@ mod tests {
 
     /// The message for a plugin that owns Pods and has parents in these namespaces. `allowed` gives the permissions by
     /// verb and namespace, `*` for all namespaces.
-    async fn missing(homes: &[&str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
-        missing_of(Kind { verbs: &CHILD_VERBS, vital: &VITAL_CHILD_VERBS, ..pods() }, homes, allowed).await
+    async fn missing(namespaces: &[&str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
+        missing_of(Kind { verbs: &CHILD_VERBS, vital: &VITAL_CHILD_VERBS, ..pods() }, namespaces, allowed).await
     }
 
     /// The message for a plugin that reads this kind.
-    async fn missing_reads(kind: Kind, homes: &[&str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
-        missing_of(Kind { verbs: &READ_VERBS, ..kind }, homes, allowed).await
+    async fn missing_reads(kind: Kind, namespaces: &[&str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
+        missing_of(Kind { verbs: &READ_VERBS, ..kind }, namespaces, allowed).await
     }
 
-    async fn missing_of(kind: Kind, homes: &[&str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
+    async fn missing_of(kind: Kind, namespaces: &[&str], allowed: fn(&str, &str) -> bool) -> Option<(String, bool)> {
         let ask: Ask = Arc::new(move |question| {
             let allowed = allowed(question.verb, question.namespace.as_deref().unwrap_or("*"));
             Box::pin(async move { Ok(ReviewResult { allowed, why: String::new() }) })
         });
         let account = Account::new("windlass-system", "echo").expect("a name");
-        let homes: BTreeSet<Arc<str>> = homes.iter().map(|home| Arc::from(*home)).collect();
-        let review = Review { ask: &ask, account: &account, homes: &|| homes.clone() };
+        let namespaces: BTreeSet<Arc<str>> = namespaces.iter().map(|namespace| Arc::from(*namespace)).collect();
+        let review = Review { ask: &ask, account: &account, parent_namespaces: &|| namespaces.clone() };
         let found = review.kind(kind).await.expect("an outcome")?;
         Some((found.to_string(), found.is_vital()))
     }
@@ -394,9 +393,10 @@ mod tests {
 
     #[tokio::test]
     async fn permission_is_not_reported_missing_in_any_namespace_if_only_some_were_reviewed() {
-        let homes: Vec<_> = (0..=MOST_NAMESPACES).map(|number| format!("team-{number:04}")).collect();
-        let homes: Vec<_> = homes.iter().map(String::as_str).collect();
-        let (message, vital) = missing(&homes, |_, place| place == "team-0256").await.expect("a permission is missing");
+        let namespaces: Vec<_> = (0..=MOST_NAMESPACES).map(|number| format!("team-{number:04}")).collect();
+        let namespaces: Vec<_> = namespaces.iter().map(String::as_str).collect();
+        let (message, vital) =
+            missing(&namespaces, |_, place| place == "team-0256").await.expect("a permission is missing");
         assert!(!vital && !message.contains("any namespace"), "{message}");
     }
 

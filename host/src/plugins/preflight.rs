@@ -1,7 +1,6 @@
 //! Checks a new component before its CRD replaces the installed one: if the new CRD has another storage version, the
 //! live component is unpublished and cannot be restored.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::future::join_all;
@@ -10,7 +9,6 @@ use windlass_core::contract::Descriptor;
 use windlass_core::declared_parent::DeclaredParent;
 use windlass_core::ids::Gvk;
 use windlass_core::names::LABEL_PLUGIN;
-use windlass_core::object::Object;
 
 use super::kinds::Concern;
 use super::permissions::{self, Lacking};
@@ -40,8 +38,9 @@ pub(super) async fn check(
         related: descriptor.related.iter().filter(|kind| is_anothers(kind)).cloned().collect(),
         ..descriptor.clone()
     };
-    let granted = grants::resolve(&plugins.discovery, &others, plugin, own.is_namespaced(), &account.home()).await?;
-    grants::resolve_reads(&plugins.discovery, &others, plugin, &account.home()).await?;
+    let granted =
+        grants::resolve(&plugins.discovery, &others, plugin, own.is_namespaced(), &account.host_namespace()).await?;
+    grants::resolve_reads(&plugins.discovery, &others, plugin, &account.host_namespace()).await?;
     let watches: Vec<Arc<Watch>> = granted
         .resources
         .iter()
@@ -53,8 +52,6 @@ pub(super) async fn check(
     for result in join_all(watches.iter().map(|watch| caches::synced(watch, false))).await {
         result?;
     }
-    let home = |parent: &Object| parent.key.namespace.clone().filter(|_| live.selects_namespace(parent));
-    let homes = || live.parents.store.pick(home).into_iter().collect::<BTreeSet<_>>();
-    let lacking = permissions::review_children(&plugins.ask, account, &homes, &granted).await?;
+    let lacking = permissions::review_children(&plugins.ask, account, &|| live.parent_namespaces(), &granted).await?;
     lacking.as_ref().and_then(Lacking::vital).map_or(Ok(()), Err)
 }

@@ -62,9 +62,9 @@ impl Reconciler {
         How { phase, is_selected, compares }: How,
         desired: Desired,
     ) -> Attempt {
-        let differing = |live: &Object, child: &DesiredChild| {
-            let differing = if compares { plan::differing(live, child) } else { None };
-            differing.filter(|values| !self.applier.is_kept_by_server(live, child, *values))
+        let differing = |current: &Object, child: &DesiredChild| {
+            let values = if compares { plan::differing(current, child) } else { None };
+            values.filter(|values| !self.applier.is_kept_by_server(current, child, *values))
         };
         let mut plan = spans::planned(|| planned(live, snapshot, &desired, differing));
         let blocked = self.guard(live, snapshot, (phase, is_selected), &mut plan);

@@ -166,7 +166,7 @@ impl Reconciler {
         if has_status && live.status_writer == StatusWriter::Nobody && live.state.note_unwritten_status() {
             self.plugins.add(&(), &live.name, Trigger::Resync);
         }
-        if live.budget.lock().take_news() {
+        if live.budget.lock().take_newly_empty() {
             self.plugins.add(&(), &live.name, Trigger::Fresh);
         }
     }

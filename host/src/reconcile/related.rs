@@ -17,7 +17,7 @@ use windlass_core::snapshot::Served;
 use windlass_sandbox::registry::Registry;
 
 use crate::cluster::access_review::{
-    Ask, FINALIZER_VERB, FINALIZERS, PARENT_VERB, Question, ReviewResult, Reviews, Unanswered,
+    Ask, FINALIZER_VERB, FINALIZERS, PARENT_VERB, Question, ReviewError, ReviewResult, Reviews,
 };
 use crate::cluster::watch::{Health, Watch, Watches};
 use crate::live::interests::{Followed, Interests};
@@ -227,8 +227,8 @@ impl Related {
                 let denied = Denied { user: user(), verb, kind: kind(), namespace, name, why: review.why };
                 Err(ReadProblem::Denied(Box::new(denied)))
             }
-            Err(Unanswered::Limited(wait)) => Err(ReadProblem::Limited { wait }),
-            Err(Unanswered::Failed(message)) => Err(ReadProblem::NotReviewed { user: user(), kind: kind(), message }),
+            Err(ReviewError::Limited(wait)) => Err(ReadProblem::Limited { wait }),
+            Err(ReviewError::Failed(message)) => Err(ReadProblem::NotReviewed { user: user(), kind: kind(), message }),
         }
     }
 }

@@ -82,7 +82,7 @@ impl Reporter {
         let occasion = match (status_differs || !changes.is_empty() || before != Before::Same, sweep) {
             (true, _) => Occasion::Changed,
             (false, true) => Occasion::Sweep,
-            (false, false) => Occasion::AtRest,
+            (false, false) => Occasion::Steady,
         };
         let notes = own.into_iter().chain(events.iter().map(Note::of_plugin)).collect();
         self.recorder.record(&live.name, &snapshot.parent_ref, notes, occasion);

@@ -45,7 +45,7 @@ impl Triggers {
         }
         self.index.for_each(watch, |plugin| self.parent_changed(plugin, change));
         if let (true, Some(namespace)) = (is_of_namespaces(watch), &change.after) {
-            self.home_changed(watch, namespace);
+            self.namespace_changed(watch, namespace);
         }
         for child in states_of_a_child(change) {
             self.child_changed(child, change.after.is_some());
@@ -76,10 +76,11 @@ impl Triggers {
 
     /// Queues the parents in a namespace whose labels may have changed, for the Plugins that select namespaces. This is
     /// rare, so all live plugins are checked.
-    fn home_changed(&self, watch: &WatchId, namespace: &Object) {
+    fn namespace_changed(&self, watch: &WatchId, namespace: &Object) {
         for plugin in self.registry.names() {
-            let housed = |live: &Arc<Live>| live.namespaces.as_ref().is_some_and(|homes| homes.watch.id == *watch);
-            let Some(live) = self.registry.get(&plugin).filter(housed) else { continue };
+            let is_filtered =
+                |live: &Arc<Live>| live.namespaces.as_ref().is_some_and(|filter| filter.watch.id == *watch);
+            let Some(live) = self.registry.get(&plugin).filter(is_filtered) else { continue };
             for parent in live.parents.store.in_namespace(Some(&namespace.key.name)) {
                 self.parents.add(&plugin, &parent.key, Trigger::Event);
             }

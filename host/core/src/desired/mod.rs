@@ -368,10 +368,10 @@ fn placed(
 ) -> Result<Option<Arc<str>>, ResponseRejection> {
     let scope = |problem: String| ResponseRejection::Scope { child: format!("{} {name}", grant.kind.kind), problem };
     match (grant.namespaced, &parent.key.namespace, namespace) {
-        (true, Some(home), None) => Ok(Some(home.clone())),
-        (true, Some(home), Some(wanted)) if **home == *wanted => Ok(Some(home.clone())),
-        (true, Some(home), Some(wanted)) => {
-            Err(scope(format!("is in namespace {wanted}; it must be in {home}, the namespace of its parent")))
+        (true, Some(own), None) => Ok(Some(own.clone())),
+        (true, Some(own), Some(wanted)) if **own == *wanted => Ok(Some(own.clone())),
+        (true, Some(own), Some(wanted)) => {
+            Err(scope(format!("is in namespace {wanted}; it must be in {own}, the namespace of its parent")))
         }
         (true, None, Some(wanted)) => match &grant.namespaces {
             Some(named) if named.iter().any(|name| **name == *wanted) => Ok(Some(wanted.into())),

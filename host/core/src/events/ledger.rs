@@ -40,7 +40,7 @@ pub enum Occasion {
     /// The reconcile wrote something, or its outcome changed.
     Changed,
     /// The reconcile changed nothing: steady state.
-    AtRest,
+    Steady,
     /// The reconcile changed nothing, and the plugin is called for all its parents, as after a start of the host.
     /// Events of such a reconcile were emitted before or are outdated, so they are not written.
     Sweep,
@@ -156,8 +156,8 @@ impl Ledger {
             }
             _ => {}
         }
-        let is_old_news = occasion == Occasion::Sweep || (occasion == Occasion::AtRest && memory.is_short);
-        let is_written = !is_old_news && bucket_of(&mut self.buckets, plugin, now).take(1.0, kept(warns), now);
+        let is_known = occasion == Occasion::Sweep || (occasion == Occasion::Steady && memory.is_short);
+        let is_written = !is_known && bucket_of(&mut self.buckets, plugin, now).take(1.0, kept(warns), now);
         self.last_stamp = nanoseconds(now).max(self.last_stamp.saturating_add(1));
         let stamp = self.last_stamp;
         // The event is recorded even if the rate limit dropped it; otherwise it would be emitted later, in steady

@@ -161,13 +161,13 @@ impl Changes {
     }
 
     /// Formats the changes, for example `created Pods web-0, web-1 and 3 more; deleted Pod web-9`.
-    fn describe(&self, home: Option<&str>) -> String {
+    fn describe(&self, parent_namespace: Option<&str>) -> String {
         let mut text = String::new();
         for (_, verb, children) in self.kinds() {
             if !children.is_empty() {
                 let separator = if text.is_empty() { "" } else { "; " };
                 let _ = write!(text, "{separator}{verb} ");
-                list(&mut text, children, home);
+                list(&mut text, children, parent_namespace);
             }
         }
         text
@@ -335,9 +335,9 @@ fn scaled(snapshot: &Snapshot, changes: &Changes) -> Option<String> {
 }
 
 /// Lists children by kind, in install order: `ConfigMap web, Pods web-0, web-1 and 3 more`. The children are sorted,
-/// because writes end in any order and the same changes must yield the same text. `home` is the parent's namespace,
+/// because writes end in any order and the same changes must yield the same text. `parent_namespace` is the parent's namespace,
 /// which is omitted from the names.
-fn list(text: &mut String, children: &[ChildId], home: Option<&str>) {
+fn list(text: &mut String, children: &[ChildId], parent_namespace: Option<&str>) {
     let mut children: Vec<_> = children.iter().collect();
     children.sort_unstable_by(|a, b| {
         let place = |child: &ChildId| install_rank(&child.kind);
@@ -352,7 +352,9 @@ fn list(text: &mut String, children: &[ChildId], home: Option<&str>) {
         for (at, child) in group.iter().take(shown).enumerate() {
             let _ = write!(text, "{}", if at == 0 { " " } else { ", " });
             let _ = match &child.key.namespace {
-                Some(namespace) if home != Some(&**namespace) => write!(text, "{namespace}/{}", child.key.name),
+                Some(namespace) if parent_namespace != Some(&**namespace) => {
+                    write!(text, "{namespace}/{}", child.key.name)
+                }
                 _ => write!(text, "{}", child.key.name),
             };
         }

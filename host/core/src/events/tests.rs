@@ -337,22 +337,22 @@ mod ledger_tests {
     fn r20_plugin_event_in_every_response_is_written_once() {
         let mut reporter = Reporter::new();
         assert!(
-            is_new(reporter.report("a", Occasion::AtRest)),
+            is_new(reporter.report("a", Occasion::Steady)),
             "a new event in the steady state, as after a change of a related object"
         );
         for _ in 0..100 {
             reporter.pass(Duration::from_mins(10));
-            assert_eq!(reporter.report("a", Occasion::AtRest), None);
+            assert_eq!(reporter.report("a", Occasion::Steady), None);
             assert_eq!(reporter.report("a", Occasion::Sweep), None);
         }
-        assert!(is_new(reporter.report("b", Occasion::AtRest)));
+        assert!(is_new(reporter.report("b", Occasion::Steady)));
     }
 
     #[test]
     fn r20_plugin_event_repeated_after_a_host_restart_is_not_written_again() {
         let mut reporter = Reporter::new();
         assert_eq!(reporter.report("a", Occasion::Sweep), None);
-        assert_eq!(reporter.report("a", Occasion::AtRest), None);
+        assert_eq!(reporter.report("a", Occasion::Steady), None);
         assert!(is_new(reporter.report("a", Occasion::Changed)), "the event comes with a change, so it is new");
         assert!(is_new(reporter.report("b", Occasion::Changed)));
     }
@@ -426,7 +426,7 @@ mod ledger_tests {
         assert_eq!(reporter.ledger.take_dropped(&reporter.plugin, reporter.now), None);
         reporter.pass(Duration::from_mins(2));
         assert_eq!(reporter.ledger.take_dropped(&reporter.plugin, reporter.now), Some(1));
-        assert_eq!(reporter.report("flood-44", Occasion::AtRest), None);
+        assert_eq!(reporter.report("flood-44", Occasion::Steady), None);
     }
 
     /// More events than the ledger remembers.
@@ -439,7 +439,7 @@ mod ledger_tests {
             reporter.report(&format!("standing-{at}"), Occasion::Sweep);
         }
         assert_eq!(
-            reporter.report("standing-0", Occasion::AtRest),
+            reporter.report("standing-0", Occasion::Steady),
             None,
             "the ledger forgot the event and cannot distinguish it from a new one"
         );
@@ -453,7 +453,7 @@ mod ledger_tests {
             reporter.report(&format!("passing-{at}"), Occasion::Changed);
         }
         reporter.pass(Duration::from_hours(1));
-        assert!(is_new(reporter.report("news", Occasion::AtRest)));
+        assert!(is_new(reporter.report("news", Occasion::Steady)));
     }
 
     #[test]
@@ -465,7 +465,7 @@ mod ledger_tests {
             let own = note(&snapshot(&[]), &created, &Before::Same, &applied()).expect("a note");
             reporter.ledger.emit(&reporter.plugin, &reporter.parent, &own, Occasion::Changed, reporter.now);
         }
-        assert_eq!(reporter.report("a", Occasion::AtRest), None);
+        assert_eq!(reporter.report("a", Occasion::Steady), None);
     }
 
     #[test]

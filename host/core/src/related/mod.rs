@@ -355,16 +355,16 @@ impl ReadGrant {
             (false, _, Some(namespace)) => {
                 Err(self.malformed(id, format!("names namespace {namespace:?}, but the kind is cluster-scoped")))
             }
-            (true, Some(home), None) => Ok(Some(home.clone())),
+            (true, Some(own), None) => Ok(Some(own.clone())),
             (true, None, None) => {
                 Err(self.malformed(id, "names no namespace, and its parent is cluster-scoped, so it must".to_owned()))
             }
             (true, _, Some(namespace)) if !is_dns_label(namespace) => {
                 Err(self.malformed(id, format!("names namespace {namespace:?}, which is no valid name (RFC 1123)")))
             }
-            (true, Some(home), Some(namespace)) if **home == *namespace => Ok(Some(home.clone())),
-            (true, home, Some(namespace)) => match &self.namespaces {
-                None if home.is_none() => Ok(Some(namespace.into())),
+            (true, Some(own), Some(namespace)) if **own == *namespace => Ok(Some(own.clone())),
+            (true, own, Some(namespace)) => match &self.namespaces {
+                None if own.is_none() => Ok(Some(namespace.into())),
                 granted => {
                     let granted = granted.iter().flatten().find(|granted| ***granted == *namespace);
                     granted.cloned().map(Some).ok_or_else(|| Refusal::NamespaceNotGranted {

@@ -35,7 +35,7 @@ use super::component::{ComponentArgs, credentials_of_user};
 use super::connect::plain;
 use super::output::{DryRun, Format, print_all};
 use super::pushed::{FIELD_MANAGER, PART_OF_LABEL, reason_to_keep};
-use super::{ANSWER_IS_NO, HELD_BACK, TIMED_OUT, parse_timeout};
+use super::{BLOCKED_BY_SETTING, INPUT_REJECTED, TIMED_OUT, parse_timeout};
 use crate::cluster::account::plugin_account;
 use crate::plugins::rbac;
 
@@ -460,11 +460,11 @@ async fn follow(client: &Client, push: Push<'_>, timeout: Duration) -> anyhow::R
         }
         Progress::Rejected(message) => {
             eprintln!("error: Plugin {name} is not Ready with {digest}: {message}");
-            Ok(ExitCode::from(ANSWER_IS_NO))
+            Ok(ExitCode::from(INPUT_REJECTED))
         }
         Progress::HeldBack(message) => {
             eprintln!("error: {message}");
-            Ok(ExitCode::from(HELD_BACK))
+            Ok(ExitCode::from(BLOCKED_BY_SETTING))
         }
         Progress::Gone => bail!("Plugin {name} was deleted"),
         Progress::Waiting(missing) => {

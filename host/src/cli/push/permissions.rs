@@ -17,7 +17,7 @@ use super::super::connect::plain;
 use crate::plugins::rbac::{Kinds, StatusWriter};
 
 /// The permissions of one plugin.
-pub struct Rights {
+pub struct Permissions {
     /// The kinds with permissions.
     pub kinds: Kinds,
     /// The requests that get no permission: the use, the kind, and the reason.
@@ -25,18 +25,18 @@ pub struct Rights {
     /// Kinds that the plugin may read.
     read: Vec<Gvk>,
     /// Kinds that let the plugin act as other accounts.
-    powers: Vec<Power>,
+    broad: Vec<BroadPermission>,
     /// The CRD of the parents, if their status has another owner.
     status_of_others: Option<String>,
 }
 
-impl Rights {
+impl Permissions {
     /// Notes for the reviewer of the permissions.
     pub fn notes(&self, name: &PluginName) -> Vec<String> {
         let mut notes: Vec<_> = self
             .withheld
             .iter()
-            .map(|(wish, kind, why)| format!("note: no permission to {wish} {kind}, which {why}"))
+            .map(|(purpose, kind, why)| format!("note: no permission to {purpose} {kind}, which {why}"))
             .collect();
         if self.withheld.iter().any(|(.., why)| *why != Withheld::OutOfScope) {
             notes.push(format!("note: to grant it, list the kind in Plugin {name} and push again"));
@@ -47,7 +47,7 @@ impl Rights {
                  CustomResourceDefinition. docs/permissions.md says how to grant it"
             )
         }));
-        notes.extend(self.powers.iter().map(|power| format!("note: {}", power.meaning())));
+        notes.extend(self.broad.iter().map(|permission| format!("note: {}", permission.meaning())));
         if !self.read.is_empty() {
             let read: Vec<_> = self.read.iter().map(ToString::to_string).collect();
             notes.push(format!(
@@ -62,13 +62,13 @@ impl Rights {
 
 /// A permission that allows more than the name of its kind suggests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Power {
+enum BroadPermission {
     Secrets,
     Pods,
 }
 
-impl Power {
-    /// The additional power that children of a kind give.
+impl BroadPermission {
+    /// The additional permission that children of a kind give.
     fn of(kind: &Gvk) -> Option<Self> {
         match (&*kind.group, &*kind.kind) {
             ("", "Secret") => Some(Self::Secrets),
@@ -104,7 +104,7 @@ pub async fn of(
     (declared, descriptor): (&DeclaredParent, &Descriptor),
     spec: Option<&PluginSpec>,
     status: &PluginStatus,
-) -> anyhow::Result<Rights> {
+) -> anyhow::Result<Permissions> {
     let spec_grants = spec.map(PluginSpec::spec_grants).unwrap_or_default();
     let (mut children, mut related) = (Vec::new(), Vec::new());
     let (mut withheld, mut read) = (Vec::new(), Vec::new());
@@ -149,9 +149,9 @@ pub async fn of(
             Err(error) => bail!("{kind} could not be looked up: {}", plain(error)),
         }
     }
-    let mut powers: Vec<_> = granted.iter().filter_map(|kind| Power::of(kind)).collect();
-    powers.sort_by_key(|power| *power as u8);
-    powers.dedup();
+    let mut broad: Vec<_> = granted.iter().filter_map(|kind| BroadPermission::of(kind)).collect();
+    broad.sort_by_key(|permission| *permission as u8);
+    broad.dedup();
     let prunes = spec.is_some_and(|spec| spec.deletion_policy == DeletionPolicy::Delete);
     let status = match declared {
         DeclaredParent::Own(_) => status_writer(client, name, &parent).await?,
@@ -160,7 +160,7 @@ pub async fn of(
     let is_of_others = declared.crd().is_some() && status == StatusWriter::Nobody;
     let status_of_others = is_of_others.then(|| format!("{}.{}", parent.1, parent.0));
     let kinds = Kinds { parent, children, related, former, prunes, status };
-    Ok(Rights { kinds, withheld, read, powers, status_of_others })
+    Ok(Permissions { kinds, withheld, read, broad, status_of_others })
 }
 
 /// The account that may write the status of a kind whose CRD the component carries. A CRD that the Plugin did not
@@ -220,7 +220,7 @@ mod tests {
             let (children, related, former) = (Vec::new(), Vec::new(), Vec::new());
             let status = StatusWriter::Nobody;
             let kinds = Kinds { parent, children, related, former, prunes: false, status };
-            Rights { kinds, withheld, read, powers: Vec::new(), status_of_others: None }
+            Permissions { kinds, withheld, read, broad: Vec::new(), status_of_others: None }
                 .notes(&"echo".parse().expect("a name"))
         };
         assert_eq!(notes(Vec::new(), Vec::new()), [""; 0]);

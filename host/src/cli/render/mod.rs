@@ -27,7 +27,7 @@ use windlass_sandbox::{Ambient, Component, run_here};
 
 use super::component::ComponentArgs;
 use super::output::{Format, print, print_all};
-use super::{ANSWER_IS_NO, INVALID_PARENT};
+use super::{INPUT_REJECTED, INVALID_PARENT};
 use crate::telemetry::one_line;
 
 /// Flags of `windlass render`.
@@ -129,7 +129,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         }
         (Output::Yaml, Some(message)) => eprintln!("error: {}: {}", args.parent.display(), one_line(message)),
     }
-    Ok(if failure.is_some() { ExitCode::from(ANSWER_IS_NO) } else { ExitCode::SUCCESS })
+    Ok(if failure.is_some() { ExitCode::from(INPUT_REJECTED) } else { ExitCode::SUCCESS })
 }
 
 fn render(
