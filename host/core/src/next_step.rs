@@ -42,12 +42,20 @@ fn is_finalizer_of(plugin: &PluginName, finalizer: &str) -> bool {
     finalizer.strip_prefix(names::FINALIZER_PREFIX) == Some(plugin.as_str())
 }
 
+/// What the next step depends on, beside the parent itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Circumstances {
+    /// The active component's descriptor has `finalizes`.
+    pub finalizes: bool,
+    /// The Plugin has `spec.suspend`.
+    pub suspended: bool,
+    /// The Plugin still selects the object. An object that is no longer selected is finalized as if it were deleted.
+    pub selected: bool,
+}
+
 /// Decides the next step for a parent.
-///
-/// `finalizes` is the value in the active component's descriptor; `suspended` is the Plugin's `spec.suspend`;
-/// `selected` is true if the object is still one of the plugin's parents: an object that is no longer selected is
-/// finalized as if it were deleted.
-pub fn next_step(parent: &Object, plugin: &PluginName, finalizes: bool, suspended: bool, selected: bool) -> NextStep {
+pub fn next_step(parent: &Object, plugin: &PluginName, circumstances: Circumstances) -> NextStep {
+    let Circumstances { finalizes, suspended, selected } = circumstances;
     let has_finalizer = parent.finalizers.iter().any(|name| is_finalizer_of(plugin, name));
     let suspended = suspended || parent.marks.is_true(names::ANNOTATION_SUSPEND);
     let is_leaving = parent.deleting || !selected;
@@ -118,7 +126,7 @@ mod tests {
     }
 
     fn decide(parent: &Object, finalizes: bool, suspended: bool) -> NextStep {
-        next_step(parent, &echo(), finalizes, suspended, true)
+        next_step(parent, &echo(), Circumstances { finalizes, suspended, selected: true })
     }
 
     fn deleted(finalizers: &[&str], annotations: &Value) -> Arc<Object> {
@@ -174,8 +182,9 @@ mod tests {
 
     #[test]
     fn r14_a_parent_that_has_left_the_selector_is_finalized_like_a_deleted_one() {
-        let decide =
-            |meta: &Value, finalizes, suspended| next_step(&parent(meta), &echo(), finalizes, suspended, false);
+        let decide = |meta: &Value, finalizes, suspended| {
+            next_step(&parent(meta), &echo(), Circumstances { finalizes, suspended, selected: false })
+        };
         let with_finalizer = json!({"finalizers": [OURS]});
         assert_eq!(decide(&with_finalizer, true, false), NextStep::Call(Phase::Finalize));
         assert_eq!(decide(&with_finalizer, false, false), NextStep::RemoveFinalizer);

@@ -137,11 +137,11 @@ impl Probes {
 }
 
 impl Scope {
-    /// Records a failure. Returns true if it led to quarantine.
-    fn broke(&mut self, parent: &ObjectKey, (is_probe, may_enter): (bool, bool), now: Instant, random: f64) -> bool {
+    /// Records a failed call, and returns true if it led to quarantine. With `may_enter` false, it never does.
+    fn broke(&mut self, parent: &ObjectKey, call: Admission, may_enter: bool, now: Instant, random: f64) -> bool {
         if let Some(probes) = &mut self.probes {
             // A call from before the quarantine is no new information: only probes count now.
-            if is_probe {
+            if call == Admission::Probe {
                 *probes = Probes::new(probes.failed.saturating_add(1), now, random);
             }
             return false;
@@ -246,11 +246,10 @@ impl Quarantine {
         now: Instant,
         random: f64,
     ) -> Option<QuarantineChange> {
-        let is_probe = admission == Admission::Probe;
         match outcome {
             CallOutcome::NotRun => {
                 let last_call = self.last_call_of(parent);
-                if is_probe {
+                if admission == Admission::Probe {
                     self.for_each_probes(parent, |probes| *probes.running_of(last_call) = None);
                 }
                 None
@@ -267,11 +266,11 @@ impl Quarantine {
                 self.failed((parent, generation), now, random);
                 if let Some(namespace) = &parent.namespace {
                     let scope = self.namespaces.entry(namespace.clone()).or_default();
-                    scope.broke(parent, (is_probe, true), now, random);
+                    scope.broke(parent, admission, true, now, random);
                 }
                 // If all parents are in one namespace, its failures count for the whole component.
                 let may_enter = !self.called_namespaces.several || self.all.is_in_several_namespaces_with(parent);
-                self.all.broke(parent, (is_probe, may_enter), now, random).then_some(QuarantineChange::Entered)
+                self.all.broke(parent, admission, may_enter, now, random).then_some(QuarantineChange::Entered)
             }
         }
     }

@@ -25,6 +25,7 @@ use windlass_core::digest::Digest;
 use windlass_core::guard::{DeletionGuard, Leavers};
 use windlass_core::ids::{GroupKind, Gvk, ObjectKey, PluginName, Uid};
 use windlass_core::mark::MarkKey;
+use windlass_core::next_step::{Circumstances, NextStep, next_step};
 use windlass_core::object::Object;
 use windlass_core::observed_status::{StatusShape, observed};
 use windlass_core::related::ReadGrants;
@@ -262,6 +263,12 @@ impl Live {
     /// The account that the host impersonates to write the status of parents; none if it writes as itself.
     pub fn status_account(&self) -> Option<&Account> {
         (self.status_writer != StatusWriter::Host).then_some(&self.account)
+    }
+
+    /// The next step for an object of the parent kind; `selected` is true if it is one of the parents now.
+    pub fn next_step(&self, parent: &Object, selected: bool) -> NextStep {
+        let (finalizes, suspended) = (self.finalizes, self.suspended);
+        next_step(parent, &self.name, Circumstances { finalizes, suspended, selected })
     }
 
     /// Hash of everything that determines the children of a parent: component, config, grants, limits and selectors. It

@@ -51,8 +51,8 @@ impl Reconciler {
             Ok(result) => result,
             Err(problem) => return no_response(snapshot, is_sweep, &problem),
         };
-        let response = result.response.events.is_empty() && phase == Phase::Sync;
-        let response = response.then(|| snapshot.hash_response(&live.rules, phase, &result.response));
+        let may_repeat = result.response.events.is_empty() && phase == Phase::Sync;
+        let response = may_repeat.then(|| snapshot.hash_response(&live.rules, phase, &result.response));
         let call = result.is_pure.then_some((live.state.id, call_hash));
         let inputs = Inputs { call, response, is_compared: compares };
         let same = |response| live.records.with(&key, |record| record.steady.after_response(response, compares));

@@ -8,7 +8,7 @@ use windlass_core::contract::Event;
 use windlass_core::events::FinalizerEnd;
 use windlass_core::ids::ObjectKey;
 use windlass_core::names::ANNOTATION_SKIP_FINALIZE;
-use windlass_core::next_step::{NextStep, finalizer_of, next_step};
+use windlass_core::next_step::{NextStep, finalizer_of};
 use windlass_core::outcome::{Problem, UNAVAILABLE, WriteProblem};
 use windlass_core::snapshot::Snapshot;
 
@@ -32,7 +32,7 @@ impl Reconciler {
         }
         let parent = live.parents.read(key).await.ok()??;
         let snapshot = around(live, Arc::new(parent));
-        match next_step(&snapshot.parent, &live.name, live.finalizes, live.suspended, true) {
+        match live.next_step(&snapshot.parent, true) {
             NextStep::RemoveFinalizer if snapshot.parent.deleting => Some(self.skip_finalizer(live, snapshot).await),
             NextStep::RemoveFinalizer
             | NextStep::Call(_)

@@ -30,7 +30,7 @@ use windlass_core::breaker::Breaker;
 use windlass_core::events::FinalizerEnd;
 use windlass_core::ids::{ObjectKey, PluginName};
 use windlass_core::names::ANNOTATION_SUSPEND;
-use windlass_core::next_step::{NextStep, next_step};
+use windlass_core::next_step::{Circumstances, NextStep, next_step};
 use windlass_core::object::Object;
 use windlass_core::outcome::{Problem, Requeue, SuspendedBy, UNAVAILABLE};
 use windlass_core::plan::ChildId;
@@ -148,7 +148,7 @@ impl Reconciler {
         let Some(selected) = live.selects(&snapshot.parent) else {
             return Ending::waits("waiting_for_namespace", Requeue::Pause(CACHE_LAG));
         };
-        match next_step(&snapshot.parent, &live.name, live.finalizes, live.suspended, selected) {
+        match live.next_step(&snapshot.parent, selected) {
             NextStep::Call(phase) => self.call_and_carry_out(live, snapshot, phase, job.trigger, turn).await,
             NextStep::AddFinalizer => self.add_finalizer(live, snapshot).await,
             NextStep::RemoveFinalizer => self.skip_finalizer(live, snapshot).await,
@@ -169,7 +169,8 @@ impl Reconciler {
     /// Refuses a parent in the host's namespace: a plugin that saw objects there, or had children there, could act as the host.
     async fn in_host_namespace(&self, live: &Arc<Live>, snapshot: Snapshot, host_namespace: HostNamespace) -> Ending {
         // The plugin does not clean up there either, so the host removes its finalizer.
-        match next_step(&snapshot.parent, &live.name, false, false, true) {
+        let never_calls = Circumstances { finalizes: false, suspended: false, selected: true };
+        match next_step(&snapshot.parent, &live.name, never_calls) {
             NextStep::RemoveFinalizer => {
                 return self.remove_finalizer(live, snapshot, FinalizerEnd::Skipped, Vec::new()).await;
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use windlass_core::ids::ObjectKey;
-use windlass_core::next_step::{NextStep, next_step};
+use windlass_core::next_step::NextStep;
 use windlass_core::outcome::{LOOK_AGAIN, Outcome, Problem, Requeue, UNAVAILABLE, WriteProblem};
 use windlass_core::plan::ChildId;
 use windlass_core::reason::ParentReason;
@@ -74,7 +74,7 @@ impl Reconciler {
     async fn without_cache(&self, live: &Arc<Live>, key: &ObjectKey, problem: &Problem) -> Option<Ending> {
         let parent = live.parents.read(key).await.ok()??;
         let snapshot = around(live, Arc::new(parent));
-        match next_step(&snapshot.parent, &live.name, live.finalizes, live.suspended, true) {
+        match live.next_step(&snapshot.parent, true) {
             // A user's annotation to skip the finalizer counts first.
             NextStep::RemoveFinalizer => Some(self.skip_finalizer(live, snapshot).await),
             NextStep::Leave | NextStep::Suspended | NextStep::DeleteChildren => None,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_core::contract::Phase;
 use windlass_core::desired::Desired;
 use windlass_core::ids::ObjectKey;
-use windlass_core::next_step::{NextStep, next_step};
+use windlass_core::next_step::NextStep;
 use windlass_core::object::Object;
 use windlass_core::outcome::{Outcome, Problem, Progress, Requeue, UNAVAILABLE};
 use windlass_core::reason::ParentReason;
@@ -42,7 +42,7 @@ impl Reconciler {
                 let snapshot = around(live, parent);
                 let uid = tracing::field::display(&snapshot.parent.uid);
                 tracing::Span::current().record("windlass.parent.uid", uid);
-                let ending = match next_step(&snapshot.parent, &live.name, live.finalizes, live.suspended, false) {
+                let ending = match live.next_step(&snapshot.parent, false) {
                     NextStep::DeleteChildren => self.delete_children(live, snapshot).await,
                     NextStep::RemoveFinalizer => self.skip_finalizer(live, snapshot).await,
                     NextStep::Leave => leave(&snapshot.parent),

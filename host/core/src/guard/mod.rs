@@ -260,12 +260,12 @@ impl ParentDeletions {
         }
     }
 
-    /// Returns the deletions as blocked if no user [asked](Cause) for them and they exceed the limit, or did before.
-    fn hold(
+    /// Returns the deletions as blocked if they are not allowed and exceed the limit, or did before.
+    fn block(
         &mut self,
         guard: DeletionGuard,
         snapshot: &Snapshot,
-        (is_asked, because): (bool, BlockReason),
+        (is_allowed, because): (bool, BlockReason),
         created_since: Option<Timestamp>,
         prunes: &[Delete],
     ) -> Option<BlockedDeletions> {
@@ -273,7 +273,7 @@ impl ParentDeletions {
         if prunes.is_empty() {
             self.allowed = None;
         }
-        if is_asked || prunes.is_empty() {
+        if is_allowed || prunes.is_empty() {
             self.blocked = None;
             return None;
         }
@@ -387,12 +387,8 @@ pub fn guard_plan(
         Cause::Unchanged | Cause::LeftSelector | Cause::LeftNamespaces => false,
     };
     let is_asked = deletions.is_empty() || by_user || own.is_allowed(snapshot, &deletions);
-    let has_children = || {
-        let uid = &snapshot.parent.uid;
-        snapshot.children.iter().chain(&snapshot.left_out).any(|child| !child.deleting && child.is_owned_by(uid))
-    };
-    let has_children = cause == Cause::LeftNamespaces && has_children();
-    let decision = fleet.evaluated(guard, parent, &deletions, (is_asked, cause), has_children, leavers);
+    let leaves_children = cause == Cause::LeftNamespaces && has_children(snapshot);
+    let decision = fleet.evaluated(guard, parent, &deletions, (is_asked, cause), leaves_children, leavers);
     if decision == RolloutDecision::Allowed {
         own.allow(None, &deletions);
     }
@@ -401,8 +397,8 @@ pub fn guard_plan(
         Cause::Deleted | Cause::SpecChanged | Cause::Unchanged if may_be_by_component => BlockReason::NewComponent,
         Cause::Deleted | Cause::SpecChanged | Cause::Unchanged => BlockReason::Inputs,
     };
-    let is_asked = is_asked || decision == RolloutDecision::Allowed;
-    let blocked = own.hold(guard, snapshot, (is_asked, because), created_since, &deletions);
+    let is_allowed = is_asked || decision == RolloutDecision::Allowed;
+    let blocked = own.block(guard, snapshot, (is_allowed, because), created_since, &deletions);
     let stop = match decision {
         RolloutDecision::Delete | RolloutDecision::Allowed => blocked.map(Stop::AtParent),
         RolloutDecision::PutOff => Some(Stop::PutOff),
@@ -415,6 +411,12 @@ pub fn guard_plan(
         }
     }
     stop
+}
+
+/// Returns true if the parent has children that are not being deleted.
+fn has_children(snapshot: &Snapshot) -> bool {
+    let uid = &snapshot.parent.uid;
+    snapshot.children.iter().chain(&snapshot.left_out).any(|child| !child.deleting && child.is_owned_by(uid))
 }
 
 /// Returns true if the child was created before `since`, by the API server's clock, which may differ a little from the
