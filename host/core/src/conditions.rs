@@ -35,6 +35,12 @@ pub fn reason_of<'a>(status: &'a Map, kind: &str) -> Option<&'a str> {
     conditions_of(status).find(|condition| type_of(condition) == Some(kind))?.get("reason").and_then(Value::as_str)
 }
 
+/// Returns true if the condition of this type has the status True.
+pub fn is_true(status: &Map, kind: &str) -> bool {
+    let condition = conditions_of(status).find(|condition| type_of(condition) == Some(kind));
+    condition.and_then(|condition| condition.get("status")?.as_str()) == Some("True")
+}
+
 /// Sets `lastTransitionTime` of each condition: the earlier time if the condition's status is unchanged, otherwise now.
 pub fn stamp(conditions: Vec<Map>, before: &Map, now: Timestamp) -> Value {
     let stamped = conditions.into_iter().map(|mut condition| {

@@ -198,9 +198,11 @@ impl Before {
             conditions::conditions_of(&status).find(|condition| conditions::type_of(condition) == Some(kind))
         };
         let text = |condition: &Map, field: &str| condition.get(field).and_then(Value::as_str).map(str::to_owned);
-        let is_true = |kind| of(kind).is_some_and(|condition| text(condition, "status").as_deref() == Some("True"));
         let Some(ready) = of(parent_condition::READY) else { return Self::Other(None) };
-        let reason = if [parent_condition::RECONCILING, parent_condition::STALLED].into_iter().any(is_true) {
+        let reason = if [parent_condition::RECONCILING, parent_condition::STALLED]
+            .into_iter()
+            .any(|kind| conditions::is_true(&status, kind))
+        {
             text(ready, "reason").and_then(|reason| reason.parse().ok())
         } else {
             Some(ParentReason::Succeeded)

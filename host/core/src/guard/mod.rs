@@ -1,5 +1,5 @@
-//! Blocks deletions that no user asked for until a user allows them (rule R9). [`ParentDeletions`] counts the deletions
-//! of one parent, [`Rollout`] those of many parents together. A [`Fleet`] has the rollout of a new component, and one
+//! Blocks deletions that no user asked for until a user allows them (rule R9). [`ParentDeletions`] remembers the
+//! blocked deletions of one parent, [`Rollout`] counts those of many parents together. A [`Fleet`] has the rollout of a new component, and one
 //! rollout for each namespace that the Plugin no longer selects.
 
 mod fleet;
@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use crate::conditions::reason_of;
+use crate::conditions::{is_true, reason_of};
 use crate::contract::Phase;
 use crate::digest::Digest;
 use crate::ids::{PluginName, Uid};
@@ -110,8 +110,8 @@ impl BlockedDeletions {
     /// changes when more deletions are blocked: only the Plugin's condition is updated then.
     pub fn message_for_parents(plugin: &PluginName) -> String {
         format!(
-            "Deletions of children are blocked for all parents of Plugin {plugin}. The Plugin's conditions have the command \
-             that allows them: kubectl describe plugins.windlass.dev {plugin}"
+            "Deletions of children are blocked at Plugin {plugin}, together with those of other parents. The Plugin's \
+             conditions have the command that allows them: kubectl describe plugins.windlass.dev {plugin}"
         )
     }
 
@@ -376,14 +376,14 @@ pub fn guard_plan(
 ) -> Option<Stop> {
     let parent = &snapshot.parent.key;
     let created_since = fleet.created_since(parent);
-    let may_be_by_component = fleet.is_undecided_for(parent)
-        || own.blocked.as_ref().is_some_and(|blocked| blocked.because == BlockReason::NewComponent);
+    // Most plans delete nothing, so the parent's status need not be parsed.
+    let own_block = if deletes(plan) { own.blocked(&snapshot.parent) } else { None };
+    let may_be_by_component = fleet.is_undecided_for(parent) || own_block == Some(BlockReason::NewComponent);
     let deletions = deletions(plan, may_be_by_component);
-    // Most plans delete nothing, so the status need not be parsed.
     let cause = if deletions.is_empty() && !fleet.is_leaving(parent) { Cause::Unchanged } else { cause() };
     let by_user = match cause {
         Cause::Deleted => true,
-        Cause::SpecChanged => !may_be_by_component && own.blocked(&snapshot.parent) != Some(BlockReason::NewComponent),
+        Cause::SpecChanged => !may_be_by_component,
         Cause::Unchanged | Cause::LeftSelector | Cause::LeftNamespaces => false,
     };
     let is_asked = deletions.is_empty() || by_user || own.is_allowed(snapshot, &deletions);
@@ -428,6 +428,11 @@ fn existed(child: &Object, since: Timestamp) -> bool {
     created.is_some_and(|created| created.as_second().saturating_add(CLOCK_SKEW) < since.as_second())
 }
 
+/// Returns true if the plan deletes children, for good or to recreate them.
+fn deletes(plan: &Plan) -> bool {
+    !plan.prunes.is_empty() || plan.writes.iter().any(|write| matches!(write, Write::Replace(_)))
+}
+
 /// The deletions of a plan; with `with_replaced`, including children that are deleted to be recreated.
 fn deletions(plan: &Plan, with_replaced: bool) -> Cow<'_, [Delete]> {
     let replaced = plan.writes.iter().filter_map(|write| match write {
@@ -445,7 +450,10 @@ fn deletions(plan: &Plan, with_replaced: bool) -> Cow<'_, [Delete]> {
 fn blocked_in_status(parent: &Object) -> Option<BlockReason> {
     let status = observed(parent);
     let reason = |kind| reason_of(&status, kind).and_then(|reason| reason.parse::<ParentReason>().ok());
-    if reason(parent_condition::READY) != Some(ParentReason::DeletionBlocked) {
+    // A plugin may have a condition of its own with that reason; the host's block is `Stalled`.
+    if reason(parent_condition::READY) != Some(ParentReason::DeletionBlocked)
+        || !is_true(&status, parent_condition::STALLED)
+    {
         return None;
     }
     match reason(parent_condition::STALLED) {

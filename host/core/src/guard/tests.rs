@@ -105,11 +105,14 @@ fn r09_blocked_deletions_stay_blocked_when_creates_make_them_a_smaller_share() {
     let mut reported = unchanged.clone();
     reported["conditions"] = conditions_of(&Problem::DeletionsBlocked(first));
     assert!(check(&mut Parents::default(), 12, &reported).is_some());
-    // Another version of the host gave another reason, or none.
+    // Another version of the host gave another reason.
     reported["conditions"][1]["reason"] = json!("DeletionBlocked");
     assert!(check(&mut Parents::default(), 12, &reported).is_some());
+    // A plugin's own condition of that reason: the host is not stalled.
+    reported["conditions"][1]["status"] = json!("False");
+    assert_eq!(check(&mut Parents::default(), 12, &reported), None);
     reported["conditions"].as_array_mut().expect("conditions").pop();
-    assert!(check(&mut Parents::default(), 12, &reported).is_some());
+    assert_eq!(check(&mut Parents::default(), 12, &reported), None);
     reported["conditions"] = conditions_of(&Problem::DeletionsBlockedAtPlugin(parent_ref().plugin));
     assert_eq!(check(&mut Parents::default(), 12, &reported), None);
     // The block ends when a user asks for the deletions, or when the parent disappears.
@@ -625,6 +628,33 @@ fn r09_replacements_by_a_new_component_count_as_deletions_and_those_by_a_user_do
     let mut known = fleet_of(&[], 6);
     assert_eq!(judged(&mut known, &mut Parents::default(), guard, &snapshot, &mut plan), None);
     assert_eq!(plan.writes.len(), 6);
+}
+
+#[test]
+fn r09_blocked_replacements_stay_blocked_after_a_restart() {
+    let guard = DeletionGuard::default();
+    let snapshot = |status: &Json| fleet_parent("a", 6, status, "");
+    let replacing = |snapshot: &Snapshot, prunes: usize| Plan {
+        writes: snapshot.children.iter().skip(prunes).map(|child| Write::Replace(Delete::of(child))).collect(),
+        ..dropping(snapshot, prunes)
+    };
+    for (prunes, status_text) in [(0, UNCHANGED), (4, UNCHANGED), (0, CHANGED), (4, CHANGED)] {
+        let mut reported = status(status_text);
+        let first = snapshot(&reported);
+        let (mut own, mut plan) = (ParentDeletions::default(), replacing(&first, prunes));
+        own.blocked = Some(Blocked { uid: first.parent.uid.clone(), because: BlockReason::NewComponent });
+        let unchanged = || Cause::Unchanged;
+        let stop = guard_plan(&mut fleet_of(&[], 6), (&mut own, guard), &first, unchanged, Leavers::default, &mut plan);
+        let Some(Stop::AtParent(blocked)) = stop else { panic!("{stop:?}") };
+        assert_eq!(blocked.deletions, 6, "{prunes} {status_text}");
+        // The next process knows the block from the status alone.
+        reported["conditions"] = conditions_of(&Problem::DeletionsBlocked(blocked));
+        let second = snapshot(&reported);
+        let mut plan = replacing(&second, prunes);
+        let stop = judged(&mut fleet_of(&[], 6), &mut Parents::default(), guard, &second, &mut plan);
+        assert!(matches!(&stop, Some(Stop::AtParent(blocked)) if blocked.deletions == 6), "{prunes} {stop:?}");
+        assert!(plan.is_empty(), "{prunes} {status_text}");
+    }
 }
 
 #[test]
