@@ -189,10 +189,34 @@ impl Snapshot {
     }
 }
 
-/// Hash of everything by which responses are validated; equal for all parents of a live component. Comparable in this
-/// process only.
+/// Hash of everything by which responses are validated; equal for all parents of a live component.
+///
+/// The Plugin's status has a hash over it, which a later release compares, so it depends on no name in this code.
 pub fn rules(grants: &Grants, limits: &Limits, shape: StatusShape) -> Digest {
-    Digest::of(format!("{grants:?} {limits:?} {shape:?}").as_bytes())
+    let mut hash = Parts::default();
+    grants.for_each_part(|part| hash.add(part.as_bytes()));
+    let Limits {
+        memory,
+        table_elements,
+        instances,
+        deadline,
+        request_bytes,
+        response_bytes,
+        children,
+        log_bytes,
+        events,
+        requirements,
+        json_depth,
+    } = limits;
+    let sizes = [*memory, *request_bytes, *response_bytes].map(|size| size.to_string());
+    let counts = [table_elements, instances, children, log_bytes, events, requirements, json_depth];
+    let StatusShape { subresource, observed_generation, conditions } = shape;
+    let flags = [subresource, observed_generation, conditions].map(|flag| flag.to_string());
+    let counts = counts.into_iter().map(ToString::to_string);
+    for part in sizes.into_iter().chain(counts).chain([deadline.as_nanos().to_string()]).chain(flags) {
+        hash.add(part.as_bytes());
+    }
+    hash.digest()
 }
 
 /// Hash of everything besides the objects that determines a response; equal for all parents of a live component:
@@ -238,8 +262,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::contract::UpdateStrategy;
+    use crate::desired::Grant;
     use crate::fixtures::{PARENT_UID, object, snapshot};
+    use crate::grant::Withheld;
     use crate::packed::Packer;
+    use crate::reserved::HostNamespace;
 
     fn secret(name: &str, value: &str) -> Arc<Object> {
         object(&json!({"apiVersion": "v1", "kind": "Secret", "data": {"key": value}, "metadata": {
@@ -355,6 +383,24 @@ mod tests {
         let hash = |snapshot: &Snapshot| snapshot.hash(&Digest::of(b"component"), Phase::Finalize);
         assert_ne!(hash(&known), hash(&snapshot(&[])));
         assert!(known.request(Phase::Finalize).namespace_terminating);
+    }
+
+    #[test]
+    fn rules_hash_is_the_same_in_every_release() {
+        let kind = Arc::new(Gvk::from_api_version("v1", "Secret"));
+        let conditions = Arc::new(["Ready".to_owned()]);
+        let grant =
+            |update, namespaces| Grant { kind: kind.clone(), namespaced: true, update, namespaces, tokens: false };
+        let rolling = UpdateStrategy::Rolling { recreate: true, conditions };
+        let of = |grant: Grant| {
+            let grants = Grants::new(HostNamespace::new("windlass-system"), [grant]);
+            let withheld = vec![(Gvk::from_api_version("v1", "Node"), Withheld::OutOfScope)];
+            let shape = StatusShape { subresource: true, observed_generation: true, conditions: false };
+            rules(&grants.with_withheld(withheld), &Limits::default(), shape).short()
+        };
+        expect_test::expect!["2bc2d8e1e0a0"].assert_eq(&of(grant(rolling, Some(Box::new(["a".into()])))));
+        expect_test::expect!["8efc8f57bafd"].assert_eq(&of(grant(UpdateStrategy::Apply, None)));
+        expect_test::expect!["395249b8d7dd"].assert_eq(&of(grant(UpdateStrategy::Apply, Some(Box::new([])))));
     }
 
     #[test]

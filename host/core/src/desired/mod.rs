@@ -64,6 +64,46 @@ impl Grants {
         Self { kinds: by_kind.into_values().collect(), withheld: Vec::new(), host_namespace }
     }
 
+    /// Passes on everything that decides about a child, in parts for a hash that is the same in every release.
+    pub(crate) fn for_each_part(&self, mut part: impl FnMut(&str)) {
+        let Self { kinds, withheld, host_namespace } = self;
+        part(&host_namespace.to_string());
+        for Grant { kind, namespaced, update, namespaces, tokens } in kinds {
+            part("grant");
+            part(&kind.api_version());
+            part(&kind.kind);
+            part(if *namespaced { "namespaced" } else { "cluster-scoped" });
+            match update {
+                UpdateStrategy::Apply => part("Apply"),
+                UpdateStrategy::Recreate => part("Recreate"),
+                UpdateStrategy::OnDelete => part("OnDelete"),
+                UpdateStrategy::Rolling { recreate, conditions } => {
+                    part(if *recreate { "Rolling, Recreate" } else { "Rolling, Apply" });
+                    conditions.iter().for_each(|condition| part(condition));
+                }
+            }
+            part(if *tokens { "tokens" } else { "no tokens" });
+            match namespaces {
+                None => part("all namespaces"),
+                Some(namespaces) => {
+                    part("namespaces");
+                    namespaces.iter().for_each(|namespace| part(namespace));
+                }
+            }
+        }
+        for (kind, why) in withheld {
+            part("withheld");
+            part(&kind.api_version());
+            part(&kind.kind);
+            part(match why {
+                Withheld::NotNamed => "NotNamed",
+                Withheld::MustBeNamed => "MustBeNamed",
+                Withheld::OutOfScope => "OutOfScope",
+                Withheld::NotReadable => "NotReadable",
+            });
+        }
+    }
+
     /// Records the kinds that the descriptor declares and the Plugin does not grant, so that a rejection can say why.
     #[must_use]
     pub fn with_withheld(self, withheld: Vec<(Gvk, Withheld)>) -> Self {
